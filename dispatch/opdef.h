@@ -170,6 +170,10 @@ struct opdef {
     int n_operands;
     const operand_t *operands;
     int n_outputs; /* 0: as many as `infer` says (split) */
+    /* `infer` takes symbolic sizes and attributes: the operators of the table. Another rule is
+     * given numbers, and what it says holds for these sizes only; for all sizes, where
+     * TRAIT_ELEMENTWISE says that its result has the sizes of its operands. */
+    bool infers_symbols;
 
     /* dtype and sizes of the outputs, as dense infos; checks every rule about the inputs and tells
      * what is broken. *out_n is preset to n_outputs. */

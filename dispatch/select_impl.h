@@ -50,6 +50,18 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
 /* dispatch_infer of normalised attributes; what is checked of the outputs is their sizes, too. */
 status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out);
 
+/* dispatch_infer of a call whose sizes, and attributes that are integers, may be symbolic in the
+ * context's space (tensor/sym.h); the caller has normalised nothing, and fills in op, attrs, in
+ * and, for an operator with TRAIT_MEASURES, data. Tensors with symbolic sizes are dense and
+ * contiguous: their strides are not read, those of results say nothing.
+ *
+ * Guards of the space say for which sizes the result holds. *out_is_pinned: only for the hints,
+ * which guards say then; an operator of a user's does that (opdef_t.infers_symbols). The error is
+ * the one that the rule gives for the hints. Where a size has no hint, the result is symbolic, or
+ * UNSUPPORTED says what had to be known. */
+status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *out_n,
+                                 tensor_info_t *out, bool *out_is_pinned);
+
 /* What the policy says to an operator with TRAIT_MEASURES, which reads dense tensors: UNSUPPORTED
  * for mkldnn ones where nothing may be converted. */
 status_t select_may_measure(context_t *ctx, const opdef_t *op, int n_in,

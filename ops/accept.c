@@ -1,6 +1,7 @@
 #include "ops/accept_impl.h"
 
 #include "tensor/convert_impl.h"
+#include "tensor/sizes_impl.h"
 
 tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format)
 {
@@ -103,10 +104,10 @@ status_t accept_post(context_t *ctx, const op_call_t *call, const tensor_info_t 
         int64_t sizes[TENSOR_MAX_RANK];
         int rank = 0;
         bool fits = kind == POST_SUM
-                        ? shape_equal(out->rank, out->sizes, operand->rank, operand->sizes)
-                        : shape_broadcast(out->rank, out->sizes, operand->rank, operand->sizes,
+                        ? sizes_equal(ctx, out->rank, out->sizes, operand->rank, operand->sizes)
+                        : sizes_broadcast(ctx, out->rank, out->sizes, operand->rank, operand->sizes,
                                           &rank, sizes) &&
-                              shape_equal(out->rank, out->sizes, rank, sizes);
+                              sizes_equal(ctx, out->rank, out->sizes, rank, sizes);
         REQUIRE(ctx, fits, "%s: operand of %s is %s, the result is %s", call->op->name,
                 post_name(kind), info_brief(operand), info_brief(out));
         REQUIRE(ctx, kind != POST_SUM || operand->dtype == out->dtype,

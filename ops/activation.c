@@ -389,6 +389,7 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
+                                      .infers_symbols = true,                                      \
                                       .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
                                       .cancels = terms,                                            \

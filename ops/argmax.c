@@ -170,6 +170,7 @@ static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_zero,                                       \

@@ -7,6 +7,7 @@
 #include "kernels/product_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/attention_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -25,15 +26,16 @@ enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
 /* ---- inference ---- */
 
 /* Batch dimensions are query's; with enable_gqa the last one may be a fraction of it. */
-static bool is_batch_of(const attention_attrs_t *attrs, const tensor_info_t *query,
+static bool is_batch_of(context_t *ctx, const attention_attrs_t *attrs, const tensor_info_t *query,
                         const tensor_info_t *other)
 {
     const int n = query->rank - 2;
     if (other->rank != query->rank) return false;
     for (int d = 0; d < n; d++) {
         const bool is_head = d == n - 1 && attrs->enable_gqa;
-        if (query->sizes[d] == other->sizes[d]) continue;
-        if (!is_head || other->sizes[d] == 0 || query->sizes[d] % other->sizes[d] != 0)
+        if (sym_equal(ctx, query->sizes[d], other->sizes[d])) continue;
+        if (!is_head || sym_equal(ctx, other->sizes[d], 0) ||
+            !sym_divides(ctx, other->sizes[d], query->sizes[d]))
             return false;
     }
     return true;
@@ -49,13 +51,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "%s: query is %s, a floating type of rank 2 or more is needed", op, info_brief(query));
     for (int i = KEY; i <= VALUE; i++)
         REQUIRE(ctx,
-                call->in[i]->dtype == query->dtype && is_batch_of(call->attrs, query, call->in[i]),
+                call->in[i]->dtype == query->dtype &&
+                    is_batch_of(ctx, call->attrs, query, call->in[i]),
                 "%s: %s is %s, its dtype and batch dimensions have to go with query %s", op,
                 operands[i].name, info_brief(call->in[i]), info_brief(query));
     REQUIRE(ctx,
-            key->sizes[rank - 1] == query->sizes[rank - 1] &&
-                key->sizes[rank - 2] == value->sizes[rank - 2] &&
-                shape_equal(rank - 2, key->sizes, rank - 2, value->sizes),
+            sym_equal(ctx, key->sizes[rank - 1], query->sizes[rank - 1]) &&
+                sym_equal(ctx, key->sizes[rank - 2], value->sizes[rank - 2]) &&
+                sizes_equal(ctx, rank - 2, key->sizes, rank - 2, value->sizes),
             "%s: key is %s, query is %s and value is %s, [..,L,E], [..,S,E] and [..,S,V] are "
             "needed",
             op, info_brief(key), info_brief(query), info_brief(value));
@@ -68,8 +71,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         int n = 0;
         REQUIRE(ctx,
                 (mask->dtype == DTYPE_BOOL || dtype_is_floating(mask->dtype)) &&
-                    shape_broadcast(rank, sizes, mask->rank, mask->sizes, &n, both) &&
-                    shape_equal(rank, sizes, n, both),
+                    sizes_broadcast(ctx, rank, sizes, mask->rank, mask->sizes, &n, both) &&
+                    sizes_equal(ctx, rank, sizes, n, both),
                 "%s: attn_mask is %s, bool or floating is needed that broadcasts to [..,%lld,%lld]",
                 op, info_brief(mask), (long long)sizes[rank - 2], (long long)sizes[rank - 1]);
     }
@@ -671,6 +674,7 @@ const opdef_t op_def_scaled_dot_product_attention = {
     .operands = operands,
     .n_outputs = 1,
     .infer = infer,
+    .infers_symbols = true,
     .kernels = kernels,
     .spec = spec,
     .flops = flops,

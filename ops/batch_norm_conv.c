@@ -8,6 +8,7 @@
 #include "ops/conv_impl.h"
 #include "ops/norm_impl.h"
 #include "ops/ops_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -47,7 +48,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         const tensor_info_t *info = call->in[i];
         const int64_t n = i == BIAS ? weight->sizes[0] : x->sizes[1];
         if (!call_has(call, i)) continue;
-        REQUIRE(ctx, info->dtype == DTYPE_F32 && info->rank == 1 && info->sizes[0] == n,
+        REQUIRE(ctx,
+                info->dtype == DTYPE_F32 && info->rank == 1 && sym_equal(ctx, info->sizes[0], n),
                 "%s: %s is %s, f32[%lld] is needed", op, operands[i].name, info_brief(info),
                 (long long)n);
     }
@@ -172,6 +174,7 @@ const opdef_t op_def_batch_norm_conv2d = {
     .operands = operands,
     .n_outputs = 1,
     .infer = infer,
+    .infers_symbols = true,
     .kernels = kernels,
     .spec = spec,
     .flops = ops_flops_of_weight,

@@ -10,6 +10,7 @@
 #include "ops/batch_norm_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/onednn/cost.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -54,13 +55,17 @@ static status_t check(context_t *ctx, const op_call_t *call)
             info_brief(x));
     REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed", op,
             info_brief(x));
-    REQUIRE(ctx, x->sizes[1] == 0 || info_numel(x) / x->sizes[1] > 1,
+    int64_t per_channel = 0;
+    const bool fits = sizes_numel(ctx, x->rank - 2, &x->sizes[2], &per_channel) &&
+                      sizes_multiply(ctx, per_channel, x->sizes[0], &per_channel);
+    REQUIRE(ctx, sym_equal(ctx, x->sizes[1], 0) || (fits && sym_less(ctx, 1, per_channel)),
             "%s: x is %s, more than 1 value per channel is needed in training", op, info_brief(x));
     for (int i = 0; i < call->op->n_operands; i++) {
         const tensor_info_t *info = call->in[i];
         if (!call_has(call, i) || call->op->operands[i].role == ROLE_ACTIVATION) continue;
         REQUIRE(ctx,
-                info->rank == 1 && info->sizes[0] == x->sizes[1] && dtype_is_floating(info->dtype),
+                info->rank == 1 && sym_equal(ctx, info->sizes[0], x->sizes[1]) &&
+                    dtype_is_floating(info->dtype),
                 "%s: %s is %s, input %s needs floating [%lld]", op, call->op->operands[i].name,
                 info_brief(info), info_brief(x), (long long)x->sizes[1]);
     }
@@ -83,7 +88,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     (void)out_n;
     const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
     TRY(check(ctx, call));
-    REQUIRE(ctx, grad->dtype == x->dtype && shape_equal(x->rank, x->sizes, grad->rank, grad->sizes),
+    REQUIRE(ctx, sizes_are_like(ctx, grad, x),
             "%s: grad is %s, x is %s, equal sizes and dtypes are needed", call->op->name,
             info_brief(grad), info_brief(x));
     dtype_t dtype = call_has(call, WEIGHT) ? call->in[WEIGHT]->dtype : statistics_dtype(x);
@@ -664,6 +669,7 @@ const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
                                             .operands = forward_operands,
                                             .n_outputs = 3,
                                             .infer = infer_forward,
+                                            .infers_symbols = true,
                                             .kernels = forward_kernels,
                                             .spec = spec_forward,
                                             .gradient = &gradient,
@@ -676,6 +682,7 @@ const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .operands = backward_operands,
                                             .n_outputs = 3,
                                             .infer = infer_backward,
+                                            .infers_symbols = true,
                                             .kernels = backward_kernels,
                                             .spec = spec_backward,
                                             .cases = backward_cases};

@@ -477,6 +477,7 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
+                                      .infers_symbols = true,                                      \
                                       .kernels = ((flags)&ONEDNN) != 0 ? either : ours,            \
                                       .spec = spec,                                                \
                                       .as_post_op = as_post_op,                                    \

@@ -12,6 +12,7 @@
 #include "ops/function_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/rows_impl.h"
+#include "tensor/sizes_impl.h"
 
 /* ---- attributes ---- */
 
@@ -89,8 +90,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dtype_is_floating(grad->dtype),
             "binary_backward: grad is %s, a floating dtype is needed", info_brief(grad));
     REQUIRE(ctx,
-            broadcast_infer(call, &rank, sizes) &&
-                shape_equal(rank, sizes, grad->rank, grad->sizes),
+            broadcast_infer(ctx, call, &rank, sizes) &&
+                sizes_equal(ctx, rank, sizes, grad->rank, grad->sizes),
             "binary_backward: a is %s, b is %s, they do not broadcast to grad %s",
             info_brief(call->in[A]), info_brief(call->in[B]), info_brief(grad));
     out[0] = info_dense(grad->dtype, rank, sizes);
@@ -160,6 +161,7 @@ const opdef_t op_def_binary_backward = {.name = "binary_backward",
                                         .operands = operands,
                                         .n_outputs = 1,
                                         .infer = infer,
+                                        .infers_symbols = true,
                                         .kernels = kernels,
                                         .spec = spec,
                                         .cases = cases};

@@ -6,6 +6,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/walk_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 #define PIECE_ELEMENTS 8192
@@ -38,12 +39,12 @@ dtype_t broadcast_dtype(const tensor_info_t *a, const tensor_info_t *b)
     return combine(standing[0], combine(standing[1], standing[2]));
 }
 
-bool broadcast_infer(const op_call_t *call, int *out_rank, int64_t *out_sizes)
+bool broadcast_infer(context_t *ctx, const op_call_t *call, int *out_rank, int64_t *out_sizes)
 {
     *out_rank = 0;
     for (int i = 0; i < call->n_in; i++)
-        if (!shape_broadcast(*out_rank, out_sizes, call->in[i]->rank, call->in[i]->sizes, out_rank,
-                             out_sizes))
+        if (!sizes_broadcast(ctx, *out_rank, out_sizes, call->in[i]->rank, call->in[i]->sizes,
+                             out_rank, out_sizes))
             return false;
     return true;
 }

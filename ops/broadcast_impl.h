@@ -57,7 +57,7 @@ typedef struct broadcast {
 dtype_t broadcast_dtype(const tensor_info_t *a, const tensor_info_t *b);
 
 /* The shape that all operands of a call broadcast to; false if there is none. */
-bool broadcast_infer(const op_call_t *call, int *out_rank, int64_t *out_sizes);
+bool broadcast_infer(context_t *ctx, const op_call_t *call, int *out_rank, int64_t *out_sizes);
 
 /* Settles the formats of operands and result, or declines. */
 status_t broadcast_prepare(const op_call_t *call, prepared_t *prepared, broadcast_t *plan);

@@ -6,6 +6,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/measured.h"
 #include "tensor/convert_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- reading the tensors that say sizes ---- */
@@ -24,7 +25,7 @@ static status_t check_sizes(context_t *ctx, const op_call_t *call, int operand)
 {
     const tensor_info_t *info = call->in[operand];
     TRY(check_integers(ctx, call, operand));
-    REQUIRE(ctx, info->rank == 1 && info->sizes[0] <= TENSOR_MAX_RANK,
+    REQUIRE(ctx, info->rank == 1 && sym_pin(ctx, info->sizes[0]) <= TENSOR_MAX_RANK,
             "%s: sizes are %s, one dimension of at most %d is needed", call->op->name,
             info_brief(info), TENSOR_MAX_RANK);
     return STATUS_OK;
@@ -104,7 +105,7 @@ static status_t infer_reshape_by(context_t *ctx, const op_call_t *call, int *out
     const tensor_info_t *x = call->in[0];
     int64_t sizes[TENSOR_MAX_RANK] = {0};
     TRY(check_sizes(ctx, call, 1));
-    int rank = (int)call->in[1]->sizes[0];
+    int rank = (int)sym_pin(ctx, call->in[1]->sizes[0]);
     if (!call_knows(call, 1)) return infer_open(x->dtype, rank, out);
     TRY(read_reshape(ctx, call, sizes));
     ints_t wanted = {.n = rank};
@@ -172,6 +173,7 @@ const opdef_t op_def_reshape_by = {.name = "reshape_by",
                                    .operands = sizes_operands,
                                    .n_outputs = 1,
                                    .infer = infer_reshape_by,
+                                   .infers_symbols = true,
                                    .kernels = reshape_kernels,
                                    .spec = spec_reshape_by,
                                    .gradient = &gradient_reshape,
@@ -201,7 +203,7 @@ static status_t infer_expand_by(context_t *ctx, const op_call_t *call, int *out_
     int64_t sizes[TENSOR_MAX_RANK];
     int n = 0, rank = 0;
     TRY(check_sizes(ctx, call, 1));
-    n = (int)call->in[1]->sizes[0];
+    n = (int)sym_pin(ctx, call->in[1]->sizes[0]);
     if (!call_knows(call, 1)) return infer_open(x->dtype, n > x->rank ? n : x->rank, out);
     TRY(broadcast(ctx, call, &rank, sizes));
     TRY(shape_check(ctx, "expand_by", x->dtype, rank, sizes));
@@ -261,6 +263,7 @@ const opdef_t op_def_expand_by = {.name = "expand_by",
                                   .operands = sizes_operands,
                                   .n_outputs = 1,
                                   .infer = infer_expand_by,
+                                  .infers_symbols = true,
                                   .kernels = expand_kernels,
                                   .spec = spec_expand_by,
                                   .gradient = &gradient_expand,
@@ -318,6 +321,26 @@ static int64_t count_slice(int64_t start, int64_t end, int64_t step)
     return length > 0 ? (int64_t)(((uint64_t)length - 1) / stride) + 1 : 0;
 }
 
+/* clamp of a bound that is a number, within a symbolic size: nothing is decided. */
+static int64_t clamp_symbolic(context_t *ctx, const op_call_t *call, int operand, int64_t size)
+{
+    const int64_t bound = integer_at(call, operand, 0);
+    const int64_t lowest = ((const slice_by_attrs_t *)call->attrs)->step > 0 ? 0 : -1;
+    if (sym_is(bound)) return lowest;
+    if (bound < 0) return sym_max(ctx, sym_add(ctx, bound, size), lowest);
+    return sym_min(ctx, bound, sym_add(ctx, size, lowest));
+}
+
+/* What count_slice gives of a symbolic size. */
+static int64_t count_symbolic(context_t *ctx, const op_call_t *call, int64_t size)
+{
+    const int64_t step = ((const slice_by_attrs_t *)call->attrs)->step;
+    int64_t start = step > 0 ? 0 : sym_subtract(ctx, size, 1), end = step > 0 ? size : -1;
+    if (call_has(call, 1)) start = clamp_symbolic(ctx, call, 1, size);
+    if (call_has(call, 2)) end = clamp_symbolic(ctx, call, 2, size);
+    return sym_max(ctx, sym_divide_up(ctx, sym_subtract(ctx, end, start), step), 0);
+}
+
 static status_t infer_slice_by(context_t *ctx, const op_call_t *call, int *out_n,
                                tensor_info_t *out)
 {
@@ -332,13 +355,17 @@ static status_t infer_slice_by(context_t *ctx, const op_call_t *call, int *out_n
     for (int i = 1; i < 3; i++) {
         if (!call_has(call, i)) continue;
         TRY(check_integers(ctx, call, i));
-        REQUIRE(ctx, info_numel(call->in[i]) == 1, "slice_by: %s is %s, one element is needed",
+        REQUIRE(ctx, sizes_are_one(ctx, call->in[i]), "slice_by: %s is %s, one element is needed",
                 slice_operands[i].name, info_brief(call->in[i]));
     }
     memcpy(sizes, x->sizes, sizeof sizes);
-    sizes[dim] = knows_bounds(call) ? count_slice(find_start(call, sizes[dim]),
-                                                  find_end(call, sizes[dim]), attrs->step)
-                                    : -1;
+    if (!knows_bounds(call))
+        sizes[dim] = -1;
+    else if (sym_is(sizes[dim]))
+        sizes[dim] = count_symbolic(ctx, call, sizes[dim]);
+    else
+        sizes[dim] = count_slice(find_start(call, sizes[dim]), find_end(call, sizes[dim]),
+                                 attrs->step);
     out[0] = info_dense(x->dtype, x->rank, sizes);
     return STATUS_OK;
 }
@@ -436,6 +463,7 @@ const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .operands = slice_operands,
                                  .n_outputs = 1,
                                  .infer = infer_slice_by,
+                                 .infers_symbols = true,
                                  .kernels = slice_kernels,
                                  .spec = spec_slice_by,
                                  .gradient = &gradient_slice,
@@ -483,7 +511,7 @@ static status_t infer_range(context_t *ctx, const op_call_t *call, int *out_n, t
             dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype == DTYPE_S32 || dtype == DTYPE_S64,
             "range: of %s, f32, f64, s32 or s64 is needed", dtype_name(dtype));
     for (int i = 0; i < 3; i++)
-        REQUIRE(ctx, info_numel(call->in[i]) == 1 && call->in[i]->dtype == dtype,
+        REQUIRE(ctx, sizes_are_one(ctx, call->in[i]) && call->in[i]->dtype == dtype,
                 "range: %s is %s, one element of %s is needed", range_operands[i].name,
                 info_brief(call->in[i]), dtype_name(dtype));
     if (call->data != NULL && call_knows(call, 0) && call_knows(call, 1) && call_knows(call, 2))
@@ -537,6 +565,7 @@ const opdef_t op_def_range = {.name = "range",
                               .operands = range_operands,
                               .n_outputs = 1,
                               .infer = infer_range,
+                              .infers_symbols = true,
                               .kernels = range_kernels,
                               .spec = spec_range,
                               .gradient = &gradient_zero,

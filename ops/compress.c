@@ -4,6 +4,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/picking.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct compress_attrs {
@@ -56,14 +57,18 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "compress: dim %lld of %s, out of range", (long long)dims->values[0], info_brief(x));
     REQUIRE(ctx, condition->dtype == DTYPE_BOOL && condition->rank == 1,
             "compress: condition %s, a bool of rank 1 is needed", info_brief(condition));
-    const slices_t slices = find_slices(call->attrs, x);
-    int64_t sizes[TENSOR_MAX_RANK] = {0}, n = -1;
-    REQUIRE(ctx, condition->sizes[0] <= slices.size,
+    const bool is_flat = dims->n == 0 || x->rank == 0;
+    int64_t sizes[TENSOR_MAX_RANK] = {0}, n = -1, size = 0;
+    if (is_flat)
+        sizes_numel(ctx, x->rank, x->sizes, &size);
+    else
+        size = x->sizes[dim];
+    REQUIRE(ctx, sym_at_most(ctx, condition->sizes[0], size),
             "compress: condition of %lld, there are %lld slices", (long long)condition->sizes[0],
-            (long long)slices.size);
+            (long long)size);
     if (call_knows(call, CONDITION)) n = count_picked(condition, call->data[CONDITION]);
-    for (int d = 0; d < x->rank; d++) sizes[d] = d == slices.dim ? n : x->sizes[d];
-    out[0] = slices.dim < 0 ? info_dense(x->dtype, 1, &n) : info_dense(x->dtype, x->rank, sizes);
+    for (int d = 0; d < x->rank; d++) sizes[d] = d == dim ? n : x->sizes[d];
+    out[0] = is_flat ? info_dense(x->dtype, 1, &n) : info_dense(x->dtype, x->rank, sizes);
     return STATUS_OK;
 }
 
@@ -159,6 +164,7 @@ const opdef_t op_def_compress = {.name = "compress",
                                  .operands = operands,
                                  .n_outputs = 1,
                                  .infer = infer,
+                                 .infers_symbols = true,
 
                                  .kernels = kernels,
                                  .spec = spec,

@@ -6,6 +6,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/slabs_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -39,11 +40,11 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         const tensor_info_t *info = call->in[i];
         bool fits = info->rank == first->rank && info->dtype == first->dtype;
         for (int d = 0; fits && d < first->rank; d++)
-            fits = d == dim || info->sizes[d] == first->sizes[d];
+            fits = d == dim || sym_equal(ctx, info->sizes[d], first->sizes[d]);
         REQUIRE(ctx, fits,
                 "concat: %s and %s, equal dtypes and sizes but for dimension %d are needed",
                 info_brief(first), info_brief(info), dim);
-        REQUIRE(ctx, !__builtin_add_overflow(sizes[dim], info->sizes[dim], &sizes[dim]),
+        REQUIRE(ctx, sizes_add(ctx, sizes[dim], info->sizes[dim], &sizes[dim]),
                 "concat: dimension %d overflows", dim);
     }
     TRY(shape_check(ctx, "concat", first->dtype, first->rank, sizes));
@@ -382,6 +383,7 @@ const opdef_t op_def_concat = {.name = "concat",
                                .operands = operands,
                                .n_outputs = 1,
                                .infer = infer,
+                               .infers_symbols = true,
                                .kernels = kernels,
                                .spec = spec,
                                .gradient = &gradient,

@@ -8,6 +8,7 @@
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
 #include "ops/strassen_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -44,16 +45,16 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int rank)
     REQUIRE(ctx, x->rank == rank, "%s: x is %s, rank %d is needed", op, info_brief(x), rank);
     REQUIRE(ctx, weight->rank == rank, "%s: weight is %s, rank %d is needed", op,
             info_brief(weight), rank);
-    REQUIRE(ctx, attrs->groups >= 1, "%s: groups=%lld, at least 1 is needed", op,
+    REQUIRE(ctx, sym_at_most(ctx, 1, attrs->groups), "%s: groups=%lld, at least 1 is needed", op,
             (long long)attrs->groups);
-    REQUIRE(ctx, weight->sizes[0] % attrs->groups == 0,
+    REQUIRE(ctx, sym_divides(ctx, attrs->groups, weight->sizes[0]),
             "%s: weight %s, its %lld outputs do not divide by %lld groups", op, info_brief(weight),
             (long long)weight->sizes[0], (long long)attrs->groups);
     int64_t channels = 0;
-    REQUIRE(ctx, shape_multiply(weight->sizes[1], attrs->groups, &channels),
+    REQUIRE(ctx, sizes_multiply(ctx, weight->sizes[1], attrs->groups, &channels),
             "%s: weight %s with %lld groups overflows", op, info_brief(weight),
             (long long)attrs->groups);
-    REQUIRE(ctx, x->sizes[1] == channels,
+    REQUIRE(ctx, sym_equal(ctx, x->sizes[1], channels),
             "%s: weight %s needs %lld input channels, input %s has %lld", op, info_brief(weight),
             (long long)channels, info_brief(x), (long long)x->sizes[1]);
     return STATUS_OK;
@@ -71,20 +72,26 @@ status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor
         int64_t stride = attrs->stride[i], dilation = attrs->dilation[i], pad = attrs->padding[i];
         int64_t kernel = weight->sizes[2 + i], window = 0, padded = 0;
         int64_t extra = attrs->extra_padding[i];
-        REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad <= INT32_MAX,
+        REQUIRE(ctx,
+                sym_at_most(ctx, 1, stride) && sym_at_most(ctx, 1, dilation) &&
+                    sizes_within(ctx, pad, 0, INT32_MAX),
                 "%s: stride %lld, dilation %lld, padding %lld, at least 1, 1 and 0 are needed", op,
                 (long long)stride, (long long)dilation, (long long)pad);
-        REQUIRE(ctx, extra >= -pad && extra <= INT32_MAX,
+        REQUIRE(ctx,
+                sym_at_most(ctx, 0, sym_add(ctx, extra, pad)) &&
+                    (sym_is(extra) || extra <= INT32_MAX),
                 "%s: extra_padding %lld behind padding %lld, at least 0 together is needed", op,
                 (long long)extra, (long long)pad);
-        REQUIRE(ctx, kernel >= 1, "%s: weight %s, kernels of at least 1 are needed", op,
-                info_brief(weight));
-        bool fits = shape_multiply(kernel - 1, dilation, &window) &&
-                    !__builtin_add_overflow(x->sizes[2 + i], 2 * pad + extra, &padded);
-        REQUIRE(ctx, fits && padded > window,
+        REQUIRE(ctx, sym_at_most(ctx, 1, kernel), "%s: weight %s, kernels of at least 1 are needed",
+                op, info_brief(weight));
+        bool fits = sizes_multiply(ctx, sym_subtract(ctx, kernel, 1), dilation, &window) &&
+                    sizes_add(ctx, sym_add(ctx, sym_add(ctx, pad, pad), extra), x->sizes[2 + i],
+                              &padded);
+        REQUIRE(ctx, fits && sym_less(ctx, window, padded),
                 "%s: kernel %lld with dilation %lld is larger than the padded input %lld of %s", op,
                 (long long)kernel, (long long)dilation, (long long)padded, info_brief(x));
-        sizes[2 + i] = (padded - window - 1) / stride + 1;
+        const int64_t last = sym_subtract(ctx, sym_subtract(ctx, padded, window), 1);
+        sizes[2 + i] = sym_add(ctx, sym_divide(ctx, last, stride), 1);
     }
     TRY(shape_check(ctx, op, dtype, n_spatial + 2, sizes));
     *out = info_dense(dtype, n_spatial + 2, sizes);
@@ -100,7 +107,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
             op, dtype_name(x->dtype), dtype_name(weight->dtype));
     if (call_has(call, BIAS))
-        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == weight->sizes[0],
+        REQUIRE(ctx,
+                call->in[BIAS]->rank == 1 &&
+                    sym_equal(ctx, call->in[BIAS]->sizes[0], weight->sizes[0]),
                 "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
                 (long long)weight->sizes[0]);
     return accept_post(ctx, call, &out[0]);
@@ -498,6 +507,7 @@ static double amplifies(const void *attrs)
                                        .operands = operands,                                       \
                                        .n_outputs = 1,                                             \
                                        .infer = infer,                                             \
+                                       .infers_symbols = true,                                     \
                                        .kernels = kernels_##n##d,                                  \
                                        .spec = spec,                                               \
                                        .flops = ops_flops_of_weight,                               \

@@ -5,6 +5,7 @@
 #include "ops/conv_winograd_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -54,7 +55,7 @@ static status_t check_operands(context_t *ctx, const op_call_t *call)
         const int64_t numbers[] = {attrs->stride[i], attrs->dilation[i], attrs->padding[i],
                                    attrs->size[i]};
         for (int k = 0; k < 4; k++)
-            REQUIRE(ctx, numbers[k] >= (k < 2 ? 1 : 0) && numbers[k] <= INT32_MAX,
+            REQUIRE(ctx, sizes_within(ctx, numbers[k], k < 2 ? 1 : 0, INT32_MAX),
                     "%s: stride %lld, dilation %lld, padding %lld, size %lld, positive ones below "
                     "2^31 are needed",
                     op, (long long)numbers[0], (long long)numbers[1], (long long)numbers[2],
@@ -72,9 +73,10 @@ static status_t infer_data(context_t *ctx, const op_call_t *call, int *out_n, te
     TRY(check_operands(ctx, call));
     int64_t sizes[TENSOR_MAX_RANK] = {grad->sizes[0]};
     REQUIRE(ctx,
-            attrs->groups >= 1 && grad->sizes[1] == weight->sizes[0] &&
-                weight->sizes[0] % attrs->groups == 0 &&
-                shape_multiply(weight->sizes[1], attrs->groups, &sizes[1]),
+            sym_at_most(ctx, 1, attrs->groups) &&
+                sym_equal(ctx, grad->sizes[1], weight->sizes[0]) &&
+                sym_divides(ctx, attrs->groups, weight->sizes[0]) &&
+                sizes_multiply(ctx, weight->sizes[1], attrs->groups, &sizes[1]),
             "%s: weight %s with %lld groups does not fit the channels of grad %s", op,
             info_brief(weight), (long long)attrs->groups, info_brief(grad));
     memcpy(&sizes[2], attrs->size, (size_t)(grad->rank - 2) * sizeof *sizes);
@@ -90,12 +92,13 @@ static status_t infer_weight(context_t *ctx, const op_call_t *call, int *out_n, 
     const char *op = call->op->name;
     TRY(check_operands(ctx, call));
     REQUIRE(ctx,
-            x->sizes[0] == grad->sizes[0] && attrs->groups >= 1 &&
-                x->sizes[1] % attrs->groups == 0 && grad->sizes[1] % attrs->groups == 0,
+            sym_equal(ctx, x->sizes[0], grad->sizes[0]) && sym_at_most(ctx, 1, attrs->groups) &&
+                sym_divides(ctx, attrs->groups, x->sizes[1]) &&
+                sym_divides(ctx, attrs->groups, grad->sizes[1]),
             "%s: x %s and grad %s have no batch in common, or channels that do not divide by %lld "
             "groups",
             op, info_brief(x), info_brief(grad), (long long)attrs->groups);
-    int64_t sizes[TENSOR_MAX_RANK] = {grad->sizes[1], x->sizes[1] / attrs->groups};
+    int64_t sizes[TENSOR_MAX_RANK] = {grad->sizes[1], sym_divide(ctx, x->sizes[1], attrs->groups)};
     memcpy(&sizes[2], attrs->size, (size_t)(x->rank - 2) * sizeof *sizes);
     TRY(shape_check(ctx, op, x->dtype, x->rank, sizes));
     out[0] = info_dense(x->dtype, x->rank, sizes);
@@ -437,6 +440,7 @@ static double amplifies(const void *attrs)
         .operands = what##_operands,                                                               \
         .n_outputs = outputs,                                                                      \
         .infer = infer_##what,                                                                     \
+        .infers_symbols = true,                                                                    \
         .kernels = op_kernels,                                                                     \
         .spec = spec_##what,                                                                       \
         .amplifies = amplifies,                                                                    \

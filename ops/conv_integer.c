@@ -12,6 +12,7 @@
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
 #include "tensor/onednn/cost.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const attr_field_t fields_1d[] = {CONV_FIELDS(1)};
@@ -39,8 +40,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         REQUIRE(ctx, zero->dtype == info->dtype, "%s: %s is %s, that of %s is %s", op,
                 operands[X_ZERO + i].name, info_brief(zero), operands[i].name,
                 dtype_name(info->dtype));
-        bool is_one = zero->rank <= 1 && info_numel(zero) == 1;
-        bool is_by_output = i == WEIGHT && zero->rank == 1 && zero->sizes[0] == info->sizes[0];
+        bool is_one = zero->rank <= 1 && sizes_are_one(ctx, zero);
+        bool is_by_output = i == WEIGHT && zero->rank == 1 &&
+                            sym_equal(ctx, zero->sizes[0], info->sizes[0]);
         REQUIRE(ctx, is_one || is_by_output, "%s: %s is %s, one%s is needed", op,
                 operands[X_ZERO + i].name, info_brief(zero),
                 i == WEIGHT ? " for all or for each output" : "");
@@ -600,6 +602,7 @@ static const char *const cases_3d[] = {
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .flops = ops_flops_of_weight,                                                              \

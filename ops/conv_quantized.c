@@ -15,6 +15,7 @@
 #include "ops/quantize_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 #define FIELDS(n)                                                                                  \
@@ -50,7 +51,7 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int operan
     const tensor_info_t *info = call->in[operand];
     REQUIRE(ctx,
             info->dtype == DTYPE_F32 && info->rank == 1 &&
-                info->sizes[0] == call->in[WEIGHT]->sizes[0],
+                sym_equal(ctx, info->sizes[0], call->in[WEIGHT]->sizes[0]),
             "%s: %s is %s, f32[%lld] is needed", call->op->name, operands[operand].name,
             info_brief(info), (long long)call->in[WEIGHT]->sizes[0]);
     return STATUS_OK;
@@ -72,9 +73,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     if (call_has(call, BIAS)) TRY(check_channels(ctx, call, BIAS));
     if (!call_has(call, ADDEND)) return STATUS_OK;
     const tensor_info_t *addend = call->in[ADDEND];
-    REQUIRE(ctx,
-            addend->dtype == dtype &&
-                shape_equal(addend->rank, addend->sizes, out[0].rank, out[0].sizes),
+    REQUIRE(ctx, sizes_are_like(ctx, addend, &out[0]),
             "%s: addend is %s, the result is %s, equal dtypes and sizes are needed", op,
             info_brief(addend), info_brief(&out[0]));
     return STATUS_OK;
@@ -519,6 +518,7 @@ static const char *const cases_3d[] = {
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .flops = ops_flops_of_weight,                                                              \

@@ -7,6 +7,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -47,19 +48,21 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int rank,
     REQUIRE(ctx, x->rank == rank, "%s: x is %s, rank %d is needed", op, info_brief(x), rank);
     REQUIRE(ctx, weight->rank == rank, "%s: weight is %s, rank %d is needed", op,
             info_brief(weight), rank);
-    REQUIRE(ctx, attrs->groups >= 1 && weight->sizes[0] % attrs->groups == 0,
+    REQUIRE(ctx,
+            sym_at_most(ctx, 1, attrs->groups) && sym_divides(ctx, attrs->groups, weight->sizes[0]),
             "%s: weight %s, its %lld inputs do not divide by %lld groups", op, info_brief(weight),
             (long long)weight->sizes[0], (long long)attrs->groups);
-    REQUIRE(ctx, x->sizes[1] == weight->sizes[0],
+    REQUIRE(ctx, sym_equal(ctx, x->sizes[1], weight->sizes[0]),
             "%s: weight %s needs %lld input channels, input %s has %lld", op, info_brief(weight),
             (long long)weight->sizes[0], info_brief(x), (long long)x->sizes[1]);
-    REQUIRE(ctx, shape_multiply(weight->sizes[1], attrs->groups, out_outputs),
+    REQUIRE(ctx, sizes_multiply(ctx, weight->sizes[1], attrs->groups, out_outputs),
             "%s: weight %s with %lld groups overflows", op, info_brief(weight),
             (long long)attrs->groups);
     REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
             op, dtype_name(x->dtype), dtype_name(weight->dtype));
     if (call_has(call, BIAS))
-        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == *out_outputs,
+        REQUIRE(ctx,
+                call->in[BIAS]->rank == 1 && sym_equal(ctx, call->in[BIAS]->sizes[0], *out_outputs),
                 "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
                 (long long)*out_outputs);
     return STATUS_OK;
@@ -78,21 +81,25 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         int64_t stride = attrs->stride[i], dilation = attrs->dilation[i], pad = attrs->padding[i];
         int64_t extra = attrs->output_padding[i], kernel = weight->sizes[2 + i];
         int64_t reach = 0, window = 0, size = x->sizes[2 + i];
-        REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad < INT32_MAX,
+        REQUIRE(ctx,
+                sym_at_most(ctx, 1, stride) && sym_at_most(ctx, 1, dilation) &&
+                    sizes_within(ctx, pad, 0, INT32_MAX - 1),
                 "%s: stride %lld, dilation %lld, padding %lld, at least 1, 1 and 0 are needed", op,
                 (long long)stride, (long long)dilation, (long long)pad);
-        REQUIRE(ctx, extra >= 0 && (extra < stride || extra < dilation),
+        REQUIRE(ctx,
+                sym_at_most(ctx, 0, extra) &&
+                    (sym_less(ctx, extra, stride) || sym_less(ctx, extra, dilation)),
                 "%s: output_padding %lld, must be smaller than stride %lld or dilation %lld", op,
                 (long long)extra, (long long)stride, (long long)dilation);
-        REQUIRE(ctx, kernel >= 1 && size >= 1,
+        REQUIRE(ctx, sym_at_most(ctx, 1, kernel) && sym_at_most(ctx, 1, size),
                 "%s: weight %s over %s, sizes of at least 1 are needed", op, info_brief(weight),
                 info_brief(x));
-        bool fits = shape_multiply(size - 1, stride, &reach) &&
-                    shape_multiply(kernel - 1, dilation, &window) &&
-                    !__builtin_add_overflow(reach, window, &reach) &&
-                    !__builtin_add_overflow(reach, extra, &reach) && reach < INT64_MAX / 2;
-        sizes[2 + i] = fits ? reach + 1 - 2 * pad : 0;
-        REQUIRE(ctx, sizes[2 + i] >= 1,
+        bool fits = sizes_multiply(ctx, sym_subtract(ctx, size, 1), stride, &reach) &&
+                    sizes_multiply(ctx, sym_subtract(ctx, kernel, 1), dilation, &window) &&
+                    sizes_add(ctx, reach, window, &reach) && sizes_add(ctx, reach, extra, &reach) &&
+                    sizes_within(ctx, reach, 0, INT64_MAX / 2 - 1);
+        sizes[2 + i] = fits ? sym_subtract(ctx, sym_add(ctx, reach, 1), sym_add(ctx, pad, pad)) : 0;
+        REQUIRE(ctx, sym_at_most(ctx, 1, sizes[2 + i]),
                 "%s: dimension %d of %s would be %lld, at least 1 is needed", op, 2 + i,
                 info_brief(x), (long long)sizes[2 + i]);
     }
@@ -336,6 +343,7 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .flops = ops_flops_of_transposed,                                                          \

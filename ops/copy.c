@@ -3,6 +3,7 @@
 #include "ops/broadcast_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes: none ---- */
@@ -19,7 +20,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const tensor_info_t *x = call->in[X], *src = call->in[SRC];
     int64_t sizes[TENSOR_MAX_RANK];
     int rank = 0;
-    REQUIRE(ctx, broadcast_infer(call, &rank, sizes) && shape_equal(rank, sizes, x->rank, x->sizes),
+    REQUIRE(ctx,
+            broadcast_infer(ctx, call, &rank, sizes) &&
+                sizes_equal(ctx, rank, sizes, x->rank, x->sizes),
             "copy: src is %s, it does not broadcast to x %s", info_brief(src), info_brief(x));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
     return STATUS_OK;
@@ -94,6 +97,7 @@ const opdef_t op_def_copy = {.name = "copy",
                              .operands = operands,
                              .n_outputs = 1,
                              .infer = infer,
+                             .infers_symbols = true,
                              .kernels = kernels,
                              .spec = spec,
                              .gradient = &gradient,

@@ -17,6 +17,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/loss_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -94,8 +95,8 @@ static status_t check_target(context_t *ctx, const op_call_t *call)
             "%s: target is %s, %s", call->op->name, info_brief(target),
             is_nll(call->op) ? "integers are needed" : "integers or probabilities are needed");
     REQUIRE(ctx,
-            is_floating ? shape_equal(target->rank, target->sizes, x->rank, x->sizes)
-                        : shape_equal(target->rank, target->sizes, rank, sizes),
+            is_floating ? sizes_equal(ctx, target->rank, target->sizes, x->rank, x->sizes)
+                        : sizes_equal(ctx, target->rank, target->sizes, rank, sizes),
             "%s: target is %s, x %s: labels have x's sizes without dimension %d, probabilities all "
             "of them",
             call->op->name, info_brief(target), info_brief(x), class_dim(x));
@@ -117,7 +118,7 @@ static status_t check(context_t *ctx, const op_call_t *call)
     const tensor_info_t *weight = call_has(call, WEIGHT) ? call->in[WEIGHT] : NULL;
     REQUIRE(ctx,
             weight == NULL || (dtype_is_floating(weight->dtype) && weight->rank == 1 &&
-                               weight->sizes[0] == n_classes),
+                               sym_equal(ctx, weight->sizes[0], n_classes)),
             "%s: weight is %s, x %s: one number for each class is needed", call->op->name,
             info_brief(weight), info_brief(x));
     REQUIRE(ctx, attrs->label_smoothing >= 0.0 && attrs->label_smoothing <= 1.0,
@@ -149,9 +150,8 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     (void)out_n;
     TRY(check(ctx, call));
     const tensor_info_t *x = call->in[X], *grad = call->in[GRAD], loss = loss_info(call);
-    REQUIRE(ctx,
-            grad->dtype == x->dtype && shape_equal(grad->rank, grad->sizes, loss.rank, loss.sizes),
-            "%s: grad is %s, the loss %s", call->op->name, info_brief(grad), info_brief(&loss));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, &loss), "%s: grad is %s, the loss %s", call->op->name,
+            info_brief(grad), info_brief(&loss));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
     return STATUS_OK;
 }
@@ -622,6 +622,7 @@ static const char *const cases_nll_loss_backward[] = {
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
+                                      .infers_symbols = true,                                      \
                                       .kernels = kernels,                                          \
                                       .spec = spec,                                                \
                                       .cancels = 0.25,                                             \
@@ -636,6 +637,7 @@ static const char *const cases_nll_loss_backward[] = {
         .operands = backward_operands,                                                             \
         .n_outputs = 1,                                                                            \
         .infer = infer_backward,                                                                   \
+        .infers_symbols = true,                                                                    \
         .kernels = backward_kernels,                                                               \
         .spec = spec_backward,                                                                     \
         .cancels = 1.0,                                                                            \

@@ -3,6 +3,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 enum { CUMSUM, CUMPROD }; /* variants */
@@ -163,9 +164,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
                                tensor_info_t *out)
 {
     const tensor_info_t *grad = call->in[GRAD], *x = call->in[X];
-    REQUIRE(ctx,
-            dtype_is_floating(grad->dtype) && grad->dtype == x->dtype &&
-                shape_equal(grad->rank, grad->sizes, x->rank, x->sizes),
+    REQUIRE(ctx, dtype_is_floating(grad->dtype) && sizes_are_like(ctx, grad, x),
             "cumprod_backward: grad is %s, x is %s, equal floating tensors are needed",
             info_brief(grad), info_brief(x));
     return infer(ctx, call, out_n, out);
@@ -306,6 +305,7 @@ static const char *const cases[] = {"(f32[7])",
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_##op,                                       \
@@ -320,6 +320,7 @@ const opdef_t op_def_cumprod_backward = {.name = "cumprod_backward",
                                          .operands = backward_operands,
                                          .n_outputs = 1,
                                          .infer = infer_backward,
+                                         .infers_symbols = true,
                                          .kernels = backward_kernels,
                                          .spec = spec_backward,
                                          .cases = backward_cases};

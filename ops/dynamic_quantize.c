@@ -138,6 +138,7 @@ const opdef_t op_def_dynamic_quantize = {.name = "dynamic_quantize",
                                          .operands = operands,
                                          .n_outputs = 3,
                                          .infer = infer,
+                                         .infers_symbols = true,
                                          .kernels = kernels,
                                          .spec = spec,
                                          .cases = cases};

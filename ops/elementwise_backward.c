@@ -11,6 +11,7 @@
 #include "ops/function_impl.h"
 #include "ops/rows_impl.h"
 #include "ops/walk_impl.h"
+#include "tensor/sizes_impl.h"
 
 /* ---- attributes ---- */
 
@@ -147,7 +148,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dtype_is_floating(grad->dtype) && grad->dtype == value->dtype,
             "elementwise_backward: grad is %s, value is %s, one floating dtype is needed",
             info_brief(grad), info_brief(value));
-    REQUIRE(ctx, shape_equal(grad->rank, grad->sizes, value->rank, value->sizes),
+    REQUIRE(ctx, sizes_equal(ctx, grad->rank, grad->sizes, value->rank, value->sizes),
             "elementwise_backward: grad is %s, value is %s, equal sizes are needed",
             info_brief(grad), info_brief(value));
     out[0] = info_dense(grad->dtype, grad->rank, grad->sizes);
@@ -321,6 +322,7 @@ const opdef_t op_def_elementwise_backward = {.name = "elementwise_backward",
                                              .operands = operands,
                                              .n_outputs = 1,
                                              .infer = infer,
+                                             .infers_symbols = true,
                                              .kernels = kernels,
                                              .spec = spec,
                                              .cancels = 8.0,

@@ -14,6 +14,7 @@
 #include "ops/ops_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/onednn/cost.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -74,21 +75,25 @@ static status_t check_operands(context_t *ctx, const op_call_t *call)
     const tensor_info_t *x = call->in[X], *expand = call->in[EXPAND], *weight = call->in[WEIGHT];
     REQUIRE(ctx, x->rank == 4, "%s: x is %s, rank 4 is needed", op, info_brief(x));
     REQUIRE(ctx,
-            expand->rank == 4 && expand->sizes[1] == x->sizes[1] && expand->sizes[2] == 1 &&
-                expand->sizes[3] == 1,
+            expand->rank == 4 && sym_equal(ctx, expand->sizes[1], x->sizes[1]) &&
+                sym_equal(ctx, expand->sizes[2], 1) && sym_equal(ctx, expand->sizes[3], 1),
             "%s: expand is %s, [K,%lld,1,1] is needed", op, info_brief(expand),
             (long long)x->sizes[1]);
-    REQUIRE(ctx, weight->rank == 4 && weight->sizes[0] == expand->sizes[0] && weight->sizes[1] == 1,
+    REQUIRE(ctx,
+            weight->rank == 4 && sym_equal(ctx, weight->sizes[0], expand->sizes[0]) &&
+                sym_equal(ctx, weight->sizes[1], 1),
             "%s: weight is %s, [%lld,1,R,S] is needed", op, info_brief(weight),
             (long long)expand->sizes[0]);
-    REQUIRE(ctx, expand->sizes[0] >= 1, "%s: expand is %s, 1 channel at least is needed", op,
-            info_brief(expand));
+    REQUIRE(ctx, sym_at_most(ctx, 1, expand->sizes[0]),
+            "%s: expand is %s, 1 channel at least is needed", op, info_brief(expand));
     REQUIRE(ctx, x->dtype == expand->dtype && x->dtype == weight->dtype,
             "%s: x is %s, expand %s, weight %s, equal dtypes are needed", op, dtype_name(x->dtype),
             dtype_name(expand->dtype), dtype_name(weight->dtype));
     for (int i = EXPAND_BIAS; i <= BIAS; i += BIAS - EXPAND_BIAS)
         if (call_has(call, i))
-            REQUIRE(ctx, call->in[i]->rank == 1 && call->in[i]->sizes[0] == expand->sizes[0],
+            REQUIRE(ctx,
+                    call->in[i]->rank == 1 &&
+                        sym_equal(ctx, call->in[i]->sizes[0], expand->sizes[0]),
                     "%s: %s is %s, [%lld] is needed", op, operands[i].name, info_brief(call->in[i]),
                     (long long)expand->sizes[0]);
     return STATUS_OK;
@@ -419,6 +424,7 @@ const opdef_t op_def_expand_depthwise = {
     .operands = operands,
     .n_outputs = 1,
     .infer = infer,
+    .infers_symbols = true,
     .kernels = kernels,
     .spec = spec,
     .flops = flops,

@@ -202,6 +202,7 @@ static const char *const roll_cases[] = {"(f32[3,7]) shifts=[2]",
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_##op,                                       \

@@ -47,7 +47,7 @@ status_t function_infer(context_t *ctx, const op_call_t *call, const function_t 
 {
     int64_t sizes[TENSOR_MAX_RANK];
     int rank = 0;
-    if (!broadcast_infer(call, &rank, sizes))
+    if (!broadcast_infer(ctx, call, &rank, sizes))
         return refuse(ctx, call, "these shapes do not broadcast");
     dtype_t dtype = common_dtype(function, call->n_in, call->in);
     if (dtype == DTYPE_NONE) return refuse(ctx, call, "these dtypes meet in none");

@@ -3,6 +3,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct gather_attrs {
@@ -145,8 +146,8 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     int64_t sizes[TENSOR_MAX_RANK];
     REQUIRE(ctx,
             dtype_is_integral(index->dtype) && dtype_is_floating(grad->dtype) && attrs->dim >= 0 &&
-                attrs->dim < rank && attrs->size >= 0 &&
-                shape_equal(index->rank, &grad->sizes[dim], index->rank, index->sizes),
+                attrs->dim < rank && sym_at_most(ctx, 0, attrs->size) &&
+                sizes_equal(ctx, index->rank, &grad->sizes[dim], index->rank, index->sizes),
             "gather_backward: grad is %s, index is %s, it has no floating slices along dimension "
             "%lld for these",
             info_brief(grad), info_brief(index), (long long)attrs->dim);
@@ -286,6 +287,7 @@ const opdef_t op_def_gather = {.name = "gather",
                                .operands = operands,
                                .n_outputs = 1,
                                .infer = infer,
+                               .infers_symbols = true,
                                .kernels = kernels,
                                .spec = spec,
                                .gradient = &gradient,
@@ -298,6 +300,7 @@ const opdef_t op_def_gather_backward = {.name = "gather_backward",
                                         .operands = backward_operands,
                                         .n_outputs = 1,
                                         .infer = infer_backward,
+                                        .infers_symbols = true,
                                         .kernels = backward_kernels,
                                         .spec = spec_backward,
                                         .cases = backward_cases};

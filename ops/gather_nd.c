@@ -4,6 +4,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct gather_nd_attrs {
@@ -28,10 +29,10 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "gather_nd: batch_dims %lld of %s by %s, both need more dimensions",
             (long long)batch_dims, info_brief(x), info_brief(index));
     for (int d = 0; d < batch_dims; d++)
-        REQUIRE(ctx, x->sizes[d] == index->sizes[d],
+        REQUIRE(ctx, sym_equal(ctx, x->sizes[d], index->sizes[d]),
                 "gather_nd: batch dimension %d of %s by %s, one size is needed", d, info_brief(x),
                 info_brief(index));
-    int64_t depth = index->sizes[index->rank - 1];
+    int64_t depth = sym_pin(ctx, index->sizes[index->rank - 1]);
     REQUIRE(ctx, depth >= 1 && depth <= x->rank - batch_dims,
             "gather_nd: index %s has tuples of %lld, %s with batch_dims %lld has 1 to %lld "
             "dimensions to index",
@@ -171,6 +172,7 @@ const opdef_t op_def_gather_nd = {.name = "gather_nd",
                                   .operands = operands,
                                   .n_outputs = 1,
                                   .infer = infer,
+                                  .infers_symbols = true,
                                   .kernels = kernels,
                                   .spec = spec,
                                   .gradient = &gradient,

@@ -8,6 +8,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/grid_sample_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
@@ -36,14 +37,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, x->rank == 4 || x->rank == 5, "grid_sample: x is %s, images or volumes are needed",
             info_brief(x));
     REQUIRE(ctx,
-            grid->rank == x->rank && grid->sizes[0] == x->sizes[0] &&
-                grid->sizes[grid->rank - 1] == n_spatial,
+            grid->rank == x->rank && sym_equal(ctx, grid->sizes[0], x->sizes[0]) &&
+                sym_equal(ctx, grid->sizes[grid->rank - 1], n_spatial),
             "grid_sample: grid %s, for x %s places of %d numbers are needed", info_text(grid, text),
             info_brief(x), n_spatial);
     REQUIRE(ctx, attrs->mode != GRID_CUBIC || n_spatial == 2,
             "grid_sample: x is %s, cubic is for images", info_brief(x));
     for (int d = 2; d < x->rank; d++)
-        REQUIRE(ctx, x->sizes[d] > 0, "grid_sample: x is %s, an image without pixels",
+        REQUIRE(ctx, sym_less(ctx, 0, x->sizes[d]), "grid_sample: x is %s, an image without pixels",
                 info_brief(x));
     sizes[0] = x->sizes[0];
     sizes[1] = x->sizes[1];
@@ -298,6 +299,7 @@ const opdef_t op_def_grid_sample = {.name = "grid_sample",
                                     .operands = operands,
                                     .n_outputs = 1,
                                     .infer = infer,
+                                    .infers_symbols = true,
                                     .kernels = kernels,
                                     .spec = spec,
                                     .gradient = &gradient,

@@ -5,6 +5,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/grid_sample_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -21,9 +22,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     forward.op = &op_def_grid_sample;
     forward.n_in = 2;
     TRY(forward.op->infer(ctx, &forward, out_n, &sampled));
-    REQUIRE(ctx,
-            grad->dtype == sampled.dtype &&
-                shape_equal(grad->rank, grad->sizes, sampled.rank, sampled.sizes),
+    REQUIRE(ctx, sizes_are_like(ctx, grad, &sampled),
             "grid_sample_backward: grad is %s, the samples are %s", info_brief(grad),
             info_brief(&sampled));
     for (int i = X; i <= GRID; i++)
@@ -290,6 +289,7 @@ const opdef_t op_def_grid_sample_backward = {
     .operands = operands,
     .n_outputs = 2,
     .infer = infer,
+    .infers_symbols = true,
     .kernels = kernels,
     .spec = spec,
     .cases = cases};

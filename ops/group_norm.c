@@ -8,6 +8,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/moments_impl.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -40,14 +41,17 @@ static status_t check(context_t *ctx, const op_call_t *call, int n_channelwise)
     const char *op = call->op->name;
     REQUIRE(ctx, x->rank >= 2 && dtype_is_floating(x->dtype),
             "%s: x is %s, a floating type of rank 2 or more is needed", op, info_brief(x));
-    REQUIRE(ctx, attrs->num_groups >= 1 && x->sizes[1] % attrs->num_groups == 0,
+    REQUIRE(ctx,
+            sym_at_most(ctx, 1, attrs->num_groups) &&
+                sym_divides(ctx, attrs->num_groups, x->sizes[1]),
             "%s: num_groups=%lld, input %s needs a divisor of %lld", op,
             (long long)attrs->num_groups, info_brief(x), (long long)x->sizes[1]);
     for (int i = WEIGHT; i < WEIGHT + n_channelwise; i++) {
         const tensor_info_t *info = call->in[i];
         if (!call_has(call, i)) continue;
         REQUIRE(ctx,
-                info->rank == 1 && info->sizes[0] == x->sizes[1] && dtype_is_floating(info->dtype),
+                info->rank == 1 && sym_equal(ctx, info->sizes[0], x->sizes[1]) &&
+                    dtype_is_floating(info->dtype),
                 "%s: %s is %s, input %s needs floating [%lld]", op, operands[i].name,
                 info_brief(info), info_brief(x), (long long)x->sizes[1]);
     }
@@ -69,9 +73,8 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     (void)out_n;
     const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
     TRY(check(ctx, call, 1));
-    REQUIRE(ctx, grad->dtype == x->dtype && shape_equal(x->rank, x->sizes, grad->rank, grad->sizes),
-            "%s: grad is %s, x is %s, equal ones are needed", call->op->name, info_brief(grad),
-            info_brief(x));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, x), "%s: grad is %s, x is %s, equal ones are needed",
+            call->op->name, info_brief(grad), info_brief(x));
     out[OF_X] = info_dense(x->dtype, x->rank, x->sizes);
     out[OF_WEIGHT] = info_dense(x->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32, 1, &x->sizes[1]);
     out[OF_BIAS] = out[OF_WEIGHT];
@@ -658,6 +661,7 @@ const opdef_t op_def_group_norm = {.name = "group_norm",
                                    .operands = operands,
                                    .n_outputs = 1,
                                    .infer = infer,
+                                   .infers_symbols = true,
                                    .kernels = kernels,
                                    .spec = spec,
                                    .gradient = &gradient,
@@ -670,6 +674,7 @@ const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
                                             .operands = backward_operands,
                                             .n_outputs = N_OF,
                                             .infer = infer_backward,
+                                            .infers_symbols = true,
                                             .kernels = backward_kernels,
                                             .spec = spec_backward,
                                             .cases = backward_cases};

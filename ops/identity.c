@@ -49,6 +49,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                  .operands = operands,
                                  .n_outputs = 1,
                                  .infer = ops_infer_like,
+                                 .infers_symbols = true,
                                  .kernels = kernels,
                                  .spec = spec,
                                  .gradient = &gradient_same,
@@ -63,6 +64,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                    .operands = operands,                                           \
                                    .n_outputs = 1,                                                 \
                                    .infer = infer_dropout,                                         \
+                                   .infers_symbols = true,                                         \
                                    .kernels = kernels,                                             \
                                    .spec = spec,                                                   \
                                    .gradient = &gradient_same,                                     \

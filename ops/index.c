@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 const char *const index_reduction_names[] = {"none", "add", "mul", "max", "min", NULL};
@@ -31,7 +32,7 @@ status_t index_check_sizes(context_t *ctx, const char *op, const tensor_info_t *
     REQUIRE(ctx, index->rank == x->rank, "%s: index %s for %s, the same rank is needed", op,
             info_brief(index), info_brief(x));
     for (int d = 0; d < x->rank; d++)
-        REQUIRE(ctx, d == dim || index->sizes[d] <= x->sizes[d],
+        REQUIRE(ctx, d == dim || sym_at_most(ctx, index->sizes[d], x->sizes[d]),
                 "%s: index %s is longer than %s in dimension %d, only dimension %d may be", op,
                 info_brief(index), info_brief(x), d, dim);
     return STATUS_OK;

@@ -16,6 +16,7 @@
 #include "ops/norm_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -52,12 +53,13 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const int n_dims = (int)attrs->n_dims;
     const int64_t *sizes = &x->sizes[x->rank - n_dims];
     REQUIRE(ctx,
-            !call_has(call, WEIGHT) || (dtype_is_floating(weight->dtype) &&
-                                        shape_equal(n_dims, sizes, weight->rank, weight->sizes)),
+            !call_has(call, WEIGHT) ||
+                (dtype_is_floating(weight->dtype) &&
+                 sizes_equal(ctx, n_dims, sizes, weight->rank, weight->sizes)),
             "%s: weight is %s, the last %d dimensions of %s are needed", op, info_brief(weight),
             n_dims, info_brief(x));
-    REQUIRE(ctx, grad->dtype == x->dtype && shape_equal(x->rank, x->sizes, grad->rank, grad->sizes),
-            "%s: grad is %s, x is %s, equal ones are needed", op, info_brief(grad), info_brief(x));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, x), "%s: grad is %s, x is %s, equal ones are needed", op,
+            info_brief(grad), info_brief(x));
     out[OF_X] = info_dense(x->dtype, x->rank, x->sizes);
     for (int i = OF_WEIGHT; i < *out_n; i++)
         out[i] = info_dense(dtype_of_sums(x->dtype), n_dims, sizes);
@@ -442,6 +444,7 @@ static const char *const cases_rms_norm[] = {CASES, NULL};
         .operands = operands,                                                                      \
         .n_outputs = outputs,                                                                      \
         .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .cases = cases_##of}

@@ -7,6 +7,7 @@
 #include "ops/linear_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/strassen_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -46,13 +47,18 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             info_brief(x), attrs->flatten ? 2 : 1);
     REQUIRE(ctx, weight->rank == 2, "%s: weight is %s, rank 2 is needed", op, info_brief(weight));
     int64_t rows = 0, features = 0;
-    REQUIRE(ctx, count_rows(attrs, x, &rows, &features) && features == weight->sizes[1],
+    REQUIRE(ctx,
+            sizes_numel(ctx, n_rows, x->sizes, &rows) &&
+                sizes_numel(ctx, x->rank - n_rows, &x->sizes[n_rows], &features) &&
+                sym_equal(ctx, features, weight->sizes[1]),
             "%s: weight %s needs %lld features, input %s has %lld", op, info_brief(weight),
             (long long)weight->sizes[1], info_brief(x), (long long)features);
     REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
             op, dtype_name(x->dtype), dtype_name(weight->dtype));
     if (call_has(call, BIAS))
-        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == weight->sizes[0],
+        REQUIRE(ctx,
+                call->in[BIAS]->rank == 1 &&
+                    sym_equal(ctx, call->in[BIAS]->sizes[0], weight->sizes[0]),
                 "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
                 (long long)weight->sizes[0]);
     int64_t sizes[TENSOR_MAX_RANK];
@@ -339,6 +345,7 @@ const opdef_t op_def_linear = {
     .operands = operands,
     .n_outputs = 1,
     .infer = infer,
+    .infers_symbols = true,
     .kernels = kernels,
     .spec = spec,
     .flops = ops_flops_of_weight,

@@ -6,6 +6,7 @@
 #include "ops/linear_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/onednn/cost.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -54,8 +55,8 @@ static status_t infer_data(context_t *ctx, const op_call_t *call, int *out_n, te
     const tensor_info_t *grad = call->in[GRAD], *weight = call->in[WEIGHT];
     const char *op = call->op->name;
     REQUIRE(ctx,
-            grad->rank >= 1 && weight->rank == 2 && last_size(grad) == weight->sizes[0] &&
-                grad->dtype == weight->dtype,
+            grad->rank >= 1 && weight->rank == 2 &&
+                sym_equal(ctx, last_size(grad), weight->sizes[0]) && grad->dtype == weight->dtype,
             "%s: grad %s does not fit weight %s, outputs and dtypes have to be equal", op,
             info_brief(grad), info_brief(weight));
     int64_t sizes[TENSOR_MAX_RANK];
@@ -73,7 +74,7 @@ static status_t infer_weight(context_t *ctx, const op_call_t *call, int *out_n, 
     const char *op = call->op->name;
     REQUIRE(ctx,
             x->rank >= 1 && grad->rank == x->rank && x->dtype == grad->dtype &&
-                shape_equal(x->rank - 1, x->sizes, grad->rank - 1, grad->sizes),
+                sizes_equal(ctx, x->rank - 1, x->sizes, grad->rank - 1, grad->sizes),
             "%s: grad %s does not fit x %s, rows and dtypes have to be equal", op, info_brief(grad),
             info_brief(x));
     const int64_t sizes[] = {last_size(grad), last_size(x)};
@@ -448,6 +449,7 @@ const opdef_t op_def_linear_backward_data = {.name = "linear_backward_data",
                                              .operands = data_operands,
                                              .n_outputs = 1,
                                              .infer = infer_data,
+                                             .infers_symbols = true,
                                              .kernels = data_kernels,
                                              .spec = spec_data,
                                              .cases = data_cases};
@@ -460,6 +462,7 @@ const opdef_t op_def_linear_backward_weight = {
     .operands = weight_operands,
     .n_outputs = 0,
     .infer = infer_weight,
+    .infers_symbols = true,
     .kernels = weight_kernels,
     .spec = spec_weight,
     .cases = weight_cases};

@@ -7,6 +7,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -56,8 +57,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             info_brief(x));
     REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed",
             call->op->name, info_brief(x));
-    REQUIRE(ctx, attrs->size >= 1, "%s: size=%lld, at least 1 is needed", call->op->name,
-            (long long)attrs->size);
+    REQUIRE(ctx, sym_at_most(ctx, 1, attrs->size), "%s: size=%lld, at least 1 is needed",
+            call->op->name, (long long)attrs->size);
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
     return STATUS_OK;
 }
@@ -67,9 +68,8 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 {
     const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
     TRY(infer(ctx, call, out_n, out));
-    REQUIRE(ctx, grad->dtype == x->dtype && shape_equal(x->rank, x->sizes, grad->rank, grad->sizes),
-            "%s: grad is %s, x is %s, equal ones are needed", call->op->name, info_brief(grad),
-            info_brief(x));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, x), "%s: grad is %s, x is %s, equal ones are needed",
+            call->op->name, info_brief(grad), info_brief(x));
     return STATUS_OK;
 }
 
@@ -449,6 +449,7 @@ const opdef_t op_def_lrn = {.name = "lrn",
                             .operands = operands,
                             .n_outputs = 1,
                             .infer = infer,
+                            .infers_symbols = true,
                             .kernels = kernels,
                             .spec = spec,
                             .gradient = &gradient,
@@ -461,6 +462,7 @@ const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
                                      .operands = backward_operands,
                                      .n_outputs = 1,
                                      .infer = infer_backward,
+                                     .infers_symbols = true,
                                      .kernels = backward_kernels,
                                      .spec = spec_backward,
                                      .cases = backward_cases};

@@ -4,6 +4,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/picking.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -88,15 +89,20 @@ static int64_t count_picked(const field_t *field, const void *mask)
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
-    field_t field;
+    const tensor_info_t *x = call->in[X], *mask = call->in[MASK];
+    int64_t sizes[TENSOR_MAX_RANK], n = -1;
+    int rank = 0;
     char text[INFO_TEXT_MAX];
-    REQUIRE(ctx, call->in[MASK]->dtype == DTYPE_BOOL, "masked_select: mask %s, bool is needed",
-            info_brief(call->in[MASK]));
-    REQUIRE(ctx, find_field(call->in, &field), "masked_select: x %s and mask %s do not broadcast",
-            info_text(call->in[X], text), info_brief(call->in[MASK]));
-    TRY(shape_check(ctx, "masked_select", call->in[X]->dtype, field.rank, field.sizes));
-    const int64_t n = call_knows(call, MASK) ? count_picked(&field, call->data[MASK]) : -1;
-    out[0] = info_dense(call->in[X]->dtype, 1, &n);
+    REQUIRE(ctx, mask->dtype == DTYPE_BOOL, "masked_select: mask %s, bool is needed",
+            info_brief(mask));
+    REQUIRE(ctx, sizes_broadcast(ctx, x->rank, x->sizes, mask->rank, mask->sizes, &rank, sizes),
+            "masked_select: x %s and mask %s do not broadcast", info_text(x, text),
+            info_brief(mask));
+    TRY(shape_check(ctx, "masked_select", x->dtype, rank, sizes));
+    field_t field;
+    if (call_knows(call, MASK) && find_field(call->in, &field))
+        n = count_picked(&field, call->data[MASK]);
+    out[0] = info_dense(x->dtype, 1, &n);
     return STATUS_OK;
 }
 
@@ -214,6 +220,7 @@ const opdef_t op_def_masked_select = {.name = "masked_select",
                                       .operands = operands,
                                       .n_outputs = 1,
                                       .infer = infer,
+                                      .infers_symbols = true,
 
                                       .kernels = kernels,
                                       .spec = spec,

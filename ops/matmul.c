@@ -6,6 +6,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/matmul_impl.h"
 #include "ops/ops_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -23,7 +24,7 @@ enum { A, B, POST };
 
 /* ---- inference ---- */
 
-bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t *out)
+product_t product_sizes(const tensor_info_t *a, const tensor_info_t *b)
 {
     product_t p = {.n_batch_a = a->rank > 2 ? a->rank - 2 : 0,
                    .n_batch_b = b->rank > 2 ? b->rank - 2 : 0};
@@ -31,8 +32,14 @@ bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t 
     p.k = a->sizes[a->rank - 1];
     p.k_b = b->sizes[b->rank > 1 ? b->rank - 2 : 0];
     p.n = b->rank > 1 ? b->sizes[b->rank - 1] : 1;
-    *out = p;
-    return shape_broadcast(p.n_batch_a, a->sizes, p.n_batch_b, b->sizes, &out->n_batch, out->batch);
+    return p;
+}
+
+bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t *out)
+{
+    *out = product_sizes(a, b);
+    return shape_broadcast(out->n_batch_a, a->sizes, out->n_batch_b, b->sizes, &out->n_batch,
+                           out->batch);
 }
 
 double product_flops(const op_call_t *call)
@@ -47,11 +54,12 @@ status_t product_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, ten
     const char *op = call->op->name;
     REQUIRE(ctx, a->rank >= 1 && b->rank >= 1, "%s: %s times %s, rank 1 or more is needed", op,
             info_brief(a), info_brief(b));
-    product_t p;
-    REQUIRE(ctx, product_describe(a, b, &p), "%s: %s times %s, batch dimensions do not broadcast",
-            op, info_brief(a), info_brief(b));
-    REQUIRE(ctx, p.k == p.k_b, "%s: %s times %s, %lld columns meet %lld rows", op, info_brief(a),
-            info_brief(b), (long long)p.k, (long long)p.k_b);
+    product_t p = product_sizes(a, b);
+    REQUIRE(ctx,
+            sizes_broadcast(ctx, p.n_batch_a, a->sizes, p.n_batch_b, b->sizes, &p.n_batch, p.batch),
+            "%s: %s times %s, batch dimensions do not broadcast", op, info_brief(a), info_brief(b));
+    REQUIRE(ctx, sym_equal(ctx, p.k, p.k_b), "%s: %s times %s, %lld columns meet %lld rows", op,
+            info_brief(a), info_brief(b), (long long)p.k, (long long)p.k_b);
     int rank = p.n_batch;
     if (a->rank > 1) p.batch[rank++] = p.m;
     if (b->rank > 1) p.batch[rank++] = p.n;
@@ -433,6 +441,7 @@ const opdef_t op_def_matmul = {.name = "matmul",
                                .operands = operands,
                                .n_outputs = 1,
                                .infer = infer,
+                               .infers_symbols = true,
                                .kernels = kernels,
                                .spec = spec,
                                .flops = product_flops,

@@ -13,6 +13,7 @@ typedef struct product {
 } product_t;
 
 /* False where batch dimensions do not broadcast. */
+product_t product_sizes(const tensor_info_t *a, const tensor_info_t *b);
 bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t *out);
 
 /* Which matrix of an operand, that has n_own batch dimensions, belongs to a matrix of the result.

@@ -13,6 +13,7 @@
 #include "ops/matmul_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/onednn/cost.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const operand_t operands[] = {{"a", ROLE_ACTIVATION, false, false},
@@ -33,8 +34,8 @@ static status_t check_operand(context_t *ctx, const op_call_t *call, int operand
     REQUIRE(ctx, zero->dtype == info->dtype, "%s: %s is %s, that of %s is %s", op,
             operands[A_ZERO + operand].name, info_brief(zero), operands[operand].name,
             dtype_name(info->dtype));
-    bool is_one = zero->rank <= 1 && info_numel(zero) == 1;
-    REQUIRE(ctx, is_one || (zero->rank == 1 && zero->sizes[0] == n),
+    bool is_one = zero->rank <= 1 && sizes_are_one(ctx, zero);
+    REQUIRE(ctx, is_one || (zero->rank == 1 && sym_equal(ctx, zero->sizes[0], n)),
             "%s: %s is %s, one for all or [%lld] is needed", op, operands[A_ZERO + operand].name,
             info_brief(zero), (long long)n);
     return STATUS_OK;
@@ -43,9 +44,8 @@ static status_t check_operand(context_t *ctx, const op_call_t *call, int operand
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
-    product_t p;
     TRY(product_infer(ctx, call, DTYPE_S32, &out[0]));
-    if (!product_describe(call->in[A], call->in[B], &p)) return STATUS_INVALID_ARGUMENT;
+    const product_t p = product_sizes(call->in[A], call->in[B]);
     TRY(check_operand(ctx, call, A, p.m));
     return check_operand(ctx, call, B, p.n);
 }
@@ -376,6 +376,7 @@ const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
                                        .operands = operands,
                                        .n_outputs = 1,
                                        .infer = infer,
+                                       .infers_symbols = true,
                                        .kernels = kernels,
                                        .spec = spec,
                                        .flops = product_flops,

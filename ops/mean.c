@@ -420,6 +420,7 @@ static const char *const sum_cases[] = {"(f32[2,3,4,5])",
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer_##op,                                              \
+                                 .infers_symbols = true,                                           \
                                  .kernels = op##_kernels,                                          \
                                  .spec = spec_##op,                                                \
                                  .gradient = &gradient_##op,                                       \

@@ -9,6 +9,7 @@
 #include "ops/generator_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/random.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct multinomial_attrs {
@@ -44,7 +45,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dtype_is_floating(x->dtype) && (x->rank == 1 || x->rank == 2),
             "multinomial: x is %s, floating weights of rank 1 or 2 are needed", info_brief(x));
     const int64_t most = attrs->replacement ? INT32_MAX : row_size(x);
-    REQUIRE(ctx, row_size(x) > 0 && attrs->n_samples >= 1 && attrs->n_samples <= most,
+    REQUIRE(ctx,
+            sym_less(ctx, 0, row_size(x)) && sym_at_most(ctx, 1, attrs->n_samples) &&
+                sym_at_most(ctx, attrs->n_samples, most),
             "multinomial: %lld samples of %s, 1 to %lld of some weights are possible",
             (long long)attrs->n_samples, info_brief(x), (long long)most);
     sizes[0] = x->sizes[0];
@@ -202,6 +205,7 @@ const opdef_t op_def_multinomial = {.name = "multinomial",
                                     .operands = operands,
                                     .n_outputs = 1,
                                     .infer = infer,
+                                    .infers_symbols = true,
                                     .kernels = kernels,
                                     .spec = spec,
                                     .gradient = &gradient_zero,

@@ -5,6 +5,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/picking.h"
+#include "tensor/sizes_impl.h"
 
 typedef struct nms_attrs {
     int64_t max_per_class;
@@ -194,15 +195,16 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dtype_is_floating(boxes->dtype) && boxes->dtype == scores->dtype,
             "nms: boxes %s and scores %s, one floating dtype is needed", info_text(boxes, text),
             info_brief(scores));
-    REQUIRE(ctx, boxes->rank == 3 && boxes->sizes[2] == 4,
+    REQUIRE(ctx, boxes->rank == 3 && sym_equal(ctx, boxes->sizes[2], 4),
             "nms: boxes %s, [images, boxes, 4] is needed", info_brief(boxes));
     REQUIRE(ctx,
-            scores->rank == 3 && scores->sizes[0] == boxes->sizes[0] &&
-                scores->sizes[2] == boxes->sizes[1],
+            scores->rank == 3 && sym_equal(ctx, scores->sizes[0], boxes->sizes[0]) &&
+                sym_equal(ctx, scores->sizes[2], boxes->sizes[1]),
             "nms: scores %s, [images, classes, boxes] of boxes %s are needed",
             info_text(scores, text), info_brief(boxes));
     int64_t n = 0;
-    bool fits = shape_multiply(scores->sizes[0] * scores->sizes[1],
+    bool fits = sizes_have_symbols(3, scores->sizes) ||
+                shape_multiply(scores->sizes[0] * scores->sizes[1],
                                most_of(call->attrs, boxes->sizes[1]), &n);
     REQUIRE(ctx, fits, "nms: scores %s, too many", info_brief(scores));
     n = -1;
@@ -320,6 +322,7 @@ const opdef_t op_def_nms = {.name = "nms",
                             .operands = operands,
                             .n_outputs = 1,
                             .infer = infer,
+                            .infers_symbols = true,
 
                             .kernels = kernels,
                             .spec = spec,

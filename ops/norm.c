@@ -11,6 +11,7 @@
 #include "ops/norm_impl.h"
 #include "ops/reduce_impl.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -57,7 +58,8 @@ static status_t infer_batch(context_t *ctx, const op_call_t *call, int *out_n, t
         const tensor_info_t *info = call->in[i];
         if (!call_has(call, i)) continue;
         REQUIRE(ctx,
-                info->rank == 1 && info->sizes[0] == x->sizes[1] && dtype_is_floating(info->dtype),
+                info->rank == 1 && sym_equal(ctx, info->sizes[0], x->sizes[1]) &&
+                    dtype_is_floating(info->dtype),
                 "%s: %s is %s, input %s needs floating [%lld]", op, operands[i].name,
                 info_brief(info), info_brief(x), (long long)x->sizes[1]);
     }
@@ -81,7 +83,7 @@ static status_t infer_layer(context_t *ctx, const op_call_t *call, int *out_n, t
         const tensor_info_t *info = call->in[i];
         if (!call_has(call, i)) continue;
         REQUIRE(ctx,
-                shape_equal(n_dims, &x->sizes[x->rank - n_dims], info->rank, info->sizes) &&
+                sizes_equal(ctx, n_dims, &x->sizes[x->rank - n_dims], info->rank, info->sizes) &&
                     dtype_is_floating(info->dtype),
                 "%s: %s is %s, the last %d dimensions of %s are needed", op, operands[i].name,
                 info_brief(info), n_dims, info_brief(x));
@@ -552,6 +554,7 @@ const opdef_t op_def_batch_norm = {.name = "batch_norm",
                                    .operands = operands,
                                    .n_outputs = 1,
                                    .infer = infer_batch,
+                                   .infers_symbols = true,
                                    .kernels = batch_kernels,
                                    .spec = spec_batch,
                                    .gradient = &gradient_batch,
@@ -565,6 +568,7 @@ const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .operands = operands,
                                    .n_outputs = 1,
                                    .infer = infer_layer,
+                                   .infers_symbols = true,
                                    .kernels = layer_kernels,
                                    .spec = spec_layer,
                                    .gradient = &layer_norm_gradient,
@@ -578,6 +582,7 @@ const opdef_t op_def_rms_norm = {.name = "rms_norm",
                                  .operands = operands,
                                  .n_outputs = 1,
                                  .infer = infer_layer,
+                                 .infers_symbols = true,
                                  .kernels = rms_kernels,
                                  .spec = spec_layer,
                                  .gradient = &rms_norm_gradient,

@@ -6,6 +6,7 @@
 #include "ops/adjoint_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -43,6 +44,19 @@ static part_t find_part(const pad_attrs_t *attrs, int dim, int64_t size)
 
 /* ---- inference ---- */
 
+/* A dimension that this is added to, or cut from, is no less than nothing. */
+static bool leaves(context_t *ctx, int64_t size, int64_t added)
+{
+    return !sym_less(ctx, added, 0) || sym_at_most(ctx, 0, sym_add(ctx, size, added));
+}
+
+/* Elements of x in the result, as find_part counts them. */
+static int64_t count_kept(context_t *ctx, int64_t size, int64_t before, int64_t after)
+{
+    size = sym_add(ctx, size, sym_min(ctx, before, 0));
+    return sym_add(ctx, size, sym_min(ctx, after, 0));
+}
+
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
@@ -55,18 +69,21 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     for (int d = 0; d < x->rank; d++) {
         int64_t before = attrs->before.values[d], after = attrs->after.values[d];
         int64_t size = x->sizes[d];
-        bool fits = !__builtin_add_overflow(size, before, &sizes[d]) &&
-                    !__builtin_add_overflow(sizes[d], after, &sizes[d]) && sizes[d] >= 0;
-        REQUIRE(ctx, fits && before >= -size && after >= -size,
+        bool fits = sizes_add(ctx, size, before, &sizes[d]) &&
+                    sizes_add(ctx, sizes[d], after, &sizes[d]) && sym_at_most(ctx, 0, sizes[d]);
+        REQUIRE(ctx, fits && leaves(ctx, size, before) && leaves(ctx, size, after),
                 "pad: %lld before and %lld after dimension %d of %s, no size is left",
                 (long long)before, (long long)after, d, info_brief(x));
-        const int64_t kept = find_part(attrs, d, size).kept;
-        bool is_padded = before > 0 || after > 0;
-        REQUIRE(ctx, attrs->mode == PAD_CONSTANT || !is_padded || kept > 0,
+        if (attrs->mode == PAD_CONSTANT) continue;
+        const int64_t kept = count_kept(ctx, size, before, after);
+        bool is_padded = sym_less(ctx, 0, before) || sym_less(ctx, 0, after);
+        REQUIRE(ctx, !is_padded || sym_less(ctx, 0, kept),
                 "pad: %lld before and %lld after dimension %d of %s, nothing is left that has an "
                 "edge",
                 (long long)before, (long long)after, d, info_brief(x));
-        REQUIRE(ctx, attrs->mode != PAD_REFLECT || !is_padded || (before < kept && after < kept),
+        REQUIRE(ctx,
+                attrs->mode != PAD_REFLECT || !is_padded ||
+                    (sym_less(ctx, before, kept) && sym_less(ctx, after, kept)),
                 "pad: %lld before and %lld after dimension %d of %s, reflection needs less than "
                 "its size",
                 (long long)before, (long long)after, d, info_brief(x));
@@ -247,9 +264,9 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     REQUIRE(ctx, dtype_is_floating(grad->dtype),
             "pad_backward: grad is %s, a floating dtype is needed", info_brief(grad));
     for (int d = 0; d < grad->rank && d < attrs->before.n && d < attrs->after.n; d++) {
-        bool fits = !__builtin_sub_overflow(x.sizes[d], attrs->before.values[d], &x.sizes[d]) &&
-                    !__builtin_sub_overflow(x.sizes[d], attrs->after.values[d], &x.sizes[d]);
-        REQUIRE(ctx, fits && x.sizes[d] >= 0,
+        x.sizes[d] = sym_subtract(ctx, x.sizes[d], attrs->before.values[d]);
+        x.sizes[d] = sym_subtract(ctx, x.sizes[d], attrs->after.values[d]);
+        REQUIRE(ctx, sym_at_most(ctx, 0, x.sizes[d]),
                 "pad_backward: %lld before and %lld after dimension %d gave %s, of no size",
                 (long long)attrs->before.values[d], (long long)attrs->after.values[d], d,
                 info_brief(grad));
@@ -328,6 +345,7 @@ const opdef_t op_def_pad = {.name = "pad",
                             .operands = operands,
                             .n_outputs = 1,
                             .infer = infer,
+                            .infers_symbols = true,
                             .kernels = kernels,
                             .spec = spec,
                             .gradient = &gradient,
@@ -340,6 +358,7 @@ const opdef_t op_def_pad_backward = {.name = "pad_backward",
                                      .operands = backward_operands,
                                      .n_outputs = 1,
                                      .infer = infer_backward,
+                                     .infers_symbols = true,
                                      .kernels = backward_kernels,
                                      .spec = backward_spec,
                                      .cases = backward_cases};

@@ -1,6 +1,7 @@
 /* Other strides over the same elements: transpose, permute, expand. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
+#include "tensor/sizes_impl.h"
 
 /* ---- attributes ---- */
 
@@ -95,9 +96,9 @@ static status_t infer_expand(context_t *ctx, const op_call_t *call, int *out_n, 
             x->rank);
     for (int d = 0; d < wanted->n; d++) {
         int64_t own = d < n_leading ? 1 : x->sizes[d - n_leading];
-        bool keeps = wanted->values[d] == -1 && d >= n_leading;
+        bool keeps = d >= n_leading && sym_equal(ctx, wanted->values[d], -1);
         sizes[d] = keeps ? own : wanted->values[d];
-        REQUIRE(ctx, sizes[d] >= 0 && (own == 1 || sizes[d] == own),
+        REQUIRE(ctx, sym_at_most(ctx, 0, sizes[d]) && sizes_expand(ctx, own, sizes[d]),
                 "expand: %s to %s, only sizes 1 expand", info_brief(x), text);
     }
     TRY(shape_check(ctx, "expand", x->dtype, wanted->n, sizes));
@@ -236,6 +237,7 @@ static const char *const expand_cases[] = {"(f32[3,1]) sizes=[2,3,4]",
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
         .infer = infer_##op,                                                                       \
+        .infers_symbols = true,                                                                    \
         .kernels = op##_kernels,                                                                   \
         .spec = spec_##op,                                                                         \
         .gradient = &gradient_##op,                                                                \

@@ -9,6 +9,7 @@
 #include "ops/reduce_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -64,19 +65,15 @@ double pool_divisor(const window_t *windows, bool counts_padding)
     return divisor > 0.0 ? divisor : 1.0;
 }
 
-static int64_t floor_divide(int64_t a, int64_t b)
+/* Number of windows of this length; in ceil mode the last one has to begin inside the input or the
+ * padding before it. */
+static int64_t count_windows(context_t *ctx, const axis_t *axis, int64_t length, bool ceil_mode)
 {
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-
-/* Number of windows; in ceil mode the last one has to begin inside the input or the padding before
- * it. */
-static int64_t count_windows(const axis_t *axis, bool ceil_mode)
-{
-    int64_t rest = axis->padding + axis->padded - (axis->kernel - 1) * axis->dilation - 1;
-    int64_t n = floor_divide(rest + (ceil_mode ? axis->stride - 1 : 0), axis->stride) + 1;
-    if (ceil_mode && (n - 1) * axis->stride >= axis->in + axis->padding) n--;
-    return n;
+    const int64_t rest = sym_subtract(ctx, sym_add(ctx, axis->padding, axis->padded), length);
+    if (!ceil_mode) return sym_add(ctx, sym_divide(ctx, rest, axis->stride), 1);
+    const int64_t inside = sym_add(ctx, axis->in, axis->padding);
+    return sym_min(ctx, sym_add(ctx, sym_divide_up(ctx, rest, axis->stride), 1),
+                   sym_divide_up(ctx, inside, axis->stride));
 }
 
 /* The axes of a call, but for the sizes in and out. */
@@ -129,24 +126,30 @@ status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_in
     sizes[1] = x->sizes[1];
     for (int i = 0; i < n_spatial; i++) {
         axis_t axis = describe_axis(call->op, attrs, i);
-        const int64_t most = INT32_MAX;
+        const int64_t most = INT32_MAX, extra = attrs->extra_padding[i];
+        if (sym_is(axis.padding) || sym_is(extra)) axis.padded = sym_add(ctx, axis.padding, extra);
         REQUIRE(ctx,
-                axis.kernel >= 1 && axis.kernel <= most && axis.stride >= 1 &&
-                    axis.stride <= most && axis.dilation >= 1 && axis.dilation <= most,
+                sizes_within(ctx, axis.kernel, 1, most) &&
+                    sizes_within(ctx, axis.stride, 1, most) &&
+                    sizes_within(ctx, axis.dilation, 1, most),
                 "%s: kernel %lld, stride %lld, dilation %lld, positive ones are needed", op,
                 (long long)axis.kernel, (long long)axis.stride, (long long)axis.dilation);
-        int64_t length = (axis.kernel - 1) * axis.dilation + 1;
+        int64_t length = sym_multiply(ctx, sym_subtract(ctx, axis.kernel, 1), axis.dilation);
+        length = sym_add(ctx, length, 1);
         REQUIRE(ctx,
-                axis.padding >= 0 && axis.padding < length && axis.padded >= 0 &&
-                    axis.padded < length,
+                sym_at_most(ctx, 0, axis.padding) && sym_less(ctx, axis.padding, length) &&
+                    sym_at_most(ctx, 0, axis.padded) && sym_less(ctx, axis.padded, length),
                 "%s: padding %lld before and %lld behind, from 0 to less than the window of %lld "
                 "is needed",
                 op, (long long)axis.padding, (long long)axis.padded, (long long)length);
         axis.in = x->sizes[2 + i];
-        axis.padded += axis.in;
-        sizes[2 + i] = axis.in > 0 ? count_windows(&axis, attrs->ceil_mode) : 0;
-        REQUIRE(ctx, sizes[2 + i] >= 1, "%s: a window of %lld is larger than the padded input %s",
-                op, (long long)length, info_brief(x));
+        axis.padded = sym_add(ctx, axis.padded, axis.in);
+        sizes[2 + i] = sym_less(ctx, 0, axis.in)
+                           ? count_windows(ctx, &axis, length, attrs->ceil_mode)
+                           : 0;
+        REQUIRE(ctx, sym_at_most(ctx, 1, sizes[2 + i]),
+                "%s: a window of %lld is larger than the padded input %s", op, (long long)length,
+                info_brief(x));
     }
     TRY(shape_check(ctx, op, x->dtype, x->rank, sizes));
     out[0] = info_dense(x->dtype, x->rank, sizes);
@@ -171,8 +174,8 @@ status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, 
     for (int i = 0; i < output_size->n; i++) {
         sizes[2 + i] = output_size->values[i];
         REQUIRE(ctx,
-                sizes[2 + i] >= 0 && sizes[2 + i] <= INT32_MAX && x->sizes[2 + i] <= INT32_MAX &&
-                    x->sizes[2 + i] >= 1,
+                sizes_within(ctx, sizes[2 + i], 0, INT32_MAX) &&
+                    sizes_within(ctx, x->sizes[2 + i], 1, INT32_MAX),
                 "%s: output_size %lld of input %s, something of something is needed", op,
                 (long long)sizes[2 + i], info_brief(x));
     }
@@ -699,6 +702,7 @@ static const char *const cases_adaptive_max[] = {CASES_ADAPTIVE, "(s8[1,17,8,6])
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
         .infer = pool_infer,                                                                       \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .gradient = &gradient_##kind,                                                              \
@@ -722,6 +726,7 @@ DEFINE(avg, 3);
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
         .infer = pool_infer_adaptive,                                                              \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .gradient = &gradient_##kind,                                                              \

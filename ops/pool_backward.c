@@ -8,6 +8,7 @@
 #include "ops/walk_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -85,9 +86,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     op_call_t forward = {.op = forward_of(op, n_spatial), .n_in = 1, .in = in};
     forward.attrs = is_adaptive ? (const void *)&adaptive : (const void *)&attrs->windows;
     TRY(forward.op->infer(ctx, &forward, out_n, &pooled));
-    REQUIRE(ctx,
-            dtype_is_floating(grad->dtype) && grad->dtype == pooled.dtype &&
-                shape_equal(grad->rank, grad->sizes, pooled.rank, pooled.sizes),
+    REQUIRE(ctx, dtype_is_floating(grad->dtype) && sizes_are_like(ctx, grad, &pooled),
             "%s: grad is %s, the pooled input is %s", op->name, info_brief(grad),
             info_brief(&pooled));
     out[0] = info_dense(x.dtype, x.rank, x.sizes);
@@ -505,6 +504,7 @@ static const char *const cases_adaptive_max[] = {"(f32[2,3,7,7], f32[2,3,1,1])",
                                                  .operands = kind##_operands,                      \
                                                  .n_outputs = 1,                                   \
                                                  .infer = infer,                                   \
+                                                 .infers_symbols = true,                           \
                                                  .kernels = kernels,                               \
                                                  .spec = spec,                                     \
                                                  .cases = cases_name}

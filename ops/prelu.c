@@ -4,6 +4,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes: none ---- */
@@ -23,7 +24,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dtype_is_floating(x->dtype) && dtype_is_floating(weight->dtype),
             "%s: x is %s, weight is %s, floating types are needed", op, info_brief(x),
             info_brief(weight));
-    REQUIRE(ctx, info_numel(weight) == 1 || (weight->rank == 1 && weight->sizes[0] == channels),
+    REQUIRE(ctx,
+            sizes_are_one(ctx, weight) ||
+                (weight->rank == 1 && sym_equal(ctx, weight->sizes[0], channels)),
             "%s: weight is %s, input %s needs [1] or [%lld]", op, info_brief(weight), info_brief(x),
             (long long)channels);
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
@@ -202,6 +205,7 @@ const opdef_t op_def_prelu = {.name = "prelu",
                               .operands = operands,
                               .n_outputs = 1,
                               .infer = infer,
+                              .infers_symbols = true,
                               .kernels = kernels,
                               .spec = spec,
                               .gradient = &gradient,

@@ -9,6 +9,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* The variants. */
@@ -70,19 +71,20 @@ static status_t check_sizes(context_t *ctx, const op_call_t *call, int operand)
     const char *op = call->op->name, *what = operands[operand].name;
     const bool has_blocks = attrs->block_size > 0 && operand != BIAS;
     int dim = 0;
-    if (!call_has(call, operand) || (is_one(info) && !has_blocks)) return STATUS_OK;
+    const bool is_single = info->rank <= 1 && call_has(call, operand) && sizes_are_one(ctx, info);
+    if (!call_has(call, operand) || (is_single && !has_blocks)) return STATUS_OK;
     REQUIRE(ctx, x->rank > 0 && shape_dim(x->rank, attrs->dim, &dim),
             "%s: dim %lld of %s, out of range", op, (long long)attrs->dim, info_brief(x));
     if (!has_blocks) {
-        REQUIRE(ctx, info->rank == 1 && info->sizes[0] == x->sizes[dim],
+        REQUIRE(ctx, info->rank == 1 && sym_equal(ctx, info->sizes[0], x->sizes[dim]),
                 "%s: %s is %s, one or [%lld] for dimension %d of %s is needed", op, what,
                 info_brief(info), (long long)x->sizes[dim], dim, info_brief(x));
         return STATUS_OK;
     }
     int64_t wanted[TENSOR_MAX_RANK];
     memcpy(wanted, x->sizes, (size_t)x->rank * sizeof *wanted);
-    wanted[dim] = x->sizes[dim] / attrs->block_size + (x->sizes[dim] % attrs->block_size != 0);
-    REQUIRE(ctx, shape_equal(info->rank, info->sizes, x->rank, wanted),
+    wanted[dim] = sym_divide_up(ctx, x->sizes[dim], attrs->block_size);
+    REQUIRE(ctx, sizes_equal(ctx, info->rank, info->sizes, x->rank, wanted),
             "%s: %s is %s, %lld blocks of %lld in dimension %d of %s are needed", op, what,
             info_brief(info), (long long)wanted[dim], (long long)attrs->block_size, dim,
             info_brief(x));
@@ -398,6 +400,7 @@ static const char *const requantize_cases[] = {
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
                                  .cases = op##_cases};

@@ -136,6 +136,7 @@ static const char *const randn_like_cases[] = {"(f32[3,17])",
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_zero,                                       \

@@ -5,6 +5,7 @@
 #include "ops/ops_impl.h"
 #include "ops/recurrent_impl.h"
 #include "ops/strassen_impl.h"
+#include "tensor/sizes_impl.h"
 
 /* ---- attributes ---- */
 
@@ -83,7 +84,7 @@ static status_t check_operand(context_t *ctx, const op_call_t *call, int index, 
     const char *op = call->op->name, *name = call->op->operands[index].name;
     if (info->dtype == DTYPE_NONE) return STATUS_OK;
     tensor_info_t needed = info_dense(x->dtype, rank, sizes);
-    REQUIRE(ctx, shape_equal(info->rank, info->sizes, rank, sizes) && info->dtype == x->dtype,
+    REQUIRE(ctx, sizes_equal(ctx, info->rank, info->sizes, rank, sizes) && info->dtype == x->dtype,
             "%s: %s is %s, the layer needs %s", op, name, info_brief(info), info_brief(&needed));
     return STATUS_OK;
 }
@@ -92,7 +93,7 @@ static status_t check_lengths(context_t *ctx, const op_call_t *call, int64_t n)
 {
     if (!call_has(call, RECURRENT_LENGTHS)) return STATUS_OK;
     const tensor_info_t *lengths = call->in[RECURRENT_LENGTHS];
-    REQUIRE(ctx, lengths->rank == 1 && lengths->sizes[0] == n,
+    REQUIRE(ctx, lengths->rank == 1 && sym_equal(ctx, lengths->sizes[0], n),
             "%s: lengths is %s, one number for each of %lld sequences is needed", call->op->name,
             info_brief(lengths), (long long)n);
     REQUIRE(ctx, lengths->dtype == DTYPE_S32 || lengths->dtype == DTYPE_S64,
@@ -111,11 +112,12 @@ static status_t check_weights(context_t *ctx, const op_call_t *call)
     REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed", op,
             info_brief(x));
     REQUIRE(ctx, attrs->clip >= 0, "%s: clip=%g, must not be negative", op, attrs->clip);
-    REQUIRE(
-        ctx,
-        weight_hh->rank == 2 && shape_multiply(weight_hh->sizes[1], gates_of(call->op), &rows) &&
-            weight_hh->sizes[0] == rows,
-        "%s: weight_hh is %s, [%d H,H] is needed", op, info_brief(weight_hh), gates_of(call->op));
+    REQUIRE(ctx,
+            weight_hh->rank == 2 &&
+                sizes_multiply(ctx, weight_hh->sizes[1], gates_of(call->op), &rows) &&
+                sym_equal(ctx, weight_hh->sizes[0], rows),
+            "%s: weight_hh is %s, [%d H,H] is needed", op, info_brief(weight_hh),
+            gates_of(call->op));
     TRY(check_operand(ctx, call, RECURRENT_WEIGHT_HH, 2, weight_hh->sizes));
     TRY(check_operand(ctx, call, RECURRENT_WEIGHT_IH, 2, (int64_t[]){rows, x->sizes[2]}));
     TRY(check_operand(ctx, call, RECURRENT_BIAS_IH, 1, &rows));
@@ -129,7 +131,7 @@ status_t recurrent_infer(context_t *ctx, const op_call_t *call, int *out_n, tens
     const tensor_info_t *x = call->in[RECURRENT_X];
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, x,
                                                 call->in[RECURRENT_WEIGHT_HH]);
-    const int64_t state[] = {s.n, s.h}, peephole = 3 * s.h;
+    const int64_t state[] = {s.n, s.h}, peephole = sym_multiply(ctx, 3, s.h);
     const bool is_lstm = call->op->variant == RECURRENT_LSTM;
     TRY(check_operand(ctx, call, RECURRENT_H0, 2, state));
     TRY(check_lengths(ctx, call, s.n));
@@ -338,6 +340,7 @@ static double amplifies(const void *attrs)
         .operands = operands,                                                                      \
         .n_outputs = n_results,                                                                    \
         .infer = recurrent_infer,                                                                  \
+        .infers_symbols = true,                                                                    \
         .kernels = list,                                                                           \
         .cancels = terms,                                                                          \
         .amplifies = amplifies,                                                                    \

@@ -5,6 +5,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/recurrent_impl.h"
+#include "tensor/sizes_impl.h"
 
 /* ---- operands ---- */
 
@@ -45,10 +46,7 @@ static status_t check_grads(context_t *ctx, const op_call_t *call, const tensor_
     const int first = recurrent_grad(call->op);
     for (int i = first; i < call->op->n_operands; i++) {
         const tensor_info_t *grad = call->in[i], *result = &results[i - first];
-        REQUIRE(ctx,
-                grad->dtype == DTYPE_NONE ||
-                    (grad->dtype == result->dtype &&
-                     shape_equal(grad->rank, grad->sizes, result->rank, result->sizes)),
+        REQUIRE(ctx, grad->dtype == DTYPE_NONE || sizes_are_like(ctx, grad, result),
                 "%s: %s is %s, the layer gives %s", call->op->name, call->op->operands[i].name,
                 info_brief(grad), info_brief(result));
     }
@@ -67,7 +65,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     TRY(recurrent_infer(ctx, call, out_n, results));
     TRY(check_grads(ctx, call, results));
     const recurrent_sizes_t s = recurrent_sizes(call->op, attrs, x, call->in[RECURRENT_WEIGHT_HH]);
-    const int64_t rows = s.g * s.h, peephole = 3 * s.h;
+    const int64_t rows = sym_multiply(ctx, s.g, s.h), peephole = sym_multiply(ctx, 3, s.h);
     out[RECURRENT_DIFF_X] = info_dense(x->dtype, 3, x->sizes);
     out[RECURRENT_DIFF_WEIGHT_IH] = info_dense(x->dtype, 2, (int64_t[]){rows, s.c});
     out[RECURRENT_DIFF_WEIGHT_HH] = info_dense(x->dtype, 2, (int64_t[]){rows, s.h});
@@ -163,6 +161,7 @@ static const kernel_t *const kernels[] = {&recurrent_backward_native, NULL};
         .operands = its_operands,                                                                  \
         .n_outputs = n_results,                                                                    \
         .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .cancels = 1.0, /* as for the layer itself */                                              \
         .spec = recurrent_backward_spec,                                                           \

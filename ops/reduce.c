@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "tensor/sizes_impl.h"
 
 /* ---- inference ---- */
 
@@ -43,8 +44,9 @@ status_t reduce_need_elements(context_t *ctx, const op_call_t *call)
     bool gone[TENSOR_MAX_RANK];
     reduce_mark(&((const reduce_attrs_t *)call->attrs)->dims, x->rank, gone);
     for (int d = 0; d < x->rank; d++)
-        REQUIRE(ctx, !gone[d] || x->sizes[d] > 0, "%s: dimension %d of %s has no elements, needs 1",
-                call->op->name, d, info_brief(x));
+        REQUIRE(ctx, !gone[d] || sym_less(ctx, 0, x->sizes[d]),
+                "%s: dimension %d of %s has no elements, needs 1", call->op->name, d,
+                info_brief(x));
     return STATUS_OK;
 }
 

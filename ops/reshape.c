@@ -1,6 +1,7 @@
 /* Other sizes over the same elements: reshape, flatten, squeeze, unsqueeze. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
+#include "tensor/sizes_impl.h"
 
 /* ---- attributes ---- */
 
@@ -42,26 +43,29 @@ static status_t infer_reshape(context_t *ctx, const op_call_t *call, int *out_n,
     const ints_t *wanted = &((const reshape_attrs_t *)call->attrs)->sizes;
     const tensor_info_t *x = call->in[0];
     const char *op = call->op->name;
-    int64_t sizes[TENSOR_MAX_RANK], known = 0, numel = info_numel(x);
+    int64_t sizes[TENSOR_MAX_RANK], known = 0, numel = 0;
     char text[128];
     int unknown = -1;
     shape_text(wanted->n, wanted->values, text, sizeof text);
     for (int d = 0; d < wanted->n; d++) {
         sizes[d] = wanted->values[d];
-        if (sizes[d] != -1) continue;
+        if (!sym_equal(ctx, sizes[d], -1)) continue;
         REQUIRE(ctx, unknown < 0, "%s: %s to %s, only one size may be -1", op, info_brief(x), text);
         unknown = d;
         sizes[d] = 1;
     }
     TRY(shape_check(ctx, op, x->dtype, wanted->n, sizes));
-    REQUIRE(ctx, shape_numel(wanted->n, sizes, &known), "%s: %s overflows", op, text);
+    REQUIRE(ctx,
+            sizes_numel(ctx, wanted->n, sizes, &known) &&
+                sizes_numel(ctx, x->rank, x->sizes, &numel),
+            "%s: %s overflows", op, text);
     if (unknown >= 0) {
-        REQUIRE(ctx, known > 0 && numel % known == 0, "%s: %s to %s, no size fits for -1", op,
-                info_brief(x), text);
-        sizes[unknown] = numel / known;
+        REQUIRE(ctx, sym_less(ctx, 0, known) && sym_divides(ctx, known, numel),
+                "%s: %s to %s, no size fits for -1", op, info_brief(x), text);
+        sizes[unknown] = sym_divide(ctx, numel, known);
     } else {
-        REQUIRE(ctx, known == numel, "%s: %s to %s, the number of elements must stay", op,
-                info_brief(x), text);
+        REQUIRE(ctx, sym_equal(ctx, known, numel), "%s: %s to %s, the number of elements must stay",
+                op, info_brief(x), text);
     }
     return give(ctx, call, wanted->n, sizes, out);
 }
@@ -83,7 +87,7 @@ static status_t infer_flatten(context_t *ctx, const op_call_t *call, int *out_n,
             sizes[rank++] = x->sizes[d];
             continue;
         }
-        REQUIRE(ctx, shape_multiply(merged, x->sizes[d], &merged), "%s: %s overflows",
+        REQUIRE(ctx, sizes_multiply(ctx, merged, x->sizes[d], &merged), "%s: %s overflows",
                 call->op->name, info_brief(x));
         if (d == end) sizes[rank++] = merged;
     }
@@ -116,7 +120,7 @@ static status_t infer_squeeze(context_t *ctx, const op_call_t *call, int *out_n,
     int64_t sizes[TENSOR_MAX_RANK];
     int rank = 0;
     for (int d = 0; d < x->rank; d++)
-        if (x->sizes[d] != 1 || !(is_all || marked[d])) sizes[rank++] = x->sizes[d];
+        if (!(is_all || marked[d]) || !sym_equal(ctx, x->sizes[d], 1)) sizes[rank++] = x->sizes[d];
     return give(ctx, call, rank, sizes, out);
 }
 
@@ -201,6 +205,7 @@ static const char *const unsqueeze_cases[] = {"(f32[2,3]) dims=[0]", "(f32[2,16]
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer_##op,                                              \
+                                 .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_reshape,                                    \

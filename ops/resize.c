@@ -8,6 +8,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/resize_impl.h"
 #include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -114,6 +115,7 @@ static status_t check_taps(context_t *ctx, const resize_attrs_t *attrs, const te
 {
     for (int i = 0; i < attrs->sizes.n && attrs->antialias; i++) {
         const axis_t axis = describe_axis(attrs, x, out, i);
+        if (sym_is(axis.in) || sym_is(axis.out)) continue; /* seen when they are numbers */
         const double stretch = find_stretch(attrs, &axis);
         REQUIRE(ctx, stretch * (double)axis.out <= MAX_TAPS,
                 "resize: a scale of %g for %lld elements, too small for antialias", axis.scale,
@@ -140,12 +142,12 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     for (int i = 0; i < n; i++) {
         const int64_t in = x->sizes[first + i];
         sizes[first + i] = attrs->sizes.values[i];
-        REQUIRE(ctx,
-                (sizes[first + i] == 0 && in == 0) ||
-                    (sizes[first + i] >= 1 && sizes[first + i] < INT32_MAX && in >= 1 &&
-                     in < INT32_MAX),
-                "resize: dimension %d of %s to %lld, sizes of at least 1 are needed", first + i,
-                info_brief(x), (long long)sizes[first + i]);
+        bool fits = sym_less(ctx, 0, in)
+                        ? sizes_within(ctx, in, 1, INT32_MAX - 1) &&
+                              sizes_within(ctx, sizes[first + i], 1, INT32_MAX - 1)
+                        : sym_equal(ctx, in, 0) && sym_equal(ctx, sizes[first + i], 0);
+        REQUIRE(ctx, fits, "resize: dimension %d of %s to %lld, sizes of at least 1 are needed",
+                first + i, info_brief(x), (long long)sizes[first + i]);
         REQUIRE(ctx,
                 attrs->scales.n == 0 ||
                     (attrs->scales.values[i] > 0 && isfinite(attrs->scales.values[i])),
@@ -734,6 +736,7 @@ const opdef_t op_def_resize = {.name = "resize",
                                .operands = operands,
                                .n_outputs = 1,
                                .infer = infer,
+                               .infers_symbols = true,
                                .kernels = kernels,
                                .spec = spec,
                                .gradient = &gradient,
@@ -746,6 +749,7 @@ const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .operands = backward_operands,
                                         .n_outputs = 1,
                                         .infer = infer_backward,
+                                        .infers_symbols = true,
                                         .kernels = backward_kernels,
                                         .spec = backward_spec,
                                         .cases = backward_cases};

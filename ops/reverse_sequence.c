@@ -5,6 +5,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
 #include "ops/moving.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct reverse_sequence_attrs {
@@ -30,7 +31,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "reverse_sequence: batch_dim %lld and time_dim %lld of %s, two dimensions are needed",
             (long long)attrs->batch_dim, (long long)attrs->time_dim, info_brief(x));
     TRY(index_check_dtype(ctx, "reverse_sequence", lengths));
-    REQUIRE(ctx, lengths->rank == 1 && lengths->sizes[0] == x->sizes[batch],
+    REQUIRE(ctx, lengths->rank == 1 && sym_equal(ctx, lengths->sizes[0], x->sizes[batch]),
             "reverse_sequence: lengths %s, one for each of %lld sequences is needed",
             info_brief(lengths), (long long)x->sizes[batch]);
     return ops_infer_like(ctx, call, out_n, out);
@@ -135,6 +136,7 @@ const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
                                          .operands = operands,
                                          .n_outputs = 1,
                                          .infer = infer,
+                                         .infers_symbols = true,
                                          .kernels = kernels,
                                          .spec = spec,
                                          .gradient = &gradient,

@@ -8,6 +8,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/roi_align_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const char *const modes[] = {"mean", "max", NULL};
@@ -34,16 +35,16 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dtype_is_floating(x->dtype) && x->dtype == boxes->dtype,
             "roi_align: x %s and boxes %s, one floating dtype is needed", info_text(x, text),
             info_brief(boxes));
-    REQUIRE(ctx, x->rank == 4 && x->sizes[2] > 0 && x->sizes[3] > 0,
+    REQUIRE(ctx, x->rank == 4 && sym_less(ctx, 0, x->sizes[2]) && sym_less(ctx, 0, x->sizes[3]),
             "roi_align: x is %s, images with pixels are needed", info_brief(x));
-    REQUIRE(ctx, boxes->rank == 2 && boxes->sizes[1] == 4,
+    REQUIRE(ctx, boxes->rank == 2 && sym_equal(ctx, boxes->sizes[1], 4),
             "roi_align: boxes are %s, rows of 4 numbers are needed", info_brief(boxes));
     REQUIRE(ctx,
             (images->dtype == DTYPE_S64 || images->dtype == DTYPE_S32) && images->rank == 1 &&
-                images->sizes[0] == boxes->sizes[0],
+                sym_equal(ctx, images->sizes[0], boxes->sizes[0]),
             "roi_align: images are %s, s64 or s32 for each of the boxes %s is needed",
             info_text(images, text), info_brief(boxes));
-    REQUIRE(ctx, size[0] >= 1 && size[1] >= 1,
+    REQUIRE(ctx, sym_at_most(ctx, 1, size[0]) && sym_at_most(ctx, 1, size[1]),
             "roi_align: output_size %lld x %lld, positive ones "
             "are needed",
             (long long)size[0], (long long)size[1]);
@@ -265,6 +266,7 @@ const opdef_t op_def_roi_align = {.name = "roi_align",
                                   .operands = operands,
                                   .n_outputs = 1,
                                   .infer = infer,
+                                  .infers_symbols = true,
                                   .kernels = kernels,
                                   .spec = spec,
                                   .gradient = &gradient,

@@ -5,6 +5,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/roi_align_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -20,9 +21,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     forward.op = &op_def_roi_align;
     forward.n_in = ROI_GRAD;
     TRY(forward.op->infer(ctx, &forward, out_n, &pooled));
-    REQUIRE(ctx,
-            grad->dtype == pooled.dtype &&
-                shape_equal(grad->rank, grad->sizes, pooled.rank, pooled.sizes),
+    REQUIRE(ctx, sizes_are_like(ctx, grad, &pooled),
             "roi_align_backward: grad is %s, the bins are %s", info_brief(grad),
             info_brief(&pooled));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
@@ -222,6 +221,7 @@ const opdef_t op_def_roi_align_backward = {
     .operands = operands,
     .n_outputs = 1,
     .infer = infer,
+    .infers_symbols = true,
     .kernels = kernels,
     .spec = spec,
     .cases = cases};

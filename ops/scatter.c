@@ -4,6 +4,7 @@
 #include "dispatch/dispatch.h"
 #include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct scatter_attrs {
@@ -44,7 +45,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, src->dtype == x->dtype, "scatter: src is %s, x is %s, one dtype is needed",
             info_brief(src), info_brief(x));
     bool fits = src->rank == index->rank;
-    for (int d = 0; d < index->rank && fits; d++) fits = src->sizes[d] >= index->sizes[d];
+    for (int d = 0; d < index->rank && fits; d++)
+        fits = sym_at_most(ctx, index->sizes[d], src->sizes[d]);
     REQUIRE(ctx, fits, "scatter: src %s is shorter than index %s, an element for each is needed",
             info_brief(src), info_brief(index));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
@@ -297,6 +299,7 @@ const opdef_t op_def_scatter = {.name = "scatter",
                                 .operands = operands,
                                 .n_outputs = 1,
                                 .infer = infer,
+                                .infers_symbols = true,
                                 .kernels = kernels,
                                 .spec = spec,
                                 .gradient = &gradient,

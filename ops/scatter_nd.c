@@ -3,6 +3,7 @@
 
 #include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct scatter_nd_attrs {
@@ -41,15 +42,16 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const tensor_info_t *src = call->in[SCATTER_SRC];
     TRY(index_check_dtype(ctx, "scatter_nd", index));
     int last = index->rank - 1;
-    int64_t depth = index->rank > 0 ? index->sizes[last] : 0;
+    int64_t depth = index->rank > 0 ? sym_pin(ctx, index->sizes[last]) : 0;
     REQUIRE(ctx, depth >= 1 && depth <= x->rank,
             "scatter_nd: index %s has tuples of %lld, %s has 1 to %d dimensions to index",
             info_brief(index), (long long)depth, info_brief(x), x->rank);
     REQUIRE(ctx, src->dtype == x->dtype, "scatter_nd: src is %s, x is %s, one dtype is needed",
             info_brief(src), info_brief(x));
     int rest = x->rank - (int)depth;
-    bool fits = src->rank == last + rest && shape_equal(last, src->sizes, last, index->sizes) &&
-                shape_equal(rest, &src->sizes[last], rest, &x->sizes[depth]);
+    bool fits = src->rank == last + rest &&
+                sizes_equal(ctx, last, src->sizes, last, index->sizes) &&
+                sizes_equal(ctx, rest, &src->sizes[last], rest, &x->sizes[depth]);
     REQUIRE(ctx, fits, "scatter_nd: src is %s, a slice of %s for each tuple of %s is needed",
             info_brief(src), info_brief(x), info_brief(index));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
@@ -214,6 +216,7 @@ const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
                                    .operands = operands,
                                    .n_outputs = 1,
                                    .infer = infer,
+                                   .infers_symbols = true,
                                    .kernels = kernels,
                                    .spec = spec,
                                    .gradient = &gradient,

@@ -7,6 +7,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/slabs_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -48,6 +49,28 @@ static void find_range(const slice_attrs_t *attrs, int64_t size, int64_t *out_st
     *out_length = end > start ? (end - start - 1) / attrs->step + 1 : 0;
 }
 
+/* A symbolic clamp decides nothing but the sign of `at`. */
+static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
+{
+    if (at == INT64_MAX) return size;
+    if (at <= -INT64_MAX) return 0;
+    if (sym_less(ctx, at, 0)) at = sym_max(ctx, sym_add(ctx, at, size), 0);
+    return sym_min(ctx, at, size);
+}
+
+/* The length that find_range gives, of numbers or symbolic ones. */
+static int64_t find_length(context_t *ctx, const slice_attrs_t *attrs, int64_t size)
+{
+    int64_t start = 0, length = 0;
+    if (sizes_have_symbols(4, (const int64_t[]){size, attrs->start, attrs->end, attrs->step})) {
+        start = clamp_symbolic(ctx, attrs->start, size);
+        length = sym_subtract(ctx, clamp_symbolic(ctx, attrs->end, size), start);
+        return sym_max(ctx, sym_divide_up(ctx, length, attrs->step), 0);
+    }
+    find_range(attrs, size, &start, &length);
+    return length;
+}
+
 static status_t find_dim(context_t *ctx, const op_call_t *call, int64_t dim, int *out_dim)
 {
     REQUIRE(ctx, call->in[0]->rank > 0 && shape_dim(call->in[0]->rank, dim, out_dim),
@@ -63,11 +86,11 @@ static status_t infer_slice(context_t *ctx, const op_call_t *call, int *out_n, t
     const tensor_info_t *x = call->in[0];
     int dim = 0;
     TRY(find_dim(ctx, call, attrs->dim, &dim));
-    REQUIRE(ctx, attrs->step >= 1, "slice: step %lld, at least 1 is needed",
+    REQUIRE(ctx, sym_at_most(ctx, 1, attrs->step), "slice: step %lld, at least 1 is needed",
             (long long)attrs->step);
-    int64_t sizes[TENSOR_MAX_RANK], start = 0;
+    int64_t sizes[TENSOR_MAX_RANK];
     memcpy(sizes, x->sizes, sizeof sizes);
-    find_range(attrs, x->sizes[dim], &start, &sizes[dim]);
+    sizes[dim] = find_length(ctx, attrs, x->sizes[dim]);
     out[0] = info_dense(x->dtype, x->rank, sizes);
     return STATUS_OK;
 }
@@ -85,13 +108,13 @@ static status_t infer_split(context_t *ctx, const op_call_t *call, int *out_n, t
     memcpy(sizes, x->sizes, sizeof sizes);
     for (int i = 0; i < attrs->sizes.n; i++) {
         sizes[dim] = attrs->sizes.values[i];
-        REQUIRE(ctx, sizes[dim] >= 0 && !__builtin_add_overflow(sum, sizes[dim], &sum),
+        REQUIRE(ctx, sym_at_most(ctx, 0, sizes[dim]) && sizes_add(ctx, sum, sizes[dim], &sum),
                 "split: %s into %s, sizes of at least 0 are needed", info_brief(x), text);
         TRY(shape_check(ctx, "split", x->dtype, x->rank, sizes));
         out[i] = info_dense(x->dtype, x->rank, sizes);
     }
-    REQUIRE(ctx, sum == x->sizes[dim], "split: %s into %s, dimension %d has %lld", info_brief(x),
-            text, dim, (long long)x->sizes[dim]);
+    REQUIRE(ctx, sym_equal(ctx, sum, x->sizes[dim]), "split: %s into %s, dimension %d has %lld",
+            info_brief(x), text, dim, (long long)x->sizes[dim]);
     *out_n = attrs->sizes.n;
     return STATUS_OK;
 }
@@ -340,10 +363,13 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     int dim = 0;
     TRY(find_dim(ctx, call, attrs->dim, &dim));
     const int64_t n = grad->sizes[dim];
-    const bool fits = attrs->start >= 0 && attrs->step >= 1 &&
-                      shape_multiply(n > 0 ? n - 1 : 0, attrs->step, &last) &&
-                      !__builtin_add_overflow(last, attrs->start, &last) &&
-                      (n == 0 ? attrs->size >= 0 : last < attrs->size);
+    const bool is_empty = sym_equal(ctx, n, 0);
+    const bool fits = sym_at_most(ctx, 0, attrs->start) && sym_at_most(ctx, 1, attrs->step) &&
+                      sizes_multiply(ctx, is_empty ? 0 : sym_subtract(ctx, n, 1), attrs->step,
+                                     &last) &&
+                      sizes_add(ctx, last, attrs->start, &last) &&
+                      (is_empty ? sym_at_most(ctx, 0, attrs->size)
+                                : sym_less(ctx, last, attrs->size));
     REQUIRE(ctx, dtype_is_floating(grad->dtype) && fits,
             "slice_backward: grad is %s, from %lld in steps of %lld along dimension %d, %lld "
             "floating elements are there",
@@ -436,6 +462,7 @@ const opdef_t op_def_slice = {.name = "slice",
                               .operands = operands,
                               .n_outputs = 1,
                               .infer = infer_slice,
+                              .infers_symbols = true,
                               .kernels = slice_kernels,
                               .spec = spec_slice,
                               .gradient = &gradient_slice,
@@ -448,6 +475,7 @@ const opdef_t op_def_slice_backward = {.name = "slice_backward",
                                        .operands = backward_operands,
                                        .n_outputs = 1,
                                        .infer = infer_backward,
+                                       .infers_symbols = true,
                                        .kernels = backward_kernels,
                                        .spec = backward_spec,
                                        .cases = backward_cases};
@@ -460,6 +488,7 @@ const opdef_t op_def_split = {.name = "split",
                               .operands = operands,
                               .n_outputs = 0,
                               .infer = infer_split,
+                              .infers_symbols = true,
                               .kernels = split_kernels,
                               .spec = spec_split,
                               .gradient = &gradient_split,

@@ -6,6 +6,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -58,9 +59,8 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 {
     const tensor_info_t *y = call->in[Y], *grad = call->in[GRAD];
     TRY(infer(ctx, call, out_n, out));
-    REQUIRE(ctx, grad->dtype == y->dtype && shape_equal(y->rank, y->sizes, grad->rank, grad->sizes),
-            "%s: grad is %s, y is %s, equal ones are needed", call->op->name, info_brief(grad),
-            info_brief(y));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, y), "%s: grad is %s, y is %s, equal ones are needed",
+            call->op->name, info_brief(grad), info_brief(y));
     return STATUS_OK;
 }
 
@@ -508,6 +508,7 @@ static const char *const backward_cases[] = {"(f32[5,17], f32[5,17])",
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
+                                      .infers_symbols = true,                                      \
                                       .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
                                       .cancels = terms,                                            \
@@ -527,6 +528,7 @@ DEFINE(log_softmax, ours,
                                             .operands = backward_operands,                         \
                                             .n_outputs = 1,                                        \
                                             .infer = infer_backward,                               \
+                                            .infers_symbols = true,                                \
                                             .kernels = backward_kernels,                           \
                                             .spec = spec_backward,                                 \
                                             .cases = backward_cases}

@@ -9,6 +9,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/reduce_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* The variants. */
@@ -48,7 +49,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         int64_t most = x->rank > 0 ? x->sizes[dim] : 1;
         REQUIRE(ctx, x->dtype != DTYPE_BOOL, "%s: x is %s, numbers are needed", name,
                 info_brief(x));
-        REQUIRE(ctx, attrs->k >= 0 && attrs->k <= most,
+        REQUIRE(ctx, sym_at_most(ctx, 0, attrs->k) && sym_at_most(ctx, attrs->k, most),
                 "%s: k %lld of %s in dimension %d, 0 to %lld are possible", name,
                 (long long)attrs->k, info_brief(x), dim, (long long)most);
         sizes[dim] = attrs->k;
@@ -283,6 +284,7 @@ static const char *const topk_cases[] = {"(f32[3,7,5]) k=2 dim=0",
                                  .operands = operands,                                             \
                                  .n_outputs = 2,                                                   \
                                  .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient,                                            \

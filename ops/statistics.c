@@ -5,6 +5,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/reduce_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* The variants. */
@@ -473,9 +474,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     const op_call_t forward = {.op = call->op, .attrs = call->attrs, .n_in = 1, .in = &x};
     tensor_info_t reduced;
     TRY(reduce_infer(ctx, &forward, x->dtype, &reduced));
-    REQUIRE(ctx,
-            dtype_is_floating(x->dtype) && grad->dtype == x->dtype &&
-                shape_equal(grad->rank, grad->sizes, reduced.rank, reduced.sizes),
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && sizes_are_like(ctx, grad, &reduced),
             "prod_backward: grad is %s, %s floating elements of x's dtype are needed for x %s",
             info_brief(grad), info_brief(&reduced), info_brief(x));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
@@ -634,6 +633,7 @@ static const char *const std_cases[] = {FLOATS,
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .gradient = &(passes),                                                                     \
@@ -656,6 +656,7 @@ const opdef_t op_def_prod_backward = {.name = "prod_backward",
                                       .operands = backward_operands,
                                       .n_outputs = 1,
                                       .infer = infer_backward,
+                                      .infers_symbols = true,
                                       .kernels = backward_kernels,
                                       .spec = spec_backward,
                                       .cases = backward_cases};

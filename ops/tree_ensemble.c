@@ -7,6 +7,7 @@
 #include "ops/accept_impl.h"
 #include "ops/indexing.h"
 #include "ops/ops_impl.h"
+#include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct tree_ensemble_attrs {
@@ -45,8 +46,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const int64_t n = call->in[FEATURES]->sizes[0];
     for (int i = MODES; i <= EXITS; i++)
         REQUIRE(ctx,
-                call->in[i]->sizes[0] == n &&
-                    (i < LINKS || call->in[i]->sizes[1] == LEAVE_FALSE + 1),
+                sym_equal(ctx, call->in[i]->sizes[0], n) &&
+                    (i < LINKS || sym_equal(ctx, call->in[i]->sizes[1], LEAVE_FALSE + 1)),
                 "tree_ensemble: %s is %s, of %lld nodes", operands[i].name, info_brief(call->in[i]),
                 (long long)n);
     const int64_t sizes[] = {call->in[X]->sizes[0], call->in[LEAVES]->sizes[1]};
@@ -226,6 +227,7 @@ const opdef_t op_def_tree_ensemble = {.name = "tree_ensemble",
                                       .operands = operands,
                                       .n_outputs = 1,
                                       .infer = infer,
+                                      .infers_symbols = true,
                                       .kernels = kernels,
                                       .spec = spec,
                                       .cases = cases};

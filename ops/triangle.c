@@ -100,6 +100,7 @@ static const char *const cases[] = {"(f32[7,7])",
                                    .operands = operands,                                           \
                                    .n_outputs = 1,                                                 \
                                    .infer = infer,                                                 \
+                                   .infers_symbols = true,                                         \
                                    .kernels = kernels,                                             \
                                    .spec = spec,                                                   \
                                    .gradient = &gradient,                                          \

@@ -96,6 +96,7 @@ static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
+                                      .infers_symbols = true,                                      \
                                       .kernels = kernels,                                          \
                                       .spec = spec,                                                \
                                       .gradient = passes,                                          \

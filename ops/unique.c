@@ -9,6 +9,7 @@
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/picking.h"
+#include "tensor/sizes_impl.h"
 
 typedef struct unique_attrs {
     ints_t dims; /* one, or none: x is flattened */
@@ -199,17 +200,19 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dims->n <= 1, "unique: %d dims, one or none is possible", dims->n);
     REQUIRE(ctx, dims->n == 0 || shape_dim(x->rank, dims->values[0], &dim),
             "unique: dim %lld of %s, out of range", (long long)dims->values[0], info_brief(x));
-    const slices_t slices = find_slices(call->attrs, x);
-    REQUIRE(ctx, slices.outer * slices.inner > 0,
+    const bool is_flat = dims->n == 0 || x->rank == 0;
+    int64_t rest = 1;
+    for (int d = 0; d < x->rank && !is_flat; d++)
+        if (d != dim) rest = sym_multiply(ctx, rest, x->sizes[d]);
+    REQUIRE(ctx, sym_less(ctx, 0, rest),
             "unique: x is %s, slices along dimension %d have no elements", info_brief(x), dim);
     int64_t n = -1, sizes[TENSOR_MAX_RANK] = {0};
     if (call_knows(call, X)) TRY(count_groups(ctx, call->attrs, x, call->data[X], &n));
-    for (int d = 0; d < x->rank; d++) sizes[d] = d == slices.dim ? n : x->sizes[d];
-    out[VALUES] = slices.dim < 0 ? info_dense(x->dtype, 1, &n)
-                                 : info_dense(x->dtype, x->rank, sizes);
+    for (int d = 0; d < x->rank; d++) sizes[d] = d == dim ? n : x->sizes[d];
+    out[VALUES] = is_flat ? info_dense(x->dtype, 1, &n) : info_dense(x->dtype, x->rank, sizes);
     out[INDICES] = out[COUNTS] = info_dense(DTYPE_S64, 1, &n);
-    out[INVERSE] = slices.dim < 0 ? info_dense(DTYPE_S64, x->rank, x->sizes)
-                                  : info_dense(DTYPE_S64, 1, &slices.n);
+    out[INVERSE] = is_flat ? info_dense(DTYPE_S64, x->rank, x->sizes)
+                           : info_dense(DTYPE_S64, 1, &x->sizes[dim]);
     return STATUS_OK;
 }
 
@@ -348,6 +351,7 @@ const opdef_t op_def_unique = {.name = "unique",
                                .operands = operands,
                                .n_outputs = N_OUTPUTS,
                                .infer = infer,
+                               .infers_symbols = true,
 
                                .kernels = kernels,
                                .spec = spec,

@@ -22,7 +22,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     int rank = 0;
     REQUIRE(ctx, condition->dtype == DTYPE_BOOL, "where: condition is %s, bool is needed",
             info_brief(condition));
-    REQUIRE(ctx, broadcast_infer(call, &rank, sizes),
+    REQUIRE(ctx, broadcast_infer(ctx, call, &rank, sizes),
             "where: condition is %s, a is %s, b is %s, these shapes do not broadcast",
             info_brief(condition), info_brief(a), info_brief(b));
     dtype_t dtype = broadcast_dtype(a, b);
@@ -139,6 +139,7 @@ const opdef_t op_def_where = {.name = "where",
                               .operands = operands,
                               .n_outputs = 1,
                               .infer = infer,
+                              .infers_symbols = true,
                               .kernels = kernels,
                               .spec = spec,
                               .gradient = &gradient,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/sym.h"
 
 #define SHAPE_TEXT_MAX 256
 
@@ -28,7 +29,8 @@ bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel)
     return true;
 }
 
-/* Bytes with sizes 0 taken as 1, so that the strides fit, too. */
+/* Bytes with sizes 0 taken as 1, so that the strides fit, too. Of a symbolic size it is a decision
+ * that it is not negative; bytes are counted where it is a number. */
 status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
 {
     REQUIRE(ctx, rank >= 0 && rank <= TENSOR_MAX_RANK, "%s: rank %d, must be 0 to %d", op, rank,
@@ -38,9 +40,11 @@ status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, co
     int64_t bytes = (int64_t)dtype_size(dtype);
     bool fits = true;
     for (int d = 0; d < rank; d++) {
-        REQUIRE(ctx, sizes[d] >= 0, "%s: %s%s, size %d is negative", op, dtype_name(dtype),
+        const bool is_symbolic = sym_is(sizes[d]);
+        REQUIRE(ctx, is_symbolic ? sym_at_most(ctx, 0, sizes[d]) : sizes[d] >= 0,
+                "%s: %s%s, size %d is negative", op, dtype_name(dtype),
                 shape_text(rank, sizes, text, sizeof text), d);
-        fits = fits && shape_multiply(bytes, sizes[d] > 0 ? sizes[d] : 1, &bytes);
+        if (!is_symbolic) fits = fits && shape_multiply(bytes, sizes[d] > 0 ? sizes[d] : 1, &bytes);
     }
     REQUIRE(ctx, fits, "%s: %s%s, its bytes overflow", op, dtype_name(dtype),
             shape_text(rank, sizes, text, sizeof text));

@@ -1,0 +1,173 @@
+/* Inference of calls whose sizes and integer attributes may be symbolic.
+ *
+ * The rule runs twice: with the hints as numbers, then with the symbolic integers. The numbers say
+ * what is refused, and what the second run has to give at the hints. Where it fails or gives
+ * something else, the call is pinned: guards say that its sizes are the hints, and the numbers are
+ * the result. So a rule that knows nothing of symbols makes a graph less general, never wrong. The
+ * guards that such a run left behind follow from the pins. */
+#include <stdalign.h>
+
+#include "dispatch/attrs_impl.h"
+#include "dispatch/select_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/sizes_impl.h"
+
+/* INT64_MIN, and -INT64_MAX, stand in attributes for what is before the first element. */
+static bool is_symbolic(int64_t value)
+{
+    return sym_is(value) && value > -INT64_MAX;
+}
+
+/* A call with numbers in place of what is symbolic. */
+typedef struct numbers {
+    op_call_t call;
+    alignas(16) char attrs[ATTRS_MAX];
+    tensor_info_t infos[OP_MAX_INPUTS];
+    const tensor_info_t *in[OP_MAX_INPUTS];
+    bool are_given; /* nothing is symbolic */
+    bool are_known; /* every symbolic integer has a number */
+} numbers_t;
+
+/* sym_hint, or sym_pin. */
+typedef int64_t (*number_of_t)(context_t *ctx, int64_t value);
+
+static int64_t find_number(context_t *ctx, numbers_t *numbers, number_of_t number_of, int64_t value)
+{
+    if (!is_symbolic(value)) return value;
+    const int64_t number = number_of(ctx, value);
+    numbers->are_given = false;
+    numbers->are_known = numbers->are_known && number != SYM_NONE;
+    return number;
+}
+
+static void find_attrs(context_t *ctx, numbers_t *numbers, number_of_t number_of,
+                       const op_call_t *call)
+{
+    const attr_table_t *table = &call->op->attrs;
+    attrs_normalize(table, call->attrs, numbers->attrs);
+    for (int f = 0; f < table->n_fields; f++) {
+        const attr_field_t *field = &table->fields[f];
+        if (field->kind != ATTR_INT && field->kind != ATTR_ARRAY && field->kind != ATTR_INTS)
+            continue;
+        for (int i = 0; i < attrs_n_elements(field, numbers->attrs); i++) {
+            const int64_t value = attrs_integer(field, numbers->attrs, i);
+            attrs_set_integer(field, numbers->attrs, i,
+                              find_number(ctx, numbers, number_of, value));
+        }
+    }
+}
+
+static void find_numbers(context_t *ctx, const op_call_t *call, number_of_t number_of,
+                         numbers_t *numbers)
+{
+    numbers->are_given = numbers->are_known = true;
+    numbers->call = *call;
+    numbers->call.attrs = numbers->attrs;
+    numbers->call.in = numbers->in;
+    find_attrs(ctx, numbers, number_of, call);
+    for (int i = 0; i < call->n_in; i++) {
+        const tensor_info_t *info = numbers->in[i] = call->in[i];
+        int64_t sizes[TENSOR_MAX_RANK];
+        if (info == NULL || info->dtype == DTYPE_NONE ||
+            !sizes_have_symbols(info->rank, info->sizes))
+            continue;
+        for (int d = 0; d < info->rank; d++)
+            sizes[d] = find_number(ctx, numbers, number_of, info->sizes[d]);
+        numbers->infos[i] = info_dense(info->dtype, info->rank, sizes);
+        numbers->infos[i].is_number = info->is_number;
+        numbers->in[i] = &numbers->infos[i];
+    }
+}
+
+/* Without a space, all that is below -2^62 is a number, too. */
+static status_t infer_numbers(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    sym_space_t *space = sym_space_enter(ctx, NULL);
+    status_t status = select_infer(ctx, call, out_n, out);
+    sym_space_enter(ctx, space);
+    return status;
+}
+
+/* What a user's rule said of numbers, for all sizes: elementwise results have the sizes that the
+ * operands broadcast to. */
+static status_t infer_elementwise(context_t *ctx, const op_call_t *call, tensor_info_t *out)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < call->n_in; i++)
+        REQUIRE(ctx,
+                !call_has(call, i) || sizes_broadcast(ctx, rank, sizes, call->in[i]->rank,
+                                                      call->in[i]->sizes, &rank, sizes),
+                "%s: input %d does not broadcast", call->op->name, i);
+    out[0] = info_dense(out[0].dtype, rank, sizes);
+    return STATUS_OK;
+}
+
+static status_t infer_symbols(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    if (call->op->infers_symbols) return select_infer(ctx, call, out_n, out);
+    if ((call->op->traits & TRAIT_ELEMENTWISE) != 0 && *out_n == 1)
+        return infer_elementwise(ctx, call, out);
+    FAIL(ctx, STATUS_UNSUPPORTED, "%s: its rule for sizes takes numbers only", call->op->name);
+}
+
+/* The outputs are at the hints what the numbers gave. */
+static bool is_confirmed(context_t *ctx, int n, const tensor_info_t *out,
+                         const tensor_info_t *numbers)
+{
+    for (int i = 0; i < n; i++) {
+        if (out[i].dtype != numbers[i].dtype || out[i].rank != numbers[i].rank) return false;
+        for (int d = 0; d < out[i].rank; d++) {
+            const int64_t size = out[i].sizes[d];
+            if ((is_symbolic(size) ? sym_hint(ctx, size) : size) != numbers[i].sizes[d])
+                return false;
+        }
+    }
+    return true;
+}
+
+/* numbers: what these gave, n_numbers of them; NULL where they are not known, and a failure is not
+ * forgiven. UNSUPPORTED: the call is to be pinned. */
+static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
+                            const tensor_info_t *numbers, int *out_n, tensor_info_t *out)
+{
+    scope_attempt(ctx);
+    *out_n = numbers != NULL ? n_numbers : call->op->n_outputs;
+    for (int i = 0; i < n_numbers; i++) out[i] = numbers[i];
+    status_t status = infer_symbols(ctx, call, out_n, out);
+    if (status == STATUS_OK && numbers != NULL &&
+        (*out_n != n_numbers || !is_confirmed(ctx, n_numbers, out, numbers)))
+        status = context_fail(ctx, STATUS_UNSUPPORTED, "%s: its sizes are not those at the hints",
+                              call->op->name);
+    const status_t calculated = sym_status(ctx); /* the reason, where a rule failed by it */
+    if (calculated != STATUS_OK) status = calculated;
+    if (numbers != NULL && status != STATUS_OK && status != STATUS_OUT_OF_MEMORY)
+        status = STATUS_UNSUPPORTED;
+    return scope_attempt_end(ctx, status, numbers != NULL && status == STATUS_UNSUPPORTED);
+}
+
+status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *out_n,
+                                 tensor_info_t *out, bool *out_is_pinned)
+{
+    alignas(16) char normalised[ATTRS_MAX];
+    tensor_info_t wanted[OP_MAX_OUTPUTS];
+    numbers_t numbers;
+    op_call_t call = *given;
+    int n_wanted = 0;
+    *out_is_pinned = false;
+    TRY(sym_status(ctx));
+    TRY(select_attrs(ctx, call.op, call.attrs, normalised));
+    call.attrs = normalised;
+    find_numbers(ctx, &call, sym_hint, &numbers);
+    if (numbers.are_given) return infer_numbers(ctx, &call, out_n, out);
+    if (!numbers.are_known) return try_symbols(ctx, &call, 0, NULL, out_n, out);
+    TRY(infer_numbers(ctx, &numbers.call, &n_wanted, wanted));
+    status_t status = try_symbols(ctx, &call, n_wanted, wanted, out_n, out);
+    if (status != STATUS_UNSUPPORTED) return status;
+    find_numbers(ctx, &call, sym_pin, &numbers);
+    TRY(sym_status(ctx));
+    for (int i = 0; i < n_wanted; i++) out[i] = wanted[i];
+    *out_n = n_wanted;
+    *out_is_pinned = true;
+    return STATUS_OK;
+}
