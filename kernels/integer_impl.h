@@ -3,9 +3,10 @@
  *   out[r][o] = sum(i) (x[r][i]) * (weight[o][i] - zero[o])
  *
  * x are differences of two bytes, as s16. Weights stay s8 in memory and become s16 in registers:
- * instructions that multiply bytes clip their sums. Row r of x is read in pairs, at x + starts[r] +
- * offsets[pair], so that the windows of a convolution need no copy. The weight's zero is taken off
- * at the end: zero[o] * sums[r], where sums[r] is the sum of the row. Sums wrap around. */
+ * instructions that multiply bytes clip their sums. Row r of x is read in runs of adjacent pairs,
+ * from x + starts[r] + offsets[run] on, so that the windows of a convolution need no copy. The
+ * weight's zero is taken off at the end: zero[o] * sums[r], where sums[r] is the sum of the row.
+ * Sums wrap around. */
 #ifndef TESSERA_KERNELS_INTEGER_IMPL_H
 #define TESSERA_KERNELS_INTEGER_IMPL_H
 
@@ -17,12 +18,13 @@
 #define INTEGER_BLOCK 16 /* outputs of a block of the weight */
 
 typedef struct integer {
-    int64_t n_rows, n_outputs, n_pairs;
+    int64_t n_rows, n_outputs;
+    int64_t n_runs, n_pairs; /* of a row; of a run */
     const int16_t *x;
     const int64_t *starts;  /* [n_rows], in elements */
-    const int32_t *offsets; /* [n_pairs], in elements; NULL for 0, 2, 4.. */
-    const int8_t *weight;   /* [n_outputs / 16][n_pairs][16][2], the last block padded */
-    const int32_t *zeros;   /* [n_outputs], or NULL */
+    const int32_t *offsets; /* [n_runs], in elements; NULL for 0, where there is one run */
+    const int8_t *weight;   /* [n_outputs / 16][n_runs][n_pairs][16][2], the last block padded */
+    const int32_t *zeros;   /* [n_outputs], readable up to a whole block; or NULL */
     const int32_t *sums;    /* [n_rows]; read where there are zeros */
     int32_t *out;           /* rows out_stride elements apart */
     int64_t out_stride;

@@ -5,78 +5,90 @@
 #define KERNEL_LANES 8
 #include "kernels/vector_impl.h"
 
+#define VECTORS (INTEGER_BLOCK / KERNEL_LANES)
 #define MOST_ROWS 6 /* by two vectors of sums: what the registers hold */
 
-/* Where sums are negative or wrap around: as unsigned numbers. */
-KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output, const uint32_t *sums)
+typedef vector_u32_t integer_sums_t;
+
+/* Sums of a row, from an output on; as unsigned numbers, where sums are negative or wrap around. */
+KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
+                         const integer_sums_t *sums)
 {
-    const int64_t rest = p->n_outputs - output, n = rest < INTEGER_BLOCK ? rest : INTEGER_BLOCK;
+    const int64_t rest = p->n_outputs - output;
     int32_t *out = p->out + row * p->out_stride + output;
-    if (p->zeros == NULL) {
-        memcpy(out, sums, (size_t)n * sizeof *out);
-        return;
-    }
-    const uint32_t sum = (uint32_t)p->sums[row];
-    for (int64_t o = 0; o < n; o++)
-        out[o] = (int32_t)(sums[o] - (uint32_t)p->zeros[output + o] * sum);
-}
-
-KERNEL_INLINE int64_t offset_at(const integer_t *p, int64_t pair)
-{
-    return p->offsets != NULL ? p->offsets[pair] : 2 * pair;
-}
-
-#if defined(__AVX2__)
-KERNEL_INLINE __m256i load_weight(const int8_t *weight)
-{
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)weight));
-}
-
-KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int n_rows)
-{
-    const int8_t *weight = p->weight + output * p->n_pairs * 2;
-    const int16_t *x[MOST_ROWS];
-    __m256i sums[MOST_ROWS][2];
+    integer_sums_t of[VECTORS];
     KERNEL_UNROLL
-    for (int r = 0; r < n_rows; r++) {
-        x[r] = p->x + p->starts[row + r];
-        sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-    }
-    KERNEL_ROLL
-    for (int64_t i = 0; i < p->n_pairs; i++, weight += 2 * INTEGER_BLOCK) {
-        const int64_t at = offset_at(p, i);
-        const __m256i first = load_weight(weight), second = load_weight(weight + INTEGER_BLOCK);
+    for (int v = 0; v < VECTORS; v++) of[v] = sums[v];
+    if (p->zeros != NULL) {
+        const uint32_t sum = (uint32_t)p->sums[row];
         KERNEL_UNROLL
-        for (int r = 0; r < n_rows; r++) {
-            int32_t both;
-            memcpy(&both, x[r] + at, sizeof both);
-            const __m256i pair = _mm256_set1_epi32(both);
-            sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(pair, first));
-            sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(pair, second));
+        for (int v = 0; v < VECTORS; v++) {
+            integer_sums_t zeros;
+            memcpy(&zeros, p->zeros + output + v * KERNEL_LANES, sizeof zeros);
+            of[v] -= zeros * sum;
         }
     }
+    if (rest >= INTEGER_BLOCK)
+        memcpy(out, of, sizeof of);
+    else
+        memcpy(out, of, (size_t)rest * sizeof *out);
+}
+
+/* Adds the products of a pair of each row with a pair of each output. */
+#if defined(__AVX2__)
+KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
+                            int n_rows, integer_sums_t (*sums)[VECTORS])
+{
+    __m256i weights[VECTORS];
+    KERNEL_UNROLL
+    for (int v = 0; v < VECTORS; v++)
+        weights[v] = _mm256_cvtepi8_epi16(
+            _mm_loadu_si128((const __m128i *)(const void *)(weight + v * INTEGER_BLOCK)));
+    KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) {
-        uint32_t all[INTEGER_BLOCK];
-        memcpy(all, sums[r], sizeof all);
-        leave(p, row + r, output, all);
+        int32_t both;
+        memcpy(&both, x + apart[r], sizeof both);
+        const __m256i pair = _mm256_set1_epi32(both);
+        KERNEL_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            sums[r][v] += (integer_sums_t)_mm256_madd_epi16(pair, weights[v]);
     }
 }
 #else
-KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int n_rows)
+KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
+                            int n_rows, integer_sums_t (*sums)[VECTORS])
 {
     for (int r = 0; r < n_rows; r++) {
-        const int8_t *weight = p->weight + output * p->n_pairs * 2;
-        const int16_t *x = p->x + p->starts[row + r];
-        uint32_t sums[INTEGER_BLOCK] = {0};
-        for (int64_t i = 0; i < p->n_pairs; i++, weight += 2 * INTEGER_BLOCK) {
-            const int32_t a = x[offset_at(p, i)], b = x[offset_at(p, i) + 1];
-            for (int o = 0; o < INTEGER_BLOCK; o++)
-                sums[o] += (uint32_t)(a * weight[2 * o] + b * weight[2 * o + 1]);
-        }
-        leave(p, row + r, output, sums);
+        const int32_t a = x[apart[r]], b = x[apart[r] + 1];
+        for (int o = 0; o < INTEGER_BLOCK; o++)
+            sums[r][o / KERNEL_LANES][o % KERNEL_LANES] += (uint32_t)(a * weight[2 * o] +
+                                                                      b * weight[2 * o + 1]);
     }
 }
 #endif
+
+KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int n_rows)
+{
+    const int8_t *weight = p->weight + output * p->n_runs * p->n_pairs * 2;
+    const int16_t *const first = p->x + p->starts[row];
+    int64_t apart[MOST_ROWS]; /* from the first row */
+    integer_sums_t sums[MOST_ROWS][VECTORS];
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) {
+        apart[r] = p->starts[row + r] - p->starts[row];
+        KERNEL_UNROLL
+        for (int v = 0; v < VECTORS; v++) sums[r][v] = (integer_sums_t){0};
+    }
+    for (int64_t run = 0; run < p->n_runs; run++) {
+        const int16_t *x = first + (p->offsets != NULL ? p->offsets[run] : 0);
+        const int16_t *const end = x + 2 * p->n_pairs;
+        KERNEL_ROLL
+        for (; x < end; x += 2, weight += 2 * INTEGER_BLOCK)
+            add_pair(weight, x, apart, n_rows, sums);
+    }
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) leave(p, row + r, output, sums[r]);
+}
 
 #define ROWS(n)                                                                                    \
     case n: multiply(p, output, row, n); break;

@@ -412,12 +412,10 @@ static void place_scratch(native_state_t *s, prepared_t *prepared)
     s->offsets_at = s->weight_at;
     if (!s->is_packed)
         s->offsets_at += integer_align((size_t)(s->window.groups * packed_group(&s->window)));
-    s->starts_at = s->offsets_at +
-                   integer_align((size_t)(s->window.n_runs * s->window.pairs) * sizeof(int32_t));
+    s->starts_at = s->offsets_at + integer_align((size_t)s->window.n_runs * sizeof(int32_t));
     s->sums_at = s->starts_at + integer_align((size_t)planes->out_plane * sizeof(int64_t));
     s->zeros_at = s->sums_at + integer_align((size_t)planes->out_plane * sizeof(int32_t));
-    prepared->scratch_bytes = s->zeros_at +
-                              integer_align((size_t)planes->outputs * sizeof(int32_t));
+    prepared->scratch_bytes = s->zeros_at + integer_zero_bytes(planes->outputs);
 }
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -464,7 +462,7 @@ static void put_centered(dtype_t dtype, int32_t zero, int64_t n, const void *x, 
         integer_center(dtype, n, x, 1, zero, to);
 }
 
-/* Where each pair of a window lies, from the window's first element on. */
+/* Where each run of a window begins, from the window's first element on. */
 static void find_offsets(const native_state_t *s, int32_t *offsets)
 {
     const planes_t *planes = &s->padded.planes;
@@ -473,9 +471,9 @@ static void find_offsets(const native_state_t *s, int32_t *offsets)
         const int64_t t = run / runs_of_row / planes->kernel[1];
         const int64_t r = run / runs_of_row % planes->kernel[1];
         const int64_t row = t * planes->dilation[0] * s->padded.sizes[1] + r * planes->dilation[1];
-        const int64_t at = (row * s->padded.sizes[2] + run % runs_of_row * planes->dilation[2]) *
-                           planes->channels;
-        for (int64_t i = 0; i < s->window.pairs; i++) *offsets++ = (int32_t)(at + 2 * i);
+        offsets[run] = (int32_t)((row * s->padded.sizes[2] +
+                                  run % runs_of_row * planes->dilation[2]) *
+                                 planes->channels);
     }
 }
 
@@ -493,11 +491,12 @@ static void find_starts(const padded_t *p, int64_t *starts)
 static void sum_windows(context_t *ctx, const native_state_t *s, const integer_t *p, int32_t *sums)
 {
     const window_t *w = &s->window;
-#pragma omp parallel for num_threads(threads_for(ctx, p->n_rows * p->n_pairs)) schedule(static)
+#pragma omp parallel for num_threads(threads_for(ctx, p->n_rows * w->n_runs * w->pairs))           \
+    schedule(static)
     for (int64_t row = 0; row < p->n_rows; row++) {
         uint32_t sum = 0;
         for (int64_t run = 0; run < w->n_runs; run++)
-            sum += integer_sum(w->length, p->x + p->starts[row] + p->offsets[run * w->pairs]);
+            sum += integer_sum(w->length, p->x + p->starts[row] + p->offsets[run]);
         sums[row] = (int32_t)sum;
     }
 }
@@ -507,7 +506,7 @@ static void run_groups(context_t *ctx, const native_state_t *s, integer_t p, con
                        const int32_t *zeros, int32_t *sums, int32_t *out)
 {
     const window_t *w = &s->window;
-    const int n_threads = threads_for(ctx, p.n_rows * w->group_outputs * p.n_pairs);
+    const int n_threads = threads_for(ctx, p.n_rows * w->group_outputs * w->n_runs * w->pairs);
     for (int64_t g = 0; g < w->groups; g++) {
         p.weight = weight + g * packed_group(w);
         p.out = out + g * w->group_outputs;
@@ -539,7 +538,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const bool has_zeros = integer_zeros(prepared, in, WEIGHT, WEIGHT_ZERO, planes->outputs, zeros);
     const integer_t p = {.n_rows = planes->out_plane,
                          .n_outputs = s->window.group_outputs,
-                         .n_pairs = s->window.n_runs * s->window.pairs,
+                         .n_runs = s->window.n_runs,
+                         .n_pairs = s->window.pairs,
                          .x = copy,
                          .starts = starts,
                          .offsets = offsets,

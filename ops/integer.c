@@ -42,17 +42,19 @@ void integer_center(dtype_t dtype, int64_t n, const void *x, int64_t step, int32
         center_unsigned(n, x, zero, out);
 }
 
-FOR_EACH_ISA static int64_t sum_run(int64_t n, const int16_t *x)
+FOR_EACH_ISA static uint32_t sum_run(int64_t n, const int16_t *x)
 {
-    int64_t sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += x[i];
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t term = x[i];
+        sum += (uint32_t)term;
+    }
     return sum;
 }
 
 uint32_t integer_sum(int64_t n, const int16_t *x)
 {
-    return (uint32_t)(uint64_t)sum_run(n, x);
+    return sum_run(n, x);
 }
 
 int64_t integer_packed(int64_t n_outputs, int64_t n_pairs)
@@ -74,6 +76,11 @@ void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t ste
                            ? 0
                            : (int8_t)(bytes[(block + o) * step + at] ^ flipped);
         }
+}
+
+size_t integer_zero_bytes(int64_t n_outputs)
+{
+    return integer_align((size_t)(n_outputs + INTEGER_BLOCK) * sizeof(int32_t));
 }
 
 bool integer_zeros(const prepared_t *prepared, void *const *in, int operand, int zero_operand,

@@ -44,6 +44,9 @@ typedef int64_t (*integer_place_t)(const void *user, int64_t i);
 void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
                   integer_place_t place, const void *user, const void *from, int8_t *to);
 
+/* Bytes of its zeros, of which kernels/integer_impl.h reads whole blocks. */
+size_t integer_zero_bytes(int64_t n_outputs);
+
 /* The zeros of its n outputs, as the packed weight has them; false where all are 0. */
 bool integer_zeros(const prepared_t *prepared, void *const *in, int operand, int zero_operand,
                    int64_t n, int32_t *out);

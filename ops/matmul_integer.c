@@ -282,7 +282,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     if (!s->is_packed) s->starts_at += integer_align((size_t)(s->n_packed * s->packed));
     s->sums_at = s->starts_at + integer_align((size_t)p.m * sizeof(int64_t));
     s->zeros_at = s->sums_at + integer_align(rows * sizeof(int32_t));
-    prepared->scratch_bytes = s->zeros_at + integer_align((size_t)p.n * sizeof(int32_t));
+    prepared->scratch_bytes = s->zeros_at + integer_zero_bytes(p.n);
     prepared->cost_ns = cost_run(ctx, "native",
                                  (double)info_numel(&call->out[0]) * 2.0 * (double)p.k,
                                  (double)info_bytes(a) + (double)info_bytes(call->in[B]));
@@ -329,6 +329,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     for (int64_t i = 0; i < p.m; i++) starts[i] = i * 2 * s->n_pairs;
     integer_t product = {.n_rows = p.m,
                          .n_outputs = p.n,
+                         .n_runs = 1,
                          .n_pairs = s->n_pairs,
                          .starts = starts,
                          .zeros = has_zeros ? zeros : NULL,
