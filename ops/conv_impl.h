@@ -47,6 +47,9 @@ tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 extern const kernel_t conv_depthwise, conv_groups, conv_pointwise, conv_strassen, conv_rows;
 extern const kernel_t conv_taps;
 
+/* That of conv_tiling.c, for transposed convolutions. */
+extern const kernel_t conv_transpose_tiling;
+
 /* conv_pointwise for batch_norm_conv2d, whose operands of the norm stand behind the bias. */
 enum { CONV_NORM_WEIGHT = 3, CONV_NORM_BIAS, CONV_NORM_MEAN, CONV_NORM_VAR, CONV_NORM_OPERANDS };
 extern const kernel_t conv_pointwise_normed;

@@ -237,7 +237,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&conv_transpose_tiling, &onednn, &native, NULL};
 
 /* ---- gradients: source and result change places with those of a convolution ---- */
 
@@ -302,12 +302,17 @@ static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WE
 static const char *const cases_1d[] = {
     "(f32[2,3,7], f32[3,5,3], f32[5])",
     "(f32[1,16,9], f32[16,8,4], none) stride=[2] padding=[1] output_padding=[1]",
-    "(f32[1,16,9], f32[16,8,3], none) post=[\"erf\"]", "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2",
+    "(f32[2,7,9], f32[7,31,3], f32[31]) stride=[3]",
+    "(f32[1,16,9], f32[16,8,3], none) post=[\"erf\"]",
+    "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2",
     NULL};
 
 static const char *const cases_2d[] = {
     "(f32[2,3,5,6], f32[3,7,3,3], f32[7])",
     "(f32[1,16,6,6], f32[16,32,2,2], f32[32]) stride=[2,2]",
+    "(f32[2,24,5,17], f32[24,1,2,2], f32[1]) stride=[2,2] post=[\"sigmoid\"]",
+    "(f32[1,31,3,7], f32[31,3,2,3], none) stride=[2,3] post=[\"relu\"]",
+    "(f32[1,1,4,3], f32[1,17,4,1], f32[17]) stride=[4,1]",
     "(f32[1,17,4,5], f32[17,3,3,2], none) stride=[2,1] padding=[1,0] output_padding=[1,0]",
     "(f32[1,16,5,5], f32[16,16,3,3], f32[16]) padding=[1,1]",
     "(f32[1,8,5,5], f32[8,4,3,3], f32[4]) dilation=[2,2] padding=[1,1]",
@@ -326,6 +331,7 @@ static const char *const cases_2d[] = {
 
 static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5]) stride=[1,2,1]",
                                        "(f32[1,16,3,3,3], f32[16,16,2,2,2], none) stride=[2,2,2]",
+                                       "(f32[2,3,2,3,5], f32[3,7,3,1,2], f32[7]) stride=[3,1,2]",
                                        "(f32[1,16,2,3,3], f32[16,8,2,2,2], none) post=[\"erf\"]",
                                        "(f64[1,3,2,3,3], f64[3,2,2,1,2], f64[2]) stride=[1,2,1]",
                                        NULL};
