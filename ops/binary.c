@@ -133,6 +133,14 @@ ROWS_BINARY(square_f64, double, element_t, ((void)y, x *x))
 ROWS_BINARY(root_f32, float, element_t, ((void)y, sqrt(x)))
 ROWS_BINARY(root_f64, double, element_t, ((void)y, sqrt(x)))
 
+/* What s32 are computed by without a cast: bounds and sums are most of what quantised networks do
+ * with them. */
+ROWS_BINARY(add_s32, int32_t, element_t, (uint32_t)x + (uint32_t)y)
+ROWS_BINARY(sub_s32, int32_t, element_t, (uint32_t)x - (uint32_t)y)
+ROWS_BINARY(mul_s32, int32_t, element_t, (uint32_t)x *(uint32_t)y)
+ROWS_BINARY(maximum_s32, int32_t, element_t, x > y ? x : y)
+ROWS_BINARY(minimum_s32, int32_t, element_t, x < y ? x : y)
+
 /* The variants: lines of the table. */
 enum {
 #define BINARY(name, result, takes, flags, floating, integral, passes) VARIANT_##name,
@@ -248,9 +256,22 @@ static bool divides_integers(const function_state_t *state)
     return (state->function->flags & DIVIDES) != 0 && !dtype_is_floating(state->compute);
 }
 
+static broadcast_compute_t rows_of_s32(int variant)
+{
+    switch (variant) {
+    case VARIANT_add: return add_s32;
+    case VARIANT_sub: return sub_s32;
+    case VARIANT_mul: return mul_s32;
+    case VARIANT_maximum: return maximum_s32;
+    case VARIANT_minimum: return minimum_s32;
+    default: return NULL;
+    }
+}
+
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    TRY(function_prepare(ctx, call, &functions[call->op->variant], prepared));
+    TRY(function_prepare(ctx, call, &functions[call->op->variant], rows_of_s32(call->op->variant),
+                         prepared));
     if (call->layout == LAYOUT_MKLDNN && divides_integers(prepared->state))
         return prepared_decline(prepared, "native: padded lanes would be divisors");
     return STATUS_OK;

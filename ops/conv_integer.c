@@ -401,7 +401,8 @@ typedef struct native_state {
     padded_t padded;
     window_t window;
     bool is_packed;
-    size_t weight_at, offsets_at, starts_at, sums_at, zeros_at; /* in scratch, behind the copy */
+    /* In scratch, behind the copy; sums of elements of x stand before those of windows. */
+    size_t weight_at, offsets_at, starts_at, sums_at, zeros_at;
 } native_state_t;
 
 static void place_scratch(native_state_t *s, prepared_t *prepared)
@@ -414,7 +415,9 @@ static void place_scratch(native_state_t *s, prepared_t *prepared)
         s->offsets_at += integer_align((size_t)(s->window.groups * packed_group(&s->window)));
     s->starts_at = s->offsets_at + integer_align((size_t)s->window.n_runs * sizeof(int32_t));
     s->sums_at = s->starts_at + integer_align((size_t)planes->out_plane * sizeof(int64_t));
-    s->zeros_at = s->sums_at + integer_align((size_t)planes->out_plane * sizeof(int32_t));
+    const int64_t *sizes = s->padded.sizes;
+    const int64_t n_sums = sizes[0] * sizes[1] * sizes[2] + planes->out_plane;
+    s->zeros_at = s->sums_at + integer_align((size_t)n_sums * sizeof(int32_t));
     prepared->scratch_bytes = s->zeros_at + integer_zero_bytes(planes->outputs);
 }
 
@@ -488,30 +491,41 @@ static void find_starts(const padded_t *p, int64_t *starts)
     }
 }
 
-static void sum_windows(context_t *ctx, const native_state_t *s, const integer_t *p, int32_t *sums)
+/* The sum of each window of an image: of the sums over the channels of a group of its elements. */
+static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *x, int32_t *pixels,
+                        int32_t *sums)
 {
-    const window_t *w = &s->window;
-#pragma omp parallel for num_threads(threads_for(ctx, p->n_rows * w->n_runs * w->pairs))           \
+    const planes_t *planes = &s->padded.planes;
+    const int64_t *sizes = s->padded.sizes, width = planes->out[2];
+    integer_sums(sizes[0] * sizes[1] * sizes[2], planes->channels, s->window.channels, x, pixels);
+#pragma omp parallel for num_threads(threads_for(ctx, planes->out_plane * planes->kernel_plane))   \
     schedule(static)
-    for (int64_t row = 0; row < p->n_rows; row++) {
-        uint32_t sum = 0;
-        for (int64_t run = 0; run < w->n_runs; run++)
-            sum += integer_sum(w->length, p->x + p->starts[row] + p->offsets[run]);
-        sums[row] = (int32_t)sum;
+    for (int64_t line = 0; line < planes->out[0] * planes->out[1]; line++) {
+        const int64_t d = line / planes->out[1] * planes->stride[0];
+        const int64_t h = line % planes->out[1] * planes->stride[1];
+        memset(sums + line * width, 0, (size_t)width * sizeof *sums);
+        for (int64_t k = 0; k < planes->kernel_plane; k++) {
+            const int64_t r = k / planes->kernel[2] % planes->kernel[1] * planes->dilation[1];
+            const int64_t t = k / planes->kernel[2] / planes->kernel[1] * planes->dilation[0];
+            const int64_t at = ((d + t) * sizes[1] + h + r) * sizes[2] +
+                               k % planes->kernel[2] * planes->dilation[2];
+            integer_add(width, planes->stride[2], pixels + at, sums + line * width);
+        }
     }
 }
 
 /* An image whose copy is ready. */
 static void run_groups(context_t *ctx, const native_state_t *s, integer_t p, const int8_t *weight,
-                       const int32_t *zeros, int32_t *sums, int32_t *out)
+                       const int32_t *zeros, int32_t *pixels, int32_t *out)
 {
+    int32_t *const sums = pixels + s->padded.sizes[0] * s->padded.sizes[1] * s->padded.sizes[2];
     const window_t *w = &s->window;
     const int n_threads = threads_for(ctx, p.n_rows * w->group_outputs * w->n_runs * w->pairs);
     for (int64_t g = 0; g < w->groups; g++) {
         p.weight = weight + g * packed_group(w);
         p.out = out + g * w->group_outputs;
         p.zeros = zeros != NULL ? zeros + g * w->group_outputs : NULL;
-        if (zeros != NULL) sum_windows(ctx, s, &p, sums);
+        if (zeros != NULL) sum_windows(ctx, s, p.x, pixels, sums);
         p.sums = sums;
         integer_run(&p, isa_best(), n_threads);
         p.x += w->channels;

@@ -85,8 +85,15 @@ double function_spec(const spec_call_t *call, const function_t *function, const 
 
 /* ---- kernel ---- */
 
+static bool all_are(dtype_t dtype, const op_call_t *call)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i]->dtype != dtype) return false;
+    return true;
+}
+
 status_t function_prepare(context_t *ctx, const op_call_t *call, const function_t *function,
-                          prepared_t *prepared)
+                          broadcast_compute_t s32, prepared_t *prepared)
 {
     function_state_t *state = NULL;
     TRY(context_get_zeroed(ctx, sizeof *state, "an elementwise operator", &state));
@@ -95,6 +102,10 @@ status_t function_prepare(context_t *ctx, const op_call_t *call, const function_
     state->compute = compute_dtype(function, call->n_in, call->in);
     broadcast_t *broadcast = &state->broadcast;
     broadcast->compute = rows_of(function, state->compute);
+    if (s32 != NULL && all_are(DTYPE_S32, call)) {
+        state->compute = DTYPE_S32;
+        broadcast->compute = s32;
+    }
     for (int i = 0; i < call->n_in; i++) broadcast->in_dtype[i] = state->compute;
     broadcast->out_dtype = function->result == TRUTH ? DTYPE_BOOL : state->compute;
     broadcast->keeps_zero = (function->flags & ZERO) != 0;

@@ -36,7 +36,7 @@ typedef struct function {
 typedef struct function_state {
     broadcast_t broadcast;
     const function_t *function;
-    dtype_t compute; /* f32, f64, s64 or u64 */
+    dtype_t compute; /* f32, f64, s64 or u64; or s32 */
 } function_state_t;
 
 /* One inference and one specification for all. The latter runs the rows on one element, floating
@@ -45,9 +45,11 @@ status_t function_infer(context_t *ctx, const op_call_t *call, const function_t 
                         tensor_info_t *out);
 double function_spec(const spec_call_t *call, const function_t *function, const int64_t *index);
 
-/* The kernel of ours: prepares a function_state_t for broadcast_run, or declines. */
+/* The kernel of ours: prepares a function_state_t for broadcast_run, or declines. `s32` computes
+ * what the function does of operands that are all s32, whose results have the same low bits as
+ * those of s64, without a cast; or is NULL. */
 status_t function_prepare(context_t *ctx, const op_call_t *call, const function_t *function,
-                          prepared_t *prepared);
+                          broadcast_compute_t s32, prepared_t *prepared);
 
 /* Of a function that gives bool, which mkldnn tensors do not hold; and of the others. */
 #define FUNCTION_PREFERENCE(result) ((result) == TRUTH ? OP_DENSE : OP_FOLLOWS)

@@ -42,19 +42,35 @@ void integer_center(dtype_t dtype, int64_t n, const void *x, int64_t step, int32
         center_unsigned(n, x, zero, out);
 }
 
-FOR_EACH_ISA static uint32_t sum_run(int64_t n, const int16_t *x)
+FOR_EACH_ISA static void sum_runs(int64_t n, int64_t step, int64_t length, const int16_t *x,
+                                  uint32_t *out)
 {
-    uint32_t sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t term = x[i];
-        sum += (uint32_t)term;
+    for (int64_t r = 0; r < n; r++, x += step) {
+        uint32_t sum = 0;
+        for (int64_t i = 0; i < length; i++) {
+            const int32_t term = x[i];
+            sum += (uint32_t)term;
+        }
+        out[r] = sum;
     }
-    return sum;
 }
 
-uint32_t integer_sum(int64_t n, const int16_t *x)
+void integer_sums(int64_t n, int64_t step, int64_t length, const int16_t *x, int32_t *out)
 {
-    return sum_run(n, x);
+    sum_runs(n, step, length, x, (uint32_t *)out);
+}
+
+FOR_EACH_ISA static void add(int64_t n, int64_t step, const uint32_t *numbers, uint32_t *sums)
+{
+    if (step == 1)
+        for (int64_t i = 0; i < n; i++) sums[i] += numbers[i];
+    else
+        for (int64_t i = 0; i < n; i++) sums[i] += numbers[i * step];
+}
+
+void integer_add(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums)
+{
+    add(n, step, (const uint32_t *)numbers, (uint32_t *)sums);
 }
 
 int64_t integer_packed(int64_t n_outputs, int64_t n_pairs)

@@ -31,8 +31,11 @@ int32_t integer_zero(const prepared_t *prepared, void *const *in, int operand, i
 void integer_center(dtype_t dtype, int64_t n, const void *x, int64_t step, int32_t zero,
                     int16_t *out);
 
-/* The sum of a run of them, which wraps around. */
-uint32_t integer_sum(int64_t n, const int16_t *x);
+/* The sums of n runs of `length` elements, step apart. */
+void integer_sums(int64_t n, int64_t step, int64_t length, const int16_t *x, int32_t *out);
+
+/* Adds n numbers, step apart. All sums wrap around. */
+void integer_add(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums);
 
 /* Bytes of a weight that kernels/integer_impl.h reads. */
 int64_t integer_packed(int64_t n_outputs, int64_t n_pairs);

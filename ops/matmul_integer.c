@@ -301,7 +301,7 @@ static void center_rows(context_t *ctx, const prepared_t *prepared, void *const 
         integer_center(a->dtype, p->k, (const char *)in[A] + i * p->k, 1,
                        integer_zero(prepared, in, A_ZERO, i % p->m), row);
         if (step > p->k) row[p->k] = 0;
-        sums[i] = (int32_t)integer_sum(p->k, row);
+        integer_sums(1, step, p->k, row, &sums[i]);
     }
 }
 

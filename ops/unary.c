@@ -64,7 +64,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    return function_prepare(ctx, call, find(call->op, call->in[X]->dtype), prepared);
+    return function_prepare(ctx, call, find(call->op, call->in[X]->dtype), NULL, prepared);
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = broadcast_run};
