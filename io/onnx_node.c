@@ -91,6 +91,13 @@ status_t onnx_attr_name(onnx_node_t *node, const char *name, const char *const *
          attr->s.data != NULL ? (const char *)attr->s.data : "");
 }
 
+/* Numbers in the range of handles are no handles. */
+static void raise_lowest(int n, int64_t *values)
+{
+    for (int i = 0; i < n; i++)
+        if (values[i] < INT64_MIN / 2) values[i] = INT64_MIN / 2;
+}
+
 status_t onnx_attr_ints(onnx_node_t *node, const char *name, int capacity, int *out_n,
                         int64_t *out_values)
 {
@@ -104,6 +111,7 @@ status_t onnx_attr_ints(onnx_node_t *node, const char *name, int capacity, int *
              attr->n_ints, capacity);
     *out_n = (int)attr->n_ints;
     for (size_t i = 0; i < attr->n_ints; i++) out_values[i] = attr->ints[i];
+    raise_lowest(*out_n, out_values);
     return STATUS_OK;
 }
 
@@ -185,11 +193,19 @@ status_t onnx_check_integers(onnx_node_t *node, int input, const char *what)
     return STATUS_OK;
 }
 
-status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
-                         int64_t *out_values)
+status_t onnx_input_numbers(onnx_node_t *node, int input, const char *what, int capacity,
+                            int *out_n, int64_t *out_values)
 {
     TRY(onnx_check_integers(node, input, what));
     return read_known(node, input, what, DTYPE_S64, capacity, out_n, out_values);
+}
+
+status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
+                         int64_t *out_values)
+{
+    TRY(onnx_input_numbers(node, input, what, capacity, out_n, out_values));
+    raise_lowest(*out_n, out_values);
+    return STATUS_OK;
 }
 
 status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
@@ -198,11 +214,30 @@ status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int c
     return read_known(node, input, what, DTYPE_F64, capacity, out_n, out_values);
 }
 
+status_t onnx_input_reals(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
+                          int64_t *out_values)
+{
+    double number = 0;
+    TRY(read_known(node, input, what, DTYPE_F64, capacity, out_n, out_values));
+    for (int i = 0; i < *out_n; i++) {
+        memcpy(&number, &out_values[i], sizeof number);
+        out_values[i] = sym_real(node->onnx->ctx, SYM_F64, number);
+    }
+    return STATUS_OK;
+}
+
 status_t onnx_ints_since(onnx_node_t *node, int64_t since, const char *name, int input,
                          int capacity, int *out_n, int64_t *out_values)
 {
     return node->opset < since ? onnx_attr_ints(node, name, capacity, out_n, out_values)
                                : onnx_input_ints(node, input, name, capacity, out_n, out_values);
+}
+
+status_t onnx_numbers_since(onnx_node_t *node, int64_t since, const char *name, int input,
+                            int capacity, int *out_n, int64_t *out_values)
+{
+    return node->opset < since ? onnx_attr_ints(node, name, capacity, out_n, out_values)
+                               : onnx_input_numbers(node, input, name, capacity, out_n, out_values);
 }
 
 /* ---- dimensions ---- */
@@ -222,6 +257,20 @@ status_t onnx_dims(onnx_node_t *node, int rank, int n, int64_t *dims)
     }
     for (int dim = 0, i = 0; dim < rank; dim++)
         if (is_there[dim]) dims[i++] = dim;
+    return STATUS_OK;
+}
+
+status_t onnx_dims_in_order(onnx_node_t *node, int rank, int n, int64_t *dims)
+{
+    bool is_used[TENSOR_MAX_RANK] = {false};
+    for (int i = 0; i < n; i++) {
+        int dim = 0;
+        if (rank == 0 || !shape_dim(rank, dims[i], &dim) || is_used[dim])
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d",
+                 (long long)dims[i], rank);
+        is_used[dim] = true;
+        dims[i] = dim;
+    }
     return STATUS_OK;
 }
 

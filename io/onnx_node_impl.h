@@ -9,6 +9,8 @@
 
 #include <stdalign.h>
 
+#include "tensor/sym.h"
+
 typedef struct onnx_node onnx_node_t;
 typedef status_t (*onnx_import_t)(onnx_node_t *node);
 
@@ -100,24 +102,58 @@ void onnx_attr_ignore(onnx_node_t *node, const char *name);
 /* UNSUPPORTED when an attribute has not been asked for. */
 status_t onnx_attrs_done(const onnx_node_t *node);
 
-/* Values of an input that has to be known. *out_n is -1 when it is left out. */
+/* Values of an input that has to be known. *out_n is -1 when it is left out. Integers may be
+ * symbolic; numbers so low that they would be taken for such are raised to INT64_MIN / 2. */
 status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                          int64_t *out_values);
+/* The same as numbers, for axes and modes, and for what C loops over. */
+status_t onnx_input_numbers(onnx_node_t *node, int input, const char *what, int capacity,
+                            int *out_n, int64_t *out_values);
 status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                            double *out_values);
+/* As symbolic reals of f64. */
+status_t onnx_input_reals(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
+                          int64_t *out_values);
 /* n pieces make up a size, and none is negative. */
 status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int64_t size);
 
 /* An input whose elements are looked at where the model runs: integers. */
 status_t onnx_check_integers(onnx_node_t *node, int input, const char *what);
 
-/* The attribute up to the opset before `since`, the input from it on. */
+/* The attribute up to the opset before `since`, the input from it on: as onnx_input_ints, and as
+ * numbers. */
 status_t onnx_ints_since(onnx_node_t *node, int64_t since, const char *name, int input,
                          int capacity, int *out_n, int64_t *out_values);
+status_t onnx_numbers_since(onnx_node_t *node, int64_t since, const char *name, int input,
+                            int capacity, int *out_n, int64_t *out_values);
 
 /* Dimensions counted from the end when negative, each once; sorted. */
 status_t onnx_dims(onnx_node_t *node, int rank, int n, int64_t *dims);
+/* The same, not sorted. */
+status_t onnx_dims_in_order(onnx_node_t *node, int rank, int n, int64_t *dims);
 status_t onnx_dim(onnx_node_t *node, const char *name, int rank, int64_t initial, int *out_dim);
+
+/* ---- sizes, numbers or symbolic integers; onnx_sizes.c ---- */
+
+int64_t onnx_product(const onnx_node_t *node, int n, const int64_t *sizes);
+int64_t onnx_numel(const onnx_node_t *node, const tensor_info_t *info);
+/* One product by another, rounded down. Sizes that stand in both are left out of both, so that
+ * [N,C,H,W] by [N,C] is H*W at all sizes. */
+int64_t onnx_quotient(const onnx_node_t *node, int n, const int64_t *sizes, int n_divisors,
+                      const int64_t *divisors);
+/* As shape_multiply, shape_equal, shape_broadcast and shape_check; what they decide is a guard. */
+bool onnx_multiply(const onnx_node_t *node, int64_t a, int64_t b, int64_t *out_product);
+bool onnx_same_sizes(const onnx_node_t *node, int rank_a, const int64_t *a, int rank_b,
+                     const int64_t *b);
+bool onnx_broadcast(const onnx_node_t *node, int rank_a, const int64_t *a, int rank_b,
+                    const int64_t *b, int *out_rank, int64_t *out_sizes);
+status_t onnx_check_shape(const onnx_node_t *node, const char *what, dtype_t dtype, int rank,
+                          const int64_t *sizes);
+/* With the sizes of the first run, for messages; and as info_brief. */
+tensor_info_t onnx_hinted(const onnx_node_t *node, const tensor_info_t *info);
+const char *onnx_brief(const onnx_node_t *node, const tensor_info_t *info);
+/* s64 [n]: 0, 1, .. n - 1, made by calls, so that n may be symbolic. */
+status_t onnx_count_up(onnx_node_t *node, int64_t n, item_t *out);
 
 /* ---- calls ---- */
 
