@@ -88,7 +88,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
         TRY(onnx_tensor_again(onnx, proto, &tensor));
         TRY(onnx_known_take(onnx, NULL, tensor, &item));
         const tensor_info_t *info = onnx_info(onnx, item);
-        if (info_numel(info) != 1)
+        if (info_numel(info) != 1) /* a tensor of the file */
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the value is %s, one element is needed",
                  info_brief(info));
     } else {
@@ -102,17 +102,18 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
         onnx_call(node, "expand_by", &call);
         return onnx_emit(&call, 2, in, &node->out[0]);
     }
-    TRY(shape_check(onnx->ctx, "the shape", onnx_info(onnx, item)->dtype, rank, sizes));
+    TRY(onnx_check_shape(node, "the shape", onnx_info(onnx, item)->dtype, rank, sizes));
     TRY(onnx_reshape(node, item, 0, NULL, &item));
     TRY(onnx_expand(node, item, rank, sizes, &item));
     onnx->items[item].name = node->proto->output[0];
-    onnx->items[item].is_weight = dtype_is_floating(onnx_info(onnx, item)->dtype);
+    onnx->items[item].is_weight = onnx->items[item].known != NULL &&
+                                  dtype_is_floating(onnx_info(onnx, item)->dtype);
     onnx->items[item].narrow = proto != NULL ? onnx_narrow_type(proto->data_type) : 0;
     node->out[0] = item;
     return STATUS_OK;
 }
 
-/* Whether all sizes of x but the first follow open sizes. */
+/* trials: whether all sizes of x but the first follow open sizes. */
 static status_t follows_all(onnx_t *onnx, item_t x, bool *out_follows)
 {
     int64_t values[ONNX_MAX_TRIALS];
@@ -129,7 +130,7 @@ static status_t follows_all(onnx_t *onnx, item_t x, bool *out_follows)
     return STATUS_OK;
 }
 
-/* The graph makes it of a zero, so that its sizes may follow others. */
+/* trials: the graph makes it of a zero, so that its sizes may follow others. */
 status_t onnx_empty_everywhere(onnx_node_t *node, item_t like, item_t *out)
 {
     onnx_t *onnx = node->onnx;
@@ -185,9 +186,14 @@ status_t onnx_import_shape(onnx_node_t *node)
 
 status_t onnx_import_size(onnx_node_t *node)
 {
-    int64_t numel = info_numel(onnx_info(node->onnx, node->in[0]));
+    const tensor_info_t x = onnx_input_info(node, 0);
+    const int64_t numel = onnx_numel(node, &x);
     item_t out;
-    if (!onnx_follows(node, 0))
+    if (sym_is(numel)) {
+        TRY(onnx_vector(node->onnx, NULL, 1, &numel, &out));
+        return onnx_reshape(node, out, 0, NULL, &node->out[0]);
+    }
+    if (!onnx_follows(node, 0)) /* trials: else always so */
         return give(node, DTYPE_S64, 0, NULL, &numel, sizeof numel, &node->out[0]);
     TRY(onnx_sizes(node, node->in[0], &out));
     return onnx_unary(node, "prod", out, &node->out[0]);
@@ -233,7 +239,7 @@ static status_t read_range(onnx_node_t *node, range_t *out_range)
     for (int i = 0; i < 3; i++) {
         int n = 0;
         TRY(is_floating ? onnx_input_floats(node, i, "the range", 1, &n, &out_range->floats[i])
-                        : onnx_input_ints(node, i, "the range", 1, &n, &out_range->integers[i]));
+                        : onnx_input_numbers(node, i, "the range", 1, &n, &out_range->integers[i]));
         if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d has no element", i);
     }
     if (!count_range(is_floating, out_range->floats, out_range->integers, &out_range->n))
@@ -242,22 +248,51 @@ static status_t read_range(onnx_node_t *node, range_t *out_range)
     return STATUS_OK;
 }
 
-/* As many ones as there are elements, summed up from 0 on: the graph can do that at any size. */
-static status_t count_up(onnx_node_t *node, const range_t *range, item_t *out)
+/* start + i delta, where the graph counts: it can do that at any size. */
+static status_t count_up(onnx_node_t *node, dtype_t dtype, int64_t n, item_t *out)
 {
-    const int64_t one = 1;
-    item_t ones;
-    onnx_call_t call;
-    TRY(onnx_vector(node->onnx, NULL, 1, &one, &ones));
-    onnx_call(node, "expand", &call);
-    onnx_set_ints(&call, "sizes", 1, &range->n);
-    TRY(onnx_emit(&call, 1, &ones, out));
-    onnx_call(node, "cumsum", &call);
-    onnx_set_int(&call, "exclusive", true);
-    TRY(onnx_emit(&call, 1, out, out));
-    TRY(onnx_cast(node, *out, range->dtype, out));
+    TRY(onnx_count_up(node, n, out));
+    TRY(onnx_cast(node, *out, dtype, out));
     TRY(onnx_binary(node, "mul", *out, node->in[2], out));
     return onnx_binary(node, "add", *out, node->in[0], out);
+}
+
+/* ceil((limit - start) / delta) of floating numbers. */
+static int64_t count_reals(context_t *ctx, const int64_t *bounds)
+{
+    const int64_t length = sym_real_calculate(ctx, '-', bounds[1], bounds[0]);
+    return sym_round(ctx, SYM_CEIL, sym_real_calculate(ctx, '/', length, bounds[2]));
+}
+
+static int64_t count_symbolic(context_t *ctx, const int64_t *bounds)
+{
+    const bool is_forward = sym_less(ctx, 0, bounds[2]);
+    const int64_t first = bounds[is_forward ? 0 : 1], last = bounds[is_forward ? 1 : 0];
+    const int64_t step = is_forward ? bounds[2] : sym_subtract(ctx, 0, bounds[2]);
+    return sym_divide_up(ctx, sym_subtract(ctx, last, first), step);
+}
+
+/* How many there are, if that is symbolic; else -1. */
+static status_t find_count(onnx_node_t *node, int64_t *out_n)
+{
+    context_t *ctx = node->onnx->ctx;
+    const bool is_floating = dtype_is_floating(onnx_input_info(node, 0).dtype);
+    int64_t bounds[3] = {0}, count = 0;
+    *out_n = -1;
+    for (int i = 0; i < 3; i++) {
+        int n = 0;
+        TRY(is_floating ? onnx_input_reals(node, i, "the range", 1, &n, &bounds[i])
+                        : onnx_input_ints(node, i, "the range", 1, &n, &bounds[i]));
+        if (n != 1) FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d has no element", i);
+    }
+    const bool is_symbolic = sym_is(bounds[0]) || sym_is(bounds[1]) || sym_is(bounds[2]);
+    if (!is_floating && !is_symbolic) return STATUS_OK;
+    if (!is_floating && sym_equal(ctx, bounds[2], 0))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "a range without end, or of more than %d",
+             ONNX_MAX_VALUES);
+    count = is_floating ? count_reals(ctx, bounds) : count_symbolic(ctx, bounds);
+    if (!is_floating || (sym_is(count) && count != SYM_NONE)) *out_n = sym_max(ctx, count, 0);
+    return STATUS_OK;
 }
 
 status_t onnx_import_range(onnx_node_t *node)
@@ -265,15 +300,19 @@ status_t onnx_import_range(onnx_node_t *node)
     range_t range = {0};
     tensor_t *tensor = NULL;
     void *bytes = NULL;
+    int64_t n = -1;
     onnx_attr_ignore(node, "stash_type"); /* every element is computed by itself, and exact */
     if (!onnx_knows(node, 0) || !onnx_knows(node, 1) || !onnx_knows(node, 2)) {
         onnx_call_t call;
         onnx_call(node, "range", &call);
         return onnx_emit(&call, 3, node->in, &node->out[0]);
     }
+    TRY(find_count(node, &n));
+    if (n != -1) return count_up(node, onnx_input_info(node, 0).dtype, n, &node->out[0]);
     TRY(read_range(node, &range));
+    /* trials: else none is symbolic */
     if (onnx_follows(node, 0) || onnx_follows(node, 1) || onnx_follows(node, 2))
-        return count_up(node, &range, &node->out[0]);
+        return count_up(node, range.dtype, range.n, &node->out[0]);
     TRY(make(node, range.dtype, 1, &range.n, &tensor, &bytes));
     for (int64_t i = 0; i < range.n; i++) {
         void *place = (char *)bytes + (size_t)i * dtype_size(range.dtype);

@@ -17,9 +17,9 @@ static status_t take_number(onnx_node_t *node, int input, int64_t i, item_t *out
     const tensor_info_t info = onnx_input_info(node, input);
     item_t x = node->in[input];
     TRY(onnx_check_integers(node, input, "what says sizes"));
-    if (info.rank > 1 || i >= info_numel(&info))
+    if (info.rank > 1 || i >= sym_pin(node->onnx->ctx, onnx_numel(node, &info)))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, %lld numbers are needed",
-             input, info_brief(&info), (long long)i + 1);
+             input, onnx_brief(node, &info), (long long)i + 1);
     if (info.rank == 1) TRY(onnx_slice(node, x, 0, i, i + 1, 1, &x));
     TRY(onnx_reshape(node, x, 0, NULL, &x));
     return onnx_cast(node, x, DTYPE_S64, out);

@@ -34,15 +34,32 @@ status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int6
     context_t *ctx = node->onnx->ctx;
     int64_t sum = 0;
     for (int i = 0; i < n; i++) {
-        if (pieces[i] < 0 || pieces[i] > size - sum)
+        const int64_t left = sym_subtract(ctx, size, sum);
+        const bool is_too_large = !sym_is(left) && !sym_is(pieces[i]) && pieces[i] > left;
+        if (sym_less(ctx, pieces[i], 0) || is_too_large)
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "a piece of %lld, the size is %lld",
-                 (long long)pieces[i], (long long)size);
-        sum += pieces[i];
+                 (long long)sym_hint(ctx, pieces[i]), (long long)sym_hint(ctx, size));
+        sum = sym_add(ctx, sum, pieces[i]);
     }
-    if (sum != size)
+    if (!sym_equal(ctx, sum, size))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "pieces of %lld in sum, the size is %lld",
-             (long long)sum, (long long)size);
+             (long long)sym_hint(ctx, sum), (long long)sym_hint(ctx, size));
     return STATUS_OK;
+}
+
+/* n pieces of ceil(size / n), the last ones of what is left. */
+static void cut_evenly(context_t *ctx, int n, int64_t size, int64_t *pieces)
+{
+    const int64_t piece = sym_divide_up(ctx, size, n);
+    const bool is_even = sym_knows_equal(ctx, sym_multiply(ctx, piece, n), size);
+    int64_t left = size;
+    for (int i = 0; i < n; i++) {
+        const bool is_last_of_two = i == 1 && n == 2;
+        pieces[i] = i == 0 || is_even ? piece
+                    : is_last_of_two  ? left
+                                      : sym_min(ctx, sym_max(ctx, left, 0), piece);
+        left = sym_subtract(ctx, left, piece);
+    }
 }
 
 /* Sizes of the pieces: given, or alike but for the last. */
@@ -56,17 +73,12 @@ static status_t find_pieces(onnx_node_t *node, int64_t size, int64_t *pieces)
     if ((n >= 0 && n != node->n_out) || n_outputs != node->n_out || n_outputs < 1)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld pieces for %d outputs",
              (long long)(n >= 0 ? n : n_outputs), node->n_out);
-    if (n < 0) {
-        int64_t piece = (size + n_outputs - 1) / n_outputs;
-        if (node->opset < 18 && piece * n_outputs != size)
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a size of %lld in %d equal pieces", (long long)size,
-                 node->n_out);
-        for (int i = 0; i < node->n_out; i++) {
-            int64_t left = size - i * piece;
-            pieces[i] = left < 0 ? 0 : left < piece ? left : piece;
-        }
-    }
-    return onnx_check_pieces(node, node->n_out, pieces, size);
+    if (n >= 0) return onnx_check_pieces(node, node->n_out, pieces, size);
+    if (node->opset < 18 && !sym_divides(ctx, n_outputs, size))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "a size of %lld in %d equal pieces",
+             (long long)sym_hint(ctx, size), node->n_out);
+    cut_evenly(ctx, node->n_out, size, pieces);
+    return STATUS_OK;
 }
 
 status_t onnx_import_split(onnx_node_t *node)
@@ -85,8 +97,9 @@ status_t onnx_import_split(onnx_node_t *node)
         return onnx_emit_n(&call, 1, node->in, node->n_out, node->out);
     }
     for (int i = 0; i < node->n_out; i++) { /* more sizes than an attribute holds */
-        TRY(onnx_slice(node, node->in[0], axis, start, start + pieces[i], 1, &node->out[i]));
-        start += pieces[i];
+        const int64_t end = sym_add(node->onnx->ctx, start, pieces[i]);
+        TRY(onnx_slice(node, node->in[0], axis, start, end, 1, &node->out[i]));
+        start = end;
     }
     return STATUS_OK;
 }
@@ -105,37 +118,63 @@ static status_t reshape_by(onnx_node_t *node)
     return onnx_emit(&call, 2, node->in, &node->out[0]);
 }
 
+/* Puts sizes of x in the place of 0, and finds the one of -1: *out_open, or -1. *out_known is the
+ * product of the others. */
+static status_t read_wanted(onnx_node_t *node, const tensor_info_t *x, int rank, int64_t *sizes,
+                            int *out_open, int64_t *out_known)
+{
+    context_t *ctx = node->onnx->ctx;
+    bool allows_zero = false;
+    *out_open = -1;
+    *out_known = 1;
+    if (node->opset >= 14) TRY(onnx_attr_bool(node, "allowzero", false, &allows_zero));
+    for (int i = 0; i < rank; i++) {
+        const bool is_kept = i < x->rank && sym_knows_equal(ctx, sizes[i], x->sizes[i]);
+        if (!allows_zero && !is_kept && sym_equal(ctx, sizes[i], 0)) {
+            if (i >= x->rank)
+                FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %d is to be the input's, of rank %d", i,
+                     x->rank);
+            sizes[i] = x->sizes[i];
+        }
+        if (*out_open < 0 && sym_equal(ctx, sizes[i], -1)) {
+            *out_open = i;
+        } else if (!onnx_multiply(node, *out_known, sizes[i], out_known)) {
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %d is %lld", i,
+                 (long long)sym_hint(ctx, sizes[i]));
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The size that was -1 is what is left. */
+static status_t find_open(onnx_node_t *node, const tensor_info_t *x, int rank, int64_t *sizes,
+                          int open, int64_t known)
+{
+    context_t *ctx = node->onnx->ctx;
+    const int64_t numel = onnx_numel(node, x);
+    const bool fits = open < 0 ? sym_equal(ctx, known, numel)
+                               : sym_less(ctx, 0, known) && sym_divides(ctx, known, numel);
+    if (!fits)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld elements into a shape of %lld",
+             (long long)sym_hint(ctx, numel), (long long)sym_hint(ctx, known));
+    if (open < 0) return STATUS_OK;
+    sizes[open] = 1;
+    sizes[open] = onnx_quotient(node, x->rank, x->sizes, rank, sizes);
+    return STATUS_OK;
+}
+
 /* 0 is the input's size at that place, -1 what is left. A first size taken from the input stays
  * open, so that the graph does not depend on the batch. */
 status_t onnx_import_reshape(onnx_node_t *node)
 {
     if (!onnx_knows(node, 1)) return reshape_by(node);
-    context_t *ctx = node->onnx->ctx;
     tensor_info_t x = onnx_input_info(node, 0);
-    int64_t sizes[TENSOR_MAX_RANK], known = 1, numel = info_numel(&x);
+    int64_t sizes[TENSOR_MAX_RANK], known = 1;
     int rank = 0, open = -1;
-    bool allows_zero = false, is_batch = false;
     TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &rank, sizes));
-    if (node->opset >= 14) TRY(onnx_attr_bool(node, "allowzero", false, &allows_zero));
-    for (int i = 0; i < rank; i++) {
-        if (sizes[i] == 0 && !allows_zero) {
-            if (i >= x.rank)
-                FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %d is to be the input's, of rank %d", i,
-                     x.rank);
-            is_batch = is_batch || i == 0;
-            sizes[i] = x.sizes[i];
-        }
-        if (sizes[i] == -1 && open < 0) {
-            open = i;
-        } else if (!shape_multiply(known, sizes[i], &known)) {
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %d is %lld", i, (long long)sizes[i]);
-        }
-    }
-    bool fits = open < 0 ? known == numel : known > 0 && numel % known == 0;
-    if (!fits)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld elements into a shape of %lld", (long long)numel,
-             (long long)known);
-    if (open >= 0) sizes[open] = numel / known;
+    const bool is_batch = rank > 0 && sizes[0] == 0 && x.rank > 0;
+    TRY(read_wanted(node, &x, rank, sizes, &open, &known));
+    TRY(find_open(node, &x, rank, sizes, open, known));
     if (!node->onnx->is_literal && shape_equal(x.rank, x.sizes, rank, sizes)) {
         node->out[0] = node->in[0];
         return STATUS_OK;
@@ -147,7 +186,7 @@ status_t onnx_import_reshape(onnx_node_t *node)
         onnx_set_int(&call, "end_dim", -1);
         return onnx_emit(&call, 1, node->in, &node->out[0]);
     }
-    if (is_batch && open < 0 && numel > 0) open = 0;
+    if (is_batch && open < 0 && sym_knows_less(node->onnx->ctx, 0, known)) open = 0;
     if (open >= 0) sizes[open] = -1;
     onnx_call(node, "reshape", &call);
     onnx_set_ints(&call, "sizes", rank, sizes);
@@ -164,7 +203,8 @@ status_t onnx_import_flatten(onnx_node_t *node)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
              x.rank);
     if (axis < 0) axis += x.rank;
-    for (int i = 0; i < x.rank; i++) sizes[i < axis ? 0 : 1] *= x.sizes[i];
+    sizes[0] = onnx_product(node, (int)axis, x.sizes);
+    sizes[1] = onnx_product(node, x.rank - (int)axis, &x.sizes[axis]);
     if (axis != 1 || x.rank < 2) return onnx_reshape(node, node->in[0], 2, sizes, &node->out[0]);
     if (x.rank == 2) return onnx_import_identity(node);
     onnx_call(node, "flatten", &call);
@@ -192,25 +232,26 @@ status_t onnx_import_transpose(onnx_node_t *node)
 
 static status_t read_axes(onnx_node_t *node, int rank, int *out_n, int64_t *axes)
 {
-    TRY(onnx_ints_since(node, 13, "axes", 1, TENSOR_MAX_RANK, out_n, axes));
+    TRY(onnx_numbers_since(node, 13, "axes", 1, TENSOR_MAX_RANK, out_n, axes));
     return *out_n > 0 ? onnx_dims(node, rank, *out_n, axes) : STATUS_OK;
 }
 
 status_t onnx_import_squeeze(onnx_node_t *node)
 {
+    context_t *ctx = node->onnx->ctx;
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t axes[TENSOR_MAX_RANK];
     int n = 0;
     onnx_call_t call;
     TRY(read_axes(node, x.rank, &n, axes));
     for (int i = 0; i < n; i++)
-        if (x.sizes[axes[i]] != 1)
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld has size %lld",
-                 (long long)axes[i], (long long)x.sizes[axes[i]]);
+        if (!sym_equal(ctx, x.sizes[axes[i]], 1))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "axis %lld has size %lld", (long long)axes[i],
+                 (long long)sym_hint(ctx, x.sizes[axes[i]]));
     if (n < 0) {
         n = 0;
         for (int i = 0; i < x.rank; i++)
-            if (x.sizes[i] == 1) axes[n++] = i;
+            if (sym_equal(ctx, x.sizes[i], 1)) axes[n++] = i;
     }
     if (n == 0) return onnx_import_identity(node);
     onnx_call(node, "squeeze", &call);
@@ -223,7 +264,7 @@ status_t onnx_import_unsqueeze(onnx_node_t *node)
     int rank = onnx_input_info(node, 0).rank, n = 0;
     int64_t axes[TENSOR_MAX_RANK];
     onnx_call_t call;
-    TRY(onnx_ints_since(node, 13, "axes", 1, TENSOR_MAX_RANK, &n, axes));
+    TRY(onnx_numbers_since(node, 13, "axes", 1, TENSOR_MAX_RANK, &n, axes));
     if (n < 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axes are missing");
     if (rank + n > TENSOR_MAX_RANK) return fail_rank(node, rank + n);
     if (n == 0) return onnx_import_identity(node);
@@ -248,12 +289,12 @@ status_t onnx_import_expand(onnx_node_t *node)
     int n = 0, rank = 0;
     TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &n, wanted));
     for (int i = 0; i < n; i++)
-        if (wanted[i] < 0)
+        if (sym_less(node->onnx->ctx, wanted[i], 0))
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "size %d is %lld", i,
-                 (long long)wanted[i]);
-    if (!shape_broadcast(x.rank, x.sizes, n, wanted, &rank, sizes))
+                 (long long)sym_hint(node->onnx->ctx, wanted[i]));
+    if (!onnx_broadcast(node, x.rank, x.sizes, n, wanted, &rank, sizes))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x does not broadcast to the shape");
-    TRY(shape_check(node->onnx->ctx, "expand", x.dtype, rank, sizes));
+    TRY(onnx_check_shape(node, "expand", x.dtype, rank, sizes));
     return onnx_expand(node, node->in[0], rank, sizes, &node->out[0]);
 }
 
@@ -269,15 +310,16 @@ status_t onnx_import_tile(onnx_node_t *node)
     TRY(onnx_input_ints(node, 1, "repeats", TENSOR_MAX_RANK, &n, repeats));
     if (n != x.rank) FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d repeats, x is of rank %d", n, x.rank);
     for (int i = 0; i < n; i++) {
-        if (!shape_multiply(repeats[i], x.sizes[i], &sizes[i]))
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "repeats %lld", (long long)repeats[i]);
-        bool is_repeated = repeats[i] != 1 || node->onnx->is_literal;
+        if (!onnx_multiply(node, repeats[i], x.sizes[i], &sizes[i]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "repeats %lld",
+                 (long long)sym_hint(ctx, repeats[i]));
+        bool is_repeated = !sym_knows_equal(ctx, repeats[i], 1) || node->onnx->is_literal;
         if (is_repeated) narrow[rank] = 1, wide[rank++] = repeats[i];
         narrow[rank] = wide[rank] = x.sizes[i];
         rank++;
     }
     if (rank > TENSOR_MAX_RANK) return fail_rank(node, rank);
-    TRY(shape_check(ctx, "tile", x.dtype, n, sizes));
+    TRY(onnx_check_shape(node, "tile", x.dtype, n, sizes));
     item_t out;
     TRY(onnx_reshape(node, node->in[0], rank, narrow, &out));
     TRY(onnx_expand(node, out, rank, wide, &out));
@@ -286,11 +328,14 @@ status_t onnx_import_tile(onnx_node_t *node)
 
 /* ---- taking parts ---- */
 
+/* Exporters write numbers such as 1000000000 for the end. */
+#define ENDLESS (1 << 28)
+
 typedef struct range {
     int64_t start, end, step;
 } range_t;
 
-/* What ONNX says of one axis, as start, end and count of elements inside. */
+/* What ONNX says of one axis, as start, end and count of elements inside; all are numbers. */
 static int64_t clamp_range(range_t *range, int64_t size)
 {
     int64_t lowest = range->step > 0 ? 0 : -1, highest = range->step > 0 ? size : size - 1;
@@ -322,6 +367,31 @@ static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range
     return status;
 }
 
+/* A bound of a slice backward, as that of the slice forward of what is flipped: -1 is 0. */
+static int64_t flip_bound(context_t *ctx, int64_t size, int64_t bound)
+{
+    if (!sym_is(bound) && bound > ENDLESS && sym_at_most(ctx, size, bound)) return 0;
+    const int64_t from_end = sym_subtract(ctx, -1, bound);
+    if (sym_less(ctx, bound, 0)) return from_end;
+    return sym_max(ctx, sym_add(ctx, size, from_end), 0);
+}
+
+/* Backward where sizes or bounds are symbolic: flipped, and then forward. */
+static status_t slice_flipped(onnx_node_t *node, item_t x, int dim, const range_t *range,
+                              item_t *out)
+{
+    context_t *ctx = node->onnx->ctx;
+    const int64_t size = onnx_info(node->onnx, x)->sizes[dim], dims[] = {dim};
+    const int64_t start = flip_bound(ctx, size, range->start);
+    const int64_t end = flip_bound(ctx, size, range->end);
+    const int64_t step = range->step > -INT64_MAX ? -range->step : INT64_MAX;
+    onnx_call_t call;
+    onnx_call(node, "flip", &call);
+    onnx_set_ints(&call, "dims", 1, dims);
+    TRY(onnx_emit(&call, 1, &x, out));
+    return onnx_slice(node, *out, dim, start, end, step, out);
+}
+
 static status_t slice_axis(onnx_node_t *node, item_t x, int dim, range_t range, item_t *out)
 {
     int64_t size = onnx_info(node->onnx, x)->sizes[dim];
@@ -333,21 +403,44 @@ static status_t slice_axis(onnx_node_t *node, item_t x, int dim, range_t range, 
     return onnx_slice(node, x, dim, range.start, range.end, range.step, out);
 }
 
-/* Bounds that follow sizes, or are of a dimension that does, are clamped by our slice at each size.
- */
+static bool is_symbolic(const onnx_node_t *node, item_t x, int dim, const range_t *range)
+{
+    return sym_is(onnx_info(node->onnx, x)->sizes[dim]) || sym_is(range->start) ||
+           sym_is(range->end);
+}
+
+/* trials: bounds that follow sizes, or are of a dimension that does, are clamped by our slice at
+ * each size. */
 static bool is_clamped_later(const onnx_node_t *node, int dim, const range_t *range)
 {
     bool has_bounds = node->opset >= 10 && (onnx_follows(node, 1) || onnx_follows(node, 2));
     return range->step > 0 && (has_bounds || onnx_dim_varies(node->onnx, node->in[0], dim));
 }
 
-/* Exporters write numbers such as 1000000000 for the end. */
-#define ENDLESS (1 << 28)
-
-/* Sizes are not tried so far that such a bound shows what it does. */
+/* trials: sizes are not tried so far that such a bound shows what it does. */
 static bool is_far(int64_t bound)
 {
     return (bound > 3000 && bound < ENDLESS) || (bound < -3000 && bound > -ENDLESS);
+}
+
+/* Numbers that are larger than any size say the beginning or the end. */
+static int64_t bound_of(context_t *ctx, int64_t size, int64_t bound)
+{
+    if (sym_is(bound) || (bound < ENDLESS && bound > -ENDLESS)) return bound;
+    if (!sym_at_most(ctx, size, bound < 0 ? -bound : bound)) return bound;
+    return bound < 0 ? 0 : size;
+}
+
+/* Our slice clamps bounds at each size. */
+static status_t slice_symbolic(onnx_node_t *node, item_t x, int dim, const range_t *range,
+                               item_t *out)
+{
+    context_t *ctx = node->onnx->ctx;
+    const int64_t size = onnx_info(node->onnx, x)->sizes[dim];
+    if (range->step == 0) FAIL(ctx, STATUS_INVALID_ARGUMENT, "a step of 0");
+    if (range->step < 0) return slice_flipped(node, x, dim, range, out);
+    return onnx_slice(node, x, dim, bound_of(ctx, size, range->start),
+                      bound_of(ctx, size, range->end), range->step, out);
 }
 
 static status_t slice_later(onnx_node_t *node, item_t x, int dim, const range_t *range, item_t *out)
@@ -377,9 +470,9 @@ static status_t slice_by(onnx_node_t *node)
     int64_t steps[TENSOR_MAX_RANK], axes[TENSOR_MAX_RANK];
     int n_axes = 0, n_steps = 0;
     item_t out = node->in[0];
-    TRY(onnx_input_ints(node, 3, "axes", TENSOR_MAX_RANK, &n_axes, axes));
-    TRY(onnx_input_ints(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
-    int n = starts.rank == 1 ? (int)starts.sizes[0] : -1;
+    TRY(onnx_input_numbers(node, 3, "axes", TENSOR_MAX_RANK, &n_axes, axes));
+    TRY(onnx_input_numbers(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
+    int n = starts.rank == 1 ? (int)sym_pin(ctx, starts.sizes[0]) : -1;
     if (n < 0 || n > x.rank || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "starts, ends, axes and steps are not equally many");
     for (int i = 0; i < n; i++) {
@@ -401,40 +494,25 @@ static bool has_known_bounds(const onnx_node_t *node)
     return node->opset < 10 || (onnx_knows(node, 1) && onnx_knows(node, 2));
 }
 
-/* Dimensions become those counted from 0; each may be given once. */
-static status_t find_dims(onnx_node_t *node, int rank, int n, int64_t *dims)
-{
-    bool is_used[TENSOR_MAX_RANK] = {false};
-    for (int i = 0; i < n; i++) {
-        int dim = 0;
-        if (rank == 0 || !shape_dim(rank, dims[i], &dim) || is_used[dim])
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d",
-                 (long long)dims[i], rank);
-        is_used[dim] = true;
-        dims[i] = dim;
-    }
-    return STATUS_OK;
-}
-
 /* The dimensions of a slice: the first n, unless input 3 names them. */
 static status_t read_slice_dims(onnx_node_t *node, int rank, int n, int64_t *axes)
 {
     int n_axes = -1;
-    TRY(onnx_ints_since(node, 10, "axes", 3, TENSOR_MAX_RANK, &n_axes, axes));
+    TRY(onnx_numbers_since(node, 10, "axes", 3, TENSOR_MAX_RANK, &n_axes, axes));
     for (int i = 0; i < n && n_axes < 0; i++) axes[i] = i;
     if (n < 0 || n > TENSOR_MAX_RANK || (n_axes >= 0 && n_axes != n))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
              "starts, ends, axes and steps are not equally many");
-    return find_dims(node, rank, n, axes);
+    return onnx_dims_in_order(node, rank, n, axes);
 }
 
 /* Steps depend on elements; dimensions are known. */
 static status_t slice_by_steps(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0), starts = onnx_input_info(node, 1);
-    const int64_t n = info_numel(&starts);
+    const int64_t n = sym_pin(node->onnx->ctx, onnx_numel(node, &starts));
     int64_t axes[TENSOR_MAX_RANK];
-    TRY(read_slice_dims(node, x.rank, n <= TENSOR_MAX_RANK ? (int)n : -1, axes));
+    TRY(read_slice_dims(node, x.rank, n >= 0 && n <= TENSOR_MAX_RANK ? (int)n : -1, axes));
     return onnx_slice_live(node, (int)n, axes);
 }
 
@@ -448,14 +526,18 @@ status_t onnx_import_slice(onnx_node_t *node)
     int n = 0, n_ends = 0, n_steps = -1;
     TRY(onnx_ints_since(node, 10, "starts", 1, TENSOR_MAX_RANK, &n, starts));
     TRY(onnx_ints_since(node, 10, "ends", 2, TENSOR_MAX_RANK, &n_ends, ends));
-    if (node->opset >= 10) TRY(onnx_input_ints(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
+    if (node->opset >= 10)
+        TRY(onnx_input_numbers(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
     TRY(read_slice_dims(node, x.rank, n_ends == n && (n_steps < 0 || n_steps == n) ? n : -1, axes));
     item_t out = node->in[0];
     for (int i = 0; i < n; i++) {
         const int dim = (int)axes[i];
         range_t range = {starts[i], ends[i], n_steps >= 0 ? steps[i] : 1};
-        TRY(is_clamped_later(node, dim, &range) ? slice_later(node, out, dim, &range, &out)
-                                                : slice_axis(node, out, dim, range, &out));
+        if (is_symbolic(node, out, dim, &range))
+            TRY(slice_symbolic(node, out, dim, &range, &out));
+        else
+            TRY(is_clamped_later(node, dim, &range) ? slice_later(node, out, dim, &range, &out)
+                                                    : slice_axis(node, out, dim, range, &out));
     }
     node->out[0] = out;
     return STATUS_OK;
@@ -471,178 +553,6 @@ status_t onnx_import_gather(onnx_node_t *node)
     onnx_call(node, "gather", &call);
     onnx_set_int(&call, "dim", axis);
     return onnx_emit(&call, 2, node->in, &node->out[0]);
-}
-
-/* ---- padding ---- */
-
-static bool is_small(int64_t pad)
-{
-    return pad >= -INT32_MAX && pad <= INT32_MAX;
-}
-
-/* The dimensions that are padded: all, unless opset 18 names them. */
-static status_t read_padded(onnx_node_t *node, int rank, int *out_n, int64_t *dims)
-{
-    int n = -1;
-    if (node->opset >= 18) TRY(onnx_input_ints(node, 3, "axes", TENSOR_MAX_RANK, &n, dims));
-    for (int i = 0; i < rank && n < 0; i++) dims[i] = i;
-    *out_n = n >= 0 ? n : rank;
-    return n > 0 ? find_dims(node, rank, n, dims) : STATUS_OK;
-}
-
-static status_t read_pads(onnx_node_t *node, int n_dims, const int64_t *dims, int64_t *before,
-                          int64_t *after)
-{
-    context_t *ctx = node->onnx->ctx;
-    int64_t pads[2 * TENSOR_MAX_RANK] = {0};
-    int n = 0;
-    TRY(onnx_ints_since(node, 11, "pads", 1, 2 * TENSOR_MAX_RANK, &n, pads));
-    if (n != 2 * n_dims) FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d pads for %d dimensions", n, n_dims);
-    for (int i = 0; i < n_dims; i++) {
-        const int dim = (int)dims[i];
-        before[dim] = pads[i];
-        after[dim] = pads[n_dims + i];
-        if (!is_small(before[dim]) || !is_small(after[dim]))
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "pads of %lld and %lld", (long long)before[dim],
-                 (long long)after[dim]);
-    }
-    return STATUS_OK;
-}
-
-typedef struct padding {
-    int mode; /* pad_mode_t */
-    int64_t before[TENSOR_MAX_RANK], after[TENSOR_MAX_RANK];
-} padding_t;
-
-static status_t pad_by(onnx_node_t *node, const padding_t *padding, double value, item_t x,
-                       item_t *out)
-{
-    const int rank = onnx_info(node->onnx, x)->rank;
-    onnx_call_t call;
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", rank, padding->before);
-    onnx_set_ints(&call, "after", rank, padding->after);
-    onnx_set_int(&call, "mode", padding->mode);
-    onnx_set_float(&call, "value", value);
-    return onnx_emit(&call, 1, &x, out);
-}
-
-/* The value that pads, as an item of x's dtype and of rank 0. */
-static status_t find_value(onnx_node_t *node, item_t *out)
-{
-    const dtype_t dtype = onnx_input_info(node, 0).dtype;
-    item_t value = 0;
-    if (onnx_has(node, 2))
-        value = node->in[2];
-    else
-        TRY(onnx_vector(node->onnx, NULL, 1, &(int64_t){0}, &value));
-    TRY(onnx_reshape(node, value, 0, NULL, &value));
-    return onnx_cast(node, value, dtype, out);
-}
-
-/* A value that the run gives, or that is no double (an integer beyond 2^53), is put where a mask
- * that is padded likewise says that x is not. */
-static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
-{
-    const tensor_info_t x = onnx_input_info(node, 0);
-    item_t value = 0, mask = 0, padded = 0;
-    onnx_call_t call;
-    TRY(find_value(node, &value));
-    TRY(onnx_vector(node->onnx, NULL, 1, &(int64_t){1}, &mask));
-    TRY(onnx_cast(node, mask, DTYPE_BOOL, &mask));
-    TRY(onnx_reshape(node, mask, 0, NULL, &mask));
-    TRY(onnx_expand(node, mask, x.rank, x.sizes, &mask));
-    TRY(pad_by(node, padding, 0.0, mask, &mask));
-    TRY(pad_by(node, padding, 0.0, node->in[0], &padded));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (item_t[]){mask, padded, value}, &node->out[0]);
-}
-
-/* Whether `value` is all that there is to know about the value. */
-static status_t read_value(onnx_node_t *node, double *out_value, bool *out_is_exact)
-{
-    int n = 0;
-    int64_t integer = 0;
-    *out_value = 0.0;
-    *out_is_exact = true;
-    if (node->opset < 11) return onnx_attr_float(node, "value", 0.0, out_value);
-    if (onnx_has(node, 2) && !onnx_knows(node, 2)) {
-        *out_is_exact = false;
-        return STATUS_OK;
-    }
-    TRY(onnx_input_floats(node, 2, "the value", 1, &n, out_value));
-    if (!onnx_has(node, 2) || dtype_is_floating(onnx_input_info(node, 2).dtype)) return STATUS_OK;
-    TRY(onnx_input_ints(node, 2, "the value", 1, &n, &integer));
-    const bool is_wrapped = onnx_input_info(node, 2).dtype == DTYPE_U64 && integer < 0;
-    *out_is_exact = !is_wrapped && integer >= -((int64_t)1 << 53) && integer <= (int64_t)1 << 53;
-    return STATUS_OK;
-}
-
-status_t onnx_import_pad(onnx_node_t *node)
-{
-    static const char *const modes[] = {"constant", "reflect", "edge", "wrap",
-                                        NULL}; /* as pad_mode_t */
-    const int rank = onnx_input_info(node, 0).rank;
-    padding_t padding = {0};
-    int64_t dims[TENSOR_MAX_RANK];
-    int n_dims = 0;
-    double value = 0;
-    bool is_exact = true;
-    TRY(onnx_attr_name(node, "mode", modes, 0, &padding.mode));
-    TRY(read_padded(node, rank, &n_dims, dims));
-    if (node->opset >= 11 && !onnx_knows(node, 1)) {
-        item_t number;
-        TRY(find_value(node, &number));
-        return onnx_pad_live(node, n_dims, dims, padding.mode, number);
-    }
-    TRY(read_pads(node, n_dims, dims, padding.before, padding.after));
-    TRY(read_value(node, &value, &is_exact));
-    bool is_needed = node->onnx->is_literal;
-    for (int i = 0; i < rank; i++)
-        is_needed = is_needed || padding.before[i] != 0 || padding.after[i] != 0;
-    if (!is_needed) return onnx_import_identity(node);
-    if (!is_exact && padding.mode == PAD_CONSTANT) return pad_by_mask(node, &padding);
-    return pad_by(node, &padding, value, node->in[0], &node->out[0]);
-}
-
-/* ---- cropping and padding around the middle ---- */
-
-/* The odd element goes behind. */
-static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *x)
-{
-    const tensor_info_t info = *onnx_info(node->onnx, *x);
-    const int64_t size = info.sizes[dim], more = wanted - size;
-    int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
-    onnx_call_t call;
-    if (wanted < 0 || !is_small(wanted))
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a size of %lld is asked for",
-             (long long)wanted);
-    if (more == 0 && !node->onnx->is_literal) return STATUS_OK;
-    if (more <= 0) return onnx_slice(node, *x, dim, -more / 2, -more / 2 + wanted, 1, x);
-    before[dim] = more / 2;
-    after[dim] = more - more / 2;
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", info.rank, before);
-    onnx_set_ints(&call, "after", info.rank, after);
-    return onnx_emit(&call, 1, x, x);
-}
-
-status_t onnx_import_center_crop_pad(onnx_node_t *node)
-{
-    context_t *ctx = node->onnx->ctx;
-    const int rank = onnx_input_info(node, 0).rank;
-    int64_t wanted[TENSOR_MAX_RANK], axes[TENSOR_MAX_RANK];
-    int n = 0, n_axes = 0;
-    TRY(onnx_attr_ints(node, "axes", TENSOR_MAX_RANK, &n_axes, axes));
-    TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &n, wanted));
-    if (n != (n_axes >= 0 ? n_axes : rank))
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d sizes for %d dimensions", n,
-             n_axes >= 0 ? n_axes : rank);
-    for (int i = 0; i < n && n_axes < 0; i++) axes[i] = i;
-    TRY(find_dims(node, rank, n, axes));
-    node->out[0] = node->in[0];
-    for (int i = 0; i < n; i++) TRY(crop_or_pad(node, (int)axes[i], wanted[i], &node->out[0]));
-    return STATUS_OK;
 }
 
 /* ---- depth and space ---- */
@@ -674,11 +584,12 @@ status_t onnx_import_depth_to_space(onnx_node_t *node)
     TRY(read_block(node, &b));
     TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
     tensor_info_t x = onnx_input_info(node, 0);
-    int64_t n = x.sizes[0], c = x.sizes[1] / (b * b), h = x.sizes[2], w = x.sizes[3];
-    if (c * b * b != x.sizes[1])
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%lld channels and blocksize %lld",
-             (long long)x.sizes[1], (long long)b);
-    const int64_t together[4] = {n, c, h * b, w * b};
+    context_t *ctx = node->onnx->ctx;
+    if (!sym_divides(ctx, b * b, x.sizes[1]))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld channels and blocksize %lld",
+             (long long)sym_hint(ctx, x.sizes[1]), (long long)b);
+    int64_t n = x.sizes[0], c = sym_divide(ctx, x.sizes[1], b * b), h = x.sizes[2], w = x.sizes[3];
+    const int64_t together[4] = {n, c, sym_multiply(ctx, h, b), sym_multiply(ctx, w, b)};
     if (mode == 0)
         return shuffle(node, (int64_t[]){n, b, b, c, h, w}, (int64_t[]){0, 3, 4, 1, 5, 2},
                        together);
@@ -690,12 +601,15 @@ status_t onnx_import_space_to_depth(onnx_node_t *node)
     int64_t b = 0;
     TRY(read_block(node, &b));
     tensor_info_t x = onnx_input_info(node, 0);
-    int64_t n = x.sizes[0], c = x.sizes[1], h = x.sizes[2] / b, w = x.sizes[3] / b;
-    if (h * b != x.sizes[2] || w * b != x.sizes[3])
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%lld by %lld and blocksize %lld",
-             (long long)x.sizes[2], (long long)x.sizes[3], (long long)b);
+    context_t *ctx = node->onnx->ctx;
+    if (!sym_divides(ctx, b, x.sizes[2]) || !sym_divides(ctx, b, x.sizes[3]))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld by %lld and blocksize %lld",
+             (long long)sym_hint(ctx, x.sizes[2]), (long long)sym_hint(ctx, x.sizes[3]),
+             (long long)b);
+    int64_t n = x.sizes[0], c = x.sizes[1];
+    int64_t h = sym_divide(ctx, x.sizes[2], b), w = sym_divide(ctx, x.sizes[3], b);
     return shuffle(node, (int64_t[]){n, c, h, b, w, b}, (int64_t[]){0, 3, 5, 1, 2, 4},
-                   (int64_t[]){n, c * b * b, h, w});
+                   (int64_t[]){n, sym_multiply(ctx, c, b * b), h, w});
 }
 
 #endif
