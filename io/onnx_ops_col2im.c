@@ -1,7 +1,7 @@
 /* Col2Im: the blocks of an image are added up where they lie.
  *
  * x [N, C * block, L] has a column for each place of the block. Its elements are added to an image
- * of zeros, whose elements they are known to belong to at import; then the padding is cut off. */
+ * of zeros by an index, which is calculated from the sizes alone; then the padding is cut off. */
 #include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -15,7 +15,7 @@
 #define MAX_SPATIAL 4
 #define MAX_STEP INT64_C(0x7fffffff)
 
-/* What is known of the image and its blocks: sizes of dimensions. */
+/* Sizes of the image and its blocks, and of dimensions: numbers or symbolic integers. */
 typedef struct columns {
     int n;
     int64_t image[MAX_SPATIAL], block[MAX_SPATIAL], padded[MAX_SPATIAL], places[MAX_SPATIAL];
@@ -39,6 +39,12 @@ static status_t read_numbers(onnx_node_t *node, const char *name, int n, int64_t
     return STATUS_OK;
 }
 
+/* Sums of symbolic integers do not overflow unseen. */
+static bool is_too_large(int64_t size, int64_t most)
+{
+    return !sym_is(size) && size > most;
+}
+
 static status_t read_columns(onnx_node_t *node, columns_t *columns)
 {
     context_t *ctx = node->onnx->ctx;
@@ -54,49 +60,58 @@ static status_t read_columns(onnx_node_t *node, columns_t *columns)
     TRY(read_numbers(node, "pads", 2 * columns->n, 0, columns->pads));
     for (int d = 0; d < columns->n; d++) {
         const int64_t size = columns->image[d], block = columns->block[d];
-        if (size < 1 || size > MAX_STEP || block < 1 || block > MAX_STEP / columns->dilation[d])
+        if (sym_less(ctx, size, 1) || is_too_large(size, MAX_STEP) || sym_less(ctx, block, 1) ||
+            is_too_large(block, MAX_STEP / columns->dilation[d]))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "a block of %lld in an image of %lld",
-                 (long long)block, (long long)size);
-        columns->padded[d] = size + columns->pads[d] + columns->pads[columns->n + d];
-        const int64_t extent = columns->dilation[d] * (block - 1) + 1;
-        if (extent > columns->padded[d])
+                 (long long)sym_hint(ctx, block), (long long)sym_hint(ctx, size));
+        columns->padded[d] = sym_add(ctx, size, columns->pads[d] + columns->pads[columns->n + d]);
+        const int64_t steps = sym_multiply(ctx, columns->dilation[d], sym_subtract(ctx, block, 1));
+        const int64_t last = sym_subtract(ctx, columns->padded[d], sym_add(ctx, steps, 1));
+        if (sym_less(ctx, last, 0))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "a block of %lld in an image of %lld",
-                 (long long)extent, (long long)columns->padded[d]);
-        columns->places[d] = (columns->padded[d] - extent) / columns->stride[d] + 1;
-        if (!shape_multiply(columns->n_block, block, &columns->n_block) ||
-            !shape_multiply(columns->n_places, columns->places[d], &columns->n_places) ||
-            !shape_multiply(columns->n_padded, columns->padded[d], &columns->n_padded))
+                 (long long)sym_hint(ctx, steps) + 1, (long long)sym_hint(ctx, columns->padded[d]));
+        columns->places[d] = sym_add(ctx, sym_divide(ctx, last, columns->stride[d]), 1);
+        if (!onnx_multiply(node, columns->n_block, block, &columns->n_block) ||
+            !onnx_multiply(node, columns->n_places, columns->places[d], &columns->n_places) ||
+            !onnx_multiply(node, columns->n_padded, columns->padded[d], &columns->n_padded))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "the image has too many elements");
     }
     return STATUS_OK;
 }
 
-/* The element of the padded image that element `at` of the block is at a place. */
-static int64_t find_element(const columns_t *columns, int64_t at, int64_t place)
+/* The sum over dimensions of 0, 1, .. sizes[d] - 1, times steps[d], times the elements of the
+ * padded image that are between two of the dimension: s64, of these sizes. */
+static status_t add_dimensions(onnx_node_t *node, const columns_t *columns, const int64_t *sizes,
+                               const int64_t *steps, item_t *out)
 {
-    int64_t element = 0, step = 1;
+    int64_t between = 1;
+    *out = ITEM_NONE;
     for (int d = columns->n - 1; d >= 0; d--) {
-        element += step * (at % columns->block[d] * columns->dilation[d] +
-                           place % columns->places[d] * columns->stride[d]);
-        step *= columns->padded[d];
-        at /= columns->block[d];
-        place /= columns->places[d];
+        const int64_t factor = sym_multiply(node->onnx->ctx, steps[d], between);
+        int64_t shape[MAX_SPATIAL] = {1, 1, 1, 1};
+        item_t term, number;
+        shape[d] = sizes[d];
+        TRY(onnx_count_up(node, sizes[d], &term));
+        TRY(onnx_vector(node->onnx, NULL, 1, &factor, &number));
+        TRY(onnx_binary(node, "mul", term, number, &term));
+        TRY(onnx_reshape(node, term, columns->n, shape, &term));
+        if (*out != ITEM_NONE) TRY(onnx_binary(node, "add", *out, term, &term));
+        *out = term;
+        between = sym_multiply(node->onnx->ctx, between, columns->padded[d]);
     }
-    return element;
+    return STATUS_OK;
 }
 
-/* s64 [1, block * places]. */
-static status_t make_index(onnx_node_t *node, const columns_t *columns, item_t *out)
+/* Which element of the padded image element i of the block is at a place: s64 [1, block * places].
+ */
+static status_t make_index(onnx_node_t *node, const columns_t *columns, int64_t n, item_t *out)
 {
-    context_t *ctx = node->onnx->ctx;
-    const int64_t n = columns->n_block * columns->n_places;
-    int64_t *index = NULL;
-    TRY(context_get(ctx, (size_t)n * sizeof *index, "places of elements", &index));
-    for (int64_t i = 0; i < n; i++)
-        index[i] = find_element(columns, i / columns->n_places, i % columns->n_places);
-    status_t status = onnx_vector(node->onnx, NULL, (int)n, index, out);
-    context_put(ctx, index);
-    TRY(status);
+    item_t elements, places;
+    TRY(add_dimensions(node, columns, columns->block, columns->dilation, &elements));
+    TRY(onnx_reshape(node, elements, 2, (int64_t[]){columns->n_block, 1}, &elements));
+    TRY(add_dimensions(node, columns, columns->places, columns->stride, &places));
+    TRY(onnx_reshape(node, places, 2, (int64_t[]){1, columns->n_places}, &places));
+    TRY(onnx_binary(node, "add", elements, places, out));
     return onnx_reshape(node, *out, 2, (int64_t[]){1, n}, out);
 }
 
@@ -104,7 +119,7 @@ static status_t make_index(onnx_node_t *node, const columns_t *columns, item_t *
 static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows, item_t *out)
 {
     onnx_t *onnx = node->onnx;
-    const int64_t n = columns->n_block * columns->n_places;
+    const int64_t n = sym_multiply(onnx->ctx, columns->n_block, columns->n_places);
     tensor_t *zero = NULL;
     item_t in[3];
     onnx_call_t call;
@@ -112,7 +127,7 @@ static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows
     scope_take(onnx->ctx, zero);
     TRY(onnx_known_take(onnx, NULL, zero, &in[0]));
     TRY(onnx_expand(node, in[0], 2, (int64_t[]){rows, columns->n_padded}, &in[0]));
-    TRY(make_index(node, columns, &in[1]));
+    TRY(make_index(node, columns, n, &in[1]));
     TRY(onnx_expand(node, in[1], 2, (int64_t[]){rows, n}, &in[1]));
     TRY(onnx_reshape(node, node->in[0], 2, (int64_t[]){rows, n}, &in[2]));
     onnx_call(node, "scatter", &call);
@@ -128,20 +143,22 @@ status_t onnx_import_col2im(onnx_node_t *node)
     columns_t columns;
     int64_t sizes[2 + MAX_SPATIAL];
     TRY(read_columns(node, &columns));
-    if (x.rank != 3 || x.sizes[1] % columns.n_block != 0 || x.sizes[2] != columns.n_places)
+    if (x.rank != 3 || !sym_divides(ctx, columns.n_block, x.sizes[1]) ||
+        !sym_equal(ctx, x.sizes[2], columns.n_places))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "x is %s, the block has %lld elements and %lld places",
-             info_brief(&x), (long long)columns.n_block, (long long)columns.n_places);
-    if (columns.n_places > MAX_STEP / columns.n_block)
+             onnx_brief(node, &x), (long long)sym_hint(ctx, columns.n_block),
+             (long long)sym_hint(ctx, columns.n_places));
+    if (is_too_large(sym_multiply(ctx, columns.n_places, columns.n_block), MAX_STEP))
         FAIL(ctx, STATUS_UNSUPPORTED, "%lld places of %lld elements", (long long)columns.n_places,
              (long long)columns.n_block);
     sizes[0] = x.sizes[0];
-    sizes[1] = x.sizes[1] / columns.n_block;
+    sizes[1] = sym_divide(ctx, x.sizes[1], columns.n_block);
     for (int d = 0; d < columns.n; d++) sizes[2 + d] = columns.padded[d];
-    TRY(add_up(node, &columns, sizes[0] * sizes[1], &node->out[0]));
+    TRY(add_up(node, &columns, sym_multiply(ctx, sizes[0], sizes[1]), &node->out[0]));
     TRY(onnx_reshape(node, node->out[0], 2 + columns.n, sizes, &node->out[0]));
     for (int d = 0; d < columns.n; d++)
         TRY(onnx_slice(node, node->out[0], 2 + d, columns.pads[d],
-                       columns.pads[d] + columns.image[d], 1, &node->out[0]));
+                       sym_add(ctx, columns.pads[d], columns.image[d]), 1, &node->out[0]));
     return STATUS_OK;
 }
 

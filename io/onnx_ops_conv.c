@@ -12,6 +12,12 @@
 /* Larger numbers are garbage, and sums of smaller ones cannot overflow. */
 #define MAX_STEP INT64_C(0x7fffffff)
 
+/* Sums of symbolic integers do not overflow unseen. */
+static bool is_too_large(int64_t size)
+{
+    return !sym_is(size) && size > MAX_STEP;
+}
+
 /* ---- windows ---- */
 
 static status_t read_spatial(onnx_node_t *node, const char *name, int n, int64_t least,
@@ -32,20 +38,36 @@ static status_t read_spatial(onnx_node_t *node, const char *name, int n, int64_t
     return STATUS_OK;
 }
 
-static int64_t extent(const onnx_window_t *window, int i)
+static int64_t extent(context_t *ctx, const onnx_window_t *window, int i)
 {
-    return window->dilation[i] * (window->kernel[i] - 1) + 1;
+    const int64_t steps = sym_subtract(ctx, window->kernel[i], 1);
+    return sym_add(ctx, sym_multiply(ctx, window->dilation[i], steps), 1);
 }
 
-/* So much padding that there are ceil(size / stride) outputs; an odd one goes behind, or before. */
-static void pad_same(onnx_window_t *window, const int64_t *sizes)
+/* Where windows of so many places begin, and the last one ends. */
+static int64_t reach(context_t *ctx, const onnx_window_t *window, int i, int64_t n_places)
+{
+    const int64_t steps = sym_subtract(ctx, n_places, 1);
+    return sym_add(ctx, sym_multiply(ctx, steps, window->stride[i]), extent(ctx, window, i));
+}
+
+/* Padding of so much in all: an odd one goes behind, or before. */
+static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t total,
+                          bool has_more_before)
+{
+    const int64_t half = sym_divide(ctx, total, 2);
+    window->begin[i] = has_more_before ? sym_subtract(ctx, total, half) : half;
+    window->end[i] = sym_subtract(ctx, total, window->begin[i]);
+}
+
+/* So much padding that there are ceil(size / stride) outputs. */
+static void pad_same(context_t *ctx, onnx_window_t *window, const int64_t *sizes)
 {
     for (int i = 0; i < window->n; i++) {
-        int64_t n_out = (sizes[i] + window->stride[i] - 1) / window->stride[i];
-        int64_t total = (n_out - 1) * window->stride[i] + extent(window, i) - sizes[i];
-        if (n_out < 1 || total < 0) total = 0;
-        window->begin[i] = window->is_same_lower ? total - total / 2 : total / 2;
-        window->end[i] = total - window->begin[i];
+        const int64_t n_out = sym_divide_up(ctx, sizes[i], window->stride[i]);
+        int64_t total = sym_subtract(ctx, reach(ctx, window, i, n_out), sizes[i]);
+        total = sym_less(ctx, n_out, 1) ? 0 : sym_max(ctx, total, 0);
+        split_padding(ctx, window, i, total, window->is_same_lower);
     }
 }
 
@@ -60,9 +82,9 @@ status_t onnx_window(onnx_node_t *node, const tensor_info_t *x, const int64_t *k
     TRY(read_spatial(node, "kernel_shape", window.n, 1, kernel != NULL ? 1 : 0, window.kernel));
     bool is_given = onnx_has_attr(node, "kernel_shape");
     for (int i = 0; kernel != NULL && i < window.n; i++) {
-        if (kernel[i] > MAX_STEP || (is_given && kernel[i] != window.kernel[i]))
+        if (is_too_large(kernel[i]) || (is_given && !sym_equal(ctx, kernel[i], window.kernel[i])))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "kernel_shape %lld, the weight has %lld",
-                 (long long)window.kernel[i], (long long)kernel[i]);
+                 (long long)window.kernel[i], (long long)sym_hint(ctx, kernel[i]));
         window.kernel[i] = kernel[i];
     }
     TRY(read_spatial(node, "strides", window.n, 1, 1, window.stride));
@@ -72,14 +94,14 @@ status_t onnx_window(onnx_node_t *node, const tensor_info_t *x, const int64_t *k
     TRY(read_spatial(node, "pads", 2 * window.n, 0, 0, pads));
     TRY(onnx_attr_name(node, "auto_pad", auto_pads, 0, &auto_pad));
     for (int i = 0; i < window.n; i++) {
-        if (x->sizes[2 + i] > MAX_STEP)
+        if (is_too_large(x->sizes[2 + i]))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "x has a size of %lld", (long long)x->sizes[2 + i]);
         window.begin[i] = auto_pad == 0 ? pads[i] : 0;
         window.end[i] = auto_pad == 0 ? pads[window.n + i] : 0;
     }
     window.is_same = auto_pad == 1 || auto_pad == 2;
     window.is_same_lower = auto_pad == 2;
-    if (window.is_same) pad_same(&window, &x->sizes[2]);
+    if (window.is_same) pad_same(ctx, &window, &x->sizes[2]);
     *out_window = window;
     return STATUS_OK;
 }
@@ -118,7 +140,7 @@ status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_
         attrs.stride[i] = window.stride[i];
         attrs.dilation[i] = window.dilation[i];
         attrs.padding[i] = window.begin[i];
-        attrs.extra_padding[i] = window.end[i] - window.begin[i];
+        attrs.extra_padding[i] = sym_subtract(node->onnx->ctx, window.end[i], window.begin[i]);
     }
     *out_attrs = attrs;
     return STATUS_OK;
@@ -139,23 +161,25 @@ status_t onnx_import_conv(onnx_node_t *node)
 static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int64_t *sizes,
                              int64_t *output_padding)
 {
+    context_t *ctx = node->onnx->ctx;
     int n = 0;
     int64_t wanted[6];
     TRY(onnx_attr_ints(node, "output_shape", 6, &n, wanted));
     if (n < 0 && !window->is_same) return STATUS_OK;
     if (n >= 0 && n != window->n && n != window->n + 2)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed",
-             n, window->n);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed", n,
+             window->n);
     for (int i = 0; i < window->n; i++) {
-        int64_t size = n < 0 ? sizes[i] * window->stride[i] : wanted[n - window->n + i];
-        if (size < 1 || size > MAX_STEP)
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape %lld", (long long)size);
-        int64_t total = (sizes[i] - 1) * window->stride[i] + output_padding[i] + extent(window, i) -
-                        size;
-        if (total < 0) output_padding[i] -= total, total = 0;
-        bool is_upper = window->is_same && !window->is_same_lower;
-        window->begin[i] = is_upper ? total / 2 : total - total / 2;
-        window->end[i] = total - window->begin[i];
+        const int64_t size = n < 0 ? sym_multiply(ctx, sizes[i], window->stride[i])
+                                   : wanted[n - window->n + i];
+        if (sym_less(ctx, size, 1) || is_too_large(size))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape %lld", (long long)sym_hint(ctx, size));
+        const int64_t all = sym_add(ctx, reach(ctx, window, i, sizes[i]), output_padding[i]);
+        const int64_t total = sym_subtract(ctx, all, size);
+        const int64_t missing = sym_max(ctx, sym_subtract(ctx, size, all), 0);
+        output_padding[i] = sym_add(ctx, output_padding[i], missing);
+        split_padding(ctx, window, i, sym_max(ctx, total, 0),
+                      !window->is_same || window->is_same_lower);
     }
     return STATUS_OK;
 }
@@ -163,12 +187,13 @@ static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int
 /* Ours pads alike on both sides: the lesser of both, and what is too much is cut off. */
 static status_t crop(onnx_node_t *node, const onnx_window_t *window, item_t *out)
 {
+    context_t *ctx = node->onnx->ctx;
     for (int i = 0; i < window->n; i++) {
-        int64_t before = window->begin[i] - window->end[i];
-        if (before == 0) continue;
-        int64_t size = onnx_info(node->onnx, *out)->sizes[2 + i];
-        TRY(onnx_slice(node, *out, 2 + i, before > 0 ? before : 0,
-                       before > 0 ? size : size + before, 1, out));
+        const int64_t before = sym_subtract(ctx, window->begin[i], window->end[i]);
+        if (sym_knows_equal(ctx, before, 0)) continue;
+        const int64_t size = onnx_info(node->onnx, *out)->sizes[2 + i];
+        TRY(onnx_slice(node, *out, 2 + i, sym_max(ctx, before, 0),
+                       sym_add(ctx, size, sym_min(ctx, before, 0)), 1, out));
     }
     return STATUS_OK;
 }
@@ -190,7 +215,7 @@ status_t onnx_import_conv_transpose(onnx_node_t *node)
     for (int i = 0; i < window.n; i++) {
         attrs.stride[i] = window.stride[i];
         attrs.dilation[i] = window.dilation[i];
-        attrs.padding[i] = window.begin[i] < window.end[i] ? window.begin[i] : window.end[i];
+        attrs.padding[i] = sym_min(node->onnx->ctx, window.begin[i], window.end[i]);
     }
     call_spatial(node, "conv_transpose", window.n, &call);
     onnx_set_all(&call, &attrs, sizeof attrs);
@@ -215,7 +240,7 @@ static status_t read_pool(onnx_node_t *node, bool is_average, onnx_window_t *out
         attrs.kernel[i] = window.kernel[i];
         attrs.stride[i] = window.stride[i];
         attrs.padding[i] = window.begin[i];
-        attrs.extra_padding[i] = window.end[i] - window.begin[i];
+        attrs.extra_padding[i] = sym_subtract(node->onnx->ctx, window.end[i], window.begin[i]);
         attrs.dilation[i] = window.dilation[i];
     }
     *out_window = window;
@@ -262,17 +287,19 @@ status_t onnx_import_max_pool(onnx_node_t *node)
 /* The sizes that were pooled, as far as kernel, stride and padding say it. */
 static status_t find_unpooled(onnx_node_t *node, int64_t *sizes)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t x = onnx_input_info(node, 0);
     onnx_window_t window;
     TRY(onnx_window(node, &x, NULL, &window));
     sizes[0] = x.sizes[0];
     sizes[1] = x.sizes[1];
     for (int i = 0; i < window.n; i++) {
-        sizes[2 + i] = (x.sizes[2 + i] - 1) * window.stride[i] + window.kernel[i] -
-                       window.begin[i] - window.end[i];
-        if (sizes[2 + i] < 1)
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a size of %lld was pooled",
-                 (long long)sizes[2 + i]);
+        const int64_t pads = sym_add(ctx, window.begin[i], window.end[i]);
+        window.dilation[i] = 1;
+        sizes[2 + i] = sym_subtract(ctx, reach(ctx, &window, i, x.sizes[2 + i]), pads);
+        if (sym_less(ctx, sizes[2 + i], 1))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a size of %lld was pooled",
+                 (long long)sym_hint(ctx, sizes[2 + i]));
     }
     return STATUS_OK;
 }
@@ -280,6 +307,7 @@ static status_t find_unpooled(onnx_node_t *node, int64_t *sizes)
 /* Zeros behind each dimension, up to output_shape. */
 static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *out)
 {
+    context_t *ctx = node->onnx->ctx;
     const int rank = onnx_input_info(node, 0).rank;
     int64_t wanted[TENSOR_MAX_RANK], before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK];
     int n = 0;
@@ -288,14 +316,13 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
     TRY(onnx_input_ints(node, 2, "output_shape", TENSOR_MAX_RANK, &n, wanted));
     if (n < 0) return STATUS_OK;
     if (n != rank)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed",
-             n, rank);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed", n, rank);
     for (int d = 0; d < rank; d++) {
-        after[d] = wanted[d] - sizes[d];
-        is_padded = is_padded || after[d] > 0;
-        if (after[d] < 0 || after[d] > MAX_STEP)
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape %lld, at least %lld",
-                 (long long)wanted[d], (long long)sizes[d]);
+        after[d] = sym_subtract(ctx, wanted[d], sizes[d]);
+        is_padded = is_padded || !sym_knows_equal(ctx, after[d], 0);
+        if (sym_less(ctx, wanted[d], sizes[d]) || is_too_large(after[d]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape %lld, at least %lld",
+                 (long long)sym_hint(ctx, wanted[d]), (long long)sym_hint(ctx, sizes[d]));
     }
     if (!is_padded) return STATUS_OK;
     onnx_call(node, "pad", &call);
@@ -309,17 +336,17 @@ status_t onnx_import_max_unpool(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
     const tensor_info_t x = onnx_input_info(node, 0), index = onnx_input_info(node, 1);
-    const int64_t n = info_numel(&x);
+    const int64_t n = onnx_numel(node, &x);
     int64_t sizes[TENSOR_MAX_RANK], total = 1;
     tensor_t *zero = NULL;
     item_t in[3];
     onnx_call_t call;
-    if (!shape_equal(x.rank, x.sizes, index.rank, index.sizes))
+    if (!onnx_same_sizes(node, x.rank, x.sizes, index.rank, index.sizes))
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "x and its indices are of other sizes, %s",
-             info_brief(&index));
+             onnx_brief(node, &index));
     TRY(find_unpooled(node, sizes));
     for (int d = 0; d < x.rank; d++)
-        if (!shape_multiply(total, sizes[d], &total))
+        if (!onnx_multiply(node, total, sizes[d], &total))
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "what was pooled has too many elements");
     TRY(tensor_zeros(onnx->ctx, x.dtype, 1, (int64_t[]){1}, &zero));
     scope_take(onnx->ctx, zero);
@@ -393,7 +420,7 @@ status_t onnx_import_lp_pool(onnx_node_t *node)
         attrs.kernel[i] = window.kernel[i];
         attrs.stride[i] = window.stride[i];
         attrs.padding[i] = window.begin[i];
-        attrs.extra_padding[i] = window.end[i] - window.begin[i];
+        attrs.extra_padding[i] = sym_subtract(node->onnx->ctx, window.end[i], window.begin[i]);
         attrs.dilation[i] = window.dilation[i];
         n_elements *= (double)window.kernel[i];
     }

@@ -45,6 +45,7 @@ typedef struct resize {
 /* Element i of an output is what element i of the input is. */
 static bool is_kept(const resize_t *resize, int dim)
 {
+    /* The same symbolic integer is the same size. */
     return resize->from[dim] == resize->to[dim] && resize->scale[dim] == 1.0 &&
            resize->start[dim] == 0.0 && resize->end[dim] == 1.0;
 }
@@ -119,11 +120,12 @@ static status_t emit_any(onnx_node_t *node, const resize_t *resize)
 static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
-    const double last = (double)(resize->from[dim] - 1);
+    const int64_t from = sym_pin(ctx, resize->from[dim]), to = sym_pin(ctx, resize->to[dim]);
+    const double last = (double)(from - 1);
     int64_t sizes[TENSOR_MAX_RANK], n_beside = 0;
     tensor_t *mask = NULL;
     void *elements = NULL;
-    for (int d = 0; d < resize->rank; d++) sizes[d] = d == dim ? resize->to[d] : 1;
+    for (int d = 0; d < resize->rank; d++) sizes[d] = d == dim ? to : 1;
     TRY(tensor_zeros(ctx, DTYPE_BOOL, resize->rank, sizes, &mask));
     scope_take(ctx, mask);
     status_t status = tensor_data_mutable(ctx, mask, &elements);
@@ -131,10 +133,9 @@ static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, 
         tensor_drop(mask);
         return status;
     }
-    for (int64_t i = 0; i < resize->to[dim]; i++) {
-        const float place = resize_crop_place(resize->from[dim], resize->to[dim],
-                                              (float)resize->start[dim], (float)resize->end[dim],
-                                              i);
+    for (int64_t i = 0; i < to; i++) {
+        const float place = resize_crop_place(from, to, (float)resize->start[dim],
+                                              (float)resize->end[dim], i);
         const bool is_beside = place < 0.0F || place > last;
         ((bool *)elements)[i] = is_beside;
         n_beside += is_beside;
@@ -152,6 +153,7 @@ static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
     onnx_call_t call;
     for (int d = 0; d < resize->rank; d++) {
         item_t mask;
+        if (sym_is(resize->from[d]) && is_kept(resize, d)) continue; /* no place is beside it */
         TRY(find_beside(node, resize, d, &mask));
         if (mask == ITEM_NONE) continue;
         if (beside != ITEM_NONE) TRY(onnx_binary(node, "logical_or", beside, mask, &mask));
@@ -168,9 +170,11 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
     context_t *ctx = node->onnx->ctx;
     bool is_same = true;
     for (int d = 0; d < resize->rank; d++) {
-        if (resize->to[d] < 0 || (resize->to[d] == 0) != (resize->from[d] == 0))
+        const int64_t from = resize->from[d], to = resize->to[d];
+        if (from != to &&
+            (sym_less(ctx, to, 0) || sym_equal(ctx, to, 0) != sym_equal(ctx, from, 0)))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %lld to %lld in dimension %d",
-                 (long long)resize->from[d], (long long)resize->to[d], d);
+                 (long long)sym_hint(ctx, from), (long long)sym_hint(ctx, to), d);
         is_same = is_same && is_kept(resize, d);
     }
     if (is_same && !node->onnx->is_literal) return onnx_import_identity(node);
@@ -178,38 +182,58 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
     return resize->coordinates == RESIZE_CROP ? extrapolate(node, resize) : STATUS_OK;
 }
 
+/* A symbolic size times a scale, as f32 multiplies. */
+static int64_t scale_symbolic(context_t *ctx, int64_t size, double scale)
+{
+    if (scale == 1.0) return size;
+    const int64_t real = sym_real_calculate(ctx, '*', sym_real(ctx, SYM_F32, scale),
+                                            sym_to_real(ctx, SYM_F32, size));
+    return sym_round(ctx, SYM_TRUNCATE, real);
+}
+
 /* Sizes follow by f32 arithmetic: 30 * 1.3f is 39, though 1.3f is less than 1.3. */
 static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const double *scales,
                            const int64_t *axes)
 {
+    context_t *ctx = node->onnx->ctx;
     resize->has_scales = true;
     for (int i = 0; i < n; i++) {
         const int d = (int)axes[i];
-        const float to = (float)scales[i] * (float)resize->from[d];
+        const float to = (float)scales[i] * (float)sym_hint(ctx, resize->from[d]);
         if (!(scales[i] > 0) || !(to < 0x1p31F))
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a scale of %g for a size of %lld",
-                 scales[i], (long long)resize->from[d]);
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a scale of %g for a size of %lld", scales[i],
+                 (long long)sym_hint(ctx, resize->from[d]));
         resize->scale[d] = scales[i];
-        resize->to[d] = (int64_t)to;
+        resize->to[d] = sym_is(resize->from[d]) ? scale_symbolic(ctx, resize->from[d], scales[i])
+                                                : (int64_t)to;
     }
     return STATUS_OK;
 }
 
-static void set_sizes(resize_t *resize, int n, const int64_t *sizes, const int64_t *axes)
+/* One scale for all dimensions is the least or the largest of their own: of numbers. */
+static void keep_aspect(context_t *ctx, resize_t *resize, int n, const int64_t *axes)
 {
     float one = 0.0F;
-    resize->has_scales = resize->policy != STRETCH;
     for (int i = 0; i < n; i++) {
-        const float scale = (float)sizes[i] / (float)resize->from[axes[i]];
+        const int d = (int)axes[i];
+        resize->from[d] = sym_pin(ctx, resize->from[d]);
+        const float scale = (float)sym_pin(ctx, resize->to[d]) / (float)resize->from[d];
         const bool is_better = resize->policy == NOT_LARGER ? scale < one : scale > one;
         if (i == 0 || is_better) one = scale;
-        resize->to[axes[i]] = sizes[i];
     }
-    for (int i = 0; i < n && resize->has_scales; i++) {
+    for (int i = 0; i < n; i++) {
         const int d = (int)axes[i];
         resize->to[d] = (int64_t)roundf(one * (float)resize->from[d]);
         resize->scale[d] = (double)one;
     }
+}
+
+static void set_sizes(context_t *ctx, resize_t *resize, int n, const int64_t *sizes,
+                      const int64_t *axes)
+{
+    resize->has_scales = resize->policy != STRETCH;
+    for (int i = 0; i < n; i++) resize->to[axes[i]] = sizes[i];
+    if (resize->has_scales) keep_aspect(ctx, resize, n, axes);
 }
 
 static void begin(onnx_node_t *node, resize_t *out_resize, int64_t *axes)
@@ -334,7 +358,7 @@ status_t onnx_import_resize(onnx_node_t *node)
     if (n_scales > 0) {
         TRY(set_scales(node, &resize, n_scales, scales, axes));
     } else {
-        set_sizes(&resize, n_axes, sizes, axes);
+        set_sizes(node->onnx->ctx, &resize, n_axes, sizes, axes);
     }
     return emit_resize(node, &resize);
 }
@@ -413,10 +437,11 @@ status_t onnx_import_affine_grid(onnx_node_t *node)
     onnx_call_t call;
     TRY(onnx_attr_bool(node, "align_corners", false, &is_aligned));
     TRY(onnx_input_ints(node, 1, "the size", 5, &n, size));
-    if ((n != 4 && n != 5) || theta.rank != 3 || theta.sizes[0] != size[0] ||
-        theta.sizes[1] != n - 2 || theta.sizes[2] != n - 1)
+    if ((n != 4 && n != 5) || theta.rank != 3 || !sym_equal(ctx, theta.sizes[0], size[0]) ||
+        !sym_equal(ctx, theta.sizes[1], n - 2) || !sym_equal(ctx, theta.sizes[2], n - 1))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "theta is %s for a size of %d numbers",
-             info_brief(&theta), n);
+             onnx_brief(node, &theta), n);
+    for (int d = 2; d < n; d++) size[d] = sym_pin(ctx, size[d]); /* of places, made one by one */
     TRY(make_places(node, theta.dtype, n - 2, &size[2], is_aligned, &in[0]));
     TRY(onnx_permute(node, node->in[0], 3, (int64_t[]){0, 2, 1}, &in[1]));
     onnx_call(node, "matmul", &call);

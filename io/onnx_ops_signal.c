@@ -73,11 +73,11 @@ static status_t make_matrix(onnx_node_t *node, const transform_t *transform, ite
 static status_t apply(onnx_node_t *node, const transform_t *transform, item_t x, item_t *out)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);
-    int64_t sizes[TENSOR_MAX_RANK], rows = 1;
+    const int64_t rows = onnx_product(node, info.rank - 2, info.sizes);
+    int64_t sizes[TENSOR_MAX_RANK];
     item_t in[2];
     onnx_call_t call;
     for (int d = 0; d < info.rank; d++) sizes[d] = info.sizes[d];
-    for (int d = 0; d < info.rank - 2; d++) rows *= sizes[d];
     TRY(make_matrix(node, transform, &in[1]));
     TRY(onnx_reshape(node, x, 2, (int64_t[]){rows, transform->given * transform->n_parts}, &in[0]));
     onnx_call(node, "matmul", &call);
@@ -97,7 +97,7 @@ static status_t read_axis(onnx_node_t *node, int rank, int *out_axis)
     if (node->opset < 20) {
         TRY(onnx_dim(node, "axis", rank, 1, out_axis));
     } else {
-        TRY(onnx_input_ints(node, 2, "axis", 1, &n, &axis));
+        TRY(onnx_input_numbers(node, 2, "axis", 1, &n, &axis));
         if (n == 0 || !shape_dim(rank, axis, out_axis))
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
                  rank);
@@ -110,13 +110,13 @@ static status_t read_axis(onnx_node_t *node, int rank, int *out_axis)
 /* The last dimension has the real part alone, or both. */
 static status_t read_parts(onnx_node_t *node, item_t signal, int64_t *out_n)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t x = *onnx_info(node->onnx, signal);
-    if (x.rank < 2 || !dtype_is_floating(x.dtype) ||
-        (x.sizes[x.rank - 1] != 1 && x.sizes[x.rank - 1] != 2))
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+    *out_n = x.rank > 0 ? sym_pin(ctx, x.sizes[x.rank - 1]) : 0;
+    if (x.rank < 2 || !dtype_is_floating(x.dtype) || *out_n < 1 || *out_n > 2)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "x is %s, floating numbers of 1 or 2 parts in its last dimension are needed",
-             info_brief(&x));
-    *out_n = x.sizes[x.rank - 1];
+             onnx_brief(node, &x));
     return STATUS_OK;
 }
 
@@ -138,6 +138,7 @@ static status_t move_axis(onnx_node_t *node, int rank, int axis, bool is_back, i
 
 status_t onnx_import_dft(onnx_node_t *node)
 {
+    context_t *ctx = node->onnx->ctx;
     tensor_info_t info = onnx_input_info(node, 0);
     transform_t transform = {.dtype = info.dtype};
     int axis = 0, n = 0;
@@ -147,15 +148,16 @@ status_t onnx_import_dft(onnx_node_t *node)
     TRY(read_axis(node, info.rank, &axis));
     TRY(onnx_attr_bool(node, "inverse", false, &transform.is_inverse));
     TRY(onnx_attr_bool(node, "onesided", false, &is_onesided));
-    transform.length = info.sizes[axis];
-    TRY(onnx_input_ints(node, 1, "dft_length", 1, &n, &transform.length));
+    const int64_t size = info.sizes[axis];
+    TRY(onnx_input_numbers(node, 1, "dft_length", 1, &n, &transform.length));
+    if (n < 0) transform.length = sym_pin(ctx, size);
     if (n == 0 || transform.length < 1)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a length of %lld",
-             (long long)transform.length);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "a length of %lld", (long long)transform.length);
     if (is_onesided && (transform.is_inverse || transform.n_parts == 2))
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "onesided %s",
+        FAIL(ctx, STATUS_UNSUPPORTED, "onesided %s",
              transform.is_inverse ? "and inverse" : "of complex numbers");
-    transform.given = info.sizes[axis] < transform.length ? info.sizes[axis] : transform.length;
+    const bool is_cut = sym_at_most(ctx, transform.length, size);
+    transform.given = is_cut ? transform.length : sym_pin(ctx, size);
     transform.n_out = is_onesided ? transform.length / 2 + 1 : transform.length;
     TRY(onnx_slice(node, x, axis, 0, transform.given, 1, &x));
     TRY(move_axis(node, info.rank, axis, false, &x));
@@ -168,7 +170,8 @@ status_t onnx_import_dft(onnx_node_t *node)
 /* ---- STFT ---- */
 
 typedef struct frames {
-    int64_t step, length, n;
+    int64_t step, length; /* numbers: a matrix is made for the length */
+    int64_t n;
 } frames_t;
 
 /* frame_length, or the window's size; as many frames as there are whole ones. */
@@ -181,40 +184,41 @@ static status_t read_frames(onnx_node_t *node, int64_t size, frames_t *out_frame
         const tensor_info_t window = onnx_input_info(node, 2);
         if (window.rank != 1)
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "the window is %s, rank 1 is needed",
-                 info_brief(&window));
-        frames.length = window.sizes[0];
+                 onnx_brief(node, &window));
+        frames.length = sym_pin(ctx, window.sizes[0]);
     }
-    TRY(onnx_input_ints(node, 1, "frame_step", 1, &n, &frames.step));
-    TRY(onnx_input_ints(node, 3, "frame_length", 1, &n, &frames.length));
-    if (onnx_has(node, 2) && frames.length != onnx_input_info(node, 2).sizes[0])
+    const int64_t n_window = frames.length;
+    TRY(onnx_input_numbers(node, 1, "frame_step", 1, &n, &frames.step));
+    TRY(onnx_input_numbers(node, 3, "frame_length", 1, &n, &frames.length));
+    if (onnx_has(node, 2) && frames.length != n_window)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "frames of %lld, the window has %lld",
-             (long long)frames.length, (long long)onnx_input_info(node, 2).sizes[0]);
-    if (frames.step < 1 || frames.length < 1 || frames.length > size)
+             (long long)frames.length, (long long)n_window);
+    if (frames.step < 1 || frames.length < 1 || sym_less(ctx, size, frames.length))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "frames of %lld every %lld numbers, the signal has %lld",
-             (long long)frames.length, (long long)frames.step, (long long)size);
-    frames.n = (size - frames.length) / frames.step + 1;
-    if (frames.n > MAX_MATRIX / frames.length)
+             (long long)frames.length, (long long)frames.step, (long long)sym_hint(ctx, size));
+    frames.n = sym_divide(ctx, sym_subtract(ctx, size, frames.length), frames.step);
+    frames.n = sym_add(ctx, frames.n, 1);
+    if (!sym_is(frames.n) && frames.n > MAX_MATRIX / frames.length)
         FAIL(ctx, STATUS_UNSUPPORTED, "%lld frames of %lld numbers", (long long)frames.n,
              (long long)frames.length);
     *out_frames = frames;
     return STATUS_OK;
 }
 
-/* x [batch, size, parts] becomes [batch, frames, length, parts]. */
+/* x [batch, size, parts] becomes [batch, frames, length, parts]: taken at step * frame + number. */
 static status_t cut_frames(onnx_node_t *node, const frames_t *frames, item_t *x)
 {
-    context_t *ctx = node->onnx->ctx;
-    const tensor_info_t info = *onnx_info(node->onnx, *x);
-    int64_t *places = NULL;
-    TRY(context_get(ctx, (size_t)(frames->n * frames->length) * sizeof *places, "frames", &places));
-    for (int64_t f = 0; f < frames->n; f++)
-        for (int64_t i = 0; i < frames->length; i++)
-            places[f * frames->length + i] = f * frames->step + i;
-    status_t status = onnx_take(node, *x, 1, (int)(frames->n * frames->length), places, x);
-    context_put(ctx, places);
-    TRY(status);
-    return onnx_reshape(node, *x, 4,
-                        (int64_t[]){info.sizes[0], frames->n, frames->length, info.sizes[2]}, x);
+    item_t in[2] = {*x, ITEM_NONE}, step, numbers;
+    onnx_call_t call;
+    TRY(onnx_count_up(node, frames->n, &in[1]));
+    TRY(onnx_reshape(node, in[1], 2, (int64_t[]){frames->n, 1}, &in[1]));
+    TRY(onnx_integer(node->onnx, frames->step, &step));
+    TRY(onnx_binary(node, "mul", in[1], step, &in[1]));
+    TRY(onnx_count_up(node, frames->length, &numbers));
+    TRY(onnx_binary(node, "add", in[1], numbers, &in[1]));
+    onnx_call(node, "gather", &call);
+    onnx_set_int(&call, "dim", 1);
+    return onnx_emit(&call, 2, in, x);
 }
 
 status_t onnx_import_stft(onnx_node_t *node)
@@ -226,7 +230,7 @@ status_t onnx_import_stft(onnx_node_t *node)
     item_t x = node->in[0], window;
     if (info.rank != 2 && info.rank != 3)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 or 3 is needed",
-             info_brief(&info));
+             onnx_brief(node, &info));
     /* Exporters leave out the dimension of the parts where there is the real part alone. */
     if (info.rank == 2)
         TRY(onnx_reshape(node, x, 3, (int64_t[]){info.sizes[0], info.sizes[1], 1}, &x));
@@ -258,9 +262,9 @@ static status_t read_mel(onnx_node_t *node, mel_t *out_mel)
 {
     mel_t mel = {0};
     int n = 0;
-    TRY(onnx_input_ints(node, 0, "num_mel_bins", 1, &n, &mel.n_bins));
-    TRY(onnx_input_ints(node, 1, "dft_length", 1, &n, &mel.length));
-    TRY(onnx_input_ints(node, 2, "sample_rate", 1, &n, &mel.rate));
+    TRY(onnx_input_numbers(node, 0, "num_mel_bins", 1, &n, &mel.n_bins));
+    TRY(onnx_input_numbers(node, 1, "dft_length", 1, &n, &mel.length));
+    TRY(onnx_input_numbers(node, 2, "sample_rate", 1, &n, &mel.rate));
     TRY(onnx_input_floats(node, 3, "lower_edge_hertz", 1, &n, &mel.low));
     TRY(onnx_input_floats(node, 4, "upper_edge_hertz", 1, &n, &mel.high));
     if (mel.n_bins < 1 || mel.n_bins > MAX_BINS || mel.length < 1 || mel.length > MAX_BINS ||
