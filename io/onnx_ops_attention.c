@@ -35,15 +35,16 @@ static status_t read_heads(onnx_node_t *node, attend_t *attend)
         attend->parts[i] = node->in[i];
         if (info.rank != (attend->has_heads ? 4 : 3))
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
-                 "input %d is %s, all of rank 3 or of rank 4 are needed", i, info_brief(&info));
+                 "input %d is %s, all of rank 3 or of rank 4 are needed", i,
+                 onnx_brief(node, &info));
         if (!attend->has_heads)
             TRY(onnx_split_heads(node, attend->parts[i], n_heads[i > QUERY], &attend->parts[i]));
     }
     const int64_t of_query = onnx_info(node->onnx, attend->parts[QUERY])->sizes[1];
     const int64_t of_key = onnx_info(node->onnx, attend->parts[KEY])->sizes[1];
-    if (of_key < 1 || of_query % of_key != 0)
+    if (sym_less(ctx, of_key, 1) || !sym_divides(ctx, of_key, of_query))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld heads do not divide into %lld groups",
-             (long long)of_query, (long long)of_key);
+             (long long)sym_hint(ctx, of_query), (long long)sym_hint(ctx, of_key));
     return STATUS_OK;
 }
 
@@ -67,9 +68,9 @@ static status_t read_restrictions(onnx_node_t *node, attend_t *attend)
         onnx_wants(node, PRESENT_VALUE))
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "nonpad_kv_seqlen with past or present keys, it counts keys of a cache outside");
-    if (lengths.rank != 1 || lengths.sizes[0] != onnx_input_info(node, KEY).sizes[0])
+    if (lengths.rank != 1 || !sym_equal(ctx, lengths.sizes[0], onnx_input_info(node, KEY).sizes[0]))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "nonpad_kv_seqlen is %s, one number for each batch",
-             info_brief(&lengths));
+             onnx_brief(node, &lengths));
     return onnx_check_integers(node, LENGTHS, "nonpad_kv_seqlen");
 }
 
@@ -161,13 +162,14 @@ static status_t find_seen(onnx_node_t *node, const attend_t *attend, item_t *out
 /* A mask of fewer keys than there are hides those behind them. */
 static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t info = *onnx_info(node->onnx, attend->mask);
     const int64_t n = onnx_info(node->onnx, attend->parts[KEY])->sizes[2];
     const int64_t n_masked = info.rank > 0 ? info.sizes[info.rank - 1] : 1;
     int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
     onnx_call_t call;
-    if (n_masked >= n || n_masked == 1) return STATUS_OK;
-    after[info.rank - 1] = n - n_masked;
+    if (sym_at_most(ctx, n, n_masked) || sym_equal(ctx, n_masked, 1)) return STATUS_OK;
+    after[info.rank - 1] = sym_subtract(ctx, n, n_masked);
     onnx_call(node, "pad", &call);
     onnx_set_ints(&call, "before", info.rank, before);
     onnx_set_ints(&call, "after", info.rank, after);
@@ -202,12 +204,12 @@ static status_t restrict_mask(onnx_node_t *node, attend_t *attend)
 static status_t repeat_heads(onnx_node_t *node, int64_t n_heads, item_t x, item_t *out)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);
-    const int64_t *sizes = info.sizes, n = n_heads / sizes[1];
+    const int64_t *sizes = info.sizes, n = sym_divide(node->onnx->ctx, n_heads, sizes[1]);
     const int64_t apart[] = {sizes[0], sizes[1], 1, sizes[2], sizes[3]};
     const int64_t many[] = {sizes[0], sizes[1], n, sizes[2], sizes[3]};
     const int64_t whole[] = {sizes[0], n_heads, sizes[2], sizes[3]};
     *out = x;
-    if (n == 1) return STATUS_OK;
+    if (sym_knows_equal(node->onnx->ctx, n, 1)) return STATUS_OK;
     TRY(onnx_reshape(node, x, 5, apart, out));
     TRY(onnx_expand(node, *out, 5, many, out));
     return onnx_reshape(node, *out, 4, whole, out);
@@ -253,7 +255,8 @@ static status_t weigh(onnx_node_t *node, bool may_hide, item_t scores, item_t *o
 static status_t attend_by_steps(onnx_node_t *node, attend_t *attend, item_t *out)
 {
     const tensor_info_t query = *onnx_info(node->onnx, attend->parts[QUERY]);
-    const double scale = attend->scale != 0.0 ? attend->scale : 1.0 / sqrt((double)query.sizes[3]);
+    double scale = attend->scale;
+    if (scale == 0.0) scale = 1.0 / sqrt((double)sym_pin(node->onnx->ctx, query.sizes[3]));
     item_t steps[WEIGHTS + 1], keys, values;
     TRY(repeat_heads(node, query.sizes[1], attend->parts[KEY], &keys));
     TRY(repeat_heads(node, query.sizes[1], attend->parts[VALUE], &values));
@@ -285,8 +288,9 @@ static status_t attend_at_once(onnx_node_t *node, attend_t *attend, item_t *out)
         TRY(restrict_mask(node, attend));
     const attention_attrs_t attrs = {
         .is_causal = attend->is_causal,
-        .enable_gqa = onnx_info(node->onnx, attend->parts[QUERY])->sizes[1] !=
-                      onnx_info(node->onnx, attend->parts[KEY])->sizes[1],
+        .enable_gqa = !sym_equal(node->onnx->ctx,
+                                 onnx_info(node->onnx, attend->parts[QUERY])->sizes[1],
+                                 onnx_info(node->onnx, attend->parts[KEY])->sizes[1]),
         .scale = attend->scale};
     for (int i = QUERY; i <= VALUE; i++) in[i] = attend->parts[i];
     in[MASK] = attend->mask;

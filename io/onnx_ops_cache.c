@@ -58,6 +58,7 @@ static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t 
 status_t onnx_import_tensor_scatter(onnx_node_t *node)
 {
     static const char *const modes[] = {"linear", "circular", NULL};
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t cache = onnx_input_info(node, 0), update = onnx_input_info(node, 1);
     int axis = 0, mode = 0;
     item_t rows;
@@ -66,14 +67,12 @@ status_t onnx_import_tensor_scatter(onnx_node_t *node)
     TRY(onnx_dim(node, "axis", cache.rank, -2, &axis));
     bool is_alike = axis > 0 && cache.rank == update.rank;
     for (int d = 0; d < cache.rank && is_alike; d++)
-        is_alike = d == axis ? update.sizes[d] <= cache.sizes[d]
-                             : update.sizes[d] == cache.sizes[d];
-    if (!is_alike) {
-        char brief[INFO_TEXT_MAX];
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+        is_alike = d == axis ? sym_at_most(ctx, update.sizes[d], cache.sizes[d])
+                             : sym_equal(ctx, update.sizes[d], cache.sizes[d]);
+    if (!is_alike)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "cache %s, update %s, axis %d: other sizes are equal, axis is not 0",
-             info_text(&cache, brief), info_brief(&update), axis);
-    }
+             onnx_brief(node, &cache), onnx_brief(node, &update), axis);
     TRY(find_rows(node, axis, mode == 1, &rows));
     onnx_call(node, "scatter", &call);
     onnx_set_int(&call, "dim", axis);
@@ -105,24 +104,24 @@ status_t onnx_import_causal_conv(onnx_node_t *node)
 {
     static const char *const activations[] = {"none", "silu", "swish", NULL};
     const tensor_info_t x = onnx_input_info(node, X), weight = onnx_input_info(node, WEIGHT);
-    const bool is_one_each = x.rank == 3 && weight.rank == 3 && weight.sizes[1] == 1 &&
-                             weight.sizes[0] == x.sizes[1] && weight.sizes[2] >= 1;
+    context_t *ctx = node->onnx->ctx;
+    const bool is_one_each = x.rank == 3 && weight.rank == 3 &&
+                             sym_equal(ctx, weight.sizes[1], 1) &&
+                             sym_equal(ctx, weight.sizes[0], x.sizes[1]) &&
+                             sym_at_most(ctx, 1, weight.sizes[2]);
     int activation = 0;
     item_t in[3] = {ITEM_NONE, node->in[WEIGHT], ITEM_NONE};
     onnx_call_t call;
     TRY(onnx_attr_name(node, "activation", activations, 0, &activation));
-    if (!is_one_each) {
-        char brief[INFO_TEXT_MAX];
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "x %s, weight %s: [N,C,T] and [C,1,k] are needed", info_text(&x, brief),
-             info_brief(&weight));
-    }
-    const int64_t n_past = weight.sizes[2] - 1;
+    if (!is_one_each)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "x %s, weight %s: [N,C,T] and [C,1,k] are needed",
+             onnx_brief(node, &x), onnx_brief(node, &weight));
+    const int64_t n_past = sym_subtract(ctx, weight.sizes[2], 1);
     TRY(add_past(node, n_past, &in[0]));
     if (onnx_has(node, BIAS)) in[2] = node->in[BIAS];
     if (onnx_wants(node, 1)) {
         const int64_t last = onnx_info(node->onnx, in[0])->sizes[2];
-        TRY(onnx_slice(node, in[0], 2, last - n_past, last, 1, &node->out[1]));
+        TRY(onnx_slice(node, in[0], 2, sym_subtract(ctx, last, n_past), last, 1, &node->out[1]));
     }
     const conv_attrs_t attrs = {.groups = weight.sizes[0]};
     onnx_call(node, "conv1d", &call);

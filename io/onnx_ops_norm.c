@@ -73,9 +73,9 @@ static status_t train_batch_norm(onnx_node_t *node, double epsilon)
     onnx_call_t call;
     if (x.rank < 2 || x.rank > 5)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 to 5 is needed",
-             info_brief(&x));
+             onnx_brief(node, &x));
     TRY(onnx_attr_float(node, "momentum", 0.9, &momentum));
-    if (info_numel(&x) == x.sizes[1]) {
+    if (sym_equal(node->onnx->ctx, onnx_numel(node, &x), x.sizes[1])) {
         TRY(train_on_one(node, epsilon, made));
     } else {
         onnx_call(node, "batch_norm_training", &call);
@@ -237,7 +237,7 @@ static status_t spread(onnx_node_t *node, item_t x, int64_t n_groups, int64_t ch
 {
     int64_t sizes[2] = {n_groups, 1};
     TRY(onnx_reshape(node, x, 2, sizes, out));
-    sizes[1] = channels / n_groups;
+    sizes[1] = sym_divide(node->onnx->ctx, channels, n_groups);
     TRY(onnx_expand(node, *out, 2, sizes, out));
     return onnx_reshape(node, *out, 1, &channels, out);
 }
@@ -252,14 +252,14 @@ status_t onnx_import_group_normalization(onnx_node_t *node)
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
     TRY(onnx_attr_int(node, "num_groups", 0, &n_groups));
     if (node->opset >= 21) onnx_attr_ignore(node, "stash_type"); /* ours adds up in f32 or f64 */
-    if (x.rank < 2 || n_groups < 1 || x.sizes[1] % n_groups != 0)
+    if (x.rank < 2 || n_groups < 1 || !sym_divides(node->onnx->ctx, n_groups, x.sizes[1]))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "num_groups %lld of x %s",
-             (long long)n_groups, info_brief(&x));
+             (long long)n_groups, onnx_brief(node, &x));
     for (int i = 1; i <= 2 && node->opset < 21; i++) {
         tensor_info_t info = onnx_input_info(node, i);
-        if (info.rank != 1 || info.sizes[0] != n_groups)
+        if (info.rank != 1 || !sym_equal(node->onnx->ctx, info.sizes[0], n_groups))
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, [%lld] is needed", i,
-                 info_brief(&info), (long long)n_groups);
+                 onnx_brief(node, &info), (long long)n_groups);
         TRY(spread(node, in[i], n_groups, x.sizes[1], &in[i]));
     }
     return group_norm(node, n_groups, epsilon, in);

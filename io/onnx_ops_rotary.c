@@ -53,6 +53,13 @@ status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *
 
 /* ---- rotation ---- */
 
+/* The table has half of so many angles; 0: any. */
+static bool has_angles(const onnx_node_t *node, const tensor_info_t *table, int64_t size)
+{
+    context_t *ctx = node->onnx->ctx;
+    return size <= 0 || sym_equal(ctx, size, sym_multiply(ctx, table->sizes[table->rank - 1], 2));
+}
+
 /* cos and sin of the positions [N][T] or [T], as [N][1][T][R / 2] or [1][1][T][R / 2]. */
 static status_t take_angles(onnx_node_t *node, item_t table, item_t positions, item_t *out)
 {
@@ -83,39 +90,44 @@ static status_t turn(onnx_node_t *node, const item_t *pair, item_t cos, item_t s
 static status_t rotate(onnx_node_t *node, item_t x, item_t cos, item_t sin, bool is_interleaved,
                        item_t *out)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t info = *onnx_info(node->onnx, x);
     const int64_t half = onnx_info(node->onnx, cos)->sizes[3], size = info.sizes[3];
+    const int64_t turned = sym_multiply(ctx, half, 2), ends[] = {0, half, turned};
     item_t pair[2], parts[2];
-    if (half < 1 || 2 * half > size)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%lld angles for heads of %lld elements",
-             (long long)half, (long long)size);
+    if (sym_less(ctx, half, 1) || sym_less(ctx, size, turned))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld angles for heads of %lld elements",
+             (long long)sym_hint(ctx, half), (long long)sym_hint(ctx, size));
     for (int i = 0; i < 2; i++)
-        TRY(is_interleaved ? onnx_slice(node, x, 3, i, 2 * half, 2, &pair[i])
-                           : onnx_slice(node, x, 3, i * half, (i + 1) * half, 1, &pair[i]));
+        TRY(is_interleaved ? onnx_slice(node, x, 3, i, turned, 2, &pair[i])
+                           : onnx_slice(node, x, 3, ends[i], ends[i + 1], 1, &pair[i]));
     TRY(turn(node, pair, cos, sin, parts));
     if (is_interleaved) {
         const int64_t apart[] = {info.sizes[0], info.sizes[1], info.sizes[2], half, 1};
-        const int64_t beside[] = {info.sizes[0], info.sizes[1], info.sizes[2], 2 * half};
+        const int64_t beside[] = {info.sizes[0], info.sizes[1], info.sizes[2], turned};
         for (int i = 0; i < 2; i++) TRY(onnx_reshape(node, parts[i], 5, apart, &parts[i]));
         TRY(onnx_concat(node, 2, parts, 4, &parts[0]));
         TRY(onnx_reshape(node, parts[0], 4, beside, &parts[0]));
     } else {
         TRY(onnx_concat(node, 2, parts, 3, &parts[0]));
     }
-    if (2 * half < size) TRY(onnx_slice(node, x, 3, 2 * half, size, 1, &parts[1]));
-    return onnx_concat(node, 2 * half < size ? 2 : 1, parts, 3, out);
+    const bool has_rest = sym_less(ctx, turned, size);
+    if (has_rest) TRY(onnx_slice(node, x, 3, turned, size, 1, &parts[1]));
+    return onnx_concat(node, has_rest ? 2 : 1, parts, 3, out);
 }
 
 /* x as heads: [N][T][E] of so many, or [N][heads][T][D] as it is. */
 static status_t take_heads(onnx_node_t *node, int64_t n_heads, int64_t angles, item_t *out)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t info = onnx_input_info(node, 0);
     *out = node->in[0];
     if (info.rank == 4) return STATUS_OK;
-    if (info.rank != 3 || angles < 1)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 3 or 4 is needed",
-             info_brief(&info));
-    return onnx_split_heads(node, *out, n_heads > 0 ? n_heads : info.sizes[2] / (2 * angles), out);
+    if (info.rank != 3 || sym_less(ctx, angles, 1))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 3 or 4 is needed",
+             onnx_brief(node, &info));
+    if (n_heads <= 0) n_heads = sym_divide(ctx, info.sizes[2], sym_multiply(ctx, angles, 2));
+    return onnx_split_heads(node, *out, n_heads, out);
 }
 
 /* x, positions [N][T] or the first of all, cos, sin. */
@@ -135,9 +147,9 @@ status_t onnx_import_ms_rotary(onnx_node_t *node)
     if (is_packed || scale != 1)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "is_packed_batching %d, scale %g", is_packed,
              scale);
-    if (table.rank != 2 || (size > 0 && size != 2 * table.sizes[1]))
+    if (table.rank != 2 || !has_angles(node, &table, size))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "cos is %s, half of %lld angles are needed",
-             info_brief(&table), (long long)size);
+             onnx_brief(node, &table), (long long)size);
     TRY(take_heads(node, n_heads, table.sizes[1], &x));
     if (onnx_input_info(node, POSITIONS).rank == 1) {
         TRY(onnx_count_rows(node, x, &rows, &count));
@@ -168,11 +180,11 @@ status_t onnx_import_rotary(onnx_node_t *node)
     TRY(onnx_attr_int(node, "rotary_embedding_dim", 0, &size));
     TRY(onnx_attr_bool(node, "interleaved", false, &is_interleaved));
     if (table.rank != rank || onnx_input_info(node, SIN).rank != rank ||
-        (size > 0 && size != 2 * table.sizes[rank - 1]) || (info.rank == 3 && n_heads < 1))
+        !has_angles(node, &table, size) || (info.rank == 3 && n_heads < 1))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
              "cos is %s for %lld angles, num_heads is %lld: rank %d, half of the angles, and heads "
              "of an x of rank 3 are needed",
-             info_brief(&table), (long long)size, (long long)n_heads, rank);
+             onnx_brief(node, &table), (long long)size, (long long)n_heads, rank);
     TRY(take_heads(node, n_heads, table.sizes[rank - 1], &x));
     for (int i = 0; i < 2; i++) {
         const item_t cache = node->in[COS + i];
@@ -230,19 +242,21 @@ static status_t read_group(onnx_node_t *node, group_attention_t *group)
 /* Query, key and value by themselves, or side by side in the first input. */
 static status_t take_parts(onnx_node_t *node, group_attention_t *group)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t all = onnx_input_info(node, QUERY);
     const int64_t n = group->n_heads + 2 * group->n_kv_heads;
     const int64_t n_heads[] = {group->n_heads, group->n_kv_heads, group->n_kv_heads};
     const bool is_packed = !onnx_has(node, KEY);
     int64_t first = 0;
-    if (all.rank != 3 || (is_packed ? all.sizes[2] % n != 0 : !onnx_has(node, VALUE)))
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "query is %s, it does not divide into %lld heads", info_brief(&all), (long long)n);
+    if (all.rank != 3 || (is_packed ? !sym_divides(ctx, n, all.sizes[2]) : !onnx_has(node, VALUE)))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "query is %s, it does not divide into %lld heads",
+             onnx_brief(node, &all), (long long)n);
+    const int64_t each = sym_divide(ctx, all.sizes[2], n);
     for (int i = 0; i < 3; i++) {
         item_t part = is_packed ? node->in[QUERY] : node->in[i];
-        const int64_t width = all.sizes[2] / n * n_heads[i];
-        if (is_packed) TRY(onnx_slice(node, part, 2, first, first + width, 1, &part));
-        first += width;
+        const int64_t end = sym_add(ctx, first, sym_multiply(ctx, each, n_heads[i]));
+        if (is_packed) TRY(onnx_slice(node, part, 2, first, end, 1, &part));
+        first = end;
         TRY(onnx_split_heads(node, part, n_heads[i], &group->heads[i]));
     }
     return STATUS_OK;
@@ -252,13 +266,11 @@ static status_t take_parts(onnx_node_t *node, group_attention_t *group)
 static status_t find_past(onnx_node_t *node, group_attention_t *group)
 {
     const tensor_info_t lengths = onnx_input_info(node, LENGTHS);
-    const int64_t sizes[] = {info_numel(&lengths), 1, 1, 1};
+    const int64_t sizes[] = {onnx_numel(node, &lengths), 1, 1, 1};
     item_t number, count;
-    if (sizes[0] != onnx_input_info(node, QUERY).sizes[0])
+    if (!sym_equal(node->onnx->ctx, sizes[0], onnx_input_info(node, QUERY).sizes[0]))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "seqlens_k is %s, one for each query is "
-             "needed",
-             info_brief(&lengths));
+             "seqlens_k is %s, one for each query is needed", onnx_brief(node, &lengths));
     TRY(onnx_count_rows(node, group->heads[QUERY], &group->rows, &count));
     TRY(onnx_cast(node, node->in[LENGTHS], DTYPE_S64, &group->past));
     TRY(onnx_reshape(node, group->past, 4, sizes, &group->past));
@@ -381,15 +393,17 @@ static status_t check_past(onnx_node_t *node)
     const int64_t room = onnx_input_info(node, PAST_KEY).sizes[2];
     const int64_t fresh = onnx_input_info(node, QUERY).sizes[1];
     const tensor_info_t info = onnx_input_info(node, TOTAL);
-    if (info_numel(&info) != 1)
+    if (!sym_equal(ctx, onnx_numel(node, &info), 1))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "total_sequence_length is %s, one is needed",
-             info_brief(&info));
+             onnx_brief(node, &info));
+    /* trials: a symbolic total is compared */
     if (!onnx_knows(node, TOTAL) || onnx_follows(node, TOTAL)) return STATUS_OK;
     TRY(onnx_input_ints(node, TOTAL, "total_sequence_length", 1, &n, &total));
-    if (total > room && total != room + fresh)
+    if (!sym_equal(ctx, total, sym_add(ctx, room, fresh)) && sym_less(ctx, room, total))
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
-             "total_sequence_length %lld, for a past of %lld and %lld new ones", (long long)total,
-             (long long)room, (long long)fresh);
+             "total_sequence_length %lld, for a past of %lld and %lld new ones",
+             (long long)sym_hint(ctx, total), (long long)sym_hint(ctx, room),
+             (long long)sym_hint(ctx, fresh));
     return STATUS_OK;
 }
 

@@ -89,7 +89,7 @@ status_t onnx_import_embed_layer_norm(onnx_node_t *node)
     TRY(onnx_check_inputs(node, KINDS + 1, BIAS + 1));
     if (ids.rank != 2)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input_ids is %s, rank 2 is needed",
-             info_brief(&ids));
+             onnx_brief(node, &ids));
     TRY(gather(node, node->in[WORDS], node->in[IDS], &sum));
     if (onnx_has(node, POSITION_IDS))
         TRY(gather(node, node->in[POSITIONS], node->in[POSITION_IDS], &part));
@@ -111,12 +111,13 @@ status_t onnx_import_embed_layer_norm(onnx_node_t *node)
 
 status_t onnx_split_heads(onnx_node_t *node, item_t x, int64_t n_heads, item_t *out)
 {
+    context_t *ctx = node->onnx->ctx;
     tensor_info_t info = *onnx_info(node->onnx, x);
-    if (info.rank != 3 || n_heads < 1 || info.sizes[2] % n_heads != 0)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED,
-             "num_heads %lld of %s, it must be of rank 3 and divide", (long long)n_heads,
-             info_brief(&info));
-    const int64_t sizes[] = {info.sizes[0], info.sizes[1], n_heads, info.sizes[2] / n_heads};
+    if (info.rank != 3 || sym_less(ctx, n_heads, 1) || !sym_divides(ctx, n_heads, info.sizes[2]))
+        FAIL(ctx, STATUS_UNSUPPORTED, "num_heads %lld of %s, it must be of rank 3 and divide",
+             (long long)sym_hint(ctx, n_heads), onnx_brief(node, &info));
+    const int64_t sizes[] = {info.sizes[0], info.sizes[1], n_heads,
+                             sym_divide(ctx, info.sizes[2], n_heads)};
     TRY(onnx_reshape(node, x, 4, sizes, out));
     return onnx_permute(node, *out, 4, (const int64_t[]){0, 2, 1, 3}, out);
 }
@@ -125,7 +126,7 @@ status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out)
 {
     TRY(onnx_permute(node, x, 4, (const int64_t[]){0, 2, 1, 3}, out));
     tensor_info_t info = *onnx_info(node->onnx, *out);
-    const int64_t sizes[] = {info.sizes[0], info.sizes[1], info.sizes[2] * info.sizes[3]};
+    const int64_t sizes[] = {info.sizes[0], info.sizes[1], onnx_product(node, 2, &info.sizes[2])};
     return onnx_reshape(node, *out, 3, sizes, out);
 }
 
@@ -140,7 +141,7 @@ static status_t make_mask(onnx_node_t *node, int input, item_t *out)
     tensor_info_t info = onnx_input_info(node, input);
     if (info.rank != 2 && info.rank != 3)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "a mask %s, rank 2 or 3 is supported",
-             info_brief(&info));
+             onnx_brief(node, &info));
     const int64_t sizes[] = {info.sizes[0], 1, info.rank == 3 ? info.sizes[1] : 1,
                              info.sizes[info.rank - 1]};
     TRY(onnx_reshape(node, node->in[input], 4, sizes, &mask));
@@ -185,8 +186,11 @@ status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes,
 {
     item_t parts[3], seen;
     int64_t first = 0;
-    for (int i = 0; i < 3; i++, first += sizes[i - 1])
-        TRY(onnx_slice(node, all, 2, first, first + sizes[i], 1, &parts[i]));
+    for (int i = 0; i < 3; i++) {
+        const int64_t end = sym_add(node->onnx->ctx, first, sizes[i]);
+        TRY(onnx_slice(node, all, 2, first, end, 1, &parts[i]));
+        first = end;
+    }
     TRY(make_mask(node, mask, &seen));
     return attend(node, parts, seen, scores);
 }
@@ -195,6 +199,7 @@ status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes,
 status_t onnx_import_ms_attention(onnx_node_t *node)
 {
     enum { X, WEIGHT, BIAS, MASK, PAST, SCORES };
+    context_t *ctx = node->onnx->ctx;
     tensor_info_t weight = onnx_input_info(node, WEIGHT);
     int64_t sizes[3] = {0};
     int n = 0;
@@ -203,10 +208,13 @@ status_t onnx_import_ms_attention(onnx_node_t *node)
     onnx_call_t call;
     TRY(refuse_past(node, PAST, PAST));
     TRY(onnx_attr_ints(node, "qkv_hidden_sizes", 3, &n, sizes));
-    for (int i = 0; i < 3 && n != 3; i++) sizes[i] = weight.sizes[weight.rank - 1] / 3;
-    if (weight.rank != 2 || sizes[0] + sizes[1] + sizes[2] != weight.sizes[1])
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "weights %s, [E,Q+K+V] is needed",
-             info_brief(&weight));
+    bool fits = weight.rank == 2;
+    for (int i = 0; i < 3 && n != 3 && fits; i++) sizes[i] = sym_divide(ctx, weight.sizes[1], 3);
+    const int64_t all_sizes = sym_add(ctx, sym_add(ctx, sizes[0], sizes[1]), sizes[2]);
+    fits = fits && sym_equal(ctx, all_sizes, weight.sizes[1]);
+    if (!fits)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "weights %s, [E,Q+K+V] is needed",
+             onnx_brief(node, &weight));
     TRY(onnx_transposed(node, node->in[WEIGHT], &in[1]));
     onnx_call(node, "linear", &call);
     TRY(onnx_emit(&call, 3, in, &all));
@@ -226,12 +234,13 @@ status_t onnx_import_multi_head_attention(onnx_node_t *node)
         tensor_info_t info = onnx_input_info(node, i);
         if (info.rank != 3)
             FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "input %d is %s, rank 3 is supported", i,
-                 info_brief(&info));
+                 onnx_brief(node, &info));
         if (!onnx_has(node, BIAS)) continue;
         item_t bias;
-        TRY(onnx_slice(node, node->in[BIAS], 0, first, first + info.sizes[2], 1, &bias));
+        const int64_t end = sym_add(node->onnx->ctx, first, info.sizes[2]);
+        TRY(onnx_slice(node, node->in[BIAS], 0, first, end, 1, &bias));
         TRY(onnx_binary(node, "add", parts[i], bias, &parts[i]));
-        first += info.sizes[2];
+        first = end;
     }
     TRY(make_mask(node, MASK, &mask));
     return attend(node, parts, mask, SCORES);
