@@ -97,7 +97,7 @@ status_t ml_rows(onnx_node_t *node, bool keeps_wide, item_t *out)
     *out = node->in[0];
     if (info.rank < 1 || info.rank > 2)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rows of features are needed",
-             info_brief(&info));
+             onnx_brief(node, &info));
     if (info.rank == 1) TRY(onnx_reshape(node, *out, 2, sizes, out));
     return info.dtype == DTYPE_F64 && keeps_wide ? STATUS_OK
                                                  : onnx_cast(node, *out, DTYPE_F32, out);

@@ -174,18 +174,19 @@ status_t onnx_import_clip(onnx_node_t *node)
 static bool is_channel_wise(const onnx_node_t *node, const tensor_info_t *x,
                             const tensor_info_t *slope)
 {
-    int64_t n = info_numel(slope);
-    if (n == 1) return true;
-    if (x->rank < 2 || n != x->sizes[1]) return false;
+    context_t *ctx = node->onnx->ctx;
+    const int64_t n = onnx_numel(node, slope);
+    if (sym_knows_equal(ctx, n, 1)) return true;
+    if (x->rank < 2 || !sym_knows_equal(ctx, n, x->sizes[1])) return false;
     if (node->opset < 7 && slope->rank == 1) return true;
     int dim = slope->rank - (x->rank - 1); /* of the channels in the slope */
-    return dim >= 0 && dim <= 1 && slope->sizes[dim] == n;
+    return dim >= 0 && dim <= 1 && sym_knows_equal(ctx, slope->sizes[dim], n);
 }
 
 status_t onnx_import_prelu(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0), slope = onnx_input_info(node, 1);
-    int64_t n = info_numel(&slope);
+    int64_t n = onnx_numel(node, &slope);
     if (is_channel_wise(node, &x, &slope)) {
         item_t in[2] = {node->in[0], ITEM_NONE};
         onnx_call_t call;
@@ -338,19 +339,18 @@ status_t onnx_import_bit_cast(onnx_node_t *node)
     TRY(onnx_attr_int(node, "to", 0, &to));
     TRY(onnx_dtype(ctx, to, &info.dtype));
     if (dtype_size(info.dtype) != dtype_size(x.dtype))
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s as %s, as many bits are needed", info_brief(&x),
-             dtype_name(info.dtype));
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s as %s, as many bits are needed",
+             onnx_brief(node, &x), dtype_name(info.dtype));
     if (info.dtype == x.dtype || (is_integer(info.dtype) && is_integer(x.dtype)))
         return onnx_cast(node, node->in[0], info.dtype, &node->out[0]);
-    if (!onnx_knows(node, 0))
+    const tensor_t *known = onnx_tensor_of(node->onnx, node->in[0]);
+    if (known == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED, "the bits of %s as %s, where they depend on the data",
-             info_brief(&x), dtype_name(info.dtype));
+             onnx_brief(node, &x), dtype_name(info.dtype));
     info = info_dense(info.dtype, x.rank, x.sizes);
     TRY(tensor_make(ctx, &info, &tensor));
     status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status == STATUS_OK)
-        status = tensor_read(ctx, onnx_tensor_of(node->onnx, node->in[0]), bytes,
-                             info_bytes(&info));
+    if (status == STATUS_OK) status = tensor_read(ctx, known, bytes, info_bytes(&info));
     if (status == STATUS_OK) return onnx_known_take(node->onnx, NULL, tensor, &node->out[0]);
     tensor_drop(tensor);
     return status;
@@ -380,7 +380,7 @@ status_t onnx_import_dropout(onnx_node_t *node)
     if (node->opset < 12) {
         onnx_attr_ignore(node, "ratio");
     } else {
-        TRY(onnx_input_ints(node, 2, "training_mode", 1, &n, &is_training));
+        TRY(onnx_input_numbers(node, 2, "training_mode", 1, &n, &is_training));
         if (is_training != 0) TRY(onnx_input_floats(node, 1, "ratio", 1, &n, &ratio));
     }
     if (is_training != 0 && ratio != 0.0)

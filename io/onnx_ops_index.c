@@ -76,6 +76,7 @@ static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
     context_t *ctx = node->onnx->ctx;
     double number = 0;
     int n = 0;
+    /* trials: symbolic depths are counted up by calls */
     if (onnx_follows(node, 1))
         FAIL(ctx, STATUS_UNSUPPORTED, "the depth follows open sizes, a number is needed");
     if (dtype_is_floating(onnx_input_info(node, 1).dtype)) {
@@ -84,7 +85,8 @@ static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
     } else {
         TRY(onnx_input_ints(node, 1, "the depth", 1, &n, out_depth));
     }
-    if (n != 1 || *out_depth < 0 || *out_depth > ONNX_MAX_VALUES)
+    const bool is_too_large = !sym_is(*out_depth) && *out_depth > ONNX_MAX_VALUES;
+    if (n != 1 || sym_less(ctx, *out_depth, 0) || is_too_large)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "the depth is no number from 0 to %d", ONNX_MAX_VALUES);
     return STATUS_OK;
 }
@@ -92,13 +94,8 @@ static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
 /* 0, 1, ... depth - 1 along dimension 0, for `n_behind` dimensions of size 1. */
 static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_t *out)
 {
-    context_t *ctx = node->onnx->ctx;
-    int64_t *steps = NULL, sizes[TENSOR_MAX_RANK];
-    TRY(context_get(ctx, (size_t)(depth + 1) * sizeof *steps, "the depth", &steps));
-    for (int64_t i = 0; i < depth; i++) steps[i] = i;
-    status_t status = onnx_vector(node->onnx, NULL, (int)depth, steps, out);
-    context_put(ctx, steps);
-    TRY(status);
+    int64_t sizes[TENSOR_MAX_RANK];
+    TRY(onnx_count_up(node, depth, out));
     sizes[0] = depth;
     for (int i = 1; i <= n_behind; i++) sizes[i] = 1;
     return n_behind > 0 ? onnx_reshape(node, *out, n_behind + 1, sizes, out) : STATUS_OK;
@@ -116,9 +113,9 @@ status_t onnx_import_one_hot(onnx_node_t *node)
     if (index.rank >= TENSOR_MAX_RANK)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an index of rank %d, %d is the most", index.rank,
              TENSOR_MAX_RANK - 1);
-    if (values.rank != 1 || values.sizes[0] != 2)
+    if (values.rank != 1 || !sym_equal(node->onnx->ctx, values.sizes[0], 2))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "the values are %s, two are needed",
-             info_brief(&values));
+             onnx_brief(node, &values));
     TRY(onnx_dim(node, "axis", index.rank + 1, -1, &axis));
     TRY(read_depth(node, &depth));
     TRY(onnx_cast(node, node->in[0], DTYPE_S64, &x));
@@ -168,7 +165,8 @@ status_t onnx_import_eye_like(onnx_node_t *node)
         TRY(onnx_dtype(node->onnx->ctx, to, &dtype));
     }
     if (x.rank != 2)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 is needed", info_brief(&x));
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 is needed",
+             onnx_brief(node, &x));
     onnx_call(node, "full_like", &call);
     onnx_set_float(&call, "value", 1.0);
     onnx_set_int(&call, "dtype", dtype);

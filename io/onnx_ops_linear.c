@@ -25,10 +25,12 @@ static status_t find_bias(onnx_node_t *node, double beta, int64_t n_out, item_t 
 {
     *out = ITEM_NONE;
     if (!onnx_knows(node, 2)) return STATUS_OK;
+    context_t *ctx = node->onnx->ctx;
     tensor_info_t c = onnx_input_info(node, 2);
-    int64_t numel = info_numel(&c);
-    bool is_row = numel == n_out && (c.rank == 0 || c.sizes[c.rank - 1] == n_out);
-    if ((!is_row && numel != 1) || c.rank > 2) return STATUS_OK;
+    int64_t numel = onnx_numel(node, &c);
+    bool is_row = sym_knows_equal(ctx, numel, n_out) &&
+                  (c.rank == 0 || sym_knows_equal(ctx, c.sizes[c.rank - 1], n_out));
+    if ((!is_row && !sym_knows_equal(ctx, numel, 1)) || c.rank > 2) return STATUS_OK;
     item_t bias;
     TRY(onnx_reshape(node, node->in[2], 1, &numel, &bias));
     TRY(onnx_expand(node, bias, 1, &n_out, &bias));
@@ -113,11 +115,16 @@ status_t onnx_import_matmul(onnx_node_t *node)
 
 /* ---- softmax ---- */
 
-static int64_t product(const int64_t *sizes, int from, int to)
+/* Dimensions of x before the axis, and from it on, as one each. False where the axis is all of the
+ * latter: then nothing has to be flattened. */
+static bool flatten(const onnx_node_t *node, const tensor_info_t *x, int axis, int64_t *sizes)
 {
-    int64_t n = 1;
-    for (int i = from; i < to; i++) n *= sizes[i];
-    return n;
+    const int n_inner = x->rank - axis - 1;
+    const int64_t inner = n_inner > 0 ? onnx_product(node, n_inner, &x->sizes[axis + 1]) : 1;
+    if (sym_knows_equal(node->onnx->ctx, inner, 1)) return false;
+    sizes[0] = onnx_product(node, axis, x->sizes);
+    sizes[1] = onnx_product(node, x->rank - axis, &x->sizes[axis]);
+    return true;
 }
 
 /* Before opset 13 the dimensions from axis on are one. */
@@ -128,8 +135,8 @@ status_t onnx_import_softmax(onnx_node_t *node)
     item_t out = node->in[0];
     onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, node->opset < 13 ? 1 : -1, &axis));
-    bool is_flat = node->opset < 13 && product(x.sizes, axis + 1, x.rank) != 1;
-    int64_t flat[2] = {product(x.sizes, 0, axis), product(x.sizes, axis, x.rank)};
+    int64_t flat[2];
+    const bool is_flat = node->opset < 13 && flatten(node, &x, axis, flat);
     if (is_flat) TRY(onnx_reshape(node, out, 2, flat, &out));
     onnx_call(node, node->op->own, &call);
     onnx_set_int(&call, "dim", is_flat ? 1 : axis);
@@ -148,7 +155,7 @@ static status_t reduce_by(onnx_node_t *node, const char *op_name, int64_t since,
     int64_t dims[TENSOR_MAX_RANK];
     bool keeps = true, is_noop = false;
     onnx_call_t call;
-    TRY(onnx_ints_since(node, since, "axes", 1, TENSOR_MAX_RANK, &n, dims));
+    TRY(onnx_numbers_since(node, since, "axes", 1, TENSOR_MAX_RANK, &n, dims));
     TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
     if (node->opset >= since) TRY(onnx_attr_bool(node, "noop_with_empty_axes", false, &is_noop));
     *out = x;
@@ -176,8 +183,9 @@ status_t onnx_import_reduce_mean(onnx_node_t *node)
     item_t sum, count;
     if (dtype_is_floating(x.dtype)) return reduce(node, "mean", 18, node->in[0], &node->out[0]);
     TRY(reduce(node, "sum", 18, node->in[0], &sum));
-    const int64_t n_sums = info_numel(onnx_info(node->onnx, sum));
-    const int64_t n_each = info_numel(&x) > 0 ? info_numel(&x) / n_sums : 1;
+    const tensor_info_t sums = *onnx_info(node->onnx, sum);
+    int64_t n_each = onnx_quotient(node, x.rank, x.sizes, sums.rank, sums.sizes);
+    n_each = sym_max(node->onnx->ctx, n_each, 1); /* of nothing there is no mean */
     TRY(onnx_vector(node->onnx, NULL, 1, &n_each, &count));
     TRY(onnx_reshape(node, count, 0, NULL, &count));
     TRY(onnx_binary(node, "div_trunc", sum, count, &sum));
@@ -226,7 +234,8 @@ status_t onnx_import_reduce_extreme(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
     item_t sum, number;
-    if (info_numel(&x) > 0) return reduce(node, node->op->own, 18, node->in[0], &node->out[0]);
+    if (sym_less(node->onnx->ctx, 0, onnx_numel(node, &x)))
+        return reduce(node, node->op->own, 18, node->in[0], &node->out[0]);
     TRY(reduce(node, "sum", 18, node->in[0], &sum));
     const tensor_info_t info = *onnx_info(node->onnx, sum);
     TRY(find_extreme_of_none(node, x.dtype, &number));
@@ -345,8 +354,8 @@ status_t onnx_import_hardmax(onnx_node_t *node)
     item_t flat = node->in[0], largest, indices;
     onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, node->opset < 13 ? 1 : -1, &axis));
-    bool is_flat = node->opset < 13 && product(x.sizes, axis + 1, x.rank) != 1;
-    int64_t sizes[2] = {product(x.sizes, 0, axis), product(x.sizes, axis, x.rank)};
+    int64_t sizes[2];
+    const bool is_flat = node->opset < 13 && flatten(node, &x, axis, sizes);
     if (is_flat) TRY(onnx_reshape(node, flat, 2, sizes, &flat));
     int64_t dim = is_flat ? 1 : axis;
     onnx_call(node, "argmax", &call);
@@ -377,7 +386,7 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     TRY(onnx_attr_bool(node, "exclusive", false, &is_exclusive));
     TRY(onnx_attr_bool(node, "reverse", false, &is_reverse));
     if (x.rank > 0 && !onnx_knows(node, 1)) return onnx_cumsum_live(node, is_exclusive, is_reverse);
-    TRY(onnx_input_ints(node, 1, "axis", 1, &n, &axis));
+    TRY(onnx_input_numbers(node, 1, "axis", 1, &n, &axis));
     if (n != 1 || !shape_dim(x.rank, axis, &dim))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
              x.rank);
@@ -416,13 +425,14 @@ status_t onnx_import_det(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
     item_t e[MAX_DET][MAX_DET], minor, sum = ITEM_NONE;
-    const int64_t n = x.rank >= 2 ? x.sizes[x.rank - 1] : 0;
-    if (x.rank < 2 || n != x.sizes[x.rank - 2])
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, square matrices are needed",
-             info_brief(&x));
+    context_t *ctx = node->onnx->ctx;
+    if (x.rank < 2 || !sym_equal(ctx, x.sizes[x.rank - 1], x.sizes[x.rank - 2]))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "x is %s, square matrices are needed",
+             onnx_brief(node, &x));
+    const int64_t n = sym_pin(ctx, x.sizes[x.rank - 1]);
     if (n < 1 || n > MAX_DET)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "matrices of %lld rows, 1 to %d are supported",
-             (long long)n, MAX_DET);
+        FAIL(ctx, STATUS_UNSUPPORTED, "matrices of %lld rows, 1 to %d are supported", (long long)n,
+             MAX_DET);
     for (int r = 0; r < n; r++)
         for (int c = 0; c < n; c++) TRY(take_element(node, r, c, &e[r][c]));
     node->out[0] = e[0][0];

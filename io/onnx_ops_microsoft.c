@@ -126,14 +126,15 @@ status_t onnx_import_qlinear_unary(onnx_node_t *node)
 status_t onnx_import_qlinear_softmax(onnx_node_t *node)
 {
     const tensor_info_t info = onnx_input_info(node, 0);
-    int64_t opset = 0, sizes[] = {1, 1};
+    int64_t opset = 0, sizes[2];
     int axis = 0;
     item_t x;
     onnx_call_t call;
     TRY(onnx_attr_int(node, "opset", 13, &opset));
     TRY(onnx_dim(node, "axis", info.rank, opset < 13 ? 1 : -1, &axis));
     TRY(emit_numbers(node, 0, &x));
-    for (int d = 0; d < info.rank; d++) sizes[d >= axis] *= info.sizes[d];
+    sizes[0] = onnx_product(node, axis, info.sizes);
+    sizes[1] = onnx_product(node, info.rank - axis, &info.sizes[axis]);
     if (opset < 13) TRY(onnx_reshape(node, x, 2, sizes, &x));
     onnx_call(node, "softmax", &call);
     onnx_set_int(&call, "dim", opset < 13 ? 1 : axis);
@@ -165,28 +166,34 @@ static status_t refuse_channels_last(onnx_node_t *node)
     return STATUS_OK;
 }
 
+/* A size as a number that is multiplied with f32. */
+static status_t make_float(onnx_node_t *node, int64_t size, item_t *out)
+{
+    if (!sym_is(size)) return onnx_number(node->onnx, (double)size, out);
+    TRY(onnx_vector(node->onnx, NULL, 1, &size, out));
+    TRY(onnx_reshape(node, *out, 0, NULL, out));
+    return as_float(node, *out, out);
+}
+
 /* Sums of an image's integers are exact; their scale is divided by its elements. */
 status_t onnx_import_qlinear_global_average_pool(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
-    int64_t dims[TENSOR_MAX_RANK], n = 1;
+    int64_t dims[TENSOR_MAX_RANK];
     item_t sums, multiplier, number;
     onnx_call_t call;
     TRY(refuse_channels_last(node));
-    for (int d = 2; d < x.rank; d++) {
-        dims[d - 2] = d;
-        n *= x.sizes[d];
-    }
     if (x.rank < 3)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, 3 or more is needed",
              x.rank);
+    for (int d = 2; d < x.rank; d++) dims[d - 2] = d;
     TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &sums));
     onnx_call(node, "sum", &call);
     onnx_set_ints(&call, "dims", x.rank - 2, dims);
     onnx_set_int(&call, "keepdim", true);
     TRY(onnx_emit(&call, 1, &sums, &sums));
     TRY(onnx_cast(node, sums, DTYPE_S32, &sums));
-    TRY(onnx_number(node->onnx, (double)n, &number));
+    TRY(make_float(node, onnx_product(node, x.rank - 2, &x.sizes[2]), &number));
     TRY(onnx_binary(node, "mul", node->in[3], number, &multiplier));
     TRY(onnx_binary(node, "div", node->in[1], multiplier, &multiplier));
     return quantized_requantize(node, sums, multiplier, ITEM_NONE, input_or_none(node, 4), 0,
@@ -294,9 +301,9 @@ status_t onnx_import_qattention(onnx_node_t *node)
     item_t all, zero, scale;
     if (onnx_has(node, PAST))
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "keys and values of the past, input %d", PAST);
-    if (weight.rank != 2 || weight.sizes[1] % 3 != 0)
+    if (weight.rank != 2 || !sym_divides(node->onnx->ctx, 3, weight.sizes[1]))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "weights %s, [E,3 E] is needed",
-             info_brief(&weight));
+             onnx_brief(node, &weight));
     TRY(quantized_need_one(node, X_SCALE, "x's scale"));
     if (onnx_has(node, X_ZERO)) TRY(quantized_need_one(node, X_ZERO, "x's zero"));
     TRY(quantized_zero(node, X_ZERO, "x's zero", &zero));
@@ -304,7 +311,8 @@ status_t onnx_import_qattention(onnx_node_t *node)
     TRY(quantized_vector(node, node->in[WEIGHT_SCALE], "the weight's scale", &scale));
     TRY(onnx_binary(node, "mul", node->in[X_SCALE], scale, &scale));
     TRY(emit_float(node, all, scale, BIAS, &all));
-    const int64_t size = weight.sizes[1] / 3, sizes[] = {size, size, size};
+    const int64_t size = sym_divide(node->onnx->ctx, weight.sizes[1], 3);
+    const int64_t sizes[] = {size, size, size};
     return onnx_attend_packed(node, all, sizes, MASK, -1);
 }
 
@@ -328,7 +336,7 @@ static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *o
     onnx_call(node, "concat", &call);
     onnx_set_int(&call, "dim", info.rank);
     TRY(onnx_emit(&call, 2, parts, out));
-    sizes[info.rank - 1] *= 2;
+    sizes[info.rank - 1] = sym_multiply(node->onnx->ctx, sizes[info.rank - 1], 2);
     return onnx_reshape(node, *out, info.rank, sizes, out);
 }
 
@@ -344,7 +352,8 @@ static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const i
     const tensor_info_t info = onnx_input_info(node, input);
     *out = node->in[input];
     if (info.dtype == DTYPE_U8) {
-        const int64_t numel = info_numel(&info), n = sizes[0] > 0 ? numel / sizes[0] : 0;
+        const bool has_rows = sym_less(node->onnx->ctx, 0, sizes[0]);
+        const int64_t n = has_rows ? onnx_quotient(node, info.rank, info.sizes, 1, sizes) : 0;
         TRY(onnx_reshape(node, *out, 2, (const int64_t[]){sizes[0], n}, out));
         TRY(unpack_bits(node, *out, bits, out));
         TRY(onnx_slice(node, *out, 1, 0, sizes[1], 1, out));
@@ -370,11 +379,12 @@ status_t onnx_import_matmul_n_bits(onnx_node_t *node)
     if ((bits != 4 && bits != 8) || onnx_has(node, ORDER))
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "bits %lld%s, 4 and 8 are supported",
              (long long)bits, onnx_has(node, ORDER) ? " with g_idx" : "");
-    if (packed.rank != 3 || packed.dtype != DTYPE_U8 || packed.sizes[0] != n_out || block < 1 ||
-        n_in < 1 || packed.sizes[1] != (n_in - 1) / block + 1 ||
-        packed.sizes[2] != block / 8 * bits)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "the weight is %s, for %lld rows of %lld in blocks of %lld", info_brief(&packed),
+    context_t *ctx = node->onnx->ctx;
+    if (packed.rank != 3 || packed.dtype != DTYPE_U8 || !sym_equal(ctx, packed.sizes[0], n_out) ||
+        block < 1 || n_in < 1 || !sym_equal(ctx, packed.sizes[1], (n_in - 1) / block + 1) ||
+        !sym_equal(ctx, packed.sizes[2], block / 8 * bits))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "the weight is %s, for %lld rows of %lld in blocks of %lld", onnx_brief(node, &packed),
              (long long)n_out, (long long)n_in, (long long)block);
     TRY(unpack_bits(node, node->in[WEIGHT], bits, &weight));
     TRY(as_float(node, weight, &weight));
@@ -383,7 +393,8 @@ status_t onnx_import_matmul_n_bits(onnx_node_t *node)
     TRY(onnx_reshape(node, node->in[SCALES], 3,
                      (const int64_t[]){packed.sizes[0], packed.sizes[1], 1}, &scales));
     TRY(onnx_binary(node, "mul", weight, scales, &weight));
-    TRY(onnx_reshape(node, weight, 2, (const int64_t[]){n_out, packed.sizes[1] * block}, &weight));
+    TRY(onnx_reshape(node, weight, 2,
+                     (const int64_t[]){n_out, sym_multiply(ctx, packed.sizes[1], block)}, &weight));
     TRY(onnx_slice(node, weight, 1, 0, n_in, 1, &in[1]));
     if (onnx_has(node, ADDED)) in[2] = node->in[ADDED];
     onnx_call(node, "linear", &call);

@@ -16,9 +16,9 @@ static status_t check_features(onnx_node_t *node, const char *name, size_t n, it
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);
     const int64_t features = info.rank > 0 ? info.sizes[info.rank - 1] : 1;
-    if (n != 1 && (int64_t)n != features)
+    if (n != 1 && !sym_equal(node->onnx->ctx, (int64_t)n, features))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %zu numbers, x is %s", name, n,
-             info_brief(&info));
+             onnx_brief(node, &info));
     return STATUS_OK;
 }
 
@@ -93,7 +93,7 @@ status_t onnx_import_imputer(onnx_node_t *node)
     const int64_t n = (int64_t)(is_floating ? floats.n : ints.n);
     if (n == 0)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "no values to put into x %s",
-             info_brief(&x));
+             onnx_brief(node, &x));
     TRY(check_features(node, "the list of values", (size_t)n, node->in[0]));
     TRY(is_floating ? ml_known(node, DTYPE_F32, 1, &n, floats.at, &in[1])
                     : ml_known(node, DTYPE_S64, 1, &n, ints.at, &in[1]));
@@ -116,7 +116,7 @@ status_t onnx_import_imputer(onnx_node_t *node)
 status_t onnx_import_feature_extractor(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0), index = onnx_input_info(node, 1);
-    const int64_t n = info_numel(&index), row[] = {1, n};
+    const int64_t n = onnx_numel(node, &index), row[] = {1, n};
     item_t picked;
     onnx_call_t call;
     if (x.rank < 1)
@@ -146,9 +146,9 @@ status_t onnx_import_feature_vectorizer(onnx_node_t *node)
         const tensor_info_t info = onnx_input_info(node, i);
         const int64_t column[] = {info.rank > 0 ? info.sizes[0] : 1, 1};
         if (info.rank < 1 || info.rank > 2 ||
-            (sizes.n > 0 && sizes.at[i] != (info.rank > 1 ? info.sizes[1] : 1)))
+            (sizes.n > 0 && !sym_equal(ctx, sizes.at[i], info.rank > 1 ? info.sizes[1] : 1)))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, inputdimensions says otherwise", i,
-                 info_brief(&info));
+                 onnx_brief(node, &info));
         TRY(onnx_cast(node, node->in[i], DTYPE_F32, &parts[i]));
         if (info.rank == 1) TRY(onnx_reshape(node, parts[i], 2, column, &parts[i]));
     }
@@ -343,7 +343,7 @@ static status_t product(onnx_node_t *node, int64_t n_targets, item_t *out)
     TRY(ml_read_floats(node, "coefficients", &coefficients));
     TRY(ml_read_floats(node, "intercepts", &intercepts));
     TRY(ml_rows(node, false, &x));
-    const int64_t n_features = onnx_info(node->onnx, x)->sizes[1];
+    const int64_t n_features = sym_pin(ctx, onnx_info(node->onnx, x)->sizes[1]);
     const int64_t sizes[] = {n_targets, n_features};
     if (n_targets < 1 || n_targets > INT32_MAX || n_features > INT32_MAX ||
         (int64_t)coefficients.n != n_targets * n_features ||

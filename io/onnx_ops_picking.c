@@ -38,7 +38,7 @@ status_t onnx_import_unique(onnx_node_t *node)
     onnx_set_int(&call, "sorted", is_sorted);
     TRY(set_dims(node, &call, &has_axis));
     TRY(onnx_emit_n(&call, 1, node->in, 4, out));
-    n = info_numel(&x);
+    n = onnx_numel(node, &x);
     if (!has_axis && onnx_wants(node, 2)) TRY(onnx_reshape(node, out[2], 1, &n, &out[2]));
     for (int i = 0; i < node->n_out && i < 4; i++) node->out[i] = out[i];
     return STATUS_OK;
@@ -56,7 +56,7 @@ status_t onnx_import_nms(onnx_node_t *node)
     TRY(onnx_input_floats(node, 4, "score_threshold", 1, &n, &score));
     TRY(onnx_attr_int(node, "center_point_box", 0, &is_center));
     onnx_call(node, "nms", &call);
-    onnx_set_int(&call, "max_per_class", most < 0 ? 0 : most);
+    onnx_set_int(&call, "max_per_class", sym_max(node->onnx->ctx, most, 0));
     onnx_set_float(&call, "iou_threshold", overlap);
     onnx_set_float(&call, "score_threshold", score);
     onnx_set_int(&call, "is_center", is_center != 0);

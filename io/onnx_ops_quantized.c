@@ -17,22 +17,22 @@ status_t quantized_vector(onnx_node_t *node, item_t x, const char *what, item_t 
     *out = x;
     if (x == ITEM_NONE) return STATUS_OK;
     const tensor_info_t info = *onnx_info(node->onnx, x);
-    int64_t n = info_numel(&info), largest = 1;
-    for (int d = 0; d < info.rank; d++)
-        if (info.sizes[d] > largest) largest = info.sizes[d];
+    const int64_t n = onnx_numel(node, &info);
+    int n_ones = 0;
     if (info.rank <= 1) return STATUS_OK;
-    if (n != largest)
+    for (int d = 0; d < info.rank; d++) n_ones += sym_equal(node->onnx->ctx, info.sizes[d], 1);
+    if (n_ones < info.rank - 1)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s is %s, one dimension is supported", what,
-             info_brief(&info));
+             onnx_brief(node, &info));
     return onnx_reshape(node, x, 1, &n, out);
 }
 
 status_t quantized_need_one(onnx_node_t *node, int input, const char *what)
 {
     const tensor_info_t info = onnx_input_info(node, input);
-    if (info_numel(&info) != 1)
+    if (!sym_equal(node->onnx->ctx, onnx_numel(node, &info), 1))
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s is %s, one is supported", what,
-             info_brief(&info));
+             onnx_brief(node, &info));
     return STATUS_OK;
 }
 
@@ -170,25 +170,25 @@ static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size
 static status_t spread(onnx_node_t *node, item_t part, int64_t axis, int64_t block_size,
                        item_t *out)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t x = onnx_input_info(node, 0), info = *onnx_info(node->onnx, part);
     int64_t sizes[TENSOR_MAX_RANK + 1];
     int dim = 0;
     *out = part;
-    if (info_numel(&info) == 1 && block_size == 0) return onnx_reshape(node, part, 0, NULL, out);
+    if (block_size == 0 && sym_equal(ctx, onnx_numel(node, &info), 1))
+        return onnx_reshape(node, part, 0, NULL, out);
     bool fits = shape_dim(x.rank, axis, &dim) && block_size >= 0 && block_size <= INT32_MAX &&
                 info.rank == (block_size > 0 ? x.rank : 1);
     for (int d = 0; d < x.rank && fits; d++) {
-        const int64_t n = d == dim && block_size > 0
-                              ? x.sizes[d] / block_size + (x.sizes[d] % block_size != 0)
-                              : x.sizes[d];
-        if (block_size > 0 || d == dim) fits = info.sizes[block_size > 0 ? d : 0] == n;
+        const int64_t n = d == dim && block_size > 0 ? sym_divide_up(ctx, x.sizes[d], block_size)
+                                                     : x.sizes[d];
+        if (block_size > 0 || d == dim)
+            fits = sym_equal(ctx, info.sizes[block_size > 0 ? d : 0], n);
     }
-    if (!fits) {
-        char brief[INFO_TEXT_MAX];
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+    if (!fits)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "scale %s, x %s, axis %lld: one for each of a dimension or of its blocks",
-             info_text(&info, brief), info_brief(&x), (long long)axis);
-    }
+             onnx_brief(node, &info), onnx_brief(node, &x), (long long)axis);
     if (block_size == 0) {
         for (int d = 0; d < x.rank; d++) sizes[d] = d == dim ? info.sizes[0] : 1;
         return onnx_reshape(node, part, x.rank, sizes, out);
@@ -198,7 +198,8 @@ static status_t spread(onnx_node_t *node, item_t part, int64_t axis, int64_t blo
     TRY(onnx_reshape(node, part, x.rank + 1, sizes, out));
     sizes[dim + 1] = block_size;
     TRY(onnx_expand(node, *out, x.rank + 1, sizes, out));
-    for (int d = 0; d < x.rank; d++) sizes[d] = info.sizes[d] * (d == dim ? block_size : 1);
+    for (int d = 0; d < x.rank; d++)
+        sizes[d] = d == dim ? sym_multiply(ctx, info.sizes[d], block_size) : info.sizes[d];
     TRY(onnx_reshape(node, *out, x.rank, sizes, out));
     return onnx_slice(node, *out, dim, 0, x.sizes[dim], 1, out);
 }

@@ -108,7 +108,7 @@ status_t onnx_import_multinomial(onnx_node_t *node)
     TRY(onnx_attr_int(node, "sample_size", 1, &n_samples));
     if (x.rank != 2 || (dtype != DTYPE_S32 && dtype != DTYPE_S64))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "x is %s and the indices %s, rank 2 and s32 or s64 are needed", info_brief(&x),
+             "x is %s and the indices %s, rank 2 and s32 or s64 are needed", onnx_brief(node, &x),
              dtype_name(dtype));
     TRY(onnx_cast(node, node->in[0], DTYPE_F64, &weights));
     onnx_call(node, "softmax", &call);
@@ -136,7 +136,7 @@ static status_t import_window(onnx_node_t *node, double a, double b, double c)
     tensor_t *window = NULL;
     void *bytes = NULL;
     item_t item;
-    TRY(onnx_input_ints(node, 0, "the size", 1, &n, &size));
+    TRY(onnx_input_numbers(node, 0, "the size", 1, &n, &size));
     TRY(onnx_attr_bool(node, "periodic", true, &is_periodic));
     TRY(read_dtype(node, "output_datatype", &dtype));
     if (n != 1 || size < 0 || size > ONNX_MAX_VALUES)

@@ -112,9 +112,9 @@ static status_t read_attributes(onnx_node_t *node, recurrent_t *layer)
     if (node->opset < 7) onnx_attr_ignore(node, "output_sequence");
     if (has_clip && !(clip > 0))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "clip %g, a positive number is needed", clip);
-    if (hidden != layer->hidden)
+    if (!sym_equal(ctx, hidden, layer->hidden))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "hidden_size %lld, R has %lld", (long long)hidden,
-             (long long)layer->hidden);
+             (long long)sym_hint(ctx, layer->hidden));
     layer->n_directions = direction == 2 ? 2 : 1;
     for (int d = 0; d < 2; d++) {
         layer->attrs[d].reverse = d == 1 || direction == 1;
@@ -133,21 +133,24 @@ static status_t check_input(onnx_node_t *node, const recurrent_t *layer, int inp
                                         "initial_h", "initial_c", "P"};
     if (!onnx_has(node, input)) return STATUS_OK;
     tensor_info_t info = onnx_input_info(node, input);
-    if (info.rank != rank || info.sizes[direction_dim] != layer->n_directions)
+    if (info.rank != rank ||
+        !sym_equal(node->onnx->ctx, info.sizes[direction_dim], layer->n_directions))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
              "%s is %s, rank %d with %lld directions in dimension %d is needed", names[input],
-             info_brief(&info), rank, (long long)layer->n_directions, direction_dim);
+             onnx_brief(node, &info), rank, (long long)layer->n_directions, direction_dim);
     return STATUS_OK;
 }
 
-/* All rows of all gates, and no more. */
-static status_t check_rows(onnx_node_t *node, int input, int64_t rows)
+/* All rows of n gates, and no more. */
+static status_t check_rows(onnx_node_t *node, int input, int64_t n, int64_t hidden)
 {
+    context_t *ctx = node->onnx->ctx;
+    const int64_t rows = sym_multiply(ctx, n, hidden);
     if (!onnx_has(node, input)) return STATUS_OK;
     tensor_info_t info = onnx_input_info(node, input);
-    if (info.sizes[1] != rows)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, %lld rows are needed",
-             input, info_brief(&info), (long long)rows);
+    if (!sym_equal(ctx, info.sizes[1], rows))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, %lld rows are needed", input,
+             onnx_brief(node, &info), (long long)sym_hint(ctx, rows));
     return STATUS_OK;
 }
 
@@ -179,16 +182,17 @@ static status_t take_direction(onnx_node_t *node, int input, int dim, int64_t di
     return change_dim(node, "squeeze", *out, dim, out);
 }
 
-/* n parts of so many rows each, from row `first` on, in another order. */
+/* n parts of so many rows each, from the part `first` on, in another order. */
 static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t rows, int n,
                            const int *order, item_t *out)
 {
-    item_t parts[MAX_GATES];
+    context_t *ctx = node->onnx->ctx;
+    item_t parts[MAX_GATES] = {ITEM_NONE};
     *out = ITEM_NONE;
     if (x == ITEM_NONE) return STATUS_OK;
     for (int i = 0; i < n; i++) {
-        int64_t start = first + order[i] * rows;
-        TRY(onnx_slice(node, x, 0, start, start + rows, 1, &parts[i]));
+        const int64_t start = sym_multiply(ctx, first + order[i], rows);
+        TRY(onnx_slice(node, x, 0, start, sym_add(ctx, start, rows), 1, &parts[i]));
     }
     return concat(node, n, parts, 0, out);
 }
@@ -196,23 +200,28 @@ static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t r
 /* True where the lengths are known to be those of all sequences, as exporters write them. */
 static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out_are_whole)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t x = onnx_input_info(node, X);
     const int time_dim = layer->is_batch_first ? 1 : 0;
+    int64_t *lengths = NULL;
+    int n = 0;
     *out_are_whole = false;
-    if (!onnx_knows(node, SEQUENCE_LENS) || onnx_follows(node, SEQUENCE_LENS) ||
-        onnx_dim_varies(node->onnx, node->in[X], time_dim))
+    if (!onnx_knows(node, SEQUENCE_LENS) ||
+        /* trials: symbolic lengths and sizes are compared below */
+        onnx_follows(node, SEQUENCE_LENS) || onnx_dim_varies(node->onnx, node->in[X], time_dim))
         return STATUS_OK;
-    const tensor_t *lengths = onnx_tensor_of(node->onnx, node->in[SEQUENCE_LENS]);
-    const tensor_info_t *info = &lengths->info;
-    if (info->rank != 1 || info->sizes[0] != x.sizes[1 - time_dim] ||
-        dtype_is_floating(info->dtype) || !info_is_contiguous(info))
+    const tensor_info_t info = onnx_input_info(node, SEQUENCE_LENS);
+    if (info.rank != 1 || !sym_knows_equal(ctx, info.sizes[0], x.sizes[1 - time_dim]) ||
+        dtype_is_floating(info.dtype) || sym_is(info.sizes[0]) || info.sizes[0] > ONNX_MAX_VALUES)
         return STATUS_OK;
-    *out_are_whole = true;
-    for (int64_t i = 0; i < info->sizes[0] && *out_are_whole; i++)
-        *out_are_whole = dtype_load_integer(info->dtype, (const char *)tensor_bytes(lengths) +
-                                                             (size_t)i * dtype_size(info->dtype)) ==
-                         x.sizes[time_dim];
-    return STATUS_OK;
+    const int capacity = (int)info.sizes[0] + 1;
+    TRY(context_get(ctx, (size_t)capacity * sizeof *lengths, "lengths", &lengths));
+    status_t status = onnx_input_ints(node, SEQUENCE_LENS, "sequence_lens", capacity, &n, lengths);
+    *out_are_whole = status == STATUS_OK;
+    for (int i = 0; i < n && *out_are_whole; i++)
+        *out_are_whole = sym_knows_equal(ctx, lengths[i], x.sizes[time_dim]);
+    context_put(ctx, lengths);
+    return status;
 }
 
 /* ---- a direction ---- */
@@ -234,7 +243,7 @@ static status_t emit_direction(onnx_node_t *node, const recurrent_t *layer, int6
     TRY(take_parts(node, weight, 0, h, n_gates, layer->gates, &in[2]));
     TRY(take_direction(node, B, 0, direction, &bias));
     TRY(take_parts(node, bias, 0, h, n_gates, layer->gates, &in[3]));
-    TRY(take_parts(node, bias, n_gates * h, h, n_gates, layer->gates, &in[4]));
+    TRY(take_parts(node, bias, n_gates, h, n_gates, layer->gates, &in[4]));
     TRY(take_direction(node, INITIAL_H, state_dim, direction, &in[5]));
     in[6] = lengths;
     if (has_cell) {
@@ -259,10 +268,10 @@ static status_t import(onnx_node_t *node, recurrent_t *layer)
     TRY(check_input(node, layer, INITIAL_H, 3, state_dim));
     if (layer->n_results == 3) TRY(check_input(node, layer, INITIAL_C, 3, state_dim));
     if (layer->n_results == 3) TRY(check_input(node, layer, P, 2, 0));
-    TRY(check_rows(node, W, layer->n_gates * layer->hidden));
-    TRY(check_rows(node, R, layer->n_gates * layer->hidden));
-    TRY(check_rows(node, B, 2 * layer->n_gates * layer->hidden));
-    if (layer->n_results == 3) TRY(check_rows(node, P, 3 * layer->hidden));
+    TRY(check_rows(node, W, layer->n_gates, layer->hidden));
+    TRY(check_rows(node, R, layer->n_gates, layer->hidden));
+    TRY(check_rows(node, B, 2 * layer->n_gates, layer->hidden));
+    if (layer->n_results == 3) TRY(check_rows(node, P, 3, layer->hidden));
     TRY(are_whole(node, layer, &is_whole));
     for (int64_t d = 0; d < layer->n_directions; d++)
         TRY(emit_direction(node, layer, d, is_whole ? ITEM_NONE : lengths, results[d]));
@@ -282,7 +291,8 @@ static status_t read_hidden(onnx_node_t *node, recurrent_t *layer)
 {
     const tensor_info_t r = onnx_input_info(node, R);
     if (r.rank != 3)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "R is %s, rank 3 is needed", info_brief(&r));
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "R is %s, rank 3 is needed",
+             onnx_brief(node, &r));
     layer->hidden = r.sizes[2];
     return read_attributes(node, layer);
 }
@@ -302,22 +312,24 @@ status_t onnx_import_lstm(onnx_node_t *node)
  * one, as numbers [D][4 H][features]. */
 static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *out)
 {
+    context_t *ctx = node->onnx->ctx;
     const tensor_info_t weight = onnx_input_info(node, input);
     item_t parts[2];
     if (weight.rank != 3 || dtype_is_floating(weight.dtype))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "input %d is %s, integers of rank 3 are needed", input, info_brief(&weight));
+             "input %d is %s, integers of rank 3 are needed", input, onnx_brief(node, &weight));
     TRY(onnx_cast(node, node->in[input], DTYPE_F32, out));
     TRY(onnx_check_inputs(node, scale, scale + 2));
     for (int i = 0; i < 2; i++) {
         const tensor_info_t info = onnx_input_info(node, scale + i);
         const int64_t sizes[] = {weight.sizes[0], 1, info.rank == 2 ? weight.sizes[2] : 1};
-        if (info.rank < 1 || info.rank > 2 || info_numel(&info) != sizes[0] * sizes[2])
+        if (info.rank < 1 || info.rank > 2 ||
+            !sym_equal(ctx, onnx_numel(node, &info), onnx_product(node, 3, sizes)))
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
                  "input %d is %s, one for each of %lld directions, or for %lld columns of each, is "
                  "needed",
-                 scale + i, info_brief(&info), (long long)weight.sizes[0],
-                 (long long)weight.sizes[2]);
+                 scale + i, onnx_brief(node, &info), (long long)sym_hint(ctx, weight.sizes[0]),
+                 (long long)sym_hint(ctx, weight.sizes[2]));
         TRY(onnx_cast(node, node->in[scale + i], DTYPE_F32, &parts[i]));
         TRY(onnx_reshape(node, parts[i], 3, sizes, &parts[i]));
     }

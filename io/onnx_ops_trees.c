@@ -277,15 +277,19 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
                            const float *weights, item_t *out)
 {
     onnx_node_t *node = forest->node;
+    context_t *ctx = node->onnx->ctx;
     const int64_t n = forest->n_made, n_roots = forest->n_roots;
     const int64_t pairs[] = {n, 2}, leaves[] = {forest->n_leaves, forest->lists.n_targets};
     const tensor_info_t info = *onnx_info(node->onnx, x);
     item_t in[8] = {x};
     onnx_call_t call;
-    for (int64_t i = 0; i < n; i++)
-        if (forest->features[i] >= info.sizes[1])
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "feature %d is compared, x is %s",
-                 forest->features[i], info_brief(&info));
+    const int64_t n_features = sym_is(info.sizes[1]) ? INT64_MAX : info.sizes[1];
+    int32_t feature = 0; /* the first one that is too large, else the largest */
+    for (int64_t i = 0; i < n && feature < n_features; i++)
+        if (forest->features[i] > feature) feature = forest->features[i];
+    if (n > 0 && !sym_less(ctx, feature, info.sizes[1]))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "feature %d is compared, x is %s", feature,
+             onnx_brief(node, &info));
     TRY(ml_known(node, DTYPE_S32, 1, &n, forest->features, &in[1]));
     TRY(ml_known(node, DTYPE_S32, 1, &n, forest->kinds, &in[2]));
     TRY(ml_known(node, DTYPE_F32, 1, &n, forest->values, &in[3]));

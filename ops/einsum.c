@@ -10,6 +10,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/shape.h"
+#include "tensor/sym.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- the equation ---- */
@@ -197,18 +198,20 @@ static status_t take_diagonal(work_t *work, term_t *term, int first, int second)
     const int label = term->labels[first];
     int64_t dims[TENSOR_MAX_RANK], sizes[TENSOR_MAX_RANK];
     int n = 0;
-    REQUIRE(work->ctx, size == term->sizes[second],
+    REQUIRE(work->ctx, sym_equal(work->ctx, size, term->sizes[second]),
             "einsum: equation \"%s\", a letter is %lld and %lld in one operand", work->text,
-            (long long)size, (long long)term->sizes[second]);
+            (long long)sym_hint(work->ctx, size),
+            (long long)sym_hint(work->ctx, term->sizes[second]));
     for (int d = 0; d < term->n; d++)
         if (d != first && d != second) dims[n++] = d;
     dims[n] = first;
     dims[n + 1] = second;
     for (int d = 0; d < n; d++) sizes[d] = term->sizes[dims[d]];
-    sizes[n] = size * size;
+    sizes[n] = sym_multiply(work->ctx, size, size);
     TRY(maker->permute(maker->user, term->tensor, term->n, dims, &term->tensor));
     TRY(maker->reshape(maker->user, term->tensor, n + 1, sizes, &term->tensor));
-    TRY(maker->stride(maker->user, term->tensor, n + 1, size * size, size + 1, &term->tensor));
+    TRY(maker->stride(maker->user, term->tensor, n + 1, sizes[n], sym_add(work->ctx, size, 1),
+                      &term->tensor));
     cut(term, second);
     cut(term, first);
     term->labels[term->n] = label;
@@ -256,14 +259,20 @@ static status_t drop_labels(work_t *work, term_t *term, const term_t *other, int
 /* A dimension of size 1 broadcasts: it is left out. */
 static status_t drop_ones(work_t *work, term_t *term, const term_t *other)
 {
+    context_t *ctx = work->ctx;
     bool has_changed = false;
     for (int d = term->n - 1; d >= 0; d--) {
         const int there = find(other, term->labels[d]);
-        if (there < 0 || term->sizes[d] == other->sizes[there]) continue;
-        REQUIRE(work->ctx, term->sizes[d] == 1 || other->sizes[there] == 1,
+        if (there < 0) continue;
+        const int64_t size = term->sizes[d], size_there = other->sizes[there];
+        bool is_one = sym_knows_equal(ctx, size, 1);
+        if (sym_knows_equal(ctx, size_there, 1)) continue;
+        if (!is_one && sym_equal(ctx, size, size_there)) continue;
+        is_one = is_one || sym_equal(ctx, size, 1);
+        REQUIRE(ctx, is_one || sym_equal(ctx, size_there, 1),
                 "einsum: equation \"%s\", a letter is %lld in one operand and %lld in another",
-                work->text, (long long)term->sizes[d], (long long)other->sizes[there]);
-        if (term->sizes[d] != 1) continue;
+                work->text, (long long)sym_hint(ctx, size), (long long)sym_hint(ctx, size_there));
+        if (!is_one) continue;
         cut(term, d);
         has_changed = true;
     }
@@ -280,11 +289,11 @@ typedef struct groups {
     int64_t sizes[GROUPS][TENSOR_MAX_RANK], size[GROUPS];
 } groups_t;
 
-static void add_label(groups_t *groups, group_t group, int label, int64_t size)
+static void add_label(context_t *ctx, groups_t *groups, group_t group, int label, int64_t size)
 {
     groups->labels[group][groups->n[group]] = label;
     groups->sizes[group][groups->n[group]++] = size;
-    groups->size[group] *= size;
+    groups->size[group] = sym_multiply(ctx, groups->size[group], size);
 }
 
 static groups_t group_labels(const work_t *work, const term_t *a, const term_t *b, int next)
@@ -294,10 +303,11 @@ static groups_t group_labels(const work_t *work, const term_t *a, const term_t *
         const int label = a->labels[d];
         const bool is_shared = find(b, label) >= 0;
         const group_t group = !is_shared ? ROWS : is_needed(work, label, next) ? BATCH : INNER;
-        add_label(&groups, group, label, a->sizes[d]);
+        add_label(work->ctx, &groups, group, label, a->sizes[d]);
     }
     for (int d = 0; d < b->n; d++)
-        if (find(a, b->labels[d]) < 0) add_label(&groups, COLUMNS, b->labels[d], b->sizes[d]);
+        if (find(a, b->labels[d]) < 0)
+            add_label(work->ctx, &groups, COLUMNS, b->labels[d], b->sizes[d]);
     return groups;
 }
 
