@@ -54,11 +54,9 @@ static void cut_evenly(context_t *ctx, int n, int64_t size, int64_t *pieces)
     const bool is_even = sym_knows_equal(ctx, sym_multiply(ctx, piece, n), size);
     int64_t left = size;
     for (int i = 0; i < n; i++) {
-        const bool is_last_of_two = i == 1 && n == 2;
-        pieces[i] = i == 0 || is_even ? piece
-                    : is_last_of_two  ? left
-                                      : sym_min(ctx, sym_max(ctx, left, 0), piece);
-        left = sym_subtract(ctx, left, piece);
+        pieces[i] = i == n - 1 ? left : sym_min(ctx, left, piece);
+        if (i == 0 || is_even) pieces[i] = piece;
+        left = sym_subtract(ctx, left, pieces[i]);
     }
 }
 
@@ -186,7 +184,9 @@ status_t onnx_import_reshape(onnx_node_t *node)
         onnx_set_int(&call, "end_dim", -1);
         return onnx_emit(&call, 1, node->in, &node->out[0]);
     }
-    if (is_batch && open < 0 && sym_knows_less(node->onnx->ctx, 0, known)) open = 0;
+    bool is_plain = is_batch && open < 0;
+    for (int i = 1; i < rank; i++) is_plain = is_plain && !sym_is(sizes[i]);
+    if (is_plain && sym_knows_less(node->onnx->ctx, 0, known)) open = 0;
     if (open >= 0) sizes[open] = -1;
     onnx_call(node, "reshape", &call);
     onnx_set_ints(&call, "sizes", rank, sizes);
@@ -367,10 +367,19 @@ static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range
     return status;
 }
 
+/* A number that is larger than any size says the beginning or the end. */
+static bool is_endless(context_t *ctx, int64_t size, int64_t bound)
+{
+    const int64_t largest = INT64_C(1) << 48; /* room for sums */
+    if (sym_is(bound) || (bound < ENDLESS && bound > -ENDLESS)) return false;
+    const int64_t distance = bound < 0 ? -bound : bound;
+    return sym_at_most(ctx, size, distance < largest ? distance : largest);
+}
+
 /* A bound of a slice backward, as that of the slice forward of what is flipped: -1 is 0. */
 static int64_t flip_bound(context_t *ctx, int64_t size, int64_t bound)
 {
-    if (!sym_is(bound) && bound > ENDLESS && sym_at_most(ctx, size, bound)) return 0;
+    if (is_endless(ctx, size, bound)) return bound < 0 ? size : 0;
     const int64_t from_end = sym_subtract(ctx, -1, bound);
     if (sym_less(ctx, bound, 0)) return from_end;
     return sym_max(ctx, sym_add(ctx, size, from_end), 0);
@@ -423,11 +432,9 @@ static bool is_far(int64_t bound)
     return (bound > 3000 && bound < ENDLESS) || (bound < -3000 && bound > -ENDLESS);
 }
 
-/* Numbers that are larger than any size say the beginning or the end. */
 static int64_t bound_of(context_t *ctx, int64_t size, int64_t bound)
 {
-    if (sym_is(bound) || (bound < ENDLESS && bound > -ENDLESS)) return bound;
-    if (!sym_at_most(ctx, size, bound < 0 ? -bound : bound)) return bound;
+    if (!is_endless(ctx, size, bound)) return bound;
     return bound < 0 ? 0 : size;
 }
 
