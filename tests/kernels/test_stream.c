@@ -131,7 +131,8 @@ static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, 
     }
 }
 
-static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int max_rows, int step)
+/* A share of the numbers of rows, others for other sizes. */
+static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int step)
 {
     const size_t n_weights = (size_t)(n_outputs + 16) * (size_t)(n_inputs + 3);
     const size_t n_x = (size_t)STREAM_BLOCKED_ROWS * (size_t)(n_inputs + 1);
@@ -151,7 +152,8 @@ static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int max_ro
     p.weight = memory[3] + 4;
     p.stored = (float *)(void *)memory[4];
     p.scratch = memory[5] + 4;
-    for (int rows = 1; rows <= max_rows; rows += step)
+    for (int rows = 1 + (int)(n_outputs + n_inputs) % step; rows <= STREAM_BLOCKED_ROWS;
+         rows += step)
         for (int kind = 0; kind < 3; kind++)
             for (int is_blocked = kind == STREAM_TRIMMED; is_blocked < 2; is_blocked++)
                 if (is_blocked || rows <= STREAM_ROWS)
@@ -170,10 +172,10 @@ static void every_instruction_set_sums_as_double_does(void **state)
         if (!isa_has((isa_t)isa)) continue;
         for (int o = 0; o < n; o++)
             for (int i = 0; i < n; i++)
-                run_sizes((isa_t)isa, sizes[o], sizes[i], STREAM_BLOCKED_ROWS, 1);
-        run_sizes((isa_t)isa, MAX_SIZE, MAX_SIZE, STREAM_BLOCKED_ROWS, 5);
-        run_sizes((isa_t)isa, 7, MAX_SIZE, STREAM_BLOCKED_ROWS, 3);
-        run_sizes((isa_t)isa, MAX_SIZE, 31, STREAM_BLOCKED_ROWS, 3);
+                run_sizes((isa_t)isa, sizes[o], sizes[i], IS_SANITIZED ? 3 : 1);
+        run_sizes((isa_t)isa, MAX_SIZE, MAX_SIZE, IS_SANITIZED ? 10 : 5);
+        run_sizes((isa_t)isa, 7, MAX_SIZE, 3);
+        run_sizes((isa_t)isa, MAX_SIZE, 31, 3);
     }
 }
 
