@@ -49,12 +49,13 @@ static inline context_t *fixture_context(void **state)
     return ((fixture_t *)*state)->ctx;
 }
 
-/* With the address sanitizer tests take ten times as long. Such a build runs a share of the cases
- * that are many of one kind; others run them all. */
+/* With the address or the thread sanitizer tests take ten times as long. Such a build runs a share
+ * of the cases that are many of one kind; others run them all. */
 #ifndef __has_feature
 #define __has_feature(feature) 0
 #endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define IS_SANITIZED true
 #else
 #define IS_SANITIZED false
