@@ -156,22 +156,23 @@ static bool parse_seconds(const char *text, double *out_value)
     return true;
 }
 
-/* The limit of memory is known before there is a context. */
-static int64_t limit_of_bytes(const context_options_t *options)
+/* The limit of memory, which is needed before there is a context that could warn. */
+typedef struct memory_limit {
+    int64_t bytes; /* or 0 */
+    bool is_wrong; /* the variable makes no sense */
+} memory_limit_t;
+
+static memory_limit_t read_memory_limit(const context_options_t *options)
 {
     const char *text = getenv(variables[VARIABLE_LIMIT_MEMORY].name);
-    int64_t limit = options->limit_bytes;
-    if (limit == 0 && text != NULL) (void)parse_bytes(text, &limit);
+    memory_limit_t limit = {options->limit_bytes, false};
+    if (limit.bytes == 0 && text != NULL) limit.is_wrong = !parse_bytes(text, &limit.bytes);
     return limit;
 }
 
 static void read_limits(context_t *ctx, const context_options_t *options, const char *const *text)
 {
-    int64_t bytes = 0;
-    const char *memory = text[VARIABLE_LIMIT_MEMORY], *time = text[VARIABLE_LIMIT_TIME];
-    const char *iterations = text[VARIABLE_LIMIT_ITERATIONS];
-    if (options->limit_bytes == 0 && memory != NULL && !parse_bytes(memory, &bytes))
-        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_MEMORY is no number of bytes");
+    const char *time = text[VARIABLE_LIMIT_TIME], *iterations = text[VARIABLE_LIMIT_ITERATIONS];
     if (options->limit_seconds == 0.0 && time != NULL &&
         !parse_seconds(time, &ctx->own.limit_seconds))
         context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_TIME is no number of seconds");
@@ -281,18 +282,18 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
                              "context_create: an allocator without get or put, both are needed");
 
     allocator_t limited = *allocator;
-    const int64_t limit = limit_of_bytes(options);
+    const memory_limit_t limit = read_memory_limit(options);
     context_t *ctx = NULL;
-    if (limit <= 0 || allocator_limit(allocator, (size_t)limit, &limited))
+    if (limit.bytes <= 0 || allocator_limit(allocator, (size_t)limit.bytes, &limited))
         ctx = allocator_get(&limited, sizeof *ctx);
     if (ctx == NULL) {
-        if (limit > 0) allocator_end_limit(&limited);
+        if (limit.bytes > 0) allocator_end_limit(&limited);
         return fail_creation(STATUS_OUT_OF_MEMORY,
                              "out of memory: the allocator refused bytes for a context");
     }
     memset(ctx, 0, sizeof *ctx);
     ctx->allocator = limited;
-    ctx->is_limited = limit > 0;
+    ctx->is_limited = limit.bytes > 0;
     ctx->interrupts = &ctx->own;
     ctx->trace_file = -1;
     status_t status = set_up(ctx, options);
@@ -301,6 +302,8 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
         context_destroy(ctx);
         return status;
     }
+    if (limit.is_wrong)
+        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_MEMORY is no number of bytes");
     *out_ctx = ctx;
     return STATUS_OK;
 }

@@ -291,6 +291,7 @@ static void a_variable_without_sense_is_told_and_passed_over(void **state)
     setenv("TESSERA_THREADS", "many", 1);
     setenv("TESSERA_CACHE", "-4", 1);
     setenv("TESSERA_TRACE", "pass,nonsense", 1);
+    setenv("TESSERA_LIMIT_MEMORY", "64X", 1);
     assert_int_equal(context_create(&(context_options_t){.trace_sink = tell}, &ctx), STATUS_OK);
     assert_int_equal(context_threads(ctx), threads_available());
     assert_int_equal(context_cache_entries(ctx), 1024);
@@ -299,9 +300,35 @@ static void a_variable_without_sense_is_told_and_passed_over(void **state)
     assert_non_null(strstr(told, "TESSERA_THREADS"));
     assert_non_null(strstr(told, "TESSERA_CACHE"));
     assert_non_null(strstr(told, "TESSERA_TRACE "));
+    assert_non_null(strstr(told, "TESSERA_LIMIT_MEMORY is no number of bytes"));
     unsetenv("TESSERA_THREADS");
     unsetenv("TESSERA_CACHE");
     unsetenv("TESSERA_TRACE");
+    unsetenv("TESSERA_LIMIT_MEMORY");
+}
+
+static bool can_have(const context_t *ctx, size_t bytes)
+{
+    void *block = allocator_get(context_allocator(ctx), bytes);
+    if (block != NULL) allocator_put(context_allocator(ctx), block);
+    return block != NULL;
+}
+
+static void the_limit_of_memory_is_that_of_options_or_the_environment(void **state)
+{
+    (void)state;
+    context_t *ctx = NULL;
+    setenv("TESSERA_LIMIT_MEMORY", "4M", 1);
+    assert_int_equal(context_create(NULL, &ctx), STATUS_OK);
+    assert_true(can_have(ctx, 1 << 20));
+    assert_false(can_have(ctx, 8 << 20));
+    context_destroy(ctx);
+    assert_int_equal(context_create(&(context_options_t){.limit_bytes = 16 << 20}, &ctx),
+                     STATUS_OK);
+    assert_true(can_have(ctx, 8 << 20));
+    assert_false(can_have(ctx, 32 << 20));
+    context_destroy(ctx);
+    unsetenv("TESSERA_LIMIT_MEMORY");
 }
 
 static void every_variable_has_a_name_and_a_help(void **state)
@@ -552,6 +579,7 @@ int main(void)
         TEST(a_slot_that_cannot_begin_leaves_nothing),
         TEST(slots_survive_every_refused_allocation),
         TEST(the_environment_counts_where_options_are_silent),
+        TEST(the_limit_of_memory_is_that_of_options_or_the_environment),
         TEST(a_variable_without_sense_is_told_and_passed_over),
         TEST(every_variable_has_a_name_and_a_help),
         TEST(a_category_begins_with_its_template),
