@@ -42,9 +42,27 @@ static unsigned draw(unsigned n)
 }
 
 /* Numbers that are too large for any array come with no array. */
-static bool is_huge(char kind, argument_t argument)
+static bool is_huge(char kind, const char *type, argument_t argument)
 {
-    return kind == 'i' && (argument.i > OBJECTS_ARRAY || argument.i < -OBJECTS_ARRAY);
+    if (kind != 'i') return false;
+    const bool is_size = strcmp(type, "size_t") == 0; /* -1 is the largest */
+    return argument.i > OBJECTS_ARRAY || argument.i < (is_size ? 0 : -OBJECTS_ARRAY);
+}
+
+/* A function that cannot refuse, such as dtype_cast, trusts a count and a stride: together they may
+ * leave the array, on either side. */
+static bool leaves_arrays(const call_t *call, const argument_t *arguments)
+{
+    double product = 1.0;
+    int n_numbers = 0;
+    bool has_negative = false;
+    for (int i = 0; i < call->n; i++) {
+        if (call->takes[i].kind != 'i') continue;
+        product *= fmax(fabs((double)arguments[i].i), 1.0);
+        has_negative |= arguments[i].i < 0;
+        n_numbers++;
+    }
+    return !call->has_status && n_numbers > 1 && (has_negative || product > OBJECTS_ARRAY);
 }
 
 static argument_t spoil(char kind, unsigned flaw)
@@ -118,8 +136,9 @@ static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t 
     else
         for (int i = 0; i < call->n; i++)
             if (draw(3) == 0) arguments[i] = spoil(call->takes[i].kind, draw(FLAWS));
-    bool huge = false;
-    for (int i = 0; i < call->n; i++) huge |= is_huge(call->takes[i].kind, arguments[i]);
+    bool huge = leaves_arrays(call, arguments);
+    for (int i = 0; i < call->n; i++)
+        huge |= is_huge(call->takes[i].kind, call->takes[i].type, arguments[i]);
     for (int i = 0; huge && i < call->n; i++)
         if (objects_is_array(call->takes[i].type)) arguments[i].p = NULL;
 }
