@@ -5,11 +5,11 @@ namespace
 {
 
 struct Contexts {
-    std::map<int, context_t *> by_threads;
+    std::map<Settings, context_t *> by_settings;
 
     ~Contexts()
     {
-        for (auto &entry : by_threads) context_destroy(entry.second);
+        for (auto &entry : by_settings) context_destroy(entry.second);
     }
 };
 
@@ -36,17 +36,18 @@ const char *class_of(status_t status)
 
 } // namespace
 
-context_t *context_of_thread(int n_threads)
+context_t *context_of_thread(const Settings &settings)
 {
-    auto &by_threads = contexts().by_threads;
-    auto found = by_threads.find(n_threads);
-    if (found != by_threads.end()) return found->second;
+    auto &by_settings = contexts().by_settings;
+    auto found = by_settings.find(settings);
+    if (found != by_settings.end()) return found->second;
     context_options_t options = {};
-    options.n_threads = n_threads;
+    std::tie(options.n_threads, options.limit_bytes, options.limit_seconds,
+             options.limit_iterations) = settings;
     context_t *ctx = nullptr;
     const status_t status = context_create(&options, &ctx);
     if (status != STATUS_OK) raise(status, context_error(nullptr));
-    return by_threads[n_threads] = ctx;
+    return by_settings[settings] = ctx;
 }
 
 counters_t counters_of_thread()
@@ -54,7 +55,7 @@ counters_t counters_of_thread()
     counters_t sum = {};
     auto *sums = reinterpret_cast<uint64_t *>(&sum);
     static_assert(sizeof sum % sizeof *sums == 0, "counters are 64-bit numbers only");
-    for (auto &entry : contexts().by_threads) {
+    for (auto &entry : contexts().by_settings) {
         counters_t counters;
         counters_read(entry.second, &counters);
         const auto *numbers = reinterpret_cast<const uint64_t *>(&counters);
@@ -65,7 +66,7 @@ counters_t counters_of_thread()
 
 void reset_counters_of_thread()
 {
-    for (auto &entry : contexts().by_threads) counters_reset(entry.second);
+    for (auto &entry : contexts().by_settings) counters_reset(entry.second);
 }
 
 void raise(status_t status, const std::string &message)

@@ -160,12 +160,12 @@ void Model::take(std::vector<Shape> shapes, ModuleOwner module)
 }
 
 std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
-                                      const nb::dict &shapes, int n_threads,
+                                      const nb::dict &shapes, const Settings &settings,
                                       const std::string &dtype, const nb::dict &initializers,
                                       bool is_closed)
 {
     auto model = std::make_unique<Model>();
-    model->n_threads_ = n_threads;
+    model->settings_ = settings;
     model->path_ = path;
     model->dtype_ = dtype_parse(dtype.c_str());
     if (!dtype.empty() && model->dtype_ == DTYPE_NONE)
@@ -198,14 +198,14 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
     return model;
 }
 
-std::unique_ptr<Model> Model::of_tessera(const std::string &path, int n_threads, bool is_copied,
-                                         bool is_unchecked)
+std::unique_ptr<Model> Model::of_tessera(const std::string &path, const Settings &settings,
+                                         bool is_copied, bool is_unchecked)
 {
     freeze_load_options_t options = {};
     options.is_copied = is_copied;
     options.is_unchecked = is_unchecked;
     auto model = std::make_unique<Model>();
-    model->n_threads_ = n_threads;
+    model->settings_ = settings;
     module_t *module = nullptr;
     context_t *ctx = model->context();
     status_t status;

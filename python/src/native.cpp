@@ -1,6 +1,8 @@
 // The extension module tessera._native: what the Python files of the package stand on.
 #include "native.h"
 
+#include <nanobind/stl/tuple.h>
+
 #include <sstream>
 
 #include <nanobind/stl/string.h>
@@ -190,16 +192,17 @@ NB_MODULE(_native, m)
             "Times are medians of so many runs.");
 
     m.def("load_onnx", &Model::of_onnx, nb::arg("path"), nb::arg("bytes").none(), nb::arg("shapes"),
-          nb::arg("threads"), nb::arg("dtype"), nb::arg("initializers") = nb::dict(),
+          nb::arg("settings"), nb::arg("dtype"), nb::arg("initializers") = nb::dict(),
           nb::arg("is_closed") = false,
-          nb::sig("def load_onnx(path: str, bytes: typing.Any, shapes: dict[str, "
-                  "collections.abc.Sequence[int]], threads: int, dtype: str, "
-                  "initializers: dict[str, typing.Any] = ..., is_closed: bool = False) -> Model"),
+          nb::sig(
+              "def load_onnx(path: str, bytes: typing.Any, shapes: dict[str, "
+              "collections.abc.Sequence[int]], settings: tuple[int, int, float, int], dtype: str, "
+              "initializers: dict[str, typing.Any] = ..., is_closed: bool = False) -> Model"),
           "A model of an ONNX file, or where the path is \"\" of its bytes. initializers: arrays\n"
           "that are read where they lie in place of what the file has by that name. is_closed:\n"
           "it takes no other sizes than those it is loaded for, and the bytes are not kept.");
     m.def(
-        "load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("threads"),
+        "load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("settings"),
         nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
         "A model of a .tessera file, which is mapped, or whose constants are copied, and are not\n"
         "compared with their checksums.");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,9 +18,13 @@ namespace nb = nanobind;
 
 // ---- contexts ----
 
-// The calling thread's context for so many threads of operators (0: as many as there are cores),
-// made when it is first asked for, destroyed when the thread ends.
-context_t *context_of_thread(int n_threads);
+// What a context is made with: threads of operators, and limits of bytes, seconds and iterations; 0
+// for what the library chooses.
+using Settings = std::tuple<int, int64_t, double, int64_t>;
+
+// The calling thread's context with these, made when it is first asked for, destroyed when the
+// thread ends.
+context_t *context_of_thread(const Settings &settings);
 
 // The sums of the calling thread's contexts, and back to zero.
 counters_t counters_of_thread();
@@ -119,11 +124,11 @@ class Model
     // initializers that are arrays, which are read where they lie. is_closed: it is never imported
     // at other sizes, so the bytes are not kept.
     static std::unique_ptr<Model> of_onnx(const std::string &path, nb::object bytes,
-                                          const nb::dict &shapes, int n_threads,
+                                          const nb::dict &shapes, const Settings &settings,
                                           const std::string &dtype, const nb::dict &initializers,
                                           bool is_closed);
-    static std::unique_ptr<Model> of_tessera(const std::string &path, int n_threads, bool is_copied,
-                                             bool is_unchecked);
+    static std::unique_ptr<Model> of_tessera(const std::string &path, const Settings &settings,
+                                             bool is_copied, bool is_unchecked);
 
     // Runs on arrays in order of the inputs: a tuple of outputs, or the one that there is.
     nb::object call(nb::args inputs);
@@ -143,7 +148,7 @@ class Model
         ModuleOwner module;
     };
 
-    context_t *context() const { return context_of_thread(n_threads_); }
+    context_t *context() const { return context_of_thread(settings_); }
     // The file's bytes; none where it is a path.
     std::pair<const char *, size_t> source() const;
     status_t import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open_size,
@@ -168,7 +173,7 @@ class Model
     status_t run(context_t *ctx, module_t *module, const std::vector<Datum> &inputs,
                  std::vector<Datum> &outputs) const;
 
-    int n_threads_ = 0;
+    Settings settings_;
     dtype_t dtype_ = DTYPE_NONE; // that products are computed in; none: as they are
     // Of an ONNX model that may be imported again; no path and no bytes: it is not.
     std::string path_;

@@ -22,6 +22,7 @@ from ._native import load_onnx as _load_onnx
 from ._native import load_tessera as _load_tessera
 from .errors import Cancelled, Corrupt, Error, FileError, InvalidArgument, LimitReached
 from .errors import OutOfMemory, Unsupported
+from .settings import settings_of as _settings_of
 from .session import InferenceSession, RunOptions, SessionOptions
 
 __all__ = [
@@ -39,6 +40,9 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     copied: bool = False,
     unchecked: bool = False,
+    limit_bytes: int | None = None,
+    limit_seconds: float | None = None,
+    limit_iterations: int | None = None,
 ) -> Model:
     """Loads an .onnx file, which is frozen, or a .tessera file, which is mapped.
 
@@ -51,6 +55,10 @@ def load(
     be changed or removed then; it takes longer to load, and processes do not share the memory.
     unchecked: no checksums of these constants, whose bytes are read when they are used first. Only
     for files that are trusted to be whole: damage shows in results.
+    limit_bytes: of memory that the calls of one thread may have, for all its models with the same
+    threads and limits; more raises OutOfMemory. limit_seconds: that each call may take, and
+    limit_iterations: of all loops in a call; more raises LimitReached. None: as
+    TESSERA_LIMIT_MEMORY, TESSERA_LIMIT_TIME and TESSERA_LIMIT_ITERATIONS say.
 
     FileError, Corrupt; Unsupported lists every operator that is not known.
     """
@@ -58,13 +66,14 @@ def load(
         raise TypeError("a path is wanted: load_bytes takes the bytes of an ONNX model")
     path = os.fspath(path)
     dtype, shapes = _check_dtype(dtype), _check_shapes(shapes)
+    settings = _settings_of(threads, limit_bytes, limit_seconds, limit_iterations)
     if path.endswith(".tessera"):
         if shapes is not None or dtype is not None:
             raise InvalidArgument(f"{path}: shapes and dtype are of .onnx files")
-        return _load_tessera(path, _check_threads(threads), bool(copied), bool(unchecked))
+        return _load_tessera(path, settings, bool(copied), bool(unchecked))
     if copied or unchecked:
         raise InvalidArgument(f"{path}: copied and unchecked are of .tessera files")
-    return _load_onnx(path, None, shapes or {}, _check_threads(threads), dtype or "")
+    return _load_onnx(path, None, shapes or {}, settings, dtype or "")
 
 
 def load_bytes(
@@ -73,22 +82,36 @@ def load_bytes(
     dtype: str | None = None,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    limit_bytes: int | None = None,
+    limit_seconds: float | None = None,
+    limit_iterations: int | None = None,
 ) -> Model:
     """The same for the bytes of an ONNX model."""
     if not isinstance(onnx, (bytes, bytearray, memoryview)):
         raise TypeError(f"onnx is a {type(onnx).__name__}, must be the bytes of an ONNX model")
     dtype, shapes = _check_dtype(dtype), _check_shapes(shapes)
-    return _load_onnx("", bytes(onnx), shapes or {}, _check_threads(threads), dtype or "")
+    settings = _settings_of(threads, limit_bytes, limit_seconds, limit_iterations)
+    return _load_onnx("", bytes(onnx), shapes or {}, settings, dtype or "")
 
 
-def compile(module: Any, *example: Any, threads: int | None = None, dynamic_shapes: Any = None):
+def compile(
+    module: Any,
+    *example: Any,
+    threads: int | None = None,
+    dynamic_shapes: Any = None,
+    limit_bytes: int | None = None,
+    limit_seconds: float | None = None,
+    limit_iterations: int | None = None,
+):
     """A PyTorch module, exported at once by PyTorch's own exporter and frozen: a Model.
 
     dynamic_shapes: as torch.export.export takes them; None: all sizes are those of the example.
+    Limits are as load takes them.
     """
     from .pytorch import compile as compile_module
 
-    return compile_module(module, example, _check_threads(threads), dynamic_shapes)
+    settings = _settings_of(threads, limit_bytes, limit_seconds, limit_iterations)
+    return compile_module(module, example, settings, dynamic_shapes)
 
 
 class count_reorders:
@@ -147,13 +170,3 @@ def _text(name: str) -> str:
     if not isinstance(name, str):
         raise TypeError
     return name
-
-
-def _check_threads(threads: int | None) -> int:
-    if threads is None:
-        return 0
-    if not isinstance(threads, int):
-        raise TypeError(f"threads is {threads!r}, must be an integer or None")
-    if threads < 1:
-        raise InvalidArgument(f"threads is {threads}, must be 1 or more")
-    return threads

@@ -23,6 +23,7 @@ import torch.fx.experimental._config
 
 from . import _native
 from .errors import Error, InvalidArgument, Unsupported
+from .settings import settings_of
 
 
 class Fallback(UserWarning):
@@ -152,7 +153,7 @@ def _serialize(model: Any) -> tuple[bytes, dict[str, torch.Tensor]]:
 
 
 def _load(
-    module: torch.nn.Module, args: Sequence[torch.Tensor], threads: int, dynamic_shapes: Any = None
+    module: torch.nn.Module, args: Sequence[torch.Tensor], settings: tuple, dynamic_shapes: Any = None
 ) -> _native.Model:
     exported = _export(module, args, dynamic_shapes)
     _check_pure(exported.exported_program)
@@ -160,7 +161,7 @@ def _load(
     shapes = {
         value.name: list(arg.shape) for value, arg in zip(exported.model.graph.inputs, args)
     }
-    return _native.load_onnx("", onnx_bytes, shapes, threads, "", lent, dynamic_shapes is None)
+    return _native.load_onnx("", onnx_bytes, shapes, settings, "", lent, dynamic_shapes is None)
 
 
 def _is_packed(module: torch.nn.Module, example: Sequence[Any]) -> bool:
@@ -176,7 +177,7 @@ def _is_packed(module: torch.nn.Module, example: Sequence[Any]) -> bool:
 
 
 def compile(
-    module: torch.nn.Module, example: Sequence[torch.Tensor], threads: int, dynamic_shapes: Any
+    module: torch.nn.Module, example: Sequence[torch.Tensor], settings: tuple, dynamic_shapes: Any
 ) -> _native.Model:
     """See tessera.compile."""
     if not isinstance(module, torch.nn.Module):
@@ -184,7 +185,7 @@ def compile(
     if module.training:
         raise Unsupported("the module is in training mode: call eval() first")
     try:
-        return _load(module, example, threads, dynamic_shapes)
+        return _load(module, example, settings, dynamic_shapes)
     except (Error, ImportError):
         raise
     except Exception as error:  # the exporter's own are of many classes, and pages long
@@ -512,7 +513,7 @@ class _Compiled:
             try:
                 module = captured.module(example, True, numbers)
                 dims = captured.open_dims(len(numbers))
-                model = _load(module, tensors, torch.get_num_threads(), dims)
+                model = _load(module, tensors, settings_of(torch.get_num_threads()), dims)
             except Exception:  # what the exporter raises is of many classes; another way is tried
                 continue
             if [value.dtype for value in model.outputs] == captured.names_of_dtypes():
@@ -532,7 +533,7 @@ class _Compiled:
                     raise Unsupported(f"it had {_MAX_EXPORTS} sets of numbers, and is given others")
                 self._n_exports += 1
                 tensors = [args[i].detach() for i in captured.tensors]
-                model = _load(captured.module(args, False), tensors, torch.get_num_threads())
+                model = _load(captured.module(args, False), tensors, settings_of(torch.get_num_threads()))
                 self._models.keep(key, model, _MAX_MODELS)
         return model
 

@@ -11,6 +11,7 @@ import onnx
 import onnx.numpy_helper
 import pytest
 import torch
+from onnx import TensorProto, helper
 
 import tessera
 from networks import Function, Residual, make, onnx_of
@@ -619,3 +620,44 @@ def test_inference_session_takes_what_programs_for_onnx_runtime_give(tmp_path):
         assert session.get_overridable_initializers() == []
         with pytest.raises(tessera.InvalidArgument, match=r"f64\[2,3\], the graph was made for f32"):
             session.run(None, {"x": x.astype(np.float64)})
+
+
+def test_limits_are_arguments(tmp_path):
+    x = torch.randn(1, 16, 64, 64)
+    network = torch.nn.Sequential(*[torch.nn.Conv2d(16, 16, 3, padding=1) for _ in range(4)]).eval()
+    data = onnx_of(network, x)
+    model = tessera.load_bytes(data, limit_bytes=2**26, limit_seconds=60.0, limit_iterations=10)
+    assert torch.allclose(model(x), network(x), atol=1e-4)
+    with pytest.raises(tessera.OutOfMemory, match="limit"):
+        tessera.load_bytes(data, limit_bytes=2**17)
+    with pytest.raises(tessera.LimitReached):
+        tessera.load_bytes(data, limit_seconds=1e-6)
+    assert torch.allclose(tessera.load_bytes(data)(x), network(x), atol=1e-4)
+    with pytest.raises(tessera.InvalidArgument, match="limit_bytes is 0, must be 1 or more"):
+        tessera.load_bytes(data, limit_bytes=0)
+    with pytest.raises(tessera.InvalidArgument, match="limit_seconds is nan"):
+        tessera.load_bytes(data, limit_seconds=float("nan"))
+    with pytest.raises(TypeError, match="limit_iterations is 'many', must be an integer or None"):
+        tessera.load(tmp_path / "nowhere.onnx", limit_iterations="many")
+
+
+def test_loops_end_at_their_limit():
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["again"]), helper.make_node("Add", ["a", "a"], ["b"])],
+        "body",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+         helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("a", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("again", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("b", TensorProto.FLOAT, [1])])  # fmt: skip
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], "g",
+        [helper.make_tensor_value_info("n", TensorProto.INT64, []),
+         helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])])  # fmt: skip
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = tessera.load_bytes(data.SerializeToString(), limit_iterations=10)
+    x = np.ones(1, "float32")
+    assert model(np.array(10), x)[0] == 1024
+    with pytest.raises(tessera.LimitReached):
+        model(np.array(11), x)
