@@ -79,7 +79,16 @@ static void find_numbers(context_t *ctx, const op_call_t *call, number_of_t numb
     }
 }
 
-/* Without a space, all that is below -2^62 is a number, too. */
+/* Without a space, what a rule refuses below -2^62 counts as a failed calculation, which is not one
+ * of the space. */
+static void forget_numbers(context_t *ctx)
+{
+    sym_space_t *space = sym_space_enter(ctx, NULL);
+    scope_attempt(ctx);
+    (void)scope_attempt_end(ctx, sym_status(ctx), true);
+    sym_space_enter(ctx, space);
+}
+
 static status_t infer_numbers(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out)
 {
     sym_space_t *space = sym_space_enter(ctx, NULL);
@@ -155,6 +164,7 @@ status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *ou
     op_call_t call = *given;
     int n_wanted = 0;
     *out_is_pinned = false;
+    forget_numbers(ctx);
     TRY(sym_status(ctx));
     TRY(select_attrs(ctx, call.op, call.attrs, normalised));
     call.attrs = normalised;

@@ -62,7 +62,8 @@ static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
 static int64_t find_length(context_t *ctx, const slice_attrs_t *attrs, int64_t size)
 {
     int64_t start = 0, length = 0;
-    if (sizes_have_symbols(4, (const int64_t[]){size, attrs->start, attrs->end, attrs->step})) {
+    if (sizes_have_symbols(4, (const int64_t[]){size, attrs->start, attrs->end, attrs->step}) &&
+        !sizes_are_numbers(ctx)) {
         start = clamp_symbolic(ctx, attrs->start, size);
         length = sym_subtract(ctx, clamp_symbolic(ctx, attrs->end, size), start);
         return sym_max(ctx, sym_divide_up(ctx, length, attrs->step), 0);

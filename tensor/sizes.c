@@ -9,6 +9,13 @@ bool sizes_have_symbols(int rank, const int64_t *sizes)
     return false;
 }
 
+bool sizes_are_numbers(context_t *ctx)
+{
+    sym_space_t *space = sym_space_enter(ctx, NULL);
+    if (space != NULL) sym_space_enter(ctx, space);
+    return space == NULL;
+}
+
 bool sizes_multiply(context_t *ctx, int64_t a, int64_t b, int64_t *out_product)
 {
     if (!sym_is(a) && !sym_is(b)) return shape_multiply(a, b, out_product);

@@ -12,6 +12,10 @@
 
 bool sizes_have_symbols(int rank, const int64_t *sizes);
 
+/* The context has no space, so that integers far below 0 are numbers, as -2^62 is a bound of a
+ * slice. */
+bool sizes_are_numbers(context_t *ctx);
+
 /* a * b of numbers that are not negative, a + b; false on overflow. */
 bool sizes_multiply(context_t *ctx, int64_t a, int64_t b, int64_t *out_product);
 bool sizes_add(context_t *ctx, int64_t a, int64_t b, int64_t *out_sum);

@@ -566,6 +566,76 @@ static void guards_are_few_and_general(void **state)
     assert_true(is_right);
 }
 
+/* Numbers far below 0 are no handles: what refuses them leaves nothing behind. */
+static void refused_numbers_are_forgotten(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const opdef_t op = make_own(infer_same);
+    const opdef_t *lrn = ops_find("lrn");
+    static const char *const texts[] = {"size=-9223372036854775808", "size=-4611686018427387905"};
+    const tensor_info_t x = info_dense(DTYPE_F32, 4, (int64_t[]){1, 4, 8, 8}), *in[] = {&x};
+    _Alignas(16) char attrs[CASE_MAX_ATTRS];
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    bool is_pinned = false;
+    int n_out = 0, n_guards = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *cursor = texts[i];
+        attrs_init(&lrn->attrs, attrs);
+        CHECK_OK(ctx, attrs_parse(ctx, lrn->name, &lrn->attrs, &cursor, attrs));
+        assert_int_equal(dispatch_infer(ctx, lrn, attrs, 1, in, &n_out, out),
+                         STATUS_INVALID_ARGUMENT);
+        CHECK_OK(ctx, infer_own(ctx, &op, 7, out, &is_pinned, &n_guards));
+        assert_true(is_pinned);
+    }
+}
+
+static void bounds_far_below_the_first_element_are_numbers(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const opdef_t *slice = ops_find("slice");
+    static const char *const texts[] = {"start=-9223372036854775808", "start=-4611686018427387905",
+                                        "start=-9223372036854775807 end=-4611686018427387905"};
+    const tensor_info_t x = info_dense(DTYPE_F32, 1, (int64_t[]){7}), *in[] = {&x};
+    _Alignas(16) char attrs[CASE_MAX_ATTRS];
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    int n_out = 0;
+    for (int i = 0; i < 3; i++) {
+        const char *cursor = texts[i];
+        attrs_init(&slice->attrs, attrs);
+        for (; *cursor != '\0'; cursor += strspn(cursor, " "))
+            CHECK_OK(ctx, attrs_parse(ctx, slice->name, &slice->attrs, &cursor, attrs));
+        CHECK_OK(ctx, dispatch_infer(ctx, slice, attrs, 1, in, &n_out, out));
+        assert_int_equal(out[0].sizes[0], i < 2 ? 7 : 0);
+    }
+}
+
+static status_t infer_convolution(context_t *ctx)
+{
+    sym_space_t *space = NULL;
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    int n_out = 0;
+    bool is_pinned = false;
+    TRY(sym_space_create(ctx, &space));
+    sym_space_enter(ctx, space);
+    const int64_t n = sym_name(ctx, "N", 2, 1, INT64_MAX), h = sym_name(ctx, "H", 9, 1, INT64_MAX);
+    const tensor_info_t x = info_dense(DTYPE_F32, 4, (int64_t[]){n, 4, h, h});
+    const tensor_info_t weight = info_dense(DTYPE_F32, 4, (int64_t[]){8, 4, 3, 3});
+    const tensor_info_t none = {.dtype = DTYPE_NONE}, *in[] = {&x, &weight, &none};
+    const op_call_t call = {.op = ops_find("conv2d"), .n_in = 3, .in = in};
+    status_t status = sym_status(ctx);
+    if (status == STATUS_OK) status = dispatch_infer_symbolic(ctx, &call, &n_out, out, &is_pinned);
+    assert_false(is_pinned);
+    sym_space_enter(ctx, NULL);
+    sym_space_release(space);
+    return status;
+}
+
+static void a_refused_allocation_is_no_reason_to_pin(void **state)
+{
+    (void)state;
+    check_every_allocation(infer_convolution);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +644,9 @@ int main(int argc, char **argv)
         TEST(the_error_of_a_rule_is_that_for_the_hint),
         TEST(elementwise_rules_of_users_hold_at_all_sizes),
         TEST(guards_are_few_and_general),
+        TEST(refused_numbers_are_forgotten),
+        TEST(bounds_far_below_the_first_element_are_numbers),
+        TEST(a_refused_allocation_is_no_reason_to_pin),
     };
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
     prints_table = argc > 2 && strcmp(argv[2], "table") == 0;
