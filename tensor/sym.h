@@ -136,6 +136,19 @@ typedef bool (*sym_size_t)(void *user, int name, const char *text, int64_t *out_
 bool sym_calculate(const sym_space_t *space, int64_t a, sym_size_t size_of, void *user,
                    int64_t *out_value);
 
+/* ---- names of expressions ---- */
+
+/* True when is_name is true of a name in the expression. */
+typedef bool (*sym_is_name_t)(void *user, int name, const char *text);
+bool sym_any_name(const sym_space_t *space, int64_t a, sym_is_name_t is_name, void *user);
+
+/* The expression in space `to`, where each name is what put gives for it, a number or an integer of
+ * `to`; false: the name of the same text, which is not negative when it is new. put may be NULL,
+ * and `to` may be `from`. INVALID_ARGUMENT when it overflows; UNSUPPORTED beyond a limit. */
+typedef bool (*sym_put_t)(void *user, int name, const char *text, int64_t *out_value);
+status_t sym_put(context_t *ctx, const sym_space_t *from, int64_t a, sym_space_t *to, sym_put_t put,
+                 void *user, int64_t *out_value);
+
 /* ---- guards ---- */
 
 int sym_n_guards(const sym_space_t *space);

@@ -26,56 +26,57 @@ int64_t sym_product(sym_space_t *space, int64_t a, int64_t b)
     return sym_store(space, &product);
 }
 
-/* ---- expressions under the guards ---- */
+/* ---- expressions made again ---- */
 
-static int64_t rebuild_sum(sym_space_t *space, const sym_node_t *node)
+static int64_t rebuild_sum(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user)
 {
     sym_poly_t sum = {.constant = node->operands[0], .denominator = 1}, other;
-    for (int i = 2; i < node->n; i += 2) {
-        const int64_t product = sym_simplest(space, node->operands[i + 1]);
-        if (!sym_load(space, product, &other) ||
+    for (int i = 2; i < node->n; i += 2)
+        if (!sym_load(space, map(user, node->operands[i + 1]), &other) ||
             !sym_poly_add(space, &sum, node->operands[i], &other))
             return SYM_NONE;
-    }
     return sym_poly_scale(&sum, 1, node->operands[1]) ? sym_store(space, &sum) : SYM_NONE;
 }
 
-static int64_t rebuild_product(sym_space_t *space, const sym_node_t *node)
+static int64_t rebuild_product(sym_space_t *space, const sym_node_t *node, sym_map_t map,
+                               void *user)
 {
     int64_t product = 1;
     for (int i = 0; i < node->n && product != SYM_NONE; i++)
-        product = sym_product(space, product, sym_simplest(space, node->operands[i]));
+        product = sym_product(space, product, map(user, node->operands[i]));
     return product;
 }
 
-static int64_t rebuild(sym_space_t *space, const sym_node_t *node)
+int64_t sym_rebuild(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user)
 {
     int64_t operands[SYM_MAX_TERMS];
-    if (node->replacement != 0) return sym_simplest(space, node->replacement);
-    if (node->kind == SYM_NAME || node->kind == SYM_REAL) return node->handle;
-    if (node->kind == SYM_SUM) return rebuild_sum(space, node);
-    if (node->kind == SYM_PRODUCT) return rebuild_product(space, node);
-    bool is_same = true;
+    const sym_kind_t kind = (sym_kind_t)node->kind;
+    if (kind == SYM_SUM) return rebuild_sum(space, node, map, user);
+    if (kind == SYM_PRODUCT) return rebuild_product(space, node, map, user);
+    if (kind == SYM_REAL) return sym_real_number(space, (sym_real_t)node->part, node->hint.real);
     for (int i = 0; i < node->n; i++) {
-        operands[i] = sym_simplest(space, node->operands[i]);
-        is_same = is_same && operands[i] == node->operands[i];
+        operands[i] = map(user, node->operands[i]);
         if (operands[i] == SYM_NONE) return SYM_NONE;
     }
-    switch ((sym_kind_t)node->kind) {
+    switch (kind) {
     case SYM_QUOTIENT:
         return operands[1] != 0 ? sym_quotient(space, operands[0], operands[1]) : SYM_NONE;
     case SYM_MINIMUM:
-    case SYM_MAXIMUM: return sym_extreme(space, (sym_kind_t)node->kind, node->n, operands);
+    case SYM_MAXIMUM: return sym_extreme(space, kind, node->n, operands);
     case SYM_EQUALS:
-    case SYM_LESS: return sym_compared(space, (sym_kind_t)node->kind, operands[0], operands[1]);
+    case SYM_LESS: return sym_compared(space, kind, operands[0], operands[1]);
     case SYM_CHOICE: return sym_choice(space, operands[0], operands[1], operands[2]);
     case SYM_ROUNDED: return sym_rounded(space, (sym_rounding_t)node->part, operands[0], false);
-    case SYM_TO_REAL:
-        return is_same ? node->handle : sym_made_real(space, (sym_real_t)node->part, operands[0]);
-    default:
-        return is_same ? node->handle
-                       : sym_arithmetic(space, (sym_kind_t)node->kind, operands[0], operands[1]);
+    case SYM_TO_REAL: return sym_made_real(space, (sym_real_t)node->part, operands[0]);
+    default: return sym_arithmetic(space, kind, operands[0], operands[1]);
     }
+}
+
+/* ---- expressions under the guards ---- */
+
+static int64_t map_simplest(void *user, int64_t operand)
+{
+    return sym_simplest(user, operand);
 }
 
 int64_t sym_atom(sym_space_t *space, const sym_node_t *node)
@@ -92,7 +93,11 @@ int64_t sym_simplest(sym_space_t *space, int64_t a)
     if (node == NULL || node->is_busy) return a;
     if (node->simplest_stamp == space->stamp) return node->simplest;
     node->is_busy = true;
-    int64_t result = rebuild(space, node);
+    int64_t result = node->handle;
+    if (node->replacement != 0)
+        result = sym_simplest(space, node->replacement);
+    else if (node->kind != SYM_NAME)
+        result = sym_rebuild(space, node, map_simplest, space);
     if (sym_is(result) && sym_is_integer(space, result)) {
         const sym_known_t known = sym_know(space, result);
         if (known.min == known.max) result = known.min;
@@ -328,7 +333,8 @@ bool sym_assume(sym_space_t *space, sym_relation_t relation, int64_t a)
                                     space->n_guards + 1, sizeof *space->guards))
         return false;
     memcpy(origin, space->origin, bytes);
-    space->guards[space->n_guards++] = (sym_guard_t){relation, a, origin};
+    space->guards[space->n_guards] = (sym_guard_t){relation, a, origin};
+    atomic_store_explicit(&space->n_guards, space->n_guards + 1, memory_order_release);
     poly.denominator = 1;
     switch (relation) {
     case SYM_ZERO: learn_zero(space, &poly); break;
@@ -338,7 +344,7 @@ bool sym_assume(sym_space_t *space, sym_relation_t relation, int64_t a)
     return space->status == STATUS_OK;
 }
 
-static bool is_so(sym_relation_t relation, int64_t value)
+bool sym_holds(sym_relation_t relation, int64_t value)
 {
     switch (relation) {
     case SYM_ZERO: return value == 0;
@@ -355,7 +361,7 @@ bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a)
         sym_fail(space, STATUS_UNSUPPORTED, "a size overflows, or is no size");
         return false;
     }
-    if (!sym_is(a)) return is_so(relation, a);
+    if (!sym_is(a)) return sym_holds(relation, a);
     const int proof = sym_proves(space, relation, a);
     if (proof >= 0) return proof != 0;
     const sym_node_t *node = sym_find(space, a);
@@ -364,41 +370,11 @@ bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a)
                  sym_print(space, a, sizeof text, text));
         return false;
     }
-    const bool is_true = is_so(relation, node->hint.integer);
+    const bool is_true = sym_holds(relation, node->hint.integer);
     sym_relation_t guard = relation;
     if (!is_true && relation == SYM_NOT_NEGATIVE)
         a = sym_simplest(space, sym_sum(space, -1, -1, a));
     if (!is_true && relation != SYM_NOT_NEGATIVE)
         guard = relation == SYM_ZERO ? SYM_NOT_ZERO : SYM_ZERO;
     return sym_assume(space, guard, a) && is_true;
-}
-
-/* ---- asking ---- */
-
-int sym_n_guards(const sym_space_t *space)
-{
-    return space != NULL ? space->n_guards : 0;
-}
-
-const char *sym_guard_text(const sym_space_t *space, int k, size_t capacity, char *out_text)
-{
-    const sym_guard_t *guard = &space->guards[k];
-    return sym_print_guard(space, guard->relation, guard->value, capacity, out_text);
-}
-
-const char *sym_guard_origin(const sym_space_t *space, int k)
-{
-    return space->guards[k].origin;
-}
-
-bool sym_guards_hold(const sym_space_t *space, sym_size_t size_of, void *user, int *out_first)
-{
-    for (int i = 0; i < sym_n_guards(space); i++) {
-        int64_t value;
-        *out_first = i;
-        if (!sym_calculate(space, space->guards[i].value, size_of, user, &value) ||
-            !is_so(space->guards[i].relation, value))
-            return false;
-    }
-    return true;
 }

@@ -102,6 +102,8 @@ typedef struct sym_chunk {
     size_t used, bytes;
 } sym_chunk_t;
 
+typedef struct sym_program sym_program_t;
+
 struct sym_space {
     atomic_int n_references;
     allocator_t allocator;
@@ -115,7 +117,8 @@ struct sym_space {
     sym_node_t **names;
     int n_names, name_capacity;
     sym_guard_t *guards;
-    int n_guards, guard_capacity;
+    atomic_int n_guards;
+    int guard_capacity;
     sym_exclusion_t *exclusions;
     int n_exclusions, exclusion_capacity;
     int n_sum_facts; /* sums of which guards say something */
@@ -123,7 +126,7 @@ struct sym_space {
     char origin[CONTEXT_ERROR_MAX / 8];
     status_t status; /* the first failure */
     char message[CONTEXT_ERROR_MAX / 2];
-    void *program; /* of the guards; see sym_program.c */
+    _Atomic(sym_program_t *) program; /* of the guards so far; see sym_program.c */
 };
 
 /* ---- sym.c ---- */
@@ -132,6 +135,17 @@ struct sym_space {
 status_t sym_state_make(context_t *ctx);
 
 /* ---- sym_space.c ---- */
+
+/* A handle is INT64_MIN + 2^61 + number << SYM_NUMBER_AT + check. So the sum of two handles is a
+ * number above 2^61, and a handle plus a small number is no handle. */
+#define SYM_HANDLE_BASE (INT64_MIN + (INT64_C(1) << 61))
+#define SYM_NUMBER_AT 40
+
+/* Which node of its space a handle is. */
+static inline uint64_t sym_number(int64_t handle)
+{
+    return ((uint64_t)handle - (uint64_t)SYM_HANDLE_BASE) >> SYM_NUMBER_AT;
+}
 
 /* The node of a handle of this space; NULL: none of its handles. */
 sym_node_t *sym_find(const sym_space_t *space, int64_t handle);
@@ -221,6 +235,9 @@ int64_t sym_saturate(sym_wide_t value);
 
 /* ---- sym_guard.c ---- */
 
+/* The node made again in a space, from what map gives for each operand; no name. */
+typedef int64_t (*sym_map_t)(void *user, int64_t operand);
+int64_t sym_rebuild(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user);
 /* The expression as it is made today: under all guards so far. */
 int64_t sym_simplest(sym_space_t *space, int64_t a);
 /* The same for an atom of which the operands are in this form; NULL gives SYM_NONE. */
@@ -231,6 +248,8 @@ int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a);
 bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* Adds the guard, which the hint satisfies. */
 bool sym_assume(sym_space_t *space, sym_relation_t relation, int64_t a);
+/* The relation of a number. */
+bool sym_holds(sym_relation_t relation, int64_t value);
 int64_t sym_sum(sym_space_t *space, int64_t a, int64_t factor, int64_t b);
 int64_t sym_product(sym_space_t *space, int64_t a, int64_t b);
 

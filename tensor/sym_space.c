@@ -11,11 +11,7 @@
 #define CHUNK_LARGEST 262144
 #define CHUNK_HEAD ((sizeof(sym_chunk_t) + 15) / 16 * 16)
 
-/* A handle is INT64_MIN + 2^61 + number << NUMBER_AT + check. So the sum of two handles is a number
- * above 2^61, and a handle plus a small number is no handle. */
-#define HANDLE_BASE (INT64_MIN + (INT64_C(1) << 61))
-#define NUMBER_AT 40
-#define CHECK_MASK ((UINT64_C(1) << NUMBER_AT) - 1)
+#define CHECK_MASK ((UINT64_C(1) << SYM_NUMBER_AT) - 1)
 
 /* ---- failures ---- */
 
@@ -137,7 +133,7 @@ static int64_t make_handle(const sym_space_t *space, uint64_t number)
     int64_t handle = 0;
     bool is_coprime = false;
     while (!is_coprime) {
-        handle = HANDLE_BASE + (int64_t)(number << NUMBER_AT | check);
+        handle = SYM_HANDLE_BASE + (int64_t)(number << SYM_NUMBER_AT | check);
         is_coprime = handle % 2 != 0 && handle % 3 != 0 && handle % 5 != 0 && handle % 7 != 0 &&
                      handle % 11 != 0;
         check = hash_mix(space->salt, check) & CHECK_MASK;
@@ -147,10 +143,10 @@ static int64_t make_handle(const sym_space_t *space, uint64_t number)
 
 sym_node_t *sym_find(const sym_space_t *space, int64_t handle)
 {
-    const uint64_t number = ((uint64_t)handle - (uint64_t)HANDLE_BASE) >> NUMBER_AT;
+    const uint64_t number = sym_number(handle);
     const int n_nodes = atomic_load_explicit(&((sym_space_t *)(uintptr_t)space)->n_nodes,
                                              memory_order_acquire);
-    if (handle < HANDLE_BASE || number >= (uint64_t)n_nodes) return NULL;
+    if (handle < SYM_HANDLE_BASE || number >= (uint64_t)n_nodes) return NULL;
     sym_node_t *node = node_at(space, number);
     return node->handle == handle ? node : NULL;
 }

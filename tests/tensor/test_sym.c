@@ -530,6 +530,41 @@ static void random_expressions_are_right(void **state)
     assert_true(n_compared > 40000);
 }
 
+static bool put_height(void *user, int name, const char *text, int64_t *out_value)
+{
+    (void)name;
+    *out_value = *(const int64_t *)user;
+    return strcmp(text, "H") == 0;
+}
+
+static bool is_dimension(void *user, int name, const char *text)
+{
+    (void)user;
+    (void)name;
+    return text[0] == '#';
+}
+
+static void names_are_replaced(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    sym_space_t *space = enter(ctx), *other = NULL;
+    char text[64];
+    make_names(ctx);
+    const int64_t a = parse(ctx, "min(H/8*W,#1+3)"), height = 20;
+    int64_t put = 0;
+    assert_true(sym_any_name(space, a, is_dimension, NULL));
+    assert_false(sym_any_name(space, parse(ctx, "H*W"), is_dimension, NULL));
+    CHECK_OK(ctx, sym_put(ctx, space, a, space, put_height, (void *)(uintptr_t)&height, &put));
+    check_text(ctx, put, "min(2*W,#1+3)");
+    CHECK_OK(ctx, sym_space_create(ctx, &other));
+    CHECK_OK(ctx, sym_put(ctx, space, a, other, NULL, NULL, &put));
+    sym_space_enter(ctx, other);
+    assert_string_equal(sym_text(ctx, put, sizeof text, text), "min(H/8*W,#1+3)");
+    sym_space_enter(ctx, space);
+    sym_space_release(other);
+    leave(ctx, space);
+}
+
 static status_t scenario(context_t *ctx)
 {
     sym_space_t *space = NULL;
@@ -565,6 +600,7 @@ int main(void)
         TEST(arithmetic_on_handles_is_detected),
         TEST(what_is_not_known_cannot_be_decided),
         TEST(limits_are_named),
+        TEST(names_are_replaced),
         TEST(random_expressions_are_right),
         TEST(refused_memory_is_a_failure),
     };
