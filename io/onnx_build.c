@@ -25,7 +25,7 @@ static const void *attrs_at(const onnx_noted_t *call, int trial)
     return is_other ? call->others[trial] : call->attrs;
 }
 
-static status_t add_sized(onnx_t *onnx, onnx_noted_t *call, const sized_attr_t *sized)
+static status_t add_sized(onnx_t *onnx, onnx_noted_t *call, const onnx_sized_t *sized)
 {
     TRY(context_grow(onnx->ctx, &call->sized, &call->sized_capacity, call->n_sized + 1,
                      sizeof *call->sized));
@@ -50,7 +50,7 @@ static status_t explain_integer(onnx_t *onnx, onnx_noted_t *call, const onnx_sam
                                 int field, int index, int *out_trial)
 {
     int64_t values[ONNX_MAX_TRIALS];
-    sized_attr_t sized = {.field = field, .index = index};
+    onnx_sized_t sized = {.field = field, .index = index};
     int first = 0;
     for (int s = 0; s < samples->n; s++) {
         values[s] = *onnx_integer_at(call->op, attrs_at(call, samples->trials[s]), field, index);
@@ -385,7 +385,25 @@ static status_t add_failure(onnx_t *onnx, const onnx_noted_t *call)
     return graph_builder_status(onnx->builder);
 }
 
-static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
+/* The integers that follow sizes, in the space of the graph; to be put back. */
+static status_t make_sized(onnx_t *onnx, const onnx_noted_t *call, sized_attr_t **out_sized)
+{
+    sym_space_t *space = NULL;
+    *out_sized = NULL;
+    if (call->n_sized == 0) return STATUS_OK;
+    TRY(graph_space(onnx->ctx, graph_builder_graph(onnx->builder), &space));
+    TRY(context_get(onnx->ctx, (size_t)call->n_sized * sizeof **out_sized, "sized integers",
+                    out_sized));
+    for (int i = 0; i < call->n_sized; i++) {
+        sized_attr_t *sized = &(*out_sized)[i];
+        *sized = (sized_attr_t){call->sized[i].field, call->sized[i].index, 0, space};
+        TRY(size_symbol(onnx->ctx, &call->sized[i].value, space, &sized->value));
+    }
+    return STATUS_OK;
+}
+
+static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, const sized_attr_t *sized,
+                         value_t *in)
 {
     value_t out[OP_MAX_OUTPUTS];
     const char *path = onnx_path_of(call->proto);
@@ -397,7 +415,7 @@ static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
                          .n_inputs = call->n_in,
                          .n_outputs = call->n_out,
                          .n_sized = call->n_sized,
-                         .sized = call->sized};
+                         .sized = sized};
     if (call->kind == ONNX_CALL_BUILTIN) node.kind = NODE_BUILTIN, node.name = call->builtin;
     for (int i = 0; i < call->n_in; i++) {
         in[i] = VALUE_NONE;
@@ -413,9 +431,12 @@ static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
 static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
 {
     value_t *in = NULL;
+    sized_attr_t *sized = NULL;
     if (call->message != NULL) return add_failure(onnx, call);
     TRY(context_get(onnx->ctx, (size_t)(call->n_in + 1) * sizeof *in, "operands", &in));
-    status_t status = add_node(onnx, call, in);
+    status_t status = make_sized(onnx, call, &sized);
+    if (status == STATUS_OK) status = add_node(onnx, call, sized, in);
+    context_put(onnx->ctx, sized);
     context_put(onnx->ctx, in);
     return status;
 }

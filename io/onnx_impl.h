@@ -97,6 +97,14 @@ typedef enum onnx_call_kind {
     ONNX_CALL_YIELD    /* the end of a block; operands are its results */
 } onnx_call_kind_t;
 
+#define ONNX_NAME_MAX 64
+
+/* An integer of an attribute that follows sizes. */
+typedef struct onnx_sized {
+    int field, index;
+    size_expr_t value;
+} onnx_sized_t;
+
 /* What an import function called. Operands, results and attributes are in one block. */
 typedef struct onnx_noted {
     onnx_call_kind_t kind;
@@ -114,7 +122,7 @@ typedef struct onnx_noted {
     void *attrs;
     void **others; /* [n_trials]: attributes that a trial has instead; NULL: nothing else */
     int n_sized;
-    sized_attr_t *sized; /* integers that follow sizes; found at the end */
+    onnx_sized_t *sized; /* integers that follow sizes; found at the end */
     int sized_capacity;
     int first_data; /* sizes that depend on elements, of calls before it */
 } onnx_noted_t;
@@ -123,7 +131,7 @@ typedef struct onnx_noted {
 #define ONNX_MAX_REASON 512
 
 typedef struct onnx_open {
-    char name[SIZE_NAME_MAX]; /* in the graph */
+    char name[ONNX_NAME_MAX]; /* in the graph */
     const char *param;        /* in the file; NULL: it has none there */
     int dim;                  /* of inputs, if it has no name in the file */
     int64_t size;             /* at the import; 0: not known yet */

@@ -34,7 +34,7 @@ static bool is_taken(const onnx_t *onnx, const char *name)
  * name are N, then D1, D2, ... by their dimension. */
 static void choose_name(const onnx_t *onnx, const char *param, int dim, char *out_name)
 {
-    char stem[SIZE_NAME_MAX - 16];
+    char stem[ONNX_NAME_MAX - 16];
     if (param == NULL && dim == 0)
         snprintf(stem, sizeof stem, "N");
     else if (param == NULL)
@@ -43,9 +43,9 @@ static void choose_name(const onnx_t *onnx, const char *param, int dim, char *ou
         snprintf(stem, sizeof stem, "%s%.40s", is_letter(*param) ? "" : "N", param);
     for (char *c = stem; *c != '\0'; c++)
         if (!is_name_char(*c)) *c = '_';
-    snprintf(out_name, SIZE_NAME_MAX, "%s", stem);
+    snprintf(out_name, ONNX_NAME_MAX, "%s", stem);
     for (int number = 1; is_taken(onnx, out_name); number++)
-        snprintf(out_name, SIZE_NAME_MAX, "%s_%d", stem, number);
+        snprintf(out_name, ONNX_NAME_MAX, "%s_%d", stem, number);
 }
 
 int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size)

@@ -89,15 +89,21 @@ status_t sym_status(context_t *ctx)
     return status != STATUS_OK ? context_fail(ctx, status, "%s", message) : STATUS_OK;
 }
 
+/* Characters that end lines, or that a terminal obeys, become blanks. */
+void sym_set_origin(sym_space_t *space, const char *text)
+{
+    size_t n = 0;
+    for (; text != NULL && text[n] != '\0' && n + 1 < sizeof space->origin; n++)
+        space->origin[n] = (unsigned char)text[n] < ' ' || text[n] == 0x7f ? ' ' : text[n];
+    space->origin[n] = '\0';
+}
+
 void sym_origin(context_t *ctx, const char *text)
 {
     const sym_state_t *state = state_of(ctx);
     sym_space_t *space = state != NULL && state->space != NULL ? begin(ctx) : NULL;
     if (space == NULL) return;
-    const size_t length = text != NULL ? strlen(text) : 0;
-    const size_t kept = length < sizeof space->origin ? length : sizeof space->origin - 1;
-    if (kept > 0) memcpy(space->origin, text, kept);
-    space->origin[kept] = '\0';
+    sym_set_origin(space, text);
     (void)end(space, 0);
 }
 
@@ -484,8 +490,11 @@ int64_t sym_parse(context_t *ctx, const char **cursor)
     return space != NULL ? end(space, sym_read(space, cursor)) : SYM_NONE;
 }
 
-bool sym_parse_guard(context_t *ctx, const char **cursor)
+bool sym_parse_guard(context_t *ctx, const char **cursor, const char *origin)
 {
     sym_space_t *space = begin(ctx);
-    return space != NULL && end(space, sym_read_guard(space, cursor)) == 1;
+    if (space == NULL) return false;
+    const bool is_read = sym_read_guard(space, cursor, origin);
+    sym_set_origin(space, NULL);
+    return end(space, is_read) == 1;
 }

@@ -23,6 +23,7 @@
 #define TESSERA_TENSOR_SYM_H
 
 #include "tensor/context.h"
+#include "tensor/text.h"
 
 TESSERA_BEGIN
 
@@ -126,8 +127,9 @@ const char *sym_text(context_t *ctx, int64_t a, size_t capacity, char *out_text)
 /* Reads an expression, of the grammar in sym_parse.c, and moves *cursor behind it. Names that are
  * not there yet are made: without a hint, and not negative. SYM_NONE: a failure; *cursor stays. */
 int64_t sym_parse(context_t *ctx, const char **cursor);
-/* The same for a guard, "H % 8 == 0", which the space has from then on; nothing is decided. */
-bool sym_parse_guard(context_t *ctx, const char **cursor);
+/* The same for a guard, "H % 8 == 0", which the space has from then on unless it is proven; it
+ * comes from `origin`. */
+bool sym_parse_guard(context_t *ctx, const char **cursor, const char *origin);
 
 /* The size of the name-th name; false: it is not known. */
 typedef bool (*sym_size_t)(void *user, int name, const char *text, int64_t *out_size);
@@ -135,6 +137,10 @@ typedef bool (*sym_size_t)(void *user, int name, const char *text, int64_t *out_
  * overflows or divides by 0. */
 bool sym_calculate(const sym_space_t *space, int64_t a, sym_size_t size_of, void *user,
                    int64_t *out_value);
+
+/* Appends the expression as text, and the k-th guard. */
+void sym_append(text_t *text, const sym_space_t *space, int64_t a);
+void sym_append_guard(text_t *text, const sym_space_t *space, int k);
 
 /* ---- names of expressions ---- */
 
@@ -154,6 +160,8 @@ status_t sym_put(context_t *ctx, const sym_space_t *from, int64_t a, sym_space_t
 int sym_n_guards(const sym_space_t *space);
 /* The k-th as people write it: "H % 8 == 0", "W >= 100", "H == 2*W"; cut to capacity. */
 const char *sym_guard_text(const sym_space_t *space, int k, size_t capacity, char *out_text);
+/* The expression of which it says that it is 0, not 0 or not negative. */
+int64_t sym_guard_value(const sym_space_t *space, int k);
 /* What sym_origin said last before it was made; "": nothing. Borrowed from the space. */
 const char *sym_guard_origin(const sym_space_t *space, int k);
 /* True when all guards hold at these sizes. Else *out_first is the first that does not hold, or

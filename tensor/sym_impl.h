@@ -133,6 +133,7 @@ struct sym_space {
 
 /* What the context keeps: which space was entered. */
 status_t sym_state_make(context_t *ctx);
+void sym_set_origin(sym_space_t *space, const char *text);
 
 /* ---- sym_space.c ---- */
 
@@ -256,13 +257,11 @@ int64_t sym_product(sym_space_t *space, int64_t a, int64_t b);
 /* ---- sym_text.c ---- */
 
 const char *sym_print(const sym_space_t *space, int64_t a, size_t capacity, char *out_text);
-const char *sym_print_guard(const sym_space_t *space, sym_relation_t relation, int64_t a,
-                            size_t capacity, char *out_text);
 
 /* ---- sym_parse.c: from *cursor, which moves behind what is read ---- */
 
 int64_t sym_read(sym_space_t *space, const char **cursor);
-bool sym_read_guard(sym_space_t *space, const char **cursor);
+bool sym_read_guard(sym_space_t *space, const char **cursor, const char *origin);
 
 /* ---- sym_calculate.c ---- */
 

@@ -18,7 +18,7 @@
 #include "tensor/sym_impl.h"
 
 #define MAX_NESTED 64
-#define MAX_NAME 64
+#define MAX_NAME 128
 
 typedef struct reader {
     sym_space_t *space;
@@ -30,6 +30,12 @@ static int64_t fail(reader_t *reader, const char *expected)
 {
     return sym_fail(reader->space, STATUS_INVALID_ARGUMENT, "\"%.*s\", %s is needed",
                     literal_length(reader->at, 40), reader->at, expected);
+}
+
+/* What was read makes no sense. */
+static int64_t refuse(reader_t *reader, const char *what)
+{
+    return sym_fail(reader->space, STATUS_INVALID_ARGUMENT, "%s", what);
 }
 
 static bool take(reader_t *reader, const char *symbol)
@@ -45,7 +51,7 @@ static int64_t read_comparison(reader_t *reader);
 
 static bool is_real(const reader_t *reader, int64_t a)
 {
-    return sym_is(a) && !sym_is_integer(reader->space, a);
+    return a != SYM_NONE && sym_is(a) && !sym_is_integer(reader->space, a);
 }
 
 /* A word, or "#2"; false: none is there. */
@@ -110,12 +116,12 @@ static int64_t call(reader_t *reader, const char *function)
     for (int i = 0; n == 1 && has_reals && i <= SYM_HALF_DOWN; i++)
         if (strcmp(function, roundings[i]) == 0)
             return sym_rounded(space, (sym_rounding_t)i, operands[0], false);
-    if (has_reals) return fail(reader, "an operation of floating numbers");
+    if (has_reals) return refuse(reader, "no function of floating numbers");
     if (strcmp(function, "min") == 0) return sym_extreme(space, SYM_MINIMUM, n, operands);
     if (strcmp(function, "max") == 0) return sym_extreme(space, SYM_MAXIMUM, n, operands);
     if (strcmp(function, "select") == 0 && n == 3)
         return sym_choice(space, operands[0], operands[1], operands[2]);
-    return fail(reader, "a function of sizes before it, with its operands");
+    return refuse(reader, "no function of these operands");
 }
 
 static int64_t read_name(reader_t *reader)
@@ -146,7 +152,7 @@ static int64_t read_factor(reader_t *reader)
     reader->depth++;
     if (take(reader, "-")) {
         a = read_factor(reader);
-        if (is_real(reader, a)) a = fail(reader, "a size");
+        if (is_real(reader, a)) a = refuse(reader, "a floating number with a minus");
         if (a != SYM_NONE) a = sym_sum(reader->space, 0, -1, a);
     } else if (take(reader, "(")) {
         a = read_comparison(reader);
@@ -167,7 +173,7 @@ static int64_t combine(reader_t *reader, char operation, int64_t a, int64_t b)
     if (is_real(reader, a) || is_real(reader, b)) {
         if (!is_real(reader, a) || !is_real(reader, b) || at == NULL ||
             sym_find(space, a)->part != sym_find(space, b)->part)
-            return fail(reader, "before it an operation of one type of numbers");
+            return refuse(reader, "floating numbers and others in one operation");
         return sym_arithmetic(space, (sym_kind_t)(SYM_ARITHMETIC_ADD + (at - reals)), a, b);
     }
     switch (operation) {
@@ -176,7 +182,7 @@ static int64_t combine(reader_t *reader, char operation, int64_t a, int64_t b)
     case '*': return sym_product(space, a, b);
     default: break;
     }
-    if (b == 0) return fail(reader, "before it another divisor than 0");
+    if (b == 0) return refuse(reader, "a division by 0");
     const int64_t quotient = sym_quotient(space, a, b);
     if (operation == '/' || quotient == SYM_NONE) return quotient;
     const int64_t product = sym_product(space, b, quotient);
@@ -214,7 +220,8 @@ static int64_t read_comparison(reader_t *reader)
     if (a == SYM_NONE || (!is_equality && !take(reader, "<"))) return a;
     const int64_t b = read_sum(reader);
     if (b == SYM_NONE) return SYM_NONE;
-    if (is_real(reader, a) || is_real(reader, b)) return fail(reader, "a comparison of sizes");
+    if (is_real(reader, a) || is_real(reader, b))
+        return refuse(reader, "a comparison of floating numbers");
     return sym_compared(reader->space, is_equality ? SYM_EQUALS : SYM_LESS, a, b);
 }
 
@@ -222,12 +229,12 @@ int64_t sym_read(sym_space_t *space, const char **cursor)
 {
     reader_t reader = {space, *cursor, 0};
     const int64_t a = read_sum(&reader);
-    if (is_real(&reader, a)) return fail(&reader, "before it a size, not a floating number");
+    if (is_real(&reader, a)) return refuse(&reader, "a floating number instead of a size");
     *cursor = reader.at;
     return a;
 }
 
-bool sym_read_guard(sym_space_t *space, const char **cursor)
+bool sym_read_guard(sym_space_t *space, const char **cursor, const char *origin)
 {
     static const struct {
         const char *sign;
@@ -248,7 +255,8 @@ bool sym_read_guard(sym_space_t *space, const char **cursor)
                                                    : sym_sum(space, b, -1, a);
     const int64_t value = sym_sum(space, difference, 1, signs[k].constant);
     const int proof = value != SYM_NONE ? sym_proves(space, signs[k].relation, value) : 0;
-    if (proof == 0) return fail(&reader, "before it a guard that can hold") != SYM_NONE;
+    if (proof == 0) return refuse(&reader, "a guard that never holds") != SYM_NONE;
     *cursor = reader.at;
+    sym_set_origin(space, origin);
     return proof == 1 || sym_assume(space, signs[k].relation, value);
 }

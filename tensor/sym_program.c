@@ -145,10 +145,9 @@ int sym_n_guards(const sym_space_t *space)
     return space != NULL ? atomic_load(&((sym_space_t *)(uintptr_t)space)->n_guards) : 0;
 }
 
-const char *sym_guard_text(const sym_space_t *space, int k, size_t capacity, char *out_text)
+int64_t sym_guard_value(const sym_space_t *space, int k)
 {
-    const sym_guard_t *guard = &space->guards[k];
-    return sym_print_guard(space, guard->relation, guard->value, capacity, out_text);
+    return space->guards[k].value;
 }
 
 const char *sym_guard_origin(const sym_space_t *space, int k)

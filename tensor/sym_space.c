@@ -323,11 +323,18 @@ sym_node_t *sym_new_name(sym_space_t *space, const char *text, int64_t hint, int
 
 /* ---- order ---- */
 
+/* "#1" behind "H". */
+static int compare_names(const char *a, const char *b)
+{
+    if ((*a == '#') != (*b == '#')) return *a == '#' ? 1 : -1;
+    return strcmp(a, b);
+}
+
 static int compare_nodes(const sym_space_t *space, const sym_node_t *a, const sym_node_t *b)
 {
     if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
     if (a->part != b->part) return a->part < b->part ? -1 : 1;
-    if (a->kind == SYM_NAME) return strcmp(a->text, b->text);
+    if (a->kind == SYM_NAME) return compare_names(a->text, b->text);
     if (a->kind == SYM_REAL) return a->operands[0] < b->operands[0] ? -1 : 1;
     for (int i = 0; i < a->n && i < b->n; i++) {
         const int order = sym_compare(space, a->operands[i], b->operands[i]);

@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "tensor/sym_impl.h"
+#include "tensor/text.h"
 
+/* Into a text that grows, or where that is NULL into bytes, cut to capacity. */
 typedef struct writer {
     const sym_space_t *space;
+    text_t *grows;
     char *text;
     size_t capacity, length;
 } writer_t;
@@ -20,9 +23,18 @@ typedef enum level { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_FACTOR } level_t;
 static void write(writer_t *writer, const char *format, ...) TESSERA_PRINTF(2, 3);
 static void write(writer_t *writer, const char *format, ...)
 {
+    char piece[192];
     va_list arguments;
-    if (writer->length + 1 >= writer->capacity) return;
     va_start(arguments, format);
+    if (writer->grows != NULL) {
+        vsnprintf(piece, sizeof piece, format, arguments);
+        text_append(writer->grows, "%s", piece);
+        writer->length += strlen(piece);
+    }
+    if (writer->length + 1 >= writer->capacity || writer->grows != NULL) {
+        va_end(arguments);
+        return;
+    }
     const int n = vsnprintf(writer->text + writer->length, writer->capacity - writer->length,
                             format, arguments);
     va_end(arguments);
@@ -39,6 +51,7 @@ typedef struct view {
     sym_poly_t poly;
     sym_poly_t a;
     int64_t factor, divisor; /* factor 0: no remainder */
+    int64_t joined;          /* a quotient that has the constant in its numerator; 0: none */
 } view_t;
 
 static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)
@@ -91,6 +104,34 @@ static void find_remainder(const sym_space_t *space, bool may_be_minus, view_t *
     }
 }
 
+static void write_poly(writer_t *writer, const sym_poly_t *poly, level_t level);
+
+/* "(H+1)/2-1" is written "(H-1)/2": a constant joins that of the only quotient. */
+static void join_constant(const sym_space_t *space, view_t *view)
+{
+    const sym_poly_t *poly = &view->poly;
+    for (int i = 0; i < poly->n; i++) {
+        const sym_node_t *node = sym_find(space, poly->terms[i].product);
+        sym_poly_t numerator;
+        if (node->kind != SYM_QUOTIENT) continue;
+        load(space, node->operands[0], &numerator);
+        const bool joins = view->joined == 0 && poly->terms[i].factor == 1 &&
+                           !sym_is(node->operands[1]) && numerator.constant != 0 && numerator.n > 0;
+        view->joined = joins ? node->handle : 0;
+        if (!joins) return;
+    }
+}
+
+static void write_joined(writer_t *writer, const view_t *view)
+{
+    const sym_node_t *node = sym_find(writer->space, view->joined);
+    sym_poly_t numerator;
+    load(writer->space, node->operands[0], &numerator);
+    numerator.constant += node->operands[1] * view->poly.constant;
+    write_poly(writer, &numerator, LEVEL_PRODUCT);
+    write(writer, "/%" PRId64, node->operands[1]);
+}
+
 static void write_product(writer_t *writer, int64_t factor, int64_t product)
 {
     const int64_t *atoms;
@@ -101,8 +142,6 @@ static void write_product(writer_t *writer, int64_t factor, int64_t product)
         write_operand(writer, atoms[i], i > 0 || factor != 1 ? LEVEL_FACTOR : LEVEL_PRODUCT);
     }
 }
-
-static void write_poly(writer_t *writer, const sym_poly_t *poly, level_t level);
 
 /* "H%8", "3*((H+1)%4)" */
 static void write_remainder(writer_t *writer, const view_t *view, int64_t factor)
@@ -135,10 +174,13 @@ static void write_terms(writer_t *writer, const view_t *view)
         for (int i = 0; i < poly->n; i++) {
             if ((poly->terms[i].factor < 0) != (pass == 1)) continue;
             if (writer->length > begin || pass == 1) write(writer, pass == 0 ? "+" : "-");
-            write_product(writer, magnitude(poly->terms[i].factor), poly->terms[i].product);
+            if (poly->terms[i].product == view->joined)
+                write_joined(writer, view);
+            else
+                write_product(writer, magnitude(poly->terms[i].factor), poly->terms[i].product);
         }
     }
-    if (poly->constant != 0 && !is_constant_first)
+    if (poly->constant != 0 && !is_constant_first && view->joined == 0)
         write(writer, "%s%" PRId64, poly->constant > 0 && writer->length > begin ? "+" : "",
               poly->constant);
     if (writer->length == begin) write(writer, "0");
@@ -149,6 +191,7 @@ static void write_poly(writer_t *writer, const sym_poly_t *poly, level_t level)
     view_t view = {.poly = *poly};
     view.poly.denominator = 1;
     find_remainder(writer->space, false, &view);
+    if (view.poly.constant != 0 && poly->denominator == 1) join_constant(writer->space, &view);
     const int n = view.poly.n + (view.factor != 0) + (view.poly.constant != 0);
     const bool is_minus = view.factor < 0 || (view.poly.n > 0 && view.poly.terms[0].factor < 0) ||
                           view.poly.constant < 0;
@@ -244,10 +287,16 @@ static void write_operand(writer_t *writer, int64_t a, level_t level)
 
 const char *sym_print(const sym_space_t *space, int64_t a, size_t capacity, char *out_text)
 {
-    writer_t writer = {space, out_text, capacity, 0};
+    writer_t writer = {space, NULL, out_text, capacity, 0};
     if (capacity > 0) out_text[0] = '\0';
     write_operand(&writer, a, LEVEL_SUM);
     return out_text;
+}
+
+void sym_append(text_t *text, const sym_space_t *space, int64_t a)
+{
+    writer_t writer = {.space = space, .grows = text};
+    write_operand(&writer, a, LEVEL_SUM);
 }
 
 /* ---- guards ---- */
@@ -280,21 +329,18 @@ static bool is_single(const sym_poly_t *poly)
     return poly->n == 1 && poly->terms[0].factor == 1;
 }
 
-const char *sym_print_guard(const sym_space_t *space, sym_relation_t relation, int64_t a,
-                            size_t capacity, char *out_text)
+static void write_guard(writer_t *writer, sym_relation_t relation, int64_t a)
 {
-    writer_t writer = {space, out_text, capacity, 0};
     view_t view = {.factor = 0};
     sym_poly_t left, right;
-    if (capacity > 0) out_text[0] = '\0';
-    load(space, a, &view.poly);
+    load(writer->space, a, &view.poly);
     view.poly.denominator = 1;
     const sym_poly_t poly = view.poly;
-    find_remainder(space, true, &view);
+    find_remainder(writer->space, true, &view);
     if (view.factor != 0 && view.poly.n == 0 && relation != SYM_NOT_NEGATIVE &&
         view.poly.constant % view.factor == 0) {
-        write_remainder_guard(&writer, &view, relation);
-        return out_text;
+        write_remainder_guard(writer, &view, relation);
+        return;
     }
     bool is_turned = false;
     split(&poly, 1, &left, &right);
@@ -309,8 +355,21 @@ const char *sym_print_guard(const sym_space_t *space, sym_relation_t relation, i
         sign = is_turned ? (is_strict ? "<" : "<=") : is_strict ? ">" : ">=";
         if (is_strict) right.constant = 0;
     }
-    write_poly(&writer, &left, LEVEL_SUM);
-    write(&writer, " %s ", sign);
-    write_poly(&writer, &right, LEVEL_SUM);
+    write_poly(writer, &left, LEVEL_SUM);
+    write(writer, " %s ", sign);
+    write_poly(writer, &right, LEVEL_SUM);
+}
+
+const char *sym_guard_text(const sym_space_t *space, int k, size_t capacity, char *out_text)
+{
+    writer_t writer = {space, NULL, out_text, capacity, 0};
+    if (capacity > 0) out_text[0] = '\0';
+    write_guard(&writer, space->guards[k].relation, space->guards[k].value);
     return out_text;
+}
+
+void sym_append_guard(text_t *text, const sym_space_t *space, int k)
+{
+    writer_t writer = {.space = space, .grows = text};
+    write_guard(&writer, space->guards[k].relation, space->guards[k].value);
 }

@@ -24,6 +24,19 @@ status_t graph_make(context_t *ctx, graph_t **out_graph)
     return STATUS_OK;
 }
 
+void graph_set_space(graph_t *graph, sym_space_t *space)
+{
+    sym_space_retain(space);
+    graph->space = space;
+}
+
+status_t graph_space(context_t *ctx, graph_t *graph, sym_space_t **out_space)
+{
+    if (graph->space == NULL) TRY(sym_space_create(ctx, &graph->space));
+    *out_space = graph->space;
+    return STATUS_OK;
+}
+
 static status_t add_chunk(context_t *ctx, graph_t *graph, size_t bytes)
 {
     size_t wanted = CHUNK_FIRST;
@@ -88,6 +101,7 @@ void graph_release(graph_t *graph)
     if (graph == NULL || !references_drop(&graph->n_references)) return;
     for (held_datum_t *held = graph->held; held != NULL; held = held->next)
         datum_release(held->datum);
+    sym_space_release(graph->space);
     allocator_t allocator = graph->allocator;
     for (graph_analysis_t *analysis = atomic_load(&graph->analyses); analysis != NULL;) {
         graph_analysis_t *next = analysis->next;

@@ -6,6 +6,7 @@
 
 #include "graph/ir/graph.h"
 #include "tensor/status_impl.h"
+#include "tensor/sym.h"
 
 /* Blocks in blocks; types in types and literals in literals; entries of a dict literal. The builder
  * refuses what the parser would, so that every graph can be read back. */
@@ -51,7 +52,9 @@ struct graph {
     arena_chunk_t *chunks;
     held_datum_t *held;
     const char *name;
-    const char *fixed; /* why sizes are fixed that could have varied; NULL: nothing to say */
+    const char *fixed;  /* why sizes are fixed that could have varied; NULL: nothing to say */
+    sym_space_t *space; /* of sized integers, and the guards; NULL: there are none. Shared by the
+                           graphs that passes make of this one */
     const graph_block_t *body;
     int n_values, n_nodes, n_blocks;
     value_record_t *values;
@@ -59,6 +62,15 @@ struct graph {
 
 /* An empty graph with one reference, which the builder fills. */
 status_t graph_make(context_t *ctx, graph_t **out_graph);
+
+/* The graph holds this space from now on; it had none. */
+void graph_set_space(graph_t *graph, sym_space_t *space);
+/* The space of a graph that is built, made at the first call. Borrowed. */
+status_t graph_space(context_t *ctx, graph_t *graph, sym_space_t **out_space);
+
+/* Checks the guards at the sizes of these inputs, as many as graph_check_inputs takes:
+ * INVALID_ARGUMENT names the first that does not hold, and the node that it comes from. */
+status_t graph_check_guards(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in);
 
 /* Memory that lives as long as the graph, aligned to 16 bytes. Zero bytes give a valid pointer. */
 status_t graph_get(context_t *ctx, graph_t *graph, size_t bytes, void *out_block);

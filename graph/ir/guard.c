@@ -76,6 +76,83 @@ static status_t check_name(context_t *ctx, const graph_t *graph, const tensor_in
     return STATUS_OK;
 }
 
+/* ---- guards: what was decided when the graph was made ---- */
+
+typedef struct inputs {
+    const graph_t *graph;
+    const tensor_info_t *const *in;
+} inputs_t;
+
+static bool size_of_name(void *user, int number, const char *name, int64_t *out_size)
+{
+    const inputs_t *inputs = user;
+    const graph_block_t *body = graph_body(inputs->graph);
+    const int n = body->n_params - graph_first_input(inputs->graph);
+    (void)number;
+    for (int i = 0; i < n; i++) {
+        const graph_type_t *type = input_type(inputs->graph, i);
+        const tensor_info_t *in = inputs->in[i];
+        for (int d = 0; in != NULL && d < in->rank && d < type->info.rank; d++) {
+            const char *other = type_dim_name(type, d);
+            if (other == NULL || strcmp(other, name) != 0) continue;
+            *out_size = in->sizes[d];
+            return *out_size >= 0;
+        }
+    }
+    return false;
+}
+
+typedef struct naming {
+    inputs_t inputs;
+    text_t *text;
+    const char *told[8];
+    int n_told;
+} naming_t;
+
+/* "H is 12, W is 7": each name once. */
+static bool name_size(void *user, int number, const char *name)
+{
+    naming_t *naming = user;
+    int64_t size = 0;
+    for (int i = 0; i < naming->n_told; i++)
+        if (strcmp(naming->told[i], name) == 0) return false;
+    if (naming->n_told == sizeof naming->told / sizeof *naming->told ||
+        !size_of_name(&naming->inputs, number, name, &size))
+        return false;
+    text_append(naming->text, "%s%s is %lld", naming->n_told > 0 ? ", " : "", name,
+                (long long)size);
+    naming->told[naming->n_told++] = name;
+    return false;
+}
+
+static status_t refuse_guard(context_t *ctx, const graph_t *graph, int k, const inputs_t *inputs)
+{
+    char guard[512];
+    text_t text = text_begin(ctx);
+    naming_t naming = {.inputs = *inputs, .text = &text};
+    const char *origin = sym_guard_origin(graph->space, k);
+    (void)sym_any_name(graph->space, sym_guard_value(graph->space, k), name_size, &naming);
+    sym_guard_text(graph->space, k, sizeof guard, guard);
+    status_t status = text_status(&text);
+    if (status == STATUS_OK)
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "%s: %s, the graph holds where %s%s%s%s", graph_name(graph),
+                              naming.n_told > 0 ? text_string(&text) : "a size is not known", guard,
+                              *origin != '\0' ? " (" : "", origin, *origin != '\0' ? ")" : "");
+    text_clear(&text);
+    return status;
+}
+
+status_t graph_check_guards(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in)
+{
+    inputs_t inputs = {graph, in};
+    int first = 0;
+    if (sym_n_guards(graph->space) == 0) return STATUS_OK;
+    return sym_guards_hold(graph->space, size_of_name, &inputs, &first)
+               ? STATUS_OK
+               : refuse_guard(ctx, graph, first, &inputs);
+}
+
 status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
                             const tensor_info_t *const *in)
 {
@@ -88,7 +165,7 @@ status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
         if (!fits(type, in[i])) return refuse(ctx, graph, i, in[i]);
         for (int d = 0; d < type->info.rank; d++) TRY(check_name(ctx, graph, in, i, d));
     }
-    return STATUS_OK;
+    return graph_check_guards(ctx, graph, in);
 }
 
 /* ---- what types say of it ---- */
@@ -117,6 +194,30 @@ static bool is_one_size(const graph_t *graph, const graph_type_t *const *given, 
     return true;
 }
 
+typedef struct given {
+    const graph_t *graph;
+    const graph_type_t *const *types;
+} given_t;
+
+/* The size of a name where the types say it. */
+static bool size_of_given(void *user, int number, const char *name, int64_t *out_size)
+{
+    const given_t *given = user;
+    const graph_block_t *body = graph_body(given->graph);
+    const int n = body->n_params - graph_first_input(given->graph);
+    (void)number;
+    for (int i = 0; i < n; i++) {
+        const graph_type_t *type = input_type(given->graph, i), *is = given->types[i];
+        for (int d = 0; is->kind == TYPE_TENSOR && is->has_info && d < is->info.rank; d++) {
+            const char *other = type_dim_name(type, d);
+            if (other == NULL || strcmp(other, name) != 0) continue;
+            *out_size = is->info.sizes[d];
+            return *out_size >= 0;
+        }
+    }
+    return false;
+}
+
 bool graph_takes(const graph_t *graph, const graph_type_t *const *given)
 {
     int n = graph_body(graph)->n_params - graph_first_input(graph);
@@ -129,5 +230,7 @@ bool graph_takes(const graph_t *graph, const graph_type_t *const *given)
         for (int d = 0; has_sizes && d < type->info.rank; d++)
             if (!is_one_size(graph, given, i, d)) return false;
     }
-    return true;
+    given_t sizes = {graph, given};
+    int failing = 0;
+    return sym_guards_hold(graph->space, size_of_given, &sizes, &failing);
 }

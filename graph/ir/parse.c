@@ -580,6 +580,34 @@ static status_t parse_fixed(parser_t *parser)
     return STATUS_OK;
 }
 
+/* "guard H % 8 == 0 from reshape "r"", to the end of the line. */
+static status_t parse_guard(parser_t *parser)
+{
+    char origin[256];
+    context_t *ctx = parser->ctx;
+    sym_space_t *space = NULL;
+    const char *begin = parser->at += strlen("guard"), *from = NULL;
+    size_t n = 0;
+    TRY(graph_space(ctx, graph_builder_graph(parser->builder), &space));
+    for (const char *at = begin; *at != '\0' && *at != '\n' && from == NULL; at++)
+        if (*at == ' ' && parse_word_is(at + 1, "from")) from = at + 1 + strlen("from");
+    if (from != NULL) from += strspn(from, " \t");
+    if (from != NULL) n = strcspn(from, "\n");
+    if (n >= sizeof origin) return parse_fail(parser, from, "what a guard comes from is too long");
+    if (n > 0) memcpy(origin, from, n);
+    origin[n] = '\0';
+    sym_space_t *before = sym_space_enter(ctx, space);
+    sym_origin(ctx, "");
+    (void)sym_parse_guard(ctx, &parser->at, origin);
+    const status_t status = sym_status(ctx);
+    sym_space_enter(ctx, before);
+    if (status != STATUS_OK) return parse_place(parser, begin, status);
+    parse_blanks(parser);
+    if (from != NULL && parse_word_is(parser->at, "from")) parser->at = from + n;
+    parse_space(parser);
+    return STATUS_OK;
+}
+
 static status_t parse_graph(parser_t *parser, graph_t **out_graph)
 {
     TRY(parse_keyword(parser, "graph", "\"graph\""));
@@ -595,6 +623,7 @@ static status_t parse_graph(parser_t *parser, graph_t **out_graph)
     TRY(parse_params(parser));
     parse_space(parser);
     TRY(parse_fixed(parser));
+    while (parse_word_is(parser->at, "guard")) TRY(parse_guard(parser));
     TRY(parse_block(parser, false));
     return parse_place(parser, begin,
                        graph_finish(parser->builder, parser->n_values, parser->values, out_graph));

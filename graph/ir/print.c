@@ -221,7 +221,20 @@ static void print_params(printer_t *printer, const graph_block_t *body)
         text_append(text, " : ");
         type_print(type, text);
     }
-    text_append(text, ") ");
+    text_append(text, ")");
+}
+
+/* Each in a line of its own: what it comes from is the rest of the line. */
+static void print_guards(const graph_t *graph, text_t *text)
+{
+    const int n = sym_n_guards(graph->space);
+    for (int k = 0; k < n; k++) {
+        const char *origin = sym_guard_origin(graph->space, k);
+        text_append(text, "\n  guard ");
+        sym_append_guard(text, graph->space, k);
+        text_append(text, "%s%s", *origin != '\0' ? " from " : "", origin);
+    }
+    text_append(text, n > 0 ? "\n" : " ");
 }
 
 status_t graph_print(context_t *ctx, const graph_t *graph, datum_t *pool, text_t *text)
@@ -240,10 +253,10 @@ status_t graph_print(context_t *ctx, const graph_t *graph, datum_t *pool, text_t
     text_append(text, "graph %s", graph_name(graph));
     print_params(&printer, graph_body(graph));
     if (graph->fixed != NULL) {
-        text_append(text, "fixed ");
+        text_append(text, " fixed ");
         text_append_quoted(text, graph->fixed);
-        text_append(text, " ");
     }
+    print_guards(graph, text);
     print_block(&printer, graph_body(graph), 0);
     text_append(text, "\n");
     map_clear(&printer.numbers);

@@ -107,22 +107,23 @@ static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, const v
     const graph_type_t *first = graph_builder_type(rewrite->to, inputs[0]);
     graph_node_t sized = *node;
     void *attrs = NULL;
-    sized_attr_t *left = NULL;
-    int n_left = 0;
+    size_left_t left = {.n = 0};
     TRY(context_get(rewrite->ctx, node->op->attrs.bytes, "attributes", &attrs));
     memcpy(attrs, node->attrs, node->op->attrs.bytes);
-    status_t status = context_get(rewrite->ctx, (size_t)node->n_sized * sizeof *left,
-                                  "sized integers", &left);
+    status_t status = context_get(rewrite->ctx, (size_t)node->n_sized * sizeof *left.sized,
+                                  "sized integers", &left.sized);
+    if (status == STATUS_OK && !retyping->keeps)
+        status = graph_space(rewrite->ctx, graph_builder_graph(rewrite->to), &left.space);
     if (status == STATUS_OK && !retyping->keeps)
         status = size_fill(rewrite->ctx, &retyping->names, node,
-                           type_is_static(first) ? &first->info : NULL, attrs, &n_left, left);
+                           type_is_static(first) ? &first->info : NULL, attrs, &left);
     sized.attrs = attrs;
     if (retyping->closes) {
-        sized.n_sized = n_left;
-        sized.sized = left;
+        sized.n_sized = left.n;
+        sized.sized = left.sized;
     }
     if (status == STATUS_OK) status = rewrite_emit(rewrite, &sized, inputs, node->outputs);
-    context_put(rewrite->ctx, left);
+    context_put(rewrite->ctx, left.sized);
     context_put(rewrite->ctx, attrs);
     return status;
 }
@@ -195,7 +196,8 @@ status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t 
     TRY(context_get(ctx, (size_t)n * sizeof *in, "infos of inputs", &in));
     for (int i = 0; i < n; i++) in[i] = &infos[i];
     retyping_t retyping = {.closes = !keeps_names, .names = {graph, in}};
-    status_t status = retype(ctx, graph, infos, &retyping, out_graph);
+    status_t status = graph_check_guards(ctx, graph, in);
+    if (status == STATUS_OK) status = retype(ctx, graph, infos, &retyping, out_graph);
     context_put(ctx, retyping.varies);
     context_put(ctx, in);
     return status;

@@ -265,6 +265,9 @@ static status_t run_walk(walk_t *walk, graph_t **out_graph)
         status = graph_builder_create(ctx, graph_name(rewrite->from), &rewrite->to);
     if (status == STATUS_OK && rewrite->from->fixed != NULL)
         status = graph_builder_set_fixed(rewrite->to, rewrite->from->fixed);
+    /* Without names guards have been decided. */
+    if (status == STATUS_OK && rewrite->from->space != NULL && !rewrite->drops_names)
+        graph_set_space(graph_builder_graph(rewrite->to), rewrite->from->space);
     if (status == STATUS_OK) status = fill(rewrite, out_graph);
     graph_builder_destroy(rewrite->to);
     context_put(ctx, rewrite->map);

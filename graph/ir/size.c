@@ -1,11 +1,12 @@
-/* Sized integers: evaluated, compared, copied and printed. */
+/* Sized integers: calculated, compared, copied and printed. */
 #include "graph/ir/size_impl.h"
 
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/sym_impl.h"
 
 int64_t *size_place(const opdef_t *op, void *attrs, int field, int index)
 {
@@ -23,38 +24,7 @@ int64_t *size_place(const opdef_t *op, void *attrs, int field, int index)
     }
 }
 
-/* ---- evaluating ---- */
-
-static bool divide(int64_t value, int64_t divisor, int64_t *out_value)
-{
-    if (divisor < 1) return false;
-    *out_value = value / divisor - (value % divisor < 0);
-    return true;
-}
-
-static bool calculate_part(const size_part_t *part, size_of_t size_of, void *user,
-                           int64_t *out_value)
-{
-    int64_t size = 0;
-    return size_of(user, &part->variable, &size) &&
-           !__builtin_add_overflow(size, part->offset, &size) &&
-           divide(size, part->divisor, out_value);
-}
-
-bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value)
-{
-    int64_t sum = expr->offset;
-    for (int t = 0; t < expr->n_terms; t++) {
-        const size_term_t *term = &expr->terms[t];
-        int64_t product = term->factor, value = 0;
-        for (int i = 0; i < term->n; i++)
-            if (!calculate_part(&term->parts[i], size_of, user, &value) ||
-                __builtin_mul_overflow(product, value, &product))
-                return false;
-        if (__builtin_add_overflow(sum, product, &sum)) return false;
-    }
-    return divide(sum, expr->divisor, out_value);
-}
+/* ---- calculating ---- */
 
 /* -1 when no input has this name, or inputs are not known. */
 static int64_t size_of_name(const size_names_t *names, const char *name)
@@ -79,73 +49,62 @@ typedef struct sizes {
     const tensor_info_t *first; /* operand 0; NULL: not known */
 } sizes_t;
 
-static bool size_of_variable(void *user, const size_variable_t *variable, int64_t *out_size)
+/* "#2" is dimension 2 of operand 0; anything else names a size of an input. */
+static bool is_dimension(const char *name)
+{
+    return name[0] == '#';
+}
+
+static bool size_of_name_or_dim(void *user, int number, const char *name, int64_t *out_size)
 {
     const sizes_t *sizes = user;
-    if (variable->name != NULL)
-        *out_size = size_of_name(sizes->names, variable->name);
-    else if (sizes->first != NULL && variable->dim < sizes->first->rank)
-        *out_size = sizes->first->sizes[variable->dim];
-    else
-        return false;
+    (void)number;
+    if (is_dimension(name)) {
+        const long dim = strtol(name + 1, NULL, 10);
+        if (sizes->first == NULL || dim >= sizes->first->rank) return false;
+        *out_size = sizes->first->sizes[dim];
+    } else {
+        *out_size = size_of_name(sizes->names, name);
+    }
     return *out_size >= 0;
 }
 
-static bool has_dims(const size_expr_t *expr)
+static bool name_is_dimension(void *user, int number, const char *name)
 {
-    for (int t = 0; t < expr->n_terms; t++)
-        for (int i = 0; i < expr->terms[t].n; i++)
-            if (expr->terms[t].parts[i].variable.name == NULL) return true;
-    return false;
+    (void)user;
+    (void)number;
+    return is_dimension(name);
 }
 
-/* The term with what names stand for in its factor. */
-static bool put_names_of(sizes_t *sizes, const size_term_t *term, size_term_t *out_term)
+static bool name_is_name(void *user, int number, const char *name)
 {
-    *out_term = *term;
-    out_term->n = 0;
-    for (int i = 0; i < term->n; i++) {
-        int64_t value = 0;
-        if (term->parts[i].variable.name == NULL)
-            out_term->parts[out_term->n++] = term->parts[i];
-        else if (!calculate_part(&term->parts[i], size_of_variable, sizes, &value) ||
-                 __builtin_mul_overflow(out_term->factor, value, &out_term->factor))
-            return false;
-    }
-    return true;
+    return !name_is_dimension(user, number, name);
 }
 
-/* The same expression. */
-static bool put_names(sizes_t *sizes, const size_expr_t *expr, size_expr_t *out_expr)
+static status_t leave(context_t *ctx, sizes_t *sizes, const sized_attr_t *sized, sym_space_t *space,
+                      sized_attr_t *out_left)
 {
-    size_expr_t put = {.offset = expr->offset, .divisor = expr->divisor};
-    for (int t = 0; t < expr->n_terms; t++) {
-        size_term_t *term = &put.terms[put.n_terms];
-        if (!put_names_of(sizes, &expr->terms[t], term)) return false;
-        if (term->n > 0)
-            put.n_terms++;
-        else if (__builtin_add_overflow(put.offset, term->factor, &put.offset))
-            return false;
-    }
-    *out_expr = put;
-    return true;
+    *out_left = *sized;
+    out_left->space = space;
+    return sym_put(ctx, sized->space, sized->value, space, size_of_name_or_dim, sizes,
+                   &out_left->value);
 }
 
 status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t *node,
-                   const tensor_info_t *first, void *attrs, int *out_n, sized_attr_t *out_sized)
+                   const tensor_info_t *first, void *attrs, size_left_t *left)
 {
     sizes_t sizes = {names, first};
-    if (out_n != NULL) *out_n = 0;
     for (int i = 0; i < node->n_sized; i++) {
         const sized_attr_t *sized = &node->sized[i];
-        if (first == NULL && out_n != NULL && has_dims(&sized->value)) {
-            sized_attr_t *left = &out_sized[(*out_n)++];
-            *left = *sized;
-            if (put_names(&sizes, &sized->value, &left->value)) continue;
+        if (first == NULL && left != NULL &&
+            sym_any_name(sized->space, sized->value, name_is_dimension, NULL)) {
+            TRY(leave(ctx, &sizes, sized, left->space, &left->sized[left->n]));
+            left->n++;
+            continue;
         }
         REQUIRE(ctx,
-                size_calculate(&sized->value, size_of_variable, &sizes,
-                               size_place(node->op, attrs, sized->field, sized->index)),
+                sym_calculate(sized->space, sized->value, size_of_name_or_dim, &sizes,
+                              size_place(node->op, attrs, sized->field, sized->index)),
                 "%s: %s[%d] follows a size that is not known or too large", node->op->name,
                 node->op->attrs.fields[sized->field].name, sized->index);
     }
@@ -154,33 +113,13 @@ status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t
 
 /* ---- comparing and copying ---- */
 
-static bool same_variable(const size_variable_t *a, const size_variable_t *b)
+static bool same_value(const sized_attr_t *a, const sized_attr_t *b)
 {
-    if (a->name == NULL || b->name == NULL) return a->name == b->name && a->dim == b->dim;
-    return strcmp(a->name, b->name) == 0;
-}
-
-/* But for the factor. */
-static bool same_term(const size_term_t *a, const size_term_t *b)
-{
-    if (a->n != b->n) return false;
-    for (int i = 0; i < a->n; i++) {
-        const size_part_t *x = &a->parts[i], *y = &b->parts[i];
-        if (x->offset != y->offset || x->divisor != y->divisor ||
-            !same_variable(&x->variable, &y->variable))
-            return false;
-    }
-    return true;
-}
-
-static bool same_expr(const size_expr_t *a, const size_expr_t *b)
-{
-    if (a->offset != b->offset || a->divisor != b->divisor || a->n_terms != b->n_terms)
-        return false;
-    for (int t = 0; t < a->n_terms; t++)
-        if (a->terms[t].factor != b->terms[t].factor || !same_term(&a->terms[t], &b->terms[t]))
-            return false;
-    return true;
+    char x[4096], y[4096];
+    if (a->space == b->space) return a->value == b->value;
+    sym_print(a->space, a->value, sizeof x, x);
+    sym_print(b->space, b->value, sizeof y, y);
+    return strlen(x) + 1 < sizeof x && strcmp(x, y) == 0;
 }
 
 bool size_equal(const graph_node_t *a, const graph_node_t *b)
@@ -188,48 +127,26 @@ bool size_equal(const graph_node_t *a, const graph_node_t *b)
     if (a->n_sized != b->n_sized) return false;
     for (int i = 0; i < a->n_sized; i++)
         if (a->sized[i].field != b->sized[i].field || a->sized[i].index != b->sized[i].index ||
-            !same_expr(&a->sized[i].value, &b->sized[i].value))
+            !same_value(&a->sized[i], &b->sized[i]))
             return false;
     return true;
 }
 
 bool size_has_names(const graph_node_t *node)
 {
-    for (int i = 0; i < node->n_sized; i++) {
-        const size_expr_t *expr = &node->sized[i].value;
-        for (int t = 0; t < expr->n_terms; t++)
-            for (int v = 0; v < expr->terms[t].n; v++)
-                if (expr->terms[t].parts[v].variable.name != NULL) return true;
-    }
+    for (int i = 0; i < node->n_sized; i++)
+        if (sym_any_name(node->sized[i].space, node->sized[i].value, name_is_name, NULL))
+            return true;
     return false;
-}
-
-static bool is_whole(const size_expr_t *expr)
-{
-    if (expr->n_terms < 0 || expr->n_terms > SIZE_MAX_TERMS || expr->divisor < 1) return false;
-    for (int t = 0; t < expr->n_terms; t++) {
-        const size_term_t *term = &expr->terms[t];
-        if (term->n < 0 || term->n > SIZE_MAX_VARIABLES) return false;
-        for (int i = 0; i < term->n; i++)
-            if (term->parts[i].divisor < 1) return false;
-    }
-    return true;
 }
 
 static bool is_possible(const opdef_t *op, const void *attrs, const sized_attr_t *sized)
 {
     void *place;
     memcpy(&place, &attrs, sizeof place);
-    return size_place(op, place, sized->field, sized->index) != NULL && is_whole(&sized->value);
-}
-
-static status_t copy_names(context_t *ctx, graph_t *graph, size_term_t *term)
-{
-    for (int i = 0; i < term->n; i++) {
-        size_variable_t *variable = &term->parts[i].variable;
-        TRY(graph_string(ctx, graph, variable->name, &variable->name));
-    }
-    return STATUS_OK;
+    return size_place(op, place, sized->field, sized->index) != NULL && sized->value != SYM_NONE &&
+           (!sym_is(sized->value) ||
+            (sized->space != NULL && sym_find(sized->space, sized->value) != NULL));
 }
 
 status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void *attrs, int n,
@@ -243,108 +160,17 @@ status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void
         REQUIRE(ctx, is_possible(op, attrs, &sized[i]), "%s: no attribute has the sized integer %d",
                 op->name, i);
         copy[i] = sized[i];
-        for (int t = 0; t < copy[i].value.n_terms; t++)
-            TRY(copy_names(ctx, graph, &copy[i].value.terms[t]));
+        if (graph->space == NULL) graph_set_space(graph, sized[i].space);
+        copy[i].space = graph->space;
+        if (sized[i].space != graph->space && sym_is(sized[i].value))
+            TRY(sym_put(ctx, sized[i].space, sized[i].value, graph->space, NULL, NULL,
+                        &copy[i].value));
     }
     *out_sized = copy;
     return STATUS_OK;
 }
 
-/* ---- sums and products ---- */
-
-static bool add_term(size_expr_t *expr, const size_term_t *term)
-{
-    for (int t = 0; t < expr->n_terms; t++) {
-        size_term_t *own = &expr->terms[t];
-        if (!same_term(own, term)) continue;
-        if (__builtin_add_overflow(own->factor, term->factor, &own->factor)) return false;
-        if (own->factor == 0) *own = expr->terms[--expr->n_terms];
-        return true;
-    }
-    if (term->factor == 0) return true;
-    if (term->n == 0) return !__builtin_add_overflow(expr->offset, term->factor, &expr->offset);
-    if (expr->n_terms == SIZE_MAX_TERMS) return false;
-    expr->terms[expr->n_terms++] = *term;
-    return true;
-}
-
-/* Term t; behind the last one the offset. */
-static size_term_t term_at(const size_expr_t *expr, int t)
-{
-    return t < expr->n_terms ? expr->terms[t] : (size_term_t){.factor = expr->offset};
-}
-
-bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b)
-{
-    size_expr_t sum = *a;
-    INVARIANT(a->divisor == 1 && b->divisor == 1);
-    for (int t = 0; t <= b->n_terms; t++) {
-        size_term_t term = term_at(b, t);
-        if (__builtin_mul_overflow(term.factor, factor, &term.factor) || !add_term(&sum, &term))
-            return false;
-    }
-    *a = sum;
-    return true;
-}
-
-bool size_multiply(size_expr_t *a, const size_expr_t *b)
-{
-    size_expr_t product = {.divisor = 1};
-    INVARIANT(a->divisor == 1 && b->divisor == 1);
-    for (int t = 0; t <= a->n_terms; t++)
-        for (int u = 0; u <= b->n_terms; u++) {
-            size_term_t term = term_at(a, t), other = term_at(b, u);
-            if (term.factor == 0 || other.factor == 0) continue;
-            if (__builtin_mul_overflow(term.factor, other.factor, &term.factor) ||
-                term.n + other.n > SIZE_MAX_VARIABLES)
-                return false;
-            for (int i = 0; i < other.n; i++) term.parts[term.n++] = other.parts[i];
-            if (!add_term(&product, &term)) return false;
-        }
-    *a = product;
-    return true;
-}
-
 /* ---- printing ---- */
-
-/* "(H+6)/8", in a product "((H+6)/8)". */
-static void print_part(const size_part_t *part, bool is_factor, text_t *text)
-{
-    const bool is_quotient = part->divisor != 1 || part->offset != 0;
-    if (is_quotient) text_append(text, is_factor ? "((" : "(");
-    if (part->variable.name != NULL)
-        text_append(text, "%s", part->variable.name);
-    else
-        text_append(text, "#%d", part->variable.dim);
-    if (part->offset != 0) text_append(text, "%+" PRId64, part->offset);
-    if (is_quotient) text_append(text, ")/%" PRId64 "%s", part->divisor, is_factor ? ")" : "");
-}
-
-static void print_term(const size_term_t *term, bool is_first, text_t *text)
-{
-    const bool is_one = term->factor == 1 || term->factor == -1;
-    const char *plus = is_first ? "" : "+";
-    if (is_one && term->n > 0)
-        text_append(text, "%s", term->factor < 0 ? "-" : plus);
-    else
-        text_append(text, "%s%" PRId64 "%s", term->factor < 0 ? "" : plus, term->factor,
-                    term->n > 0 ? "*" : "");
-    for (int i = 0; i < term->n; i++) {
-        if (i > 0) text_append(text, "*");
-        print_part(&term->parts[i], !is_one || term->n > 1, text);
-    }
-}
-
-static void print_expr(const size_expr_t *expr, text_t *text)
-{
-    if (expr->divisor > 1) text_append(text, "(");
-    for (int t = 0; t < expr->n_terms; t++) print_term(&expr->terms[t], t == 0, text);
-    if (expr->n_terms == 0)
-        text_append(text, "%" PRId64, expr->offset);
-    else if (expr->offset != 0)
-        text_append(text, "%+" PRId64, expr->offset);
-    if (expr->divisor > 1) text_append(text, ")/%" PRId64, expr->divisor);
-}
 
 void size_print(const graph_node_t *node, text_t *text)
 {
@@ -354,6 +180,6 @@ void size_print(const graph_node_t *node, text_t *text)
         text_append(text, "%s%s", i == 0 ? " where " : ", ", field->name);
         if (field->kind != ATTR_INT) text_append(text, "[%d]", sized->index);
         text_append(text, "=");
-        print_expr(&sized->value, text);
+        sym_append(text, sized->space, sized->value);
     }
 }

@@ -1,9 +1,152 @@
 /* From numbers at several sizes to the expression that gives them. */
 #include "graph/ir/size_fit_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/sym.h"
+
+/* ---- evaluating ---- */
+
+static bool divide(int64_t value, int64_t divisor, int64_t *out_value)
+{
+    if (divisor < 1) return false;
+    *out_value = value / divisor - (value % divisor < 0);
+    return true;
+}
+
+static bool calculate_part(const size_part_t *part, size_of_t size_of, void *user,
+                           int64_t *out_value)
+{
+    int64_t size = 0;
+    return size_of(user, &part->variable, &size) &&
+           !__builtin_add_overflow(size, part->offset, &size) &&
+           divide(size, part->divisor, out_value);
+}
+
+bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value)
+{
+    int64_t sum = expr->offset;
+    for (int t = 0; t < expr->n_terms; t++) {
+        const size_term_t *term = &expr->terms[t];
+        int64_t product = term->factor, value = 0;
+        for (int i = 0; i < term->n; i++)
+            if (!calculate_part(&term->parts[i], size_of, user, &value) ||
+                __builtin_mul_overflow(product, value, &product))
+                return false;
+        if (__builtin_add_overflow(sum, product, &sum)) return false;
+    }
+    return divide(sum, expr->divisor, out_value);
+}
+
+/* ---- comparing ---- */
+
+static bool same_variable(const size_variable_t *a, const size_variable_t *b)
+{
+    if (a->name == NULL || b->name == NULL) return a->name == b->name && a->dim == b->dim;
+    return strcmp(a->name, b->name) == 0;
+}
+
+/* But for the factor. */
+static bool same_term(const size_term_t *a, const size_term_t *b)
+{
+    if (a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++) {
+        const size_part_t *x = &a->parts[i], *y = &b->parts[i];
+        if (x->offset != y->offset || x->divisor != y->divisor ||
+            !same_variable(&x->variable, &y->variable))
+            return false;
+    }
+    return true;
+}
+
+/* ---- sums and products ---- */
+
+static bool add_term(size_expr_t *expr, const size_term_t *term)
+{
+    for (int t = 0; t < expr->n_terms; t++) {
+        size_term_t *own = &expr->terms[t];
+        if (!same_term(own, term)) continue;
+        if (__builtin_add_overflow(own->factor, term->factor, &own->factor)) return false;
+        if (own->factor == 0) *own = expr->terms[--expr->n_terms];
+        return true;
+    }
+    if (term->factor == 0) return true;
+    if (term->n == 0) return !__builtin_add_overflow(expr->offset, term->factor, &expr->offset);
+    if (expr->n_terms == SIZE_MAX_TERMS) return false;
+    expr->terms[expr->n_terms++] = *term;
+    return true;
+}
+
+/* Term t; behind the last one the offset. */
+static size_term_t term_at(const size_expr_t *expr, int t)
+{
+    return t < expr->n_terms ? expr->terms[t] : (size_term_t){.factor = expr->offset};
+}
+
+bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b)
+{
+    size_expr_t sum = *a;
+    INVARIANT(a->divisor == 1 && b->divisor == 1);
+    for (int t = 0; t <= b->n_terms; t++) {
+        size_term_t term = term_at(b, t);
+        if (__builtin_mul_overflow(term.factor, factor, &term.factor) || !add_term(&sum, &term))
+            return false;
+    }
+    *a = sum;
+    return true;
+}
+
+bool size_multiply(size_expr_t *a, const size_expr_t *b)
+{
+    size_expr_t product = {.divisor = 1};
+    INVARIANT(a->divisor == 1 && b->divisor == 1);
+    for (int t = 0; t <= a->n_terms; t++)
+        for (int u = 0; u <= b->n_terms; u++) {
+            size_term_t term = term_at(a, t), other = term_at(b, u);
+            if (term.factor == 0 || other.factor == 0) continue;
+            if (__builtin_mul_overflow(term.factor, other.factor, &term.factor) ||
+                term.n + other.n > SIZE_MAX_VARIABLES)
+                return false;
+            for (int i = 0; i < other.n; i++) term.parts[term.n++] = other.parts[i];
+            if (!add_term(&product, &term)) return false;
+        }
+    *a = product;
+    return true;
+}
+
+/* ---- as expressions of a space ---- */
+
+static int64_t symbol_of(context_t *ctx, const size_variable_t *variable)
+{
+    char dim[16];
+    snprintf(dim, sizeof dim, "#%d", variable->dim);
+    return sym_name(ctx, variable->name != NULL ? variable->name : dim, SYM_NO_HINT, 0, INT64_MAX);
+}
+
+status_t size_symbol(context_t *ctx, const size_expr_t *expr, sym_space_t *space,
+                     int64_t *out_value)
+{
+    sym_space_t *before = sym_space_enter(ctx, space);
+    int64_t sum = expr->offset;
+    for (int t = 0; t < expr->n_terms; t++) {
+        int64_t product = expr->terms[t].factor;
+        for (int i = 0; i < expr->terms[t].n; i++) {
+            const size_part_t *part = &expr->terms[t].parts[i];
+            const int64_t shifted = sym_add(ctx, symbol_of(ctx, &part->variable), part->offset);
+            product = sym_multiply(ctx, product, sym_divide(ctx, shifted, part->divisor));
+        }
+        sum = sym_add(ctx, sum, product);
+    }
+    sum = sym_divide(ctx, sum, expr->divisor);
+    const status_t status = sym_status(ctx);
+    sym_space_enter(ctx, before);
+    TRY(status);
+    REQUIRE(ctx, sum != SYM_NONE, "a size that is calculated from others overflows");
+    *out_value = sum;
+    return STATUS_OK;
+}
 
 /* ---- products ---- */
 

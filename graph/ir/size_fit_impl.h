@@ -10,6 +10,49 @@
 
 #include "graph/ir/size_impl.h"
 
+#define SIZE_MAX_VARIABLES 3 /* of one term */
+#define SIZE_MAX_TERMS 6
+
+typedef struct size_variable {
+    const char *name; /* NULL: dimension `dim` of operand 0 */
+    int dim;
+} size_variable_t;
+
+/* (variable + offset) / divisor, rounded down. */
+typedef struct size_part {
+    size_variable_t variable;
+    int64_t offset, divisor;
+} size_part_t;
+
+/* factor * part * ... */
+typedef struct size_term {
+    int64_t factor;
+    int n;
+    size_part_t parts[SIZE_MAX_VARIABLES];
+} size_term_t;
+
+/* (term + ... + offset) / divisor, rounded down. */
+typedef struct size_expr {
+    int n_terms;
+    size_term_t terms[SIZE_MAX_TERMS];
+    int64_t offset, divisor;
+} size_expr_t;
+
+/* The size of a variable; false: it is not known. */
+typedef bool (*size_of_t)(void *user, const size_variable_t *variable, int64_t *out_size);
+
+/* What the expression is at these sizes; false when one is not known or it overflows. */
+bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value);
+
+/* a += factor * b, and a *= b; without divisors. False when it overflows or has too many terms; `a`
+ * is left as it is then. */
+bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b);
+bool size_multiply(size_expr_t *a, const size_expr_t *b);
+
+/* The same expression in a space; names that it lacks are made. */
+status_t size_symbol(context_t *ctx, const size_expr_t *expr, sym_space_t *space,
+                     int64_t *out_value);
+
 #define SIZE_MAX_SAMPLES 320
 
 /* Sizes of several variables at several samples: sizes[v][s] is that of variables[v] at sample s.

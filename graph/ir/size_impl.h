@@ -3,55 +3,22 @@
  *   graph f(%self : module, %x : f32[N=1,3,H=8]) {
  *     %y = reshape(%x) sizes=[1,24] where sizes[0]=N, sizes[1]=3*#2
  *
- * The attribute itself holds what it is at the sizes that the types say. A variable is a name, or a
- * dimension of operand 0: #2 is the size of its dimension 2. Quotients are rounded down:
+ * The attribute itself holds what it is at the sizes that the types say. Expressions are those of
+ * tensor/sym.h, in the space of the graph; tensor/sym_parse.c has their grammar. Its names are
+ * those of sizes of inputs, and #2 for dimension 2 of operand 0. Divisions round down:
  *
- *   size     = sum | "(" sum ")" "/" integer            (N*H*W+1)/3
- *   sum      = ["-"] term {("+"|"-") term}              4*((#1+3)/4)-#1, what #1 lacks to be whole
- *   term     = integer | [integer "*"] part {"*" part}   2*N*((H+6)/8)
- *   part     = variable | quotient | "(" quotient ")"
- *   quotient = "(" variable [("+"|"-") integer] ")" "/" integer
- *   variable = name | "#" integer
- *
- * What is left of a division is written by its quotient: N modulo 4 is N-4*((N)/4). */
+ *   2*N*((H+6)/8)    4*((#1+3)/4)-#1    (N*H*W+1)/3    max(H-2,1)    floor(f32(H)*f32(1.3)) */
 #ifndef TESSERA_GRAPH_IR_SIZE_IMPL_H
 #define TESSERA_GRAPH_IR_SIZE_IMPL_H
 
 #include "graph/ir/graph.h"
-
-#define SIZE_MAX_VARIABLES 3 /* of one term */
-#define SIZE_MAX_TERMS 6
-#define SIZE_NAME_MAX 64
-
-typedef struct size_variable {
-    const char *name; /* NULL: dimension `dim` of operand 0 */
-    int dim;
-} size_variable_t;
-
-/* (variable + offset) / divisor, rounded down. */
-typedef struct size_part {
-    size_variable_t variable;
-    int64_t offset, divisor;
-} size_part_t;
-
-/* factor * part * ... */
-typedef struct size_term {
-    int64_t factor;
-    int n;
-    size_part_t parts[SIZE_MAX_VARIABLES];
-} size_term_t;
-
-/* (term + ... + offset) / divisor, rounded down. */
-typedef struct size_expr {
-    int n_terms;
-    size_term_t terms[SIZE_MAX_TERMS];
-    int64_t offset, divisor;
-} size_expr_t;
+#include "tensor/sym.h"
 
 /* Integer `index` of the attribute that is field `field` of its operator's table. */
 struct sized_attr {
     int field, index;
-    size_expr_t value;
+    int64_t value; /* a handle of the space, or a number */
+    sym_space_t *space;
 };
 
 /* What names stand for: the sizes of inputs. */
@@ -63,23 +30,19 @@ typedef struct size_names {
 /* The place of one integer of a node's attributes, in a copy of them; NULL when there is none. */
 int64_t *size_place(const opdef_t *op, void *attrs, int field, int index);
 
-/* The size of a variable; false: it is not known. */
-typedef bool (*size_of_t)(void *user, const size_variable_t *variable, int64_t *out_size);
-
-/* What the expression is at these sizes; false when one is not known or it overflows. */
-bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value);
-
-/* a += factor * b, and a *= b; without divisors. False when it overflows or has too many terms; `a`
- * is left as it is then. */
-bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b);
-bool size_multiply(size_expr_t *a, const size_expr_t *b);
+/* Sized integers that are left: room for those of a node, and the space that they are put in. */
+typedef struct size_left {
+    sym_space_t *space;
+    sized_attr_t *sized;
+    int n;
+} size_left_t;
 
 /* Puts into `attrs`, a copy of the node's, what its sized integers are when operand 0 is `first`.
  * INVALID_ARGUMENT when a size is not known or overflows. Those that follow dimensions of an
- * operand 0 that is not known (NULL) go to out_sized, without the names in them, and out_n of them
- * are left; where these are NULL, they are an error as well. */
+ * operand 0 that is not known (NULL) are left, with numbers for the names in them; without `left`
+ * they are an error as well. */
 status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t *node,
-                   const tensor_info_t *first, void *attrs, int *out_n, sized_attr_t *out_sized);
+                   const tensor_info_t *first, void *attrs, size_left_t *left);
 
 /* True when all sized integers of both nodes, of one operator, are the same. */
 bool size_equal(const graph_node_t *a, const graph_node_t *b);
@@ -87,7 +50,8 @@ bool size_equal(const graph_node_t *a, const graph_node_t *b);
 /* True when one of the node's sized integers is said by a name. */
 bool size_has_names(const graph_node_t *node);
 
-/* A copy in the graph's arena. INVALID_ARGUMENT when an attribute has no such integer. */
+/* A copy in the graph's arena. The graph takes the space of the first; expressions of other spaces
+ * are made again in it. INVALID_ARGUMENT when an attribute has no such integer. */
 status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void *attrs, int n,
                    const sized_attr_t *sized, const sized_attr_t **out_sized);
 

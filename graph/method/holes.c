@@ -519,15 +519,17 @@ static size_variable_t variable_of(const filling_t *filling, const hole_t *hole,
     return variable;
 }
 
-static sized_attr_t sized_of(const filling_t *filling, const hole_t *hole)
+static status_t size_hole(rewrite_t *rewrite, const hole_t *hole, sized_attr_t *out_sized)
 {
-    sized_attr_t sized = {hole->field, hole->index, hole->expr};
-    for (int t = 0; t < sized.value.n_terms; t++)
-        for (int i = 0; i < sized.value.terms[t].n; i++) {
-            size_variable_t *variable = &sized.value.terms[t].parts[i].variable;
-            *variable = variable_of(filling, hole, variable->dim);
+    size_expr_t expr = hole->expr;
+    *out_sized = (sized_attr_t){.field = hole->field, .index = hole->index};
+    for (int t = 0; t < expr.n_terms; t++)
+        for (int i = 0; i < expr.terms[t].n; i++) {
+            size_variable_t *variable = &expr.terms[t].parts[i].variable;
+            *variable = variable_of(rewrite->user, hole, variable->dim);
         }
-    return sized;
+    TRY(graph_space(rewrite->ctx, graph_builder_graph(rewrite->to), &out_sized->space));
+    return size_symbol(rewrite->ctx, &expr, out_sized->space, &out_sized->value);
 }
 
 static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, int n,
@@ -558,7 +560,7 @@ static status_t fill_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
         if (hole->node != at) continue;
         *out_done = true;
         if (hole->field >= 0) {
-            sized[n++] = sized_of(filling, hole);
+            status = size_hole(rewrite, hole, &sized[n++]);
             continue;
         }
         status = add_number(rewrite, hole, &value);

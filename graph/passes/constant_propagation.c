@@ -483,7 +483,7 @@ static status_t fill_sized(rewrite_t *rewrite, const graph_node_t *node, bool *o
     void *attrs = NULL;
     TRY(context_get(rewrite->ctx, node->op->attrs.bytes, "attributes", &attrs));
     memcpy(attrs, node->attrs, node->op->attrs.bytes);
-    status_t status = size_fill(rewrite->ctx, &names, node, &first->info, attrs, NULL, NULL);
+    status_t status = size_fill(rewrite->ctx, &names, node, &first->info, attrs, NULL);
     filled.attrs = attrs;
     filled.n_sized = 0;
     if (status == STATUS_OK) status = rewrite_emit(rewrite, &filled, inputs, node->outputs);

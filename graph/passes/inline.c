@@ -233,6 +233,7 @@ static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
     for (int i = 1; i < node->n_inputs; i++)
         types[i - 1] = graph_builder_type(rewrite->to, rewrite_value(rewrite, node->inputs[i]));
     *out_takes = graph_takes(callee, types);
+    if (sym_n_guards(callee->space) > 0 && frame->inlining->has_names) *out_takes = false;
     if (frame->inlining->has_names) {
         for (int i = 1; i < node->n_inputs; i++)
             if (node->inputs[i] != VALUE_NONE) types[i - 1] = other_type(frame, node->inputs[i]);

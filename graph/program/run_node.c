@@ -60,7 +60,7 @@ static status_t size_attributes(run_t *run, const graph_node_t *node, void **out
         info = tensor_info(datum_as_tensor(first));
     TRY(context_get(run->ctx, node->op->attrs.bytes, "attributes", out_attrs));
     memcpy(*out_attrs, node->attrs, node->op->attrs.bytes);
-    return size_fill(run->ctx, &names, node, info, *out_attrs, NULL, NULL);
+    return size_fill(run->ctx, &names, node, info, *out_attrs, NULL);
 }
 
 static bool writes_tensor(const run_t *run, const graph_node_t *node)
