@@ -372,10 +372,19 @@ double sym_real_hint(context_t *ctx, int64_t real)
 
 /* ---- decisions ---- */
 
-/* a + factor * b + constant is 0, not 0, or not negative. */
+/* What is true of two integers of which one is a number above all symbolic ones; -1: none is. */
+static int compare_huge(sym_relation_t relation, int64_t a, int64_t b)
+{
+    if (!sym_is_huge(a) && !sym_is_huge(b)) return -1;
+    return relation == SYM_NOT_NEGATIVE && sym_is_huge(a);
+}
+
+/* a - b + constant is 0, or not negative. */
 static bool decide(context_t *ctx, sym_relation_t relation, int64_t a, int64_t b, int64_t constant)
 {
     sym_space_t *space;
+    const int is_huge = a != SYM_NONE && b != SYM_NONE ? compare_huge(relation, a, b) : -1;
+    if (is_huge >= 0) return is_huge == 1;
     if (a == SYM_NONE || b == SYM_NONE) {
         int64_t none = 0;
         space = begin_integers(ctx, &none, &none);
@@ -416,6 +425,8 @@ bool sym_divides(context_t *ctx, int64_t divisor, int64_t a)
 
 static bool knows(context_t *ctx, sym_relation_t relation, int64_t a, int64_t b, int64_t constant)
 {
+    const int is_huge = compare_huge(relation, a, b);
+    if (is_huge >= 0) return is_huge == 1;
     sym_space_t *space = begin_integers(ctx, &a, &b);
     if (space == NULL) return false;
     const int64_t all = sym_sum(space, sym_sum(space, a, -1, b), 1, constant);

@@ -120,7 +120,7 @@ bool sym_evaluate(const sym_node_t *node, sym_get_t get, void *user, sym_value_t
     default: is_known = evaluate_real(node, get, user, &value); break;
     }
     if (is_known && node->kind < SYM_REAL) {
-        is_known = value.integer >= INT64_MIN / 2;
+        is_known = value.integer >= INT64_MIN / 2 && !sym_is_huge(value.integer);
         value.real = (double)value.integer;
     }
     *out_value = value;
@@ -141,7 +141,7 @@ static bool value_of(void *user, int64_t operand, sym_value_t *out_value)
     if (node->kind != SYM_NAME) return sym_evaluate(node, value_of, user, out_value);
     if (!sizes->size_of(sizes->user, node->name, node->text, &out_value->integer)) return false;
     out_value->real = (double)out_value->integer;
-    return !sym_is(out_value->integer);
+    return !sym_is(out_value->integer) && !sym_is_huge(out_value->integer);
 }
 
 bool sym_calculate(const sym_space_t *space, int64_t a, sym_size_t size_of, void *user,

@@ -2,7 +2,8 @@
  *
  *   - one in another of its kind is joined with it:  min(H,min(W,3)) is min(3,H,W)
  *   - operands are in order, once each, and without those that are never chosen:
- *                                                    min(H,H+1) is H; max(H,0) is H
+ *                                                    min(H,H+1) is H; max(H,0) is H;
+ *                                                    min(H,9223372036854775807) is H
  *   - comparisons have no common divisor, and terms with a minus on the other side:
  *                                                    2*H-2*W == 6 is H == W+3
  *   - a comparison that is proven is 1 or 0; a choice by it is what it chooses */
@@ -15,6 +16,7 @@ static bool is_dominated(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t
 {
     sym_poly_t above, other;
     const bool is_minimum = kind == SYM_MINIMUM;
+    if (sym_is_huge(a) || sym_is_huge(b)) return is_minimum == sym_is_huge(a);
     return sym_load(space, is_minimum ? a : b, &above) &&
            sym_load(space, is_minimum ? b : a, &other) && sym_poly_add(space, &above, -1, &other) &&
            sym_poly_know(space, &above).min >= 0;
@@ -90,6 +92,8 @@ int64_t sym_compared(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b)
 {
     sym_poly_t difference, other;
     const bool is_equality = kind == SYM_EQUALS;
+    if (a == SYM_NONE || b == SYM_NONE) return SYM_NONE;
+    if (sym_is_huge(a) || sym_is_huge(b)) return !is_equality && sym_is_huge(b);
     if (!sym_load(space, b, &difference) || !sym_load(space, a, &other) ||
         !sym_poly_add(space, &difference, -1, &other))
         return SYM_NONE;

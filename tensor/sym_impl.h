@@ -275,6 +275,13 @@ static inline bool sym_is_number(sym_wide_t value)
     return value >= INT64_MIN / 2 && value <= INT64_MAX;
 }
 
+/* A number above all symbolic integers, which are at most 2^62: the end of a slice that has none.
+ */
+static inline bool sym_is_huge(int64_t a)
+{
+    return a > INT64_MAX / 2;
+}
+
 static inline int64_t sym_floor(int64_t a, int64_t b)
 {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));

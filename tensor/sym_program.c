@@ -98,7 +98,7 @@ static bool get_name(const sym_node_t *node, sym_size_t size_of, void *user, sym
 {
     if (!size_of(user, node->name, node->text, &out->integer)) return false;
     out->real = (double)out->integer;
-    return !sym_is(out->integer);
+    return !sym_is(out->integer) && !sym_is_huge(out->integer);
 }
 
 /* The guards from `first` on, one by one. */

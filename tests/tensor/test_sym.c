@@ -129,6 +129,8 @@ static void equal_expressions_are_one_handle(void **state)
         {"min(W,min(H,3))", "min(3,H,W)"},
         {"max(H,W)-max(W,H)", "0"},
         {"min(H/2*2,H)", "2*(H/2)"},
+        {"min(H,9223372036854775807)", "H"},
+        {"(H<9223372036854775807)+(H==9223372036854775807)", "1"},
         {"(2*H-2*W==6)*W", "(H==W+3)*W"},
         {"(H<H+1)+0", "1"},
         {"select(H<W,H,W)", "select((H<W),H,W)"},
@@ -196,6 +198,9 @@ static void decisions_become_guards(void **state)
     assert_true(sym_less(ctx, w, h));
     assert_true(sym_less(ctx, w, sym_add(ctx, h, 3)));
     assert_true(sym_knows_less(ctx, w, h) && !sym_knows_less(ctx, w, 1000));
+    assert_true(sym_less(ctx, w, INT64_MAX) && sym_at_most(ctx, w, INT64_MAX));
+    assert_false(sym_less(ctx, INT64_MAX, w) || sym_equal(ctx, w, INT64_MAX));
+    assert_int_equal(sym_min(ctx, w, INT64_MAX), w);
     check_guards(space, "H % 8 == 0, N != 1, W >= 40, H > W");
     assert_false(sym_divides(ctx, 7, w));
     assert_int_equal(sym_pin(ctx, n), 2);
