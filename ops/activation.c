@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "kernels/isa_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise_backward_impl.h"
 #include "ops/walk_impl.h"
@@ -186,6 +187,12 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
 /* ---- kernel on oneDNN: over the bytes as they lie. Not of functions that choose_eltwise or
  * choose_is_exact rule out; loops of our own are as fast ---- */
 
+/* Functions of kernels/functions: theirs have fewer steps and divide once. */
+static bool is_faster_here(eltwise_t eltwise)
+{
+    return isa_best() != ISA_PORTABLE && (eltwise == ELTWISE_SILU || eltwise == ELTWISE_SIGMOID);
+}
+
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -194,6 +201,9 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     onednn_primitive_t *primitive = NULL;
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    if (x->dtype == DTYPE_F32 && is_faster_here(f.eltwise))
+        return prepared_decline(prepared, "onednn: its %s of f32 is slower than ours",
+                                call->op->name);
     const post_op_t function = {POST_ELTWISE, f.eltwise, f.alpha, f.beta};
     if (!choose_is_exact(&function))
         return prepared_decline(prepared, "onednn: its %s of NaN or infinity differs",
