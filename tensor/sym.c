@@ -173,7 +173,7 @@ int64_t sym_multiply(context_t *ctx, int64_t a, int64_t b)
 {
     if (!sym_is(a) && !sym_is(b)) return checked((sym_wide_t)a * b);
     sym_space_t *space = begin_integers(ctx, &a, &b);
-    return space != NULL ? end(space, sym_product(space, a, b)) : SYM_NONE;
+    return space != NULL ? end(space, sym_multiplied(space, a, b)) : SYM_NONE;
 }
 
 /* Operands of a division: the divisor is decided not to be 0. */

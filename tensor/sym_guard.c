@@ -321,6 +321,14 @@ static void learn_zero(sym_space_t *space, const sym_poly_t *poly)
     if (poly->n > 1) learn_replacement(space, poly);
 }
 
+void sym_learn(sym_space_t *space, int64_t a)
+{
+    sym_poly_t poly;
+    if (!sym_is(a) || !sym_load(space, a, &poly) || poly.n == 0) return;
+    poly.denominator = 1;
+    learn_not_negative(space, &poly);
+}
+
 /* ---- guards ---- */
 
 bool sym_assume(sym_space_t *space, sym_relation_t relation, int64_t a)
@@ -351,30 +359,4 @@ bool sym_holds(sym_relation_t relation, int64_t value)
     case SYM_NOT_ZERO: return value != 0;
     default: return value >= 0;
     }
-}
-
-bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a)
-{
-    char text[128];
-    a = sym_simplest(space, a);
-    if (a == SYM_NONE) {
-        sym_fail(space, STATUS_UNSUPPORTED, "a size overflows, or is no size");
-        return false;
-    }
-    if (!sym_is(a)) return sym_holds(relation, a);
-    const int proof = sym_proves(space, relation, a);
-    if (proof >= 0) return proof != 0;
-    const sym_node_t *node = sym_find(space, a);
-    if (!node->has_hint) {
-        sym_fail(space, STATUS_UNSUPPORTED, "%s is not known, and has to be to go on",
-                 sym_print(space, a, sizeof text, text));
-        return false;
-    }
-    const bool is_true = sym_holds(relation, node->hint.integer);
-    sym_relation_t guard = relation;
-    if (!is_true && relation == SYM_NOT_NEGATIVE)
-        a = sym_simplest(space, sym_sum(space, -1, -1, a));
-    if (!is_true && relation != SYM_NOT_NEGATIVE)
-        guard = relation == SYM_ZERO ? SYM_NOT_ZERO : SYM_ZERO;
-    return sym_assume(space, guard, a) && is_true;
 }

@@ -247,6 +247,10 @@ int64_t sym_atom(sym_space_t *space, const sym_node_t *node);
 int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* Decides by proof, or by the hint and a guard. */
 bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a);
+/* The product; that it is not negative is known of it where it is known of both. */
+int64_t sym_multiplied(sym_space_t *space, int64_t a, int64_t b);
+/* a >= 0 is known from now on, as what follows from what is known. */
+void sym_learn(sym_space_t *space, int64_t a);
 /* Adds the guard, which the hint satisfies. */
 bool sym_assume(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* The relation of a number. */

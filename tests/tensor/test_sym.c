@@ -224,6 +224,35 @@ static void an_equation_replaces_a_name(void **state)
     leave(ctx, space);
 }
 
+/* Of a minimum which operand it is, without a common factor, and nothing that is always true. */
+static void a_guard_says_no_more_than_its_decision_needs(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const struct {
+        const char *a, *b, *guards;
+    } cases[] = {
+        {"min(32,T)", "T", "T <= 32"},       {"max(T,32)", "T", "T >= 32"},
+        {"min(40,T)", "T", "T <= 40"},       {"max(T,W)", "W", "W >= T"},
+        {"64*N", "N*H", "H == 64"},          {"24*N", "48", "N == 2"},
+        {"2*(H-min(H,64))", "0", "H <= 64"}, {"H/2*2-H+H%2", "0", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sym_space_t *space = enter(ctx);
+        make_names(ctx);
+        sym_name(ctx, "T", 32, 0, INT64_MAX);
+        assert_true(sym_equal(ctx, parse(ctx, cases[i].a), parse(ctx, cases[i].b)));
+        check_guards(space, cases[i].guards);
+        leave(ctx, space);
+    }
+    sym_space_t *space = enter(ctx);
+    make_names(ctx);
+    const int64_t left = parse(ctx, "H-(7*H+1)/8"), other = parse(ctx, "W-(7*W+1)/8");
+    assert_true(sym_at_most(ctx, 0, left));
+    assert_true(sym_at_most(ctx, 0, sym_multiply(ctx, left, other)));
+    check_guards(space, "");
+    leave(ctx, space);
+}
+
 static void a_proven_guard_of_text_is_none(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -317,10 +346,11 @@ static void what_is_not_known_cannot_be_decided(void **state)
     sym_origin(ctx, "slice \"s\"");
     assert_false(sym_less(ctx, u, 10));
     assert_int_equal(sym_add(ctx, u, 1), SYM_NONE); /* until the failure is taken */
-    CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED, "slice \"s\": 9-u0 is not known");
+    CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED,
+                "slice \"s\": a size depends on elements, and 9-u0 has to be known");
     assert_true(sym_is(sym_add(ctx, u, 1)));
     assert_int_equal(sym_pin(ctx, u), SYM_NONE);
-    CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED, "u0 is not known");
+    CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED, "u0 has to be known");
     assert_false(sym_equal(ctx, SYM_NONE, u));
     CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED, "a size overflows");
     leave(ctx, space);
@@ -600,6 +630,7 @@ int main(void)
         TEST(ranges_follow_operands),
         TEST(decisions_become_guards),
         TEST(an_equation_replaces_a_name),
+        TEST(a_guard_says_no_more_than_its_decision_needs),
         TEST(a_proven_guard_of_text_is_none),
         TEST(guards_are_checked),
         TEST(arithmetic_on_handles_is_detected),
