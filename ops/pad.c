@@ -47,7 +47,13 @@ static part_t find_part(const pad_attrs_t *attrs, int dim, int64_t size)
 /* A dimension that this is added to, or cut from, is no less than nothing. */
 static bool leaves(context_t *ctx, int64_t size, int64_t added)
 {
-    return !sym_less(ctx, added, 0) || sym_at_most(ctx, 0, sym_add(ctx, size, added));
+    return sym_at_most(ctx, 0, sym_add(ctx, size, added)) || !sym_less(ctx, added, 0);
+}
+
+/* Asked last: whether there is padding at all may be another answer at every size. */
+static bool adds(context_t *ctx, int64_t before, int64_t after)
+{
+    return sym_less(ctx, 0, before) || sym_less(ctx, 0, after);
 }
 
 /* Elements of x in the result, as find_part counts them. */
@@ -76,14 +82,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
                 (long long)before, (long long)after, d, info_brief(x));
         if (attrs->mode == PAD_CONSTANT) continue;
         const int64_t kept = count_kept(ctx, size, before, after);
-        bool is_padded = sym_less(ctx, 0, before) || sym_less(ctx, 0, after);
-        REQUIRE(ctx, !is_padded || sym_less(ctx, 0, kept),
+        REQUIRE(ctx, sym_less(ctx, 0, kept) || !adds(ctx, before, after),
                 "pad: %lld before and %lld after dimension %d of %s, nothing is left that has an "
                 "edge",
                 (long long)before, (long long)after, d, info_brief(x));
         REQUIRE(ctx,
-                attrs->mode != PAD_REFLECT || !is_padded ||
-                    (sym_less(ctx, before, kept) && sym_less(ctx, after, kept)),
+                attrs->mode != PAD_REFLECT ||
+                    (sym_less(ctx, before, kept) && sym_less(ctx, after, kept)) ||
+                    !adds(ctx, before, after),
                 "pad: %lld before and %lld after dimension %d of %s, reflection needs less than "
                 "its size",
                 (long long)before, (long long)after, d, info_brief(x));
