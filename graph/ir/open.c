@@ -83,9 +83,11 @@ void graph_sizes(const graph_t *graph, int64_t *out_sizes)
     memcpy(out_sizes, names.sizes, (size_t)names.n * sizeof *out_sizes);
 }
 
+/* ---- generic sizes ---- */
+
 /* Small steps suit batches and lengths, large ones suit images, whose sizes are divided by powers
  * of two. Those down come last: they suit sizes that are as large as a table allows. */
-bool graph_generic_sizes(int attempt, int n, int64_t *sizes)
+static bool move_sizes(int attempt, int n, int64_t *sizes)
 {
     static const int64_t steps[] = {2, 32, 64, 128, 4, 16, 8, 1}, down[] = {2, 1, 3, 32};
     const int n_up = (int)(sizeof steps / sizeof *steps),
@@ -100,5 +102,48 @@ bool graph_generic_sizes(int attempt, int n, int64_t *sizes)
         else
             sizes[i] += 2 + 2 * i;
     }
+    return true;
+}
+
+typedef struct moved {
+    const names_t *names;
+    const int64_t *sizes;
+} moved_t;
+
+static bool size_of_moved(void *user, int name, const char *text, int64_t *out_size)
+{
+    const moved_t *moved = user;
+    const int at = find_name(moved->names, text);
+    (void)name;
+    if (at >= 0) *out_size = moved->sizes[at];
+    return at >= 0;
+}
+
+/* Names that guards say are a number, or follow from others, are that. */
+static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
+{
+    const names_t names = names_of(graph);
+    const moved_t moved = {&names, sizes};
+    if (graph->space == NULL) return;
+    sym_space_t *outer = sym_space_enter(ctx, graph->space);
+    for (int i = 0; i < names.n; i++) {
+        int64_t value = 0, min = 0, max = 0;
+        const int64_t name = sym_name(ctx, names.names[i], names.sizes[i], 0, INT64_MAX / 16);
+        sym_range(ctx, name, &min, &max);
+        if (min == max) sizes[i] = min;
+        const int64_t simplest = sym_add(ctx, name, 0);
+        if (simplest != name && simplest != SYM_NONE &&
+            sym_calculate(graph->space, simplest, size_of_moved, (void *)(uintptr_t)&moved, &value))
+            sizes[i] = value;
+    }
+    (void)sym_status(ctx);
+    sym_space_enter(ctx, outer);
+}
+
+bool graph_generic_sizes(context_t *ctx, const graph_t *graph, int attempt, int64_t *sizes)
+{
+    graph_sizes(graph, sizes);
+    if (!move_sizes(attempt, names_of(graph).n, sizes)) return false;
+    follow_guards(ctx, graph, sizes);
     return true;
 }

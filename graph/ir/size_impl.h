@@ -84,9 +84,8 @@ status_t graph_close(context_t *ctx, const graph_t *graph, graph_t **out_graph);
  * the types); gives the number of names. infos NULL: only counts. */
 int graph_substitute(const graph_t *graph, const int64_t *sizes, tensor_info_t *infos);
 
-/* Sizes to put in for each name, of which no two are equal where those in the types are small.
- * `attempt` counts from 0; false when there are no more. sizes: those in the types, on return
- * others. */
-bool graph_generic_sizes(int attempt, int n, int64_t *sizes);
+/* Sizes to put in for each name, as guards allow, of which no two are equal where those in the
+ * types are small. `attempt` counts from 0; false when there are no more. */
+bool graph_generic_sizes(context_t *ctx, const graph_t *graph, int attempt, int64_t *sizes);
 
 #endif

@@ -60,13 +60,11 @@ static status_t resize(context_t *ctx, const graph_t *graph, graph_t **out_graph
     const graph_block_t *body = graph_body(graph);
     int64_t sizes[GRAPH_MAX_NAMES];
     tensor_info_t *infos = NULL;
-    int n = graph_substitute(graph, NULL, NULL);
     TRY(context_get(ctx, (size_t)body->n_params * sizeof *infos, "other sizes", &infos));
     status_t status = STATUS_INVALID_ARGUMENT;
     *out_graph = NULL;
     for (int attempt = 0; status == STATUS_INVALID_ARGUMENT; attempt++) {
-        graph_sizes(graph, sizes);
-        if (!graph_generic_sizes(attempt, n, sizes)) {
+        if (!graph_generic_sizes(ctx, graph, attempt, sizes)) {
             status = STATUS_OK;
             break;
         }

@@ -319,8 +319,7 @@ status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *
     int64_t sizes[GRAPH_MAX_NAMES];
     *out_graph = NULL;
     for (int attempt = 0; *out_graph == NULL; attempt++) {
-        graph_sizes(graph, sizes);
-        if (!graph_generic_sizes(attempt, graph_substitute(graph, NULL, NULL), sizes)) break;
+        if (!graph_generic_sizes(ctx, graph, attempt, sizes)) break;
         (void)graph_substitute(graph, sizes, infos);
         TRY(try_sizes(ctx, graph, infos, reason, out_graph));
     }
