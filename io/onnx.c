@@ -5,7 +5,6 @@
 #include "io/onnx_function_impl.h"
 #include "io/onnx_ml_impl.h"
 #include "io/onnx_narrow_impl.h"
-#include "io/onnx_trial_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -234,8 +233,10 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
                  "dimension %d (\"%.64s\") is not fixed, and no shape says its size", d,
                  param != NULL ? param : "?");
         input->open[d] = (int8_t)at;
+        if (at != ONNX_NOT_OPEN)
+            out_sizes[d] = sym_name(ctx, onnx->open[at].name, out_sizes[d], 0, INT64_MAX / 16);
     }
-    return STATUS_OK;
+    return sym_status(ctx);
 }
 
 /* The open size of a tensor that has this name; ONNX_NOT_OPEN: there is none. */
@@ -265,7 +266,8 @@ static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_inp
     for (int d = 0; d < info.rank; d++) {
         input->open[d] = find_open(onnx, onnx_param_of(shape->dim[d]));
         info.sizes[d] = onnx_is_fixed(shape->dim[d]) ? shape->dim[d]->dim_value : -1;
-        if (input->open[d] != ONNX_NOT_OPEN) info.sizes[d] = onnx->open[input->open[d]].size;
+        if (input->open[d] != ONNX_NOT_OPEN)
+            info.sizes[d] = sym_name(onnx->ctx, onnx->open[input->open[d]].name, SYM_NO_HINT, 0, 0);
     }
     *out_info = info;
     return STATUS_OK;
@@ -362,8 +364,10 @@ static status_t add_inputs(onnx_t *onnx)
                                           : note_sizes(onnx, input, round == SHAPES);
         if (status != STATUS_OK) return onnx_fail_at(onnx, status, "input", input->name, NULL);
     }
-    onnx_open_begin(onnx);
-    return onnx_set_inputs(onnx);
+    for (int i = 0; i < onnx->n_inputs; i++)
+        if (!onnx_is_special(onnx, onnx->inputs[i].item))
+            TRY(onnx_name_elements(onnx, onnx->inputs[i].item));
+    return STATUS_OK;
 }
 
 /* ---- nodes ---- */
@@ -443,6 +447,19 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
     return STATUS_OK;
 }
 
+/* Guards are said to come from the node. */
+static status_t import_node(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    char origin[256];
+    onnx->proto = node->proto;
+    snprintf(origin, sizeof origin, "%.100s \"%.120s\"", node->proto->op_type,
+             onnx_path_of(node->proto));
+    sym_origin(onnx->ctx, origin);
+    const status_t status = node->op->import(node), calculated = sym_status(onnx->ctx);
+    return calculated != STATUS_OK ? calculated : status; /* the reason before what it led to */
+}
+
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
 {
     const onnx_operator_t *op = onnx_operator_of(onnx, proto);
@@ -457,7 +474,7 @@ status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
         status = onnx_import_function(onnx, function, proto);
     } else {
         status = begin_node(onnx, op, proto, &node);
-        if (status == STATUS_OK) status = op->is_flow ? op->import(&node) : onnx_import_node(&node);
+        if (status == STATUS_OK) status = import_node(&node);
         if (status == STATUS_OK) status = end_node(&node, first_new);
     }
     return status == STATUS_OK
@@ -577,72 +594,42 @@ void onnx_end(onnx_t *onnx)
     context_put(onnx->ctx, onnx->names);
     context_put(onnx->ctx, onnx->bound);
     context_put(onnx->ctx, onnx->inputs);
-    context_put(onnx->ctx, onnx->pool);
     context_put(onnx->ctx, onnx->calls);
     onnx_functions_end(onnx);
     graph_builder_destroy(onnx->builder);
     module_release(onnx->module);
+    sym_space_release(onnx->space);
     if (onnx->model != NULL) onnx__model_proto__free_unpacked(onnx->model, &onnx->allocator);
 }
 
-/* closed_by NULL, or why all open sizes are fixed. *out_reason: of a failure that may be no failure
- * at fixed sizes; "": of another. */
-static status_t load_once(context_t *ctx, const onnx_source_t *source,
-                          const onnx_options_t *options, const char *closed_by, onnx_asked_t *asked,
-                          char *out_reason, module_t **out_module)
+static status_t import_in_space(onnx_t *onnx, const onnx_source_t *source)
 {
-    onnx_t *onnx = NULL;
-    *out_reason = '\0';
-    TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
-    onnx->options = options;
-    onnx->closed_by = closed_by;
-    onnx->asked = asked;
-    onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
-    status_t status = onnx_begin(onnx, ctx, source);
-    if (status == STATUS_OK) status = import_model(onnx);
-    if (status == STATUS_OK) *out_module = module_retain(onnx->module);
-    bool is_closable = onnx->first_data_trial > 1 &&
-                       (status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT);
-    snprintf(out_reason, ONNX_MAX_REASON, "%.400s", is_closable ? context_error(ctx) : "");
-    onnx_end(onnx);
-    context_put(ctx, onnx);
+    TRY(onnx_begin(onnx, onnx->ctx, source));
+    TRY(sym_space_create(onnx->ctx, &onnx->space));
+    sym_space_t *outer = sym_space_enter(onnx->ctx, onnx->space);
+    status_t status = import_model(onnx);
+    sym_space_enter(onnx->ctx, outer);
     return status;
 }
 
-/* Again, with more sizes, while an import asks for them. */
-static status_t load_open(context_t *ctx, const onnx_source_t *source,
-                          const onnx_options_t *options, char *out_reason, module_t **out_module)
-{
-    enum { MAX_IMPORTS = 4 };
-    onnx_asked_t asked = {.n = 0};
-    status_t status = STATUS_OK;
-    int n_tried = -1;
-    for (int i = 0; i < MAX_IMPORTS && status == STATUS_OK && asked.n > n_tried; i++) {
-        module_release(*out_module);
-        *out_module = NULL;
-        n_tried = asked.n;
-        status = load_once(ctx, source, options, NULL, &asked, out_reason, out_module);
-    }
-    return status;
-}
-
-/* What cannot be imported with open sizes may be at fixed ones. */
 static status_t load(context_t *ctx, const onnx_source_t *source, const onnx_options_t *options,
                      module_t **out_module)
 {
-    char reason[ONNX_MAX_REASON], none[ONNX_MAX_REASON];
-    onnx_asked_t asked = {.n = 0};
+    onnx_t *onnx = NULL;
     if (options != NULL && options->batch < 0)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: a batch of %lld, 1 or more is needed",
              (long long)options->batch);
     if (options != NULL)
         TRY(context_array(ctx, "onnx_load", "shapes", options->n_shapes, options->shapes));
+    TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
+    onnx->ctx = ctx;
+    onnx->options = options;
+    onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
     interrupt_begin(ctx, "onnx_load");
-    scope_attempt(ctx);
-    status_t status = load_open(ctx, source, options, reason, out_module);
-    bool is_again = status != STATUS_OK && reason[0] != '\0';
-    status = scope_attempt_end(ctx, status, is_again);
-    if (is_again) status = load_once(ctx, source, options, reason, &asked, none, out_module);
+    status_t status = import_in_space(onnx, source);
+    if (status == STATUS_OK) *out_module = module_retain(onnx->module);
+    onnx_end(onnx);
+    context_put(ctx, onnx);
     return interrupt_end(ctx, status);
 }
 

@@ -5,13 +5,12 @@
  * constants alone (Shape, Gather, ConstantOfShape, Cast, ...) is folded at import.
  *
  * Sizes that the file leaves open get names in the types of the graph's inputs: the model runs at
- * any of them, frozen too. What came from such a size follows it. This is found out by importing at
- * some fifteen sizes in place of each: a size at which nodes do something else, or which a node
- * takes only as it was given, is fixed, and the graph and the message of inputs that are refused
- * say why:
+ * any of them, frozen too. The import calculates with the names (tensor/sym.h): sizes, and integers
+ * that nodes calculate from sizes, become expressions in the graph. Where a node has to decide, the
+ * sizes that were asked for decide, and the graph keeps the decision as a guard. Inputs that do not
+ * satisfy it are refused:
  *
- *   forward: input x is f32[3,4], the graph was made for f32[1,4] (N is 1 only, node r (Reshape):
- *   12 elements into a shape of 4)
+ *   forward: N is 3, the graph holds where N == 1 (Reshape "r")
  *
  * If, Loop and Scan become `if` and `loop` of the graph, where a condition is not known at import.
  * A size that depends on elements, as NonZero's, is not known in the graph; what follows it in no

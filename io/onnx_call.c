@@ -1,10 +1,10 @@
-/* Calls of our operators: run at import when all operands are known, else noted for the graph. What
- * trial 0 calls is compared with what the others do. */
+/* Calls of our operators. Where all operands are known they run at import; where elements are
+ * symbolic they are calculated with, if that is possible; else they are noted for the graph. */
 #include "io/onnx_node_impl.h"
-#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include <stdio.h>
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -149,59 +149,12 @@ int64_t *onnx_integer_at(const opdef_t *op, const void *attrs, int field, int in
     return size_place(op, place, field, index);
 }
 
-/* True when attributes differ in integers alone. */
-static bool is_alike(const opdef_t *op, const void *a, const void *b)
-{
-    alignas(max_align_t) unsigned char copy[ONNX_ATTRS_MAX];
-    memcpy(copy, a, op->attrs.bytes);
-    for (int f = 0; f < op->attrs.n_fields; f++) {
-        int n = onnx_n_integers(op, b, f);
-        if (n != onnx_n_integers(op, a, f)) return false;
-        for (int i = 0; i < n; i++)
-            *onnx_integer_at(op, copy, f, i) = *onnx_integer_at(op, b, f, i);
-    }
-    return attrs_equal(&op->attrs, copy, b);
-}
-
-/* Attributes of this trial, where they are others than at trial 0. */
-static status_t note_attrs(onnx_t *onnx, const onnx_noted_t *call, onnx_noted_t *noted)
-{
-    size_t bytes = call->attrs != NULL ? call->op->attrs.bytes : 0;
-    void *copy = NULL;
-    if (bytes == 0 || attrs_equal(&call->op->attrs, call->attrs, noted->attrs)) return STATUS_OK;
-    if (noted->others == NULL)
-        TRY(context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *noted->others,
-                               "attributes of trials", &noted->others));
-    TRY(context_get(onnx->ctx, bytes, "attributes of a trial", &copy));
-    memcpy(copy, call->attrs, bytes);
-    context_put(onnx->ctx, noted->others[onnx->trial]);
-    noted->others[onnx->trial] = copy;
-    return STATUS_OK;
-}
-
-static bool is_same_call(const onnx_noted_t *a, const onnx_noted_t *b)
-{
-    if (a->kind != b->kind || a->builtin != b->builtin || a->op != b->op || a->n_in != b->n_in ||
-        a->n_out != b->n_out ||
-        (a->n_in > 0 && memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) != 0))
-        return false;
-    return a->kind != ONNX_CALL_OP || is_alike(a->op, a->attrs, b->attrs);
-}
-
 status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call)
 {
-    if (onnx->trial > 0) {
-        *out_call = onnx->next_call;
-        onnx->differs = onnx->next_call >= onnx->n_calls ||
-                        !is_same_call(call, &onnx->calls[onnx->next_call]);
-        if (onnx->differs) return STATUS_UNSUPPORTED;
-        return note_attrs(onnx, call, &onnx->calls[onnx->next_call++]);
-    }
     TRY(context_grow(onnx->ctx, &onnx->calls, &onnx->calls_capacity, onnx->n_calls + 1,
                      sizeof *onnx->calls));
     TRY(make_note(onnx, call, &onnx->calls[onnx->n_calls]));
     onnx->calls[onnx->n_calls].proto = onnx->proto;
-    onnx->calls[onnx->n_calls].first_data = onnx->n_data;
     *out_call = onnx->n_calls++;
     return STATUS_OK;
 }
@@ -209,17 +162,10 @@ status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call)
 void onnx_cut_calls(onnx_t *onnx, int first)
 {
     for (int i = first; i < onnx->n_calls; i++) {
-        onnx_noted_t *call = &onnx->calls[i];
-        for (int k = 0; call->others != NULL && k < onnx->n_trials; k++)
-            context_put(onnx->ctx, call->others[k]);
-        context_put(onnx->ctx, call->others);
-        context_put(onnx->ctx, call->sized);
-        context_put(onnx->ctx, call->message);
-        context_put(onnx->ctx, call->attrs);
+        context_put(onnx->ctx, onnx->calls[i].message);
+        context_put(onnx->ctx, onnx->calls[i].attrs);
     }
-    if (first >= onnx->n_calls) return;
-    onnx->n_data = onnx->calls[first].first_data;
-    onnx->n_calls = first;
+    if (first < onnx->n_calls) onnx->n_calls = first;
 }
 
 onnx_noted_t *onnx_call_of(const onnx_t *onnx, item_t item, const char *op_name)
@@ -227,6 +173,16 @@ onnx_noted_t *onnx_call_of(const onnx_t *onnx, item_t item, const char *op_name)
     const int at = item != ITEM_NONE ? onnx->items[item].call : -1;
     if (at < 0 || onnx->calls[at].kind != ONNX_CALL_OP) return NULL;
     return strcmp(onnx->calls[at].op->name, op_name) == 0 ? &onnx->calls[at] : NULL;
+}
+
+/* A result of the call, and what it is. */
+static status_t add_result(onnx_t *onnx, int call, int output, const tensor_info_t *info,
+                           item_t *out)
+{
+    TRY(onnx_value(onnx, NULL, info, out));
+    onnx->items[*out].call = call;
+    onnx->calls[call].out[output] = *out;
+    return STATUS_OK;
 }
 
 status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_t *in, item_t *out)
@@ -243,13 +199,7 @@ status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_
                                   .n_out = out != NULL ? 1 : 0},
                   &at));
     if (out == NULL) return STATUS_OK;
-    if (onnx->trial == 0) {
-        TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, out));
-        onnx->items[*out].call = at;
-        onnx->calls[at].out[0] = *out;
-    }
-    *out = onnx->calls[at].out[0];
-    return STATUS_OK;
+    return add_result(onnx, at, 0, &(tensor_info_t){.dtype = DTYPE_NONE}, out);
 }
 
 status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *items, item_t *out)
@@ -263,108 +213,168 @@ status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *it
     }
     onnx->items[*out].is_sequence = true;
     onnx->calls[onnx->items[*out].call].is_known = true;
-    return onnx_set_element(onnx, *out, &element);
+    onnx_set_element(onnx, *out, &element);
+    return STATUS_OK;
 }
 
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out)
 {
     onnx_t *onnx = node->onnx;
-    const tensor_info_t *info = onnx_info(onnx, x);
-    int at = 0;
-    tensor_t *sizes = NULL;
-    if (!onnx_varies(onnx, x)) return onnx_vector(onnx, NULL, info->rank, info->sizes, out);
-    TRY(onnx_note(onnx,
-                  &(onnx_noted_t){.kind = ONNX_CALL_BUILTIN,
-                                  .builtin = "shape",
-                                  .is_known = true,
-                                  .n_in = 1,
-                                  .in = &x,
-                                  .n_out = 1},
-                  &at));
-    TRY(tensor_from(onnx->ctx, DTYPE_S64, 1, (int64_t[]){info->rank}, info->sizes, &sizes));
-    scope_take(onnx->ctx, sizes);
-    item_t *item = &onnx->calls[at].out[0];
-    if (onnx->trial == 0) {
-        TRY(onnx_item_take(onnx, NULL, sizes, item));
-        onnx->items[*item].call = at;
-    } else {
-        TRY(onnx_set_known_take(onnx, *item, sizes));
-    }
-    *out = *item;
-    return STATUS_OK;
+    const tensor_info_t info = *onnx_info(onnx, x);
+    bool has_symbols = false;
+    for (int d = 0; d < info.rank; d++) has_symbols = has_symbols || sym_is(info.sizes[d]);
+    if (!has_symbols) return onnx_vector(onnx, NULL, info.rank, info.sizes, out);
+    const tensor_info_t sizes = info_dense(DTYPE_S64, 1, (int64_t[]){info.rank});
+    TRY(onnx_builtin(node, "shape", 1, &x, out));
+    onnx->items[*out].info = sizes;
+    onnx->calls[onnx->items[*out].call].is_known = true;
+    return onnx_set_symbols(onnx, *out, false, info.sizes);
 }
 
 status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item)
 {
-    int at = 0;
-    status_t status = onnx_note(onnx, &(onnx_noted_t){.kind = ONNX_CALL_KNOWN, .n_out = 1}, &at);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
-    item_t *item = &onnx->calls[at].out[0];
-    TRY(onnx->trial == 0 ? onnx_item_take(onnx, name, tensor, item)
-                         : onnx_set_known_take(onnx, *item, tensor));
-    *out_item = *item;
-    return STATUS_OK;
+    return onnx_item_take(onnx, name, tensor, out_item);
 }
 
 /* ---- inference ---- */
 
-/* The item's tensor in this trial, or what stands for it; NULL: neither. */
-static tensor_t *data_of(const onnx_t *onnx, item_t item)
+/* Elements of an operand; NULL: they are not known. */
+static const void *elements_of(const onnx_t *onnx, const onnx_noted_t *call, int operand)
 {
-    tensor_t *known = onnx->items[item].known != NULL ? onnx_tensor_of(onnx, item) : NULL;
-    return known != NULL ? known : onnx_stand_of(onnx, item);
+    if (call->in[operand] == ITEM_NONE) return NULL;
+    const tensor_t *known = onnx->items[call->in[operand]].known;
+    return known != NULL && info_is_contiguous(tensor_info(known)) ? tensor_bytes(known) : NULL;
 }
 
-/* The elements of this operand are sizes and bounds, not what the operator works on. */
-static bool says_sizes(const opdef_t *op, int operand)
+/* ---- sizes that only the run knows ---- */
+
+#define MAX_UNKNOWN 4
+#define MAX_CANDIDATES 16
+
+/* Sizes and attributes that depend on elements, and numbers that they may be. */
+typedef struct unknowns {
+    int n, n_candidates;
+    int64_t sizes[MAX_UNKNOWN], values[MAX_UNKNOWN];
+    int64_t candidates[MAX_CANDIDATES];
+} unknowns_t;
+
+static void add_to_set(int64_t value, int capacity, int *n, int64_t *set)
 {
-    return op->fixed != NULL ? operand >= op->fixed->n_kept : strcmp(op->name, "range") == 0;
+    for (int i = 0; i < *n; i++)
+        if (set[i] == value) return;
+    if (*n < capacity) set[(*n)++] = value;
 }
 
-/* With the elements that are known, and where `uses_stands` those that stand for others, as far as
- * they lie in rows. */
-static status_t infer_with(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
-                           const tensor_info_t *const *in, bool uses_stands, int *out_n,
-                           tensor_info_t *out)
+/* False where there are too many. */
+static bool find_unknowns(onnx_t *onnx, const op_call_t *call, unknowns_t *out)
 {
-    const void *data[OP_MAX_INPUTS] = {NULL};
-    for (int i = 0; i < call->n_in; i++) {
-        const item_t item = call->in[i];
-        const tensor_t *tensor = NULL;
-        if (item != ITEM_NONE &&
-            ((uses_stands && says_sizes(call->op, i)) || onnx->items[item].known != NULL))
-            tensor = data_of(onnx, item);
-        if (tensor != NULL && info_is_contiguous(tensor_info(tensor)))
-            data[i] = tensor_bytes(tensor);
-    }
-    op_call_t measured = {
-        .op = call->op, .attrs = attrs, .n_in = call->n_in, .in = in, .data = data};
-    return select_infer(onnx->ctx, &measured, out_n, out);
+    int n_unknown = 0;
+    int64_t all[MAX_UNKNOWN + 1];
+    *out = (unknowns_t){.n_candidates = 3, .candidates = {8, 1, 2}};
+    for (int i = 0; i < call->n_in; i++)
+        for (int d = 0; call->in[i]->dtype != DTYPE_NONE && d < call->in[i]->rank; d++) {
+            const int64_t size = call->in[i]->sizes[d], hint = sym_hint(onnx->ctx, size);
+            if (hint == SYM_NONE)
+                add_to_set(size, MAX_UNKNOWN + 1, &n_unknown, all);
+            else
+                add_to_set(hint, MAX_CANDIDATES, &out->n_candidates, out->candidates);
+        }
+    for (int f = 0; f < call->op->attrs.n_fields; f++)
+        for (int i = 0; i < onnx_n_integers(call->op, call->attrs, f); i++) {
+            const int64_t value = *onnx_integer_at(call->op, call->attrs, f, i);
+            if (onnx_is_symbol(value) && sym_hint(onnx->ctx, value) == SYM_NONE)
+                add_to_set(value, MAX_UNKNOWN + 1, &n_unknown, all);
+        }
+    if (n_unknown > MAX_UNKNOWN) return false;
+    out->n = n_unknown;
+    for (int i = 0; i < n_unknown; i++) out->sizes[i] = all[i];
+    return n_unknown > 0;
 }
 
-/* Numbers that stand for elements may be impossible together: 6 rows of 6, of what has 24
- * elements. */
-static status_t infer_measured(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
-                               const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
+static int64_t number_of(onnx_t *onnx, const unknowns_t *unknowns, int64_t size)
 {
-    alignas(max_align_t) unsigned char normalised[ONNX_ATTRS_MAX];
-    TRY(select_attrs(onnx->ctx, call->op, attrs, normalised));
-    scope_attempt(onnx->ctx);
-    status_t status = infer_with(onnx, call, normalised, in, true, out_n, out);
-    const bool is_impossible = status == STATUS_INVALID_ARGUMENT;
-    status = scope_attempt_end(onnx->ctx, status, is_impossible);
-    return is_impossible ? infer_with(onnx, call, normalised, in, false, out_n, out) : status;
+    for (int i = 0; i < unknowns->n; i++)
+        if (unknowns->sizes[i] == size) return unknowns->values[i];
+    return sym_hint(onnx->ctx, size);
 }
 
-/* What the operands are in this trial; a known tensor goes to the graph without gaps. */
-static status_t infer(onnx_t *onnx, const onnx_noted_t *call, const void *attrs, int *out_n,
-                      tensor_info_t *out)
+static status_t infer_numbers(onnx_t *onnx, const op_call_t *given, const unknowns_t *unknowns,
+                              int *out_n, tensor_info_t *out)
 {
     tensor_info_t infos[OP_MAX_INPUTS];
     const tensor_info_t *in[OP_MAX_INPUTS];
+    for (int i = 0; i < given->n_in; i++) {
+        int64_t sizes[TENSOR_MAX_RANK];
+        in[i] = &infos[i];
+        infos[i] = *given->in[i];
+        if (infos[i].dtype == DTYPE_NONE) continue;
+        for (int d = 0; d < infos[i].rank; d++)
+            sizes[d] = number_of(onnx, unknowns, infos[i].sizes[d]);
+        infos[i] = info_dense(infos[i].dtype, infos[i].rank, sizes);
+        infos[i].is_number = given->in[i]->is_number;
+    }
+    alignas(max_align_t) unsigned char attrs[ONNX_ATTRS_MAX];
+    memcpy(attrs, given->attrs, given->op->attrs.bytes);
+    for (int f = 0; f < given->op->attrs.n_fields; f++)
+        for (int i = 0; i < onnx_n_integers(given->op, attrs, f); i++) {
+            int64_t *value = onnx_integer_at(given->op, attrs, f, i);
+            if (onnx_is_symbol(*value)) *value = number_of(onnx, unknowns, *value);
+        }
+    return dispatch_infer(onnx->ctx, given->op, attrs, given->n_in, in, out_n, out);
+}
+
+/* Sizes that cannot be calculated without numbers are known where the graph runs. Numbers that fit
+ * the operator say only how many results there are, of which rank and dtype. */
+static status_t infer_ranks(onnx_t *onnx, const op_call_t *given, int *out_n, tensor_info_t *out)
+{
+    enum { MAX_TRIED = 1024 };
+    unknowns_t unknowns;
+    status_t status = STATUS_UNSUPPORTED;
+    if (!find_unknowns(onnx, given, &unknowns)) return status;
+    int n_tried = 1;
+    for (int i = 0; i < unknowns.n; i++) n_tried *= unknowns.n_candidates;
+    if (n_tried > MAX_TRIED) n_tried = MAX_TRIED;
+    for (int t = 0; t < n_tried && status == STATUS_UNSUPPORTED; t++) {
+        for (int i = 0, rest = t; i < unknowns.n; i++, rest /= unknowns.n_candidates)
+            unknowns.values[i] = unknowns.candidates[rest % unknowns.n_candidates];
+        scope_attempt(onnx->ctx);
+        status = infer_numbers(onnx, given, &unknowns, out_n, out);
+        const bool is_forgiven = status == STATUS_INVALID_ARGUMENT || status == STATUS_UNSUPPORTED;
+        status = scope_attempt_end(onnx->ctx, status, is_forgiven);
+        if (is_forgiven) status = STATUS_UNSUPPORTED;
+    }
+    for (int i = 0; status == STATUS_OK && i < *out_n; i++)
+        for (int d = 0; d < out[i].rank; d++) out[i].sizes[d] = -1;
+    return status;
+}
+
+static bool has_unknown_size(onnx_t *onnx, const op_call_t *call)
+{
+    unknowns_t unknowns;
+    return find_unknowns(onnx, call, &unknowns);
+}
+
+static status_t infer_known(onnx_t *onnx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    bool is_pinned = false;
+    char why[CONTEXT_ERROR_MAX];
+    scope_attempt(onnx->ctx);
+    status_t status = dispatch_infer_symbolic(onnx->ctx, call, out_n, out, &is_pinned);
+    const bool is_again = status == STATUS_UNSUPPORTED && has_unknown_size(onnx, call);
+    snprintf(why, sizeof why, "%s", is_again ? context_error(onnx->ctx) : "");
+    status = scope_attempt_end(onnx->ctx, status, is_again);
+    if (!is_again) return status;
+    TRY(sym_status(onnx->ctx));
+    status = infer_ranks(onnx, call, out_n, out);
+    return status == STATUS_UNSUPPORTED ? context_fail(onnx->ctx, status, "%s", why) : status;
+}
+
+/* What the operands are; a known tensor goes to the graph without gaps. */
+static status_t infer(onnx_t *onnx, const onnx_noted_t *call, int *out_n, tensor_info_t *out)
+{
+    tensor_info_t infos[OP_MAX_INPUTS];
+    const tensor_info_t *in[OP_MAX_INPUTS];
+    const void *data[OP_MAX_INPUTS] = {NULL};
     for (int i = 0; i < call->n_in; i++) {
         in[i] = &infos[i];
         infos[i] = (tensor_info_t){.dtype = DTYPE_NONE};
@@ -373,11 +383,12 @@ static status_t infer(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
         bool is_number = infos[i].is_number;
         infos[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
         infos[i].is_number = is_number;
+        data[i] = elements_of(onnx, call, i);
     }
+    const op_call_t measured = {
+        .op = call->op, .attrs = call->attrs, .n_in = call->n_in, .in = in, .data = data};
     *out_n = 0;
-    TRY((call->op->traits & TRAIT_MEASURES) != 0
-            ? infer_measured(onnx, call, attrs, in, out_n, out)
-            : dispatch_infer(onnx->ctx, call->op, attrs, call->n_in, in, out_n, out));
+    TRY(infer_known(onnx, &measured, out_n, out));
     INVARIANT(*out_n == call->n_out);
     return STATUS_OK;
 }
@@ -394,15 +405,15 @@ static status_t check_folded(context_t *ctx, int n, const tensor_info_t *out)
 }
 
 /* Dense results, which are ours. */
-static status_t run(onnx_t *onnx, const onnx_noted_t *call, const void *attrs, tensor_t **out)
+static status_t run(onnx_t *onnx, const onnx_noted_t *call, tensor_t **out)
 {
     context_t *ctx = onnx->ctx;
     const tensor_t *tensors[OP_MAX_INPUTS] = {NULL};
     tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
     int n = call->n_out;
     for (int i = 0; i < call->n_in; i++)
-        if (call->in[i] != ITEM_NONE) tensors[i] = data_of(onnx, call->in[i]);
-    TRY(dispatch_run(ctx, call->op, attrs, call->n_in, tensors, &n, results));
+        if (call->in[i] != ITEM_NONE) tensors[i] = onnx->items[call->in[i]].known;
+    TRY(dispatch_run(ctx, call->op, call->attrs, call->n_in, tensors, &n, results));
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) {
         scope_take(ctx, results[i]);
@@ -412,7 +423,6 @@ static status_t run(onnx_t *onnx, const onnx_noted_t *call, const void *attrs, t
     return status;
 }
 
-/* The results of trial 0 are new items. */
 static status_t fold(onnx_t *onnx, int at)
 {
     onnx_noted_t *call = &onnx->calls[at];
@@ -427,9 +437,10 @@ static status_t fold(onnx_t *onnx, int at)
         if (name == NULL || (item->is_weight && !is_weight)) name = item->name;
         is_weight = is_weight || item->is_weight;
     }
-    TRY(infer(onnx, call, call->attrs, &n, infos));
+    TRY(infer(onnx, call, &n, infos));
     TRY(check_folded(onnx->ctx, n, infos));
-    status_t status = run(onnx, call, call->attrs, results);
+    call->is_known = true;
+    status_t status = run(onnx, call, results);
     for (int i = 0; i < call->n_out; i++) {
         item_t item = ITEM_NONE;
         if (status == STATUS_OK) {
@@ -447,120 +458,30 @@ static status_t fold(onnx_t *onnx, int at)
     return status;
 }
 
-/* A result of another shape, or with many elements, cannot be one tensor that is calculated anew:
- * the trial ends, and the node is imported again with this call in the graph. */
-static status_t force(onnx_t *onnx, int at)
-{
-    int index = at - onnx->first_call;
-    onnx->differs = index >= ONNX_MAX_FORCED;
-    onnx->has_forced = !onnx->differs;
-    if (onnx->has_forced) onnx->is_forced[index] = true;
-    return STATUS_UNSUPPORTED;
-}
-
-/* The results of another trial belong to the items of trial 0. */
-static status_t fold_again(onnx_t *onnx, int at, const void *attrs)
-{
-    const onnx_noted_t *call = &onnx->calls[at];
-    tensor_info_t infos[OP_MAX_OUTPUTS];
-    tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
-    bool differs = call->others != NULL && call->others[onnx->trial] != NULL;
-    int n = 0;
-    for (int i = 0; i < call->n_in && !differs; i++)
-        differs = call->in[i] != ITEM_NONE && onnx_differs(onnx, call->in[i], onnx->trial);
-    if (!differs) return STATUS_OK;
-    TRY(infer(onnx, call, attrs, &n, infos));
-    for (int i = 0; i < n; i++) {
-        const tensor_info_t *first = tensor_info(onnx->items[call->out[i]].known);
-        if (!shape_equal(first->rank, first->sizes, infos[i].rank, infos[i].sizes) ||
-            info_numel(&infos[i]) > ONNX_MAX_VARYING)
-            return force(onnx, at);
-    }
-    status_t status = run(onnx, call, attrs, results);
-    for (int i = 0; i < call->n_out; i++) {
-        if (status == STATUS_OK) {
-            status = onnx_set_known_take(onnx, call->out[i], results[i]);
-        } else {
-            tensor_drop(results[i]);
-        }
-    }
-    return status;
-}
-
 /* ---- adding to the graph ---- */
 
-/* Sizes that depend on elements become numbers that stand for them. */
-status_t onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info)
+/* Sizes that depend on elements get names. */
+void onnx_name_sizes(onnx_t *onnx, tensor_info_t *info)
 {
     int64_t sizes[TENSOR_MAX_RANK];
     for (int d = 0; d < info->rank; d++)
-        sizes[d] = info->sizes[d] < 0 ? onnx_data_size(onnx, (*data)++) : info->sizes[d];
-    TRY(shape_check(onnx->ctx, "sizes that depend on elements", info->dtype, info->rank, sizes));
+        sizes[d] = info->sizes[d] == -1 ? onnx_unknown_size(onnx) : info->sizes[d];
     *info = info_dense(info->dtype, info->rank, sizes);
-    if (onnx->trial == 0 && *data > onnx->n_data) onnx->n_data = *data;
-    return STATUS_OK;
 }
 
-static bool has_data(const onnx_t *onnx, const onnx_noted_t *call)
-{
-    for (int i = 0; i < call->n_in; i++)
-        if (call->in[i] != ITEM_NONE && data_of(onnx, call->in[i]) == NULL) return false;
-    return true;
-}
-
-/* What stands for results: what the operator makes of what stands for its operands, else numbers of
- * their own. */
-static status_t add_stands(onnx_t *onnx, int at, const void *attrs, const tensor_info_t *infos,
-                           int *data)
-{
-    const onnx_noted_t *call = &onnx->calls[at];
-    tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
-    bool is_needed = false, is_run = false;
-    for (int i = 0; i < call->n_out; i++) is_needed = is_needed || onnx_needs_stand(&infos[i]);
-    if (!is_needed) return STATUS_OK;
-    if (onnx_is_smooth(call->op) && has_data(onnx, call)) {
-        scope_attempt(onnx->ctx);
-        status_t status = run(onnx, call, attrs, results);
-        bool is_forgiven = status != STATUS_OK && !interrupt_is_final(status);
-        is_run = status == STATUS_OK;
-        status = scope_attempt_end(onnx->ctx, status, is_forgiven);
-        if (!is_forgiven) TRY(status);
-    }
-    status_t status = STATUS_OK;
-    for (int i = 0; i < call->n_out; i++) {
-        const bool is_its = is_run &&
-                            shape_equal(infos[i].rank, infos[i].sizes, tensor_rank(results[i]),
-                                        tensor_sizes(results[i]));
-        if (!is_its || !onnx_needs_stand(&infos[i])) {
-            tensor_drop(results[i]);
-            results[i] = NULL;
-        }
-        if (status != STATUS_OK || !onnx_needs_stand(&infos[i])) {
-            tensor_drop(results[i]);
-            continue;
-        }
-        status = results[i] != NULL ? onnx_set_stand_take(onnx, call->out[i], results[i])
-                                    : onnx_make_stand(onnx, call->out[i], &infos[i], data);
-    }
-    return status;
-}
-
-static status_t add(onnx_t *onnx, int at, const void *attrs)
+static status_t add(onnx_t *onnx, int at)
 {
     onnx_noted_t *call = &onnx->calls[at];
     tensor_info_t infos[OP_MAX_OUTPUTS];
-    int n = 0, data = call->first_data;
-    TRY(infer(onnx, call, attrs, &n, infos));
+    int n = 0;
+    TRY(infer(onnx, call, &n, infos));
     for (int i = 0; i < n; i++) {
-        TRY(onnx_stand_in(onnx, &data, &infos[i]));
-        if (onnx->trial > 0) {
-            TRY(onnx_set_info(onnx, call->out[i], &infos[i]));
-            continue;
-        }
-        TRY(onnx_value(onnx, NULL, &infos[i], &call->out[i]));
-        onnx->items[call->out[i]].call = at;
+        item_t out = ITEM_NONE;
+        onnx_name_sizes(onnx, &infos[i]);
+        TRY(add_result(onnx, at, i, &infos[i], &out));
+        TRY(onnx_name_elements(onnx, out));
     }
-    return add_stands(onnx, at, attrs, infos, &data);
+    return STATUS_OK;
 }
 
 /* Optional operands at the end stand as left out. */
@@ -572,10 +493,20 @@ static int complete(const opdef_t *op, int n_in, const item_t *in, item_t *out_i
     return n_in;
 }
 
+/* One of its attributes is symbolic. */
+static bool has_symbols(const onnx_call_t *call)
+{
+    for (int f = 0; f < call->op->attrs.n_fields; f++)
+        for (int i = 0; i < onnx_n_integers(call->op, call->attrs, f); i++)
+            if (onnx_is_symbol(*onnx_integer_at(call->op, call->attrs, f, i))) return true;
+    return false;
+}
+
 status_t onnx_emit_n(onnx_call_t *call, int n_in, const item_t *in, int n_out, item_t *out)
 {
     onnx_t *onnx = call->node->onnx;
     TRY(call->status);
+    TRY(sym_status(onnx->ctx));
     if (n_in > OP_MAX_INPUTS || n_out > OP_MAX_OUTPUTS)
         FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%d inputs and %d outputs, %d and %d are the most",
              n_in, n_out, OP_MAX_INPUTS, OP_MAX_OUTPUTS);
@@ -583,21 +514,19 @@ status_t onnx_emit_n(onnx_call_t *call, int n_in, const item_t *in, int n_out, i
     onnx_noted_t noted = {
         .kind = ONNX_CALL_OP, .op = call->op, .attrs = call->attrs, .in = operands};
     int at = 0;
+    bool is_known = !has_symbols(call), is_calculated = false;
     noted.n_in = complete(call->op, n_in, in, operands);
     noted.n_out = n_out;
     TRY(onnx_note(onnx, &noted, &at));
-    if (onnx->trial == 0) {
-        int index = at - onnx->first_call;
-        bool is_known = index >= ONNX_MAX_FORCED || !onnx->is_forced[index];
-        for (int i = 0; i < noted.n_in; i++)
-            is_known = is_known &&
-                       (operands[i] == ITEM_NONE || onnx->items[operands[i]].known != NULL);
-        onnx->calls[at].is_known = is_known;
-        TRY(is_known ? fold(onnx, at) : add(onnx, at, call->attrs));
+    for (int i = 0; i < noted.n_in; i++)
+        is_known = is_known && (operands[i] == ITEM_NONE || onnx->items[operands[i]].known != NULL);
+    if (is_known) {
+        TRY(fold(onnx, at));
     } else {
-        TRY(onnx->calls[at].is_known ? fold_again(onnx, at, call->attrs)
-                                     : add(onnx, at, call->attrs));
+        TRY(onnx_run_symbols(onnx, at, &is_calculated));
+        if (!is_calculated) TRY(add(onnx, at));
     }
+    TRY(sym_status(onnx->ctx));
     memcpy(out, onnx->calls[at].out, (size_t)n_out * sizeof *out);
     return STATUS_OK;
 }
@@ -617,8 +546,7 @@ static status_t literal(onnx_node_t *node, item_t x, item_t other, item_t *out)
     onnx_t *onnx = node->onnx;
     const onnx_item_t *item = &onnx->items[x];
     *out = x;
-    if (item->known == NULL || item->is_weight || onnx->items[other].known != NULL ||
-        item->is_doubtful || onnx->is_literal || onnx_varies(onnx, x))
+    if (item->known == NULL || item->is_weight || onnx->items[other].known != NULL)
         return STATUS_OK;
     const tensor_info_t *info = tensor_info(item->known);
     if (info->is_number || info_numel(info) != 1 || info->rank > onnx_info(onnx, other)->rank)
@@ -647,8 +575,7 @@ status_t onnx_reshape(onnx_node_t *node, item_t x, int rank, const int64_t *size
 {
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
-    if (!node->onnx->is_literal && shape_equal(info->rank, info->sizes, rank, sizes))
-        return STATUS_OK;
+    if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
     onnx_call_t call;
     onnx_call(node, "reshape", &call);
     onnx_set_ints(&call, "sizes", rank, sizes);
@@ -671,8 +598,7 @@ status_t onnx_expand(onnx_node_t *node, item_t x, int rank, const int64_t *sizes
 {
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
-    if (!node->onnx->is_literal && shape_equal(info->rank, info->sizes, rank, sizes))
-        return STATUS_OK;
+    if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
     onnx_call_t call;
     onnx_call(node, "expand", &call);
     onnx_set_ints(&call, "sizes", rank, sizes);
@@ -694,7 +620,7 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
 {
     *out = x;
     bool is_whole = start == 0 && step == 1 && end == onnx_info(node->onnx, x)->sizes[dim];
-    if (is_whole && !node->onnx->is_literal) return STATUS_OK;
+    if (is_whole) return STATUS_OK;
     onnx_call_t call;
     onnx_call(node, "slice", &call);
     onnx_set_int(&call, "dim", dim);
@@ -704,18 +630,11 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* In every trial of a node the calls before this one have given the same items. */
-static bool is_before(const onnx_t *onnx, item_t item)
-{
-    int at = onnx->items[item].call;
-    return at < onnx->first_call || at < (onnx->trial == 0 ? onnx->n_calls : onnx->next_call);
-}
-
 status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out)
 {
     onnx_t *onnx = node->onnx;
     item_t transposed = onnx->items[x].transposed;
-    if (transposed == ITEM_NONE || !is_before(onnx, transposed)) {
+    if (transposed == ITEM_NONE) {
         TRY(onnx_permute(node, x, 2, (int64_t[]){1, 0}, &transposed));
         onnx->items[x].transposed = transposed;
         onnx->items[transposed].transposed = x;

@@ -1,6 +1,5 @@
 /* What a model takes and gives, read from its file without importing it. */
 #include "io/onnx_function_impl.h"
-#include "io/onnx_trial_impl.h"
 
 #include <string.h>
 

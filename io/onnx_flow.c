@@ -13,9 +13,8 @@
  *   join list
  *
  * The body is imported with what is carried as it is at first. Where it gives other sizes, these
- * depend on elements, and it is imported once more with numbers that stand for them. */
+ * depend on elements, and it is imported once more with names for them. */
 #include "io/onnx_flow_impl.h"
-#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -88,12 +87,6 @@ bool onnx_read_bool(const onnx_t *onnx, item_t item)
     return dtype_load(DTYPE_BOOL, tensor_bytes(onnx->items[item].known)) != 0;
 }
 
-bool onnx_is_sure(const onnx_t *onnx, item_t item)
-{
-    return onnx->items[item].known != NULL && !onnx_varies(onnx, item) &&
-           !onnx->items[item].is_doubtful;
-}
-
 /* ---- Loop and Scan ---- */
 
 typedef struct loop {
@@ -105,7 +98,7 @@ typedef struct loop {
     item_t trips, condition;
     item_t carried[ONNX_MAX_CARRIED];
     bool is_open[ONNX_MAX_CARRIED][TENSOR_MAX_RANK]; /* sizes that change */
-    tensor_info_t *elements[ONNX_MAX_CARRIED];       /* [n_trials], of carried sequences */
+    tensor_info_t elements[ONNX_MAX_CARRIED];        /* of carried sequences */
     bool is_optional[ONNX_MAX_CARRIED];              /* of them, what may be none */
     int n_lists;
     item_t lists[ONNX_MAX_CARRIED]; /* empty */
@@ -120,44 +113,6 @@ typedef struct loop {
     int call; /* LOOP */
 } loop_t;
 
-/* An operator of at most two operands called outside of a node's import, in every trial; `in` may
- * hold `out`. */
-static status_t emit_everywhere(onnx_call_t *call, int n_in, const item_t *in, item_t *out)
-{
-    onnx_t *onnx = call->node->onnx;
-    const int first = onnx->n_calls;
-    const item_t operands[2] = {in[0], n_in > 1 ? in[1] : ITEM_NONE};
-    status_t status = STATUS_OK;
-    onnx->proto = call->node->proto;
-    onnx->first_call = first;
-    memset(onnx->is_forced, 0, sizeof onnx->is_forced);
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-        onnx->next_call = first;
-        if (!onnx->is_over[onnx->trial]) status = onnx_emit(call, n_in, operands, out);
-    }
-    onnx->trial = 0;
-    return status;
-}
-
-static status_t add_builtin(onnx_node_t *node, const char *name, int n_in, item_t *in, item_t *out)
-{
-    onnx_t *onnx = node->onnx;
-    int at = 0;
-    onnx->proto = node->proto;
-    TRY(onnx_note(onnx,
-                  &(onnx_noted_t){.kind = ONNX_CALL_BUILTIN,
-                                  .builtin = name,
-                                  .n_in = n_in,
-                                  .in = in,
-                                  .n_out = out != NULL ? 1 : 0},
-                  &at));
-    if (out == NULL) return STATUS_OK;
-    TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, out));
-    onnx->items[*out].call = at;
-    onnx->calls[at].out[0] = *out;
-    return STATUS_OK;
-}
-
 /* A known item of one integer, or of one bool. */
 static status_t add_known(onnx_t *onnx, dtype_t dtype, int64_t number, item_t *out)
 {
@@ -167,51 +122,17 @@ static status_t add_known(onnx_t *onnx, dtype_t dtype, int64_t number, item_t *o
     return onnx_item_take(onnx, NULL, tensor, out);
 }
 
-/* A parameter of the body: as `like` in every trial, with numbers that stand for sizes that change,
+/* A parameter of the body, or a result of the loop: as `like`, with names for sizes that change,
  * and for a few integers. */
-static status_t add_param(onnx_t *onnx, const tensor_info_t *infos, const bool *is_open,
-                          item_t *out)
+static status_t add_param(onnx_t *onnx, item_t like, const bool *is_open, item_t *out)
 {
-    const int first = onnx->n_data;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-        tensor_info_t info = infos[onnx->trial];
-        int data = first;
-        for (int d = 0; d < info.rank; d++)
-            if (is_open != NULL && is_open[d]) info.sizes[d] = -1;
-        TRY(onnx_stand_in(onnx, &data, &info));
-        TRY(onnx->trial == 0 ? onnx_value(onnx, NULL, &info, out)
-                             : onnx_set_info(onnx, *out, &info));
-        if (onnx_needs_stand(&info)) TRY(onnx_make_stand(onnx, *out, &info, &data));
-    }
-    onnx->trial = 0;
-    return STATUS_OK;
-}
-
-/* What an item is in every trial. */
-static void read_infos(onnx_t *onnx, item_t item, tensor_info_t *infos)
-{
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-        const tensor_info_t *info = onnx_info(onnx, item);
-        infos[onnx->trial] = info_dense(info->dtype, info->rank, info->sizes);
-    }
-    onnx->trial = 0;
-}
-
-/* The first iterations stand for all: of those behind them there may be none. */
-static status_t count_iterations(onnx_t *onnx, item_t iteration)
-{
-    enum { N_TRIED = 4 };
-    status_t status = STATUS_OK;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-        const int at = onnx->trial - onnx->first_data_trial;
-        tensor_t *tensor = NULL;
-        status = tensor_full(onnx->ctx, DTYPE_S64, 0, NULL, at > 0 ? at % N_TRIED : 0, &tensor);
-        if (status != STATUS_OK) break;
-        scope_take(onnx->ctx, tensor);
-        status = onnx_set_stand_take(onnx, iteration, tensor);
-    }
-    onnx->trial = 0;
-    return status;
+    const tensor_info_t *given = onnx_info(onnx, like);
+    tensor_info_t info = info_dense(given->dtype, given->rank, given->sizes);
+    for (int d = 0; d < info.rank; d++)
+        if (is_open[d]) info.sizes[d] = -1;
+    onnx_name_sizes(onnx, &info);
+    TRY(onnx_value(onnx, NULL, &info, out));
+    return onnx_name_elements(onnx, *out);
 }
 
 static bool carries_special(const loop_t *loop, int i)
@@ -223,57 +144,46 @@ static bool carries_special(const loop_t *loop, int i)
 static status_t add_carried_sequence(const loop_t *loop, int i, item_t *out)
 {
     onnx_t *onnx = loop->node->onnx;
-    status_t status = onnx_value(onnx, NULL, &loop->elements[i][0], out);
-    if (status != STATUS_OK) return status;
+    TRY(onnx_value(onnx, NULL, &loop->elements[i], out));
     onnx->items[*out].is_sequence = true;
     onnx->items[*out].is_optional = loop->is_optional[i];
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++)
-        status = onnx_set_element(onnx, *out, &loop->elements[i][onnx->trial]);
-    onnx->trial = 0;
-    return status;
+    return STATUS_OK;
+}
+
+static status_t add_carried_param(loop_t *loop, int i)
+{
+    onnx_t *onnx = loop->node->onnx;
+    if (carries_special(loop, i)) {
+        TRY(add_carried_sequence(loop, i, &loop->params[i]));
+    } else {
+        TRY(add_param(onnx, loop->carried[i], loop->is_open[i], &loop->params[i]));
+        for (int d = 0; d < onnx->items[loop->params[i]].info.rank; d++)
+            onnx->items[loop->params[i]].is_changing |= loop->is_open[i][d];
+    }
+    onnx->calls[loop->call].out[loop->n_carried + loop->n_lists + 1 + i] = loop->params[i];
+    return STATUS_OK;
 }
 
 static status_t add_params(loop_t *loop)
 {
     onnx_t *onnx = loop->node->onnx;
-    tensor_info_t *infos = NULL;
     item_t counter, zero;
     onnx_call_t call;
-    TRY(context_get(onnx->ctx, (size_t)onnx->n_trials * sizeof *infos, "infos", &infos));
     tensor_info_t index = info_dense(DTYPE_S64, 0, NULL);
     index.is_number = true;
-    status_t status = onnx_value(onnx, NULL, &index, &counter);
-    if (status == STATUS_OK) onnx->calls[loop->call].out[loop->n_carried + loop->n_lists] = counter;
-    for (int i = 0; i < loop->n_carried && status == STATUS_OK; i++) {
-        bool is_open = false;
-        if (carries_special(loop, i)) {
-            status = add_carried_sequence(loop, i, &loop->params[i]);
-            if (status == STATUS_OK)
-                onnx->calls[loop->call].out[loop->n_carried + loop->n_lists + 1 + i] =
-                    loop->params[i];
-            continue;
-        }
-        read_infos(onnx, loop->carried[i], infos);
-        status = add_param(onnx, infos, loop->is_open[i], &loop->params[i]);
-        if (status != STATUS_OK) continue;
-        for (int d = 0; d < infos[0].rank; d++) is_open |= loop->is_open[i][d];
-        onnx->items[loop->params[i]].is_changing = is_open;
-        onnx->calls[loop->call].out[loop->n_carried + loop->n_lists + 1 + i] = loop->params[i];
-    }
-    for (int i = 0; i < loop->n_lists && status == STATUS_OK; i++) {
+    TRY(onnx_value(onnx, NULL, &index, &counter));
+    onnx->calls[loop->call].out[loop->n_carried + loop->n_lists] = counter;
+    for (int i = 0; i < loop->n_carried; i++) TRY(add_carried_param(loop, i));
+    for (int i = 0; i < loop->n_lists; i++) {
         item_t list;
-        status = onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, &list);
-        if (status != STATUS_OK) continue;
+        TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, &list));
         loop->params[loop->n_carried + i] = list;
         onnx->calls[loop->call].out[2 * loop->n_carried + loop->n_lists + 1 + i] = list;
     }
-    context_put(onnx->ctx, infos);
-    TRY(status);
     /* the number of the iteration is no tensor */
     TRY(add_known(onnx, DTYPE_S64, 0, &zero));
     onnx_call(loop->node, "add", &call);
-    TRY(emit_everywhere(&call, 2, (item_t[]){zero, counter}, &loop->iteration));
-    return count_iterations(onnx, loop->iteration);
+    return onnx_emit(&call, 2, (item_t[]){zero, counter}, &loop->iteration);
 }
 
 /* ---- the parts of an input that Scan reads ---- */
@@ -288,9 +198,9 @@ static status_t find_place(loop_t *loop, int slice, item_t *out)
     if (loop->slice_directions[slice] == 0) return STATUS_OK;
     TRY(add_known(node->onnx, DTYPE_S64, 1, &one));
     onnx_call(node, "sub", &call);
-    TRY(emit_everywhere(&call, 2, (item_t[]){loop->trips, one}, &last));
+    TRY(onnx_emit(&call, 2, (item_t[]){loop->trips, one}, &last));
     onnx_call(node, "sub", &call);
-    return emit_everywhere(&call, 2, (item_t[]){last, loop->iteration}, out);
+    return onnx_emit(&call, 2, (item_t[]){last, loop->iteration}, out);
 }
 
 static status_t add_slice(loop_t *loop, int slice, item_t *out)
@@ -301,7 +211,7 @@ static status_t add_slice(loop_t *loop, int slice, item_t *out)
     TRY(find_place(loop, slice, &place));
     onnx_call(node, "gather", &call);
     onnx_set_int(&call, "dim", loop->slice_axes[slice]);
-    return emit_everywhere(&call, 2, (item_t[]){node->in[loop->n_carried + slice], place}, out);
+    return onnx_emit(&call, 2, (item_t[]){node->in[loop->n_carried + slice], place}, out);
 }
 
 /* ---- the body ---- */
@@ -316,17 +226,10 @@ static status_t bind_input(loop_t *loop, int input, item_t item)
 static status_t bind_tensors(loop_t *loop)
 {
     onnx_node_t *node = loop->node;
-    onnx_t *onnx = node->onnx;
     for (int i = 0; i < node->n_in; i++) {
         item_t item = node->in[i];
-        const int first = onnx->n_calls;
-        onnx->proto = node->proto;
-        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-            onnx->next_call = first;
-            if (!onnx->is_over[onnx->trial] && onnx->items[node->in[i]].is_sequence)
-                TRY(onnx_sequence_item(node, node->in[i], loop->iteration, &item));
-        }
-        onnx->trial = 0;
+        if (node->onnx->items[item].is_sequence)
+            TRY(onnx_sequence_item(node, node->in[i], loop->iteration, &item));
         TRY(bind_input(loop, i, item));
     }
     return STATUS_OK;
@@ -360,8 +263,8 @@ static status_t append_results(loop_t *loop, const item_t *collected)
         onnx_call_t call;
         onnx_call(loop->node, "unsqueeze", &call);
         onnx_set_ints(&call, "dims", 1, &dim);
-        TRY(emit_everywhere(&call, 1, &collected[i], &in[1]));
-        TRY(add_builtin(loop->node, "append", 2, in, NULL));
+        TRY(onnx_emit(&call, 1, &collected[i], &in[1]));
+        TRY(onnx_builtin(loop->node, "append", 2, in, NULL));
         loop->results[1 + loop->n_carried + i] = in[0];
     }
     return STATUS_OK;
@@ -375,14 +278,9 @@ static status_t insert_results(loop_t *loop, const item_t *given)
     for (int i = 0; i < loop->n_carried; i++) {
         if (onnx_is_special(onnx, given[i]))
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "result %d of the body is no tensor", i);
-        const int first = onnx->n_calls;
         onnx->proto = node->proto;
-        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-            onnx->next_call = first;
-            TRY(onnx_sequence_insert(node, loop->params[i], given[i], ITEM_NONE,
-                                     &loop->results[1 + i]));
-        }
-        onnx->trial = 0;
+        TRY(onnx_sequence_insert(node, loop->params[i], given[i], ITEM_NONE,
+                                 &loop->results[1 + i]));
     }
     return STATUS_OK;
 }
@@ -439,15 +337,10 @@ static status_t find_other_elements(loop_t *loop, int i, bool *changed)
     const bool is_optional = loop->is_optional[i] || item->is_optional || item->is_none;
     *changed |= is_optional != loop->is_optional[i];
     loop->is_optional[i] = is_optional;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-        tensor_info_t *element = &loop->elements[i][onnx->trial];
-        const tensor_info_t given = onnx_element_info(onnx, result);
-        const tensor_info_t joined = onnx_join_elements(element, &given);
-        if (onnx->is_over[onnx->trial]) continue;
-        *changed |= !onnx_same_elements(&joined, element);
-        *element = joined;
-    }
-    onnx->trial = 0;
+    const tensor_info_t given = onnx_element_info(onnx, result);
+    const tensor_info_t joined = onnx_join_elements(&loop->elements[i], &given);
+    *changed |= !onnx_same_elements(&joined, &loop->elements[i]);
+    loop->elements[i] = joined;
     return STATUS_OK;
 }
 
@@ -461,60 +354,50 @@ static status_t find_changes(loop_t *loop, bool *out_changed)
             TRY(find_other_elements(loop, i, out_changed));
             continue;
         }
-        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-            if (onnx->is_over[onnx->trial]) continue;
-            const tensor_info_t *in = onnx_info(onnx, loop->params[i]);
-            const tensor_info_t *out = onnx_info(onnx, loop->results[1 + i]);
-            if (in->dtype != out->dtype || in->rank != out->rank) {
-                char brief[INFO_TEXT_MAX];
-                onnx->trial = 0;
-                FAIL(onnx->ctx, STATUS_UNSUPPORTED, "value %d is %s, and then %s", i,
-                     info_text(in, brief), info_brief(out));
-            }
-            for (int d = 0; d < in->rank; d++) {
-                if (in->sizes[d] == out->sizes[d] || loop->is_open[i][d]) continue;
-                loop->is_open[i][d] = *out_changed = true;
-            }
+        const tensor_info_t *in = onnx_info(onnx, loop->params[i]);
+        const tensor_info_t *out = onnx_info(onnx, loop->results[1 + i]);
+        char brief[INFO_TEXT_MAX];
+        if (in->dtype != out->dtype || in->rank != out->rank)
+            FAIL(onnx->ctx, STATUS_UNSUPPORTED, "value %d is %s, and then %s", i,
+                 info_text(in, brief), info_brief(out));
+        for (int d = 0; d < in->rank; d++) {
+            const bool is_same = sym_knows_equal(onnx->ctx, in->sizes[d], out->sizes[d]);
+            if (is_same || loop->is_open[i][d]) continue;
+            loop->is_open[i][d] = *out_changed = true;
         }
-        onnx->trial = 0;
     }
     return STATUS_OK;
 }
 
 /* ---- what a loop gives ---- */
 
-/* Infos of output i: as its parameter, with numbers of its own for sizes that change. */
+/* Output i: as its parameter, with names of its own for sizes that change. */
 static status_t add_carried(loop_t *loop, int i)
 {
     onnx_t *onnx = loop->node->onnx;
-    tensor_info_t *infos = NULL;
     item_t out = ITEM_NONE;
-    if (carries_special(loop, i)) {
-        TRY(add_carried_sequence(loop, i, &out));
-    } else {
-        TRY(context_get(onnx->ctx, (size_t)onnx->n_trials * sizeof *infos, "infos", &infos));
-        read_infos(onnx, loop->params[i], infos);
-        status_t status = add_param(onnx, infos, loop->is_open[i], &out);
-        context_put(onnx->ctx, infos);
-        TRY(status);
-    }
+    TRY(carries_special(loop, i) ? add_carried_sequence(loop, i, &out)
+                                 : add_param(onnx, loop->params[i], loop->is_open[i], &out));
     onnx->items[out].call = loop->call;
     onnx->calls[loop->call].out[i] = out;
     if (i < loop->node->n_out) loop->node->out[i] = out;
     return STATUS_OK;
 }
 
-/* The trips that are sure to be made in this trial; -1: it depends on elements. */
+/* The trips that are sure to be made; -1: it depends on elements. */
 static int64_t count_trips(const loop_t *loop)
 {
     const onnx_t *onnx = loop->node->onnx;
     const item_t goes_on = loop->results[0];
-    if (loop->trips == ITEM_NONE || onnx->items[loop->trips].known == NULL) return -1;
-    if (!onnx_is_sure(onnx, goes_on) || !onnx_read_bool(onnx, goes_on)) return -1;
-    if (loop->condition != ITEM_NONE) return -1;
-    const tensor_t *trips = onnx_tensor_of(onnx, loop->trips);
-    int64_t n = dtype_load_integer(tensor_dtype(trips), tensor_bytes(trips));
-    return n > 0 ? n : 0;
+    const bool is_counted = loop->trips != ITEM_NONE && loop->condition == ITEM_NONE &&
+                            onnx_is_known(onnx, loop->trips) &&
+                            onnx->items[goes_on].known != NULL && onnx_read_bool(onnx, goes_on);
+    if (!is_counted) return -1;
+    const onnx_item_t *trips = &onnx->items[loop->trips];
+    const int64_t n = trips->known != NULL ? dtype_load_integer(tensor_dtype(trips->known),
+                                                                tensor_bytes(trips->known))
+                                           : trips->symbols[0];
+    return sym_max(onnx->ctx, n, 0);
 }
 
 /* Iterations behind one another along their axis, the last one first where that is asked. */
@@ -531,13 +414,13 @@ static status_t turn(loop_t *loop, int list, item_t *item)
     if (loop->list_directions[list] != 0) {
         onnx_call(loop->node, "slice_by", &call);
         onnx_set_int(&call, "step", -1);
-        TRY(emit_everywhere(&call, 1, item, item));
+        TRY(onnx_emit(&call, 1, item, item));
     }
     if (axis == 0) return STATUS_OK;
     for (int d = 0; d < rank; d++) dims[d] = d < axis ? d + 1 : d == axis ? 0 : d;
     onnx_call(loop->node, "permute", &call);
     onnx_set_ints(&call, "dims", rank, dims);
-    return emit_everywhere(&call, 1, item, item);
+    return onnx_emit(&call, 1, item, item);
 }
 
 static status_t add_collected(loop_t *loop, int i, item_t element)
@@ -553,20 +436,13 @@ static status_t add_collected(loop_t *loop, int i, item_t element)
     TRY(tensor_integer(onnx->ctx, 0, &dim));
     scope_take(onnx->ctx, dim);
     TRY(onnx_item_take(onnx, NULL, dim, &in[1]));
-    TRY(onnx_empty_everywhere(node, element, &in[2]));
-    TRY(add_builtin(node, "join", in[2] != ITEM_NONE ? 3 : 2, in, &out));
-    const int first = onnx->n_data;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-        tensor_info_t info = *onnx_info(onnx, element); /* with the iterations before it */
-        int data = first;
-        info.sizes[0] = count_trips(loop);
-        TRY(onnx_stand_in(onnx, &data, &info));
-        if (onnx->trial == 0)
-            onnx->items[out].info = info;
-        else
-            TRY(onnx_set_info(onnx, out, &info));
-    }
-    onnx->trial = 0;
+    onnx->proto = node->proto;
+    TRY(onnx_empty(node, element, &in[2]));
+    TRY(onnx_builtin(node, "join", in[2] != ITEM_NONE ? 3 : 2, in, &out));
+    tensor_info_t info = *onnx_info(onnx, element); /* with the iterations before it */
+    info.sizes[0] = count_trips(loop);
+    onnx_name_sizes(onnx, &info);
+    onnx->items[out].info = info;
     TRY(turn(loop, i, &out));
     node->out[loop->n_carried + i] = out;
     return STATUS_OK;
@@ -582,7 +458,7 @@ static item_t appended(const loop_t *loop, int list)
 }
 
 /* What carried sequences are at first. */
-static status_t begin_elements(loop_t *loop, tensor_info_t *elements)
+static status_t begin_elements(loop_t *loop)
 {
     onnx_t *onnx = loop->node->onnx;
     for (int i = 0; i < loop->n_carried; i++) {
@@ -591,28 +467,26 @@ static status_t begin_elements(loop_t *loop, tensor_info_t *elements)
         if (!item->is_sequence)
             FAIL(onnx->ctx, STATUS_UNSUPPORTED, "value %d is an optional tensor", i);
         loop->is_optional[i] = item->is_optional || item->is_none;
-        loop->elements[i] = elements;
-        elements += onnx->n_trials;
-        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++)
-            loop->elements[i][onnx->trial] = onnx_element_info(onnx, loop->carried[i]);
-        onnx->trial = 0;
+        loop->elements[i] = onnx_element_info(onnx, loop->carried[i]);
     }
     return STATUS_OK;
 }
 
-static status_t import_loop(loop_t *loop)
+static status_t import_carrying(loop_t *loop)
 {
     onnx_t *onnx = loop->node->onnx;
+    if (loop->n_carried + loop->n_lists > ONNX_MAX_CARRIED)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%d values are carried, %d are the most",
+             loop->n_carried + loop->n_lists, ONNX_MAX_CARRIED);
+    TRY(begin_elements(loop));
     for (int i = 0; i < loop->n_lists; i++)
-        TRY(add_builtin(loop->node, "list", 0, NULL, &loop->lists[i]));
+        TRY(onnx_builtin(loop->node, "list", 0, NULL, &loop->lists[i]));
     const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
-    bool is_again = true, is_over[ONNX_MAX_TRIALS];
-    memcpy(is_over, onnx->is_over, sizeof is_over);
+    bool is_again = true;
     while (is_again) {
         TRY(import_body(loop));
         TRY(find_changes(loop, &is_again));
         if (!is_again) continue;
-        memcpy(onnx->is_over, is_over, sizeof is_over);
         onnx_unbind(onnx, n_bound);
         onnx_cut_items(onnx, n_items);
         onnx_cut_calls(onnx, n_calls);
@@ -622,25 +496,6 @@ static status_t import_loop(loop_t *loop)
     return STATUS_OK;
 }
 
-/* With room for what carried sequences are. */
-static status_t import_carrying(loop_t *loop)
-{
-    onnx_t *onnx = loop->node->onnx;
-    tensor_info_t *elements = NULL;
-    size_t n = 0;
-    if (loop->n_carried + loop->n_lists > ONNX_MAX_CARRIED)
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%d values are carried, %d are the most",
-             loop->n_carried + loop->n_lists, ONNX_MAX_CARRIED);
-    for (int i = 0; i < loop->n_carried; i++) n += carries_special(loop, i);
-    if (n > 0)
-        TRY(context_get(onnx->ctx, n * (size_t)onnx->n_trials * sizeof *elements,
-                        "what sequences are", &elements));
-    status_t status = begin_elements(loop, elements);
-    if (status == STATUS_OK) status = import_loop(loop);
-    context_put(onnx->ctx, elements);
-    return status;
-}
-
 status_t onnx_import_loop(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -648,7 +503,7 @@ status_t onnx_import_loop(onnx_node_t *node)
     TRY(onnx_read_block(node, "body", &loop.body));
     if (onnx_has(node, 0)) loop.trips = node->in[0];
     if (onnx_has(node, 1)) loop.condition = node->in[1];
-    if (loop.condition != ITEM_NONE && onnx_is_sure(onnx, loop.condition) &&
+    if (loop.condition != ITEM_NONE && onnx->items[loop.condition].known != NULL &&
         onnx_read_bool(onnx, loop.condition))
         loop.condition = ITEM_NONE;
     loop.n_carried = node->n_in > 2 ? node->n_in - 2 : 0;
@@ -684,19 +539,12 @@ static status_t find_length(loop_t *loop)
     onnx_call_t call;
     const int64_t axis = loop->slice_axes[0];
     TRY(onnx_sizes(node, node->in[loop->n_carried], &sizes));
-    for (node->onnx->trial = 1; node->onnx->trial < node->onnx->n_trials; node->onnx->trial++) {
-        item_t same;
-        if (node->onnx->is_over[node->onnx->trial]) continue;
-        node->onnx->next_call = node->onnx->n_calls - 1;
-        TRY(onnx_sizes(node, node->in[loop->n_carried], &same));
-    }
-    node->onnx->trial = 0;
     onnx_call(node, "slice", &call);
     onnx_set_int(&call, "start", axis);
     onnx_set_int(&call, "end", axis + 1);
-    TRY(emit_everywhere(&call, 1, &sizes, &sizes));
+    TRY(onnx_emit(&call, 1, &sizes, &sizes));
     onnx_call(node, "reshape", &call);
-    return emit_everywhere(&call, 1, &sizes, &loop->trips);
+    return onnx_emit(&call, 1, &sizes, &loop->trips);
 }
 
 static status_t read_axes(loop_t *loop)
@@ -754,9 +602,9 @@ status_t onnx_import_sequence_map(onnx_node_t *node)
              loop.body->n_input, node->n_in);
     TRY(onnx_map_known(node, loop.body, &is_known));
     if (is_known) return STATUS_OK;
-    TRY(add_builtin(node, "len", 1, node->in, &loop.trips));
+    TRY(onnx_builtin(node, "len", 1, node->in, &loop.trips));
     for (int i = 0; i < node->n_out; i++)
-        TRY(onnx_sequence_everywhere(node, 0, NULL, &loop.carried[i]));
+        TRY(onnx_sequence(node, DTYPE_NONE, 0, NULL, &loop.carried[i]));
     return import_carrying(&loop);
 }
 

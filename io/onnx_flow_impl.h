@@ -25,18 +25,13 @@ status_t onnx_sequence_item(onnx_node_t *node, item_t list, item_t place, item_t
 status_t onnx_sequence_insert(onnx_node_t *node, item_t list, item_t tensor, item_t place,
                               item_t *out);
 
-/* A sequence of items, outside of a node's import, in every trial. */
-status_t onnx_sequence_everywhere(onnx_node_t *node, int n, const item_t *items, item_t *out);
-
-/* A tensor as `like`, but with size 0 in its first dimension, outside of a node's import, in every
- * trial. ITEM_NONE where a size of `like` does not follow open sizes. */
-status_t onnx_empty_everywhere(onnx_node_t *node, item_t like, item_t *out);
+/* A tensor as `like`, but with size 0 in its first dimension. ITEM_NONE where another size of
+ * `like` depends on elements. */
+status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out);
 
 /* SequenceMap where all sequences are known; else *out_is_known is false. */
 status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_known);
 
-/* The item is known, and the same at all sizes. */
-bool onnx_is_sure(const onnx_t *onnx, item_t item);
 /* The element of a known item of one bool. */
 bool onnx_read_bool(const onnx_t *onnx, item_t item);
 

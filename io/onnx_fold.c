@@ -113,54 +113,24 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* trials: whether all sizes of x but the first follow open sizes. */
-static status_t follows_all(onnx_t *onnx, item_t x, bool *out_follows)
-{
-    int64_t values[ONNX_MAX_TRIALS];
-    const int rank = onnx->items[x].info.rank;
-    *out_follows = rank > 0;
-    for (int d = 1; d < rank && *out_follows; d++) {
-        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-            const tensor_info_t *info = onnx_info(onnx, x);
-            values[onnx->trial] = d < info->rank ? info->sizes[d] : 0;
-        }
-        onnx->trial = 0;
-        TRY(onnx_is_followed(onnx, values, out_follows));
-    }
-    return STATUS_OK;
-}
-
-/* trials: the graph makes it of a zero, so that its sizes may follow others. */
-status_t onnx_empty_everywhere(onnx_node_t *node, item_t like, item_t *out)
+/* The graph makes it of a zero, so that its sizes may be symbolic. */
+status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out)
 {
     onnx_t *onnx = node->onnx;
-    const int first = onnx->n_calls;
     item_t zero = ITEM_NONE;
     tensor_t *tensor = NULL;
-    bool follows = false;
+    onnx_call_t call;
+    tensor_info_t info = *onnx_info(onnx, like);
     *out = ITEM_NONE;
-    TRY(follows_all(onnx, like, &follows));
-    if (!follows) return STATUS_OK;
-    TRY(tensor_zeros(onnx->ctx, onnx_info(onnx, like)->dtype, 0, NULL, &tensor));
+    for (int d = 1; d < info.rank; d++)
+        if (sym_hint(onnx->ctx, info.sizes[d]) == SYM_NONE) return STATUS_OK;
+    TRY(tensor_zeros(onnx->ctx, info.dtype, 0, NULL, &tensor));
     scope_take(onnx->ctx, tensor);
     TRY(onnx_item_take(onnx, NULL, tensor, &zero));
-    status_t status = STATUS_OK;
-    onnx->proto = node->proto;
-    onnx->first_call = first;
-    memset(onnx->is_forced, 0, sizeof onnx->is_forced);
-    onnx->is_forced[0] = true;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-        tensor_info_t info = *onnx_info(onnx, like);
-        onnx_call_t call;
-        if (onnx->is_over[onnx->trial]) continue;
-        info.sizes[0] = 0;
-        onnx->next_call = first;
-        onnx_call(node, "expand", &call);
-        onnx_set_ints(&call, "sizes", info.rank, info.sizes);
-        status = onnx_emit(&call, 1, &zero, out);
-    }
-    onnx->trial = 0;
-    return status;
+    info.sizes[0] = 0;
+    onnx_call(node, "expand", &call);
+    onnx_set_ints(&call, "sizes", info.rank, info.sizes);
+    return onnx_emit(&call, 1, &zero, out);
 }
 
 static int64_t clamp_dim(int64_t dim, int rank)
@@ -193,10 +163,7 @@ status_t onnx_import_size(onnx_node_t *node)
         TRY(onnx_vector(node->onnx, NULL, 1, &numel, &out));
         return onnx_reshape(node, out, 0, NULL, &node->out[0]);
     }
-    if (!onnx_follows(node, 0)) /* trials: else always so */
-        return give(node, DTYPE_S64, 0, NULL, &numel, sizeof numel, &node->out[0]);
-    TRY(onnx_sizes(node, node->in[0], &out));
-    return onnx_unary(node, "prod", out, &node->out[0]);
+    return give(node, DTYPE_S64, 0, NULL, &numel, sizeof numel, &node->out[0]);
 }
 
 /* ---- range ---- */
@@ -310,9 +277,6 @@ status_t onnx_import_range(onnx_node_t *node)
     TRY(find_count(node, &n));
     if (n != -1) return count_up(node, onnx_input_info(node, 0).dtype, n, &node->out[0]);
     TRY(read_range(node, &range));
-    /* trials: else none is symbolic */
-    if (onnx_follows(node, 0) || onnx_follows(node, 1) || onnx_follows(node, 2))
-        return count_up(node, range.dtype, range.n, &node->out[0]);
     TRY(make(node, range.dtype, 1, &range.n, &tensor, &bytes));
     for (int64_t i = 0; i < range.n; i++) {
         void *place = (char *)bytes + (size_t)i * dtype_size(range.dtype);

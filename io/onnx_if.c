@@ -1,5 +1,6 @@
-/* If: where the condition is known, and the same in all trials, the nodes of the one block stand in
- * place of the If. Else both become blocks of an `if`:
+/* If: where the condition is a number, the nodes of the one block stand in place of the If. Else
+ * both become blocks of an `if`; where sizes decide and one of the blocks does not hold for these,
+ * a guard keeps the condition, and the other block is imported alone:
  *
  *   IF cond
  *   calls of then_branch
@@ -8,7 +9,6 @@
  *   YIELD results
  */
 #include "io/onnx_flow_impl.h"
-#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -16,11 +16,6 @@
 
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
-
-static bool read_condition(const onnx_node_t *node)
-{
-    return onnx_read_bool(node->onnx, node->in[0]);
-}
 
 /* A sequence, or what may be none, of either block. */
 static status_t join_special(onnx_node_t *node, int output, item_t first, item_t second,
@@ -36,59 +31,29 @@ static status_t join_special(onnx_node_t *node, int output, item_t first, item_t
     TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, out));
     onnx->items[*out].is_sequence = is_sequence;
     onnx->items[*out].is_optional = is_optional;
-    status_t status = STATUS_OK;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-        const tensor_info_t info[2] = {onnx_element_info(onnx, first),
-                                       onnx_element_info(onnx, second)};
-        const tensor_info_t element = onnx_join_elements(&info[0], &info[1]);
-        status = onnx_set_element(onnx, *out, &element);
-    }
-    onnx->trial = 0;
-    return status;
+    const tensor_info_t info[2] = {onnx_element_info(onnx, first), onnx_element_info(onnx, second)};
+    const tensor_info_t element = onnx_join_elements(&info[0], &info[1]);
+    onnx_set_element(onnx, *out, &element);
+    return STATUS_OK;
 }
 
-/* Dimensions in which the blocks give different sizes in any trial. */
-static status_t find_open(onnx_node_t *node, int output, item_t first, item_t second, bool *is_open)
-{
-    onnx_t *onnx = node->onnx;
-    status_t status = STATUS_OK;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-        const tensor_info_t *a = onnx_info(onnx, first), *b = onnx_info(onnx, second);
-        char brief[INFO_TEXT_MAX];
-        if (onnx->is_over[onnx->trial]) continue;
-        if (a->dtype != b->dtype || a->rank != b->rank)
-            status = context_fail(onnx->ctx, STATUS_UNSUPPORTED, "output %d is %s or %s", output,
-                                  info_text(a, brief), info_brief(b));
-        for (int d = 0; d < a->rank && status == STATUS_OK; d++)
-            is_open[d] = is_open[d] || a->sizes[d] != b->sizes[d];
-    }
-    onnx->trial = 0;
-    return status;
-}
-
-/* What is either of both, in every trial. A size that the blocks do not share depends on the
- * condition, as sizes depend on elements elsewhere. */
+/* What is either of both. A size that the blocks do not share depends on the condition, as sizes
+ * depend on elements elsewhere. */
 static status_t join(onnx_node_t *node, int output, item_t first, item_t second, item_t *out)
 {
     onnx_t *onnx = node->onnx;
-    const int first_data = onnx->n_data;
-    bool is_open[TENSOR_MAX_RANK] = {false};
+    char brief[INFO_TEXT_MAX];
     if (onnx_is_special(onnx, first) || onnx_is_special(onnx, second))
         return join_special(node, output, first, second, out);
-    TRY(find_open(node, output, first, second, is_open));
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-        if (onnx->is_over[onnx->trial]) continue;
-        const tensor_info_t *a = onnx_info(onnx, first);
-        tensor_info_t info = info_dense(a->dtype, a->rank, a->sizes);
-        int data = first_data;
-        for (int d = 0; d < info.rank; d++)
-            if (is_open[d]) info.sizes[d] = -1;
-        TRY(onnx_stand_in(onnx, &data, &info));
-        TRY(onnx->trial == 0 ? onnx_value(onnx, NULL, &info, out)
-                             : onnx_set_info(onnx, *out, &info));
-    }
-    onnx->trial = 0;
-    return STATUS_OK;
+    const tensor_info_t *a = onnx_info(onnx, first), *b = onnx_info(onnx, second);
+    if (a->dtype != b->dtype || a->rank != b->rank)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "output %d is %s or %s", output, info_text(a, brief),
+             info_brief(b));
+    tensor_info_t info = info_dense(a->dtype, a->rank, a->sizes);
+    for (int d = 0; d < info.rank; d++)
+        if (!sym_knows_equal(onnx->ctx, a->sizes[d], b->sizes[d])) info.sizes[d] = -1;
+    onnx_name_sizes(onnx, &info);
+    return onnx_value(onnx, NULL, &info, out);
 }
 
 /* A block that may be refused, as one that is right for other sizes than these: then nothing of it
@@ -98,9 +63,6 @@ static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *re
 {
     onnx_t *onnx = node->onnx;
     const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
-    const char *data_reason = onnx->data_reason;
-    bool is_over[ONNX_MAX_TRIALS];
-    memcpy(is_over, onnx->is_over, sizeof is_over);
     scope_attempt(onnx->ctx);
     status_t status = onnx_import_block(node, graph, n_bound, node->n_out, results);
     const bool is_refused = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
@@ -111,8 +73,6 @@ static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *re
     onnx_unbind(onnx, n_bound);
     onnx_cut_items(onnx, n_items);
     onnx_cut_calls(onnx, n_calls);
-    onnx->data_reason = data_reason;
-    memcpy(onnx->is_over, is_over, sizeof is_over);
     return STATUS_OK;
 }
 
@@ -141,35 +101,21 @@ static status_t add_failures(onnx_node_t *node, const char *why, item_t *results
     return STATUS_OK;
 }
 
-/* These stand-ins are what the other block's results are, in every trial. */
-static status_t copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to)
+/* These stand-ins are what the other block's results are. */
+static void copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to)
 {
-    status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) {
-        onnx->items[to[i]].is_sequence = onnx->items[from[i]].is_sequence;
-        onnx->items[to[i]].is_optional = onnx_is_special(onnx, from[i]) &&
-                                         !onnx->items[from[i]].is_sequence;
-        onnx->items[to[i]].info = onnx->items[from[i]].info;
         const bool is_special = onnx_is_special(onnx, from[i]);
-        for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-            if (is_special) {
-                status = onnx_set_info(onnx, to[i], onnx_info(onnx, from[i]));
-                continue;
-            }
-            const tensor_info_t *info = onnx_info(onnx, from[i]);
-            const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
-            if (onnx->trial == 0)
-                onnx->items[to[i]].info = dense;
-            else
-                status = onnx_set_info(onnx, to[i], &dense);
-        }
+        const tensor_info_t *info = onnx_info(onnx, from[i]);
+        onnx->items[to[i]].is_sequence = onnx->items[from[i]].is_sequence;
+        onnx->items[to[i]].is_optional = is_special && !onnx->items[from[i]].is_sequence;
+        onnx->items[to[i]].info = is_special ? *info
+                                             : info_dense(info->dtype, info->rank, info->sizes);
     }
-    onnx->trial = 0;
-    return status;
 }
 
-/* One of the blocks may be refused where the condition is not known: it may never be run. */
-static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool is_known,
+/* One of the blocks may be refused: it may never be run. */
+static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail,
                               item_t results[2][OP_MAX_OUTPUTS], int *ends)
 {
     onnx_t *onnx = node->onnx;
@@ -177,7 +123,7 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
     char *why[2] = {NULL, NULL};
     status_t status = STATUS_OK;
     for (int b = 0; b < 2 && status == STATUS_OK; b++) {
-        status = is_known || (b == 1 && why[0] != NULL)
+        status = !may_fail || (b == 1 && why[0] != NULL)
                      ? onnx_import_block(node, graphs[b], onnx->n_bound, node->n_out, results[b])
                      : try_block(node, graphs[b], results[b], &why[b]);
         if (status == STATUS_OK && why[b] != NULL) status = add_failures(node, why[b], results[b]);
@@ -185,13 +131,14 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
         onnx_forget(onnx, first_item);
     }
     for (int b = 0; b < 2 && status == STATUS_OK; b++)
-        if (why[b] != NULL) status = copy_infos(onnx, node->n_out, results[1 - b], results[b]);
+        if (why[b] != NULL) copy_infos(onnx, node->n_out, results[1 - b], results[b]);
     context_put(onnx->ctx, why[0]);
     context_put(onnx->ctx, why[1]);
     return status;
 }
 
-static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
+/* may_fail: of a block that is refused the other one is left, and an error in its place. */
+static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail)
 {
     onnx_t *onnx = node->onnx;
     item_t results[2][OP_MAX_OUTPUTS];
@@ -201,7 +148,7 @@ static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
         onnx,
         &(onnx_noted_t){.kind = ONNX_CALL_IF, .n_in = 1, .in = node->in, .n_out = node->n_out},
         &at));
-    TRY(import_blocks(node, graphs, onnx_knows(node, 0), results, ends));
+    TRY(import_blocks(node, graphs, may_fail, results, ends));
     onnx->calls[at].end = onnx->calls[ends[0]].end = ends[1];
     for (int i = 0; i < node->n_out; i++) {
         TRY(join(node, i, results[0][i], results[1][i], &node->out[i]));
@@ -211,47 +158,47 @@ static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
     return STATUS_OK;
 }
 
-/* Both ways may be taken, as sizes are. Where one of them holds for its sizes only, these are
- * fixed, and its nodes are imported alone. */
-static status_t import_known(onnx_node_t *node, Onnx__GraphProto *const *graphs)
+static status_t import_one(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool is_true)
+{
+    return onnx_import_block(node, graphs[is_true ? 0 : 1], node->onnx->n_bound, node->n_out,
+                             node->out);
+}
+
+/* Sizes decide: both ways may be taken, as far as both hold for the sizes at hand. */
+static status_t import_by_size(onnx_node_t *node, Onnx__GraphProto *const *graphs,
+                               int64_t condition)
 {
     onnx_t *onnx = node->onnx;
-    int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
-    const char *data_reason = onnx->data_reason;
-    bool is_over[ONNX_MAX_TRIALS];
-    memcpy(is_over, onnx->is_over, sizeof is_over);
+    const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
     scope_attempt(onnx->ctx);
-    status_t status = import_both(node, graphs);
-    bool is_forgiven = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
-    status = scope_attempt_end(onnx->ctx, status, is_forgiven);
-    if (!is_forgiven) return status;
+    status_t status = import_both(node, graphs, false);
+    const bool is_refused = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
+    status = scope_attempt_end(onnx->ctx, status, is_refused);
+    if (!is_refused) return status;
     onnx_unbind(onnx, n_bound);
     onnx_cut_items(onnx, n_items);
     onnx_cut_calls(onnx, n_calls);
-    onnx->data_reason = data_reason;
-    memcpy(onnx->is_over, is_over, sizeof is_over);
-    if (onnx_is_of_data(onnx, node->in[0]))
-        onnx->data_reason = "the blocks of an If give what is not alike";
-    TRY(onnx_check_data(onnx));
-    onnx_fix_all(onnx, node->proto, "other sizes make it something else");
-    return onnx_import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
-                             node->out);
+    return import_one(node, graphs, !sym_equal(onnx->ctx, condition, 0));
 }
 
 status_t onnx_import_if(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
     Onnx__GraphProto *graphs[2];
+    const onnx_item_t *item = &onnx->items[node->in[0]];
     TRY(onnx_read_block(node, "then_branch", &graphs[0]));
     TRY(onnx_read_block(node, "else_branch", &graphs[1]));
-    tensor_info_t cond = onnx_input_info(node, 0);
-    if (cond.dtype != DTYPE_BOOL || info_numel(&cond) != 1)
+    const tensor_info_t cond = onnx_input_info(node, 0);
+    int64_t numel = 1;
+    for (int d = 0; d < cond.rank; d++) numel = sym_multiply(onnx->ctx, numel, cond.sizes[d]);
+    if (cond.dtype != DTYPE_BOOL || !sym_equal(onnx->ctx, numel, 1))
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the condition is %s, one bool is needed",
-             info_brief(&cond));
-    if (!onnx_knows(node, 0)) return import_both(node, graphs);
-    if (!onnx_is_sure(onnx, node->in[0])) return import_known(node, graphs);
-    return onnx_import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
-                             node->out);
+             onnx_brief(node, &cond));
+    if (item->known != NULL) return import_one(node, graphs, onnx_read_bool(onnx, node->in[0]));
+    const bool is_by_size = item->symbols != NULL && !item->is_live &&
+                            sym_hint(onnx->ctx, item->symbols[0]) != SYM_NONE;
+    return is_by_size ? import_by_size(node, graphs, item->symbols[0])
+                      : import_both(node, graphs, true);
 }
 
 #endif

@@ -1,6 +1,5 @@
 /* Items, their names, and where known ones go in the module. */
 #include "io/onnx_node_impl.h"
-#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -41,16 +40,8 @@ status_t onnx_value(onnx_t *onnx, const char *name, const tensor_info_t *info, i
 void onnx_cut_items(onnx_t *onnx, int first)
 {
     for (int i = first; i < onnx->n_items; i++) {
-        onnx_item_t *item = &onnx->items[i];
-        for (int k = 0; item->knowns != NULL && k < onnx->n_trials; k++)
-            tensor_drop(item->knowns[k]);
-        for (int k = 0; item->stands != NULL && k < onnx->n_trials; k++)
-            tensor_drop(item->stands[k]);
-        context_put(onnx->ctx, item->stands);
-        tensor_drop(item->known);
-        context_put(onnx->ctx, item->knowns);
-        context_put(onnx->ctx, item->infos);
-        context_put(onnx->ctx, item->expr);
+        tensor_drop(onnx->items[i].known);
+        context_put(onnx->ctx, onnx->items[i].symbols);
     }
     if (first >= onnx->n_items) return;
     onnx->n_items = first;
@@ -78,158 +69,152 @@ status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *eleme
                      item_t *out_item)
 {
     tensor_t *tensor = NULL;
+    bool has_symbols = false;
+    for (int i = 0; i < n; i++) has_symbols = has_symbols || sym_is(elements[i]);
+    if (has_symbols) {
+        const tensor_info_t info = info_dense(DTYPE_S64, 1, (int64_t[]){n});
+        TRY(onnx_value(onnx, name, &info, out_item));
+        return onnx_set_symbols(onnx, *out_item, false, elements);
+    }
     TRY(tensor_from(onnx->ctx, DTYPE_S64, 1, (int64_t[]){n}, elements, &tensor));
     scope_take(onnx->ctx, tensor);
     return onnx_known_take(onnx, name, tensor, out_item);
 }
 
-/* ---- in trials ---- */
-
-static tensor_t *known_at(const onnx_item_t *item, int trial)
+const tensor_info_t *onnx_info(const onnx_t *onnx, item_t index)
 {
-    bool is_other = item->knowns != NULL && item->knowns[trial] != NULL;
-    return is_other ? item->knowns[trial] : item->known;
+    const onnx_item_t *item = &onnx->items[index];
+    return item->known != NULL ? tensor_info(item->known) : &item->info;
 }
 
 tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item)
 {
-    return known_at(&onnx->items[item], onnx->trial);
+    return onnx->items[item].known;
 }
 
-const tensor_info_t *onnx_info(const onnx_t *onnx, item_t index)
-{
-    const onnx_item_t *item = &onnx->items[index];
-    if (item->known != NULL) return tensor_info(known_at(item, onnx->trial));
-    bool is_other = item->infos != NULL && item->infos[onnx->trial].dtype != DTYPE_NONE;
-    return is_other ? &item->infos[onnx->trial] : &item->info;
-}
+/* ---- symbols ---- */
 
-static bool same_sizes(const tensor_info_t *a, const tensor_info_t *b)
-{
-    return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes);
-}
-
-static bool same_tensor(const tensor_t *a, const tensor_t *b)
-{
-    const tensor_info_t *info = tensor_info(a), *other = tensor_info(b);
-    if (a == b) return true;
-    if (!same_sizes(info, other) || info->is_number != other->is_number) return false;
-    return info_is_contiguous(info) && info_is_contiguous(other) &&
-           memcmp(tensor_bytes(a), tensor_bytes(b), info_bytes(info)) == 0;
-}
-
-status_t onnx_set_known_take(onnx_t *onnx, item_t index, tensor_t *tensor)
+status_t onnx_set_symbols(onnx_t *onnx, item_t index, bool is_live, const int64_t *symbols)
 {
     onnx_item_t *item = &onnx->items[index];
-    status_t status = STATUS_OK;
-    bool is_same = same_tensor(item->known, tensor);
-    if (!is_same && item->knowns == NULL)
-        status = context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *item->knowns,
-                                    "tensors of trials", &item->knowns);
-    if (is_same || status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
-    tensor_drop(item->knowns[onnx->trial]);
-    item->knowns[onnx->trial] = tensor;
+    const size_t bytes = (size_t)info_numel(&item->info) * sizeof *symbols;
+    TRY(context_get(onnx->ctx, bytes + 1, "symbols", &item->symbols));
+    if (bytes > 0) memcpy(item->symbols, symbols, bytes);
+    item->is_live = is_live;
     return STATUS_OK;
 }
 
-status_t onnx_set_info(onnx_t *onnx, item_t index, const tensor_info_t *info)
+int64_t onnx_unknown_size(onnx_t *onnx)
 {
-    onnx_item_t *item = &onnx->items[index];
-    if (same_sizes(&item->info, info)) return STATUS_OK;
-    if (item->infos == NULL)
-        TRY(context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *item->infos,
-                               "sizes of trials", &item->infos));
-    item->infos[onnx->trial] = *info;
-    return STATUS_OK;
+    char name[ONNX_NAME_MAX];
+    snprintf(name, sizeof name, "_u%d", onnx->n_unknown++);
+    return sym_name(onnx->ctx, name, SYM_NO_HINT, 0, INT64_MAX / 16);
 }
 
-/* ---- what stands for values ---- */
-
-#define MAX_STANDS 16
-
-bool onnx_needs_stand(const tensor_info_t *info)
+static int64_t unknown_element(onnx_t *onnx, dtype_t dtype)
 {
-    return (info->dtype == DTYPE_S64 || info->dtype == DTYPE_S32) && info->rank <= 1 &&
-           info_numel(info) <= MAX_STANDS;
+    char name[ONNX_NAME_MAX];
+    const bool is_short = dtype == DTYPE_S32;
+    snprintf(name, sizeof name, "_e%d", onnx->n_unknown++);
+    return sym_name(onnx->ctx, name, SYM_NO_HINT, is_short ? INT32_MIN : -(INT64_MAX / 16),
+                    is_short ? INT32_MAX : INT64_MAX / 16);
 }
 
-status_t onnx_set_stand_take(onnx_t *onnx, item_t index, tensor_t *tensor)
+status_t onnx_name_elements(onnx_t *onnx, item_t index)
 {
-    onnx_item_t *item = &onnx->items[index];
-    status_t status = STATUS_OK;
-    if (item->stands == NULL)
-        status = context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *item->stands,
-                                    "what stands for a value", &item->stands);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
+    enum { MAX_NAMED = 16 };
+    const tensor_info_t *info = &onnx->items[index].info;
+    int64_t symbols[MAX_NAMED];
+    const bool is_integer = info->dtype == DTYPE_S64 || info->dtype == DTYPE_S32;
+    if (!is_integer || info->rank > 1 || (info->rank == 1 && sym_is(info->sizes[0])) ||
+        info_numel(info) > MAX_NAMED)
+        return STATUS_OK;
+    for (int64_t i = 0; i < info_numel(info); i++) symbols[i] = unknown_element(onnx, info->dtype);
+    return onnx_set_symbols(onnx, index, true, symbols);
+}
+
+bool onnx_hint_info(const onnx_t *onnx, const tensor_info_t *info, tensor_info_t *out_info)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    for (int d = 0; d < info->rank; d++) {
+        sizes[d] = sym_hint(onnx->ctx, info->sizes[d]);
+        if (sizes[d] == SYM_NONE) return false;
     }
-    tensor_drop(item->stands[onnx->trial]);
-    item->stands[onnx->trial] = tensor;
-    return STATUS_OK;
+    *out_info = info_dense(info->dtype, info->rank, sizes);
+    out_info->is_number = info->is_number;
+    return true;
 }
 
-tensor_t *onnx_stand_of(const onnx_t *onnx, item_t index)
+/* ---- sizes of an operand ---- */
+
+typedef struct dims {
+    int n;
+    int64_t sizes[TENSOR_MAX_RANK], names[TENSOR_MAX_RANK]; /* "#0", "#1", ... */
+    int64_t given[TENSOR_MAX_RANK];
+} dims_t;
+
+/* The dimension whose size has this name. */
+static bool put_dim(void *user, int name, const char *text, int64_t *out_value)
+{
+    const dims_t *dims = user;
+    (void)text;
+    for (int d = 0; d < dims->n; d++) {
+        if (dims->given[d] != name) continue;
+        *out_value = dims->names[d];
+        return true;
+    }
+    return false;
+}
+
+static bool is_unknown(void *user, int name, const char *text)
+{
+    (void)user, (void)name;
+    return *text == '_';
+}
+
+static bool note_name(void *user, int name, const char *text)
+{
+    (void)text;
+    *(int64_t *)user = name;
+    return true;
+}
+
+int64_t onnx_by_operand(onnx_t *onnx, item_t operand, int64_t symbol)
+{
+    context_t *ctx = onnx->ctx;
+    dims_t dims = {.n = onnx_info(onnx, operand)->rank};
+    for (int d = 0; d < dims.n; d++) {
+        const int64_t size = onnx_info(onnx, operand)->sizes[d];
+        char name[8];
+        snprintf(name, sizeof name, "#%d", d);
+        dims.names[d] = sym_name(ctx, name, SYM_NO_HINT, 0, INT64_MAX / 16);
+        dims.given[d] = -1;
+        char text[ONNX_NAME_MAX];
+        if (onnx_is_symbol(size) && *sym_text(ctx, size, sizeof text, text) == '_' &&
+            strpbrk(text, "+-*/%(") == NULL)
+            (void)sym_any_name(onnx->space, size, note_name, &dims.given[d]);
+    }
+    int64_t value = SYM_NONE;
+    scope_attempt(ctx);
+    status_t status = sym_put(ctx, onnx->space, symbol, onnx->space, put_dim, &dims, &value);
+    (void)scope_attempt_end(ctx, status, status != STATUS_OK);
+    const bool is_found = status == STATUS_OK &&
+                          !sym_any_name(onnx->space, value, is_unknown, NULL);
+    return is_found ? value : SYM_NONE;
+}
+
+bool onnx_is_known(const onnx_t *onnx, item_t index)
 {
     const onnx_item_t *item = &onnx->items[index];
-    return item->stands != NULL ? item->stands[onnx->trial] : NULL;
-}
-
-status_t onnx_make_stand(onnx_t *onnx, item_t index, const tensor_info_t *info, int *data)
-{
-    tensor_t *tensor = NULL;
-    void *bytes = NULL;
-    TRY(tensor_make(onnx->ctx, info, &tensor));
-    status_t status = tensor_writable(onnx->ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
-    for (int64_t i = 0; i < info_numel(info); i++)
-        dtype_store_integer(info->dtype, (char *)bytes + (size_t)i * dtype_size(info->dtype),
-                            onnx_data_number(onnx, (*data)++));
-    if (onnx->trial == 0 && *data > onnx->n_data) onnx->n_data = *data;
-    return onnx_set_stand_take(onnx, index, tensor);
-}
-
-bool onnx_differs(const onnx_t *onnx, item_t index, int trial)
-{
-    const onnx_item_t *item = &onnx->items[index];
-    return (item->knowns != NULL && item->knowns[trial] != NULL) ||
-           (item->infos != NULL && item->infos[trial].dtype != DTYPE_NONE);
+    return item->known != NULL || (item->symbols != NULL && !item->is_live);
 }
 
 bool onnx_varies(const onnx_t *onnx, item_t item)
 {
-    for (int k = 1; k < onnx->n_trials; k++)
-        if (!onnx->is_over[k] && onnx_differs(onnx, item, k)) return true;
-    return false;
-}
-
-/* Of items of one rank. */
-bool onnx_dim_varies(const onnx_t *onnx, item_t index, int dim)
-{
-    const onnx_item_t *item = &onnx->items[index];
-    for (int k = 1; k < onnx->n_trials; k++) {
-        if (onnx->is_over[k] || !onnx_differs(onnx, index, k)) continue;
-        const tensor_info_t *first = item->known != NULL ? tensor_info(item->known) : &item->info;
-        const tensor_info_t *info = item->known != NULL ? tensor_info(item->knowns[k])
-                                                        : &item->infos[k];
-        if (dim >= info->rank || info->sizes[dim] != first->sizes[dim]) return true;
-    }
-    return false;
-}
-
-bool onnx_is_of_data(const onnx_t *onnx, item_t index)
-{
-    const onnx_item_t *item = &onnx->items[index];
-    if (item->is_data || item->stands != NULL) return true;
-    for (int k = onnx->first_data_trial; k < onnx->n_trials; k++)
-        if (onnx_differs(onnx, index, k)) return true;
-    return false;
+    const tensor_info_t *info = onnx_info(onnx, item);
+    for (int d = 0; d < info->rank; d++)
+        if (sym_is(info->sizes[d])) return true;
+    return onnx->items[item].symbols != NULL;
 }
 
 /* ---- sequences and optionals ---- */
@@ -259,11 +244,9 @@ tensor_info_t onnx_element_info(const onnx_t *onnx, item_t index)
     return element;
 }
 
-status_t onnx_set_element(onnx_t *onnx, item_t index, const tensor_info_t *element)
+void onnx_set_element(onnx_t *onnx, item_t index, const tensor_info_t *element)
 {
-    if (onnx->trial > 0) return onnx_set_info(onnx, index, element);
     onnx->items[index].info = *element;
-    return STATUS_OK;
 }
 
 tensor_info_t onnx_join_elements(const tensor_info_t *a, const tensor_info_t *b)
@@ -480,7 +463,7 @@ status_t onnx_value_of(onnx_t *onnx, item_t index, value_t *out_value)
     onnx_item_t *item = &onnx->items[index];
     if (item->is_none) {
         item->value = VALUE_NONE;
-    } else if (item->value == VALUE_NONE && item->expr != NULL) {
+    } else if (item->value == VALUE_NONE && item->symbols != NULL) {
         TRY(onnx_calculate(onnx, index, &item->value));
     } else if (item->value == VALUE_NONE) {
         const tensor_info_t *info = tensor_info(item->known);

@@ -1,5 +1,4 @@
-/* Items of an import: tensors that are known, and values of the graph; what differs between trials.
- */
+/* Items of an import: tensors that are known, and values of the graph. */
 #ifndef TESSERA_IO_ONNX_ITEM_IMPL_H
 #define TESSERA_IO_ONNX_ITEM_IMPL_H
 
@@ -23,29 +22,37 @@ status_t onnx_integer(onnx_t *onnx, int64_t number, item_t *out_item);
 status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *elements,
                      item_t *out_item);
 
-/* dtype and sizes of an item; its tensor, or NULL; in this trial. */
+/* dtype and sizes of an item, which may be symbolic; its tensor, or NULL. */
 const tensor_info_t *onnx_info(const onnx_t *onnx, item_t item);
 tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item);
 
-/* What an item is in this trial, where it differs from trial 0. The first takes over the tensor,
- * also on failure. */
-status_t onnx_set_known_take(onnx_t *onnx, item_t item, tensor_t *tensor);
-status_t onnx_set_info(onnx_t *onnx, item_t item, const tensor_info_t *info);
+/* ---- symbols ---- */
 
-/* What stands for a value in this trial: takes over the tensor, also on failure; and its tensor, or
- * NULL. */
-status_t onnx_set_stand_take(onnx_t *onnx, item_t item, tensor_t *tensor);
-tensor_t *onnx_stand_of(const onnx_t *onnx, item_t item);
+/* A handle; not INT64_MIN and -INT64_MAX, which stand in attributes for what is before the first
+ * element. */
+static inline bool onnx_is_symbol(int64_t value)
+{
+    return sym_is(value) && value > -INT64_MAX;
+}
 
-/* A value of these few integers has something that stands for it. */
-bool onnx_needs_stand(const tensor_info_t *info);
-/* Numbers of their own, from the *data-th on, which is counted up. */
-status_t onnx_make_stand(onnx_t *onnx, item_t item, const tensor_info_t *info, int *data);
+/* What the elements of a value are; the array is copied. */
+status_t onnx_set_symbols(onnx_t *onnx, item_t item, bool is_live, const int64_t *symbols);
 
-/* True when the item differs from trial 0 in one trial; in any that is not over. */
-bool onnx_differs(const onnx_t *onnx, item_t item, int trial);
+/* A size that depends on elements: a name of its own, without a hint. */
+int64_t onnx_unknown_size(onnx_t *onnx);
+/* Names for the elements of a value of a few integers, which may become sizes. */
+status_t onnx_name_elements(onnx_t *onnx, item_t item);
+/* The info with hints for sizes; false where one has none. */
+bool onnx_hint_info(const onnx_t *onnx, const tensor_info_t *info, tensor_info_t *out_info);
+
+/* An expression of sizes that depend on elements, by the dimensions of operand 0 that have these
+ * sizes: "#1". SYM_NONE where that is not possible. */
+int64_t onnx_by_operand(onnx_t *onnx, item_t operand, int64_t symbol);
+
+/* Elements are known at import, as numbers or as expressions of sizes. */
+bool onnx_is_known(const onnx_t *onnx, item_t item);
+/* One of its sizes is symbolic, or an element. */
 bool onnx_varies(const onnx_t *onnx, item_t item);
-bool onnx_dim_varies(const onnx_t *onnx, item_t item, int dim);
 
 /* ---- sequences and optionals ---- */
 
@@ -60,16 +67,13 @@ bool onnx_is_special(const onnx_t *onnx, item_t item);
 /* True for a sequence whose tensors are known items: how many, and which. */
 bool onnx_is_listed(const onnx_t *onnx, item_t item, int *out_n, const item_t **out_items);
 
-/* What the tensors of a sequence are, or the item is as one of them, in this trial. */
+/* What the tensors of a sequence are, or the item is as one of them. */
 tensor_info_t onnx_element_info(const onnx_t *onnx, item_t item);
-/* Says that of a sequence for this trial. */
-status_t onnx_set_element(onnx_t *onnx, item_t item, const tensor_info_t *element);
+/* Says that of a sequence. */
+void onnx_set_element(onnx_t *onnx, item_t item, const tensor_info_t *element);
 /* What tensors are that are of either kind. */
 tensor_info_t onnx_join_elements(const tensor_info_t *a, const tensor_info_t *b);
 bool onnx_same_elements(const tensor_info_t *a, const tensor_info_t *b);
-
-/* True when the item, or its sizes, follow sizes or integers that depend on elements. */
-bool onnx_is_of_data(const onnx_t *onnx, item_t item);
 
 /* Gives up the items from `first` on. */
 void onnx_cut_items(onnx_t *onnx, int first);
@@ -78,7 +82,7 @@ void onnx_cut_items(onnx_t *onnx, int first);
  * and whatever floating has several elements), a buffer (other weights), or a constant. */
 status_t onnx_value_of(onnx_t *onnx, item_t item, value_t *out_value);
 
-/* A value that calculates item->expr from sizes of inputs. */
+/* A value that calculates the item's symbols from sizes of inputs. */
 status_t onnx_calculate(onnx_t *onnx, item_t item, value_t *out_value);
 
 /* Puts a tensor in the module under the name's dotted path, or under a name without dots where the

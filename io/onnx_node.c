@@ -170,7 +170,6 @@ static status_t read_known(onnx_node_t *node, int input, const char *what, dtype
     const tensor_t *known = onnx_tensor_of(node->onnx, node->in[input]);
     if (known == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED, "%s is not known at import, it depends on the data", what);
-    node->onnx->is_doubtful |= node->onnx->items[node->in[input]].is_doubtful;
     if (tensor_numel(known) > capacity)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s is %s, %d numbers are the most", what,
              tensor_text(known), capacity);
@@ -193,17 +192,45 @@ status_t onnx_check_integers(onnx_node_t *node, int input, const char *what)
     return STATUS_OK;
 }
 
+/* The input's symbols; NULL where it has none, or where elements decide. */
+static const int64_t *symbols_of(const onnx_node_t *node, int input)
+{
+    if (!onnx_has(node, input)) return NULL;
+    const onnx_item_t *item = &node->onnx->items[node->in[input]];
+    return item->is_live ? NULL : item->symbols;
+}
+
+static status_t read_symbols(onnx_node_t *node, int input, const char *what, int capacity,
+                             int *out_n, int64_t *out_values)
+{
+    const tensor_info_t *info = onnx_info(node->onnx, node->in[input]);
+    const int64_t n = info_numel(info);
+    if (n > capacity)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s is %s, %d numbers are the most", what,
+             info_brief(info), capacity);
+    memcpy(out_values, symbols_of(node, input), (size_t)n * sizeof *out_values);
+    *out_n = (int)n;
+    return STATUS_OK;
+}
+
 status_t onnx_input_numbers(onnx_node_t *node, int input, const char *what, int capacity,
                             int *out_n, int64_t *out_values)
 {
     TRY(onnx_check_integers(node, input, what));
-    return read_known(node, input, what, DTYPE_S64, capacity, out_n, out_values);
+    if (symbols_of(node, input) == NULL)
+        return read_known(node, input, what, DTYPE_S64, capacity, out_n, out_values);
+    TRY(read_symbols(node, input, what, capacity, out_n, out_values));
+    for (int i = 0; i < *out_n; i++) out_values[i] = sym_pin(node->onnx->ctx, out_values[i]);
+    return sym_status(node->onnx->ctx);
 }
 
 status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                          int64_t *out_values)
 {
-    TRY(onnx_input_numbers(node, input, what, capacity, out_n, out_values));
+    TRY(onnx_check_integers(node, input, what));
+    if (symbols_of(node, input) != NULL)
+        return read_symbols(node, input, what, capacity, out_n, out_values);
+    TRY(read_known(node, input, what, DTYPE_S64, capacity, out_n, out_values));
     raise_lowest(*out_n, out_values);
     return STATUS_OK;
 }
@@ -218,6 +245,12 @@ status_t onnx_input_reals(onnx_node_t *node, int input, const char *what, int ca
                           int64_t *out_values)
 {
     double number = 0;
+    if (symbols_of(node, input) != NULL) {
+        TRY(read_symbols(node, input, what, capacity, out_n, out_values));
+        for (int i = 0; i < *out_n; i++)
+            out_values[i] = sym_to_real(node->onnx->ctx, SYM_F64, out_values[i]);
+        return STATUS_OK;
+    }
     TRY(read_known(node, input, what, DTYPE_F64, capacity, out_n, out_values));
     for (int i = 0; i < *out_n; i++) {
         memcpy(&number, &out_values[i], sizeof number);

@@ -22,7 +22,6 @@ typedef struct onnx_operator {
     onnx_import_t import;
     const char *own; /* operator of ours, where `import` serves several */
     bool takes_any;  /* sequences and optionals as well as tensors */
-    bool is_flow;    /* `import` imports blocks of nodes, and sees to the trials itself */
 } onnx_operator_t;
 
 struct onnx_node {
@@ -37,9 +36,6 @@ struct onnx_node {
     int n_out;
     item_t out[OP_MAX_OUTPUTS]; /* ITEM_NONE: not made */
 };
-
-/* Runs the node's import function, in all trials where they differ. */
-status_t onnx_import_node(onnx_node_t *node);
 
 /* A node, with all that is in it; an initializer. */
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto);
@@ -56,15 +52,10 @@ static inline bool onnx_has(const onnx_node_t *node, int input)
 {
     return input < node->n_in && node->in[input] != ITEM_NONE;
 }
-/* The input is given and its value known. */
+/* The input is given, and its elements are known, as numbers or as expressions of sizes. */
 static inline bool onnx_knows(const onnx_node_t *node, int input)
 {
-    return onnx_has(node, input) && node->onnx->items[node->in[input]].known != NULL;
-}
-/* The input is given, and follows open sizes. */
-static inline bool onnx_follows(const onnx_node_t *node, int input)
-{
-    return onnx_has(node, input) && onnx_varies(node->onnx, node->in[input]);
+    return onnx_has(node, input) && onnx_is_known(node->onnx, node->in[input]);
 }
 /* The output has a name. */
 static inline bool onnx_wants(const onnx_node_t *node, int output)
@@ -187,20 +178,22 @@ static inline status_t onnx_emit(onnx_call_t *call, int n_in, const item_t *in, 
 /* The sizes of an item, as an item: s64 [rank]. */
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out);
 
-/* A builtin of graphs; its result, of which nothing is known, in *out, unless that is NULL. `name`
- * is one and the same pointer in every trial. */
+/* A builtin of graphs; its result, of which nothing is known, in *out, unless that is NULL. */
 status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_t *in, item_t *out);
 
 /* A sequence of these items, which becomes a list of the graph where that is read. dtype NONE: that
  * of the items. */
 status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *items, item_t *out);
 
-/* The call that comes next: at trial 0 a new one, in others that of trial 0, which has to be of
- * this kind, operator and operands. attrs may be NULL. */
+/* The call that comes next. attrs may be NULL. */
 status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call);
 
-/* Puts numbers in place of sizes -1, from the *data-th on, which is counted up. */
-status_t onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info);
+/* Puts names in place of sizes -1. */
+void onnx_name_sizes(onnx_t *onnx, tensor_info_t *info);
+
+/* Calculates the results of a call whose operands are known or symbols; *out_is_done: that was
+ * possible. */
+status_t onnx_run_symbols(onnx_t *onnx, int call, bool *out_is_done);
 
 /* Integers of a field of attributes, and one of them. */
 int onnx_n_integers(const opdef_t *op, const void *attrs, int field);
@@ -252,12 +245,10 @@ status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_
     status_t onnx_import_##function(onnx_node_t *node);
 #define MICROSOFT(name, min, max, function, own) OPERATOR(name, 0, 0, min, max, function, own)
 #define ML(name, min, max, function) OPERATOR(name, 0, 0, min, max, function, NULL)
-#define FLOW(name, first, last, min, max, function)                                                \
+#define ANY(name, first, last, min, max, function)                                                 \
     OPERATOR(name, first, last, min, max, function, NULL)
-#define ANY(name, first, last, min, max, function) FLOW(name, first, last, min, max, function)
 #include "io/onnx_ops.def"
 #undef ANY
-#undef FLOW
 #undef MICROSOFT
 #undef ML
 #undef OPERATOR

@@ -9,30 +9,18 @@ enum { NOW = ONNX_OPSET_LAST };
 
 static const onnx_operator_t table[] = {
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
-    {"", #name, first, last, min, max, onnx_import_##function, own, false, false},
+    {"", #name, first, last, min, max, onnx_import_##function, own, false},
 #define MICROSOFT(name, min, max, function, own)                                                   \
-    {"com.microsoft",                                                                              \
-     #name,                                                                                        \
-     ONNX_OPSET_FIRST,                                                                             \
-     ONNX_OPSET_LAST,                                                                              \
-     min,                                                                                          \
-     max,                                                                                          \
-     onnx_import_##function,                                                                       \
-     own,                                                                                          \
-     false,                                                                                        \
-     false},
+    {"com.microsoft",        #name, ONNX_OPSET_FIRST,                                              \
+     ONNX_OPSET_LAST,        min,   max,                                                           \
+     onnx_import_##function, own,   false},
 #define ML(name, min, max, function)                                                               \
-    {                                                                                              \
-        "ai.onnx.ml", #name, ONNX_OPSET_FIRST,       ONNX_OPSET_LAST,                              \
-        min,          max,   onnx_import_##function, NULL,                                         \
-        false,        false},
-#define FLOW(name, first, last, min, max, function)                                                \
-    {"", #name, first, last, min, max, onnx_import_##function, NULL, true, true},
+    {"ai.onnx.ml", #name, ONNX_OPSET_FIRST, ONNX_OPSET_LAST, min, max, onnx_import_##function,     \
+     NULL,         false},
 #define ANY(name, first, last, min, max, function)                                                 \
-    {"", #name, first, last, min, max, onnx_import_##function, NULL, true, false},
+    {"", #name, first, last, min, max, onnx_import_##function, NULL, true},
 #include "io/onnx_ops.def"
 #undef ANY
-#undef FLOW
 #undef MICROSOFT
 #undef ML
 #undef OPERATOR

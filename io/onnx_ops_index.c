@@ -76,9 +76,6 @@ static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
     context_t *ctx = node->onnx->ctx;
     double number = 0;
     int n = 0;
-    /* trials: symbolic depths are counted up by calls */
-    if (onnx_follows(node, 1))
-        FAIL(ctx, STATUS_UNSUPPORTED, "the depth follows open sizes, a number is needed");
     if (dtype_is_floating(onnx_input_info(node, 1).dtype)) {
         TRY(onnx_input_floats(node, 1, "the depth", 1, &n, &number));
         *out_depth = number >= 0 && number <= ONNX_MAX_VALUES ? (int64_t)number : -1;

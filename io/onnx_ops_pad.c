@@ -130,7 +130,7 @@ status_t onnx_import_pad(onnx_node_t *node)
     }
     TRY(read_pads(node, n_dims, dims, padding.before, padding.after));
     TRY(read_value(node, &value, &is_exact));
-    bool is_needed = node->onnx->is_literal;
+    bool is_needed = false;
     for (int i = 0; i < rank; i++)
         is_needed = is_needed || padding.before[i] != 0 || padding.after[i] != 0;
     if (!is_needed) return onnx_import_identity(node);
@@ -155,8 +155,7 @@ static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *
     const int64_t more = sym_subtract(ctx, wanted, size), n_added = sym_max(ctx, more, 0);
     const int64_t n_cut = sym_max(ctx, sym_subtract(ctx, size, wanted), 0);
     const int64_t start = sym_divide(ctx, n_cut, 2);
-    const bool is_literal = node->onnx->is_literal && more == 0;
-    if (!sym_knows_equal(ctx, n_cut, 0) || is_literal)
+    if (!sym_knows_equal(ctx, n_cut, 0))
         TRY(onnx_slice(node, *x, dim, start, sym_add(ctx, start, sym_min(ctx, wanted, size)), 1,
                        x));
     if (sym_knows_equal(ctx, n_added, 0)) return STATUS_OK;

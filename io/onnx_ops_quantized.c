@@ -44,7 +44,6 @@ static status_t is_nothing(onnx_node_t *node, item_t zero, bool *out_is)
     char *bytes = NULL;
     *out_is = false;
     if (known == NULL) return STATUS_OK;
-    node->onnx->is_doubtful |= node->onnx->items[zero].is_doubtful;
     size_t n = info_bytes(tensor_info(known));
     TRY(context_get(ctx, n + 1, "zeros", &bytes));
     status_t status = tensor_read(ctx, known, bytes, n + 1);

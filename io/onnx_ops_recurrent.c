@@ -206,10 +206,7 @@ static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out
     int64_t *lengths = NULL;
     int n = 0;
     *out_are_whole = false;
-    if (!onnx_knows(node, SEQUENCE_LENS) ||
-        /* trials: symbolic lengths and sizes are compared below */
-        onnx_follows(node, SEQUENCE_LENS) || onnx_dim_varies(node->onnx, node->in[X], time_dim))
-        return STATUS_OK;
+    if (!onnx_knows(node, SEQUENCE_LENS)) return STATUS_OK;
     const tensor_info_t info = onnx_input_info(node, SEQUENCE_LENS);
     if (info.rank != 1 || !sym_knows_equal(ctx, info.sizes[0], x.sizes[1 - time_dim]) ||
         dtype_is_floating(info.dtype) || sym_is(info.sizes[0]) || info.sizes[0] > ONNX_MAX_VALUES)

@@ -165,19 +165,27 @@ static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
     return onnx_emit(&call, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
 }
 
+/* A size of 0 has no element that is sampled. */
+static status_t emit_nothing(onnx_node_t *node, const resize_t *resize, int dim)
+{
+    item_t nothing = ITEM_NONE;
+    TRY(onnx_slice(node, node->in[0], dim, 0, 0, 1, &nothing));
+    return onnx_reshape(node, nothing, resize->rank, resize->to, &node->out[0]);
+}
+
 static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
 {
     context_t *ctx = node->onnx->ctx;
     bool is_same = true;
     for (int d = 0; d < resize->rank; d++) {
         const int64_t from = resize->from[d], to = resize->to[d];
-        if (from != to &&
-            (sym_less(ctx, to, 0) || sym_equal(ctx, to, 0) != sym_equal(ctx, from, 0)))
+        if (from != to && sym_equal(ctx, to, 0)) return emit_nothing(node, resize, d);
+        if (from != to && (sym_less(ctx, to, 0) || sym_equal(ctx, from, 0)))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %lld to %lld in dimension %d",
                  (long long)sym_hint(ctx, from), (long long)sym_hint(ctx, to), d);
         is_same = is_same && is_kept(resize, d);
     }
-    if (is_same && !node->onnx->is_literal) return onnx_import_identity(node);
+    if (is_same) return onnx_import_identity(node);
     TRY(emit_any(node, resize));
     return resize->coordinates == RESIZE_CROP ? extrapolate(node, resize) : STATUS_OK;
 }

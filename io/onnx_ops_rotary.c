@@ -396,10 +396,11 @@ static status_t check_past(onnx_node_t *node)
     if (!sym_equal(ctx, onnx_numel(node, &info), 1))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "total_sequence_length is %s, one is needed",
              onnx_brief(node, &info));
-    /* trials: a symbolic total is compared */
-    if (!onnx_knows(node, TOTAL) || onnx_follows(node, TOTAL)) return STATUS_OK;
+    if (!onnx_knows(node, TOTAL)) return STATUS_OK;
     TRY(onnx_input_ints(node, TOTAL, "total_sequence_length", 1, &n, &total));
-    if (!sym_equal(ctx, total, sym_add(ctx, room, fresh)) && sym_less(ctx, room, total))
+    const int64_t is_all = sym_is_equal(ctx, total, sym_add(ctx, room, fresh));
+    const int64_t is_more = sym_is_less(ctx, room, total);
+    if (sym_less(ctx, is_all, is_more))
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "total_sequence_length %lld, for a past of %lld and %lld new ones",
              (long long)sym_hint(ctx, total), (long long)sym_hint(ctx, room),

@@ -173,7 +173,7 @@ status_t onnx_import_reshape(onnx_node_t *node)
     const bool is_batch = rank > 0 && sizes[0] == 0 && x.rank > 0;
     TRY(read_wanted(node, &x, rank, sizes, &open, &known));
     TRY(find_open(node, &x, rank, sizes, open, known));
-    if (!node->onnx->is_literal && shape_equal(x.rank, x.sizes, rank, sizes)) {
+    if (shape_equal(x.rank, x.sizes, rank, sizes)) {
         node->out[0] = node->in[0];
         return STATUS_OK;
     }
@@ -313,7 +313,7 @@ status_t onnx_import_tile(onnx_node_t *node)
         if (!onnx_multiply(node, repeats[i], x.sizes[i], &sizes[i]))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "repeats %lld",
                  (long long)sym_hint(ctx, repeats[i]));
-        bool is_repeated = !sym_knows_equal(ctx, repeats[i], 1) || node->onnx->is_literal;
+        bool is_repeated = !sym_knows_equal(ctx, repeats[i], 1);
         if (is_repeated) narrow[rank] = 1, wide[rank++] = repeats[i];
         narrow[rank] = wide[rank] = x.sizes[i];
         rank++;
@@ -418,23 +418,11 @@ static bool is_symbolic(const onnx_node_t *node, item_t x, int dim, const range_
            sym_is(range->end);
 }
 
-/* trials: bounds that follow sizes, or are of a dimension that does, are clamped by our slice at
- * each size. */
-static bool is_clamped_later(const onnx_node_t *node, int dim, const range_t *range)
-{
-    bool has_bounds = node->opset >= 10 && (onnx_follows(node, 1) || onnx_follows(node, 2));
-    return range->step > 0 && (has_bounds || onnx_dim_varies(node->onnx, node->in[0], dim));
-}
-
-/* trials: sizes are not tried so far that such a bound shows what it does. */
-static bool is_far(int64_t bound)
-{
-    return (bound > 3000 && bound < ENDLESS) || (bound < -3000 && bound > -ENDLESS);
-}
-
+/* Numbers that are larger than any size say the beginning or the end. */
 static int64_t bound_of(context_t *ctx, int64_t size, int64_t bound)
 {
-    if (!is_endless(ctx, size, bound)) return bound;
+    if (sym_is(bound) || (bound < ENDLESS && bound > -ENDLESS)) return bound;
+    if (!sym_at_most(ctx, size, bound < 0 ? -bound : bound)) return bound;
     return bound < 0 ? 0 : size;
 }
 
@@ -448,17 +436,6 @@ static status_t slice_symbolic(onnx_node_t *node, item_t x, int dim, const range
     if (range->step < 0) return slice_flipped(node, x, dim, range, out);
     return onnx_slice(node, x, dim, bound_of(ctx, size, range->start),
                       bound_of(ctx, size, range->end), range->step, out);
-}
-
-static status_t slice_later(onnx_node_t *node, item_t x, int dim, const range_t *range, item_t *out)
-{
-    if (range->start == 0 && range->step == 1 && range->end >= ENDLESS) {
-        *out = x;
-        return STATUS_OK;
-    }
-    bool is_given = node->opset < 10 || (!onnx_follows(node, 1) && !onnx_follows(node, 2));
-    if (is_given && (is_far(range->start) || is_far(range->end))) node->onnx->is_doubtful = true;
-    return onnx_slice(node, x, dim, range->start, range->end, range->step, out);
 }
 
 /* Element i of a vector that is an input, or ITEM_NONE for one that is left out. */
@@ -540,11 +517,8 @@ status_t onnx_import_slice(onnx_node_t *node)
     for (int i = 0; i < n; i++) {
         const int dim = (int)axes[i];
         range_t range = {starts[i], ends[i], n_steps >= 0 ? steps[i] : 1};
-        if (is_symbolic(node, out, dim, &range))
-            TRY(slice_symbolic(node, out, dim, &range, &out));
-        else
-            TRY(is_clamped_later(node, dim, &range) ? slice_later(node, out, dim, &range, &out)
-                                                    : slice_axis(node, out, dim, range, &out));
+        TRY(is_symbolic(node, out, dim, &range) ? slice_symbolic(node, out, dim, &range, &out)
+                                                : slice_axis(node, out, dim, range, &out));
     }
     node->out[0] = out;
     return STATUS_OK;

@@ -40,7 +40,8 @@ static status_t call_list(onnx_node_t *node, const char *builtin, int n_in, cons
 {
     TRY(onnx_builtin(node, builtin, n_in, in, out));
     node->onnx->items[*out].is_sequence = true;
-    return onnx_set_element(node->onnx, *out, element);
+    onnx_set_element(node->onnx, *out, element);
+    return STATUS_OK;
 }
 
 /* A builtin that gives a tensor; its sizes that are -1 depend on elements. */
@@ -53,13 +54,9 @@ static status_t call_tensor(onnx_node_t *node, const char *builtin, int n_in, co
         FAIL(onnx->ctx, STATUS_UNSUPPORTED, "tensors of the sequence have %s at import",
              info.rank == ONNX_RANK_ANY ? "different ranks" : "no dtype and rank that are known");
     TRY(onnx_builtin(node, builtin, n_in, in, out));
-    int data = onnx->calls[onnx->items[*out].call].first_data;
-    TRY(onnx_stand_in(onnx, &data, &info));
-    if (onnx->trial == 0)
-        onnx->items[*out].info = info;
-    else
-        TRY(onnx_set_info(onnx, *out, &info));
-    return onnx_needs_stand(&info) ? onnx_make_stand(onnx, *out, &info, &data) : STATUS_OK;
+    onnx_name_sizes(onnx, &info);
+    onnx->items[*out].info = info;
+    return onnx_name_elements(onnx, *out);
 }
 
 static status_t give_bool(onnx_node_t *node, bool is_true, item_t *out)
@@ -100,7 +97,7 @@ static bool is_resolved(const onnx_node_t *node, int place_input, int *out_n,
                         const item_t **out_items)
 {
     const bool is_place = !onnx_has(node, place_input) ||
-                          (onnx_knows(node, place_input) && !onnx_follows(node, place_input));
+                          node->onnx->items[node->in[place_input]].known != NULL;
     return onnx_is_listed(node->onnx, node->in[0], out_n, out_items) && is_place;
 }
 
@@ -218,7 +215,7 @@ static status_t make_tensor(onnx_node_t *node, const char *op, item_t number, dt
     onnx_call_t call;
     tensor_info_t info = info_dense(dtype, 0, NULL);
     info.is_number = true;
-    if (node->onnx->trial == 0) node->onnx->items[number].info = info;
+    node->onnx->items[number].info = info;
     onnx_call(node, op, &call);
     return onnx_emit(&call, 2, (item_t[]){known, number}, out);
 }
@@ -245,8 +242,10 @@ static status_t count_pieces(onnx_node_t *node, int64_t size, int *out_n, int64_
     context_t *ctx = node->onnx->ctx;
     int n = 0;
     TRY(onnx_input_ints(node, 1, "split", MAX_ELEMENTS, &n, pieces));
-    if (n < 0 || onnx_input_info(node, 1).rank == 0) {
-        const int64_t piece = n < 0 ? 1 : pieces[0];
+    if (n < 0 || onnx_input_info(node, 1).rank == 0) { /* as many as there are, a number */
+        const int64_t piece = n < 0 ? 1 : sym_pin(ctx, pieces[0]);
+        size = sym_pin(ctx, size);
+        TRY(sym_status(ctx));
         if (piece < 1 || (size - 1) / piece >= MAX_ELEMENTS)
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "a size of %lld in pieces of %lld", (long long)size,
                  (long long)piece);
@@ -268,8 +267,9 @@ static status_t split(onnx_node_t *node, int axis, int64_t *pieces, item_t *item
     TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
     TRY(count_pieces(node, size, &n, pieces));
     for (int i = 0; i < n; i++) {
-        TRY(onnx_slice(node, node->in[0], axis, start, start + pieces[i], 1, &items[i]));
-        start += pieces[i];
+        const int64_t end = sym_add(node->onnx->ctx, start, pieces[i]);
+        TRY(onnx_slice(node, node->in[0], axis, start, end, 1, &items[i]));
+        start = end;
         if (keeps || onnx_has(node, 1)) continue;
         onnx_call(node, "squeeze", &call);
         onnx_set_ints(&call, "dims", 1, &dim);
@@ -377,19 +377,13 @@ static status_t give_none(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
     const Onnx__AttributeProto *attr = onnx_attr(node, "type");
-    int at = 0;
     if (attr == NULL || attr->tp == NULL)
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "neither an element nor a type");
-    TRY(onnx_note(onnx, &(onnx_noted_t){.kind = ONNX_CALL_KNOWN, .n_out = 1}, &at));
-    item_t *out = &onnx->calls[at].out[0];
-    if (onnx->trial == 0) {
-        const tensor_info_t info = {.dtype = DTYPE_NONE, .rank = ONNX_RANK_NONE};
-        TRY(onnx_value(onnx, NULL, &info, out));
-        onnx->items[*out].is_none = true;
-        onnx->items[*out].is_sequence = attr->tp->value_case ==
-                                        ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
-    }
-    node->out[0] = *out;
+    const tensor_info_t info = {.dtype = DTYPE_NONE, .rank = ONNX_RANK_NONE};
+    TRY(onnx_value(onnx, NULL, &info, &node->out[0]));
+    onnx->items[node->out[0]].is_none = true;
+    onnx->items[node->out[0]].is_sequence = attr->tp->value_case ==
+                                            ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
     return STATUS_OK;
 }
 

@@ -3,20 +3,6 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-status_t onnx_sequence_everywhere(onnx_node_t *node, int n, const item_t *items, item_t *out)
-{
-    onnx_t *onnx = node->onnx;
-    const int first = onnx->n_calls;
-    status_t status = STATUS_OK;
-    onnx->proto = node->proto;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-        onnx->next_call = first;
-        status = onnx_sequence(node, DTYPE_NONE, n, items, out);
-    }
-    onnx->trial = 0;
-    return status;
-}
-
 /* The body once for each tensor of the sequences. */
 static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item_t *items)
 {
@@ -41,7 +27,7 @@ static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item
     }
     onnx->proto = node->proto;
     for (int i = 0; i < node->n_out; i++)
-        TRY(onnx_sequence_everywhere(node, n, &items[i * n], &node->out[i]));
+        TRY(onnx_sequence(node, DTYPE_NONE, n, &items[i * n], &node->out[i]));
     return STATUS_OK;
 }
 

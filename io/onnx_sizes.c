@@ -94,7 +94,8 @@ status_t onnx_check_shape(const onnx_node_t *node, const char *what, dtype_t dty
         if (!sym_is(sizes[d])) continue;
         if (sizes[d] == SYM_NONE)
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s: size %d is too large", what, d);
-        hints[d] = sym_less(ctx, sizes[d], 0) ? -1 : sym_hint(ctx, sizes[d]);
+        const int64_t hint = sym_hint(ctx, sizes[d]);
+        hints[d] = sym_less(ctx, sizes[d], 0) ? -1 : hint != SYM_NONE ? hint : 1;
     }
     return shape_check(ctx, what, dtype, rank, hints);
 }
