@@ -480,17 +480,27 @@ static bool is_filtered(void)
     return filter != NULL && *filter != '\0';
 }
 
-/* Kernels that no case has to run: those that some versions of oneDNN do not have; one that plans
- * alone ask for, which graph/test_plan_views runs; and those for weights that are trained or
- * constant, which test_linear_rows and freeze/test_frozen_linear run. Every other is run by some
+/* Kernels that no case has to run: those that some versions of oneDNN do not have, or that are
+ * taken on older instruction sets alone (sse41 runs them); one that plans alone ask for, which
+ * graph/test_plan_views runs; and those for weights that are trained or constant, which
+ * test_linear_rows, freeze/test_frozen_linear and test_conv_kernels run. Every other is run by some
  * case, on x86-64 with AVX2 at least: elsewhere oneDNN has much as references only. */
 static const struct {
     const char *op, *kernel;
     const char *version; /* of oneDNN, that has none; "": every one */
 } idle[] = {
-    {"conv1d", "rows", ""},    {"conv2d", "rows", ""}, {"hardsigmoid", "onednn", "2."},
-    {"linear", "product", ""}, {"linear", "rows", ""}, {"linear", "strassen", ""},
+    {"conv1d", "rows", ""},
+    {"conv2d", "rows", ""},
+    {"hardsigmoid", "onednn", "2."},
+    {"sigmoid", "onednn", ""},
+    {"silu", "onednn", ""},
+    {"linear", "product", ""},
+    {"linear", "rows", ""},
+    {"linear", "strassen", ""},
     {"matmul", "strided", ""},
+    {"conv_transpose1d", "tiling", ""},
+    {"conv_transpose2d", "tiling", ""},
+    {"conv_transpose3d", "tiling", ""},
 };
 
 /* Where there are no dot products of bytes, oneDNN's sums of integers are not exact. */
