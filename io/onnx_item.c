@@ -185,7 +185,7 @@ int64_t onnx_by_operand(onnx_t *onnx, item_t operand, int64_t symbol)
     dims_t dims = {.n = onnx_info(onnx, operand)->rank};
     for (int d = 0; d < dims.n; d++) {
         const int64_t size = onnx_info(onnx, operand)->sizes[d];
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "#%d", d);
         dims.names[d] = sym_name(ctx, name, SYM_NO_HINT, 0, INT64_MAX / 16);
         dims.given[d] = -1;

@@ -11,6 +11,7 @@
 enum { X, WEIGHT, BIAS };
 
 #define MOST_OUTPUTS 64 /* of a group; vectors over channels are as fast for more */
+#define FEW_OUTPUTS 15  /* the same where oneDNN need not reorder: it fills two vectors then */
 
 /* Windows over one dimension go along the last one: sizes [L, 1] are those of [1, L]. */
 static void squeeze(taps_t *t)
@@ -49,6 +50,12 @@ static taps_t describe(const tensor_info_t *x, const tensor_info_t *weight,
     return t;
 }
 
+/* Kernels over channels find their formats: x lies in blocks, or the weight is packed once. */
+static bool is_blocked(const op_call_t *call)
+{
+    return call->weights != WEIGHT_GIVEN || format_is_blocked(&call->in[X]->format);
+}
+
 /* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
@@ -61,7 +68,8 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     for (int i = 0; i < post->n; i++)
         if (post->op[i].kind != POST_ELTWISE) return "a post-op with an operand";
     if (info_numel(&call->out[0]) == 0 || info_numel(call->in[WEIGHT]) == 0) return "empty";
-    if (call->in[WEIGHT]->sizes[0] / ((const conv_attrs_t *)call->attrs)->groups > MOST_OUTPUTS)
+    if (call->in[WEIGHT]->sizes[0] / ((const conv_attrs_t *)call->attrs)->groups >
+        (is_blocked(call) ? FEW_OUTPUTS : MOST_OUTPUTS))
         return "many outputs";
     return NULL;
 }
