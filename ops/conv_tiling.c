@@ -84,7 +84,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
                              (const int64_t[]){[BLOCK] = TILING_BLOCK}));
     prepared_set_scratch(prepared,
                          (size_t)tiling_bias_size(t.n_outputs, places(&t)) * sizeof(float));
-    const double rows = (double)(info_numel(call->in[X]) / t.n_inputs);
+    const int64_t n_rows = info_numel(call->in[X]) / t.n_inputs;
+    const double rows = (double)n_rows;
     prepared->cost_ns = cost_run(ctx, "tiling", 2.0 * rows * (double)n_weight,
                                  (double)info_bytes(call->in[X]) +
                                      (double)info_bytes(&call->out[0]));
