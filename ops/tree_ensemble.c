@@ -46,8 +46,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const int64_t n = call->in[FEATURES]->sizes[0];
     for (int i = MODES; i <= EXITS; i++)
         REQUIRE(ctx,
-                sym_equal(ctx, call->in[i]->sizes[0], n) &&
-                    (i < LINKS || sym_equal(ctx, call->in[i]->sizes[1], LEAVE_FALSE + 1)),
+                (i < LINKS || sym_equal(ctx, call->in[i]->sizes[1], LEAVE_FALSE + 1)) &&
+                    sym_equal(ctx, call->in[i]->sizes[0], n),
                 "tree_ensemble: %s is %s, of %lld nodes", operands[i].name, info_brief(call->in[i]),
                 (long long)n);
     const int64_t sizes[] = {call->in[X]->sizes[0], call->in[LEAVES]->sizes[1]};

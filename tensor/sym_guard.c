@@ -162,7 +162,7 @@ static void learn_range(sym_space_t *space, const sym_poly_t *poly, int depth)
         const int64_t least = -sym_floor(poly->constant, factor);
         if (least <= node->fact.min) return;
         node->fact.min = least;
-    } else {
+    } else if (factor < 0) {
         const int64_t most = sym_floor(poly->constant, -factor);
         if (most >= node->fact.max) return;
         node->fact.max = most;

@@ -141,7 +141,7 @@ static bool merge(sym_space_t *space, sym_poly_t *a, const sym_poly_t *b)
         if (terms[n].factor != 0) n++;
     }
     if (n > SYM_MAX_TERMS) return sym_limit(space, "terms", SYM_MAX_TERMS) != SYM_NONE;
-    memcpy(a->terms, terms, (size_t)n * sizeof *terms);
+    for (int k = 0; k < n; k++) a->terms[k] = terms[k];
     a->n = n;
     a->constant += b->constant;
     return true;

@@ -205,9 +205,13 @@ def test_a_comparison_of_sizes_is_made_at_each_of_them():
         model(random(3, 5, 6))
 
 
+def model_of_a_squeeze():
+    """y = x without dimensions of size 1, of which the sizes at the import have some."""
+    return sized_model([node("Squeeze", "x")], [("x", ["n", 4, "m"])], [("y", None)])
+
+
 def test_a_graph_for_some_sizes_only_is_imported_again_for_others():
-    model = tessera.load_bytes(
-        sized_model([node("Squeeze", "x")], [("x", ["n", 4, "m"])], [("y", None)]))  # fmt: skip
+    model = tessera.load_bytes(model_of_a_squeeze())
     for sizes in ((1, 4, 6), (3, 4, 1), (3, 4, 6), (1, 4, 1), (2, 4, 8), (1, 4, 5)):
         x = random(*sizes)
         np.testing.assert_array_equal(model(x), x.squeeze())
