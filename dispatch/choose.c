@@ -245,7 +245,7 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     prepared_take_primitive(prepared, choice->primitive);
 }
 
-/* Whether the weight is packed already, but not as the choice reads it. */
+/* True when the weight is packed in another format than the choice reads. */
 static bool packs_again(const op_call_t *call, const onednn_problem_t *problem,
                         const choice_t *choice)
 {

@@ -97,8 +97,8 @@ static status_t infer_numbers(context_t *ctx, op_call_t *call, int *out_n, tenso
     return status;
 }
 
-/* What a user's rule said of numbers, for all sizes: elementwise results have the sizes that the
- * operands broadcast to. */
+/* A user's rule takes numbers only. The result of an elementwise operator has the sizes that the
+ * operands broadcast to: x [N,8] and y [8] give [N,8]. */
 static status_t infer_elementwise(context_t *ctx, const op_call_t *call, tensor_info_t *out)
 {
     int64_t sizes[TENSOR_MAX_RANK];

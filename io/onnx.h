@@ -76,8 +76,8 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                          const onnx_options_t *options, module_t **out_module)
     TESSERA_API(onnx_load_bytes);
 
-/* What a model takes and gives, without importing it: a module whose `forward` has the inputs and
- * outputs that the file says (module_input, module_output; open sizes -1, with their names), and
+/* Reads a model's inputs and outputs without importing it. Gives a module whose `forward` has those
+ * that the file says (module_input, module_output; open sizes -1, with their names), and
  * which has `input_names`, `output_names`, `opset` and `metadata`. It has no parameters, and its
  * `forward` is UNSUPPORTED. Needs no sizes: a caller may ask it which shapes to give onnx_load.
  *

@@ -231,11 +231,6 @@ status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out)
     return onnx_set_symbols(onnx, *out, false, info.sizes);
 }
 
-status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item)
-{
-    return onnx_item_take(onnx, name, tensor, out_item);
-}
-
 /* ---- inference ---- */
 
 /* Elements of an operand; NULL: they are not known. */
@@ -369,7 +364,7 @@ static status_t infer_known(onnx_t *onnx, const op_call_t *call, int *out_n, ten
     return status == STATUS_UNSUPPORTED ? context_fail(onnx->ctx, status, "%s", why) : status;
 }
 
-/* What the operands are; a known tensor goes to the graph without gaps. */
+/* Infers the results. A known tensor is contiguous in the graph, whatever its strides are here. */
 static status_t infer(onnx_t *onnx, const onnx_noted_t *call, int *out_n, tensor_info_t *out)
 {
     tensor_info_t infos[OP_MAX_INPUTS];

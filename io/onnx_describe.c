@@ -1,4 +1,4 @@
-/* What a model takes and gives, read from its file without importing it. */
+/* Reads the inputs and outputs of a model from its file, without importing it. */
 #include "io/onnx_function_impl.h"
 
 #include <string.h>

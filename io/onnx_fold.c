@@ -34,7 +34,7 @@ static status_t give(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *
     void *bytes = NULL;
     TRY(make(node, dtype, rank, sizes, &tensor, &bytes));
     if (n_bytes > 0) memcpy(bytes, elements, n_bytes);
-    return onnx_known_take(node->onnx, NULL, tensor, out_item);
+    return onnx_item_take(node->onnx, NULL, tensor, out_item);
 }
 
 /* ---- constants ---- */
@@ -49,7 +49,7 @@ status_t onnx_import_constant(onnx_node_t *node)
     if (proto != NULL) {
         TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
                                : onnx_tensor(onnx, proto, &tensor));
-        TRY(onnx_known_take(onnx, NULL, tensor, &node->out[0]));
+        TRY(onnx_item_take(onnx, NULL, tensor, &node->out[0]));
         onnx->items[node->out[0]].narrow = onnx_narrow_type(proto->data_type);
         return STATUS_OK;
     }
@@ -86,7 +86,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     if (proto != NULL) {
         tensor_t *tensor = NULL;
         TRY(onnx_tensor_again(onnx, proto, &tensor));
-        TRY(onnx_known_take(onnx, NULL, tensor, &item));
+        TRY(onnx_item_take(onnx, NULL, tensor, &item));
         const tensor_info_t *info = onnx_info(onnx, item);
         if (info_numel(info) != 1) /* a tensor of the file */
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the value is %s, one element is needed",
@@ -287,7 +287,7 @@ status_t onnx_import_range(onnx_node_t *node)
                 range.dtype, place,
                 (int64_t)((uint64_t)range.integers[0] + (uint64_t)i * (uint64_t)range.integers[2]));
     }
-    return onnx_known_take(node->onnx, NULL, tensor, &node->out[0]);
+    return onnx_item_take(node->onnx, NULL, tensor, &node->out[0]);
 }
 
 #endif

@@ -37,8 +37,8 @@ static status_t join_special(onnx_node_t *node, int output, item_t first, item_t
     return STATUS_OK;
 }
 
-/* What is either of both. A size that the blocks do not share depends on the condition, as sizes
- * depend on elements elsewhere. */
+/* Joins the results of both blocks. A size that differs between them, as in [2,N] and [3,N],
+ * depends on the condition: it gets a name without a hint. */
 static status_t join(onnx_node_t *node, int output, item_t first, item_t second, item_t *out)
 {
     onnx_t *onnx = node->onnx;

@@ -165,7 +165,7 @@ typedef struct onnx {
 
 /* ---- reading the message ---- */
 
-/* Where a model comes from: a file and its folder, or bytes. */
+/* The source of a model: a file and its folder, or bytes. */
 typedef struct onnx_source {
     const char *path;
     char *folder;

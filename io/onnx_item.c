@@ -54,7 +54,7 @@ status_t onnx_number(onnx_t *onnx, double number, item_t *out_item)
     tensor_t *tensor = NULL;
     TRY(tensor_number(onnx->ctx, number, &tensor));
     scope_take(onnx->ctx, tensor);
-    return onnx_known_take(onnx, NULL, tensor, out_item);
+    return onnx_item_take(onnx, NULL, tensor, out_item);
 }
 
 status_t onnx_integer(onnx_t *onnx, int64_t number, item_t *out_item)
@@ -62,7 +62,7 @@ status_t onnx_integer(onnx_t *onnx, int64_t number, item_t *out_item)
     tensor_t *tensor = NULL;
     TRY(tensor_integer(onnx->ctx, number, &tensor));
     scope_take(onnx->ctx, tensor);
-    return onnx_known_take(onnx, NULL, tensor, out_item);
+    return onnx_item_take(onnx, NULL, tensor, out_item);
 }
 
 status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *elements,
@@ -78,7 +78,7 @@ status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *eleme
     }
     TRY(tensor_from(onnx->ctx, DTYPE_S64, 1, (int64_t[]){n}, elements, &tensor));
     scope_take(onnx->ctx, tensor);
-    return onnx_known_take(onnx, name, tensor, out_item);
+    return onnx_item_take(onnx, name, tensor, out_item);
 }
 
 const tensor_info_t *onnx_info(const onnx_t *onnx, item_t index)
@@ -207,14 +207,6 @@ bool onnx_is_known(const onnx_t *onnx, item_t index)
 {
     const onnx_item_t *item = &onnx->items[index];
     return item->known != NULL || (item->symbols != NULL && !item->is_live);
-}
-
-bool onnx_varies(const onnx_t *onnx, item_t item)
-{
-    const tensor_info_t *info = onnx_info(onnx, item);
-    for (int d = 0; d < info->rank; d++)
-        if (sym_is(info->sizes[d])) return true;
-    return onnx->items[item].symbols != NULL;
 }
 
 /* ---- sequences and optionals ---- */

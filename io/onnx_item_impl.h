@@ -6,12 +6,8 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* A known item that no import function makes; takes over the tensor, also on failure. */
+/* A known item. Takes over the tensor, also on failure. */
 status_t onnx_item_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item);
-
-/* A known item, for import functions: the next one of the node. Takes over the tensor, also on
- * failure. */
-status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item);
 
 /* A value of the graph. */
 status_t onnx_value(onnx_t *onnx, const char *name, const tensor_info_t *info, item_t *out_item);
@@ -35,7 +31,7 @@ static inline bool onnx_is_symbol(int64_t value)
     return sym_is(value) && value > -INT64_MAX;
 }
 
-/* What the elements of a value are; the array is copied. */
+/* Sets the elements of a value, symbolic ones or numbers; the array is copied. */
 status_t onnx_set_symbols(onnx_t *onnx, item_t item, bool is_live, const int64_t *symbols);
 
 /* A size that depends on elements: a name of its own, without a hint. */
@@ -51,8 +47,6 @@ int64_t onnx_by_operand(onnx_t *onnx, item_t operand, int64_t symbol);
 
 /* Elements are known at import, as numbers or as expressions of sizes. */
 bool onnx_is_known(const onnx_t *onnx, item_t item);
-/* One of its sizes is symbolic, or an element. */
-bool onnx_varies(const onnx_t *onnx, item_t item);
 
 /* ---- sequences and optionals ---- */
 
@@ -67,9 +61,9 @@ bool onnx_is_special(const onnx_t *onnx, item_t item);
 /* True for a sequence whose tensors are known items: how many, and which. */
 bool onnx_is_listed(const onnx_t *onnx, item_t item, int *out_n, const item_t **out_items);
 
-/* What the tensors of a sequence are, or the item is as one of them. */
+/* Dtype, rank and sizes of a sequence's tensors; of a tensor, its own. */
 tensor_info_t onnx_element_info(const onnx_t *onnx, item_t item);
-/* Says that of a sequence. */
+/* Sets them for a sequence. */
 void onnx_set_element(onnx_t *onnx, item_t item, const tensor_info_t *element);
 /* What tensors are that are of either kind. */
 tensor_info_t onnx_join_elements(const tensor_info_t *a, const tensor_info_t *b);

@@ -70,7 +70,7 @@ status_t ml_known(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *siz
         return status;
     }
     if (info_bytes(&info) > 0) memcpy(bytes, elements, info_bytes(&info));
-    return onnx_known_take(node->onnx, NULL, tensor, out);
+    return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
 status_t ml_with_number(onnx_node_t *node, const char *op, item_t x, double number, item_t *out)

@@ -125,7 +125,7 @@ static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows
     onnx_call_t call;
     TRY(tensor_zeros(onnx->ctx, onnx_input_info(node, 0).dtype, 2, (int64_t[]){1, 1}, &zero));
     scope_take(onnx->ctx, zero);
-    TRY(onnx_known_take(onnx, NULL, zero, &in[0]));
+    TRY(onnx_item_take(onnx, NULL, zero, &in[0]));
     TRY(onnx_expand(node, in[0], 2, (int64_t[]){rows, columns->n_padded}, &in[0]));
     TRY(make_index(node, columns, n, &in[1]));
     TRY(onnx_expand(node, in[1], 2, (int64_t[]){rows, n}, &in[1]));

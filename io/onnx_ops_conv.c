@@ -350,7 +350,7 @@ status_t onnx_import_max_unpool(onnx_node_t *node)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "what was pooled has too many elements");
     TRY(tensor_zeros(onnx->ctx, x.dtype, 1, (int64_t[]){1}, &zero));
     scope_take(onnx->ctx, zero);
-    TRY(onnx_known_take(onnx, NULL, zero, &in[0]));
+    TRY(onnx_item_take(onnx, NULL, zero, &in[0]));
     TRY(onnx_expand(node, in[0], 1, &total, &in[0]));
     TRY(onnx_reshape(node, node->in[1], 1, &n, &in[1]));
     TRY(onnx_reshape(node, node->in[0], 1, &n, &in[2]));

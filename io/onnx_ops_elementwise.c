@@ -351,7 +351,7 @@ status_t onnx_import_bit_cast(onnx_node_t *node)
     TRY(tensor_make(ctx, &info, &tensor));
     status_t status = tensor_writable(ctx, tensor, &bytes);
     if (status == STATUS_OK) status = tensor_read(ctx, known, bytes, info_bytes(&info));
-    if (status == STATUS_OK) return onnx_known_take(node->onnx, NULL, tensor, &node->out[0]);
+    if (status == STATUS_OK) return onnx_item_take(node->onnx, NULL, tensor, &node->out[0]);
     tensor_drop(tensor);
     return status;
 }

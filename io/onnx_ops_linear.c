@@ -226,7 +226,7 @@ static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *o
         dtype_store_integer(dtype, bytes, is_max ? -largest - 1 : largest);
     else
         dtype_store_integer(dtype, bytes, is_max ? 0 : largest);
-    return onnx_known_take(node->onnx, NULL, tensor, out);
+    return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
 /* Reductions of dimensions without elements: the sum has the sizes of the result. */

@@ -281,7 +281,7 @@ static status_t read_table(onnx_node_t *node, const char *what, item_t *out, int
                           : ml_known(node, DTYPE_F32, 1, out_n, floats.at, out);
     TRY(onnx_tensor_again(node->onnx, proto, &tensor));
     *out_n = tensor_numel(tensor);
-    TRY(onnx_known_take(node->onnx, NULL, tensor, out));
+    TRY(onnx_item_take(node->onnx, NULL, tensor, out));
     return onnx_reshape(node, *out, 1, out_n, out);
 }
 
@@ -299,7 +299,7 @@ static status_t read_default(onnx_node_t *node, dtype_t dtype, item_t *out)
     TRY(onnx_attr_tensor(node, "default_tensor", &proto));
     if (proto != NULL) {
         TRY(onnx_tensor_again(node->onnx, proto, &tensor));
-        TRY(onnx_known_take(node->onnx, NULL, tensor, out));
+        TRY(onnx_item_take(node->onnx, NULL, tensor, out));
     } else if (dtype_is_floating(dtype)) {
         const float value = (float)number;
         TRY(ml_known(node, DTYPE_F32, 1, &one, &value, out));

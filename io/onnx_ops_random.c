@@ -73,7 +73,7 @@ status_t onnx_import_random(onnx_node_t *node)
     TRY(read_dtype(node, "dtype", &dtype));
     TRY(tensor_zeros(ctx, dtype, rank, sizes, &zeros));
     scope_take(ctx, zeros);
-    TRY(onnx_known_take(node->onnx, NULL, zeros, &x));
+    TRY(onnx_item_take(node->onnx, NULL, zeros, &x));
     return import_numbers(node, x, dtype);
 }
 
@@ -153,7 +153,7 @@ static status_t import_window(onnx_node_t *node, double a, double b, double c)
         tensor_drop(window);
         return status;
     }
-    TRY(onnx_known_take(node->onnx, NULL, window, &item));
+    TRY(onnx_item_take(node->onnx, NULL, window, &item));
     return onnx_cast(node, item, dtype, &node->out[0]);
 }
 

@@ -141,7 +141,7 @@ static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, 
         n_beside += is_beside;
     }
     *out = ITEM_NONE;
-    if (n_beside > 0) return onnx_known_take(node->onnx, NULL, mask, out);
+    if (n_beside > 0) return onnx_item_take(node->onnx, NULL, mask, out);
     tensor_drop(mask);
     return STATUS_OK;
 }
@@ -430,7 +430,7 @@ static status_t make_places(onnx_node_t *node, dtype_t dtype, int n, const int64
                         place);
         }
     }
-    return onnx_known_take(node->onnx, NULL, tensor, out);
+    return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
 /* Places times the transposed matrix of each image. */

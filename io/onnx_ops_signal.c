@@ -66,7 +66,7 @@ static status_t make_matrix(onnx_node_t *node, const transform_t *transform, ite
     }
     for (int64_t n = 0; n < transform->given; n++)
         for (int64_t k = 0; k < transform->n_out; k++) fill_number(transform, n, k, bytes);
-    return onnx_known_take(node->onnx, NULL, tensor, out);
+    return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
 /* x [..., given, n_parts] becomes [..., n_out, 2]. */
@@ -321,7 +321,7 @@ status_t onnx_import_mel_weight_matrix(onnx_node_t *node)
         for (int64_t b = 0; b < mel.n_bins; b++)
             dtype_store(dtype, (char *)bytes + (size_t)(f * mel.n_bins + b) * dtype_size(dtype),
                         weight_of(&mel, f, b));
-    return onnx_known_take(node->onnx, NULL, tensor, &node->out[0]);
+    return onnx_item_take(node->onnx, NULL, tensor, &node->out[0]);
 }
 
 #endif

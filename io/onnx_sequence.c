@@ -64,7 +64,7 @@ static status_t give_bool(onnx_node_t *node, bool is_true, item_t *out)
     tensor_t *tensor = NULL;
     TRY(tensor_full(node->onnx->ctx, DTYPE_BOOL, 0, NULL, is_true, &tensor));
     scope_take(node->onnx->ctx, tensor);
-    return onnx_known_take(node->onnx, NULL, tensor, out);
+    return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
 static status_t give_integer(onnx_node_t *node, int64_t number, item_t *out)
@@ -72,7 +72,7 @@ static status_t give_integer(onnx_node_t *node, int64_t number, item_t *out)
     tensor_t *tensor = NULL;
     TRY(tensor_from(node->onnx->ctx, DTYPE_S64, 0, NULL, &number, &tensor));
     scope_take(node->onnx->ctx, tensor);
-    return onnx_known_take(node->onnx, NULL, tensor, out);
+    return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
 /* ---- places ---- */

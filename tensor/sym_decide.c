@@ -86,7 +86,7 @@ static int64_t resolve_extremes(sym_space_t *space, int64_t a)
 /* ---- factors ---- */
 
 /* An atom of all terms of a sum without a constant; 0: there is none. */
-static int64_t common_atom(const sym_space_t *space, const sym_poly_t *poly)
+static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
 {
     const int64_t *atoms = NULL;
     if (poly->n < 2 || poly->constant != 0) return 0;
@@ -94,9 +94,7 @@ static int64_t common_atom(const sym_space_t *space, const sym_poly_t *poly)
     for (int k = 0; k < n; k++) {
         bool is_common = true;
         for (int i = 1; i < poly->n && is_common; i++)
-            is_common = sym_contains(space, poly->terms[i].product, atoms[k]) &&
-                        sym_product_divide((sym_space_t *)(uintptr_t)space, poly->terms[i].product,
-                                           atoms[k]) != 0;
+            is_common = sym_product_divide(space, poly->terms[i].product, atoms[k]) != 0;
         if (is_common) return atoms[k];
     }
     return 0;

@@ -78,24 +78,33 @@ static status_t check_name(context_t *ctx, const graph_t *graph, const tensor_in
 
 /* ---- guards: what was decided when the graph was made ---- */
 
+/* What is given for the inputs: infos, or types. */
 typedef struct inputs {
     const graph_t *graph;
     const tensor_info_t *const *in;
+    const graph_type_t *const *types;
 } inputs_t;
+
+/* NULL: nothing is known of the input. */
+static const tensor_info_t *given_info(const inputs_t *inputs, int input)
+{
+    if (inputs->in != NULL) return inputs->in[input];
+    const graph_type_t *type = inputs->types[input];
+    return type->kind == TYPE_TENSOR && type->has_info ? &type->info : NULL;
+}
 
 static bool size_of_name(void *user, int number, const char *name, int64_t *out_size)
 {
     const inputs_t *inputs = user;
-    const graph_block_t *body = graph_body(inputs->graph);
-    const int n = body->n_params - graph_first_input(inputs->graph);
+    const int n = graph_body(inputs->graph)->n_params - graph_first_input(inputs->graph);
     (void)number;
     for (int i = 0; i < n; i++) {
         const graph_type_t *type = input_type(inputs->graph, i);
-        const tensor_info_t *in = inputs->in[i];
-        for (int d = 0; in != NULL && d < in->rank && d < type->info.rank; d++) {
+        const tensor_info_t *given = given_info(inputs, i);
+        for (int d = 0; given != NULL && d < given->rank && d < type->info.rank; d++) {
             const char *other = type_dim_name(type, d);
             if (other == NULL || strcmp(other, name) != 0) continue;
-            *out_size = in->sizes[d];
+            *out_size = given->sizes[d];
             return *out_size >= 0;
         }
     }
@@ -145,7 +154,7 @@ static status_t refuse_guard(context_t *ctx, const graph_t *graph, int k, const 
 
 status_t graph_check_guards(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in)
 {
-    inputs_t inputs = {graph, in};
+    inputs_t inputs = {.graph = graph, .in = in};
     int first = 0;
     if (sym_n_guards(graph->space) == 0) return STATUS_OK;
     return sym_guards_hold(graph->space, size_of_name, &inputs, &first)
@@ -194,30 +203,6 @@ static bool is_one_size(const graph_t *graph, const graph_type_t *const *given, 
     return true;
 }
 
-typedef struct given {
-    const graph_t *graph;
-    const graph_type_t *const *types;
-} given_t;
-
-/* The size of a name where the types say it. */
-static bool size_of_given(void *user, int number, const char *name, int64_t *out_size)
-{
-    const given_t *given = user;
-    const graph_block_t *body = graph_body(given->graph);
-    const int n = body->n_params - graph_first_input(given->graph);
-    (void)number;
-    for (int i = 0; i < n; i++) {
-        const graph_type_t *type = input_type(given->graph, i), *is = given->types[i];
-        for (int d = 0; is->kind == TYPE_TENSOR && is->has_info && d < is->info.rank; d++) {
-            const char *other = type_dim_name(type, d);
-            if (other == NULL || strcmp(other, name) != 0) continue;
-            *out_size = is->info.sizes[d];
-            return *out_size >= 0;
-        }
-    }
-    return false;
-}
-
 bool graph_takes(const graph_t *graph, const graph_type_t *const *given)
 {
     int n = graph_body(graph)->n_params - graph_first_input(graph);
@@ -230,7 +215,7 @@ bool graph_takes(const graph_t *graph, const graph_type_t *const *given)
         for (int d = 0; has_sizes && d < type->info.rank; d++)
             if (!is_one_size(graph, given, i, d)) return false;
     }
-    given_t sizes = {graph, given};
+    inputs_t inputs = {.graph = graph, .types = given};
     int failing = 0;
-    return sym_guards_hold(graph->space, size_of_given, &sizes, &failing);
+    return sym_guards_hold(graph->space, size_of_name, &inputs, &failing);
 }

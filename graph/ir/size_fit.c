@@ -181,12 +181,11 @@ int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *
 
 /* ---- quotients that cannot be told apart ---- */
 
-enum { MAX_DIVISOR = 512, MAX_QUOTIENTS = 64, REACH = 1024, N_BETWEEN = 4 };
+enum { MAX_DIVISOR = 512, MAX_QUOTIENTS = 64 };
 
 /* (product + offset) / divisor */
 typedef struct quotient {
     int64_t divisor, offset;
-    int group; /* quotients of one group are alike at all sizes chosen so far */
 } quotient_t;
 
 /* Offsets between *out_low and *out_high are those that give all values; false: there are none. */
@@ -224,74 +223,6 @@ static int find_quotients(int n_samples, const int64_t *product, const int64_t *
             out_quotients[n++] = (quotient_t){.divisor = divisor, .offset = high};
     }
     return n;
-}
-
-static int64_t quotient_at(const quotient_t *quotient, int64_t size)
-{
-    const int64_t sum = size + quotient->offset;
-    return sum / quotient->divisor - (sum % quotient->divisor < 0);
-}
-
-/* Quotients of one group that differ at this size go to groups of their own. */
-static bool split_groups(int n, quotient_t *quotients, int64_t size)
-{
-    int n_groups = 0, n_before = 0, groups[MAX_QUOTIENTS] = {0};
-    for (int i = 0; i < n; i++) {
-        int first = 0;
-        while (quotients[first].group != quotients[i].group ||
-               quotient_at(&quotients[first], size) != quotient_at(&quotients[i], size))
-            first++;
-        groups[i] = first < i ? groups[first] : n_groups++;
-    }
-    for (int i = 0; i < n; i++)
-        if (quotients[i].group >= n_before) n_before = quotients[i].group + 1;
-    for (int i = 0; i < n; i++) quotients[i].group = groups[i];
-    return n_groups > n_before;
-}
-
-static bool contains(int n, const int64_t *sizes, int64_t size)
-{
-    for (int i = 0; i < n; i++)
-        if (sizes[i] == size) return true;
-    return false;
-}
-
-int size_split(int n_samples, const int64_t *sizes, const int64_t *values, int n_tried,
-               const int64_t *tried, int capacity, int64_t *out_sizes)
-{
-    quotient_t quotients[MAX_QUOTIENTS];
-    const int n = find_quotients(n_samples, sizes, values, quotients);
-    int n_out = 0;
-    for (int64_t away = 1; away <= REACH && n > 1; away++)
-        for (int side = 1; side >= -1 && n_out < capacity; side -= 2) {
-            const int64_t size = sizes[0] + side * away;
-            if (size >= 1 && !contains(n_tried, tried, size) && split_groups(n, quotients, size))
-                out_sizes[n_out++] = size;
-        }
-    return n_out;
-}
-
-static bool are_apart(int n, const quotient_t *quotients, int64_t size)
-{
-    for (int i = 1; i < n; i++)
-        if (quotient_at(&quotients[i], size) != quotient_at(&quotients[0], size)) return true;
-    return false;
-}
-
-/* How many sizes that lie between the samples tell the quotients apart. */
-static int n_between(int n, const quotient_t *quotients, int n_samples, const int64_t *sizes,
-                     int n_over, const int64_t *over)
-{
-    int n_apart = 0;
-    for (int i = 0; i < n_over; i++) {
-        bool is_above = false, is_below = false;
-        for (int s = 0; s < n_samples; s++) {
-            is_above = is_above || over[i] > sizes[s];
-            is_below = is_below || over[i] < sizes[s];
-        }
-        n_apart += is_above && is_below && are_apart(n, quotients, over[i]);
-    }
-    return n_apart;
 }
 
 /* ---- expressions of one variable ---- */
@@ -335,10 +266,18 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
-/* Slopes 0, -1 and 1, with steps that go up and down: 2*((H+1)/2), what H lacks to be a multiple of
- * 4, and H modulo 4. */
-bool size_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
-                 size_stairs_t *out_stairs)
+/* value = height * steps + slope * size + base, where steps are a quotient of the size */
+typedef struct size_stairs {
+    int64_t slope, height, base;
+    int64_t steps[SIZE_MAX_SAMPLES];
+} size_stairs_t;
+
+#define SIZE_STAIRS 6
+
+/* Form k of the values; false: they have no such form. Slopes 0, -1 and 1, with steps that go up
+ * and down: 2*((H+1)/2), what H lacks to be a multiple of 4, and H modulo 4. */
+static bool find_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
+                        size_stairs_t *out_stairs)
 {
     static const int64_t slopes[SIZE_STAIRS] = {0, 0, -1, 1, -1, 1};
     static const bool is_down[SIZE_STAIRS] = {false, true, false, true, true, false};
@@ -378,23 +317,8 @@ static bool fit_stairs(int n_samples, const int64_t *sizes, const int64_t *value
     for (int k = 0; k < SIZE_STAIRS; k++) {
         size_stairs_t stairs;
         quotient_t quotients[MAX_QUOTIENTS];
-        if (size_stairs(k, n_samples, sizes, values, &stairs) &&
+        if (find_stairs(k, n_samples, sizes, values, &stairs) &&
             find_quotients(n_samples, sizes, stairs.steps, quotients) == 1)
-            return put_stairs(&stairs, &quotients[0], variable, out_expr);
-    }
-    return false;
-}
-
-bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values,
-                      const size_variable_t *variable, int n_over, const int64_t *over,
-                      size_expr_t *out_expr)
-{
-    size_stairs_t stairs;
-    for (int k = 0; k < SIZE_STAIRS; k++) {
-        quotient_t quotients[MAX_QUOTIENTS];
-        if (!size_stairs(k, n_samples, sizes, values, &stairs)) continue;
-        const int n = find_quotients(n_samples, sizes, stairs.steps, quotients);
-        if (n > 1 && n_between(n, quotients, n_samples, sizes, n_over, over) >= N_BETWEEN)
             return put_stairs(&stairs, &quotients[0], variable, out_expr);
     }
     return false;

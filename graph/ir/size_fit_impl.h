@@ -41,7 +41,7 @@ typedef struct size_expr {
 /* The size of a variable; false: it is not known. */
 typedef bool (*size_of_t)(void *user, const size_variable_t *variable, int64_t *out_size);
 
-/* What the expression is at these sizes; false when one is not known or it overflows. */
+/* Calculates the expression at these sizes; false when one is not known, or on overflow. */
 bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value);
 
 /* a += factor * b, and a *= b; without divisors. False when it overflows or has too many terms; `a`
@@ -99,31 +99,5 @@ bool size_fit(const size_samples_t *samples, const size_pool_t *pool, const int6
 /* A line over a product of variables, else the first quotient of one of them that gives all values:
  * for a caller that holds it against other sizes. */
 bool size_fit_any(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr);
-
-/* ---- quotients that cannot be told apart ---- */
-
-/* value = height * steps + slope * size + base, where steps are a quotient of the size */
-typedef struct size_stairs {
-    int64_t slope, height, base;
-    int64_t steps[SIZE_MAX_SAMPLES];
-} size_stairs_t;
-
-#define SIZE_STAIRS 6
-
-/* Form k of the values, of SIZE_STAIRS; false: they have no such form. */
-bool size_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
-                 size_stairs_t *out_stairs);
-
-/* Where several quotients of one size give all steps: sizes, none of those tried, that tell them
- * apart, at most `capacity` and those next to sizes[0] first. 0: no two quotients do. */
-int size_split(int n_samples, const int64_t *sizes, const int64_t *steps, int n_tried,
-               const int64_t *tried, int capacity, int64_t *out_sizes);
-
-/* One of the quotients of one size that give all values, where sizes of `over` tell them apart that
- * lie between the samples, and at which there is nothing to give: x/4 of what is cut in pieces of
- * 4. False when these are too few. */
-bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values,
-                      const size_variable_t *variable, int n_over, const int64_t *over,
-                      size_expr_t *out_expr);
 
 #endif
