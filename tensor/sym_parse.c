@@ -9,9 +9,10 @@
  *   function   = "min" | "max" | "select" | "floor" | "ceil" | "trunc" | "round" | "half_up"
  *              | "half_down" | "f32" | "f64"
  *
- * Blanks may stand between. f32(1.5) is a floating number, f32(H) the size as one; operations of
- * two of them give one, and floor, ceil, trunc (towards zero), round (halves to even), half_up and
- * half_down make an integer of it. select(c,a,b) is a where c is not 0, else b. */
+ * A name is a letter or "_", then letters, digits, "_" and ".". Blanks may stand between. f32(1.5)
+ * is a floating number, f32(H) the size as one; operations of two of them give one, and floor,
+ * ceil, trunc (towards zero), round (halves to even), half_up and half_down make an integer of it.
+ * select(c,a,b) is a where c is not 0, else b. */
 #include <string.h>
 
 #include "tensor/literal_impl.h"
@@ -62,7 +63,7 @@ static bool read_word(reader_t *reader, char *out_word)
     if (*begin == '#')
         for (n = 1; begin[n] >= '0' && begin[n] <= '9'; n++) continue;
     else if (literal_is_letter(*begin) || *begin == '_')
-        while (literal_is_word(begin[n])) n++;
+        while (literal_is_word(begin[n]) || begin[n] == '.') n++;
     if (n == 0 || n >= MAX_NAME || (n == 1 && *begin == '#')) return false;
     memcpy(out_word, begin, n);
     out_word[n] = '\0';

@@ -265,7 +265,10 @@ static void a_proven_guard_of_text_is_none(void **state)
         assert_int_equal(*cursor, '\0');
     }
     check_guards(space, "H % 8 == 0, W >= 100, N != 1, H == N+2*W, N <= 5");
-    const char *cursor = "W < 50";
+    const char *cursor = "p2o.Dim.1 != 7 from";
+    assert_true(sym_parse_guard(ctx, &cursor, "text"));
+    assert_string_equal(cursor, "from");
+    cursor = "W < 50";
     assert_false(sym_parse_guard(ctx, &cursor, "text"));
     CHECK_FAILS(ctx, sym_status(ctx), STATUS_INVALID_ARGUMENT, "a guard that never holds");
     cursor = "H+";
