@@ -115,7 +115,7 @@ Onnx__TensorProto *maker_initializer(maker_t *maker, const char *name, int data_
                                      const int64_t *sizes, const void *elements, size_t n_bytes)
 {
     size_t at = maker->graph.n_initializer++;
-    assert_in_range(at, 0, MAKER_MAX - 1);
+    assert_in_range(at, 0, MAKER_NODES - 1);
     Onnx__TensorProto *tensor = &maker->initializers[at];
     maker_tensor(maker, tensor, data_type, rank, sizes, elements, n_bytes);
     tensor->name = writable(name);
@@ -147,7 +147,7 @@ maker_node_t *maker_node(maker_t *maker, const char *type, const char *name, con
                          const char *outputs)
 {
     size_t at = maker->graph.n_node++, used = 0;
-    assert_in_range(at, 0, MAKER_MAX - 1);
+    assert_in_range(at, 0, MAKER_NODES - 1);
     maker_node_t *node = &maker->nodes[at];
     onnx__node_proto__init(&node->node);
     node->maker = maker;

@@ -11,7 +11,8 @@
 
 #include <onnx.pb-c.h>
 
-#define MAKER_MAX 24    /* inputs, outputs, initializers, nodes */
+#define MAKER_MAX 24    /* inputs and outputs of the model, and of a node */
+#define MAKER_NODES 240 /* nodes; initializers */
 #define MAKER_ATTRS 8   /* of a node */
 #define MAKER_NAMES 256 /* bytes of a node's names */
 #define MAKER_DIMS 6
@@ -43,10 +44,10 @@ typedef struct maker {
     Onnx__OperatorSetIdProto *opset_list[1];
     maker_value_t inputs[MAKER_MAX], outputs[MAKER_MAX];
     Onnx__ValueInfoProto *input_list[MAKER_MAX], *output_list[MAKER_MAX];
-    Onnx__TensorProto initializers[MAKER_MAX];
-    Onnx__TensorProto *initializer_list[MAKER_MAX];
-    maker_node_t nodes[MAKER_MAX];
-    Onnx__NodeProto *node_list[MAKER_MAX];
+    Onnx__TensorProto initializers[MAKER_NODES];
+    Onnx__TensorProto *initializer_list[MAKER_NODES];
+    maker_node_t nodes[MAKER_NODES];
+    Onnx__NodeProto *node_list[MAKER_NODES];
     size_t n_bytes;
     int64_t bytes[MAKER_BYTES / 8];
 } maker_t;
