@@ -110,8 +110,10 @@ status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
 /* What measuring on this machine, in place of estimating, gave. */
 typedef struct freeze_tuned {
     int n_measured; /* operators, those that are alike counted once */
-    double ratio; /* of a run's time tuned to that untuned, in turns; 1: nothing else was chosen */
-    bool is_kept; /* it is faster by more than runs differ; else all is chosen as without tuning */
+    double ratio;   /* of a run's time tuned to that untuned, in turns; 1: nothing else was chosen;
+                       0: runs were not compared (freeze_tune_for) */
+    bool is_kept;   /* it is faster by more than runs differ, or runs were not compared; else all is
+                       chosen as without tuning */
 } freeze_tuned_t;
 
 /* Chooses formats and kernels of `forward` for inputs like these by times that are measured here:
@@ -127,6 +129,13 @@ typedef struct freeze_tuned {
  * UNSUPPORTED       `forward` is no graph method */
 status_t freeze_tune(context_t *ctx, module_t *frozen, int n_in, const tensor_t *const *inputs,
                      double seconds, freeze_tuned_t *out_tuned) TESSERA_API(freeze_tune);
+
+/* The same where sizes are known and values are not: kernels are measured, each by itself, and no
+ * operator runs on made-up values. Whole runs are not compared, so what kernels' times say is kept
+ * in any case. */
+status_t freeze_tune_for(context_t *ctx, module_t *frozen, int n_in,
+                         const tensor_info_t *const *infos, double seconds,
+                         freeze_tuned_t *out_tuned) TESSERA_API(freeze_tune_for);
 
 /* Whether freeze made it (or freeze_load). */
 bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);

@@ -36,6 +36,11 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera freeze zoo:resnet50 -o resnet50.tessera",
     .more =
+        "Sizes and types are enough: the model runs only on values that --input or --calibrate\n"
+        "gives, and none are drawn. With such values --dtype bf16 and s8 measure what they lose,\n"
+        "and --tune compares whole runs; without, --tune measures kernels, each by itself. What\n"
+        "follows sizes that only values tell is planned when the file runs first.\n"
+        "\n"
         "With --dtype s8 products read integers whose scales come from the examples in DIR: some\n"
         "hundred inputs like those that will come. A model of one input has one in each file;\n"
         "of inputs a and b they are a.0.npy and b.0.npy, a.1.npy and b.1.npy, and so on.",
@@ -49,31 +54,58 @@ static bool is_narrow(const options_t *options)
     return options->dtype == DTYPE_BF16 || options->dtype == DTYPE_S8;
 }
 
-static status_t tune(runner_t *runner, double seconds)
+/* True when the user gave all values: freeze makes none up. */
+static bool has_values(const model_t *model)
 {
+    bool has_all = true;
+    for (int i = 0; i < model->n_inputs; i++) has_all &= model->inputs[i].tensor != NULL;
+    return has_all;
+}
+
+/* The dtypes and sizes of all inputs; false where one is not known. */
+static bool list_infos(const model_t *model, const tensor_info_t **infos)
+{
+    for (int i = 0; i < model->n_inputs; i++) {
+        infos[i] = &model->inputs[i].info;
+        if (infos[i]->dtype == DTYPE_NONE) return false;
+        for (int d = 0; d < infos[i]->rank; d++)
+            if (infos[i]->sizes[d] < 0) return false;
+    }
+    return true;
+}
+
+static status_t tune(const session_t *session, const tensor_info_t *const *infos, double seconds,
+                     module_t *frozen)
+{
+    const model_t *model = &session->model;
+    const tensor_t *in[MODEL_MAX_INPUTS] = {NULL};
     freeze_tuned_t tuned;
-    TRY(freeze_tune(runner->ctx, runner->module, runner->n_in, (const tensor_t *const *)runner->in,
-                    seconds, &tuned));
+    for (int i = 0; i < model->n_inputs; i++) in[i] = model->inputs[i].tensor;
+    TRY(has_values(model)
+            ? freeze_tune(session->ctx, frozen, model->n_inputs, in, seconds, &tuned)
+            : freeze_tune_for(session->ctx, frozen, model->n_inputs, infos, seconds, &tuned));
     bar_end();
-    print("tuned: %d operators measured, %.3f of the time by estimates, %s\n", tuned.n_measured,
-          tuned.ratio, tuned.is_kept ? "kept" : "left as estimates have it");
+    print("tuned: %d operators measured, ", tuned.n_measured);
+    if (tuned.is_kept && !(tuned.ratio > 0.0))
+        print("kept; with --input for every input whole runs are compared, too\n");
+    else
+        print("%.3f of the time by estimates, %s\n", tuned.ratio,
+              tuned.is_kept ? "kept" : "left as estimates have it");
     return STATUS_OK;
 }
 
-/* A run makes the plan whose packed weights are saved. */
-static status_t run_once(session_t *session, const options_t *options, module_t *frozen)
+/* Makes the plan whose packed weights are saved, from dtypes and sizes: nothing runs. */
+static status_t make_plan(const session_t *session, const options_t *options, module_t *frozen)
 {
-    runner_t runner = {.ctx = session->ctx, .mode = MODE_FROZEN, .module = module_retain(frozen)};
-    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
-    int n_out = 0;
-    for (int i = 0; i < session->model.n_inputs; i++)
-        runner.in[runner.n_in++] = tensor_retain(session->model.inputs[i].tensor);
-    status_t status = STATUS_OK;
-    if (options->tune_seconds > 0.0) status = tune(&runner, options->tune_seconds);
-    if (status == STATUS_OK) status = mode_run(&runner, &n_out, out);
-    mode_release_outputs(n_out, out);
-    mode_clear(&runner);
-    return status;
+    const model_t *model = &session->model;
+    const tensor_info_t *infos[MODEL_MAX_INPUTS];
+    const bool has_infos = list_infos(model, infos);
+    REQUIRE(session->ctx, has_infos || options->tune_seconds <= 0.0,
+            "--tune, but shapes and types of the inputs of %s are not known, give them by --input",
+            model->spec);
+    if (!has_infos) return STATUS_OK;
+    if (options->tune_seconds > 0.0) TRY(tune(session, infos, options->tune_seconds, frozen));
+    return plan_warm_for(session->ctx, frozen, "forward", model->n_inputs, infos);
 }
 
 /* What a run on examples is made with: those of the model's run before. */
@@ -108,7 +140,7 @@ static status_t freeze_once(const trial_t *trial, const char *const *kept, modul
         .has_rounding_error = options->rounding_error >= 0,
     };
     TRY(mode_freeze(session->ctx, &session->model, &how, &frozen));
-    status_t status = run_once(session, options, frozen);
+    status_t status = make_plan(session, options, frozen);
     if (status == STATUS_OK && trial->n > 0)
         status = accuracy_compare(session->ctx, frozen, &session->model, trial->examples,
                                   trial->accuracy, agreement);
@@ -188,24 +220,37 @@ static status_t freeze_on(session_t *session, const options_t *options, int n,
     return status;
 }
 
+/* What is measured on values needs some. */
+static status_t check_values(context_t *ctx, const options_t *options, int n)
+{
+    const bool has_bound = options->max_error >= 0.0 || options->min_agreement > 0.0;
+    if (n > 0 || !is_narrow(options)) return STATUS_OK;
+    REQUIRE(ctx, !has_bound, "%s, needs values: --input of every input, or --calibrate DIR",
+            options->max_error >= 0.0 ? "--max-layer-error" : "--min-agreement");
+    print("%s: not measured; --input of every input, or --calibrate DIR gives values for that\n",
+          dtype_name(options->dtype));
+    return STATUS_OK;
+}
+
 static status_t freeze_model(session_t *session, const options_t *options)
 {
     context_t *ctx = session->ctx;
-    const tensor_t *drawn[MODEL_MAX_INPUTS + 1] = {NULL};
-    const tensor_t *const *const inputs[] = {drawn};
+    const tensor_t *given[MODEL_MAX_INPUTS + 1] = {NULL};
+    const tensor_t *const *const inputs[] = {given};
     const tensor_t *const *const *of_each = inputs;
     examples_t examples = {0};
     accuracy_t accuracy = {.n = 0};
-    int n = is_narrow(options) ? 1 : 0;
+    int n = is_narrow(options) && has_values(&session->model) ? 1 : 0;
     REQUIRE(ctx, session->model.kind != MODEL_FROZEN, "%s is frozen already", session->model.spec);
-    for (int i = 0; i < session->model.n_inputs; i++) drawn[i] = session->model.inputs[i].tensor;
+    for (int i = 0; i < session->model.n_inputs; i++) given[i] = session->model.inputs[i].tensor;
     if (options->calibrate != NULL) {
         TRY(examples_load(ctx, &session->model, options->calibrate, &examples));
         n = examples.n;
         of_each = examples.of_each;
     }
-    status_t status = STATUS_OK;
-    if (n > 0) status = accuracy_begin(ctx, &session->model, n, of_each, &accuracy);
+    status_t status = check_values(ctx, options, n);
+    if (status == STATUS_OK && n > 0)
+        status = accuracy_begin(ctx, &session->model, n, of_each, &accuracy);
     if (status == STATUS_OK) status = freeze_on(session, options, n, of_each, &accuracy);
     accuracy_end(&accuracy);
     examples_clear(&examples);
@@ -228,15 +273,16 @@ static bool find_calibration(options_t *options)
     return false;
 }
 
-/* What goes with s8 alone. */
+/* What goes with s8 alone; examples, with bf16 too. */
 static bool check_calibration(options_t *options)
 {
     const bool is_s8 = options->dtype == DTYPE_S8;
-    const char *alone = options->calibrate != NULL          ? "--calibrate"
-                        : options->calibration_text != NULL ? "--calibration"
-                        : options->percentile > 0.0         ? "--percentile"
-                                                            : NULL;
-    if (!is_s8 && alone != NULL)
+    const char *alone = options->calibration_text != NULL ? "--calibration"
+                        : options->percentile > 0.0       ? "--percentile"
+                                                          : NULL;
+    if (options->calibrate != NULL && !is_narrow(options))
+        args_usage_error(NAME, "--calibrate, must stand beside --dtype s8 or bf16");
+    else if (!is_s8 && alone != NULL)
         args_usage_error(NAME, "%s, must stand beside --dtype s8", alone);
     else if (is_s8 && options->calibrate == NULL)
         args_usage_error(NAME, "--dtype s8, must stand beside --calibrate DIR");
@@ -322,7 +368,7 @@ int command_freeze(int argc, char **argv)
         {"--dtype", ARGS_TEXT, &options.dtype_text, "f32|bf16|s8",
          "what convolutions, linears and matmuls are computed in (f32)", 0, 0},
         {"--calibrate", ARGS_TEXT, &options.calibrate, "DIR",
-         "examples for s8, NAME.npy or NAME.NUMBER.npy; any .npy for one input", 0, 0},
+         "examples: NAME.npy or NAME.NUMBER.npy; any .npy for one input", 0, 0},
         {"--calibration", ARGS_TEXT, &options.calibration_text, "KIND",
          "ranges by percentile (the default), entropy or minmax", 0, 0},
         {"--percentile", ARGS_NUMBER, &options.percentile, "P",
@@ -343,6 +389,7 @@ int command_freeze(int argc, char **argv)
     if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;
     if (!check_options(&options, operands.items[0], preserve, sizeof preserve)) return EXIT_USAGE;
     session_t session;
+    options.session.model.draws_none = true;
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;
     bool is_done = session_check(NAME, session.ctx, freeze_model(&session, &options));
     session_end(&session);

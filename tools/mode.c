@@ -29,9 +29,9 @@ run_mode_t mode_default(const char *spec)
 status_t mode_trace(context_t *ctx, model_t *model)
 {
     if (graph_of(model->module, "forward") != NULL) return STATUS_OK;
-    const tensor_t *in[MODEL_MAX_INPUTS] = {NULL};
-    for (int i = 0; i < model->n_inputs; i++) in[i] = model->inputs[i].tensor;
-    return graph_trace(ctx, model->module, "forward", model->n_inputs, in);
+    const tensor_info_t *infos[MODEL_MAX_INPUTS] = {NULL};
+    for (int i = 0; i < model->n_inputs; i++) infos[i] = &model->inputs[i].info;
+    return graph_trace_for(ctx, model->module, "forward", model->n_inputs, infos);
 }
 
 status_t mode_freeze(context_t *ctx, model_t *model, const freeze_options_t *options,

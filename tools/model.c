@@ -187,7 +187,10 @@ static status_t load_onnx(context_t *ctx, const model_options_t *options, model_
     asked_t asked = {.n = 0};
     read_asked(&options->shapes, &asked);
     TRY(read_arrays(ctx, options, model, &asked));
-    onnx_options_t onnx = {.batch = options->batch, .n_shapes = asked.n, .shapes = asked.shapes};
+    onnx_options_t onnx = {.batch = options->batch,
+                           .n_shapes = asked.n,
+                           .shapes = asked.shapes,
+                           .open_size = options->open_size};
     if (onnx.batch == 0) onnx.batch = sizes_batch(&options->shapes);
     return onnx_load(ctx, model->spec, &onnx, &model->module);
 }
@@ -366,7 +369,7 @@ status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t
     for (int i = 0; i < options->inputs.n; i++)
         TRY(read_given(ctx, model, options->inputs.items[i]));
     if (options->inputs.n > 0) TRY(sizes_check_given(ctx, model, &options->shapes, options->batch));
-    for (int i = 0; i < model->n_inputs; i++) {
+    for (int i = 0; i < model->n_inputs && !options->draws_none; i++) {
         if (model->inputs[i].tensor != NULL) continue;
         context_seed(ctx, (uint64_t)options->seed + (uint64_t)i * 0x9e3779b97f4a7c15u);
         TRY(draw(ctx, model, &model->inputs[i]));

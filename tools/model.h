@@ -40,6 +40,8 @@ typedef struct model_options {
     args_list_t shapes; /* "NAME=1x3x320x480" */
     const char *load;   /* of a frozen file: MODEL_MAPPED, as NULL, or MODEL_COPIED */
     bool is_unchecked;
+    bool draws_none;   /* inputs that are not given have no tensor */
+    int64_t open_size; /* of an ONNX file, for sizes that nothing says; 0: such a size is refused */
 } model_options_t;
 
 /* Loads `file.onnx`, `file.tessera` or `zoo:NAME` and finds its inputs. INVALID_ARGUMENT for
@@ -48,8 +50,9 @@ status_t model_load(context_t *ctx, const char *spec, const model_options_t *opt
                     model_t *out_model);
 void model_clear(model_t *model);
 
-/* Reads and draws the inputs' tensors: floating ones standard normal, integers uniform in a legal
- * range, each by numbers of its own, so that giving one leaves the others as they are. */
+/* Reads and draws (unless draws_none) the inputs' tensors: floating ones standard normal, integers
+ * uniform in a legal range, each by numbers of its own, so that giving one leaves the others as
+ * they are. */
 status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t *options);
 
 /* The first size of the first input, whose tensors are filled; 1 where there is none. */

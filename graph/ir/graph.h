@@ -223,6 +223,11 @@ status_t graph_define(context_t *ctx, module_t *module, const char *text) TESSER
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in) TESSERA_API(graph_trace);
 
+/* The same from the dtypes and sizes of the inputs alone: the method runs without computing, on
+ * tensors that have no elements. A method that reads elements fails as it says itself. */
+status_t graph_trace_for(context_t *ctx, module_t *module, const char *method, int n_in,
+                         const tensor_info_t *const *infos) TESSERA_API(graph_trace_for);
+
 /* Makes a graph a method; the graph is retained. */
 status_t graph_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph)
     TESSERA_API(graph_set_method);

@@ -19,15 +19,18 @@ status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, 
 /* Measures ways of the operators of a method that runs as plans, for inputs like these, and keeps
  * the choice by measured times in place of that by estimates where runs by it are faster: a line of
  * plan_layouts, and the times as lines "#name;nanoseconds", which other sizes are chosen by, too.
+ * inputs NULL: no run is compared, and the choice by measured times is kept.
  * It takes the time that it is given, and what a plan and ten runs take longer.
  * UNSUPPORTED: the method is no such one. */
+#define PLAN_NOT_COMPARED 0.0
 typedef struct plan_tuned {
     int n_measured; /* operators, those that are alike once */
     double ratio;   /* of the tuned run's time to the untuned one's; 1: the choice is the same */
     bool is_kept;
 } plan_tuned_t;
 status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,
-                   const tensor_t *const *inputs, double seconds, plan_tuned_t *out_tuned);
+                   const tensor_info_t *const *infos, const tensor_t *const *inputs, double seconds,
+                   plan_tuned_t *out_tuned);
 
 /* Whether ratios of times, which are sorted, are clearly below 1, and their median. */
 bool plan_tune_is_faster(int n, double *ratios, double *out_median);

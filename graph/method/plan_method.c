@@ -196,6 +196,22 @@ plan_t *plan_of(const module_t *module, const char *method)
     return plan;
 }
 
+status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int n_in,
+                       const tensor_info_t *const *infos)
+{
+    if (module == NULL) return context_null(ctx, "plan_warm_for", "module");
+    if (method == NULL) return context_null(ctx, "plan_warm_for", "method");
+    TRY(context_array(ctx, "plan_warm_for", "infos", n_in, infos));
+    programs_t *found = programs_of(module, method);
+    if (found == NULL || n_in > METHOD_MAX_OUTPUTS) return STATUS_OK;
+    for (int i = 0; i < n_in; i++)
+        if (infos[i] == NULL) return STATUS_OK;
+    program_t *program = NULL;
+    TRY(programs_get(ctx, found, module, n_in, infos, &program));
+    program_release(program);
+    return STATUS_OK;
+}
+
 status_t plan_warm(context_t *ctx, module_t *module, const char *method)
 {
     if (module == NULL) return context_null(ctx, "plan_warm", "module");
@@ -211,8 +227,5 @@ status_t plan_warm(context_t *ctx, module_t *module, const char *method)
         if (!type_is_static(type) || n == METHOD_MAX_OUTPUTS) return STATUS_OK;
         infos[n++] = &type->info;
     }
-    program_t *program = NULL;
-    TRY(programs_get(ctx, found, module, n, infos, &program));
-    program_release(program);
-    return STATUS_OK;
+    return plan_warm_for(ctx, module, method, n, infos);
 }

@@ -1,6 +1,6 @@
-/* Tuning the programs of a method: ways of its operators are measured, the search runs with what
- * was measured, and what it gives is kept if a run by it is clearly faster than one by estimates.
- */
+/* Tuning the programs of a method: kernels of its operators are measured one by one, and the search
+ * runs with their times. With inputs, whole runs by either choice are compared, and the measured
+ * choice is kept if it is clearly faster. Without inputs nothing else runs, and it is kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ typedef struct tuner {
     context_t *ctx;
     module_t *module;
     programs_t *programs;
-    programs_entry_t *entry; /* the inputs; nothing else */
-    const tensor_t *const *inputs;
+    programs_entry_t *entry;       /* the inputs; nothing else */
+    const tensor_t *const *inputs; /* NULL: no values are known */
     text_t untuned, tuned, timings;
     plan_tuned_t result;
 } tuner_t;
@@ -151,23 +151,25 @@ static status_t tune(tuner_t *t, double seconds)
     if (status == STATUS_OK) status = text_status(&t->tuned);
     t->result.n_measured = measuring.n_measured;
     t->result.ratio = 1.0;
-    if (status == STATUS_OK && strcmp(text_string(&t->untuned), text_string(&t->tuned)) != 0)
+    const bool is_other = strcmp(text_string(&t->untuned), text_string(&t->tuned)) != 0;
+    if (status == STATUS_OK && is_other && t->inputs != NULL)
         status = compare(t, untuned, tuned, begin + (uint64_t)ns);
+    else if (is_other)
+        t->result = (plan_tuned_t){measuring.n_measured, PLAN_NOT_COMPARED, true};
     graph_release(untuned);
     graph_release(tuned);
     return status == STATUS_OK ? keep(t) : status;
 }
 
 status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,
-                   const tensor_t *const *inputs, double seconds, plan_tuned_t *out_tuned)
+                   const tensor_info_t *const *infos, const tensor_t *const *inputs, double seconds,
+                   plan_tuned_t *out_tuned)
 {
     programs_t *programs = programs_of(module, method);
-    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
     if (programs == NULL || n_in > METHOD_MAX_OUTPUTS)
         FAIL(ctx, STATUS_UNSUPPORTED, "freeze_tune: \"%s\" is no frozen method of up to %d inputs",
              method, METHOD_MAX_OUTPUTS);
     tuner_t t = {.ctx = ctx, .module = module, .programs = programs, .inputs = inputs};
-    for (int i = 0; i < n_in; i++) infos[i] = tensor_info(inputs[i]);
     TRY(graph_check_inputs(ctx, programs->computed, n_in, infos));
     TRY(context_get_zeroed(ctx, sizeof *t.entry + (size_t)n_in * sizeof *t.entry->inputs,
                            "inputs to tune for", &t.entry));

@@ -340,28 +340,65 @@ status_t trace_once(context_t *ctx, module_t *module, const char *method, int n_
     return status;
 }
 
+static status_t check_method(context_t *ctx, const char *caller, const module_t *module,
+                             const char *method)
+{
+    if (module == NULL) return context_null(ctx, caller, "the module");
+    if (method == NULL) return context_null(ctx, caller, "the method");
+    void *state;
+    const method_class_t *class_ = module_method(module, method, &state);
+    REQUIRE(ctx, class_ != NULL, "%s: %s has no method \"%s\"", caller, module_type(module),
+            method);
+    REQUIRE(ctx, strcmp(class_->name, "plan") != 0,
+            "%s: \"%s\" of %s is a plan, whose operators cannot be seen", caller, method,
+            module_type(module));
+    return STATUS_OK;
+}
+
+/* The graph of the trace, opened to other sizes, becomes the method. */
+static status_t set_opened(context_t *ctx, module_t *module, module_t *initial, const char *method,
+                           int n_in, const tensor_info_t *const *infos, const graph_t *graph)
+{
+    graph_t *opened = NULL;
+    status_t status = trace_other_sizes(ctx, initial, method, n_in, infos, graph, &opened);
+    if (status == STATUS_OK) status = graph_set_method(ctx, module, method, opened);
+    graph_release(opened);
+    return status;
+}
+
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in)
 {
-    if (module == NULL) return context_null(ctx, "graph_trace", "the module");
-    if (method == NULL) return context_null(ctx, "graph_trace", "the method");
-    TRY(context_array(ctx, "graph_trace", "inputs", n_in, in));
-    void *state;
-    const method_class_t *class_ = module_method(module, method, &state);
-    REQUIRE(ctx, class_ != NULL, "graph_trace: %s has no method \"%s\"", module_type(module),
-            method);
-    REQUIRE(ctx, strcmp(class_->name, "plan") != 0,
-            "graph_trace: \"%s\" of %s is a plan, whose operators cannot be seen", method,
-            module_type(module));
-    graph_t *graph = NULL, *opened = NULL;
+    graph_t *graph = NULL;
     module_t *initial = NULL;
-    TRY(module_snapshot(ctx, module, &initial));
+    const tensor_info_t **infos = NULL;
+    TRY(check_method(ctx, "graph_trace", module, method));
+    TRY(context_array(ctx, "graph_trace", "inputs", n_in, in));
+    TRY(context_get(ctx, (size_t)n_in * sizeof *infos, "infos of inputs", &infos));
+    for (int i = 0; i < n_in; i++) infos[i] = in[i] != NULL ? &in[i]->info : NULL;
     interrupt_begin(ctx, "graph_trace");
-    status_t status = trace_once(ctx, module, method, n_in, in, &graph);
-    if (status == STATUS_OK)
-        status = trace_other_sizes(ctx, initial, method, n_in, in, graph, &opened);
-    if (status == STATUS_OK) status = graph_set_method(ctx, module, method, opened);
-    graph_release(opened);
+    status_t status = module_snapshot(ctx, module, &initial);
+    if (status == STATUS_OK) status = trace_once(ctx, module, method, n_in, in, &graph);
+    if (status == STATUS_OK) status = set_opened(ctx, module, initial, method, n_in, infos, graph);
+    graph_release(graph);
+    module_release(initial);
+    context_put(ctx, infos);
+    return interrupt_end(ctx, status);
+}
+
+status_t graph_trace_for(context_t *ctx, module_t *module, const char *method, int n_in,
+                         const tensor_info_t *const *infos)
+{
+    graph_t *graph = NULL;
+    module_t *initial = NULL;
+    TRY(check_method(ctx, "graph_trace_for", module, method));
+    TRY(context_array(ctx, "graph_trace_for", "infos", n_in, infos));
+    for (int i = 0; i < n_in; i++)
+        if (infos[i] == NULL) return context_null(ctx, "graph_trace_for", "an info");
+    interrupt_begin(ctx, "graph_trace_for");
+    status_t status = module_snapshot(ctx, module, &initial);
+    if (status == STATUS_OK) status = trace_infos(ctx, initial, method, n_in, infos, &graph);
+    if (status == STATUS_OK) status = set_opened(ctx, module, initial, method, n_in, infos, graph);
     graph_release(graph);
     module_release(initial);
     return interrupt_end(ctx, status);

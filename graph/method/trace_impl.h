@@ -12,7 +12,13 @@ status_t trace_once(context_t *ctx, module_t *module, const char *method, int n_
  * the module as it was before the first trace. Gives the graph with names for the sizes that it was
  * proven to hold for; at sizes that it could not be, with the reason. */
 status_t trace_other_sizes(context_t *ctx, module_t *initial, const char *method, int n_in,
-                           const tensor_t *const *in, const graph_t *graph, graph_t **out_graph);
+                           const tensor_info_t *const *in, const graph_t *graph,
+                           graph_t **out_graph);
+
+/* Runs the method of `initial` once on hollow tensors of these infos, so without computing, and
+ * gives the operators that it would run. */
+status_t trace_infos(context_t *ctx, module_t *initial, const char *method, int n_in,
+                     const tensor_info_t *const *in, graph_t **out_graph);
 
 /* ---- the same graph at several sizes ---- */
 

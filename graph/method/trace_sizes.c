@@ -65,9 +65,9 @@ static status_t run_hollow(proof_t *proof, hollow_run_t *hollow, tensor_t **in, 
     return status;
 }
 
-/* A run at proof->infos; *out_graph is NULL when the method fails there. Leaves no trace in the
- * context. */
-static status_t probe(proof_t *proof, graph_t **out_graph)
+/* A run at proof->infos; with may_fail, *out_graph is NULL when the method fails there. Leaves no
+ * trace in the context. */
+static status_t attempt(proof_t *proof, bool may_fail, graph_t **out_graph)
 {
     context_t *ctx = proof->ctx;
     hollow_run_t hollow;
@@ -79,13 +79,18 @@ static status_t probe(proof_t *proof, graph_t **out_graph)
     memcpy(random, context_random_state(ctx), sizeof random);
     scope_attempt(ctx);
     status_t status = run_hollow(proof, &hollow, in, out_graph);
-    bool is_forgiven = status != STATUS_OK && !interrupt_is_final(status);
+    bool is_forgiven = may_fail && status != STATUS_OK && !interrupt_is_final(status);
     status = scope_attempt_end(ctx, status, is_forgiven);
     memcpy(context_random_state(ctx), random, sizeof random);
     *context_counters(ctx) = counters;
     context_put(ctx, in);
     if (!is_forgiven && status == STATUS_OK) proof->has_looked |= atomic_load(&hollow.looks) > 0;
     return is_forgiven ? STATUS_OK : status;
+}
+
+static status_t probe(proof_t *proof, graph_t **out_graph)
+{
+    return attempt(proof, true, out_graph);
 }
 
 static void set_infos(proof_t *proof)
@@ -501,7 +506,7 @@ static status_t prove_any(proof_t *proof, graph_t **out_graph)
     return prove(proof, out_graph);
 }
 
-static status_t begin(proof_t *proof, const tensor_t *const *in)
+static status_t begin(proof_t *proof, const tensor_info_t *const *in)
 {
     context_t *ctx = proof->ctx;
     size_t n = (size_t)proof->n_in, n_places = n * TENSOR_MAX_RANK;
@@ -511,12 +516,32 @@ static status_t begin(proof_t *proof, const tensor_t *const *in)
     TRY(context_get_zeroed(ctx, n_places * sizeof *proof->steps, "sizes", &proof->steps));
     memset(proof->name_of, NOT_NAMED, n_places * sizeof *proof->name_of);
     for (int i = 0; i < proof->n_in; i++)
-        proof->base[i] = info_dense(in[i]->info.dtype, in[i]->info.rank, in[i]->info.sizes);
+        proof->base[i] = info_dense(in[i]->dtype, in[i]->rank, in[i]->sizes);
+    set_infos(proof);
     return STATUS_OK;
 }
 
+static void end(proof_t *proof)
+{
+    context_put(proof->ctx, proof->steps);
+    context_put(proof->ctx, proof->name_of);
+    context_put(proof->ctx, proof->infos);
+    context_put(proof->ctx, proof->base);
+}
+
+status_t trace_infos(context_t *ctx, module_t *initial, const char *method, int n_in,
+                     const tensor_info_t *const *in, graph_t **out_graph)
+{
+    proof_t proof = {.ctx = ctx, .initial = initial, .method = method, .n_in = n_in};
+    status_t status = begin(&proof, in);
+    if (status == STATUS_OK) status = attempt(&proof, false, out_graph);
+    end(&proof);
+    return status;
+}
+
 status_t trace_other_sizes(context_t *ctx, module_t *initial, const char *method, int n_in,
-                           const tensor_t *const *in, const graph_t *graph, graph_t **out_graph)
+                           const tensor_info_t *const *in, const graph_t *graph,
+                           graph_t **out_graph)
 {
     proof_t proof = {
         .ctx = ctx, .initial = initial, .method = method, .n_in = n_in, .graph = graph};
@@ -529,9 +554,6 @@ status_t trace_other_sizes(context_t *ctx, module_t *initial, const char *method
     if (status == STATUS_OK && opened == NULL) status = rewrite_nothing(graph, &opened);
     if (status == STATUS_OK) status = graph_with_reason(ctx, opened, proof.reason, out_graph);
     graph_release(opened);
-    context_put(ctx, proof.steps);
-    context_put(ctx, proof.name_of);
-    context_put(ctx, proof.infos);
-    context_put(ctx, proof.base);
+    end(&proof);
     return status;
 }

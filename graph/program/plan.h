@@ -65,6 +65,13 @@ void plan_set_capacity(module_t *module, const char *method, int capacity)
 /* Builds the plan for the shapes that the graph's parameters say, if they say all: what would else
  * happen at the first run. Nothing to do for other methods. */
 status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA_API(plan_warm);
+/* Builds the plan for inputs of these dtypes and sizes, from the infos alone: no operator runs on
+ * made-up values. What follows sizes that only values tell is planned at the first run. Nothing to
+ * do for other methods, and where an info is NULL (an input that is no tensor).
+ *
+ * INVALID_ARGUMENT  the method does not take such inputs */
+status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int n_in,
+                       const tensor_info_t *const *infos) TESSERA_API(plan_warm_for);
 /* True for a method made by plan_set_method; graph_of gives the graph that it specialises. */
 bool plan_is_method(const module_t *module, const char *method) TESSERA_API(plan_is_method);
 /* True for such a method whose products of bf16 are computed in f32, since this processor has no

@@ -136,6 +136,37 @@ static void a_network_becomes_its_operators_with_their_paths(void **state)
     module_release(net);
 }
 
+/* The same graph, and no operator runs. */
+static void infos_alone_give_the_trace_of_tensors(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *x = image(ctx);
+    text_t by_values = text_begin(ctx), by_infos = text_begin(ctx);
+    counters_t counters;
+    CHECK_OK(ctx, make_net(ctx, &net));
+    CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, (const tensor_t *[]){x}));
+    CHECK_OK(ctx, graph_print(ctx, graph_of(net, "forward"), NULL, &by_values));
+    module_release(net);
+    CHECK_OK(ctx, make_net(ctx, &net));
+    counters_reset(ctx);
+    CHECK_OK(ctx,
+             graph_trace_for(ctx, net, "forward", 1, (const tensor_info_t *[]){tensor_info(x)}));
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.operators, 0);
+    CHECK_OK(ctx, graph_print(ctx, graph_of(net, "forward"), NULL, &by_infos));
+    assert_string_equal(text_string(&by_infos), text_string(&by_values));
+    CHECK_FAILS(ctx, graph_trace_for(ctx, net, "forward", 1, (const tensor_info_t *[]){NULL}),
+                STATUS_INVALID_ARGUMENT, "graph_trace_for: an info is NULL");
+    const tensor_info_t wrong = info_dense(DTYPE_F32, 1, (const int64_t[]){3});
+    CHECK_FAILS(ctx, graph_trace_for(ctx, net, "forward", 1, (const tensor_info_t *[]){&wrong}),
+                STATUS_INVALID_ARGUMENT, "");
+    text_clear(&by_values);
+    text_clear(&by_infos);
+    module_release(net);
+    tensor_release(x);
+}
+
 static void attributes_stay_attributes(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -439,6 +470,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_network_becomes_its_operators_with_their_paths),
+        TEST(infos_alone_give_the_trace_of_tensors),
         TEST(attributes_stay_attributes),
         TEST(a_traced_method_can_be_traced_again),
         TEST(a_traced_network_takes_other_batches_and_refuses_other_images),

@@ -630,10 +630,7 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     assert_non_null(strstr(outcome.out, "\"speedup\":null"));
     check("bench model.tessera --iterations 1 --modes dense", 1, "runs in mode frozen only", NULL);
     check("freeze model.tessera -o again.tessera", 1, "is frozen already", NULL);
-    check("freeze " SMALL " -o narrow.tessera --dtype bf16", 0, NULL,
-          "0 kept in f32; outputs differ");
-    check("freeze " SMALL " -o kept.tessera --dtype bf16 --max-layer-error 1e-9", 0, NULL,
-          "kept in f32: ");
+    check("freeze " SMALL " -o narrow.tessera --dtype bf16", 0, NULL, "bf16: not measured; ");
     check("run narrow.tessera", 0, NULL, "output ");
     check("freeze " SMALL " -o tuned.tessera --tune 0.2", 0, NULL, "operators measured");
     check("run tuned.tessera --seed 5 --compare saved --tolerance 1e-3", 0, NULL, NULL);

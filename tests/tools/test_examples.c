@@ -178,7 +178,7 @@ static void wrong_usage_is_told(void)
 {
 #define FREEZE "freeze m.onnx -o m.tessera "
     check(FREEZE "--dtype s8", 2, "--dtype s8, must stand beside --calibrate DIR");
-    check(FREEZE "--calibrate images", 2, "--calibrate, must stand beside --dtype s8");
+    check(FREEZE "--calibrate images", 2, "--calibrate, must stand beside --dtype s8 or bf16");
     check(FREEZE "--dtype bf16 --percentile 99", 2, "--percentile, must stand beside --dtype s8");
     check(FREEZE "--calibration minmax", 2, "--calibration, must stand beside --dtype s8");
     check(FREEZE "--dtype s8 --calibrate images --calibration best", 2,
@@ -235,9 +235,11 @@ static void a_file_of_integers_is_made_and_runs(void **state)
 /* No score is the largest where one is NaN, in f32 and in the dtype alike. */
 static void scores_that_are_no_numbers_do_not_agree(void **state)
 {
-    (void)state;
+    context_t *ctx = fixture_context(state);
     write_model("nan.onnx", NAN, false);
-    check("freeze nan.onnx -o nan.tessera --dtype bf16 --min-agreement 0.5", 1,
+    save(ctx, "one.npy", 4, (const int64_t[]){1, 3, 6, 6}, 0.0);
+    check("freeze nan.onnx -o nan.tessera --dtype bf16 --min-agreement 0.5", 1, "needs values");
+    check("freeze nan.onnx -o nan.tessera --dtype bf16 --min-agreement 0.5 --input x=one.npy", 1,
           "the scores agree in 0 of 1 rows with all layers in f32");
     check("run nan.tessera", 1, "No such file");
 }
@@ -249,7 +251,8 @@ static void padding_follows_the_sizes_of_examples(void **state)
     make_folder("pictures");
     save(ctx, "pictures/0.npy", 4, (const int64_t[]){1, 3, 9, 8}, 0.0);
     check("run open.onnx --shape x=1x3x9x8 --mode dense --output-dir padded", 0, "y f32[1,4]");
-    check("freeze open.onnx --shape x=1x3x9x8 -o open.tessera --dtype bf16", 0, "outputs differ");
+    check("freeze open.onnx --shape x=1x3x9x8 -o open.tessera --dtype bf16 --calibrate pictures", 0,
+          "outputs differ");
     check("run open.tessera --shape x=1x3x9x8 --compare padded --tolerance 0.05", 0, "differs");
     check("freeze open.onnx --shape x=1x3x9x8 -o open.tessera --dtype s8 --calibrate pictures", 0,
           "outputs differ");
