@@ -72,7 +72,8 @@ static void every_step_of_the_zoo_has_a_line_and_oneDNN_s_problem(void **state)
     (void)state;
 #define NAME(name) #name,
     static const char *const models[] = {NETWORKS(NAME)};
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    const size_t step = IS_SANITIZED ? 5 : 1;
+    for (size_t i = step / 2; i < sizeof models / sizeof *models; i += step) {
         explain(models[i], "graph");
         assert_true(check_steps(models[i]) > 10);
     }

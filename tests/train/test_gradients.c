@@ -319,6 +319,8 @@ static void check_all(bool is_mkldnn)
         if (op->gradient == NULL || op->gradient == &gradient_zero || op->cases == NULL) continue;
         for (int index = 0; op->cases[index] != NULL; index++) {
             if (!is_chosen(op, index)) continue;
+            /* With sanitizers, once a case has shown the rule, the others by turns. */
+            if (IS_SANITIZED && filter == NULL && n_passed > 0 && index % 2 == is_mkldnn) continue;
             subject_t subject = {.op = op, .index = index, .random = (uint64_t)(i * 100 + index)};
             counting_t memory;
             counting_begin(&memory);
