@@ -5,11 +5,11 @@
  * each at a multiple of 64; all numbers are little-endian.
  *
  * The text holds graphs free of layout: the first has the module's tree and its attributes as one
- * constant, then come the methods. "$n" in it is constant n, which has one blob or more: the first
- * with its number is the main one, from which every other form can be made; the others are forms
- * that some machine wants. A machine is an oneDNN version, an ISA and a number of threads; its
- * hints are lines "method;infos;choice" of the layout pass. What is wanted by other machines only
- * is neither read nor checked. */
+ * constant, then come the methods; a method may have several graphs, for other sizes. "$n" in it is
+ * constant n, which has one blob or more: the first with its number is the main one, from which
+ * every other form can be made; the others are forms that some machine wants. A machine is an
+ * oneDNN version, an ISA and a number of threads; its hints are lines "method;infos;choice" of the
+ * layout pass. What is wanted by other machines only is neither read nor checked. */
 #ifndef TESSERA_FREEZE_FILE_IMPL_H
 #define TESSERA_FREEZE_FILE_IMPL_H
 
@@ -18,7 +18,9 @@
 #include "tensor/file.h"
 
 #define FILE_MAGIC "TESSERA\n"
-#define FILE_VERSION 2u
+#define FILE_VERSION_LEAST 2u
+#define FILE_VERSION                                                                               \
+    3u /* a method has several graphs; without them, a file has the version before */
 #define FILE_ALIGNMENT 64u
 #define FILE_MAX_BLOBS (1u << 20)
 #define FILE_MAX_MACHINES 64
@@ -78,6 +80,7 @@ typedef struct image_machine {
 /* A file to be. */
 typedef struct image {
     context_t *ctx;
+    uint32_t version;
     char *text;
     int n_blobs, blobs_capacity, n_machines;
     image_blob_t *blobs;

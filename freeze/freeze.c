@@ -436,22 +436,34 @@ static status_t list_plans(context_t *ctx, void *user, const char *path, module_
     return STATUS_OK;
 }
 
-/* A method whose graph stays as it is keeps its plans. */
+/* The graphs become the method's, in place of those that it has. */
+static status_t replace_graphs(context_t *ctx, const freeze_method_t *method, int n,
+                               graph_t *const *graphs, const char *const *skip)
+{
+    const int plans = plan_capacity(method->owner, method->name);
+    TRY(plan_set_method_without(ctx, method->owner, method->name, graphs[0], plans, skip));
+    for (int i = 1; i < n; i++) TRY(plan_add_graph(ctx, method->owner, method->name, graphs[i]));
+    return plan_warm(ctx, method->owner, method->name);
+}
+
+/* A method whose graphs stay as they are keeps its plans. */
 static status_t optimize_method(context_t *ctx, const freeze_method_t *method,
                                 const pass_options_t *options)
 {
-    graph_t *before = graph_of(method->owner, method->name), *graph = NULL;
+    graph_t *graphs[PLAN_MAX_GRAPHS] = {NULL};
+    const int n = plan_n_graphs(method->owner, method->name);
     pass_options_t own = *options;
-    own.self = method->owner;
-    TRY(pass_run(ctx, before, pass_pipeline_optimize(), &own, &graph));
     status_t status = STATUS_OK;
-    if (graph != before) {
-        int plans = plan_capacity(method->owner, method->name);
-        status = plan_set_method_without(ctx, method->owner, method->name, graph, plans,
-                                         options->skip);
-        if (status == STATUS_OK) status = plan_warm(ctx, method->owner, method->name);
+    bool has_changes = false;
+    own.self = method->owner;
+    for (int i = 0; i < n && status == STATUS_OK; i++) {
+        graph_t *before = plan_graph_at(method->owner, method->name, i);
+        status = pass_run(ctx, before, pass_pipeline_optimize(), &own, &graphs[i]);
+        has_changes |= graphs[i] != before;
     }
-    graph_release(graph);
+    if (status == STATUS_OK && has_changes)
+        status = replace_graphs(ctx, method, n, graphs, options->skip);
+    for (int i = 0; i < n; i++) graph_release(graphs[i]);
     return status;
 }
 

@@ -107,6 +107,21 @@ status_t freeze_explain(context_t *ctx, module_t *frozen, text_t *text) TESSERA_
 status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
     TESSERA_API(freeze_set_plans);
 
+/* Adds the graphs of another frozen module, of the same model made for other sizes: inputs that no
+ * graph of a method of `frozen` takes are run by the first graph of `other` that takes them.
+ * Constants that are equal are kept once, so a file of both is little larger than one of either.
+ * Nobody else may use `frozen` meanwhile; `other` stays as it is.
+ *
+ *   onnx_load(ctx, "net.onnx", &small, &model);  freeze_take(ctx, &model, NULL, &frozen);
+ *   onnx_load(ctx, "net.onnx", &large, &model);  freeze_take(ctx, &model, NULL, &other);
+ *   freeze_add(ctx, frozen, other);
+ *
+ * INVALID_ARGUMENT  one of them is not frozen; a method of `frozen` is none of `other`, or has
+ * other inputs or results there UNSUPPORTED       a method of `other` reads or writes attributes;
+ * too many graphs */
+status_t freeze_add(context_t *ctx, module_t *frozen, const module_t *other)
+    TESSERA_API(freeze_add);
+
 /* What measuring on this machine, in place of estimating, gave. */
 typedef struct freeze_tuned {
     int n_measured; /* operators, those that are alike counted once */

@@ -221,7 +221,7 @@ static file_section_t section(uint64_t *offset, const void *bytes, size_t n)
 static status_t write_sections(image_t *image, file_writer_t *writer, file_machine_t *machines,
                                file_blob_t *blobs)
 {
-    file_header_t header = {.version = FILE_VERSION, .byte_order = 0x01020304};
+    file_header_t header = {.version = image->version, .byte_order = 0x01020304};
     size_t machines_bytes = (size_t)image->n_machines * sizeof *machines;
     size_t blobs_bytes = (size_t)image->n_blobs * sizeof *blobs, text_bytes = strlen(image->text);
     uint64_t text_at = align(sizeof header), offset = align(text_at + text_bytes);

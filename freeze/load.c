@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "freeze/file_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/form_impl.h"
@@ -110,17 +111,27 @@ static status_t add_module(loading_t *l, const char *path, const datum_t *type)
     return status;
 }
 
+/* Sets a method, or gives one that runs as plans another graph. */
+static status_t set_graph(loading_t *l, module_t *owner, const char *name, char kind, bool is_plan,
+                          graph_t *graph)
+{
+    if (kind == 'm')
+        return is_plan ? plan_set_method(l->ctx, owner, name, graph, 0)
+                       : graph_set_method(l->ctx, owner, name, graph);
+    if (!plan_is_method(owner, name) || !graph_is_alike(graph_of(owner, name), graph))
+        FILE_CORRUPT(l, "%s: a graph of method \"%s\" is not like its first", l->path, name);
+    return plan_add_graph(l->ctx, owner, name, graph);
+}
+
 /* The graph that the text goes on with. */
-static status_t add_method(loading_t *l, module_t *owner, const char *name, bool is_plan,
+static status_t add_method(loading_t *l, module_t *owner, const char *name, char kind, bool is_plan,
                            const char **cursor)
 {
     graph_t *graph = NULL;
     TRY(graph_parse_next(l->ctx, cursor, l->pool, &graph));
     if (graph == NULL) FILE_CORRUPT(l, "%s: method \"%s\" has no graph", l->path, name);
     status_t status = graph_verify(l->ctx, graph);
-    if (status == STATUS_OK)
-        status = is_plan ? plan_set_method(l->ctx, owner, name, graph, 0)
-                         : graph_set_method(l->ctx, owner, name, graph);
+    if (status == STATUS_OK) status = set_graph(l, owner, name, kind, is_plan, graph);
     graph_release(graph);
     return status;
 }
@@ -139,7 +150,9 @@ static status_t add_member(loading_t *l, const char *entry, datum_t *value, cons
     if (kind == 'c') return add_shared(l, owner, name, value);
     if (kind == 'p' || kind == 'b') return set_tensor(l, owner, kind, name, value);
     if (kind == 'm' && datum_kind(value) == DATUM_BOOL)
-        return add_method(l, owner, name, datum_as_bool(value), cursor);
+        return add_method(l, owner, name, kind, datum_as_bool(value), cursor);
+    if (kind == 'g' && datum_kind(value) == DATUM_INT)
+        return add_method(l, owner, name, kind, true, cursor);
     if (kind != 'a') FILE_CORRUPT(l, "%s: member \"%s\" is of no known kind", l->path, entry);
     datum_t *copy = NULL;
     TRY(datum_clone(l->ctx, value, &copy));

@@ -44,9 +44,10 @@ static status_t check_start(loading_t *l)
     if (memcmp(header->magic, FILE_MAGIC, sizeof header->magic) != 0)
         FILE_CORRUPT(l, "%s is no .tessera file", l->path);
     if (header->byte_order != 0x01020304) FILE_CORRUPT(l, "%s has another byte order", l->path);
-    if (header->version != FILE_VERSION)
-        FAIL(l->ctx, STATUS_UNSUPPORTED, "freeze_load: %s has version %u, this library reads %u",
-             l->path, header->version, FILE_VERSION);
+    if (header->version < FILE_VERSION_LEAST || header->version > FILE_VERSION)
+        FAIL(l->ctx, STATUS_UNSUPPORTED,
+             "freeze_load: %s has version %u, this library reads %u and %u", l->path,
+             header->version, FILE_VERSION_LEAST, FILE_VERSION);
     if (header->checksum != file_checksum(header, offsetof(file_header_t, checksum), 0))
         FILE_CORRUPT(l, "%s: the header is damaged", l->path);
     if (header->file_bytes != file_size(l->mapping))
@@ -194,6 +195,7 @@ status_t file_string(const loading_t *l, const file_section_t *section, char **o
 status_t file_image(const loading_t *l, image_t *image)
 {
     context_t *ctx = l->ctx;
+    image->version = l->header->version;
     TRY(file_string(l, &l->header->text, &image->text));
     TRY(context_grow(ctx, &image->blobs, &image->blobs_capacity, l->n_blobs, sizeof *image->blobs));
     for (int i = 0; i < l->n_blobs; i++)

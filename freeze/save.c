@@ -17,6 +17,7 @@ typedef struct saving {
     text_t text;
     datum_t *pool;
     map_t plain; /* tensors whose own bytes are read */
+    uint32_t version;
 } saving_t;
 
 /* ---- what is read plain ---- */
@@ -94,7 +95,10 @@ static status_t print_methods(context_t *ctx, void *user, const char *path, modu
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
-        if (kind == MEMBER_METHOD) TRY(print_method(saving, graph_of(module, name)));
+        if (kind != MEMBER_METHOD) continue;
+        TRY(print_method(saving, graph_of(module, name)));
+        for (int k = 1; k < plan_n_graphs(module, name); k++)
+            TRY(print_method(saving, plan_graph_at(module, name, k)));
     }
     return STATUS_OK;
 }
@@ -144,7 +148,13 @@ static status_t add_method(const listing_t *listing, const char *path, const mod
              "freeze_save: method \"%s%s%s\" is C code, only graph methods can be stored", path,
              path[0] != '\0' ? "." : "", name);
     TRY(datum_bool(ctx, plan_is_method(module, name), &value));
-    return add_take(listing, 'm', path, name, value);
+    TRY(add_take(listing, 'm', path, name, value));
+    for (int k = 1; k < plan_n_graphs(module, name); k++) {
+        TRY(datum_int(ctx, k, &value));
+        TRY(add_take(listing, 'g', path, name, value));
+        listing->saving->version = FILE_VERSION;
+    }
+    return STATUS_OK;
 }
 
 static status_t add_members(context_t *ctx, void *user, const char *path, module_t *module)
@@ -249,7 +259,7 @@ static status_t print_tree(saving_t *saving)
 
 static status_t write_file(saving_t *saving, const char *path)
 {
-    image_t image = {.ctx = saving->ctx};
+    image_t image = {.ctx = saving->ctx, .version = saving->version};
     int machine = 0;
     status_t status = context_string(saving->ctx, text_string(&saving->text), &image.text);
     if (status == STATUS_OK) status = image_add_machine(&image, saving->frozen, &machine);
@@ -271,8 +281,11 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
     if (frozen == NULL) return context_null(ctx, "freeze_save", "module");
     REQUIRE(ctx, freeze_is_frozen(frozen), "freeze_save: %s is not frozen, freeze it first",
             module_type(frozen));
-    saving_t saving = {
-        .ctx = ctx, .frozen = frozen, .text = text_begin(ctx), .plain = {.ctx = ctx}};
+    saving_t saving = {.ctx = ctx,
+                       .frozen = frozen,
+                       .text = text_begin(ctx),
+                       .plain = {.ctx = ctx},
+                       .version = FILE_VERSION_LEAST};
     interrupt_begin(ctx, "freeze_save");
     status_t status = datum_list(ctx, 0, NULL, &saving.pool);
     if (status == STATUS_OK) status = print_tree(&saving);

@@ -11,6 +11,7 @@
 #include "tools/examples.h"
 #include "tools/print.h"
 #include "tools/session.h"
+#include "tools/sizes.h"
 
 #define NAME "freeze"
 
@@ -27,6 +28,8 @@ typedef struct options {
     double rounding_error; /* -1: as freeze_options_t has it */
     double tune_seconds;   /* -1: not at all */
     args_list_t preserved; /* ends in NULL */
+    args_list_t shapes;    /* of all sets; session.model has those of the first */
+    int n_sets;
 } options_t;
 
 static const args_command_t command = {
@@ -36,6 +39,12 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera freeze zoo:resnet50 -o resnet50.tessera",
     .more =
+        "Several --shape of one input are several sets of sizes (the k-th of each input is of set\n"
+        "k; an input with one has it in all): the file has a plan for each, and a graph more "
+        "where\n"
+        "the graphs so far do not hold for it. Weights are kept once. A run takes the first graph\n"
+        "that holds for its sizes.\n"
+        "\n"
         "Sizes and types are enough: the model runs only on values that --input or --calibrate\n"
         "gives, and none are drawn. With such values --dtype bf16 and s8 measure what they lose,\n"
         "and --tune compares whole runs; without, --tune measures kernels, each by itself. What\n"
@@ -74,16 +83,14 @@ static bool list_infos(const model_t *model, const tensor_info_t **infos)
     return true;
 }
 
-static status_t tune(const session_t *session, const tensor_info_t *const *infos, double seconds,
-                     module_t *frozen)
+static status_t tune(context_t *ctx, const model_t *model, const tensor_info_t *const *infos,
+                     double seconds, module_t *frozen)
 {
-    const model_t *model = &session->model;
     const tensor_t *in[MODEL_MAX_INPUTS] = {NULL};
     freeze_tuned_t tuned;
     for (int i = 0; i < model->n_inputs; i++) in[i] = model->inputs[i].tensor;
-    TRY(has_values(model)
-            ? freeze_tune(session->ctx, frozen, model->n_inputs, in, seconds, &tuned)
-            : freeze_tune_for(session->ctx, frozen, model->n_inputs, infos, seconds, &tuned));
+    TRY(has_values(model) ? freeze_tune(ctx, frozen, model->n_inputs, in, seconds, &tuned)
+                          : freeze_tune_for(ctx, frozen, model->n_inputs, infos, seconds, &tuned));
     bar_end();
     print("tuned: %d operators measured, ", tuned.n_measured);
     if (tuned.is_kept && !(tuned.ratio > 0.0))
@@ -95,17 +102,17 @@ static status_t tune(const session_t *session, const tensor_info_t *const *infos
 }
 
 /* Makes the plan whose packed weights are saved, from dtypes and sizes: nothing runs. */
-static status_t make_plan(const session_t *session, const options_t *options, module_t *frozen)
+static status_t make_plan(context_t *ctx, const model_t *model, const options_t *options,
+                          module_t *frozen)
 {
-    const model_t *model = &session->model;
     const tensor_info_t *infos[MODEL_MAX_INPUTS];
     const bool has_infos = list_infos(model, infos);
-    REQUIRE(session->ctx, has_infos || options->tune_seconds <= 0.0,
+    REQUIRE(ctx, has_infos || options->tune_seconds <= 0.0,
             "--tune, but shapes and types of the inputs of %s are not known, give them by --input",
             model->spec);
     if (!has_infos) return STATUS_OK;
-    if (options->tune_seconds > 0.0) TRY(tune(session, infos, options->tune_seconds, frozen));
-    return plan_warm_for(session->ctx, frozen, "forward", model->n_inputs, infos);
+    if (options->tune_seconds > 0.0) TRY(tune(ctx, model, infos, options->tune_seconds, frozen));
+    return plan_warm_for(ctx, frozen, "forward", model->n_inputs, infos);
 }
 
 /* What a run on examples is made with: those of the model's run before. */
@@ -140,7 +147,7 @@ static status_t freeze_once(const trial_t *trial, const char *const *kept, modul
         .has_rounding_error = options->rounding_error >= 0,
     };
     TRY(mode_freeze(session->ctx, &session->model, &how, &frozen));
-    status_t status = make_plan(session, options, frozen);
+    status_t status = make_plan(session->ctx, &session->model, options, frozen);
     if (status == STATUS_OK && trial->n > 0)
         status = accuracy_compare(session->ctx, frozen, &session->model, trial->examples,
                                   trial->accuracy, agreement);
@@ -206,6 +213,76 @@ static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreem
     return status;
 }
 
+/* ---- other sizes ---- */
+
+/* Freezes the model of another set of sizes, whose graph is added. */
+static status_t add_graph(context_t *ctx, model_t *model, const options_t *options,
+                          module_t *frozen)
+{
+    module_t *other = NULL;
+    const freeze_options_t how = {
+        .preserved = options->preserved.items,
+        .keep_numerics = options->keep_numerics,
+        .dtype = options->dtype,
+        .keep_f32 = options->kept.items,
+        .rounding_error = fmax(options->rounding_error, 0),
+        .has_rounding_error = options->rounding_error >= 0,
+    };
+    REQUIRE(ctx,
+            options->dtype != DTYPE_S8 && options->max_error < 0.0 && options->min_agreement <= 0.0,
+            "%s: a --shape needs a graph of its own, for which %s is not measured: make a file "
+            "for each",
+            model->spec, options->dtype == DTYPE_S8 ? "--dtype s8" : "what layers lose");
+    TRY(mode_freeze(ctx, model, &how, &other));
+    status_t status = freeze_add(ctx, frozen, other);
+    module_release(other);
+    return status;
+}
+
+static bool takes(context_t *ctx, const model_t *model, const module_t *frozen)
+{
+    const tensor_info_t *infos[MODEL_MAX_INPUTS];
+    if (!list_infos(model, infos)) return true;
+    const status_t status = module_check_inputs(ctx, frozen, "forward", model->n_inputs, infos);
+    if (status != STATUS_OK) context_clear_error(ctx);
+    return status == STATUS_OK;
+}
+
+/* A plan for each set of sizes, and a graph where none so far takes them. */
+static status_t add_sets(session_t *session, const options_t *options, module_t *frozen)
+{
+    context_t *ctx = session->ctx;
+    for (int set = 1; set < options->n_sets; set++) {
+        model_options_t model_options = options->session.model;
+        model_t model = {.n_inputs = 0};
+        model_options.shapes = sizes_set(&options->shapes, set);
+        TRY(model_load(ctx, session->model.spec, &model_options, &model));
+        status_t status = STATUS_OK;
+        if (!takes(ctx, &model, frozen)) status = add_graph(ctx, &model, options, frozen);
+        if (status == STATUS_OK) status = make_plan(ctx, &model, options, frozen);
+        model_clear(&model);
+        TRY(status);
+    }
+    return STATUS_OK;
+}
+
+/* "graph 2 of 2: H % 8 == 0, W >= 32"; nothing of a single graph that holds for all sizes. */
+static status_t print_guards(context_t *ctx, const module_t *frozen)
+{
+    const int n = plan_n_graphs(frozen, "forward");
+    status_t status = STATUS_OK;
+    for (int i = 0; i < n && status == STATUS_OK; i++) {
+        text_t text = text_begin(ctx);
+        status = graph_guards(plan_graph_at(frozen, "forward", i), &text);
+        const char *guards = text_string(&text);
+        if (status == STATUS_OK && (n > 1 || guards[0] != '\0'))
+            print("graph %d of %d: %s\n", i + 1, n,
+                  guards[0] != '\0' ? guards : "sizes as its types say");
+        text_clear(&text);
+    }
+    return status;
+}
+
 static status_t freeze_on(session_t *session, const options_t *options, int n,
                           const tensor_t *const *const *examples, accuracy_t *accuracy)
 {
@@ -214,8 +291,10 @@ static status_t freeze_on(session_t *session, const options_t *options, int n,
     module_t *frozen = NULL;
     status_t status = freeze_until(&trial, &frozen, &agreement);
     if (status == STATUS_OK && n > 0) accuracy_print(options->dtype, accuracy, &agreement);
+    if (status == STATUS_OK) status = add_sets(session, options, frozen);
     if (status == STATUS_OK) status = freeze_save(session->ctx, frozen, options->output);
     if (status == STATUS_OK) session_print_size(options->output);
+    if (status == STATUS_OK) status = print_guards(session->ctx, frozen);
     module_release(frozen);
     return status;
 }
@@ -327,6 +406,22 @@ static bool check_dtype(options_t *options)
     return false;
 }
 
+/* Splits several --shape of one input into sets. */
+static bool check_shapes(options_t *options)
+{
+    const char *wrong = NULL;
+    args_list_t *first = &options->session.model.shapes;
+    options->shapes = *first;
+    options->n_sets = sizes_n_sets(&options->shapes, &wrong);
+    if (options->n_sets == 0) {
+        args_usage_error(NAME, "--shape %s, an input needs one --shape, or one for each set",
+                         wrong);
+        return false;
+    }
+    *first = sizes_set(&options->shapes, 0);
+    return true;
+}
+
 /* What the table of options cannot say. preserve is room for the names. */
 static bool check_options(options_t *options, const char *spec, char *preserve, size_t capacity)
 {
@@ -341,7 +436,8 @@ static bool check_options(options_t *options, const char *spec, char *preserve, 
                          options->tune_seconds);
         return false;
     }
-    if (!check_dtype(options) || !check_calibration(options)) return false;
+    if (!check_shapes(options) || !check_dtype(options) || !check_calibration(options))
+        return false;
     if (options->preserve == NULL) return true;
     snprintf(preserve, capacity, "%s", options->preserve);
     if (strlen(options->preserve) < capacity && args_split(preserve, &options->preserved) &&

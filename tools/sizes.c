@@ -25,6 +25,50 @@ bool sizes_parse(const char *argument, sizes_t *out_sizes)
     }
 }
 
+static bool is_same_input(const char *a, const char *b)
+{
+    sizes_t one, other;
+    return sizes_parse(a, &one) && sizes_parse(b, &other) && one.name_length == other.name_length &&
+           strncmp(one.name, other.name, one.name_length) == 0;
+}
+
+/* How many there are of the input of this one; those before it alone with *out_rank. */
+static int count_of(const args_list_t *shapes, int index, int *out_rank)
+{
+    int n = 0;
+    for (int i = 0; i < shapes->n; i++) {
+        if (i == index) *out_rank = n;
+        n += is_same_input(shapes->items[i], shapes->items[index]);
+    }
+    return n;
+}
+
+int sizes_n_sets(const args_list_t *shapes, const char **out_wrong)
+{
+    int n_sets = 1, rank = 0;
+    for (int i = 0; i < shapes->n; i++) {
+        const int n = count_of(shapes, i, &rank);
+        if (n > n_sets) n_sets = n;
+    }
+    for (int i = 0; i < shapes->n; i++) {
+        const int n = count_of(shapes, i, &rank);
+        *out_wrong = shapes->items[i];
+        if (n != 1 && n != n_sets) return 0;
+    }
+    return n_sets;
+}
+
+args_list_t sizes_set(const args_list_t *shapes, int set)
+{
+    args_list_t chosen = {.n = 0};
+    for (int i = 0; i < shapes->n; i++) {
+        int rank = 0;
+        const int n = count_of(shapes, i, &rank);
+        if (n == 1 || rank == set) chosen.items[chosen.n++] = shapes->items[i];
+    }
+    return chosen;
+}
+
 int64_t sizes_batch(const args_list_t *shapes)
 {
     int64_t batch = 0;

@@ -16,6 +16,13 @@ typedef struct sizes {
 /* False when it is not of this form, with sizes from 1. */
 bool sizes_parse(const char *argument, sizes_t *out_sizes);
 
+/* Several --shape of one input are several sets of sizes: the k-th is of set k. An input that has
+ * one is of that size in all sets. How many sets there are, at least 1; 0 where an input has
+ * another number of them, which *out_wrong then names. */
+int sizes_n_sets(const args_list_t *shapes, const char **out_wrong);
+/* Those of one set. */
+args_list_t sizes_set(const args_list_t *shapes, int set);
+
 /* What several --shape agree on as first size; 0: they do not, or there is none. */
 int64_t sizes_batch(const args_list_t *shapes);
 

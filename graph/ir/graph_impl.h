@@ -257,6 +257,11 @@ int graph_first_input(const graph_t *graph);
  * INVALID_ARGUMENT names the input. */
 status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
                             const tensor_info_t *const *in);
+/* The same as an answer, without a message. */
+bool graph_accepts(const graph_t *graph, int n_in, const tensor_info_t *const *in);
+
+/* True when both have as many inputs and results, and inputs of the same dtypes and ranks. */
+bool graph_is_alike(const graph_t *a, const graph_t *b);
 
 /* True when inputs of these types, one for each, are sure to pass graph_check_inputs: an input of
  * type `tensor` is not, where the graph was made for f32[2,4]. */

@@ -56,9 +56,10 @@ static status_t refuse(context_t *ctx, const graph_t *graph, int input, const te
     return status;
 }
 
-/* The first dimension before this one, of this input or one before it, that has the same name. */
-static status_t check_name(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in,
-                           int input, int dim)
+/* A dimension before this one, of this input or one before it, that has the same name and another
+ * size; false: there is none. */
+static bool find_other_size(const graph_t *graph, const tensor_info_t *const *in, int input,
+                            int dim, int *out_input, int64_t *out_size)
 {
     const char *name = type_dim_name(input_type(graph, input), dim);
     for (int i = 0; name != NULL && i <= input; i++) {
@@ -67,12 +68,23 @@ static status_t check_name(context_t *ctx, const graph_t *graph, const tensor_in
         for (int d = 0; in[i] != NULL && d < n; d++) {
             const char *other = type_dim_name(type, d);
             if (other == NULL || strcmp(other, name) != 0) continue;
-            REQUIRE(ctx, in[i]->sizes[d] == in[input]->sizes[dim],
-                    "%s: size %s is %lld in input %s and %lld in input %s, one name is one size",
-                    graph_name(graph), name, (long long)in[i]->sizes[d], input_name(graph, i),
-                    (long long)in[input]->sizes[dim], input_name(graph, input));
+            *out_input = i;
+            *out_size = in[i]->sizes[d];
+            if (*out_size != in[input]->sizes[dim]) return true;
         }
     }
+    return false;
+}
+
+static status_t check_name(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in,
+                           int input, int dim)
+{
+    int other = 0;
+    int64_t size = 0;
+    REQUIRE(ctx, !find_other_size(graph, in, input, dim, &other, &size),
+            "%s: size %s is %lld in input %s and %lld in input %s, one name is one size",
+            graph_name(graph), type_dim_name(input_type(graph, input), dim), (long long)size,
+            input_name(graph, other), (long long)in[input]->sizes[dim], input_name(graph, input));
     return STATUS_OK;
 }
 
@@ -175,6 +187,46 @@ status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
         for (int d = 0; d < type->info.rank; d++) TRY(check_name(ctx, graph, in, i, d));
     }
     return graph_check_guards(ctx, graph, in);
+}
+
+bool graph_accepts(const graph_t *graph, int n_in, const tensor_info_t *const *in)
+{
+    inputs_t inputs = {.graph = graph, .in = in};
+    int failing = 0;
+    if (n_in != graph_body(graph)->n_params - graph_first_input(graph)) return false;
+    for (int i = 0; i < n_in; i++) {
+        const graph_type_t *type = input_type(graph, i);
+        int other = 0;
+        int64_t size = 0;
+        if (in[i] == NULL || type->kind != TYPE_TENSOR || !type->has_info) continue;
+        if (!fits(type, in[i])) return false;
+        for (int d = 0; d < type->info.rank; d++)
+            if (find_other_size(graph, in, i, d, &other, &size)) return false;
+    }
+    return sym_guards_hold(graph->space, size_of_name, &inputs, &failing);
+}
+
+status_t graph_guards(const graph_t *graph, text_t *text)
+{
+    for (int k = 0; k < sym_n_guards(graph->space); k++) {
+        if (k > 0) text_append(text, ", ");
+        sym_append_guard(text, graph->space, k);
+    }
+    return text_status(text);
+}
+
+bool graph_is_alike(const graph_t *a, const graph_t *b)
+{
+    const int n = graph_body(a)->n_params - graph_first_input(a);
+    bool is_alike = graph_body(b)->n_params - graph_first_input(b) == n &&
+                    graph_body(a)->n_results == graph_body(b)->n_results;
+    for (int i = 0; i < n && is_alike; i++) {
+        const graph_type_t *one = input_type(a, i), *other = input_type(b, i);
+        is_alike = one->kind == other->kind && one->has_info == other->has_info;
+        if (is_alike && one->kind == TYPE_TENSOR && one->has_info)
+            is_alike = one->info.dtype == other->info.dtype && one->info.rank == other->info.rank;
+    }
+    return is_alike;
 }
 
 /* ---- what types say of it ---- */

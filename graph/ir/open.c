@@ -131,8 +131,8 @@ static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
         const int64_t name = sym_name(ctx, names.names[i], names.sizes[i], 0, INT64_MAX / 16);
         sym_range(ctx, name, &min, &max);
         if (min == max) sizes[i] = min;
-        const int64_t simplest = sym_add(ctx, name, 0);
-        if (simplest != name && simplest != SYM_NONE &&
+        const int64_t simplest = sym_add(ctx, name, 0); /* where N == M, M is N */
+        if (simplest != SYM_NONE &&
             sym_calculate(graph->space, simplest, size_of_moved, (void *)(uintptr_t)&moved, &value))
             sizes[i] = value;
     }

@@ -9,6 +9,11 @@
 status_t plan_set_method_without(context_t *ctx, module_t *module, const char *method,
                                  graph_t *graph, int capacity, const char *const *skip);
 
+/* Gives a method that runs as plans one graph more, for inputs that its graphs so far refuse.
+ * Nobody else may use the module meanwhile. UNSUPPORTED beyond the limit. */
+#define PLAN_MAX_GRAPHS 64
+status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, graph_t *graph);
+
 /* What the layout pass chose for the plans that a method had under the context's number of threads,
  * a line for each set of inputs ("f32[1,3,224,224];0 0 03 - d "); and what it shall choose for
  * plans to come, where it still can: a line that does not fit means a search. Nothing to do for

@@ -17,14 +17,10 @@ static void release_method(void *state)
 /* Programs belong to the module they read parameters of: a clone begins without. */
 static status_t clone_method(context_t *ctx, const void *state, void **out_state)
 {
-    programs_t *programs = (programs_t *)(uintptr_t)state, *copy = NULL;
-    TRY(programs_create(ctx, programs->graph, programs_capacity(programs), &copy));
-    status_t status = programs_leave_out(ctx, copy, programs->skip);
-    if (status == STATUS_OK)
-        *out_state = copy;
-    else
-        programs_release(copy);
-    return status;
+    programs_t *copy = NULL;
+    TRY(programs_clone(ctx, (programs_t *)(uintptr_t)state, &copy));
+    *out_state = copy;
+    return STATUS_OK;
 }
 
 /* ---- running ---- */
@@ -56,13 +52,17 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
                            datum_t *const *in, int *n_out, datum_t **out)
 {
     programs_t *programs = state;
-    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS] = {NULL};
+    bool are_tensors = true;
+    if (n_in > METHOD_MAX_OUTPUTS)
+        return graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
     for (int i = 0; i < n_in; i++) {
-        bool is_tensor = n_in <= METHOD_MAX_OUTPUTS && in[i] != NULL &&
-                         datum_kind(in[i]) == DATUM_TENSOR;
-        if (!is_tensor) return graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
-        infos[i] = &datum_as_tensor(in[i])->info;
+        const bool is_tensor = in[i] != NULL && datum_kind(in[i]) == DATUM_TENSOR;
+        infos[i] = is_tensor ? &datum_as_tensor(in[i])->info : NULL;
+        are_tensors &= is_tensor;
     }
+    TRY(programs_choose(ctx, state, n_in, infos, &programs));
+    if (!are_tensors) return graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
     program_t *program = NULL;
     status_t status = programs_get(ctx, programs, self, n_in, infos, &program);
     if (status == STATUS_OK && program->has_effects && is_given_own(self, n_in, in))
@@ -79,11 +79,13 @@ static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
                          int *n_out, tensor_t **out)
 {
     const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    programs_t *programs = NULL;
     program_t *program = NULL;
     *n_out = -1;
     if (n_in > METHOD_MAX_OUTPUTS) return STATUS_OK;
     for (int i = 0; i < n_in; i++) infos[i] = &in[i]->info;
-    TRY(programs_get(ctx, state, self, n_in, infos, &program));
+    TRY(programs_choose(ctx, state, n_in, infos, &programs));
+    TRY(programs_get(ctx, programs, self, n_in, infos, &program));
     status_t status = STATUS_OK;
     if (program->plan != NULL) {
         status = plan_execute_into(ctx, program->plan, n_in, in, n_wanted, wanted, out);
@@ -99,15 +101,26 @@ static void *own_graph(void *state)
     return programs->graph;
 }
 
+/* As the first graph says; sizes that others fix otherwise are open. */
 static status_t describe_method(context_t *ctx, void *state, bool is_output, int index, int *out_n,
                                 struct module_value *out_value)
 {
-    return graph_describe(ctx, own_graph(state), is_output, index, out_n, out_value);
+    const programs_t *programs = state;
+    module_value_t value;
+    TRY(graph_describe(ctx, programs->graph, is_output, index, out_n, out_value));
+    while ((programs = programs->next) != NULL && index >= 0 && index < *out_n) {
+        TRY(graph_describe(ctx, programs->graph, is_output, index, out_n, &value));
+        for (int d = 0; d < out_value->rank && d < value.rank; d++)
+            if (value.sizes[d] != out_value->sizes[d]) out_value->sizes[d] = -1;
+    }
+    return STATUS_OK;
 }
 
 static status_t check_inputs(context_t *ctx, void *state, int n_in, const tensor_info_t *const *in)
 {
-    return graph_check_inputs(ctx, own_graph(state), n_in, in);
+    programs_t *programs = NULL;
+    TRY(programs_choose(ctx, state, n_in, in, &programs));
+    return graph_check_inputs(ctx, programs->graph, n_in, in);
 }
 
 static const method_class_t plan_class = {.name = "plan",
@@ -129,6 +142,38 @@ status_t plan_set_method_without(context_t *ctx, module_t *module, const char *m
         return module_set_method_take(ctx, module, method, &plan_class, programs);
     programs_release(programs);
     return status;
+}
+
+status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, graph_t *graph)
+{
+    programs_t *first = programs_of(module, method), *programs = NULL;
+    REQUIRE(ctx, first != NULL, "plan_add_graph: \"%s\" of %s does not run as plans", method,
+            module_type(module));
+    if (plan_n_graphs(module, method) >= PLAN_MAX_GRAPHS)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "plan_add_graph: \"%s\" of %s has %d graphs, these are the most", method,
+             module_type(module), PLAN_MAX_GRAPHS);
+    TRY(programs_create(ctx, graph, programs_capacity(first), &programs));
+    status_t status = programs_leave_out(ctx, programs, first->skip);
+    if (status == STATUS_OK)
+        programs_append(first, programs);
+    else
+        programs_release(programs);
+    return status;
+}
+
+int plan_n_graphs(const module_t *module, const char *method)
+{
+    int n = 0;
+    for (const programs_t *at = programs_of(module, method); at != NULL; at = at->next) n++;
+    return n;
+}
+
+graph_t *plan_graph_at(const module_t *module, const char *method, int index)
+{
+    const programs_t *at = programs_of(module, method);
+    for (; at != NULL && index > 0; index--) at = at->next;
+    return at != NULL ? at->graph : NULL;
 }
 
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
@@ -165,26 +210,35 @@ int plan_capacity(const module_t *module, const char *method)
 void plan_set_capacity(module_t *module, const char *method, int capacity)
 {
     programs_t *found = programs_of(module, method);
-    if (found != NULL) programs_set_capacity(found, capacity);
+    for (; found != NULL; found = found->next) programs_set_capacity(found, capacity);
 }
 
+/* All graphs are given all lines: inputs are for one of them alone. */
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text)
 {
+    status_t status = STATUS_OK;
     programs_t *found = programs_of(module, method);
-    return found != NULL ? programs_layouts(ctx, found, text) : STATUS_OK;
+    for (; found != NULL && status == STATUS_OK; found = found->next)
+        status = programs_layouts(ctx, found, text);
+    return status;
 }
 
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines)
 {
+    status_t status = STATUS_OK;
     programs_t *found = programs_of(module, method);
-    if (found == NULL || lines[0] == '\0' || lines[strlen(lines) - 1] != '\n') return STATUS_OK;
-    return programs_set_layouts(ctx, found, lines);
+    if (lines[0] == '\0' || lines[strlen(lines) - 1] != '\n') return STATUS_OK;
+    for (; found != NULL && status == STATUS_OK; found = found->next)
+        status = programs_set_layouts(ctx, found, lines);
+    return status;
 }
 
 program_t *program_of(const module_t *module, const char *method)
 {
     programs_t *found = programs_of(module, method);
-    return found != NULL ? programs_last(found) : NULL;
+    programs_t *used = found != NULL ? atomic_load_explicit(&found->used, memory_order_relaxed)
+                                     : NULL;
+    return found != NULL ? programs_last(used != NULL ? used : found) : NULL;
 }
 
 /* The method keeps the program that the plan belongs to. */
@@ -207,25 +261,35 @@ status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int
     for (int i = 0; i < n_in; i++)
         if (infos[i] == NULL) return STATUS_OK;
     program_t *program = NULL;
+    TRY(programs_choose(ctx, found, n_in, infos, &found));
     TRY(programs_get(ctx, found, module, n_in, infos, &program));
     program_release(program);
     return STATUS_OK;
+}
+
+/* For the sizes that the graph says, if it says all. */
+static status_t warm_graph(context_t *ctx, module_t *module, const char *method,
+                           const graph_t *graph)
+{
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    const graph_block_t *body = graph_body(graph);
+    int n = 0;
+    for (int i = 0; i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(graph, body->params[i]);
+        if (type->kind == TYPE_MODULE) continue;
+        if (!type_is_static(type) || n == METHOD_MAX_OUTPUTS) return STATUS_OK;
+        infos[n++] = &type->info;
+    }
+    return plan_warm_for(ctx, module, method, n, infos);
 }
 
 status_t plan_warm(context_t *ctx, module_t *module, const char *method)
 {
     if (module == NULL) return context_null(ctx, "plan_warm", "module");
     if (method == NULL) return context_null(ctx, "plan_warm", "method");
-    programs_t *found = programs_of(module, method);
-    if (found == NULL) return STATUS_OK;
-    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
-    const graph_block_t *body = graph_body(found->graph);
-    int n = 0;
-    for (int i = 0; i < body->n_params; i++) {
-        const graph_type_t *type = graph_value_type(found->graph, body->params[i]);
-        if (type->kind == TYPE_MODULE) continue;
-        if (!type_is_static(type) || n == METHOD_MAX_OUTPUTS) return STATUS_OK;
-        infos[n++] = &type->info;
-    }
-    return plan_warm_for(ctx, module, method, n, infos);
+    status_t status = STATUS_OK;
+    const programs_t *found = programs_of(module, method);
+    for (; found != NULL && status == STATUS_OK; found = found->next)
+        status = warm_graph(ctx, module, method, found->graph);
+    return status;
 }

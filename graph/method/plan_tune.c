@@ -170,7 +170,8 @@ status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_i
         FAIL(ctx, STATUS_UNSUPPORTED, "freeze_tune: \"%s\" is no frozen method of up to %d inputs",
              method, METHOD_MAX_OUTPUTS);
     tuner_t t = {.ctx = ctx, .module = module, .programs = programs, .inputs = inputs};
-    TRY(graph_check_inputs(ctx, programs->computed, n_in, infos));
+    TRY(programs_choose(ctx, programs, n_in, infos, &t.programs));
+    TRY(graph_check_inputs(ctx, t.programs->computed, n_in, infos));
     TRY(context_get_zeroed(ctx, sizeof *t.entry + (size_t)n_in * sizeof *t.entry->inputs,
                            "inputs to tune for", &t.entry));
     t.entry->n_inputs = n_in;

@@ -80,7 +80,7 @@ static void let_go(const programs_t *programs, programs_entry_t *entry)
     allocator_put(&programs->allocator, entry);
 }
 
-void programs_release(programs_t *programs)
+static void release_one(programs_t *programs)
 {
     allocator_t allocator = programs->allocator;
     while (programs->entries != NULL) {
@@ -95,6 +95,15 @@ void programs_release(programs_t *programs)
     pthread_cond_destroy(&programs->changed);
     pthread_mutex_destroy(&programs->lock);
     allocator_put(&allocator, programs);
+}
+
+void programs_release(programs_t *programs)
+{
+    while (programs != NULL) {
+        programs_t *next = programs->next;
+        release_one(programs);
+        programs = next;
+    }
 }
 
 /* ---- the list; under the lock ---- */

@@ -39,13 +39,26 @@ typedef struct programs {
                       were measured, for `layouts_threads`; NULL: none */
     int layouts_threads;
     const char **skip; /* passes that programs leave out, NULL-terminated, names behind; or NULL */
+    struct programs *next; /* of the method's next graph, for inputs that this one refuses; owned */
+    _Atomic(struct programs *) used; /* of the first: whose graph ran last; NULL: its own */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
 void programs_release(programs_t *programs);
 
-/* Those of a method that runs as plans, or NULL. */
+/* Those of a method that runs as plans, of its first graph; or NULL. */
 programs_t *programs_of(const module_t *module, const char *method);
+
+/* Those of the first graph of the method that takes these inputs; of the first one, which then
+ * refuses them in words, where there is no other. INVALID_ARGUMENT: of several none does. */
+status_t programs_choose(context_t *ctx, programs_t *first, int n_in,
+                         const tensor_info_t *const *in, programs_t **out_programs);
+
+/* A copy for another module: the same graphs, without programs. */
+status_t programs_clone(context_t *ctx, programs_t *first, programs_t **out_programs);
+
+/* Puts those of another graph behind all others of the method. */
+void programs_append(programs_t *first, programs_t *other);
 
 /* The program for these inputs, retained: found, waited for or compiled. */
 status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int n_in,

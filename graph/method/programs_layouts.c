@@ -66,12 +66,30 @@ static void print_entries(const programs_entry_t *entry, int n_threads, text_t *
     text_clear(&key);
 }
 
+/* The lines whose keys the text has not yet, from another graph of the method. */
+static void append_new(const char *lines, text_t *text)
+{
+    const bool is_first = text->length == 0;
+    if (is_first) text_append(text, "%s", lines);
+    for (const char *at = lines; *at != '\0' && !is_first;) {
+        const char *end = strchr(at, '\n') + 1, *semicolon = memchr(at, ';', (size_t)(end - at));
+        text_t key = text_begin(text->ctx);
+        text_append(&key, "%.*s", (int)((semicolon != NULL ? semicolon + 1 : end) - at), at);
+        if (text_status(&key) != STATUS_OK)
+            text->status = text_status(&key);
+        else if (find_line(text_string(text), text_string(&key)) == NULL)
+            text_append(text, "%.*s", (int)(end - at), at);
+        text_clear(&key);
+        at = end;
+    }
+}
+
 status_t programs_layouts(context_t *ctx, programs_t *programs, text_t *text)
 {
     int n_threads = context_threads(ctx);
     pthread_mutex_lock(&programs->lock);
     if (programs->layouts != NULL && programs->layouts_threads == n_threads)
-        text_append(text, "%s", programs->layouts);
+        append_new(programs->layouts, text);
     print_entries(programs->entries, n_threads, text);
     pthread_mutex_unlock(&programs->lock);
     return text_status(text);
@@ -94,16 +112,7 @@ status_t programs_add_layouts(context_t *ctx, programs_t *programs, const char *
     text_t all = text_begin(ctx), old = text_begin(ctx);
     text_append(&all, "%s", lines);
     status_t status = programs_layouts(ctx, programs, &old);
-    for (const char *at = text_string(&old); status == STATUS_OK && *at != '\0';) {
-        const char *end = strchr(at, '\n') + 1, *value = strchr(at, ';') + 1;
-        text_t key = text_begin(ctx);
-        text_append(&key, "%.*s", (int)(value - at), at);
-        if (find_line(lines, text_string(&key)) == NULL)
-            text_append(&all, "%.*s", (int)(end - at), at);
-        status = text_status(&key);
-        text_clear(&key);
-        at = end;
-    }
+    if (status == STATUS_OK) append_new(text_string(&old), &all);
     if (status == STATUS_OK) status = text_status(&all);
     if (status == STATUS_OK) status = programs_set_layouts(ctx, programs, text_string(&all));
     text_clear(&old);

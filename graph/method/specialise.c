@@ -125,6 +125,18 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
     return status;
 }
 
+/* The first of the method's graphs that takes the inputs, or the first of all. */
+static graph_t *graph_among(const module_t *module, const char *method, int n_in,
+                            const tensor_t *const *inputs)
+{
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    if (n_in > METHOD_MAX_OUTPUTS) return graph_of(module, method);
+    for (int i = 0; i < n_in; i++) infos[i] = inputs[i] != NULL ? &inputs[i]->info : NULL;
+    for (programs_t *at = programs_of(module, method); at != NULL; at = at->next)
+        if (graph_accepts(at->graph, n_in, infos)) return at->graph;
+    return graph_of(module, method);
+}
+
 /* `caller` is the public function's name. */
 static status_t find_graph(context_t *ctx, const char *caller, module_t *module, const char *method,
                            int n_in, const tensor_t *const *inputs, const layout_talk_t *layout,
@@ -138,7 +150,8 @@ static status_t find_graph(context_t *ctx, const char *caller, module_t *module,
     if (programs != NULL) {
         layout_talk_t own = *layout;
         own.skip = programs->skip;
-        return specialise_for(ctx, module, graph, n_in, inputs, &own, out_graph);
+        return specialise_for(ctx, module, graph_among(module, method, n_in, inputs), n_in, inputs,
+                              &own, out_graph);
     }
     REQUIRE(ctx, graph != NULL,
             "%s: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",

@@ -72,6 +72,12 @@ status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA
  * INVALID_ARGUMENT  the method does not take such inputs */
 status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int n_in,
                        const tensor_info_t *const *infos) TESSERA_API(plan_warm_for);
+/* Such a method may have several graphs, as of a model that was imported at several sizes
+ * (freeze_add): the first that takes the inputs of a run is used. How many; and each (borrowed,
+ * NULL beyond them), the first of which is that of graph_of. 0 for other methods. */
+int plan_n_graphs(const module_t *module, const char *method) TESSERA_API(plan_n_graphs);
+graph_t *plan_graph_at(const module_t *module, const char *method, int index)
+    TESSERA_API(plan_graph_at);
 /* True for a method made by plan_set_method; graph_of gives the graph that it specialises. */
 bool plan_is_method(const module_t *module, const char *method) TESSERA_API(plan_is_method);
 /* True for such a method whose products of bf16 are computed in f32, since this processor has no

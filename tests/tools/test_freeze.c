@@ -223,6 +223,218 @@ static void what_is_measured_on_values_needs_them(void **state)
     check("run m.tessera --input x=image.npy --compare saved --tolerance 1e-3", 0, "differs");
 }
 
+/* ---- several sizes ---- */
+
+enum { K = 64, P = 96 };
+
+/* y = (x * s) w, with x f32[N,64], s f32[M,64]: what N and M are to each other decides what the
+ * product broadcasts, so there are three graphs. */
+static void begin_broadcast(float *weight)
+{
+    for (int i = 0; i < K * P; i++) weight[i] = (float)(i * i % 31 - 15) / 16.0f;
+    maker_begin(&maker, 17);
+    maker_input(&maker, "x", FLOAT, DIMS(-1, K));
+    maker_open(&maker, 0, "N");
+    maker_input(&maker, "s", FLOAT, DIMS(-1, K));
+    maker_open(&maker, 0, "M");
+    maker_output(&maker, "y");
+    maker_initializer(&maker, "w", FLOAT, DIMS(K, P), weight, sizeof(float) * K * P);
+    maker_node(&maker, "Mul", "scale", "x s", "p");
+    maker_node(&maker, "MatMul", "product", "p w", "y");
+}
+
+static tensor_t *make_rows(context_t *ctx, int64_t rows, int step)
+{
+    float elements[32 * K];
+    tensor_t *tensor = NULL;
+    for (int i = 0; i < rows * K; i++) elements[i] = (float)(i * step % 17 - 8) / 8.0f;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, DIMS(rows, K), elements, &tensor));
+    return tensor;
+}
+
+/* Compares with sums in double. */
+static void check_broadcast(context_t *ctx, module_t *frozen, const float *weight, int64_t n,
+                            int64_t m)
+{
+    const int64_t rows = n > m ? n : m;
+    tensor_t *x = make_rows(ctx, n, 5), *s = make_rows(ctx, m, 3), *y = NULL;
+    const tensor_t *in[] = {x, s};
+    const void *of_x = NULL, *of_s = NULL, *of_y = NULL;
+    int n_out = 1;
+    CHECK_OK(ctx, module_call_tensors(ctx, frozen, "forward", 2, in, &n_out, &y));
+    assert_int_equal(tensor_sizes(y)[0], rows);
+    CHECK_OK(ctx, tensor_data(ctx, x, &of_x));
+    CHECK_OK(ctx, tensor_data(ctx, s, &of_s));
+    CHECK_OK(ctx, tensor_data(ctx, y, &of_y));
+    for (int64_t i = 0; i < rows * P; i++) {
+        double sum = 0.0;
+        for (int k = 0; k < K; k++)
+            sum += (double)((const float *)of_x)[(n > 1 ? i / P : 0) * K + k] *
+                   ((const float *)of_s)[(m > 1 ? i / P : 0) * K + k] * weight[k * P + i % P];
+        assert_float_equal(((const float *)of_y)[i], sum, 1e-4);
+    }
+    tensor_release(y);
+    tensor_release(s);
+    tensor_release(x);
+}
+
+static void refuse_broadcast(context_t *ctx, module_t *frozen, const char *words)
+{
+    tensor_t *x = make_rows(ctx, 2, 5), *s = make_rows(ctx, 3, 3), *y = NULL;
+    const tensor_t *in[] = {x, s};
+    int n_out = 1;
+    CHECK_FAILS(ctx, module_call_tensors(ctx, frozen, "forward", 2, in, &n_out, &y),
+                STATUS_INVALID_ARGUMENT, words);
+    tensor_release(s);
+    tensor_release(x);
+}
+
+static const int64_t pairs[][2] = {{8, 8}, {20, 20}, {8, 1}, {30, 1}, {1, 8}, {1, 5}, {1, 1}};
+
+static long file_size_of(const char *name)
+{
+    char path[256];
+    path_in_scratch(name, path);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    const long size = ftell(file);
+    fclose(file);
+    return size;
+}
+
+static void a_file_has_a_graph_for_each_shape_that_needs_one(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static float weight[K * P];
+    char path[256];
+    module_t *frozen = NULL, *clone = NULL;
+    counters_t counters;
+    begin_broadcast(weight);
+    write_model("scale.onnx");
+    check("freeze scale.onnx -o one.tessera --shape x=8x64 --shape s=8x64", 0, "of 1: N == M");
+    check("freeze scale.onnx -o m.tessera --shape x=8x64 --shape s=8x64 --shape x=8x64 "
+          "--shape s=1x64 --shape x=1x64 --shape s=8x64 --shape x=20x64 --shape s=20x64",
+          0, "graph 1 of 3: N == M\ngraph 2 of 3: M == 1\ngraph 3 of 3: N == 1\n");
+    check("freeze scale.onnx -o x.tessera --shape x=8x64 --shape s=8x64 --shape s=1x64", 0,
+          "graph 2 of 2: M == 1");
+    check("freeze scale.onnx -o x.tessera --shape x=1x64 --shape x=2x64 --shape s=1x64 "
+          "--shape x=8x64 --shape s=8x64",
+          2, "--shape s=1x64, an input needs one --shape, or one for each set");
+    /* the weight is in the file once, where both graphs run with the same form of it */
+    assert_true(file_size_of("x.tessera") < file_size_of("one.tessera") + 4096);
+    check("append m.tessera --threads 1", 0, "m.tessera: ");
+    path_in_scratch("m.tessera", path);
+    CHECK_OK(ctx, freeze_load(ctx, path, &frozen));
+    assert_int_equal(plan_n_graphs(frozen, "forward"), 3);
+    assert_true(plan_graph_at(frozen, "forward", 0) == graph_of(frozen, "forward"));
+    assert_null(plan_graph_at(frozen, "forward", 3));
+    counters_reset(ctx);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        check_broadcast(ctx, frozen, weight, pairs[i][0], pairs[i][1]);
+    refuse_broadcast(ctx, frozen,
+                     "the graph holds where N == M (Mul \"scale\"); none of its 3 graphs takes "
+                     "these inputs");
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.plans_built, 4); /* three were built by loading */
+    CHECK_OK(ctx, freeze_optimize(ctx, frozen, NULL));
+    CHECK_OK(ctx, module_clone(ctx, frozen, &clone));
+    module_release(frozen);
+    assert_int_equal(plan_n_graphs(clone, "forward"), 3);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        check_broadcast(ctx, clone, weight, pairs[i][0], pairs[i][1]);
+    module_release(clone);
+}
+
+static module_t *freeze_at(context_t *ctx, int64_t n, int64_t m)
+{
+    module_t *model = NULL, *frozen = NULL;
+    const int64_t of_x[] = {n, K}, of_s[] = {m, K};
+    const onnx_shape_t shapes[] = {{"x", 2, of_x}, {"s", 2, of_s}};
+    CHECK_OK(ctx, load_model_with(ctx, &(onnx_options_t){.n_shapes = 2, .shapes = shapes}, &model));
+    CHECK_OK(ctx, freeze_take(ctx, &model, NULL, &frozen));
+    return frozen;
+}
+
+/* The tensor of the graph's one constant of this size. */
+static const tensor_t *weight_of(const graph_t *graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_nodes; i++) {
+        const graph_node_t *node = body->nodes[i];
+        if (node->kind == NODE_CONSTANT && datum_kind(node->datum) == DATUM_TENSOR &&
+            tensor_numel(datum_as_tensor(node->datum)) == K * P)
+            return datum_as_tensor(node->datum);
+    }
+    fail_msg("the graph has no weight");
+    return NULL;
+}
+
+static void graphs_of_one_model_are_added(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static float weight[K * P];
+    module_t *frozen = NULL, *other = NULL;
+    begin_broadcast(weight);
+    frozen = freeze_at(ctx, 8, 8);
+    other = freeze_at(ctx, 8, 1);
+    refuse_broadcast(ctx, frozen, "forward: M is 3, N is 2, the graph holds where N == M");
+    CHECK_FAILS(ctx, freeze_add(ctx, frozen, frozen), STATUS_INVALID_ARGUMENT, "added to itself");
+    CHECK_OK(ctx, freeze_add(ctx, frozen, other));
+    module_release(other);
+    other = freeze_at(ctx, 1, 8);
+    CHECK_OK(ctx, freeze_add(ctx, frozen, other));
+    module_release(other);
+    text_t guards = text_begin(ctx);
+    for (int i = 0; i < plan_n_graphs(frozen, "forward"); i++) {
+        CHECK_OK(ctx, graph_guards(plan_graph_at(frozen, "forward", i), &guards));
+        text_append(&guards, ";");
+    }
+    assert_string_equal(text_string(&guards), "N == M;M == 1;N == 1;");
+    text_clear(&guards);
+    assert_true(weight_of(plan_graph_at(frozen, "forward", 0)) ==
+                weight_of(plan_graph_at(frozen, "forward", 2)));
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        check_broadcast(ctx, frozen, weight, pairs[i][0], pairs[i][1]);
+    begin_model(17, DIMS(-1, K));
+    maker_node(&maker, "Relu", "relu", "x", "y");
+    module_t *model = load_model(ctx);
+    CHECK_FAILS(ctx, freeze_add(ctx, frozen, model), STATUS_INVALID_ARGUMENT,
+                "is not frozen, freeze it first");
+    CHECK_OK(ctx, freeze_take(ctx, &model, NULL, &other));
+    CHECK_FAILS(ctx, freeze_add(ctx, frozen, other), STATUS_INVALID_ARGUMENT,
+                "freeze_add: forward of the other module has other inputs or results than");
+    assert_int_equal(plan_n_graphs(frozen, "forward"), 3);
+    module_release(other);
+    module_release(frozen);
+}
+
+static status_t add_frozen(context_t *ctx)
+{
+    static float weight[K * P];
+    module_t *frozen[2] = {NULL}, *model = NULL;
+    const int64_t sizes[][2] = {{8, K}, {1, K}};
+    status_t status = STATUS_OK;
+    begin_broadcast(weight);
+    for (int i = 0; i < 2 && status == STATUS_OK; i++) {
+        const onnx_shape_t shapes[] = {{"x", 2, sizes[0]}, {"s", 2, sizes[i]}};
+        status = load_model_with(ctx, &(onnx_options_t){.n_shapes = 2, .shapes = shapes}, &model);
+        if (status == STATUS_OK) status = freeze_take(ctx, &model, NULL, &frozen[i]);
+        module_release(model);
+        model = NULL;
+    }
+    if (status == STATUS_OK) status = freeze_add(ctx, frozen[0], frozen[1]);
+    module_release(frozen[0]);
+    module_release(frozen[1]);
+    return status;
+}
+
+static void every_allocation_of_an_addition_may_fail(void **state)
+{
+    (void)state;
+    check_allocations_by_turns(add_frozen);
+}
+
 /* ---- nothing runs ---- */
 
 static status_t note_run(context_t *ctx, void *user, const op_event_t *event)
@@ -274,6 +486,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(models_that_random_values_break_are_frozen),
         TEST(what_is_measured_on_values_needs_them),
+        TEST(a_file_has_a_graph_for_each_shape_that_needs_one),
+        TEST(graphs_of_one_model_are_added),
+        TEST(every_allocation_of_an_addition_may_fail),
         TEST(no_operator_runs_while_a_plan_is_made_of_sizes),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
