@@ -15,6 +15,10 @@
 
 #define NAME "freeze"
 
+/* Stands for sizes that an ONNX file leaves open and no --shape says. Weights are packed for it,
+ * and a node that has to decide by it makes a guard, which is printed. */
+#define OPEN_SIZE 64
+
 typedef struct options {
     session_options_t session;
     const char *output, *preserve, *dtype_text, *calibrate, *calibration_text;
@@ -39,6 +43,9 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera freeze zoo:resnet50 -o resnet50.tessera",
     .more =
+        "Sizes that an ONNX file leaves open and no --shape says are taken as 64, the batch as 1.\n"
+        "The file takes other sizes, too, but where a graph has guards: those are printed.\n"
+        "\n"
         "Several --shape of one input are several sets of sizes (the k-th of each input is of set\n"
         "k; an input with one has it in all): the file has a plan for each, and a graph more "
         "where\n"
@@ -486,6 +493,7 @@ int command_freeze(int argc, char **argv)
     if (!check_options(&options, operands.items[0], preserve, sizeof preserve)) return EXIT_USAGE;
     session_t session;
     options.session.model.draws_none = true;
+    options.session.model.open_size = OPEN_SIZE;
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;
     bool is_done = session_check(NAME, session.ctx, freeze_model(&session, &options));
     session_end(&session);

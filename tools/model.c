@@ -181,6 +181,20 @@ static status_t read_arrays(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
+/* The import failed. Where it used the size for open ones, the message says so. */
+static status_t explain_open_size(context_t *ctx, model_t *model, onnx_options_t *onnx,
+                                  status_t status)
+{
+    char message[1024];
+    const long long size = onnx->open_size;
+    snprintf(message, sizeof message, "%s", context_error(ctx));
+    onnx->open_size = 0;
+    (void)onnx_load(ctx, model->spec, onnx, &model->module);
+    if (strncmp(message, context_error(ctx), sizeof message - 1) == 0) return status;
+    return context_fail(ctx, status, "%s (open sizes were taken as %lld: --shape gives others)",
+                        message, size);
+}
+
 /* The importer is told of all sizes, since those of a file that are open have to be something. */
 static status_t load_onnx(context_t *ctx, const model_options_t *options, model_t *model)
 {
@@ -192,7 +206,10 @@ static status_t load_onnx(context_t *ctx, const model_options_t *options, model_
                            .shapes = asked.shapes,
                            .open_size = options->open_size};
     if (onnx.batch == 0) onnx.batch = sizes_batch(&options->shapes);
-    return onnx_load(ctx, model->spec, &onnx, &model->module);
+    const status_t status = onnx_load(ctx, model->spec, &onnx, &model->module);
+    const bool may_be_size = status == STATUS_INVALID_ARGUMENT || status == STATUS_UNSUPPORTED;
+    if (!may_be_size || options->open_size == 0) return status;
+    return explain_open_size(ctx, model, &onnx, status);
 }
 
 static status_t load_by_kind(context_t *ctx, const model_options_t *options, model_t *model)

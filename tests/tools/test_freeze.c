@@ -435,6 +435,35 @@ static void every_allocation_of_an_addition_may_fail(void **state)
     check_allocations_by_turns(add_frozen);
 }
 
+/* Any sizes do for weights to be packed, and for a graph without guards. */
+static void open_sizes_need_no_shape(void **state)
+{
+    (void)state;
+    static float weight[K * P];
+    begin_broadcast(weight);
+    write_model("scale.onnx");
+    check("freeze scale.onnx -o open.tessera", 0, "graph 1 of 1: N == M");
+    maker_begin(&maker, 17);
+    maker_input(&maker, "x", FLOAT, DIMS(-1, -1, K));
+    maker_open(&maker, 1, "T");
+    maker_output(&maker, "y");
+    maker_initializer(&maker, "w", FLOAT, DIMS(K, P), weight, sizeof weight);
+    maker_node(&maker, "MatMul", "product", "x w", "y");
+    write_model("rows.onnx");
+    check("freeze rows.onnx -o open.tessera", 0, "open.tessera: ");
+    check("run rows.onnx --shape x=3x7x64 --output-dir seven --mode dense", 0, "y f32[3,7,96]");
+    check("run open.tessera --shape x=3x7x64 --compare seven --tolerance 1e-4", 0, "differs");
+    const float kernel[100 * 100] = {1.0f};
+    begin_model(17, DIMS(1, 1, -1, 128));
+    maker_open(&maker, 2, "H");
+    maker_initializer(&maker, "w", FLOAT, DIMS(1, 1, 100, 100), kernel, sizeof kernel);
+    maker_node(&maker, "Conv", "conv", "x w", "y");
+    write_model("tall.onnx");
+    check("freeze tall.onnx -o open.tessera", 1,
+          "(open sizes were taken as 64: --shape gives others)");
+    check("freeze tall.onnx -o open.tessera --shape x=1x1x100x128", 0, "graph 1 of 1: H >= 100");
+}
+
 /* ---- nothing runs ---- */
 
 static status_t note_run(context_t *ctx, void *user, const op_event_t *event)
@@ -489,6 +518,7 @@ int main(void)
         TEST(a_file_has_a_graph_for_each_shape_that_needs_one),
         TEST(graphs_of_one_model_are_added),
         TEST(every_allocation_of_an_addition_may_fail),
+        TEST(open_sizes_need_no_shape),
         TEST(no_operator_runs_while_a_plan_is_made_of_sizes),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
