@@ -1,6 +1,7 @@
 /* Finding the regions of a graph, and making each a graph of its own for its plan. */
 #include <string.h>
 
+#include "dispatch/select_impl.h"
 #include "graph/analysis/alias_impl.h"
 #include "graph/analysis/attribute_impl.h"
 #include "graph/analysis/lifetimes_impl.h"
@@ -383,6 +384,19 @@ static status_t note_joined(finding_t *f, const graph_node_t *node)
     return STATUS_OK;
 }
 
+/* A node of no region, as one whose sizes only values tell: what is packed of constant weights is
+ * kept for the next run. */
+static void keep_packed(const finding_t *f, const graph_node_t *node)
+{
+    for (int i = 0; node->kind == NODE_OP && i < node->n_inputs; i++) {
+        const graph_node_t *maker = graph_producer(f->graph, node->inputs[i]);
+        if (maker != NULL && maker->kind == NODE_CONSTANT && is_constant(f, maker) &&
+            datum_kind(maker->datum) == DATUM_TENSOR &&
+            select_operand(node->op, i)->role == ROLE_WEIGHT)
+            storage_set_packable(datum_as_tensor(maker->datum)->storage, true);
+    }
+}
+
 /* The regions of a block stand in a row, those of inner blocks after them. Nodes that can be run
  * before a stretch do not end it. */
 static status_t look_at_block(finding_t *f, const graph_block_t *block)
@@ -396,6 +410,7 @@ static status_t look_at_block(finding_t *f, const graph_block_t *block)
             TRY(note_joined(f, node));
             continue;
         }
+        keep_packed(f, node);
         if (can_run_before(f, node)) continue;
         if (first >= 0) TRY(add_stretch(f, block, first, last - first + 1));
         first = -1;
