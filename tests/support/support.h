@@ -61,6 +61,13 @@ static inline context_t *fixture_context(void **state)
 #define IS_SANITIZED false
 #endif
 
+/* So do tests of another machine's kernels in an emulator. */
+#ifdef TESSERA_EMULATED
+#define IS_SLOW true
+#else
+#define IS_SLOW IS_SANITIZED
+#endif
+
 /* Runs the scenario in a fresh context for every n with the n-th allocation refused, once and for
  * ever, that of the context included, until a run is refused nothing. With sanitizers each n is
  * refused in one of the two ways, by turns, and of n above 500 a share. Nothing may be left alive,

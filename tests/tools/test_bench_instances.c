@@ -194,7 +194,7 @@ static int set_up(void **state)
     snprintf(line, sizeof line, "%s:quarantine_size_mb=1", options != NULL ? options : "");
     if (setenv("ASAN_OPTIONS", line, 1) != 0 || mkdtemp(folder) == NULL) return 1;
     snprintf(model, sizeof model, "%s/model.tessera", folder);
-    snprintf(line, sizeof line, "freeze zoo:resnet18 --threads 1 -o %s", model);
+    snprintf(line, sizeof line, "freeze zoo:resnet18 --shape x=1x3x64x64 --threads 1 -o %s", model);
     return tessera(line);
 }
 
