@@ -571,10 +571,43 @@ static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
     return STATUS_OK;
 }
 
+static bool size_at_import(void *user, int number, const char *name, int64_t *out_size)
+{
+    const onnx_t *onnx = user;
+    (void)number;
+    for (int i = 0; i < onnx->n_open; i++) {
+        if (strcmp(onnx->open[i].name, name) != 0) continue;
+        *out_size = onnx->open[i].size;
+        return true;
+    }
+    return false;
+}
+
+/* The guards of the options, which the sizes of the import have to satisfy. */
+static status_t add_guards(onnx_t *onnx)
+{
+    context_t *ctx = onnx->ctx;
+    const onnx_options_t *options = onnx->options;
+    for (int i = 0; options != NULL && i < options->n_guards; i++) {
+        const char *cursor = options->guards[i];
+        int failing = 0;
+        if (cursor == NULL) return context_null(ctx, "onnx_load", "a guard");
+        if (!sym_parse_guard(ctx, &cursor, "the model's exporter")) return sym_status(ctx);
+        if (*cursor != '\0')
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: guard \"%.200s\", \"%.40s\" is left over",
+                 options->guards[i], cursor);
+        if (!sym_guards_hold(onnx->space, size_at_import, onnx, &failing))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT,
+                 "onnx: the sizes of the import do not satisfy %.200s", options->guards[i]);
+    }
+    return STATUS_OK;
+}
+
 static status_t import_model(onnx_t *onnx)
 {
     graph_t *graph = NULL;
     TRY(add_inputs(onnx));
+    TRY(add_guards(onnx));
     const Onnx__GraphProto *read = onnx->model->graph;
     TRY(onnx_add_nodes(onnx, read->n_node, read->node, "import"));
     TRY(ml_drop_texts(onnx));
@@ -621,6 +654,8 @@ static status_t load(context_t *ctx, const onnx_source_t *source, const onnx_opt
              (long long)options->batch);
     if (options != NULL)
         TRY(context_array(ctx, "onnx_load", "shapes", options->n_shapes, options->shapes));
+    if (options != NULL)
+        TRY(context_array(ctx, "onnx_load", "guards", options->n_guards, options->guards));
     TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
     onnx->ctx = ctx;
     onnx->options = options;

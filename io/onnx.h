@@ -64,6 +64,10 @@ typedef struct onnx_options {
     int n_tensors; /* initializers of the model's graph whose elements, if the file has any, are not
                       read */
     const onnx_tensor_t *tensors;
+    int n_guards; /* what the file does not say of its sizes, as the exporter knew it: "H % 8 == 0".
+                     The graph keeps them with its own, and refuses other sizes. Grammar: that of
+                     guards in tensor/sym_parse.c; names as the graph has them */
+    const char *const *guards;
 } onnx_options_t;
 
 /* INVALID_ARGUMENT (options that the file contradicts), IO, CORRUPT, UNSUPPORTED (lists every

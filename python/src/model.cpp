@@ -106,8 +106,8 @@ std::vector<Shape> shapes_of_dict(const nb::dict &dict)
 
 // ---- making ----
 
-status_t Model::import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open,
-                       ModuleOwner &module) const
+status_t Model::import(context_t *ctx, const Source &source, const std::vector<Shape> &shapes,
+                       int64_t open, ModuleOwner &module) const
 {
     module_t *imported = nullptr, *frozen = nullptr;
     std::vector<onnx_shape_t> given;
@@ -117,18 +117,23 @@ status_t Model::import(context_t *ctx, const std::vector<Shape> &shapes, int64_t
     freeze_options_t how = {};
     how.dtype = dtype_;
     std::vector<onnx_tensor_t> tensors;
-    for (const Given &one : given_) tensors.push_back({one.initializer.c_str(), one.tensor.get()});
-    const auto [bytes, n_bytes] = source();
+    for (const Given &one : source.given)
+        tensors.push_back({one.initializer.c_str(), one.tensor.get()});
+    const auto [elements, n_bytes] = bytes(source);
     onnx_options_t options = {};
     options.n_tensors = static_cast<int>(tensors.size());
     options.tensors = tensors.data();
     options.n_shapes = static_cast<int>(given.size());
     options.shapes = given.data();
     options.open_size = open;
+    std::vector<const char *> guards;
+    for (const std::string &guard : source.guards) guards.push_back(guard.c_str());
+    options.n_guards = static_cast<int>(guards.size());
+    options.guards = guards.data();
     status_t status;
     {
         const Unlocked unlocked(ctx, &running_);
-        status = path_.empty() ? onnx_load_bytes(ctx, bytes, n_bytes, &options, &imported)
+        status = path_.empty() ? onnx_load_bytes(ctx, elements, n_bytes, &options, &imported)
                                : onnx_load(ctx, path_.c_str(), &options, &imported);
         if (status == STATUS_OK) status = freeze_take(ctx, &imported, &how, &frozen);
         module_release(imported);
@@ -137,17 +142,43 @@ status_t Model::import(context_t *ctx, const std::vector<Shape> &shapes, int64_t
     return status;
 }
 
-std::pair<const char *, size_t> Model::source() const
+status_t Model::export_and_import(context_t *ctx, const std::vector<Shape> &shapes,
+                                  ModuleOwner &module) const
 {
-    if (!bytes_.is_valid()) return {nullptr, 0};
-    return {PyBytes_AS_STRING(bytes_.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes_.ptr()))};
+    nb::dict given;
+    for (const Shape &shape : shapes) {
+        nb::list sizes;
+        for (int64_t size : shape.sizes) sizes.append(size);
+        given[shape.input.c_str()] = sizes;
+    }
+    const auto made = nb::cast<nb::tuple>(again_(given));
+    const Source source = source_of(made[0], made[1], made[2]);
+    return import(ctx, source, shapes, 0, module);
+}
+
+std::pair<const char *, size_t> Model::bytes(const Source &source) const
+{
+    PyObject *bytes = source.bytes.ptr();
+    if (source.bytes.is_none()) return {nullptr, 0};
+    return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
+Source Model::source_of(nb::object bytes, const nb::dict &initializers,
+                        const nb::list &guards) const
+{
+    Source source;
+    if (!bytes.is_none()) source.bytes = nb::cast<nb::bytes>(bytes);
+    for (auto [name, array] : initializers)
+        source.given.push_back({nb::cast<std::string>(name), tensor_of_array(context(), array)});
+    for (nb::handle guard : guards) source.guards.push_back(nb::cast<std::string>(guard));
+    return source;
 }
 
 ModuleOwner Model::describe(context_t *ctx) const
 {
     module_t *module = nullptr;
-    const auto [bytes, n_bytes] = source();
-    check(ctx, path_.empty() ? onnx_describe_bytes(ctx, bytes, n_bytes, &module)
+    const auto [elements, n_bytes] = bytes(source_);
+    check(ctx, path_.empty() ? onnx_describe_bytes(ctx, elements, n_bytes, &module)
                              : onnx_describe(ctx, path_.c_str(), &module));
     return ModuleOwner(module);
 }
@@ -162,7 +193,7 @@ void Model::take(std::vector<Shape> shapes, ModuleOwner module)
 std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
                                       const nb::dict &shapes, const Settings &settings,
                                       const std::string &dtype, const nb::dict &initializers,
-                                      bool is_closed)
+                                      bool is_closed, const nb::list &guards, nb::object again)
 {
     auto model = std::make_unique<Model>();
     model->settings_ = settings;
@@ -173,14 +204,12 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
     if (model->dtype_ == DTYPE_S8)
         raise(STATUS_INVALID_ARGUMENT, "dtype is s8, which needs examples: tessera freeze "
                                        "--dtype s8 --calibrate DIR makes a file of both");
-    if (!bytes.is_none()) model->bytes_ = nb::cast<nb::bytes>(bytes);
-    for (auto [name, array] : initializers)
-        model->given_.push_back(
-            {nb::cast<std::string>(name), tensor_of_array(model->context(), array)});
+    model->source_ = model->source_of(bytes, initializers, guards);
+    model->again_ = again;
     std::vector<Shape> given = shapes_of_dict(shapes);
     ModuleOwner module;
     context_t *ctx = model->context();
-    const status_t status = model->import(ctx, given, open_size, module);
+    const status_t status = model->import(ctx, model->source_, given, open_size, module);
     if (status == STATUS_INVALID_ARGUMENT || status == STATUS_UNSUPPORTED) {
         const Failure failure = failure_of(ctx, status);
         module = model->describe(ctx);
@@ -192,8 +221,7 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
     model->take(std::move(given), std::move(module));
     if (is_closed) {
         model->path_.clear();
-        model->bytes_.reset();
-        model->given_.clear();
+        model->source_ = Source();
     }
     return model;
 }
@@ -224,8 +252,7 @@ ModuleOwner Model::find(context_t *ctx, const std::vector<Datum> &inputs)
 {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto at = variants_.begin() + 1; at != variants_.end(); ++at) {
-        if (!is_of(at->shapes, inputs) && !(is_described_ && takes(ctx, at->module.get(), inputs)))
-            continue;
+        if (!is_of(at->shapes, inputs) && !takes(ctx, at->module.get(), inputs)) continue;
         std::rotate(variants_.begin() + 1, at, at + 1);
         return ModuleOwner(module_retain(variants_[1].module.get()));
     }
@@ -252,7 +279,12 @@ ModuleOwner Model::import_for(context_t *ctx, const std::vector<Datum> &inputs)
 {
     const std::vector<Shape> shapes = shapes_of(ctx, first(), inputs);
     ModuleOwner module;
-    check(ctx, import(ctx, shapes, 0, module));
+    status_t status = import(ctx, source_, shapes, 0, module);
+    if (status == STATUS_INVALID_ARGUMENT && !again_.is_none()) {
+        context_clear_error(ctx);
+        status = export_and_import(ctx, shapes, module);
+    }
+    check(ctx, status);
     ModuleOwner kept = find(ctx, inputs);
     if (kept) return kept;
     Variant gone;
@@ -292,7 +324,9 @@ void Model::run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
         if (takes(ctx, first(), inputs)) raise(failure.status, failure.message);
         try {
             other = import_for(ctx, inputs);
-        } catch (nb::python_error &) { // at these sizes it is no model: the first failure says why
+        } catch (
+            nb::python_error &error) { // at these sizes it is no model: the first failure says why
+            if (!error.matches(PyExc_Exception)) throw;
             raise(failure.status, failure.message);
         }
         status = run(ctx, other.get(), inputs, outputs);

@@ -191,16 +191,22 @@ NB_MODULE(_native, m)
             "of a dict for each node, with the keys that --json gives nodes; as text a table.\n"
             "Times are medians of so many runs.");
 
-    m.def("load_onnx", &Model::of_onnx, nb::arg("path"), nb::arg("bytes").none(), nb::arg("shapes"),
-          nb::arg("settings"), nb::arg("dtype"), nb::arg("initializers") = nb::dict(),
-          nb::arg("is_closed") = false,
-          nb::sig(
-              "def load_onnx(path: str, bytes: typing.Any, shapes: dict[str, "
-              "collections.abc.Sequence[int]], settings: tuple[int, int, float, int], dtype: str, "
-              "initializers: dict[str, typing.Any] = ..., is_closed: bool = False) -> Model"),
-          "A model of an ONNX file, or where the path is \"\" of its bytes. initializers: arrays\n"
-          "that are read where they lie in place of what the file has by that name. is_closed:\n"
-          "it takes no other sizes than those it is loaded for, and the bytes are not kept.");
+    m.def(
+        "load_onnx", &Model::of_onnx, nb::arg("path"), nb::arg("bytes").none(), nb::arg("shapes"),
+        nb::arg("settings"), nb::arg("dtype"), nb::arg("initializers") = nb::dict(),
+        nb::arg("is_closed") = false, nb::arg("guards") = nb::list(),
+        nb::arg("again").none() = nb::none(),
+        nb::sig(
+            "def load_onnx(path: str, bytes: typing.Any, shapes: dict[str, "
+            "collections.abc.Sequence[int]], settings: tuple[int, int, float, int], dtype: str, "
+            "initializers: dict[str, typing.Any] = ..., is_closed: bool = False, "
+            "guards: list[str] = ..., again: typing.Any = None) -> Model"),
+        "A model of an ONNX file, or where the path is \"\" of its bytes. initializers: arrays\n"
+        "that are read where they lie in place of what the file has by that name. is_closed:\n"
+        "it takes no other sizes than those it is loaded for, and the bytes are not kept. guards:\n"
+        "what sizes have to satisfy, \"H % 8 == 0\", by the names that inputs give them. again:\n"
+        "called with a dict of shapes that the model refuses; gives bytes, initializers and\n"
+        "guards of the same model that takes them.");
     m.def(
         "load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("settings"),
         nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,

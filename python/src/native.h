@@ -115,18 +115,27 @@ struct Given {
     Tensor tensor;
 };
 
+// What an ONNX model is imported from, if it is no file: its bytes, initializers apart from them,
+// and what sizes have to satisfy, as its exporter says: "H % 8 == 0".
+struct Source {
+    nb::object bytes = nb::none();
+    std::vector<Given> given;
+    std::vector<std::string> guards;
+};
+
 // A frozen model. Where its file leaves sizes open and its graph holds for the sizes only that it
 // was imported at, it is imported again for others, a few of which are kept.
 class Model
 {
   public:
-    // An ONNX file, or its bytes; shapes of inputs whose sizes are open; dtype "", "f32" or "bf16";
-    // initializers that are arrays, which are read where they lie. is_closed: it is never imported
-    // at other sizes, so the bytes are not kept.
+    // An ONNX file, or its bytes, with initializers and guards as in Source; shapes of inputs whose
+    // sizes are open; dtype "", "f32" or "bf16". is_closed: it is never imported at other sizes, so
+    // the bytes are not kept. again: called with the shapes of inputs that the model refuses; gives
+    // bytes, initializers and guards of a model of the same values that takes them.
     static std::unique_ptr<Model> of_onnx(const std::string &path, nb::object bytes,
                                           const nb::dict &shapes, const Settings &settings,
                                           const std::string &dtype, const nb::dict &initializers,
-                                          bool is_closed);
+                                          bool is_closed, const nb::list &guards, nb::object again);
     static std::unique_ptr<Model> of_tessera(const std::string &path, const Settings &settings,
                                              bool is_copied, bool is_unchecked);
 
@@ -149,10 +158,14 @@ class Model
     };
 
     context_t *context() const { return context_of_thread(settings_); }
-    // The file's bytes; none where it is a path.
-    std::pair<const char *, size_t> source() const;
-    status_t import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open_size,
-                    ModuleOwner &module) const;
+    // A source's bytes; none where the model is a file.
+    std::pair<const char *, size_t> bytes(const Source &source) const;
+    Source source_of(nb::object bytes, const nb::dict &initializers, const nb::list &guards) const;
+    status_t import(context_t *ctx, const Source &source, const std::vector<Shape> &shapes,
+                    int64_t open_size, ModuleOwner &module) const;
+    // The same, of what again_ gives for these shapes.
+    status_t export_and_import(context_t *ctx, const std::vector<Shape> &shapes,
+                               ModuleOwner &module) const;
     // Its inputs and outputs, as the file says them.
     ModuleOwner describe(context_t *ctx) const;
     module_t *first() const { return variants_.front().module.get(); }
@@ -169,7 +182,7 @@ class Model
     std::vector<Datum> inputs_of(const nb::args &args) const;
     [[noreturn]] void raise_unknown(const nb::dict &feed) const;
     void take(std::vector<Shape> shapes, ModuleOwner module); // the first of all
-    bool is_onnx() const { return !path_.empty() || bytes_.is_valid(); }
+    bool is_onnx() const { return !path_.empty() || !source_.bytes.is_none(); }
     status_t run(context_t *ctx, module_t *module, const std::vector<Datum> &inputs,
                  std::vector<Datum> &outputs) const;
 
@@ -177,8 +190,8 @@ class Model
     dtype_t dtype_ = DTYPE_NONE; // that products are computed in; none: as they are
     // Of an ONNX model that may be imported again; no path and no bytes: it is not.
     std::string path_;
-    nb::object bytes_;
-    std::vector<Given> given_;
+    Source source_;
+    nb::object again_ = nb::none();
     mutable Running running_;
     mutable std::mutex mutex_;      // of variants_
     std::vector<Variant> variants_; // the first always stays

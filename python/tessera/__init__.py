@@ -106,6 +106,8 @@ def compile(
     """A PyTorch module, exported at once by PyTorch's own exporter and frozen: a Model.
 
     dynamic_shapes: as torch.export.export takes them; None: all sizes are those of the example.
+    Sizes that take another branch of the module's Python code export it again, so the module is
+    kept; InvalidArgument where PyTorch cannot.
     Limits are as load takes them.
     """
     from .pytorch import compile as compile_module

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import logging
 import operator
 import threading
@@ -24,6 +25,7 @@ import torch.fx.experimental._config
 from . import _native
 from .errors import Error, InvalidArgument, Unsupported
 from .settings import settings_of
+from .symbols import guards_of
 
 
 class Fallback(UserWarning):
@@ -110,9 +112,13 @@ def _export(
         program = torch.export.export(
             module, tuple(args), dynamic_shapes=dynamic_shapes, strict=False
         )
-        return torch.onnx.export(
-            program, dynamic_shapes=dynamic_shapes, dynamo=True, verbose=False
+        export = functools.partial(
+            torch.onnx.export, program, dynamic_shapes=dynamic_shapes, dynamo=True, verbose=False
         )
+        try:
+            return export()
+        except Exception:  # its optimizer fails where a split has sizes that are calculated
+            return export(optimize=False)
 
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8,
@@ -152,16 +158,47 @@ def _serialize(model: Any) -> tuple[bytes, dict[str, torch.Tensor]]:
     return onnx_ir.serde.serialize_model(model).SerializeToString(), lent
 
 
-def _load(
-    module: torch.nn.Module, args: Sequence[torch.Tensor], settings: tuple, dynamic_shapes: Any = None
-) -> _native.Model:
+def _export_to_onnx(
+    module: torch.nn.Module, args: Sequence[torch.Tensor], dynamic_shapes: Any
+) -> tuple[list[str], bytes, dict[str, torch.Tensor], list[str]]:
+    """Names of inputs, bytes of an ONNX model, larger initializers, guards of open sizes."""
     exported = _export(module, args, dynamic_shapes)
     _check_pure(exported.exported_program)
-    onnx_bytes, lent = _serialize(exported.model)
-    shapes = {
-        value.name: list(arg.shape) for value, arg in zip(exported.model.graph.inputs, args)
-    }
-    return _native.load_onnx("", onnx_bytes, shapes, settings, "", lent, dynamic_shapes is None)
+    inputs = exported.model.graph.inputs
+    guards = guards_of(exported.exported_program, inputs) if dynamic_shapes is not None else []
+    return [value.name for value in inputs], *_serialize(exported.model), guards
+
+
+_MAX_EXPORTS = 32  # of one graph: each takes as long as some hundred calls
+
+
+def _load(
+    module: torch.nn.Module,
+    args: Sequence[torch.Tensor],
+    settings: tuple,
+    dynamic_shapes: Any = None,
+    make: Callable[[], torch.nn.Module] | None = None,
+) -> _native.Model:
+    """make: gives the module for sizes that the exported graph refuses; it is exported again with
+    these as the example then."""
+    names, onnx_bytes, lent, guards = _export_to_onnx(module, args, dynamic_shapes)
+    kinds = [(arg.dtype, arg.dim()) for arg in args]
+    n_exports = 1
+
+    def again(shapes: dict[str, list[int]]) -> tuple:
+        nonlocal n_exports
+        sizes = [shapes[name] for name in names]
+        if n_exports == _MAX_EXPORTS or any(len(s) != rank for s, (_, rank) in zip(sizes, kinds)):
+            raise Unsupported(f"it was exported {n_exports} times for sizes that guards refuse")
+        n_exports += 1
+        example = [torch.zeros(s, dtype=dtype) for s, (dtype, _) in zip(sizes, kinds)]
+        return _export_to_onnx(make(), example, dynamic_shapes)[1:]
+
+    shapes = {name: list(arg.shape) for name, arg in zip(names, args)}
+    is_closed = dynamic_shapes is None
+    return _native.load_onnx(
+        "", onnx_bytes, shapes, settings, "", lent, is_closed, guards, make and again
+    )
 
 
 def _is_packed(module: torch.nn.Module, example: Sequence[Any]) -> bool:
@@ -182,10 +219,15 @@ def compile(
     """See tessera.compile."""
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{type(module).__name__} is no torch.nn.Module")
-    if module.training:
-        raise Unsupported("the module is in training mode: call eval() first")
+
+
+    def make() -> torch.nn.Module:
+        if module.training:
+            raise Unsupported("the module is in training mode: call eval() first")
+        return module
+
     try:
-        return _load(module, example, settings, dynamic_shapes)
+        return _load(make(), example, settings, dynamic_shapes, dynamic_shapes and make)
     except (Error, ImportError):
         raise
     except Exception as error:  # the exporter's own are of many classes, and pages long
@@ -400,6 +442,13 @@ class _Captured:
         ]
         return (*dims, *({} for _ in range(n_numbers)))
 
+    def without_tensors(self, args: Sequence[Any]) -> list[Any]:
+        """What module() reads of args; parameters may die, their elements stay."""
+        made = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
+        for i in self.tensors:
+            made[i] = None
+        return made
+
     def _bind_sizes(
         self, graph: torch.fx.Graph, made: dict[torch.fx.Node, Any], args: Sequence[Any] | None
     ) -> None:
@@ -458,7 +507,6 @@ class _Captured:
 
 
 _MAX_MODELS = 8  # that a graph keeps for numbers of its own, the last used
-_MAX_EXPORTS = 32  # of one graph: each takes as long as some hundred calls
 _MAX_MODULES = 64  # of one class that are kept, the last used
 
 
@@ -508,12 +556,13 @@ class _Compiled:
 
     def _load_open(self, example: Sequence[Any]) -> None:
         captured = self._captured
+        args = captured.without_tensors(example)
         for numbers in dict.fromkeys((tuple(captured.open_numbers), ())):
             tensors = [example[i].detach() for i in (*captured.tensors, *numbers)]
+            make = functools.partial(captured.module, args, True, numbers)
             try:
-                module = captured.module(example, True, numbers)
                 dims = captured.open_dims(len(numbers))
-                model = _load(module, tensors, settings_of(torch.get_num_threads()), dims)
+                model = _load(make(), tensors, settings_of(torch.get_num_threads()), dims, make)
             except Exception:  # what the exporter raises is of many classes; another way is tried
                 continue
             if [value.dtype for value in model.outputs] == captured.names_of_dtypes():

@@ -1,4 +1,5 @@
-/* Initializers that the caller has in memory: the model reads them where they lie. */
+/* What the caller gives with a model: initializers in memory, which the model reads where they lie,
+ * and guards of its sizes. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -142,9 +143,69 @@ static void every_allocation_may_fail(void **state)
     check_every_allocation(load_and_release);
 }
 
+static status_t load_guarded(context_t *ctx, int n, const char *const *guards, module_t **out)
+{
+    const onnx_shape_t shape = {"x", 2, (int64_t[]){8, 5}};
+    const onnx_options_t options = {
+        .n_shapes = 1, .shapes = &shape, .n_guards = n, .guards = guards};
+    begin_model(13, DIMS(-1, -1));
+    maker_open(&maker, 0, "rows");
+    maker_open(&maker, 1, "columns");
+    maker_node(&maker, "Relu", "", "x", "y");
+    return load_model_with(ctx, &options, out);
+}
+
+static status_t run_at(context_t *ctx, module_t *model, int64_t rows, int64_t columns)
+{
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(rows, columns), &x));
+    status_t status = module_forward(ctx, model, x, &y);
+    tensor_release(x);
+    tensor_release(y);
+    return status;
+}
+
+static void guards_that_are_given_are_kept(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const guards[] = {"rows % 4 == 0", "(max((rows<columns),(9<rows+2))) == 1"};
+    module_t *model = NULL, *frozen = NULL;
+    CHECK_OK(ctx, load_guarded(ctx, 2, guards, &model));
+    CHECK_OK(ctx, freeze_take(ctx, &model, NULL, &frozen));
+    CHECK_OK(ctx, run_at(ctx, frozen, 8, 5));
+    CHECK_OK(ctx, run_at(ctx, frozen, 4, 7));
+    CHECK_FAILS(ctx, run_at(ctx, frozen, 6, 7), STATUS_INVALID_ARGUMENT,
+                "rows is 6, the graph holds where rows % 4 == 0 (the model's exporter)");
+    CHECK_FAILS(ctx, run_at(ctx, frozen, 4, 3), STATUS_INVALID_ARGUMENT, "rows is 4, columns is 3");
+    module_release(frozen);
+}
+
+static void guards_that_do_not_fit_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *model = NULL;
+    CHECK_FAILS(ctx, load_guarded(ctx, 1, (const char *const[]){"rows >= 9"}, &model),
+                STATUS_INVALID_ARGUMENT, "onnx: the sizes of the import do not satisfy rows >= 9");
+    CHECK_FAILS(ctx, load_guarded(ctx, 1, (const char *const[]){"lines >= 1"}, &model),
+                STATUS_INVALID_ARGUMENT, "do not satisfy lines >= 1");
+    CHECK_FAILS(ctx, load_guarded(ctx, 1, (const char *const[]){"rows"}, &model),
+                STATUS_INVALID_ARGUMENT, "a comparison is needed");
+    CHECK_FAILS(ctx, load_guarded(ctx, 1, (const char *const[]){"rows >= 1 or so"}, &model),
+                STATUS_INVALID_ARGUMENT, "guard \"rows >= 1 or so\", \"or so\" is left over");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, load_guarded(ctx, 1, (const char *const[]){NULL}, &model),
+                STATUS_INVALID_ARGUMENT, "onnx_load: a guard is NULL");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, load_guarded(ctx, 1, NULL, &model), STATUS_INVALID_ARGUMENT,
+                "onnx_load: guards is NULL");
+    context_clear_error(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(guards_that_are_given_are_kept),
+        TEST(guards_that_do_not_fit_are_refused),
         TEST(given_tensors_are_read_where_they_lie),
         TEST(a_given_tensor_with_other_strides_is_copied),
         TEST(tensors_that_do_not_fit_are_refused),
