@@ -96,13 +96,22 @@ static status_t print_graph(context_t *ctx, const graph_t *graph, const options_
     return status;
 }
 
+/* As it was imported, traced or loaded; of a file of several graphs all, but one picture. */
+static status_t print_graphs(context_t *ctx, const module_t *module, const options_t *options)
+{
+    const int n = options->as_dot ? 1 : plan_n_graphs(module, "forward");
+    TRY(print_graph(ctx, graph_of(module, "forward"), options));
+    for (int i = 1; i < n; i++) TRY(print_graph(ctx, plan_graph_at(module, "forward", i), options));
+    return STATUS_OK;
+}
+
 static status_t show(session_t *session, options_t *options)
 {
     context_t *ctx = session->ctx;
     graph_t *optimised = NULL;
     bool has_passes = options->is_frozen || options->after != NULL || options->skip.n > 0;
     if (session->model.kind != MODEL_FROZEN) TRY(mode_trace(ctx, &session->model));
-    if (!has_passes) return print_graph(ctx, graph_of(session->model.module, "forward"), options);
+    if (!has_passes) return print_graphs(ctx, session->model.module, options);
     TRY(optimise(session, options, &optimised));
     status_t status = STATUS_OK;
     if (options->after == NULL) status = print_graph(ctx, optimised, options);

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "freeze/freeze.h"
+#include "freeze/file_impl.h"
 #include "io/npy.h"
+#include "tests/support/frozen_seal.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/scratch.h"
 
@@ -347,6 +348,8 @@ static void a_file_has_a_graph_for_each_shape_that_needs_one(void **state)
     check("freeze scale.onnx -o x.tessera --shape x=1x64 --shape x=2x64 --shape s=1x64 "
           "--shape x=8x64 --shape s=8x64",
           2, "--shape s=1x64, an input needs one --shape, or one for each set");
+    check("graph m.tessera", 0, "  guard N == M from Mul \"scale\"\n");
+    check("graph m.tessera", 0, "  guard N == 1 from Mul \"scale\"\n");
     /* the weight is in the file once, where both graphs run with the same form of it */
     assert_true(file_size_of("x.tessera") < file_size_of("one.tessera") + 4096);
     check("append m.tessera --threads 1", 0, "m.tessera: ");
@@ -461,6 +464,47 @@ static void every_allocation_of_an_addition_may_fail(void **state)
     check_allocations_by_turns(add_frozen);
 }
 
+/* The last `from` in the file's text becomes `to`, which is as long; checksums are right again. */
+static void check_lie(context_t *ctx, const char *from, const char *to, const char *words)
+{
+    static char bytes[1 << 18];
+    char path[256];
+    module_t *loaded = NULL;
+    file_header_t header;
+    path_in_scratch("lie.tessera", path);
+    check("freeze scale.onnx -o lie.tessera --shape x=8x64 --shape s=8x64 --shape s=1x64", 0,
+          "graph 2 of 2");
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    const size_t n = fread(bytes, 1, sizeof bytes, file);
+    assert_true(n < sizeof bytes);
+    memcpy(&header, bytes, sizeof header);
+    assert_int_equal(header.version, FILE_VERSION);
+    char *at = NULL, *text = bytes + header.text.offset;
+    for (char *c = text; c + strlen(from) <= text + header.text.bytes; c++)
+        if (memcmp(c, from, strlen(from)) == 0) at = c;
+    assert_non_null(at);
+    memcpy(at, to, strlen(from));
+    frozen_seal(bytes, n);
+    rewind(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    fclose(file);
+    CHECK_FAILS(ctx, freeze_load(ctx, path, &loaded), STATUS_CORRUPT, words);
+}
+
+static void a_graph_that_is_like_no_method_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static float weight[K * P];
+    begin_broadcast(weight);
+    write_model("scale.onnx");
+    check_lie(ctx, "g:forward", "g:forwars",
+              "lie.tessera: a graph of method \"forwars\" is not like its first");
+    check_lie(ctx, "m:forward", "g:forward",
+              "lie.tessera: member \"g:forward\" is of no known kind");
+    check_lie(ctx, "%s : f32[M=1,64]", "%s : f64[M=1,64]", "lie.tessera: ");
+}
+
 /* Any sizes do for weights to be packed, and for a graph without guards. */
 static void open_sizes_need_no_shape(void **state)
 {
@@ -544,6 +588,7 @@ int main(void)
         TEST(a_file_has_a_graph_for_each_shape_that_needs_one),
         TEST(graphs_of_one_model_are_added),
         TEST(every_allocation_of_an_addition_may_fail),
+        TEST(a_graph_that_is_like_no_method_is_refused),
         TEST(open_sizes_need_no_shape),
         TEST(no_operator_runs_while_a_plan_is_made_of_sizes),
     };
