@@ -412,6 +412,28 @@ nb::list Model::values(bool is_output) const
     return list;
 }
 
+namespace
+{
+
+// The graphs of all modules in one file. One with attributes, which cannot be added, is left out.
+status_t save_all(context_t *ctx, const std::vector<ModuleOwner> &modules, const std::string &path)
+{
+    module_t *all = nullptr;
+    status_t status = modules.size() > 1 ? module_clone(ctx, modules[0].get(), &all) : STATUS_OK;
+    const ModuleOwner owner(all);
+    module_t *module = all != nullptr ? all : modules[0].get();
+    for (size_t i = 1; i < modules.size() && status == STATUS_OK; i++) {
+        status = freeze_add(ctx, module, modules[i].get());
+        if (status != STATUS_UNSUPPORTED) continue;
+        context_clear_error(ctx);
+        status = STATUS_OK;
+    }
+    if (status == STATUS_OK) status = plan_warm(ctx, module, "forward");
+    return status == STATUS_OK ? freeze_save(ctx, module, path.c_str()) : status;
+}
+
+} // namespace
+
 void Model::save(const std::string &path)
 {
     context_t *ctx = context();
@@ -419,13 +441,13 @@ void Model::save(const std::string &path)
         raise(STATUS_INVALID_ARGUMENT, "the model's sizes are open, and none of those tried fits: "
                                        "give shapes, or run it once before it is saved");
     // before the GIL is given up: another thread may add a variant
-    const ModuleOwner kept(module_retain(variants_[is_described_ ? 1 : 0].module.get()));
-    module_t *module = kept.get();
+    std::vector<ModuleOwner> kept;
+    for (size_t i = is_described_ ? 1 : 0; i < variants_.size(); i++)
+        kept.emplace_back(module_retain(variants_[i].module.get()));
     status_t status;
     {
         const Unlocked unlocked(ctx, &running_);
-        status = plan_warm(ctx, module, "forward");
-        if (status == STATUS_OK) status = freeze_save(ctx, module, path.c_str());
+        status = save_all(ctx, kept, path);
     }
     check(ctx, status);
 }

@@ -393,6 +393,23 @@ def test_paths_of_bytes_are_saved_to(relu, tmp_path, name):
         relu.save(path + b"\0")
 
 
+def test_a_saved_model_has_the_graphs_of_all_sizes_that_it_ran_at(tmp_path):
+    weight = random(16, 8)
+    nodes = [onnx.helper.make_node("Mul", ["x", "s"], ["p"]), node("MatMul", "p", "w")]
+    model = tessera.load_bytes(
+        sized_model(nodes, [("x", ["n", 16]), ("s", ["m", 16])], [("y", None)], [("w", weight)]),
+        shapes={"x": (4, 16), "s": (4, 16)})  # fmt: skip
+    for n, m in [(4, 4), (4, 1), (1, 4)]:
+        model(random(n, 16), random(m, 16))
+    model.save(tmp_path / "model.tessera")
+    loaded = tessera.load(tmp_path / "model.tessera")
+    for n, m in [(4, 4), (9, 9), (7, 1), (1, 5), (1, 1)]:
+        x, s = random(n, 16), random(m, 16)
+        np.testing.assert_allclose(loaded(x, s), (x * s) @ weight, rtol=1e-4, atol=1e-5)
+    with pytest.raises(tessera.InvalidArgument, match="none of its 3 graphs takes"):
+        loaded(random(2, 16), random(3, 16))
+
+
 def test_a_saved_model_gives_the_same_bits(tmp_path):
     network, x = make("residual")
     model = tessera.load_bytes(onnx_of(network, x), threads=2)
