@@ -39,6 +39,10 @@ static bool evaluate_sum(const sym_node_t *node, sym_get_t get, void *user, int6
         if (!get_integer(get, user, operands[i + 1], &product)) return false;
         if (__builtin_add_overflow(sum, (sym_wide_t)operands[i] * product, &sum)) return false;
     }
+    if (sum >= INT64_MIN && sum <= INT64_MAX) { /* 64 bits divide ten times as fast as 128 */
+        *out_value = operands[1] == 1 ? (int64_t)sum : sym_floor((int64_t)sum, operands[1]);
+        return sym_is_number(*out_value);
+    }
     const sym_wide_t divisor = operands[1];
     sum = sum / divisor - (sum % divisor < 0);
     *out_value = (int64_t)sum;
