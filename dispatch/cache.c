@@ -34,8 +34,7 @@ static status_t cache_init(context_t *ctx, void *value)
 
 static size_t entry_bytes(const cache_entry_t *entry)
 {
-    return sizeof *entry + (size_t)entry->prepared->n_in * 2 * sizeof(tensor_info_t) +
-           sizeof(prepared_t);
+    return sizeof *entry + prepared_bytes(entry->prepared);
 }
 
 static void unlink_entry(cache_t *cache, cache_entry_t *entry)

@@ -65,6 +65,14 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
     return STATUS_OK;
 }
 
+size_t prepared_bytes(const prepared_t *prepared)
+{
+    size_t bytes = sizeof *prepared + 2 * align(prepared->op->attrs.bytes);
+    bytes += (2 * (size_t)prepared->n_in + (size_t)prepared->n_out) * sizeof(tensor_info_t);
+    if (prepared->reasons != NULL) bytes += strlen(prepared->reasons);
+    return bytes + (prepared->primitive != NULL ? ONEDNN_PRIMITIVE_BYTES : 0);
+}
+
 prepared_t *prepared_retain(prepared_t *prepared)
 {
     if (prepared != NULL) references_add(&prepared->n_references);

@@ -73,6 +73,9 @@ struct prepared {
     void *state;
 };
 
+/* An estimate of the bytes that end with it, its primitive's included. */
+size_t prepared_bytes(const prepared_t *prepared);
+
 /* Adds a reason without declining. */
 void prepared_note(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
 

@@ -20,6 +20,7 @@
 #include "tensor/trace_impl.h"
 
 #define DEFAULT_CACHE_ENTRIES 1024
+#define DEFAULT_PLAN_BYTES (INT64_C(64) << 20)
 #define MAX_CACHE_ENTRIES (INT64_C(1) << 30)
 #define MAX_THREADS 1024
 #define MAX_CPU_CACHE (INT64_C(1) << 40)
@@ -43,6 +44,7 @@ struct context {
     conversion_listener_t listener;
     bool flush_denormals;
     int64_t cache_entries;
+    int64_t plan_bytes;
     int64_t cpu_cache; /* bytes; -1: the machine's */
     unsigned trace_categories;
     unsigned trace_told;
@@ -71,6 +73,7 @@ enum {
     VARIABLE_TRACE,
     VARIABLE_TRACE_FILE,
     VARIABLE_CACHE,
+    VARIABLE_PLANS,
     VARIABLE_CPU_CACHE,
     VARIABLE_LIMIT_MEMORY,
     VARIABLE_LIMIT_TIME,
@@ -83,6 +86,9 @@ static const environment_variable_t variables[VARIABLE_COUNT] = {
     {"TESSERA_TRACE", "categories to trace, by commas: dispatch, convert, pass, plan, all"},
     {"TESSERA_TRACE_FILE", "file that trace lines are appended to; default: stderr"},
     {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
+    {"TESSERA_PLANS",
+     "bytes of plans that a method keeps beyond those of the last two sizes, such as 16M; default: "
+     "64M"},
     {"TESSERA_CPU_CACHE",
      "bytes of the processor's last cache, which batches are cut for; 0: they are not cut; "
      "default: that of these cores"},
@@ -209,6 +215,9 @@ static void read_environment(context_t *ctx, const context_options_t *options)
     if (options->cache_entries == 0 && cache != NULL &&
         !parse_number(cache, 1, MAX_CACHE_ENTRIES, &ctx->cache_entries))
         context_trace_line(ctx, "tessera,warning,TESSERA_CACHE is no positive number");
+    const char *plans = text[VARIABLE_PLANS];
+    if (options->plan_bytes == 0 && plans != NULL && !parse_bytes(plans, &ctx->plan_bytes))
+        context_trace_line(ctx, "tessera,warning,TESSERA_PLANS is no number of bytes");
     const char *cpu_cache = text[VARIABLE_CPU_CACHE];
     if (cpu_cache != NULL && !parse_number(cpu_cache, 0, MAX_CPU_CACHE, &ctx->cpu_cache))
         context_trace_line(ctx, "tessera,warning,TESSERA_CPU_CACHE is no number of bytes");
@@ -239,12 +248,15 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     REQUIRE(ctx, options->cache_entries >= 0 && options->cache_entries <= MAX_CACHE_ENTRIES,
             "context_create: a cache of %lld entries, out of range",
             (long long)options->cache_entries);
+    REQUIRE(ctx, options->plan_bytes >= 0, "context_create: %lld bytes of plans, 0 (64 MB) or more",
+            (long long)options->plan_bytes);
     REQUIRE(ctx, options->trace == NULL || trace_parse(options->trace, &ctx->trace_categories),
             "context_create: trace \"%s\", the categories are dispatch, convert, pass, plan, all",
             options->trace);
     TRY(check_limits(ctx, options));
     ctx->n_threads = options->n_threads;
     ctx->cache_entries = options->cache_entries;
+    ctx->plan_bytes = options->plan_bytes;
     ctx->cpu_cache = -1;
     ctx->trace_sink = options->trace_sink;
     ctx->trace_user = options->trace_user;
@@ -252,6 +264,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     read_environment(ctx, options);
     if (ctx->n_threads == 0) ctx->n_threads = threads_available();
     if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
+    if (ctx->plan_bytes == 0) ctx->plan_bytes = DEFAULT_PLAN_BYTES;
     if (ctx->own.limit_iterations == 0) ctx->own.limit_iterations = DEFAULT_ITERATIONS;
     context_seed(ctx, 0);
     return onednn_stream_create(ctx, &ctx->stream);
@@ -316,6 +329,7 @@ static status_t make_worker(context_t *ctx, context_t **out_worker)
     worker->allocator = ctx->allocator;
     worker->n_threads = 1;
     worker->cache_entries = ctx->cache_entries;
+    worker->plan_bytes = ctx->plan_bytes;
     worker->cpu_cache = ctx->cpu_cache;
     worker->interrupts = ctx->interrupts;
     worker->trace_file = -1;
@@ -444,6 +458,11 @@ size_t context_cpu_cache(const context_t *ctx)
 int64_t context_cache_entries(const context_t *ctx)
 {
     return ctx->cache_entries;
+}
+
+size_t context_plan_bytes(const context_t *ctx)
+{
+    return (size_t)ctx->plan_bytes;
 }
 
 bool context_flushes_denormals(const context_t *ctx)

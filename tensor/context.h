@@ -38,6 +38,8 @@ typedef struct context_options {
     double limit_seconds;     /* of each outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
     int64_t limit_iterations; /* of loops in each outermost call; 0: TESSERA_LIMIT_ITERATIONS, else
                                  1048576 */
+    int64_t plan_bytes;       /* of plans that a method keeps beyond those of the last two sizes; 0:
+                                 TESSERA_PLANS, else 64 MB */
 } context_options_t;
 
 /* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if the engine cannot be had;

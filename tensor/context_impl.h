@@ -52,6 +52,8 @@ status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, si
 
 const allocator_t *context_allocator(const context_t *ctx);
 const allocator_t *allocator_default(void); /* the C library's */
+/* Gives free pages of the C library's heap back to the system; nothing for other allocators. */
+void allocator_trim(const allocator_t *allocator);
 void *allocator_get(const allocator_t *allocator, size_t bytes);
 void allocator_put(const allocator_t *allocator, void *block);
 
@@ -91,6 +93,7 @@ const counters_t *context_counters_now(const context_t *ctx);
 struct onednn_stream *context_stream(context_t *ctx);
 struct scope **context_scope(context_t *ctx);
 int64_t context_cache_entries(const context_t *ctx);
+size_t context_plan_bytes(const context_t *ctx);
 /* Bytes of the processor's last cache, as TESSERA_CPU_CACHE says or the machine; 0: not known. */
 size_t context_cpu_cache(const context_t *ctx);
 bool context_flushes_denormals(const context_t *ctx);

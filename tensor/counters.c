@@ -28,6 +28,7 @@ void counters_reset(context_t *ctx)
     *counters = (counters_t){
         .cache_entries = counters->cache_entries,
         .cache_bytes = counters->cache_bytes,
+        .plan_bytes = counters->plan_bytes,
     };
 }
 

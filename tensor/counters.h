@@ -38,6 +38,9 @@ typedef struct counters {
     uint64_t plans_built;   /* one for each set of inputs that a method had no plan for */
     uint64_t plans_evicted; /* the least recently used, for want of room */
     uint64_t tensor_bytes;  /* allocated for tensors through this context, in sum */
+    uint64_t plan_bytes;    /* now, an estimate: of plans beyond those of the last two sizes, and of
+                               forms of weights that these alone read, for the method that built the
+                               last plan */
 } counters_t;
 
 /* A copy of the context's counters, and back to zero (but for what tells the present). */

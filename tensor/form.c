@@ -223,6 +223,17 @@ int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms)
     return n;
 }
 
+static void release_forms(form_t *form)
+{
+    while (form != NULL) {
+        form_t *next = form->next;
+        allocator_t allocator = form->allocator;
+        tensor_drop(form->tensor);
+        allocator_put(&allocator, form);
+        form = next;
+    }
+}
+
 /* Detached under the lock, released outside it: a form may have forms of its own. Whether the plain
  * bytes are clean is asked under the lock, too: else a form that becomes their master meanwhile, as
  * when another thread begins a step, would go with what it alone has. */
@@ -236,13 +247,28 @@ static void detach(storage_t *storage, bool is_end)
         storage_set_forms(storage, NULL);
     }
     storage_unlock(storage);
-    while (form != NULL) {
-        form_t *next = form->next;
-        allocator_t allocator = form->allocator;
-        tensor_drop(form->tensor);
-        allocator_put(&allocator, form);
-        form = next;
+    release_forms(form);
+}
+
+void form_drop_idle(storage_t *storage)
+{
+    form_t *kept = NULL, *gone = NULL, **end = &kept;
+    if (storage_forms(storage) == NULL) return;
+    storage_lock(storage);
+    for (form_t *form = storage_forms(storage), *next; form != NULL; form = next) {
+        next = form->next;
+        if (storage_is_plain(storage) && is_alone(form->tensor)) {
+            form->next = gone;
+            gone = form;
+        } else {
+            *end = form;
+            end = &form->next;
+        }
     }
+    *end = NULL;
+    storage_set_forms(storage, kept);
+    storage_unlock(storage);
+    release_forms(gone);
 }
 
 void form_clear(storage_t *storage)

@@ -73,6 +73,10 @@ void form_mark_dirty(storage_t *storage);
 void form_drop(storage_t *storage);
 void form_clear(storage_t *storage);
 
+/* Releases the forms of a storage that nobody else holds, where the plain bytes are clean. Forms of
+ * borrowed bytes, as those of a file, stay: they cost no memory. */
+void form_drop_idle(storage_t *storage);
+
 /* Writes the elements of a locked storage in row-major order, from a clean form that has all of
  * them: by a reorder that is counted, without a context (NULL) by a loop of our own. */
 status_t form_write_plain(context_t *ctx, const storage_t *storage, reorder_cause_t cause,

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "tensor/context_impl.h"
 
@@ -51,6 +54,15 @@ static void put_default(void *user, void *block)
 {
     (void)user;
     free(((void **)block)[-1]);
+}
+
+void allocator_trim(const allocator_t *allocator)
+{
+#if defined(__GLIBC__)
+    if (allocator->get == get_default) (void)malloc_trim(0);
+#else
+    (void)allocator;
+#endif
 }
 
 const allocator_t *allocator_default(void)

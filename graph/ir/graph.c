@@ -37,6 +37,14 @@ status_t graph_space(context_t *ctx, graph_t *graph, sym_space_t **out_space)
     return STATUS_OK;
 }
 
+size_t graph_bytes(const graph_t *graph)
+{
+    size_t bytes = sizeof *graph;
+    for (const arena_chunk_t *chunk = graph->chunks; chunk != NULL; chunk = chunk->next)
+        bytes += chunk->bytes;
+    return bytes;
+}
+
 static status_t add_chunk(context_t *ctx, graph_t *graph, size_t bytes)
 {
     size_t wanted = CHUNK_FIRST;

@@ -63,6 +63,9 @@ struct graph {
 /* An empty graph with one reference, which the builder fills. */
 status_t graph_make(context_t *ctx, graph_t **out_graph);
 
+/* Bytes that end with the graph, without its constants. */
+size_t graph_bytes(const graph_t *graph);
+
 /* The graph holds this space from now on; it had none. */
 void graph_set_space(graph_t *graph, sym_space_t *space);
 /* The space of a graph that is built, made at the first call. Borrowed. */

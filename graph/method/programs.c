@@ -5,6 +5,7 @@
 
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
+#include "graph/passes/layout_impl.h"
 #include "graph/passes/widen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
@@ -67,8 +68,12 @@ status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_
     programs->capacity = capacity > 0 ? capacity : PLAN_CAPACITY;
     pthread_mutex_init(&programs->lock, NULL);
     pthread_cond_init(&programs->changed, NULL);
-    *out_programs = programs;
-    return STATUS_OK;
+    status = arenas_create(ctx, &programs->arenas);
+    if (status == STATUS_OK)
+        *out_programs = programs;
+    else
+        programs_release(programs);
+    return status;
 }
 
 /* Under the lock. */
@@ -88,6 +93,8 @@ static void release_one(programs_t *programs)
         let_go(programs, programs->entries);
         programs->entries = next;
     }
+    programs_end_anchors(programs);
+    arenas_release(programs->arenas);
     graph_release(programs->computed);
     graph_release(programs->graph);
     allocator_put(&allocator, programs->layouts);
@@ -148,9 +155,10 @@ static programs_entry_t *find(programs_t *programs, int n_threads, int n_in,
     return entry;
 }
 
-/* The least recently used program beyond the capacity, out of the list, or NULL. What is being
- * compiled does not go. */
-static programs_entry_t *take_surplus(programs_t *programs)
+/* The least recently used program beyond the first n_kept, out of the list, or NULL. What is being
+ * compiled does not go. Forms of weights go with a program that nobody else reads, once nobody runs
+ * it. */
+static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
 {
     programs_entry_t *last = NULL;
     int n = 0;
@@ -159,15 +167,66 @@ static programs_entry_t *take_surplus(programs_t *programs)
         last = entry;
         n++;
     }
-    if (n <= programs->capacity) return NULL;
+    if (n <= n_kept) return NULL;
     unlist(programs, last);
+    program_retire(last->program);
     return last;
 }
 
-static void evict(context_t *ctx, programs_t *programs)
+/* Sizes that are always kept, whatever their programs need. */
+#define LEAST_KEPT 2
+
+/* How many programs, the most recently used first, are within the context's bytes; the bytes of
+ * those, and of all others. A form of a weight counts with the first that reads it. */
+static status_t count_within_bytes(context_t *ctx, const programs_t *programs, int *out_n,
+                                   size_t *out_bytes, size_t *out_beyond)
+{
+    hash_table_t seen = {0};
+    int n = 0;
+    status_t status = STATUS_OK;
+    *out_bytes = *out_beyond = 0;
+    for (const programs_entry_t *entry = programs->entries; entry != NULL; entry = entry->next) {
+        size_t bytes = 0;
+        if (entry->state != PROGRAMS_READY) continue;
+        status = program_form_bytes(ctx, entry->program, &seen, &bytes);
+        if (status != STATUS_OK) break;
+        bytes += entry->own_bytes;
+        if (*out_beyond > 0 || n == programs->capacity ||
+            (n >= LEAST_KEPT && *out_bytes + bytes > context_plan_bytes(ctx)))
+            *out_beyond += bytes;
+        else if (n++ >= LEAST_KEPT)
+            *out_bytes += bytes;
+    }
+    hash_clear(ctx, &seen);
+    *out_n = n;
+    return status;
+}
+
+/* No run of a program that is kept needs more than the blocks that stay. */
+static void trim_arenas(const programs_t *programs)
+{
+    size_t most = 0;
+    for (const programs_entry_t *entry = programs->entries; entry != NULL; entry = entry->next) {
+        if (entry->state != PROGRAMS_READY) continue;
+        const size_t bytes = program_run_bytes(entry->program);
+        most = bytes > most ? bytes : most;
+    }
+    arenas_trim(programs->arenas, most);
+}
+
+/* After so many bytes the C library is asked to give free pages back: forms of weights are too
+ * large to leave them in its heap, and smaller blocks between them keep it from shrinking by
+ * itself. */
+#define FREED_BYTES ((size_t)32 << 20)
+
+static status_t evict(context_t *ctx, programs_t *programs)
 {
     programs_entry_t *entry = NULL;
-    while ((entry = take_surplus(programs)) != NULL) {
+    size_t bytes = 0, beyond = 0;
+    int n_kept = 0;
+    TRY(count_within_bytes(ctx, programs, &n_kept, &bytes, &beyond));
+    context_counters(ctx)->plan_bytes = bytes;
+    while ((entry = take_surplus(programs, n_kept)) != NULL) {
         text_t key = text_begin(ctx);
         programs_print_key(entry, &key);
         trace_event(ctx, TRACE_PLAN, "evicted,%s,\"%s\",%d", graph_name(programs->graph),
@@ -176,6 +235,13 @@ static void evict(context_t *ctx, programs_t *programs)
         context_counters(ctx)->plans_evicted++;
         let_go(programs, entry);
     }
+    trim_arenas(programs);
+    programs->freed_bytes += beyond;
+    if (programs->freed_bytes >= FREED_BYTES) {
+        programs->freed_bytes = 0;
+        allocator_trim(&programs->allocator);
+    }
+    return STATUS_OK;
 }
 
 void programs_forget(programs_t *programs)
@@ -214,19 +280,29 @@ static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
                            programs_entry_t *entry)
 {
     char *known = NULL, *lines = NULL;
+    text_t chosen = text_begin(ctx);
     status_t status = programs_known_layout(ctx, programs, entry, &known);
     if (status == STATUS_OK) status = programs_known_lines(ctx, programs, entry, &lines);
     pthread_mutex_unlock(&programs->lock);
-    if (status == STATUS_OK) status = programs_compile(ctx, programs, self, known, lines, entry);
+    if (status == STATUS_OK)
+        status = programs_compile(ctx, programs, self, known, lines, entry, &chosen);
+    const bool has_timings = layout_has_timings(lines);
+    const bool is_new = known == NULL || strcmp(known, text_string(&chosen)) != 0;
     context_put(ctx, known);
     context_put(ctx, lines);
     pthread_mutex_lock(&programs->lock);
-    entry->state = status == STATUS_OK ? PROGRAMS_READY : PROGRAMS_FAILED;
+    if (status == STATUS_OK && !has_timings && is_new)
+        status = programs_add_anchor(ctx, programs, entry, text_string(&chosen));
+    text_clear(&chosen);
+    if (status == STATUS_OK) {
+        entry->state = PROGRAMS_READY;
+        move_to_front(programs, entry); /* others may have been used meanwhile */
+        status = evict(ctx, programs);
+    }
     if (status == STATUS_OK) {
         context_counters(ctx)->plans_built++;
-        move_to_front(programs, entry); /* others may have been used meanwhile */
-        evict(ctx, programs);
     } else {
+        entry->state = PROGRAMS_FAILED;
         unlist(programs, entry);
         let_go(programs, entry);
     }
@@ -299,6 +375,6 @@ void programs_set_capacity(programs_t *programs, int capacity)
     programs_entry_t *entry = NULL;
     pthread_mutex_lock(&programs->lock);
     programs->capacity = capacity > 0 ? capacity : PLAN_CAPACITY;
-    while ((entry = take_surplus(programs)) != NULL) let_go(programs, entry);
+    while ((entry = take_surplus(programs, programs->capacity)) != NULL) let_go(programs, entry);
     pthread_mutex_unlock(&programs->lock);
 }

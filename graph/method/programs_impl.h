@@ -23,8 +23,18 @@ typedef struct programs_entry {
     int n_threads, n_inputs;
     program_t *program;
     char *layout;           /* what the layout pass chose; NULL while it is compiled */
+    size_t own_bytes;       /* program_own_bytes */
     tensor_info_t inputs[]; /* dtype and sizes matter */
 } programs_entry_t;
+
+/* Sizes that layouts were searched for, and what was chosen for these, kernels named. Sizes near
+ * them take the same choice. */
+typedef struct programs_anchor {
+    struct programs_anchor *next;
+    int n_threads, n_inputs;
+    char *layout;
+    tensor_info_t inputs[];
+} programs_anchor_t;
 
 /* Entries are listed with the most recently used first. */
 typedef struct programs {
@@ -35,6 +45,9 @@ typedef struct programs {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an entry is no longer compiling */
     programs_entry_t *entries;
+    programs_anchor_t *anchors; /* the latest first */
+    size_t freed_bytes;         /* by evictions, since the allocator was trimmed */
+    arenas_t *arenas;           /* that all programs run in */
     char *layouts; /* lines "infos;choice" of programs to come, and "#name;nanoseconds" of ways that
                       were measured, for `layouts_threads`; NULL: none */
     int layouts_threads;
@@ -74,10 +87,12 @@ void programs_set_capacity(programs_t *programs, int capacity);
 /* Lets all programs go that nobody compiles: those to come are compiled anew. */
 void programs_forget(programs_t *programs);
 
-/* Compiles what an entry is for; of the entry only `program` and `layout` are written. known: what
- * the layout pass shall choose, or NULL; timings: measured times that it may choose by, or NULL. */
+/* Compiles what an entry is for; of the entry only `program`, `layout` and `own_bytes` are written.
+ * known: what the layout pass shall choose, or NULL; timings: measured times that it may choose by,
+ * or NULL. `chosen` takes the layout with the names of its kernels. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
-                          const char *known, const char *timings, programs_entry_t *entry);
+                          const char *known, const char *timings, programs_entry_t *entry,
+                          text_t *chosen);
 
 /* ---- what the layout pass chose ---- */
 
@@ -89,10 +104,16 @@ void programs_print_key(const programs_entry_t *entry, text_t *text);
 status_t programs_known_lines(context_t *ctx, const programs_t *programs,
                               const programs_entry_t *entry, char **out_lines);
 
-/* What was chosen for an entry's inputs by whoever made the file, a copy by the context; NULL when
- * it is not known. Under the lock. */
+/* What was chosen for an entry's inputs by whoever made the file, or for sizes near them, a copy by
+ * the context; NULL when nothing is known. Under the lock. */
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout);
+
+/* What was searched for an entry's sizes counts for sizes near them; of many the oldest goes. Under
+ * the lock. */
+status_t programs_add_anchor(context_t *ctx, programs_t *programs, const programs_entry_t *entry,
+                             const char *layout);
+void programs_end_anchors(programs_t *programs);
 
 /* As plan_layouts and plan_set_layouts. */
 status_t programs_layouts(context_t *ctx, programs_t *programs, text_t *text);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/method/programs_impl.h"
+#include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
 
@@ -31,21 +32,111 @@ status_t programs_known_lines(context_t *ctx, const programs_t *programs,
     return context_string(ctx, programs->layouts, out_lines);
 }
 
+/* ---- sizes that differ little ---- */
+
+/* Beyond this factor between the elements of an input another choice may be faster. */
+#define REACH 4.0
+#define MAX_ANCHORS 16
+
+/* The factor between the elements of the input that differs most; 0: what was chosen for the anchor
+ * says nothing of the entry, which has other ranks, or a dimension of 1 where that has more. */
+static double difference(const programs_entry_t *entry, const programs_anchor_t *anchor)
+{
+    double most = 1.0;
+    if (entry->n_threads != anchor->n_threads || entry->n_inputs != anchor->n_inputs) return 0.0;
+    for (int i = 0; i < entry->n_inputs; i++) {
+        const tensor_info_t *x = &entry->inputs[i], *y = &anchor->inputs[i];
+        double factor = 1.0;
+        if (x->dtype != y->dtype || x->rank != y->rank) return 0.0;
+        for (int d = 0; d < x->rank; d++) {
+            if (x->sizes[d] == y->sizes[d]) continue;
+            if (x->sizes[d] <= 1 || y->sizes[d] <= 1) return 0.0;
+            factor *= (double)x->sizes[d] / (double)y->sizes[d];
+        }
+        if (factor < 1.0) factor = 1.0 / factor;
+        most = factor > most ? factor : most;
+    }
+    return most;
+}
+
+/* What was chosen for the sizes that differ least from these; NULL: all differ too much. To ask
+ * every operator in every format is most of the time that a new size takes, and the same choice
+ * reads the same forms of weights. Measured times are for sizes of their own. */
+static const char *near_layout(const programs_t *programs, const programs_entry_t *entry)
+{
+    const char *nearest = NULL;
+    double least = REACH;
+    if (layout_has_timings(programs->layouts)) return NULL;
+    for (programs_anchor_t *anchor = programs->anchors; anchor != NULL; anchor = anchor->next) {
+        const double factor = difference(entry, anchor);
+        if (factor == 0.0 || factor > least) continue;
+        nearest = anchor->layout;
+        least = factor;
+    }
+    return nearest;
+}
+
+static void end_anchor(const programs_t *programs, programs_anchor_t *anchor)
+{
+    allocator_put(&programs->allocator, anchor->layout);
+    allocator_put(&programs->allocator, anchor);
+}
+
+void programs_end_anchors(programs_t *programs)
+{
+    while (programs->anchors != NULL) {
+        programs_anchor_t *next = programs->anchors->next;
+        end_anchor(programs, programs->anchors);
+        programs->anchors = next;
+    }
+}
+
+status_t programs_add_anchor(context_t *ctx, programs_t *programs, const programs_entry_t *entry,
+                             const char *layout)
+{
+    programs_anchor_t *anchor = NULL, **at = &programs->anchors;
+    const size_t bytes = (size_t)entry->n_inputs * sizeof *entry->inputs;
+    TRY(programs_memory(ctx, programs, sizeof *anchor + bytes, "a layout", &anchor));
+    status_t status = programs_string(ctx, programs, layout, &anchor->layout);
+    if (status != STATUS_OK) {
+        end_anchor(programs, anchor);
+        return status;
+    }
+    anchor->n_threads = entry->n_threads;
+    anchor->n_inputs = entry->n_inputs;
+    memcpy(anchor->inputs, entry->inputs, bytes);
+    anchor->next = programs->anchors;
+    programs->anchors = anchor;
+    for (int n = 0; *at != NULL && n < MAX_ANCHORS; n++) at = &(*at)->next;
+    if (*at != NULL) {
+        end_anchor(programs, *at);
+        *at = NULL;
+    }
+    return STATUS_OK;
+}
+
+static status_t copy_layout(context_t *ctx, const char *layout, size_t length, char **out_layout)
+{
+    TRY(context_get_zeroed(ctx, length + 1, "a layout", out_layout));
+    memcpy(*out_layout, layout, length);
+    return STATUS_OK;
+}
+
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout)
 {
     *out_layout = NULL;
+    const char *near = near_layout(programs, entry);
     if (programs->layouts == NULL || programs->layouts_threads != entry->n_threads)
-        return STATUS_OK;
+        return near != NULL ? copy_layout(ctx, near, strlen(near), out_layout) : STATUS_OK;
     text_t key = text_begin(ctx);
     programs_print_key(entry, &key);
     const char *line = find_line(programs->layouts, text_string(&key));
     status_t status = text_status(&key);
-    if (status == STATUS_OK && line != NULL) {
-        size_t length = (size_t)(strchr(line, '\n') - line);
-        status = context_get_zeroed(ctx, length + 1, "a layout", out_layout);
-        if (status == STATUS_OK) memcpy(*out_layout, line, length);
-    }
+    if (status == STATUS_OK && line != NULL)
+        status = copy_layout(ctx, line, (size_t)(strchr(line, '\n') - line), out_layout);
+    else if (status == STATUS_OK && near != NULL)
+        status = copy_layout(ctx, near, strlen(near), out_layout);
     text_clear(&key);
     return status;
 }

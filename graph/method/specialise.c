@@ -73,6 +73,7 @@ status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const 
     pass_options_t options = {.self = self,
                               .layout = layout->known,
                               .out_layout = layout->chosen,
+                              .names_kernels = layout->names_kernels,
                               .out_certificate = layout->certificate,
                               .timings = layout->timings,
                               .tuning = layout->tuning,

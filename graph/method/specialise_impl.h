@@ -13,8 +13,9 @@ typedef struct shapes {
 
 /* What passes are told and tell, the layout pass above all; each may be NULL. */
 typedef struct layout_talk {
-    const char *known; /* what it shall choose */
-    text_t *chosen;    /* what it chose */
+    const char *known;  /* what it shall choose */
+    text_t *chosen;     /* what it chose */
+    bool names_kernels; /* in `chosen`, see layout_choice_print */
     layout_certificate_t *certificate;
     const char *timings;          /* that count instead of estimates */
     struct layout_tuning *tuning; /* it measures by itself */

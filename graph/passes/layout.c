@@ -228,7 +228,8 @@ static status_t search(context_t *ctx, const graph_t *graph, const pass_options_
         TRY(layout_search_chosen(ctx, graph, options->layout, out_search, &fits));
     if (!fits) TRY(layout_search(ctx, graph, options, out_search, &certificate));
     if (options->out_certificate != NULL) *options->out_certificate = certificate;
-    if (options->out_layout != NULL) layout_choice_print(out_search, options->out_layout);
+    if (options->out_layout != NULL)
+        layout_choice_print(out_search, options->names_kernels, options->out_layout);
     return STATUS_OK;
 }
 

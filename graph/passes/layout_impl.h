@@ -79,10 +79,10 @@ void layout_problem_release(layout_problem_t *problem);
 
 /* What was chosen, as text: for each site "-" (nothing), "d" (dense), "v", "w", "x" (views), or the
  * digits of the candidates that were asked for ("0", "0" "3": "03"), and a kernel where it was not
- * chosen by estimate ("0:winograd_4"). And the search without
- * searching: only the ways that such a text says; *out_fits is false, and nothing is made, when the
- * text is not of this graph or a way is refused. */
-void layout_choice_print(const layout_search_t *search, text_t *text);
+ * chosen by estimate ("0:winograd_4"), or with names_kernels wherever kernels compete. And the
+ * search without searching: only the ways that such a text says; *out_fits is false, and nothing is
+ * made, when the text is not of this graph or a way is refused. */
+void layout_choice_print(const layout_search_t *search, bool names_kernels, text_t *text);
 status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
                               layout_search_t *out_search, bool *out_fits);
 void layout_search_clear(layout_search_t *search);

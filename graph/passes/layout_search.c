@@ -259,12 +259,21 @@ static status_t find_ways(context_t *ctx, const layout_search_t *search, layout_
     return STATUS_OK;
 }
 
-void layout_choice_print(const layout_search_t *search, text_t *text)
+static bool has_competitors(const opdef_t *op)
+{
+    int k = 0;
+    while (op->kernels[k] != NULL && (op->kernels[k]->flags & KERNEL_COMPETES) == 0) k++;
+    return op->kernels[k] != NULL;
+}
+
+void layout_choice_print(const layout_search_t *search, bool names_kernels, text_t *text)
 {
     for (int s = 0; s < search->n_sites; s++) {
         const layout_site_t *site = &search->sites[s];
         const layout_asked_t *asked = &site->asked[site->chosen];
         const kernel_t *kernel = layout_kernel(site);
+        if (names_kernels && site->n_ways > 0 && asked->in >= 0 && has_competitors(site->node->op))
+            kernel = layout_way(site)->kernel;
         if (site->n_ways == 0)
             text_append(text, "-");
         else if (asked->in < 0)

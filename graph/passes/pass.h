@@ -67,6 +67,7 @@ typedef struct pass_options {
                                       every run */
     bool knows_self; /* `fold_quantize` may ask self for the signs of scales that are attributes: of
                         graphs that come with them, as at an import */
+    bool names_kernels; /* out_layout has the kernel of each operator of which several compete */
 } pass_options_t;
 
 /* Rewrites `graph` into *out_graph, which may be the same graph retained if nothing changes. Passes

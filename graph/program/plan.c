@@ -8,6 +8,7 @@
 #include "graph/program/plan_run_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/form_impl.h"
 #include "tensor/info_impl.h"
 #include "tensor/interrupt_impl.h"
 #include "tensor/references_impl.h"
@@ -21,8 +22,6 @@ plan_t *plan_retain(plan_t *plan)
 
 static void frame_release(const allocator_t *allocator, plan_frame_t *frame)
 {
-    allocator_put(allocator, frame->arena);
-    allocator_put(allocator, frame->scratch);
     allocator_put(allocator, frame->workers);
     allocator_put(allocator, frame);
 }
@@ -32,6 +31,20 @@ void plan_source_clear(const plan_source_t *source)
     if (source->kind != SOURCE_TENSOR) return;
     tensor_drop(source->tensor);
     tensor_drop(source->given);
+}
+
+static void clear_sources(const plan_t *plan, const step_t *step)
+{
+    for (int i = 0; i < step->n_sources; i++) {
+        const plan_source_t *source = &step->sources[i];
+        if (source->kind == SOURCE_TENSOR && plan->is_retired) {
+            tensor_drop(source->tensor);
+            form_drop_idle(source->given->storage);
+            tensor_drop(source->given);
+        } else {
+            plan_source_clear(source);
+        }
+    }
 }
 
 void plan_release(plan_t *plan)
@@ -45,7 +58,7 @@ void plan_release(plan_t *plan)
     }
     for (int s = 0; s < plan->n_steps; s++) {
         step_t *step = &plan->steps[s];
-        for (int i = 0; i < step->n_sources; i++) plan_source_clear(&step->sources[i]);
+        clear_sources(plan, step);
         prepared_release(step->prepared);
         onednn_release(step->reorder);
         allocator_put(&allocator, step->sources);
@@ -60,6 +73,7 @@ void plan_release(plan_t *plan)
     allocator_put(&allocator, plan->inputs);
     allocator_put(&allocator, plan->results);
     allocator_put(&allocator, plan->parameters);
+    arenas_release(plan->arenas);
     graph_release(plan->graph);
     pthread_mutex_destroy(&plan->lock);
     allocator_put(&allocator, plan);
@@ -129,24 +143,49 @@ static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **
     frame->bound = (tensor_t **)(void *)&frame->pointers[plan->n_roots];
     frame->parameters = (const tensor_t **)(void *)&frame->bound[plan->n_roots];
     frame->changes = 0;
-    frame->arena = allocator_get(&plan->allocator, plan->arena_bytes);
-    frame->scratch = allocator_get(&plan->allocator, plan->scratch_bytes);
+    frame->arena = NULL;
     frame->workers = allocator_get(&plan->allocator, plan_workers_bytes(plan));
-    if (frame->arena == NULL || frame->scratch == NULL || frame->workers == NULL) {
+    if (frame->workers == NULL) {
         frame_release(&plan->allocator, frame);
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for an arena of %zu bytes",
-             plan->arena_bytes + plan->scratch_bytes);
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for a frame");
     }
     for (int r = 0; r < plan->n_roots; r++) {
         const plan_root_t *root = &plan->roots[r];
         frame->pointers[r] = NULL;
         frame->bound[r] = NULL;
-        if (root->kind == ROOT_ARENA) frame->pointers[r] = frame->arena + root->offset;
         if (root->kind == ROOT_CONSTANT)
             frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(root->snapshot);
     }
     *out_frame = frame;
     return STATUS_OK;
+}
+
+static size_t scratch_offset(const plan_t *plan)
+{
+    return (plan->arena_bytes + 63) & ~(size_t)63;
+}
+
+size_t plan_run_bytes(const plan_t *plan)
+{
+    return scratch_offset(plan) + plan->scratch_bytes;
+}
+
+/* Most runs get the block that the run before them had. */
+static void place_frame(const plan_t *plan, plan_frame_t *frame, char *arena)
+{
+    if (frame->arena == arena) return;
+    frame->arena = arena;
+    frame->scratch = arena + scratch_offset(plan);
+    for (int r = 0; r < plan->n_roots; r++)
+        if (plan->roots[r].kind == ROOT_ARENA) frame->pointers[r] = arena + plan->roots[r].offset;
+}
+
+static void give_back(plan_t *plan, plan_frame_t *frame)
+{
+    pthread_mutex_lock(&plan->lock);
+    frame->next = plan->idle;
+    plan->idle = frame;
+    pthread_mutex_unlock(&plan->lock);
 }
 
 static status_t frame_lease(context_t *ctx, plan_t *plan, plan_frame_t **out_frame)
@@ -155,17 +194,70 @@ static status_t frame_lease(context_t *ctx, plan_t *plan, plan_frame_t **out_fra
     plan_frame_t *frame = plan->idle;
     if (frame != NULL) plan->idle = frame->next;
     pthread_mutex_unlock(&plan->lock);
-    if (frame == NULL) return frame_create(ctx, plan, out_frame);
+    if (frame == NULL) TRY(frame_create(ctx, plan, &frame));
+    char *arena = arenas_lease(plan->arenas, plan_run_bytes(plan));
+    if (arena == NULL) {
+        give_back(plan, frame);
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for an arena of %zu bytes",
+             plan_run_bytes(plan));
+    }
+    place_frame(plan, frame, arena);
     *out_frame = frame;
     return STATUS_OK;
 }
 
 static void frame_return(plan_t *plan, plan_frame_t *frame)
 {
-    pthread_mutex_lock(&plan->lock);
-    frame->next = plan->idle;
-    plan->idle = frame;
-    pthread_mutex_unlock(&plan->lock);
+    arenas_return(plan->arenas, frame->arena);
+    give_back(plan, frame);
+}
+
+void plan_share_arenas(plan_t *plan, arenas_t *arenas)
+{
+    arenas_release(plan->arenas);
+    plan->arenas = arenas_retain(arenas);
+}
+
+void plan_retire(plan_t *plan)
+{
+    atomic_store(&plan->is_retired, true);
+}
+
+size_t plan_own_bytes(const plan_t *plan)
+{
+    size_t bytes = sizeof *plan + (size_t)plan->n_roots * sizeof *plan->roots;
+    bytes += plan_workers_bytes(plan) + 2 * (size_t)plan->n_roots * sizeof(void *);
+    for (int s = 0; s < plan->n_steps; s++) {
+        const step_t *step = &plan->steps[s];
+        bytes += sizeof *step + (size_t)step->n_sources * sizeof *step->sources;
+        if (step->prepared != NULL) bytes += prepared_bytes(step->prepared);
+        if (step->reorder != NULL) bytes += ONEDNN_PRIMITIVE_BYTES;
+    }
+    return bytes;
+}
+
+/* A tensor over the constant's own bytes is no form of it. */
+static bool is_form(const plan_source_t *source)
+{
+    return source->kind == SOURCE_TENSOR &&
+           storage_place(source->tensor->storage) != storage_place(source->given->storage);
+}
+
+status_t plan_form_bytes(context_t *ctx, const plan_t *plan, hash_table_t *seen, size_t *out_bytes)
+{
+    *out_bytes = 0;
+    for (int s = 0; s < plan->n_steps; s++) {
+        const step_t *step = &plan->steps[s];
+        for (int i = 0; i < step->n_sources; i++) {
+            if (!is_form(&step->sources[i])) continue;
+            tensor_t *form = step->sources[i].tensor;
+            const uint64_t hash = hash_mix(0, (uint64_t)(uintptr_t)form);
+            if (hash_find(seen, hash, NULL, NULL) != NULL) continue;
+            TRY(hash_put(ctx, seen, hash, form));
+            *out_bytes += info_bytes(&form->info);
+        }
+    }
+    return STATUS_OK;
 }
 
 /* ---- running ---- */

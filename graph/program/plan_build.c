@@ -765,7 +765,8 @@ static status_t create(context_t *ctx, const graph_t *graph, module_t *self, bui
     build->ctx = ctx;
     build->graph = graph;
     build->plan = plan;
-    status_t status = build_all(build);
+    status_t status = arenas_create(ctx, &plan->arenas);
+    if (status == STATUS_OK) status = build_all(build);
     context_put(ctx, build->slots);
     if (status != STATUS_OK) {
         plan_release(plan);

@@ -6,8 +6,10 @@
 #include <stdatomic.h>
 
 #include "dispatch/pack_impl.h"
+#include "graph/program/arenas_impl.h"
 #include "graph/program/plan.h"
 #include "tensor/convert_impl.h"
+#include "tensor/hash_impl.h"
 
 /* A run of bytes that values lie in. Values that are views share their root. */
 typedef enum root_kind {
@@ -97,8 +99,8 @@ typedef struct plan_loop {
 
 typedef struct plan_frame {
     struct plan_frame *next;
-    char *arena;
-    char *scratch;
+    char *arena;   /* of the plan's arenas, while the frame is leased; as it was placed before */
+    char *scratch; /* behind the arena */
     void *workers; /* see plan_workers_bytes */
     tensor_t *
         *bound; /* [n_roots]: inputs and outputs of the run, NULL between runs; behind pointers */
@@ -131,10 +133,29 @@ struct plan {
     plan_loop_t *loops; /* by their first steps */
     plan_result_t *results;
     size_t arena_bytes, scratch_bytes, weight_bytes;
-    size_t worker_scratch; /* bytes of scratch_bytes from a worker's to the next one's */
+    size_t worker_scratch;  /* bytes of scratch_bytes from a worker's to the next one's */
+    arenas_t *arenas;       /* its own, or those of its method */
+    atomic_bool is_retired; /* forms of weights that nobody else holds go with it */
     pthread_mutex_t lock;
     plan_frame_t *idle;
 };
+
+/* Runs from now on lease their memory there; before the first run. */
+void plan_share_arenas(plan_t *plan, arenas_t *arenas);
+
+/* The bytes of a run's arena and scratch. */
+size_t plan_run_bytes(const plan_t *plan);
+
+/* An estimate of the bytes that end with the plan: its steps, primitives and frames, without its
+ * graph, arenas and weights. */
+size_t plan_own_bytes(const plan_t *plan);
+
+/* Bytes of the forms of constants that its steps read and that are not in `seen` yet, which they
+ * are after. */
+status_t plan_form_bytes(context_t *ctx, const plan_t *plan, hash_table_t *seen, size_t *out_bytes);
+
+/* With the last reference forms of constants go, too, that no other plan reads. */
+void plan_retire(plan_t *plan);
 
 /* Who else has the bytes of a value while a region runs. */
 typedef enum plan_share {

@@ -1,6 +1,7 @@
 #include "graph/program/program_impl.h"
 
 #include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "graph/program/plan_impl.h"
 #include "graph/program/regions_impl.h"
 #include "graph/program/run_impl.h"
@@ -31,6 +32,57 @@ void program_release(program_t *program)
     plan_release(program->plan);
     graph_release(program->graph);
     allocator_put(&allocator, program);
+}
+
+plan_t *program_plan(const program_t *program, int at)
+{
+    int n = 0;
+    if (program->plan != NULL) return at == 0 ? program->plan : NULL;
+    for (int i = 0; i < program->n_regions; i++)
+        if (program->regions[i].plan != NULL && n++ == at) return program->regions[i].plan;
+    return NULL;
+}
+
+void program_share_arenas(program_t *program, arenas_t *arenas)
+{
+    plan_t *plan = NULL;
+    for (int i = 0; (plan = program_plan(program, i)) != NULL; i++) plan_share_arenas(plan, arenas);
+}
+
+size_t program_own_bytes(const program_t *program)
+{
+    size_t bytes = sizeof *program + graph_bytes(program->graph);
+    const plan_t *plan = NULL;
+    for (int i = 0; (plan = program_plan(program, i)) != NULL; i++) bytes += plan_own_bytes(plan);
+    return bytes;
+}
+
+size_t program_run_bytes(const program_t *program)
+{
+    size_t most = 0;
+    const plan_t *plan = NULL;
+    for (int i = 0; (plan = program_plan(program, i)) != NULL; i++)
+        most = plan_run_bytes(plan) > most ? plan_run_bytes(plan) : most;
+    return most;
+}
+
+status_t program_form_bytes(context_t *ctx, const program_t *program, hash_table_t *seen,
+                            size_t *out_bytes)
+{
+    const plan_t *plan = NULL;
+    *out_bytes = 0;
+    for (int i = 0; (plan = program_plan(program, i)) != NULL; i++) {
+        size_t bytes = 0;
+        TRY(plan_form_bytes(ctx, plan, seen, &bytes));
+        *out_bytes += bytes;
+    }
+    return STATUS_OK;
+}
+
+void program_retire(program_t *program)
+{
+    plan_t *plan = NULL;
+    for (int i = 0; (plan = program_plan(program, i)) != NULL; i++) plan_retire(plan);
 }
 
 static bool has_state(const alias_t *alias)

@@ -32,7 +32,9 @@
 
 #include <stdatomic.h>
 
+#include "graph/program/arenas_impl.h"
 #include "graph/program/plan.h"
+#include "tensor/hash_impl.h"
 
 /* Nodes first .. first + n_nodes - 1 of a block. Constants and parameters that it reads are part of
  * its plan. What gives tensors that the plan takes as inputs (getattr of state, constants that are
@@ -72,6 +74,19 @@ status_t program_create(context_t *ctx, const graph_t *graph, module_t *self,
                         program_t **out_program);
 program_t *program_retain(program_t *program);
 void program_release(program_t *program);
+
+/* All plans of a program, one after another, `at` from 0; NULL: there are no more. */
+plan_t *program_plan(const program_t *program, int at);
+
+/* As plan_share_arenas and plan_own_bytes of all its plans and its graph; bytes of a run. */
+void program_share_arenas(program_t *program, arenas_t *arenas);
+size_t program_own_bytes(const program_t *program);
+size_t program_run_bytes(const program_t *program);
+
+/* As plan_form_bytes and plan_retire, of all its plans. */
+status_t program_form_bytes(context_t *ctx, const program_t *program, hash_table_t *seen,
+                            size_t *out_bytes);
+void program_retire(program_t *program);
 
 /* Runs it; self as in graph_run. out has room for the graph's results. */
 status_t program_run(context_t *ctx, const program_t *program, module_t *self, int n_in,

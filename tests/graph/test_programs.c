@@ -3,11 +3,13 @@
 #include "graph/method/programs_impl.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <time.h>
 
 #include "graph/program/plan.h"
+#include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
 enum { SECONDS = 20 };
@@ -250,6 +252,139 @@ static void what_is_being_compiled_is_not_evicted(void **state)
     halted_end(&halted);
 }
 
+/* ---- many sizes ---- */
+
+/* Rows of i + 1 in row i: relu and tanh are known. */
+static void check_rows(context_t *ctx, module_t *net, int64_t n)
+{
+    tensor_t *x = NULL, *y = NULL;
+    float *bytes = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(n, 3), &x));
+    CHECK_OK(ctx, tensor_writable(ctx, x, (void **)&bytes));
+    for (int64_t i = 0; i < 3 * n; i++) bytes[i] = (float)(i / 3) / (float)n;
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+    const float *made = tensor_bytes(y);
+    for (int64_t i = 0; i < 3 * n; i++) {
+        const double in = (double)(float)((float)(i / 3) / (float)n);
+        assert_true(fabs((double)made[i] - (tanh(in) + in)) < 1e-5);
+    }
+    tensor_release(y);
+    tensor_release(x);
+}
+
+static void the_last_two_sizes_stay_whatever_bytes_there_are(void **state)
+{
+    (void)state;
+    context_t *ctx = NULL;
+    counters_t counters;
+    assert_int_equal(context_create(&(context_options_t){.plan_bytes = 1}, &ctx), STATUS_OK);
+    module_t *net = make_net(ctx);
+    for (int i = 0; i < 40; i++) check_rows(ctx, net, 1 + i % 2);
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.plans_built, 2);
+    assert_int_equal(counters.plans_evicted, 0);
+    for (int i = 0; i < 40; i++) check_rows(ctx, net, 1 + i % 3);
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.plans_built, 2 + 38);
+    assert_int_equal(counters.plans_evicted, 38);
+    assert_int_equal(counters.plan_bytes, 0);
+    module_release(net);
+    context_destroy(ctx);
+}
+
+static void plans_beyond_the_last_two_stay_within_their_bytes(void **state)
+{
+    (void)state;
+    enum { BYTES = 2000000 };
+    context_t *ctx = NULL;
+    counters_t counters;
+    assert_int_equal(context_create(&(context_options_t){.plan_bytes = BYTES}, &ctx), STATUS_OK);
+    module_t *net = make_net(ctx);
+    plan_set_capacity(net, "forward", 1000);
+    for (int i = 0; i < 200; i++) {
+        check_rows(ctx, net, 1 + i);
+        counters_read(ctx, &counters);
+        assert_in_range(counters.plan_bytes, 0, BYTES);
+    }
+    assert_in_range(counters.plan_bytes, BYTES / 2, BYTES);
+    assert_in_range(counters.plans_evicted, 100, 197);
+    const uint64_t n = n_built(ctx);
+    check_rows(ctx, net, 199);
+    assert_int_equal(n_built(ctx), n);
+    check_rows(ctx, net, 1);
+    assert_int_equal(n_built(ctx), n + 1);
+    module_release(net);
+    context_destroy(ctx);
+}
+
+typedef struct meeting {
+    context_t *ctx;
+    module_t *net;
+    int first;
+    pthread_t thread;
+} meeting_t;
+
+static void *meet_sizes(void *user)
+{
+    const meeting_t *meeting = user;
+    for (int i = 0; i < 100; i++)
+        check_rows(meeting->ctx, meeting->net, 1 + (meeting->first + i) % 11);
+    return NULL;
+}
+
+/* Each thread evicts what the others run: there is room for two, and eleven sizes are met. */
+static void a_plan_that_is_run_by_another_thread_may_be_evicted(void **state)
+{
+    enum { N = 4 };
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    meeting_t meetings[N];
+    uint64_t n_evicted = 0;
+    for (int i = 0; i < N; i++) {
+        meetings[i] = (meeting_t){.net = net, .first = 3 * i};
+        const context_options_t options = {.n_threads = 1, .plan_bytes = 1};
+        assert_int_equal(context_create(&options, &meetings[i].ctx), STATUS_OK);
+    }
+    for (int i = 0; i < N; i++)
+        assert_int_equal(pthread_create(&meetings[i].thread, NULL, meet_sizes, &meetings[i]), 0);
+    for (int i = 0; i < N; i++) {
+        counters_t counters;
+        pthread_join(meetings[i].thread, NULL);
+        counters_read(meetings[i].ctx, &counters);
+        n_evicted += counters.plans_evicted;
+    }
+    assert_true(n_evicted > 20);
+    module_release(net);
+    for (int i = 0; i < N; i++) context_destroy(meetings[i].ctx);
+}
+
+static int n_anchors(const module_t *net)
+{
+    int n = 0;
+    const programs_anchor_t *anchor = programs_of(net, "forward")->anchors;
+    for (; anchor != NULL; anchor = anchor->next) n++;
+    return n;
+}
+
+static void sizes_near_those_that_were_searched_for_take_what_was_chosen(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    static const struct {
+        int64_t n;
+        int n_anchors;
+    } cases[] = {{100, 1}, {110, 1},  {26, 1}, {399, 1}, {401, 2},
+                 {150, 2}, {1000, 2}, {24, 3}, {1, 4},   {2, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_rows(ctx, net, cases[i].n);
+        assert_int_equal(n_anchors(net), cases[i].n_anchors);
+    }
+    for (int64_t n = 1; n < 1000000; n *= 5) check_rows(ctx, net, n);
+    for (int64_t n = 7; n < 100000; n *= 9) check_rows(ctx, net, n);
+    assert_in_range(n_anchors(net), 5, 16);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +392,10 @@ int main(void)
         TEST(the_second_who_wants_the_same_sizes_waits),
         TEST(who_waited_for_one_that_failed_compiles_himself),
         TEST(what_is_being_compiled_is_not_evicted),
+        TEST(the_last_two_sizes_stay_whatever_bytes_there_are),
+        TEST(plans_beyond_the_last_two_stay_within_their_bytes),
+        TEST(a_plan_that_is_run_by_another_thread_may_be_evicted),
+        TEST(sizes_near_those_that_were_searched_for_take_what_was_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,8 @@ static void options_out_of_range_are_refused(void **state)
                 STATUS_INVALID_ARGUMENT, "context_create: -1 threads, 0 to 1024 can be asked for");
     CHECK_FAILS(NULL, context_create(&(context_options_t){.cache_entries = -1}, &ctx),
                 STATUS_INVALID_ARGUMENT, "context_create: a cache of -1 entries");
+    CHECK_FAILS(NULL, context_create(&(context_options_t){.plan_bytes = -1}, &ctx),
+                STATUS_INVALID_ARGUMENT, "context_create: -1 bytes of plans, 0 (64 MB) or more");
     CHECK_FAILS(NULL, context_create(&(context_options_t){.trace = "dispatch,nonsense"}, &ctx),
                 STATUS_INVALID_ARGUMENT, "context_create: trace \"dispatch,nonsense\"");
     assert_null(ctx);
@@ -270,15 +272,19 @@ static void the_environment_counts_where_options_are_silent(void **state)
     context_t *ctx = NULL;
     setenv("TESSERA_THREADS", "3", 1);
     setenv("TESSERA_CACHE", "77", 1);
+    setenv("TESSERA_PLANS", "16M", 1);
     assert_int_equal(context_create(NULL, &ctx), STATUS_OK);
     assert_int_equal(context_threads(ctx), 3);
     assert_int_equal(context_cache_entries(ctx), 77);
+    assert_int_equal(context_plan_bytes(ctx), 16 << 20);
     context_destroy(ctx);
-    context_options_t options = {.n_threads = 2, .cache_entries = 5};
+    context_options_t options = {.n_threads = 2, .cache_entries = 5, .plan_bytes = 7};
     assert_int_equal(context_create(&options, &ctx), STATUS_OK);
     assert_int_equal(context_threads(ctx), 2);
     assert_int_equal(context_cache_entries(ctx), 5);
+    assert_int_equal(context_plan_bytes(ctx), 7);
     context_destroy(ctx);
+    unsetenv("TESSERA_PLANS");
     unsetenv("TESSERA_THREADS");
     unsetenv("TESSERA_CACHE");
 }
@@ -292,15 +298,19 @@ static void a_variable_without_sense_is_told_and_passed_over(void **state)
     setenv("TESSERA_CACHE", "-4", 1);
     setenv("TESSERA_TRACE", "pass,nonsense", 1);
     setenv("TESSERA_LIMIT_MEMORY", "64X", 1);
+    setenv("TESSERA_PLANS", "much", 1);
     assert_int_equal(context_create(&(context_options_t){.trace_sink = tell}, &ctx), STATUS_OK);
     assert_int_equal(context_threads(ctx), threads_available());
     assert_int_equal(context_cache_entries(ctx), 1024);
+    assert_int_equal(context_plan_bytes(ctx), 64 << 20);
     assert_true(trace_wanted(ctx, TRACE_PASS));
     context_destroy(ctx);
     assert_non_null(strstr(told, "TESSERA_THREADS"));
     assert_non_null(strstr(told, "TESSERA_CACHE"));
     assert_non_null(strstr(told, "TESSERA_TRACE "));
     assert_non_null(strstr(told, "TESSERA_LIMIT_MEMORY is no number of bytes"));
+    assert_non_null(strstr(told, "TESSERA_PLANS is no number of bytes"));
+    unsetenv("TESSERA_PLANS");
     unsetenv("TESSERA_THREADS");
     unsetenv("TESSERA_CACHE");
     unsetenv("TESSERA_TRACE");
@@ -336,7 +346,7 @@ static void every_variable_has_a_name_and_a_help(void **state)
     (void)state;
     int n = 0;
     const environment_variable_t *variables = context_environment(&n);
-    assert_int_equal(n, 8);
+    assert_int_equal(n, 9);
     for (int i = 0; i < n; i++) {
         assert_memory_equal(variables[i].name, "TESSERA_", 8);
         assert_true(strlen(variables[i].help) > 10);

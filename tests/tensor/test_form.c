@@ -92,6 +92,28 @@ static void a_form_that_is_given_out_is_not_written_through(void **state)
     tensor_release(m);
 }
 
+static void forms_that_nobody_holds_are_dropped(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *m = counted(ctx), *held = NULL, *idle = NULL;
+    tensor_info_t want = blocked(m), other = want;
+    other.format.block_sizes[0] = 16;
+    CHECK_OK(ctx, form_get(ctx, m, &want, NULL, CAUSE_USER, NULL, &held));
+    CHECK_OK(ctx, form_get(ctx, m, &other, NULL, CAUSE_USER, NULL, &idle));
+    tensor_drop(idle);
+    assert_int_equal(n_forms(m), 2);
+    form_drop_idle(m->storage);
+    assert_int_equal(n_forms(m), 1);
+    assert_true(second_of(held) == 4);
+    tensor_drop(held);
+    form_drop_idle(m->storage);
+    assert_int_equal(n_forms(m), 0);
+    CHECK_OK(ctx, form_get(ctx, m, &want, NULL, CAUSE_USER, NULL, &held));
+    assert_true(second_of(held) == 4);
+    tensor_drop(held);
+    tensor_release(m);
+}
+
 static void a_form_belongs_to_the_place_and_the_sizes_it_was_made_from(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -307,6 +329,7 @@ int main(void)
         TEST(a_form_is_made_once_and_given_to_all),
         TEST(a_write_through_a_view_is_seen_in_the_forms_of_all_that_share),
         TEST(a_form_that_is_given_out_is_not_written_through),
+        TEST(forms_that_nobody_holds_are_dropped),
         TEST(a_form_belongs_to_the_place_and_the_sizes_it_was_made_from),
         TEST(threads_that_ask_at_once_get_one_form),
         TEST(forms_survive_every_refused_allocation),
