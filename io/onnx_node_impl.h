@@ -57,6 +57,11 @@ static inline bool onnx_knows(const onnx_node_t *node, int input)
 {
     return onnx_has(node, input) && onnx_is_known(node->onnx, node->in[input]);
 }
+/* The input's elements are known as numbers, not as expressions. */
+static inline bool onnx_is_number(const onnx_node_t *node, int input)
+{
+    return onnx_knows(node, input) && node->onnx->items[node->in[input]].symbols == NULL;
+}
 /* The output has a name. */
 static inline bool onnx_wants(const onnx_node_t *node, int output)
 {

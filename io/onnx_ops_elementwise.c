@@ -142,8 +142,8 @@ static status_t clip_floats(onnx_node_t *node, double low, double high)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Bounds are attributes before opset 11, then inputs; integers and unknown bounds go the general
- * way. */
+/* Bounds are attributes before opset 11, then inputs; integers, and bounds that are no
+ * numbers at import (sizes among them), go the general way. */
 status_t onnx_import_clip(onnx_node_t *node)
 {
     double low = -(double)INFINITY, high = (double)INFINITY;
@@ -153,7 +153,8 @@ status_t onnx_import_clip(onnx_node_t *node)
         TRY(onnx_attr_float(node, "max", high, &high));
         return clip_floats(node, low, high);
     }
-    for (int i = 1; i <= 2; i++) is_plain = is_plain && (!onnx_has(node, i) || onnx_knows(node, i));
+    for (int i = 1; i <= 2; i++)
+        is_plain = is_plain && (!onnx_has(node, i) || onnx_is_number(node, i));
     if (is_plain) {
         int n = 0;
         TRY(onnx_input_floats(node, 1, "min", 1, &n, &low));

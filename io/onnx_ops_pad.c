@@ -99,7 +99,7 @@ static status_t read_value(onnx_node_t *node, double *out_value, bool *out_is_ex
     *out_value = 0.0;
     *out_is_exact = true;
     if (node->opset < 11) return onnx_attr_float(node, "value", 0.0, out_value);
-    if (onnx_has(node, 2) && !onnx_knows(node, 2)) {
+    if (onnx_has(node, 2) && !onnx_is_number(node, 2)) {
         *out_is_exact = false;
         return STATUS_OK;
     }

@@ -260,3 +260,32 @@ def test_files_of_the_older_exporter_are_right_at_other_sizes(kind, tmp_path):
         torch.onnx.export(network, torch.randn(shapes[0]), path, dynamo=False, input_names=["x"],
                           dynamic_axes={"x": {0: "n", 2: "h", 3: "w"}})  # fmt: skip
     check(tessera.load(path), network, shapes)
+
+
+# ---- sizes as numbers that are computed with ----
+
+
+@pytest.mark.parametrize("kind", ["clip", "pad"])
+def test_a_bound_and_a_value_may_be_sizes(kind):
+    onnx = pytest.importorskip("onnx")
+    node, tensor = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "one"], ["size"]),
+        node("Cast", ["size"], ["width"], to=onnx.TensorProto.FLOAT),
+        node(*{"clip": ("Clip", ["x", "", "width"]), "pad": ("Pad", ["x", "pads", "width"])}[kind], ["y"]),
+    ]
+    numbers = [
+        onnx.helper.make_tensor("one", onnx.TensorProto.INT64, [], [1]),
+        onnx.helper.make_tensor("pads", onnx.TensorProto.INT64, [4], [0, 1, 0, 2]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, kind, [tensor("x", onnx.TensorProto.FLOAT, ["N", "W"])],
+        [tensor("y", onnx.TensorProto.FLOAT, None)], numbers)  # fmt: skip
+    opset = [onnx.helper.make_opsetid("", 17)]
+    made = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+    model = tessera.load_bytes(made.SerializeToString())
+    for n, w in ((2, 5), (1, 64), (3, 1), (2, 9)):
+        x = torch.randn(n, w) * 2 * w
+        wanted = x.clamp(max=w) if kind == "clip" else f.pad(x, (1, 2), value=w)
+        assert torch.equal(model(x), wanted)
