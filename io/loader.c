@@ -13,6 +13,7 @@
 #include "io/dataset_impl.h"
 #include "io/picture_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads_impl.h"
 
 typedef enum loader_state { LOADER_EMPTY, LOADER_ASKED, LOADER_FULL } loader_state_t;
 
@@ -32,6 +33,7 @@ struct loader {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool has_lock, has_condition, has_thread;
+    int forks;            /* threads_forks where the thread was started */
     loader_state_t state; /* under the lock */
     bool is_ending;       /* under the lock */
 
@@ -196,7 +198,10 @@ static status_t start(context_t *ctx, loader_t *loader)
     loader->has_condition = loader->has_lock && pthread_cond_init(&loader->changed, NULL) == 0;
     int error = loader->has_condition ? pthread_create(&loader->thread, NULL, work, loader) : -1;
     loader->has_thread = error == 0;
-    if (loader->has_thread) return STATUS_OK;
+    if (loader->has_thread) {
+        loader->forks = threads_forks();
+        return STATUS_OK;
+    }
     return context_fail(ctx, STATUS_OUT_OF_MEMORY, "loader_create: the system refuses a thread");
 }
 
@@ -204,6 +209,7 @@ static status_t prepare(context_t *ctx, dataset_t *dataset, const loader_options
                         loader_t *loader)
 {
     loader->allocator = *context_allocator(ctx);
+    loader->forks = threads_forks();
     loader->dataset = dataset_retain(dataset);
     loader->options = *options;
     if (options->n_parts == 0) loader->options.n_parts = 1;
@@ -234,8 +240,15 @@ status_t loader_create(context_t *ctx, dataset_t *dataset, const loader_options_
     return STATUS_OK;
 }
 
+/* The thread is not in a forked child, and what it held there stays locked. */
+static bool is_forked(const loader_t *loader)
+{
+    return loader->forks != threads_forks();
+}
+
 static void stop(loader_t *loader)
 {
+    if (is_forked(loader)) return;
     if (loader->has_thread) {
         pthread_mutex_lock(&loader->lock);
         loader->is_ending = true;
@@ -273,6 +286,14 @@ static void ask(loader_t *loader)
     loader->state = LOADER_ASKED;
     pthread_cond_broadcast(&loader->changed);
     pthread_mutex_unlock(&loader->lock);
+}
+
+/* In a forked child starts a thread, which makes the batch anew that was asked for. */
+static status_t have_thread(context_t *ctx, loader_t *loader)
+{
+    if (!is_forked(loader)) return STATUS_OK;
+    loader->ordered_epoch = -1;
+    return start(ctx, loader);
 }
 
 /* Until the buffer is the caller's. */
@@ -341,6 +362,7 @@ status_t loader_next(context_t *ctx, loader_t *loader, tensor_t **out_x, tensor_
     TRY(context_output(ctx, "loader_next", out_x));
     TRY(context_output(ctx, "loader_next", out_y));
     if (loader == NULL) return context_null(ctx, "loader_next", "loader");
+    TRY(have_thread(ctx, loader));
     if (wait_for_thread(loader) == LOADER_EMPTY) {
         ask(loader);
         wait_for_thread(loader);
@@ -369,6 +391,7 @@ status_t loader_seek(context_t *ctx, loader_t *loader, int64_t epoch, int64_t ba
     REQUIRE(ctx, epoch >= 0 && batch >= 0 && batch < loader_batches(loader),
             "loader_seek: epoch %lld, batch %lld, an epoch has %lld batches, from 0",
             (long long)epoch, (long long)batch, (long long)loader_batches(loader));
+    TRY(have_thread(ctx, loader));
     wait_for_thread(loader);
     loader->next = (position_t){epoch, batch};
     ask(loader);

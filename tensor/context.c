@@ -263,6 +263,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     ctx->flush_denormals = options->flush_denormals;
     read_environment(ctx, options);
     if (ctx->n_threads == 0) ctx->n_threads = threads_available();
+    (void)threads_forks(); /* from here on, children have threads of their own */
     if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
     if (ctx->plan_bytes == 0) ctx->plan_bytes = DEFAULT_PLAN_BYTES;
     if (ctx->own.limit_iterations == 0) ctx->own.limit_iterations = DEFAULT_ITERATIONS;

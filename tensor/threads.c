@@ -5,6 +5,7 @@
 #include <hwloc.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -72,6 +73,35 @@ size_t threads_cache_bytes(void)
 {
     pthread_once(&once, find_cores);
     return cache_bytes;
+}
+
+/* ---- fork ---- */
+
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static atomic_int n_forks;
+
+/* libgomp keeps the threads of a thread's regions for the next one. A forked child has the record
+ * of them and not the threads, so that its first region waits for ever. Without a record it makes
+ * threads of its own, as the parent does again. */
+static void end_team(void)
+{
+    (void)omp_pause_resource_all(omp_pause_soft);
+}
+
+static void count_fork(void)
+{
+    atomic_fetch_add(&n_forks, 1);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(end_team, NULL, count_fork);
+}
+
+int threads_forks(void)
+{
+    pthread_once(&fork_once, watch_forks);
+    return atomic_load(&n_forks);
 }
 
 /* ---- denormals ---- */

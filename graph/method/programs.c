@@ -9,6 +9,7 @@
 #include "graph/passes/widen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads_impl.h"
 #include "tensor/trace.h"
 
 /* ---- life ---- */
@@ -145,12 +146,18 @@ static void move_to_front(programs_t *programs, programs_entry_t *entry)
     list(programs, entry);
 }
 
+static bool is_abandoned(const programs_entry_t *entry)
+{
+    return entry->state == PROGRAMS_COMPILING && entry->forks != threads_forks();
+}
+
 /* The entry for these inputs, moved to the front, or NULL. */
 static programs_entry_t *find(programs_t *programs, int n_threads, int n_in,
                               const tensor_info_t *const *in)
 {
     programs_entry_t *entry = programs->entries;
-    while (entry != NULL && !matches(entry, n_threads, n_in, in)) entry = entry->next;
+    while (entry != NULL && (!matches(entry, n_threads, n_in, in) || is_abandoned(entry)))
+        entry = entry->next;
     if (entry != NULL) move_to_front(programs, entry);
     return entry;
 }
@@ -268,6 +275,7 @@ static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
     entry->n_references = 2; /* the list, and who compiles */
     entry->n_threads = context_threads(ctx);
     entry->n_inputs = n_in;
+    entry->forks = threads_forks();
     for (int i = 0; i < n_in; i++)
         entry->inputs[i] = info_dense(in[i]->dtype, in[i]->rank, in[i]->sizes);
     list(programs, entry);

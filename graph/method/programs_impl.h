@@ -21,6 +21,7 @@ typedef struct programs_entry {
     int n_references; /* the list, who compiles, who waits; under the lock */
     programs_state_t state;
     int n_threads, n_inputs;
+    int forks; /* threads_forks where it is compiled: in a forked child nobody compiles it */
     program_t *program;
     char *layout;           /* what the layout pass chose; NULL while it is compiled */
     size_t own_bytes;       /* program_own_bytes */

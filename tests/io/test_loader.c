@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -92,6 +93,34 @@ static void a_last_batch_that_is_not_full_may_be_left_out(void **state)
     assert_int_equal(loader_batches(loader), 2);
     assert_int_equal(read_epoch(ctx, loader, items), 8);
     assert_int_equal(read_epoch(ctx, loader, items), 8);
+    loader_destroy(loader);
+    dataset_release(dataset);
+}
+
+/* In a child the thread is gone, and the batch that it was asked for is not made yet, or is. */
+static void a_forked_child_reads_on(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    dataset_t *dataset = make_numbers(ctx);
+    const loader_options_t options = {.batch = 4, .shuffle = true, .seed = 3};
+    loader_t *loader = make_loader(ctx, dataset, &options);
+    int64_t items[N];
+    int n = 0, status = 0;
+    assert_false(next_items(ctx, loader, &n, items));
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        while (!next_items(ctx, loader, &n, items)) continue;
+        loader_destroy(loader);
+        loader_t *whole = make_loader(ctx, dataset, &options);
+        int64_t wanted[N];
+        const bool is_right = read_epoch(ctx, whole, wanted) == N && n == N &&
+                              memcmp(items, wanted, sizeof items) == 0;
+        _exit(is_right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     loader_destroy(loader);
     dataset_release(dataset);
 }
@@ -472,6 +501,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(without_shuffling_batches_follow_the_data_set),
         TEST(a_last_batch_that_is_not_full_may_be_left_out),
+        TEST(a_forked_child_reads_on),
         TEST(parts_of_a_batch_are_the_batch),
         TEST(parts_that_would_be_empty_are_refused),
         TEST(orders_are_those_of_every_machine),

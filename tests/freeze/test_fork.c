@@ -1,0 +1,145 @@
+/* Children of a process that used the library run it as the process does, on threads of their own:
+ * forked before and after the first run, on one thread and more, by another thread than the one
+ * that ran, and by a child. */
+#define _DEFAULT_SOURCE
+
+#include "freeze/freeze.h"
+
+#include "tests/support/support.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "module/mkldnn.h"
+#include "module/module.h"
+#include "tests/support/nets.h"
+
+enum { N_OUT = 10, BATCH = 3, MAX_SECONDS = 20, MAX_DEPTH = 3 };
+
+/* What a process gives: its results, in memory that it shares with its parent. */
+typedef struct answer {
+    float same[N_OUT], other[N_OUT], loaded[N_OUT];
+    bool is_whole;
+} answer_t;
+
+static void run(context_t *ctx, module_t *net, int64_t batch, float *out)
+{
+    float all[BATCH * N_OUT];
+    tensor_t *x = net_input(ctx, batch), *y = NULL;
+    const tensor_t *const in[] = {x};
+    int n_out = 1;
+    CHECK_OK(ctx, module_call_tensors(ctx, net, "forward", 1, in, &n_out, &y));
+    CHECK_OK(ctx, tensor_read(ctx, y, all, sizeof all));
+    memcpy(out, all, N_OUT * sizeof *out);
+    tensor_release(y);
+    tensor_release(x);
+}
+
+/* A run as before, one of sizes that are new, and one in another context from the file. */
+static void answer(context_t *ctx, module_t *net, const char *path, answer_t *out)
+{
+    context_t *own = NULL;
+    module_t *loaded = NULL;
+    const context_options_t options = {.n_threads = context_threads(ctx)};
+    run(ctx, net, 1, out->same);
+    run(ctx, net, BATCH, out->other);
+    assert_int_equal(context_create(&options, &own), STATUS_OK);
+    CHECK_OK(own, freeze_load(own, path, &loaded));
+    run(own, loaded, 1, out->loaded);
+    module_release(loaded);
+    context_destroy(own);
+    out->is_whole = true;
+}
+
+typedef struct family {
+    context_t *ctx;
+    module_t *net;
+    const char *path;
+    answer_t *answers; /* of MAX_DEPTH processes, shared */
+} family_t;
+
+/* A child that answers, and has one of its own that does, down to the last place. */
+static void have_child(const family_t *family, int depth)
+{
+    int status = 0;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(MAX_SECONDS);
+        if (depth + 1 < MAX_DEPTH) have_child(family, depth + 1);
+        answer(family->ctx, family->net, family->path, &family->answers[depth]);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void *have_child_in_thread(void *user)
+{
+    have_child(user, 0);
+    return NULL;
+}
+
+static void check(const family_t *family, bool by_thread)
+{
+    answer_t own = {.is_whole = false};
+    pthread_t thread;
+    memset(family->answers, 0, MAX_DEPTH * sizeof *family->answers);
+    if (by_thread) {
+        assert_int_equal(pthread_create(&thread, NULL, have_child_in_thread, (void *)family), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    } else {
+        have_child(family, 0);
+    }
+    answer(family->ctx, family->net, family->path, &own);
+    for (int i = 0; i < MAX_DEPTH; i++) assert_memory_equal(&family->answers[i], &own, sizeof own);
+}
+
+static void check_threads(int n_threads, bool is_frozen)
+{
+    static const char path[] = "test_fork.tessera";
+    const context_options_t options = {.n_threads = n_threads};
+    family_t family = {.path = path};
+    module_t *net = NULL, *frozen = NULL;
+    family.answers = mmap(NULL, MAX_DEPTH * sizeof *family.answers, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(family.answers != MAP_FAILED);
+    assert_int_equal(context_create(&options, &family.ctx), STATUS_OK);
+    net = net_grouped(family.ctx);
+    CHECK_OK(family.ctx, freeze(family.ctx, net, NULL, &frozen));
+    CHECK_OK(family.ctx, freeze_save(family.ctx, frozen, path));
+    if (!is_frozen) CHECK_OK(family.ctx, module_mkldnn(family.ctx, net, NULL));
+    family.net = is_frozen ? frozen : net;
+    check(&family, false); /* before the first run */
+    check(&family, false);
+    check(&family, true);
+    module_release(frozen);
+    module_release(net);
+    context_destroy(family.ctx);
+    assert_int_equal(munmap(family.answers, MAX_DEPTH * sizeof *family.answers), 0);
+    unlink(path);
+}
+
+static void children_run_frozen_modules(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 3; n++) check_threads(n, true);
+}
+
+static void children_run_modules_of_blocked_weights(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 3; n++) check_threads(n, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(children_run_frozen_modules),
+        TEST(children_run_modules_of_blocked_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
