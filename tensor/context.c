@@ -82,7 +82,8 @@ enum {
 };
 
 static const environment_variable_t variables[VARIABLE_COUNT] = {
-    {"TESSERA_THREADS", "threads operators run on; default: physical cores in the affinity mask"},
+    {"TESSERA_THREADS", "threads operators run on; default: the least of the cores in the affinity "
+                        "mask and the CPU quota"},
     {"TESSERA_TRACE", "categories to trace, by commas: dispatch, convert, pass, plan, all"},
     {"TESSERA_TRACE_FILE", "file that trace lines are appended to; default: stderr"},
     {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
@@ -415,6 +416,17 @@ status_t context_status(const context_t *ctx)
 int context_threads(const context_t *ctx)
 {
     return ctx != NULL ? ctx->n_threads : 0;
+}
+
+const char *context_threads_text(char *out_text, size_t capacity)
+{
+    const threads_bounds_t bounds = threads_bounds();
+    char quota[32] = "no quota";
+    if (bounds.n_quota > 0) snprintf(quota, sizeof quota, "a quota of %d", bounds.n_quota);
+    if (out_text != NULL && capacity > 0)
+        snprintf(out_text, capacity, "%d core%s, %d in the affinity mask, %s", bounds.n_cores,
+                 bounds.n_cores == 1 ? "" : "s", bounds.n_allowed, quota);
+    return out_text;
 }
 
 status_t context_set_threads(context_t *ctx, int n_threads)

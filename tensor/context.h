@@ -26,9 +26,10 @@ typedef void (*trace_sink_t)(void *user, const char *line);
 
 typedef struct context_options {
     const allocator_t *allocator; /* NULL: the C library's */
-    int n_threads;                /* 0: TESSERA_THREADS, else physical cores in the affinity mask */
-    const char *trace;            /* categories as in trace.h; NULL: TESSERA_TRACE */
-    trace_sink_t trace_sink;      /* NULL: stderr */
+    int n_threads; /* 0: TESSERA_THREADS, else the least of the physical cores in the affinity mask
+                      and the CPU quota of the control group, rounded up */
+    const char *trace;       /* categories as in trace.h; NULL: TESSERA_TRACE */
+    trace_sink_t trace_sink; /* NULL: stderr */
     void *trace_user;
     int64_t cache_entries; /* prepared operators kept; 0: TESSERA_CACHE, else 1024 */
     bool
@@ -82,6 +83,10 @@ bool context_withdraw_cancel(context_t *ctx) TESSERA_API(context_withdraw_cancel
 
 /* Threads that operators run on. */
 int context_threads(const context_t *ctx) TESSERA_API(context_threads);
+/* What bounds the threads of a context whose creator asks for no number, as it is now: "4 cores, 2
+ * in the affinity mask, a quota of 3". Writes to out_text, cut to `capacity` bytes, and gives it.
+ */
+const char *context_threads_text(char *out_text, size_t capacity) TESSERA_API(context_threads_text);
 status_t context_set_threads(context_t *ctx, int n_threads) TESSERA_API(context_set_threads);
 
 /* Restarts the context's random numbers, which tensor_rand and tensor_randn draw from. */

@@ -13,10 +13,12 @@
 #endif
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int n_cores = 1;
+static hwloc_topology_t topology; /* NULL: it cannot be read; kept for the life of the process */
 static size_t cache_bytes = 0;
 
-static int count_cores(hwloc_topology_t topology, hwloc_const_bitmap_t mask)
+/* ---- cores ---- */
+
+static int count_cores(hwloc_const_bitmap_t mask)
 {
     int count = 0;
     hwloc_obj_t core = NULL;
@@ -26,7 +28,7 @@ static int count_cores(hwloc_topology_t topology, hwloc_const_bitmap_t mask)
 }
 
 /* Of the level that is farthest from the cores. */
-static size_t sum_caches(hwloc_topology_t topology, hwloc_const_bitmap_t mask)
+static size_t sum_caches(hwloc_const_bitmap_t mask)
 {
     static const hwloc_obj_type_t levels[] = {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE,
                                               HWLOC_OBJ_L2CACHE};
@@ -39,39 +41,59 @@ static size_t sum_caches(hwloc_topology_t topology, hwloc_const_bitmap_t mask)
     return bytes;
 }
 
-static void read_topology(hwloc_topology_t topology)
+/* The affinity of the process; NULL: there is no memory. */
+static hwloc_bitmap_t allowed_mask(void)
 {
     hwloc_bitmap_t mask = hwloc_bitmap_alloc();
-    if (mask == NULL) return;
-    if (hwloc_get_cpubind(topology, mask, HWLOC_CPUBIND_PROCESS) != 0)
+    if (mask != NULL && hwloc_get_cpubind(topology, mask, HWLOC_CPUBIND_PROCESS) != 0)
         hwloc_bitmap_copy(mask, hwloc_topology_get_allowed_cpuset(topology));
-    n_cores = count_cores(topology, mask);
-    cache_bytes = sum_caches(topology, mask);
-    hwloc_bitmap_free(mask);
+    return mask;
 }
 
 /* Once per process: reading the topology takes milliseconds. */
-static void find_cores(void)
+static void read_topology(void)
 {
-    hwloc_topology_t topology;
-    n_cores = 0;
-    if (hwloc_topology_init(&topology) == 0) {
-        if (hwloc_topology_load(topology) == 0) read_topology(topology);
-        hwloc_topology_destroy(topology);
+    if (hwloc_topology_init(&topology) != 0) {
+        topology = NULL;
+        return;
     }
-    if (n_cores < 1) n_cores = omp_get_num_procs();
-    if (n_cores < 1) n_cores = 1;
+    if (hwloc_topology_load(topology) != 0) {
+        hwloc_topology_destroy(topology);
+        topology = NULL;
+        return;
+    }
+    hwloc_bitmap_t mask = allowed_mask();
+    if (mask != NULL) cache_bytes = sum_caches(mask);
+    hwloc_bitmap_free(mask);
+}
+
+threads_bounds_t threads_bounds(void)
+{
+    threads_bounds_t bounds = {0};
+    pthread_once(&once, read_topology);
+    if (topology != NULL) {
+        hwloc_bitmap_t mask = allowed_mask();
+        bounds.n_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+        if (mask != NULL) bounds.n_allowed = count_cores(mask);
+        hwloc_bitmap_free(mask);
+    }
+    if (bounds.n_allowed < 1) bounds.n_allowed = omp_get_num_procs();
+    if (bounds.n_allowed < 1) bounds.n_allowed = 1;
+    if (bounds.n_cores < bounds.n_allowed) bounds.n_cores = bounds.n_allowed;
+    bounds.n_quota = threads_quota("");
+    return bounds;
 }
 
 int threads_available(void)
 {
-    pthread_once(&once, find_cores);
-    return n_cores;
+    const threads_bounds_t bounds = threads_bounds();
+    return bounds.n_quota > 0 && bounds.n_quota < bounds.n_allowed ? bounds.n_quota
+                                                                   : bounds.n_allowed;
 }
 
 size_t threads_cache_bytes(void)
 {
-    pthread_once(&once, find_cores);
+    pthread_once(&once, read_topology);
     return cache_bytes;
 }
 

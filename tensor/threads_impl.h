@@ -4,8 +4,22 @@
 
 #include "tensor/context_impl.h"
 
-/* Physical cores in the affinity mask of the process, at least 1 (hwloc). */
+/* What bounds the number of threads. */
+typedef struct threads_bounds {
+    int n_cores;   /* physical cores of the machine (hwloc), at least 1 */
+    int n_allowed; /* those of them that the affinity of the calling thread's process allows */
+    int n_quota;   /* processors that the quotas of control groups are worth; 0: there is none */
+} threads_bounds_t;
+
+/* As they are now: affinity and quotas may change while a process runs. */
+threads_bounds_t threads_bounds(void);
+
+/* The least of the bounds: what a context has whose creator asks for no number. */
 int threads_available(void);
+
+/* Processors that the CPU quotas of the process's control groups, version 1 or 2, are worth,
+ * rounded up; 0: there is no quota. `root` stands before /proc and /sys: "", or another in tests. */
+int threads_quota(const char *root);
 
 /* Bytes of the last caches that these cores have; 0 where that is not known (hwloc). */
 size_t threads_cache_bytes(void);

@@ -104,8 +104,10 @@ static status_t print_operators(context_t *ctx)
 
 static status_t print_info(context_t *ctx, bool has_operators)
 {
-    print("tessera   %s\noneDNN    %s, %s\nthreads   %d\n", tessera_version_text(),
-          onednn_version_text(), onednn_isa_text(), context_threads(ctx));
+    char bounds[128];
+    print("tessera   %s\noneDNN    %s, %s\nthreads   %d: %s\n", tessera_version_text(),
+          onednn_version_text(), onednn_isa_text(), context_threads(ctx),
+          context_threads_text(bounds, sizeof bounds));
     print_networks();
     print("\n");
     TRY(print_environment(ctx));
