@@ -18,15 +18,17 @@ threads_bounds_t threads_bounds(void);
 int threads_available(void);
 
 /* Processors that the CPU quotas of the process's control groups, version 1 or 2, are worth,
- * rounded up; 0: there is no quota. `root` stands before /proc and /sys: "", or another in tests. */
+ * rounded up; 0: there is no quota. `root` stands before /proc and /sys: "", or another in tests.
+ */
 int threads_quota(const char *root);
 
 /* Bytes of the last caches that these cores have; 0 where that is not known (hwloc). */
 size_t threads_cache_bytes(void);
 
-/* How often this process is the child of a fork that was made after the first call of this function.
- * From that call on, fork ends the OpenMP team of the thread that forks, so that parent and child
- * both make a new one. A thread of ours that was made when this had another value is gone. */
+/* How often this process is the child of a fork that was made after the first call of this
+ * function. From that call on, fork ends the OpenMP team of the thread that forks, so that parent
+ * and child both make a new one. A thread of ours that was made when this had another value is
+ * gone. */
 int threads_forks(void);
 
 /* What a call puts back: the host's number of OpenMP threads, and the floating-point mode of a team
