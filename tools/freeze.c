@@ -280,7 +280,7 @@ static status_t print_guards(context_t *ctx, const module_t *frozen)
     status_t status = STATUS_OK;
     for (int i = 0; i < n && status == STATUS_OK; i++) {
         text_t text = text_begin(ctx);
-        status = graph_guards(plan_graph_at(frozen, "forward", i), &text);
+        status = graph_guards(ctx, plan_graph_at(frozen, "forward", i), &text);
         const char *guards = text_string(&text);
         if (status == STATUS_OK && (n > 1 || guards[0] != '\0'))
             print("graph %d of %d: %s\n", i + 1, n,

@@ -205,7 +205,7 @@ status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *po
 status_t graph_verify(context_t *ctx, const graph_t *graph) TESSERA_API(graph_verify);
 
 /* Appends the guards, with commas between: "H % 8 == 0, W >= 100"; nothing where there are none. */
-status_t graph_guards(const graph_t *graph, text_t *text) TESSERA_API(graph_guards);
+status_t graph_guards(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_guards);
 
 /* ---- methods and running ---- */
 

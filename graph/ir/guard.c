@@ -206,8 +206,10 @@ bool graph_accepts(const graph_t *graph, int n_in, const tensor_info_t *const *i
     return sym_guards_hold(graph->space, size_of_name, &inputs, &failing);
 }
 
-status_t graph_guards(const graph_t *graph, text_t *text)
+status_t graph_guards(context_t *ctx, const graph_t *graph, text_t *text)
 {
+    if (graph == NULL) return context_null(ctx, "graph_guards", "graph");
+    if (text == NULL) return context_null(ctx, "graph_guards", "text");
     for (int k = 0; k < sym_n_guards(graph->space); k++) {
         if (k > 0) text_append(text, ", ");
         sym_append_guard(text, graph->space, k);

@@ -416,7 +416,7 @@ static void graphs_of_one_model_are_added(void **state)
     module_release(other);
     text_t guards = text_begin(ctx);
     for (int i = 0; i < plan_n_graphs(frozen, "forward"); i++) {
-        CHECK_OK(ctx, graph_guards(plan_graph_at(frozen, "forward", i), &guards));
+        CHECK_OK(ctx, graph_guards(ctx, plan_graph_at(frozen, "forward", i), &guards));
         text_append(&guards, ";");
     }
     assert_string_equal(text_string(&guards), "N == M;M == 1;N == 1;");
