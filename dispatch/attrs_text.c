@@ -362,9 +362,7 @@ static void describe_rule(reader_t *reader)
 static status_t find_field(reader_t *reader, const attr_table_t *table)
 {
     const char *name = reader->at;
-    size_t length = 0;
-    if (literal_is_letter(*name))
-        while (literal_is_word(name[length]) || name[length] == '.') length++;
+    const size_t length = literal_name_length(name);
     int shown = length < SHOWN_MAX ? (int)length : SHOWN_MAX;
     REQUIRE(reader->ctx, length > 0, "%s: \"%.*s\" is no attribute, name=literal is needed",
             reader->op, literal_length(name, SHOWN_MAX), name);

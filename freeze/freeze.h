@@ -116,9 +116,9 @@ status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
  *   onnx_load(ctx, "net.onnx", &large, &model);  freeze_take(ctx, &model, NULL, &other);
  *   freeze_add(ctx, frozen, other);
  *
- * INVALID_ARGUMENT  one of them is not frozen; a method of `frozen` is none of `other`, or has
- * other inputs or results there UNSUPPORTED       a method of `other` reads or writes attributes;
- * too many graphs */
+ * INVALID_ARGUMENT: one of them is not frozen; a method of `frozen` is none of `other`, or has
+ * other inputs or results there. UNSUPPORTED: a method of `other` reads or writes attributes; too
+ * many graphs. */
 status_t freeze_add(context_t *ctx, module_t *frozen, const module_t *other)
     TESSERA_API(freeze_add);
 

@@ -588,19 +588,19 @@ static status_t add_guards(onnx_t *onnx)
 {
     context_t *ctx = onnx->ctx;
     const onnx_options_t *options = onnx->options;
+    char text[256];
+    int failing = 0;
     for (int i = 0; options != NULL && i < options->n_guards; i++) {
         const char *cursor = options->guards[i];
-        int failing = 0;
         if (cursor == NULL) return context_null(ctx, "onnx_load", "a guard");
         if (!sym_parse_guard(ctx, &cursor, "the model's exporter")) return sym_status(ctx);
         if (*cursor != '\0')
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: guard \"%.200s\", \"%.40s\" is left over",
                  options->guards[i], cursor);
-        if (!sym_guards_hold(onnx->space, size_at_import, onnx, &failing))
-            FAIL(ctx, STATUS_INVALID_ARGUMENT,
-                 "onnx: the sizes of the import do not satisfy %.200s", options->guards[i]);
     }
-    return STATUS_OK;
+    if (sym_guards_hold(onnx->space, size_at_import, onnx, &failing)) return STATUS_OK;
+    sym_guard_text(onnx->space, failing, sizeof text, text);
+    FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: the sizes of the import do not satisfy %s", text);
 }
 
 static status_t import_model(onnx_t *onnx)

@@ -6,16 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.';
-}
-
-static bool is_letter(char c)
-{
-    return is_name_char(c) && c != '_' && c != '.' && !(c >= '0' && c <= '9');
-}
+#include "tensor/literal_impl.h"
 
 static bool is_taken(const onnx_t *onnx, const char *name)
 {
@@ -34,9 +25,9 @@ static void choose_name(const onnx_t *onnx, const char *param, int dim, char *ou
     else if (param == NULL)
         snprintf(stem, sizeof stem, "D%d", dim);
     else
-        snprintf(stem, sizeof stem, "%s%.40s", is_letter(*param) ? "" : "N", param);
+        snprintf(stem, sizeof stem, "%s%.40s", literal_is_letter(*param) ? "" : "N", param);
     for (char *c = stem; *c != '\0'; c++)
-        if (!is_name_char(*c)) *c = '_';
+        if (!literal_is_name(*c)) *c = '_';
     snprintf(out_name, ONNX_NAME_MAX, "%s", stem);
     for (int number = 1; is_taken(onnx, out_name); number++)
         snprintf(out_name, ONNX_NAME_MAX, "%s_%d", stem, number);

@@ -83,9 +83,8 @@ bool context_withdraw_cancel(context_t *ctx) TESSERA_API(context_withdraw_cancel
 
 /* Threads that operators run on. */
 int context_threads(const context_t *ctx) TESSERA_API(context_threads);
-/* What bounds the threads of a context whose creator asks for no number, as it is now: "4 cores, 2
- * in the affinity mask, a quota of 3". Writes to out_text, cut to `capacity` bytes, and gives it.
- */
+/* The bounds on the default number of threads, as they are now: "4 cores, 2 in the affinity mask, a
+ * quota of 3". Writes to out_text, cut to `capacity` bytes, and returns it. */
 const char *context_threads_text(char *out_text, size_t capacity) TESSERA_API(context_threads_text);
 status_t context_set_threads(context_t *ctx, int n_threads) TESSERA_API(context_set_threads);
 

@@ -21,6 +21,19 @@ bool literal_is_word(char c)
     return literal_is_letter(c) || is_digit(c) || c == '_';
 }
 
+bool literal_is_name(char c)
+{
+    return literal_is_word(c) || c == '.';
+}
+
+size_t literal_name_length(const char *at)
+{
+    size_t n = 0;
+    if (!literal_is_letter(*at)) return 0;
+    while (literal_is_name(at[n])) n++;
+    return n;
+}
+
 bool literal_continues(char c)
 {
     return literal_is_word(c) || (c != '\0' && strchr(".+-\"[", c) != NULL);

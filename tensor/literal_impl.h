@@ -38,6 +38,13 @@ bool literal_is_letter(char c);
 /* Letters, digits, underscore. */
 bool literal_is_word(char c);
 
+/* The characters of a name: those of words, and dots. */
+bool literal_is_name(char c);
+
+/* Bytes of the name that begins here: a letter, then characters of names; 0: none does. Operators,
+ * attributes and sizes have such names, in types and in guards alike. */
+size_t literal_name_length(const char *at);
+
 /* What may not follow a literal without something between. */
 bool literal_continues(char c);
 

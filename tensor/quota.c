@@ -25,10 +25,10 @@ static bool read_line(const char *path, char *out_line)
 static int processors(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0 || quota / period >= INT32_MAX) return 0;
-    return (int)((quota + period - 1) / period);
+    return (int)(quota / period + (quota % period != 0));
 }
 
-/* Of one group, in its folder. */
+/* The processors of one group, from the files in its folder; 0: it has no quota. */
 static int read_quota(const char *folder, bool is_unified)
 {
     char path[MAX_PATH], line[MAX_LINE], *end = line;

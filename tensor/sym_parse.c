@@ -62,8 +62,10 @@ static bool read_word(reader_t *reader, char *out_word)
     const char *begin = reader->at;
     if (*begin == '#')
         for (n = 1; begin[n] >= '0' && begin[n] <= '9'; n++) continue;
-    else if (literal_is_letter(*begin) || *begin == '_')
-        while (literal_is_word(begin[n]) || begin[n] == '.') n++;
+    else if (*begin == '_')
+        while (literal_is_name(begin[n])) n++;
+    else
+        n = literal_name_length(begin);
     if (n == 0 || n >= MAX_NAME || (n == 1 && *begin == '#')) return false;
     memcpy(out_word, begin, n);
     out_word[n] = '\0';

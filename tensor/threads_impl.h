@@ -4,7 +4,7 @@
 
 #include "tensor/context_impl.h"
 
-/* What bounds the number of threads. */
+/* The bounds on the number of threads: 4 cores, of which 2 are allowed, and a quota of 3. */
 typedef struct threads_bounds {
     int n_cores;   /* physical cores of the machine (hwloc), at least 1 */
     int n_allowed; /* those of them that the affinity of the calling thread's process allows */

@@ -131,28 +131,35 @@ typedef struct trial {
     accuracy_t *accuracy;
 } trial_t;
 
+/* The options that need no examples. */
+static freeze_options_t plain_options(const options_t *options)
+{
+    return (freeze_options_t){
+        .preserved = options->preserved.items,
+        .keep_numerics = options->keep_numerics,
+        .dtype = options->dtype,
+        .keep_f32 = options->kept.items,
+        .rounding_error = fmax(options->rounding_error, 0),
+        .has_rounding_error = options->rounding_error >= 0,
+    };
+}
+
 static status_t freeze_once(const trial_t *trial, const char *const *kept, module_t **out_frozen,
                             agreement_t *agreement)
 {
     const options_t *options = trial->options;
     session_t *session = trial->session;
     module_t *frozen = NULL;
-    const freeze_options_t how = {
-        .preserved = options->preserved.items,
-        .keep_numerics = options->keep_numerics,
-        .dtype = options->dtype,
-        .keep_f32 = kept,
-        .n_examples = trial->n,
-        .examples = trial->examples,
-        .calibration = options->calibration,
-        .percentile = options->percentile,
-        .max_error = fmax(options->max_error, 0),
-        .has_max_error = options->max_error >= 0,
-        .report = accuracy_note,
-        .report_user = trial->accuracy,
-        .rounding_error = fmax(options->rounding_error, 0),
-        .has_rounding_error = options->rounding_error >= 0,
-    };
+    freeze_options_t how = plain_options(options);
+    how.keep_f32 = kept;
+    how.n_examples = trial->n;
+    how.examples = trial->examples;
+    how.calibration = options->calibration;
+    how.percentile = options->percentile;
+    how.max_error = fmax(options->max_error, 0);
+    how.has_max_error = options->max_error >= 0;
+    how.report = accuracy_note;
+    how.report_user = trial->accuracy;
     TRY(mode_freeze(session->ctx, &session->model, &how, &frozen));
     status_t status = make_plan(session->ctx, &session->model, options, frozen);
     if (status == STATUS_OK && trial->n > 0)
@@ -227,14 +234,7 @@ static status_t add_graph(context_t *ctx, model_t *model, const options_t *optio
                           module_t *frozen)
 {
     module_t *other = NULL;
-    const freeze_options_t how = {
-        .preserved = options->preserved.items,
-        .keep_numerics = options->keep_numerics,
-        .dtype = options->dtype,
-        .keep_f32 = options->kept.items,
-        .rounding_error = fmax(options->rounding_error, 0),
-        .has_rounding_error = options->rounding_error >= 0,
-    };
+    const freeze_options_t how = plain_options(options);
     REQUIRE(ctx,
             options->dtype != DTYPE_S8 && options->max_error < 0.0 && options->min_agreement <= 0.0,
             "%s: a --shape needs a graph of its own, for which %s is not measured: make a file "

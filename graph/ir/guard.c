@@ -56,10 +56,16 @@ static status_t refuse(context_t *ctx, const graph_t *graph, int input, const te
     return status;
 }
 
-/* A dimension before this one, of this input or one before it, that has the same name and another
- * size; false: there is none. */
+/* What does not fit the types: input `input` as a whole (dim -1), or its dimension `dim`, which has
+ * another size than a dimension of input `other` of the same name. */
+typedef struct misfit {
+    int input, dim, other;
+    int64_t size; /* in `other` */
+} misfit_t;
+
+/* Of the dimensions before this one, of this input or one before it. */
 static bool find_other_size(const graph_t *graph, const tensor_info_t *const *in, int input,
-                            int dim, int *out_input, int64_t *out_size)
+                            int dim, misfit_t *out_misfit)
 {
     const char *name = type_dim_name(input_type(graph, input), dim);
     for (int i = 0; name != NULL && i <= input; i++) {
@@ -68,24 +74,37 @@ static bool find_other_size(const graph_t *graph, const tensor_info_t *const *in
         for (int d = 0; in[i] != NULL && d < n; d++) {
             const char *other = type_dim_name(type, d);
             if (other == NULL || strcmp(other, name) != 0) continue;
-            *out_input = i;
-            *out_size = in[i]->sizes[d];
-            if (*out_size != in[input]->sizes[dim]) return true;
+            *out_misfit = (misfit_t){input, dim, i, in[i]->sizes[d]};
+            if (in[i]->sizes[d] != in[input]->sizes[dim]) return true;
         }
     }
     return false;
 }
 
-static status_t check_name(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in,
-                           int input, int dim)
+static bool find_misfit(const graph_t *graph, int n_in, const tensor_info_t *const *in,
+                        misfit_t *out_misfit)
 {
-    int other = 0;
-    int64_t size = 0;
-    REQUIRE(ctx, !find_other_size(graph, in, input, dim, &other, &size),
-            "%s: size %s is %lld in input %s and %lld in input %s, one name is one size",
-            graph_name(graph), type_dim_name(input_type(graph, input), dim), (long long)size,
-            input_name(graph, other), (long long)in[input]->sizes[dim], input_name(graph, input));
-    return STATUS_OK;
+    for (int i = 0; i < n_in; i++) {
+        const graph_type_t *type = input_type(graph, i);
+        if (in[i] == NULL || type->kind != TYPE_TENSOR || !type->has_info) continue;
+        *out_misfit = (misfit_t){.input = i, .dim = -1};
+        if (!fits(type, in[i])) return true;
+        for (int d = 0; d < type->info.rank; d++)
+            if (find_other_size(graph, in, i, d, out_misfit)) return true;
+    }
+    return false;
+}
+
+static status_t refuse_misfit(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in,
+                              const misfit_t *misfit)
+{
+    const int input = misfit->input, dim = misfit->dim;
+    if (dim < 0) return refuse(ctx, graph, input, in[input]);
+    FAIL(ctx, STATUS_INVALID_ARGUMENT,
+         "%s: size %s is %lld in input %s and %lld in input %s, one name is one size",
+         graph_name(graph), type_dim_name(input_type(graph, input), dim), (long long)misfit->size,
+         input_name(graph, misfit->other), (long long)in[input]->sizes[dim],
+         input_name(graph, input));
 }
 
 /* ---- guards: what was decided when the graph was made ---- */
@@ -174,36 +193,29 @@ status_t graph_check_guards(context_t *ctx, const graph_t *graph, const tensor_i
                : refuse_guard(ctx, graph, first, &inputs);
 }
 
+static int count_inputs(const graph_t *graph)
+{
+    return graph_body(graph)->n_params - graph_first_input(graph);
+}
+
 status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
                             const tensor_info_t *const *in)
 {
-    int n = graph_body(graph)->n_params - graph_first_input(graph);
+    const int n = count_inputs(graph);
+    misfit_t misfit;
     REQUIRE(ctx, n_in == n, "%s: %d inputs are given, the graph takes %d", graph_name(graph), n_in,
             n);
-    for (int i = 0; i < n; i++) {
-        const graph_type_t *type = input_type(graph, i);
-        if (in[i] == NULL || type->kind != TYPE_TENSOR || !type->has_info) continue;
-        if (!fits(type, in[i])) return refuse(ctx, graph, i, in[i]);
-        for (int d = 0; d < type->info.rank; d++) TRY(check_name(ctx, graph, in, i, d));
-    }
+    if (find_misfit(graph, n, in, &misfit)) return refuse_misfit(ctx, graph, in, &misfit);
     return graph_check_guards(ctx, graph, in);
 }
 
 bool graph_accepts(const graph_t *graph, int n_in, const tensor_info_t *const *in)
 {
     inputs_t inputs = {.graph = graph, .in = in};
+    misfit_t misfit;
     int failing = 0;
-    if (n_in != graph_body(graph)->n_params - graph_first_input(graph)) return false;
-    for (int i = 0; i < n_in; i++) {
-        const graph_type_t *type = input_type(graph, i);
-        int other = 0;
-        int64_t size = 0;
-        if (in[i] == NULL || type->kind != TYPE_TENSOR || !type->has_info) continue;
-        if (!fits(type, in[i])) return false;
-        for (int d = 0; d < type->info.rank; d++)
-            if (find_other_size(graph, in, i, d, &other, &size)) return false;
-    }
-    return sym_guards_hold(graph->space, size_of_name, &inputs, &failing);
+    return n_in == count_inputs(graph) && !find_misfit(graph, n_in, in, &misfit) &&
+           sym_guards_hold(graph->space, size_of_name, &inputs, &failing);
 }
 
 status_t graph_guards(context_t *ctx, const graph_t *graph, text_t *text)
@@ -219,9 +231,8 @@ status_t graph_guards(context_t *ctx, const graph_t *graph, text_t *text)
 
 bool graph_is_alike(const graph_t *a, const graph_t *b)
 {
-    const int n = graph_body(a)->n_params - graph_first_input(a);
-    bool is_alike = graph_body(b)->n_params - graph_first_input(b) == n &&
-                    graph_body(a)->n_results == graph_body(b)->n_results;
+    const int n = count_inputs(a);
+    bool is_alike = count_inputs(b) == n && graph_body(a)->n_results == graph_body(b)->n_results;
     for (int i = 0; i < n && is_alike; i++) {
         const graph_type_t *one = input_type(a, i), *other = input_type(b, i);
         is_alike = one->kind == other->kind && one->has_info == other->has_info;

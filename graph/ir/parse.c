@@ -25,17 +25,12 @@ static status_t parse_block(parser_t *parser, bool has_params);
 
 /* ---- values ---- */
 
-static bool is_name_character(char c)
-{
-    return literal_is_word(c) || c == '.';
-}
-
 /* "%343.weight": begin and length of what stands behind the percent sign. */
 static status_t parse_name(parser_t *parser, const char **out_name, size_t *out_length)
 {
     if (*parser->at != '%') return parse_expected(parser, parser->at, "a value");
     const char *name = ++parser->at;
-    while (is_name_character(*parser->at)) parser->at++;
+    while (literal_is_name(*parser->at)) parser->at++;
     if (parser->at == name) return parse_expected(parser, name, "the name of a value");
     *out_name = name;
     *out_length = (size_t)(parser->at - name);
@@ -171,7 +166,7 @@ static status_t parse_kernel(parser_t *parser, statement_t *statement)
 static status_t note_field(parser_t *parser, statement_t *statement)
 {
     const attr_table_t *table = statement->attrs;
-    size_t n = parse_word_length(parser->at);
+    size_t n = literal_name_length(parser->at);
     for (int f = 0; f < table->n_fields && f < 64; f++) {
         const char *name = table->fields[f].name;
         if (strlen(name) != n || memcmp(name, parser->at, n) != 0) continue;
@@ -464,7 +459,7 @@ static status_t find_kind(parser_t *parser, statement_t *statement)
     } words[] = {{"constant", NODE_CONSTANT}, {"getattr", NODE_GETATTR}, {"setattr", NODE_SETATTR},
                  {"call", NODE_CALL},         {"if", NODE_IF},           {"loop", NODE_LOOP}};
     const char *begin = statement->begin = parser->at;
-    size_t n = parse_word_length(begin);
+    size_t n = literal_name_length(begin);
     if (n == 0)
         return parse_expected(parser, begin,
                               statement->n_names > 0 ? "an operator"
@@ -560,7 +555,7 @@ static status_t parse_block(parser_t *parser, bool has_params)
         TRY(parse_statement(parser));
         parse_space(parser);
     }
-    parser->at += parse_word_length(parser->at);
+    parser->at += literal_name_length(parser->at);
     TRY(parse_results_of_block(parser));
     return show_values(parser, first, false);
 }
@@ -613,7 +608,7 @@ static status_t parse_graph(parser_t *parser, graph_t **out_graph)
     TRY(parse_keyword(parser, "graph", "\"graph\""));
     parse_blanks(parser);
     const char *begin = parser->at;
-    size_t length = parse_word_length(begin);
+    size_t length = literal_name_length(begin);
     if (length == 0) return parse_expected(parser, begin, "the name of the graph");
     TRY(parse_put_bytes(parser, begin, length));
     TRY(parse_put_bytes(parser, "", 1));

@@ -43,8 +43,7 @@ status_t parse_character(parser_t *parser, char c);
  * when the line ended, too. */
 status_t parse_close(parser_t *parser, const char *end, char close);
 
-/* The word that begins here: how long it is, and whether it is this one. */
-size_t parse_word_length(const char *at);
+/* Whether the name that begins here is this word. */
 bool parse_word_is(const char *at, const char *word);
 
 /* A string in quotes, of any length, put into `bytes` at *out_offset. */

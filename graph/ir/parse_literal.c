@@ -56,7 +56,7 @@ status_t parse_place(parser_t *parser, const char *at, status_t status)
 static int shown_length(const char *at)
 {
     int n = *at == '%' || *at == '$' || *at == '-' || *at == '@' ? 1 : 0;
-    while (n < SHOWN_MAX && (literal_is_word(at[n]) || at[n] == '.')) n++;
+    while (n < SHOWN_MAX && literal_is_name(at[n])) n++;
     if (n > 0) return n;
     do n++;
     while (n < 4 && ((unsigned char)at[n] & 0xC0) == 0x80);
@@ -103,18 +103,10 @@ status_t parse_close(parser_t *parser, const char *end, char close)
     return parse_expected(parser, *end == '\n' ? end : parser->at, what);
 }
 
-size_t parse_word_length(const char *at)
-{
-    size_t n = 0;
-    if (!literal_is_letter(*at)) return 0;
-    while (literal_is_word(at[n]) || at[n] == '.') n++;
-    return n;
-}
-
 bool parse_word_is(const char *at, const char *word)
 {
     size_t n = strlen(word);
-    return parse_word_length(at) == n && memcmp(at, word, n) == 0;
+    return literal_name_length(at) == n && memcmp(at, word, n) == 0;
 }
 
 status_t parse_put_bytes(parser_t *parser, const char *bytes, size_t n)
@@ -196,7 +188,7 @@ static status_t push_word(parser_t *parser)
     const char *begin = parser->at;
     char word[16] = "";
     datum_t *datum = NULL;
-    size_t n = parse_word_length(begin);
+    size_t n = literal_name_length(begin);
     if (n == 0) return parse_expected(parser, begin, "a literal");
     if (n < sizeof word) memcpy(word, begin, n);
     if (strcmp(word, "inf") == 0 || strcmp(word, "nan") == 0) return push_number(parser);

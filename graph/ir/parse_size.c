@@ -43,7 +43,7 @@ static status_t read_expr(parser_t *parser, sized_attr_t *sized)
 static status_t read_place(parser_t *parser, const opdef_t *op, sized_attr_t *out_sized)
 {
     const char *begin = parser->at;
-    size_t n = parse_word_length(begin);
+    size_t n = literal_name_length(begin);
     int64_t index = 0;
     *out_sized = (sized_attr_t){.field = -1};
     for (int f = 0; f < op->attrs.n_fields; f++)

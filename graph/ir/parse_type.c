@@ -38,7 +38,7 @@ static status_t read_dim(parser_t *parser, graph_type_t *type, const char **name
         return parse_fail(parser, begin, "a tensor has at most %d dimensions", TENSOR_MAX_RANK);
     names[d] = NULL;
     type->info.sizes[d] = -1;
-    size_t n = parse_word_length(begin);
+    size_t n = literal_name_length(begin);
     if (n > 0) {
         char *name = NULL;
         TRY(graph_get(parser->ctx, graph, n + 1, &name));
@@ -148,7 +148,7 @@ static status_t push_tensor(parser_t *parser, dtype_t dtype)
     const char *begin = parser->at;
     graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true};
     type.info.dtype = dtype;
-    parser->at += parse_word_length(begin);
+    parser->at += literal_name_length(begin);
     parse_blanks(parser);
     TRY(read_dims(parser, &type));
     TRY(read_format(parser, &type.info));
@@ -165,7 +165,7 @@ static status_t push_container(parser_t *parser, type_kind_t kind, int depth)
     int base = parser->n_types;
     if (depth >= GRAPH_MAX_NESTING - 1)
         return parse_fail(parser, begin, "types are nested more than %d deep", GRAPH_MAX_NESTING);
-    parser->at += parse_word_length(begin);
+    parser->at += literal_name_length(begin);
     parse_blanks(parser);
     TRY(parse_character(parser, '<'));
     parse_blanks(parser);
@@ -199,7 +199,7 @@ static status_t push_word(parser_t *parser, int depth)
                  {"module", TYPE_MODULE}, {"list", TYPE_LIST},     {"tuple", TYPE_TUPLE},
                  {"dict", TYPE_DICT}};
     char name[8] = "";
-    size_t n = parse_word_length(parser->at);
+    size_t n = literal_name_length(parser->at);
     if (n < sizeof name) memcpy(name, parser->at, n);
     dtype_t dtype = dtype_parse(name);
     /* "bool" is both: a tensor has dimensions. */

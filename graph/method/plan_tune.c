@@ -154,7 +154,7 @@ static status_t tune(tuner_t *t, double seconds)
     const bool is_other = strcmp(text_string(&t->untuned), text_string(&t->tuned)) != 0;
     if (status == STATUS_OK && is_other && t->inputs != NULL)
         status = compare(t, untuned, tuned, begin + (uint64_t)ns);
-    else if (is_other)
+    else if (status == STATUS_OK && is_other)
         t->result = (plan_tuned_t){measuring.n_measured, PLAN_NOT_COMPARED, true};
     graph_release(untuned);
     graph_release(tuned);

@@ -105,13 +105,14 @@ void programs_print_key(const programs_entry_t *entry, text_t *text);
 status_t programs_known_lines(context_t *ctx, const programs_t *programs,
                               const programs_entry_t *entry, char **out_lines);
 
-/* What was chosen for an entry's inputs by whoever made the file, or for sizes near them, a copy by
- * the context; NULL when nothing is known. Under the lock. */
+/* The layout that a plan for an entry's inputs takes without a search, a copy by the context: the
+ * one that the file has for exactly these inputs, else that of an anchor near them; NULL: neither
+ * exists. Under the lock. */
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout);
 
-/* What was searched for an entry's sizes counts for sizes near them; of many the oldest goes. Under
- * the lock. */
+/* Keeps the layout that a search chose for an entry's inputs, as an anchor. Beyond a fixed number
+ * the oldest anchor goes. Under the lock. */
 status_t programs_add_anchor(context_t *ctx, programs_t *programs, const programs_entry_t *entry,
                              const char *layout);
 void programs_end_anchors(programs_t *programs);

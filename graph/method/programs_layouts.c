@@ -59,9 +59,10 @@ static double difference(const programs_entry_t *entry, const programs_anchor_t 
     return most;
 }
 
-/* What was chosen for the sizes that differ least from these; NULL: all differ too much. To ask
- * every operator in every format is most of the time that a new size takes, and the same choice
- * reads the same forms of weights. Measured times are for sizes of their own. */
+/* The layout of the anchor whose sizes differ least from the entry's; NULL: all differ too much. A
+ * search asks every operator in every format, which is most of the time that a new size takes; and
+ * plans of one layout read the same forms of weights. Where times were measured, each size has a
+ * search of its own. */
 static const char *near_layout(const programs_t *programs, const programs_entry_t *entry)
 {
     const char *nearest = NULL;
@@ -115,30 +116,33 @@ status_t programs_add_anchor(context_t *ctx, programs_t *programs, const program
     return STATUS_OK;
 }
 
-static status_t copy_layout(context_t *ctx, const char *layout, size_t length, char **out_layout)
+/* Of the lines that the method was given, that for exactly these inputs; NULL: there is none. */
+static status_t find_given(context_t *ctx, const programs_t *programs,
+                           const programs_entry_t *entry, const char **out_line)
 {
-    TRY(context_get_zeroed(ctx, length + 1, "a layout", out_layout));
-    memcpy(*out_layout, layout, length);
-    return STATUS_OK;
+    text_t key = text_begin(ctx);
+    *out_line = NULL;
+    if (programs->layouts == NULL || programs->layouts_threads != entry->n_threads)
+        return STATUS_OK;
+    programs_print_key(entry, &key);
+    const status_t status = text_status(&key);
+    if (status == STATUS_OK) *out_line = find_line(programs->layouts, text_string(&key));
+    text_clear(&key);
+    return status;
 }
 
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout)
 {
+    const char *layout = NULL;
     *out_layout = NULL;
-    const char *near = near_layout(programs, entry);
-    if (programs->layouts == NULL || programs->layouts_threads != entry->n_threads)
-        return near != NULL ? copy_layout(ctx, near, strlen(near), out_layout) : STATUS_OK;
-    text_t key = text_begin(ctx);
-    programs_print_key(entry, &key);
-    const char *line = find_line(programs->layouts, text_string(&key));
-    status_t status = text_status(&key);
-    if (status == STATUS_OK && line != NULL)
-        status = copy_layout(ctx, line, (size_t)(strchr(line, '\n') - line), out_layout);
-    else if (status == STATUS_OK && near != NULL)
-        status = copy_layout(ctx, near, strlen(near), out_layout);
-    text_clear(&key);
-    return status;
+    TRY(find_given(ctx, programs, entry, &layout));
+    if (layout == NULL) layout = near_layout(programs, entry);
+    if (layout == NULL) return STATUS_OK;
+    const size_t length = strcspn(layout, "\n");
+    TRY(context_get_zeroed(ctx, length + 1, "a layout", out_layout));
+    memcpy(*out_layout, layout, length);
+    return STATUS_OK;
 }
 
 /* The entries' lines, the oldest first, behind those that are known already. */

@@ -355,51 +355,48 @@ static status_t check_method(context_t *ctx, const char *caller, const module_t 
     return STATUS_OK;
 }
 
-/* The graph of the trace, opened to other sizes, becomes the method. */
-static status_t set_opened(context_t *ctx, module_t *module, module_t *initial, const char *method,
-                           int n_in, const tensor_info_t *const *infos, const graph_t *graph)
+/* Traces a method on tensors, or, where `in` is NULL, on infos alone. The graph, opened to other
+ * sizes, becomes the method. */
+static status_t trace(context_t *ctx, const char *caller, module_t *module, const char *method,
+                      int n_in, const tensor_t *const *in, const tensor_info_t *const *infos)
 {
-    graph_t *opened = NULL;
-    status_t status = trace_other_sizes(ctx, initial, method, n_in, infos, graph, &opened);
+    graph_t *graph = NULL, *opened = NULL;
+    module_t *initial = NULL;
+    interrupt_begin(ctx, caller);
+    status_t status = module_snapshot(ctx, module, &initial);
+    if (status == STATUS_OK && in != NULL)
+        status = trace_once(ctx, module, method, n_in, in, &graph);
+    else if (status == STATUS_OK)
+        status = trace_infos(ctx, initial, method, n_in, infos, &graph);
+    if (status == STATUS_OK)
+        status = trace_other_sizes(ctx, initial, method, n_in, infos, graph, &opened);
     if (status == STATUS_OK) status = graph_set_method(ctx, module, method, opened);
     graph_release(opened);
-    return status;
+    graph_release(graph);
+    module_release(initial);
+    return interrupt_end(ctx, status);
 }
 
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in)
 {
-    graph_t *graph = NULL;
-    module_t *initial = NULL;
+    static const tensor_t *const none[1];
     const tensor_info_t **infos = NULL;
     TRY(check_method(ctx, "graph_trace", module, method));
     TRY(context_array(ctx, "graph_trace", "inputs", n_in, in));
     TRY(context_get(ctx, (size_t)n_in * sizeof *infos, "infos of inputs", &infos));
     for (int i = 0; i < n_in; i++) infos[i] = in[i] != NULL ? &in[i]->info : NULL;
-    interrupt_begin(ctx, "graph_trace");
-    status_t status = module_snapshot(ctx, module, &initial);
-    if (status == STATUS_OK) status = trace_once(ctx, module, method, n_in, in, &graph);
-    if (status == STATUS_OK) status = set_opened(ctx, module, initial, method, n_in, infos, graph);
-    graph_release(graph);
-    module_release(initial);
+    status_t status = trace(ctx, "graph_trace", module, method, n_in, n_in > 0 ? in : none, infos);
     context_put(ctx, infos);
-    return interrupt_end(ctx, status);
+    return status;
 }
 
 status_t graph_trace_for(context_t *ctx, module_t *module, const char *method, int n_in,
                          const tensor_info_t *const *infos)
 {
-    graph_t *graph = NULL;
-    module_t *initial = NULL;
     TRY(check_method(ctx, "graph_trace_for", module, method));
     TRY(context_array(ctx, "graph_trace_for", "infos", n_in, infos));
     for (int i = 0; i < n_in; i++)
         if (infos[i] == NULL) return context_null(ctx, "graph_trace_for", "an info");
-    interrupt_begin(ctx, "graph_trace_for");
-    status_t status = module_snapshot(ctx, module, &initial);
-    if (status == STATUS_OK) status = trace_infos(ctx, initial, method, n_in, infos, &graph);
-    if (status == STATUS_OK) status = set_opened(ctx, module, initial, method, n_in, infos, graph);
-    graph_release(graph);
-    module_release(initial);
-    return interrupt_end(ctx, status);
+    return trace(ctx, "graph_trace_for", module, method, n_in, NULL, infos);
 }

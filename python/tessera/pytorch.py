@@ -220,7 +220,6 @@ def compile(
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{type(module).__name__} is no torch.nn.Module")
 
-
     def make() -> torch.nn.Module:
         if module.training:
             raise Unsupported("the module is in training mode: call eval() first")

@@ -14,7 +14,7 @@
 typedef struct onednn_frame onednn_frame_t;
 typedef struct onednn_stream onednn_stream_t;
 
-/* What a primitive keeps in memory, roughly: its code and descriptors, of 30 to 65 KB. */
+/* Memory that one primitive is counted with. Its code and descriptors take 30 to 65 KB. */
 #define ONEDNN_PRIMITIVE_BYTES ((size_t)48 << 10)
 
 /* Describes a primitive. Every problem passes here, and here alone, before oneDNN computes it.

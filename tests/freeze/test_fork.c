@@ -19,7 +19,7 @@
 
 enum { N_OUT = 10, BATCH = 3, MAX_SECONDS = 20, MAX_DEPTH = 3 };
 
-/* What a process gives: its results, in memory that it shares with its parent. */
+/* The results of one process. Parent and child share the memory that they lie in. */
 typedef struct answer {
     float same[N_OUT], other[N_OUT], loaded[N_OUT];
     bool is_whole;

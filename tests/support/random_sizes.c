@@ -231,7 +231,7 @@ static const char *expand(program_t *program, const char *x)
     return APPLY(program, "Add", x, sum);
 }
 
-/* Of two blocks that multiply x by other numbers. A second one is a transposition. */
+/* An If whose blocks multiply x by 2 and by 3. A model has one: later ones transpose x. */
 static const char *branch(program_t *program, const char *x)
 {
     static const char *const ends[] = {"then_branch", "else_branch"};
