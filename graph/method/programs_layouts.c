@@ -34,8 +34,9 @@ status_t programs_known_lines(context_t *ctx, const programs_t *programs,
 
 /* ---- sizes that differ little ---- */
 
-/* Beyond this factor between the elements of an input another choice may be faster. */
-#define REACH 4.0
+/* The factor between the elements of an input up to which its choice is taken. ResNet-18 then lost
+ * at most 9 % to a search of its own; up to a factor of 4 it lost 31 %. */
+#define REACH 1.5
 #define MAX_ANCHORS 16
 
 /* The factor between the elements of the input that differs most; 0: what was chosen for the anchor

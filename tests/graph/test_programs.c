@@ -373,8 +373,8 @@ static void sizes_near_those_that_were_searched_for_take_what_was_chosen(void **
     static const struct {
         int64_t n;
         int n_anchors;
-    } cases[] = {{100, 1}, {110, 1},  {26, 1}, {399, 1}, {401, 2},
-                 {150, 2}, {1000, 2}, {24, 3}, {1, 4},   {2, 5}};
+    } cases[] = {{100, 1}, {110, 1}, {67, 1}, {149, 1}, {151, 2},
+                 {125, 2}, {226, 2}, {66, 3}, {1, 4},   {2, 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_rows(ctx, net, cases[i].n);
         assert_int_equal(n_anchors(net), cases[i].n_anchors);
