@@ -15,7 +15,7 @@
 typedef struct c_method {
     allocator_t allocator;
     forward_t forward;
-    signature_t *signature; /* NULL: nothing was said */
+    signature_t *signature; /* NULL: module_describe was not called */
 } c_method_t;
 
 static status_t make_c_method(context_t *ctx, forward_t forward, c_method_t **out_method)
@@ -83,7 +83,7 @@ static void release_datums(int n, datum_t *const *datums)
     for (int i = 0; i < n; i++) datum_release(datums[i]);
 }
 
-/* n datums that hold the tensors, absent ones as none. */
+/* Wraps n tensors in datums; a NULL tensor becomes none. */
 static status_t wrap(context_t *ctx, int n, const tensor_t *const *tensors, datum_t **out_datums)
 {
     for (int i = 0; i < n; i++) {
@@ -175,8 +175,8 @@ forward_t module_c_forward(const member_t *method)
     return ((const c_method_t *)method->is.method.state)->forward;
 }
 
-/* One reference to each result goes to the caller. A result that the scope does not list was kept
- * by the function, or is one that stands among the results before. */
+/* Makes the caller own one reference per result. A result that the scope does not list was either
+ * kept by the function or appears earlier among the results. */
 static bool take_results(context_t *ctx, int n, tensor_t *const *made)
 {
     bool is_whole = true;
@@ -194,7 +194,7 @@ static bool take_results(context_t *ctx, int n, tensor_t *const *made)
     return is_whole;
 }
 
-/* The function in a scope of its own; its results are the caller's, also on failure. */
+/* Runs the function in its own scope. The caller owns the results, also on failure. */
 static status_t run_in_scope(context_t *ctx, module_t *module, const char *method,
                              forward_t forward, int n_in, const tensor_t *const *in, int *n_out,
                              tensor_t **made)
@@ -235,7 +235,7 @@ status_t module_run_forward(context_t *ctx, module_t *module, const char *method
 
 /* ---- calls ---- */
 
-/* Arrays that a call reads and writes; n_in of 0 needs no `in`. */
+/* Checks the arrays of a call; `in` may be NULL if n_in is 0. */
 static status_t check_call(context_t *ctx, const char *op, int n_in, const void *in,
                            const int *n_out, const void *out)
 {
@@ -245,7 +245,7 @@ static status_t check_call(context_t *ctx, const char *op, int n_in, const void 
     return STATUS_OK;
 }
 
-/* *module becomes the one below it that the method of a dotted name belongs to. */
+/* Finds a method by its dotted name; *module becomes the module that owns it. */
 static status_t find_method(context_t *ctx, module_t **module, const char *name,
                             const member_t **out_method)
 {
@@ -258,8 +258,8 @@ static status_t find_method(context_t *ctx, module_t **module, const char *name,
     return STATUS_OK;
 }
 
-/* Methods of a layer that module_mkldnn skipped run in plain layouts, and so does what they call.
- */
+/* The policy of layers that module_mkldnn skipped: their methods, and all that these call, run in
+ * plain layouts. */
 typedef struct layer_policy {
     bool is_switched;
     policy_t before;
@@ -296,8 +296,8 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
     return interrupt_end(ctx, status);
 }
 
-/* Tensors through a method that takes and gives datums; the results belong to the caller. The run
- * may set members, so `name` is the caller's, and nothing of `method` is read after it. */
+/* Passes tensors through a method that works on datums; the caller owns the results. The run may
+ * set members, so `name` must not belong to the method, and `method` is not read after the run. */
 static status_t run_method(context_t *ctx, module_t *module, const char *name,
                            const member_t *method, int n_in, const tensor_t *const *in, int *n_out,
                            tensor_t **out)
@@ -380,7 +380,7 @@ status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, ten
     return tensor_give(ctx, made[0], out);
 }
 
-/* ---- results into memory of the caller's ---- */
+/* ---- results in the caller's memory ---- */
 
 static status_t check_wanted(context_t *ctx, const module_t *module, const char *name, int n,
                              tensor_t *const *wanted)
@@ -426,7 +426,8 @@ static bool is_same(const tensor_t *a, const tensor_t *b)
            tensor_lies_like(&a->info, &b->info);
 }
 
-/* A result that lies in a tensor that is going to be written is saved first. */
+/* Copies each result that overlaps a tensor to be written, unless it already is that result's
+ * tensor. */
 static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_t *const *wanted)
 {
     for (int i = 0; i < n; i++) {
@@ -443,7 +444,7 @@ static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_
     return STATUS_OK;
 }
 
-/* tensor_copy counts what it brings in another order; here the same order counts, too. */
+/* tensor_copy counts only copies that change the element order; this also counts plain copies. */
 static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *wanted)
 {
     if (is_same(made, wanted)) return STATUS_OK;
@@ -465,7 +466,8 @@ static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *want
     return STATUS_OK;
 }
 
-/* Results where they shall be, if the method can do that, else anywhere. */
+/* Lets the method write its results into the caller's tensors if it can; otherwise runs it
+ * normally. */
 static status_t run_into(context_t *ctx, module_t *module, const char *name, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_made, tensor_t **made)

@@ -6,11 +6,12 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* What was cloned already, by the address of the original: whatever was one stays one. Views of one
- * storage stay views of one, so storages are cloned whole. Values belong to the clone. */
+/* Maps from originals to clones. Each object is cloned once, so that shared objects stay shared.
+ * Storages are cloned completely, so views of one storage stay views of one storage. The clone owns
+ * the map's values. */
 typedef struct cloner {
     context_t *ctx;
-    bool shares_bytes; /* until either is written */
+    bool shares_bytes; /* until either copy is written */
     map_t modules;
     map_t tensors;
     map_t storages;
@@ -51,7 +52,7 @@ static status_t clone_storage(cloner_t *cloner, storage_t *storage, storage_t **
     return STATUS_OK;
 }
 
-/* The clone's tensor; the caller releases. */
+/* Returns the clone's tensor; the caller releases it. */
 static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_tensor)
 {
     tensor_t *copy = map_get(&cloner->tensors, tensor);
@@ -80,7 +81,7 @@ static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_
 
 static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datum);
 
-/* Of a list, tuple or dict. */
+/* Clones a list, tuple or dict. */
 static status_t clone_items(cloner_t *cloner, const datum_t *datum, datum_t **out_copy)
 {
     context_t *ctx = cloner->ctx;
@@ -190,7 +191,7 @@ static status_t clone_module(cloner_t *cloner, const module_t *module, module_t 
     return STATUS_OK;
 }
 
-/* The scope takes what to_dense gives out. */
+/* The scope releases the tensors that to_dense creates. */
 static status_t clone_tree(context_t *ctx, const module_t *module, bool shares_bytes,
                            module_t **out_module)
 {

@@ -31,8 +31,8 @@ static void drop(flow_t *flow)
     flow->held = NULL;
 }
 
-/* Goes on with *next, which stands in the scope of the forward. By address, since the call that
- * makes it stands beside it. */
+/* Continues the flow with *next, which the forward's scope holds. *next is passed by address
+ * because the call that sets it may be another argument of the same call. */
 static void step(flow_t *flow, status_t status, tensor_t *const *next)
 {
     drop(flow);

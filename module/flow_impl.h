@@ -1,8 +1,7 @@
-/* A flow: the chain of calls that a composite forward makes on one tensor.
+/* A flow: the chain of calls that a composite module's forward makes on one tensor.
  *
- * Each step consumes what the one before gave, and releases it at once, so that a deep network
- * holds the tensors it still needs and no others. The first failure stays; steps after it do
- * nothing. */
+ * Each step releases its input as soon as it has computed its output, so a deep network holds only
+ * the tensors it still needs. The first failure is kept; later steps do nothing. */
 #ifndef TESSERA_MODULE_FLOW_IMPL_H
 #define TESSERA_MODULE_FLOW_IMPL_H
 
@@ -13,29 +12,30 @@
 
 typedef struct flow {
     context_t *ctx;
-    module_t *module; /* whose children are run */
+    module_t *module; /* its children are run */
     const tensor_t *x;
-    tensor_t *held; /* x, if a step made it */
+    tensor_t *held; /* equals x if a step made x; NULL if x is borrowed */
     status_t status;
 } flow_t;
 
-/* Of a forward's one input; any other number of inputs is a failure. */
+/* Starts a flow on the single input of a forward. Any other number of inputs fails the flow. */
 flow_t flow_begin(context_t *ctx, module_t *module, int n_in, const tensor_t *const *in);
 
-/* Another flow from where this one is. The first one must not step on before it has ended. */
+/* Starts a second flow at the current tensor. End the branch before the first flow takes a step. */
 flow_t flow_branch(const flow_t *flow);
 
 void flow_child(flow_t *flow, const char *name);
 void flow_relu(flow_t *flow);
 void flow_flatten(flow_t *flow);
-/* Mean over height and width, which become 1. */
+/* Mean over height and width; both become 1. */
 void flow_pool(flow_t *flow);
-/* Adds what the other one has come to, and ends that one. */
+/* Adds the other flow's tensor and ends the other flow. */
 void flow_add(flow_t *flow, flow_t *other);
-/* Goes on with what the branches have come to, joined along channels, and ends them. */
+/* Concatenates the tensors of the branches along channels, continues with the result and ends the
+ * branches. */
 void flow_concat(flow_t *flow, int n, flow_t *branches);
 
-/* The result; the flow is over either way. */
+/* Returns the result, or the first failure. The flow has ended in both cases. */
 status_t flow_end(flow_t *flow, tensor_t **out);
 
 #endif

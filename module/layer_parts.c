@@ -1,4 +1,4 @@
-/* What the forwards and the constructors of layers share. */
+/* Helpers shared by the forwards and the constructors of layers. */
 #include <stdio.h>
 
 #include "module/layers_impl.h"

@@ -37,12 +37,13 @@ static status_t forward_conv(context_t *ctx, module_t *self, int n_in, const ten
 
 typedef struct conv_init {
     int n_spatial;
-    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* of the weight */
+    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* weight sizes */
     conv_attrs_t attrs;
     bool has_bias;
 } conv_init_t;
 
-/* He: normal of deviation sqrt(2 / fan_in), which keeps the mean square through relu. */
+/* He initialisation: standard deviation sqrt(2 / fan_in) keeps the mean square constant through
+ * relu. */
 static status_t init_conv(context_t *ctx, module_t *module, const void *user)
 {
     const conv_init_t *conv = user;
@@ -145,8 +146,8 @@ status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features,
 
 /* ---- batch norm ---- */
 
-/* Part of the batch's statistics that goes into the running ones: 0.1 where attribute `momentum` is
- * not there; -1 where it is None: the running ones are means over all batches. */
+/* Reads the weight of a new batch in the running statistics: 0.1 if attribute `momentum` is absent;
+ * -1 if it is None, which means that the running statistics are means over all batches. */
 static status_t read_momentum(context_t *ctx, const module_t *self, double *out)
 {
     const datum_t *momentum = module_attribute(self, "momentum");
@@ -157,7 +158,7 @@ static status_t read_momentum(context_t *ctx, const module_t *self, double *out)
     return STATUS_OK;
 }
 
-/* running += (batch scale - running) momentum, or / n_tracked. */
+/* running += (batch scale - running) momentum; or divided by n_tracked if momentum is negative. */
 static status_t track(context_t *ctx, tensor_t *running, const tensor_t *batch, double scale,
                       double momentum, const tensor_t *n_tracked)
 {
@@ -170,8 +171,8 @@ static status_t track(context_t *ctx, tensor_t *running, const tensor_t *batch, 
     return op_add_(ctx, running, part);
 }
 
-/* By the batch's statistics, which go into the running ones if there are any; the variance as that
- * of a sample, n / (n - 1) of it. */
+/* Normalizes with the statistics of the batch and, in training mode, updates the running ones. The
+ * running variance uses the unbiased estimate: n / (n - 1) times the batch's variance. */
 static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t *x, double epsilon,
                                  tensor_t **out)
 {
@@ -196,7 +197,7 @@ static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t 
     return track(ctx, variance, batch_variance, n / (n - 1), momentum, n_tracked);
 }
 
-/* Without running statistics inference is by those of the batch, too. */
+/* Without running statistics, inference also uses the statistics of the batch. */
 static status_t forward_batch_norm(context_t *ctx, module_t *self, int n_in,
                                    const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -277,7 +278,6 @@ status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, modul
     return layer_build(ctx, "Flatten", forward_flatten, init_flatten, dims, out_module);
 }
 
-/* p, and that the layer is not training. */
 static status_t forward_dropout(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
 {
@@ -299,8 +299,8 @@ static status_t forward_alpha_dropout(context_t *ctx, module_t *self, int n_in,
     return forward_dropout(ctx, self, n_in, in, n_out, out);
 }
 
-/* A tensor without a batch has its channels first: Dropout1d takes one of rank 2, Dropout3d one of
- * rank 4; Dropout2d takes any rank as one with a batch, as PyTorch's. */
+/* In training, inputs without a batch dimension have channels first: rank 2 for Dropout1d, rank 4
+ * for Dropout3d. Dropout2d treats every input as batched, as PyTorch does. */
 static status_t forward_feature_dropout(context_t *ctx, module_t *self, int n_in,
                                         const tensor_t *const *in, int *n_out, tensor_t **out)
 {

@@ -4,11 +4,11 @@
 #include "tensor/context_impl.h"
 #include "tensor/shape.h"
 
-/* Weights that training begins with: 1 and 0. */
+/* Weights start as 1, biases as 0. */
 typedef struct norm_init {
     int rank;
-    int64_t sizes[TENSOR_MAX_RANK]; /* of weight and bias */
-    int64_t n_groups;               /* 0: there are none */
+    int64_t sizes[TENSOR_MAX_RANK]; /* sizes of weight and bias */
+    int64_t n_groups;               /* 0: no groups, a norm over the last dimensions */
     double epsilon;
     bool has_weight, has_bias;
 } norm_init_t;

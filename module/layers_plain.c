@@ -1,4 +1,4 @@
-/* Layers of one operator each, without a place in space. */
+/* Layers that run one operator and have no spatial dimensions. */
 #include <stdio.h>
 
 #include "module/layers_impl.h"

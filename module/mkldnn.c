@@ -11,10 +11,9 @@
 #include "tensor/tensor_impl.h"
 #include "tensor/text_impl.h"
 
-/* ---- what a call changes ---- */
+/* ---- changes of one call, for undoing ---- */
 
-/* The storages of weights that were marked, and the modules that were told to run dense, or no
- * longer to. */
+/* Storages that were marked packable, and modules whose runs_dense was changed. */
 typedef struct changes {
     storage_t **storages; /* retained */
     int n_storages, storage_capacity;
@@ -30,7 +29,7 @@ static void clear(context_t *ctx, changes_t *changes)
     context_put(ctx, changes->modules);
 }
 
-/* A weight whose shed bytes cannot come back keeps its form, which has them. */
+/* If the plain bytes of a weight cannot be restored, the weight keeps its packed form. */
 static void undo(context_t *ctx, changes_t *changes)
 {
     for (int i = 0; i < changes->n_storages; i++) {
@@ -45,7 +44,7 @@ static void undo(context_t *ctx, changes_t *changes)
     }
 }
 
-/* Parameters, and the weights of integers, which are buffers since they are not trained. */
+/* Parameters and integer weights. The latter are buffers, since they are not trained. */
 static bool may_be_weight(const member_t *member)
 {
     if (member->kind == MEMBER_PARAMETER) return member->is.tensor != NULL;
@@ -80,9 +79,9 @@ static status_t set_dense(context_t *ctx, module_t *module, bool runs_dense, cha
     return STATUS_OK;
 }
 
-/* ---- what is skipped ---- */
+/* ---- skipped modules ---- */
 
-/* Enters the modules of a subtree that is left alone. */
+/* Adds all modules of a subtree to the skipped ones. */
 static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
 {
     tree_t tree = {0};
@@ -94,7 +93,7 @@ static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
     return status;
 }
 
-/* Children whose paths match; counts them. */
+/* Skips the children whose path matches, and adds their number to *n. */
 static status_t skip_children(context_t *ctx, const tree_item_t *item, const char *pattern,
                               map_t *skipped, int *n)
 {
@@ -205,9 +204,8 @@ status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t 
 
 /* ---- module_dense ---- */
 
-/* Bytes that were shed come back. Parameters and buffers that are mkldnn tensors themselves get a
- * plain form, the same one wherever the same tensor stands; the scope holds it until it has been
- * put in. */
+/* Restores plain bytes of packed weights. For mkldnn parameters and buffers, makes one dense tensor
+ * per shared tensor; the scope holds it until put_plain sets it. */
 static status_t make_plain(context_t *ctx, const module_t *module, map_t *plain)
 {
     for (int i = 0; i < module->n_members; i++) {

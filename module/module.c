@@ -16,9 +16,9 @@ uint64_t module_changes(void)
     return atomic_load(&n_changes);
 }
 
-/* ---- life ---- */
+/* ---- creation and release ---- */
 
-/* NULL, with the failure noted, when the module's allocator refuses. */
+/* Allocates from the module's allocator; on failure sets the context's error and returns NULL. */
 static void *get(context_t *ctx, const module_t *module, size_t bytes)
 {
     void *block = allocator_get(&module->allocator, bytes);
@@ -127,7 +127,7 @@ void module_release(module_t *module)
     allocator_put(&allocator, module);
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static member_t *find_here(const module_t *module, const char *name, size_t length)
 {
@@ -139,7 +139,7 @@ static member_t *find_here(const module_t *module, const char *name, size_t leng
     return NULL;
 }
 
-/* One step down: the child that the path begins with, or NULL. */
+/* Returns the child that the path begins with, or NULL, and advances the path. */
 static module_t *descend(const module_t *module, const char **path)
 {
     const char *dot = strchr(*path, '.');
@@ -150,7 +150,7 @@ static module_t *descend(const module_t *module, const char **path)
     return member->is.child;
 }
 
-/* Names have no dots, so a path has a member here or goes on below. */
+/* Names contain no dots, so the rest of the path is either a member here or starts with a child. */
 const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind)
 {
     while (*module != NULL && path != NULL) {
@@ -201,9 +201,9 @@ status_t module_no_member(context_t *ctx, const module_t *module, const char *pa
          module->type, list_names(module, kind, names));
 }
 
-/* ---- setting ---- */
+/* ---- setters ---- */
 
-/* *module becomes the one that the path leads to, *path the name in it. */
+/* Follows the path to its last module; *path becomes the member's name there. */
 static status_t find_owner(context_t *ctx, module_t **module, const char **path)
 {
     if (*module == NULL) return context_null(ctx, "module", "module");
@@ -271,7 +271,7 @@ status_t module_put_take(context_t *ctx, module_t *module, const member_t *membe
     return status;
 }
 
-/* A name is only read here; the union of members has it writable. */
+/* The name is only read; the copy avoids a cast, since member_t has a writable name. */
 static member_t member_of(member_kind_t kind, const char *name)
 {
     member_t member = {.kind = kind};
@@ -356,7 +356,7 @@ status_t module_remove(context_t *ctx, module_t *module, const char *name)
     return STATUS_OK;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 const char *module_type(const module_t *module)
 {

@@ -1,12 +1,13 @@
 /* Modules: a tree of parameters, buffers, attributes, children and methods.
  *
- * As torch.nn.Module: a parameter is a tensor that training changes, a buffer one that it does not
- * (running statistics), an attribute any datum (`training`, `version`). A child is a module; the
- * same module or tensor may stand in several places and stays shared. Modules are counted; setters
- * retain what they are given. A path is names joined by dots: "layer1.0.conv1.weight".
+ * As in torch.nn.Module, a parameter is a tensor that training changes; a buffer is a tensor that
+ * it does not train (running statistics); an attribute is any datum (`training`, `version`). A
+ * child is a module. The same module or tensor may be a member of several modules and stays shared.
+ * Modules are reference-counted; setters retain their arguments. A path is names joined by dots:
+ * "layer1.0.conv1.weight".
  *
- * A method is a class of functions and a state: C methods live here, graph and plan methods in the
- * folders to the right. */
+ * A method is a class of functions and a state. C methods are implemented in this folder, graph and
+ * plan methods in graph/ and freeze/. */
 #ifndef TESSERA_MODULE_MODULE_H
 #define TESSERA_MODULE_MODULE_H
 
@@ -18,8 +19,8 @@ TESSERA_BEGIN
 typedef struct module module_t;
 struct module_value;
 
-/* What a method is. run gets arguments and gives results as datums; it may be called again while it
- * runs, in other contexts. Absent functions are NULL. */
+/* The functions of a method. run takes arguments and returns results as datums; it may be called
+ * again while it runs, in other contexts. Functions that are absent are NULL. */
 typedef struct method_class {
     const char *name; /* "c", "graph", "plan" */
     status_t (*run)(context_t *ctx, module_t *self, void *state, int n_in, datum_t *const *in,
@@ -27,43 +28,43 @@ typedef struct method_class {
     void (*release)(void *state);
     status_t (*clone)(context_t *ctx, const void *state, void **out_state);
     void *(*graph)(
-        void *state); /* the graph_t that the method runs, borrowed: what graph_of gives */
-    /* How many arguments the method takes (results it gives, if is_output), where it is known; and
-     * value `index` of these, where there is one. ctx may be NULL for index -1, which only counts.
-     * signature.h */
+        void *state); /* the graph_t that the method runs, borrowed; graph_of returns it */
+    /* Sets *out_n to the number of arguments (results, if is_output) if it is known, and describes
+     * value `index` if it exists. With index -1 it only counts, and ctx may be NULL. See
+     * signature.h. */
     status_t (*describe)(context_t *ctx, void *state, bool is_output, int index, int *out_n,
                          struct module_value *out_value);
-    /* Runs on tensors and writes result i straight into wanted[i] where that can be: out[i] is then
-     * a tensor with the same bytes. *n_out is -1 where nothing was run, and nothing failed: then,
-     * and where this is NULL, `run` is called, and results are copied. */
+    /* Runs on tensors and writes result i directly into wanted[i] if possible; out[i] is then a
+     * tensor with the same bytes. Sets *n_out to -1 if it ran nothing and nothing failed. In that
+     * case, or if this is NULL, `run` is called and its results are copied. */
     status_t (*run_into)(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_out, tensor_t **out);
-    /* INVALID_ARGUMENT where a call with such tensors is refused for their number, dtypes or sizes.
-     * signature.h */
+    /* INVALID_ARGUMENT if the method would reject tensors like these for their number, dtypes or
+     * sizes. See signature.h. */
     status_t (*check_inputs)(context_t *ctx, void *state, int n_in, const tensor_info_t *const *in);
 } method_class_t;
 #define METHOD_MAX_OUTPUTS 32
 
-/* A method in C on tensors: what layers and users write. It runs in a scope of its own (see
- * scope.h): a failure inside that was not cleared fails the call. Results are tensors made inside
- * or inputs; any other, such as a parameter, is retained first. The rest of what was made is
- * released. */
+/* A C method on tensors, as layers and users write it. It runs in its own scope (see scope.h): a
+ * failure inside that is not cleared fails the call. Results must be inputs or tensors made inside;
+ * retain any other tensor, such as a parameter, before returning it. All other tensors made inside
+ * are released. */
 typedef status_t (*forward_t)(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out);
 
 /* ---- building ---- */
 
-/* type_name ("Conv2d", "BasicBlock") tells users what it is. The module has attribute `training`,
+/* type_name ("Conv2d", "BasicBlock") is shown to users. The new module has attribute `training`,
  * false. */
 status_t module_create(context_t *ctx, const char *type_name, module_t **out_module)
     TESSERA_API(module_create);
 module_t *module_retain(module_t *module) TESSERA_API(module_retain);
 void module_release(module_t *module) TESSERA_API(module_release);
 
-/* A name may be a path, "layer1.0.conv1.weight": the modules on it must be there already, the last
- * name is set in the last of them. A name that is taken is replaced, if it is of the same kind;
- * else INVALID_ARGUMENT. A tensor NULL is a parameter that is absent (a bias). */
+/* A name may be a path, "layer1.0.conv1.weight". The modules on the path must exist; the last of
+ * them gets the member. An existing member of the same kind is replaced; one of another kind is
+ * INVALID_ARGUMENT. A parameter may be NULL, which means absent (no bias). */
 status_t module_set_parameter(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)
     TESSERA_API(module_set_parameter);
 status_t module_set_buffer(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)
@@ -74,23 +75,23 @@ status_t module_set_child(context_t *ctx, module_t *module, const char *name, mo
     TESSERA_API(module_set_child);
 status_t module_set_forward(context_t *ctx, module_t *module, const char *method, forward_t forward)
     TESSERA_API(module_set_forward);
-/* Takes over the state, also on failure. */
+/* Takes ownership of the state, also on failure. */
 status_t module_set_method_take(context_t *ctx, module_t *module, const char *method,
                                 const method_class_t *class_, void *state)
     TESSERA_API(module_set_method_take);
 
-/* ---- asking: borrowed, NULL when absent; paths may be dotted ---- */
+/* ---- queries: results are borrowed, NULL when absent; paths may be dotted ---- */
 
 const char *module_type(const module_t *module) TESSERA_API(module_type);
 tensor_t *module_parameter(const module_t *module, const char *path) TESSERA_API(module_parameter);
 tensor_t *module_buffer(const module_t *module, const char *path) TESSERA_API(module_buffer);
 datum_t *module_attribute(const module_t *module, const char *path) TESSERA_API(module_attribute);
 module_t *module_child(const module_t *module, const char *path) TESSERA_API(module_child);
-/* The class of a method and its state, or NULL. */
+/* The class of a method and its state; NULL if there is no such method. */
 const method_class_t *module_method(const module_t *module, const char *name, void **out_state)
     TESSERA_API(module_method);
 
-/* Members in order of setting. */
+/* Members are in the order in which they were set. */
 typedef enum member_kind {
     MEMBER_PARAMETER,
     MEMBER_BUFFER,
@@ -104,56 +105,57 @@ const char *module_member(const module_t *module, int index, member_kind_t *out_
 status_t module_remove(context_t *ctx, module_t *module, const char *name)
     TESSERA_API(module_remove);
 
-/* Attribute `training` of the whole tree. */
+/* Sets attribute `training` of the module and all modules below it. */
 status_t module_train(context_t *ctx, module_t *module, bool is_training) TESSERA_API(module_train);
 bool module_is_training(const module_t *module) TESSERA_API(module_is_training);
 
 /* ---- running ---- */
 
-/* forward with one tensor in and one out. */
+/* Runs method "forward" with one tensor in and one out. */
 status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, tensor_t **out)
     TESSERA_API(module_forward);
 
-/* Any method; that of a dotted name runs on the module it belongs to. INVALID_ARGUMENT when there
- * is no such method. out has room for METHOD_MAX_OUTPUTS; the caller releases. */
+/* Calls a method. A dotted name calls the method of a module below. INVALID_ARGUMENT if there is no
+ * such method. out has METHOD_MAX_OUTPUTS elements; the caller releases the results. */
 status_t module_call(context_t *ctx, module_t *module, const char *method, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out) TESSERA_API(module_call);
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,
                              const tensor_t *const *in, int *n_out, tensor_t **out)
     TESSERA_API(module_call_tensors);
 
-/* The same, with results written into tensors of the caller's: made by him, or over his memory by
- * tensor_borrow. n_out and the tensors' dtypes and sizes have to be those of the results; layouts
- * may be any. A result of a plan (frozen and loaded modules) is written where it shall be, and
- * nothing is allocated for it, if the tensor is dense, contiguous and aligned to 64 bytes, and no
- * input or parameter lies in it; any other is copied once, which is counted as a copy or a reorder.
- * So a tensor may lie over an input: what is read is the input as it was.
+/* Like module_forward and module_call_tensors, but write the results into the caller's tensors,
+ * which may be new or over the caller's memory (tensor_borrow). Their number, dtypes and sizes must
+ * match the results; their layouts may differ. A plan (frozen and loaded modules) writes a result
+ * directly, without allocating, if the tensor is dense, contiguous, 64-byte aligned and overlaps no
+ * input or parameter. Any other result is copied once, and counted as a copy or a reorder. So a
+ * tensor may overlap an input: the input is read first.
  *
  * INVALID_ARGUMENT  other dtype, sizes or number of results; two tensors that overlap. Nothing has
- *                   been written then; where a kernel fails, tensors may be half written */
+ *                   been written then. If a kernel fails, tensors may be partly written. */
 status_t module_forward_into(context_t *ctx, module_t *module, const tensor_t *x, tensor_t *out)
     TESSERA_API(module_forward_into);
 status_t module_call_into(context_t *ctx, module_t *module, const char *method, int n_in,
                           const tensor_t *const *in, int n_out, tensor_t *const *out)
     TESSERA_API(module_call_into);
 
-/* Calls a child from inside a forward: observers see its path. */
+/* Calls a child from inside a forward; observers see the child's path. */
 status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,
                           tensor_t **out) TESSERA_API(module_run_child);
 
-/* Deep copy: tensors with bytes of their own, plain; sharing inside is kept. */
+/* Deep copy: the clone's tensors are dense and have their own bytes; tensors shared inside stay
+ * shared. */
 status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)
     TESSERA_API(module_clone);
 
 /* ---- walking ---- */
 
-/* Visits the module and all below it once each, parents first, with the path of the first way to
- * it. A failing visit ends the walk. */
+/* Visits the module and all modules below it once each, parents first. path is the first path that
+ * leads to the module. The walk stops at the first visit that fails. */
 typedef status_t (*module_visit_t)(context_t *ctx, void *user, const char *path, module_t *module);
 status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, void *user)
     TESSERA_API(module_walk);
 
-/* The tree as text: names, types, parameters with shapes. */
+/* Appends the tree as text: names, types, parameters with shapes. */
 status_t module_print(context_t *ctx, const module_t *module, text_t *text)
     TESSERA_API(module_print);
 

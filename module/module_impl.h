@@ -1,4 +1,4 @@
-/* The inside of a module, and the list of all modules of a tree. */
+/* The module struct, and the list of all modules of a tree. */
 #ifndef TESSERA_MODULE_MODULE_IMPL_H
 #define TESSERA_MODULE_MODULE_IMPL_H
 
@@ -11,9 +11,10 @@
 typedef struct member {
     member_kind_t kind;
     char *name;
-    uint64_t change; /* module_changes when it was set last, which no other member has */
+    uint64_t change; /* value of module_changes when the member was last set; unique to this
+                        member */
     union {
-        tensor_t *tensor; /* parameter, NULL when absent; buffer */
+        tensor_t *tensor; /* parameter, NULL when absent; or buffer */
         datum_t *datum;   /* attribute */
         module_t *child;
         struct {
@@ -23,7 +24,8 @@ typedef struct member {
     } is;
 } member_t;
 
-/* Members in order of setting; all of them from the allocator the module was made with. */
+/* Members are in the order of setting. All memory comes from the allocator of the creating
+ * context. */
 struct module {
     atomic_int n_references;
     allocator_t allocator;
@@ -31,53 +33,52 @@ struct module {
     member_t *members;
     int n_members;
     int capacity;
-    atomic_bool runs_dense; /* module_mkldnn skipped it: its methods run under policy per_op */
-    pthread_mutex_t lock;   /* held by a run that changes members or their tensors; recursive */
+    atomic_bool runs_dense; /* skipped by module_mkldnn: methods run under policy per_op */
+    pthread_mutex_t lock;   /* recursive; held by a run that changes members or their tensors */
 };
 
-/* A module without any member, not even `training`. */
+/* Creates a module without any member, not even `training`. */
 status_t module_make(context_t *ctx, const char *type_name, module_t **out_module);
 
-/* Goes up when any member of any module is set or removed: as long as it is the same, what was
- * found by a path is there. */
+/* A counter that increases when a member of any module is set or removed. While it is unchanged,
+ * members found by path are still valid. */
 uint64_t module_changes(void);
 
-/* Round a run that changes state below the module: such runs of one module wait for each other, but
- * for those that one of them makes itself. */
+/* Guard a run that changes state in the module or below it. Such runs of one module exclude each
+ * other; nested runs in the same thread do not wait. */
 void module_lock(module_t *module);
 void module_unlock(module_t *module);
 
-/* A clone whose tensors share the bytes of the original's until either is written through the API.
- */
+/* A clone whose tensors share the original's bytes until either is written through the API. */
 status_t module_snapshot(context_t *ctx, const module_t *module, module_t **out_module);
 
-/* True when a tensor has an address in common with one that the module, or one below it, holds. */
+/* True if a tensor shares memory with a tensor of the module or of a module below it. */
 bool module_overlaps(const module_t *module, const tensor_t *tensor);
 
 /* The member of a kind at a path, or NULL. */
 const member_t *module_find(const module_t *module, const char *path, member_kind_t kind);
-/* The same; *module becomes the one that has it. */
+/* The same; *module becomes the module that owns the member. */
 const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind);
 
-/* Puts a member in, which takes over what `member` holds but copies its name, also on failure. */
+/* Sets a member. Takes ownership of its value, also on failure; copies its name. */
 status_t module_put_take(context_t *ctx, module_t *module, const member_t *member);
 
-/* The failure for a path at which there is no member of this kind: names the part that is not
- * there, and what there is. */
+/* Fails because no member of this kind exists at the path. The message names the missing part and
+ * lists the members that exist. */
 status_t module_no_member(context_t *ctx, const module_t *module, const char *path,
                           member_kind_t kind);
 
-/* Refuses a tensor for result `index` that is not of its dtype and sizes. */
+/* Fails if a caller's tensor for result `index` has another dtype or other sizes. */
 status_t module_check_result(context_t *ctx, int index, const tensor_info_t *made,
                              const tensor_info_t *wanted);
 
 /* ---- C methods ---- */
 
-/* The function of a C method, or NULL for methods of other classes. */
+/* The function of a C method; NULL for methods of other classes. */
 forward_t module_c_forward(const member_t *method);
 
-/* Runs a function in a scope of its own; the results belong to the caller. out has room for
- * METHOD_MAX_OUTPUTS. */
+/* Runs a function in its own scope. The caller owns the results. out has METHOD_MAX_OUTPUTS
+ * elements. */
 status_t module_run_forward(context_t *ctx, module_t *module, const char *method, forward_t forward,
                             int n_in, const tensor_t *const *in, int *n_out, tensor_t **out);
 
@@ -87,7 +88,7 @@ extern const method_class_t module_c_methods;
 
 typedef struct tree_item {
     module_t *module; /* retained */
-    char *path;       /* of the first way to it; "" for the root */
+    char *path;       /* the first path that leads to it; "" for the top module */
 } tree_item_t;
 
 typedef struct tree {
@@ -96,11 +97,11 @@ typedef struct tree {
     int capacity;
 } tree_t;
 
-/* All modules once each, parents first, children in order. */
+/* Lists all modules once each, parents first, children in order. */
 status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree);
 void tree_clear(context_t *ctx, tree_t *tree);
 
-/* "layer1" and "conv1" give "layer1.conv1"; an empty path gives the name. */
+/* "layer1" and "conv1" give "layer1.conv1"; an empty path gives the name alone. */
 status_t tree_join(context_t *ctx, const char *path, const char *name, char **out_path);
 
 #endif

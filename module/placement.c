@@ -14,16 +14,16 @@
 /* One call of an operator. */
 typedef struct call {
     char *path;
-    bool is_mkldnn; /* what it gave */
+    bool is_mkldnn; /* layout of its first result */
 } call_t;
 
 struct placement {
     observer_t observer;
     char path[PATH_MAX_BYTES];
-    bool is_cut; /* a path had no room */
+    bool is_cut; /* a path was too long and was truncated */
     call_t *calls;
     int n, capacity;
-    module_t **changed; /* Sequentials that were given transitions */
+    module_t **changed; /* Sequentials that got conversion layers */
     int n_changed, changed_capacity;
 };
 
@@ -87,7 +87,8 @@ void placement_end(context_t *ctx, placement_t *placement)
     context_put(ctx, placement);
 }
 
-/* A layer takes and gives mkldnn where its first and its last operator do. `path` ends in a dot. */
+/* True if the first and the last operator of a layer return mkldnn tensors. `path` ends in a
+ * dot. */
 static bool computes_in_mkldnn(const placement_t *placement, const char *path)
 {
     const call_t *first = NULL, *last = NULL;
@@ -100,7 +101,7 @@ static bool computes_in_mkldnn(const placement_t *placement, const char *path)
     return first != NULL && first->is_mkldnn && last->is_mkldnn;
 }
 
-/* ---- placing ---- */
+/* ---- insertion ---- */
 
 static bool is_sequential(const module_t *module)
 {
@@ -113,7 +114,7 @@ static bool has_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* By hand, a transition may stand under any other name. */
+/* Checks name and type, since users may add conversion layers under other names. */
 static bool is_placed(const member_t *member)
 {
     if (member->kind != MEMBER_CHILD) return false;
@@ -131,7 +132,8 @@ static bool has_placed(const module_t *module)
 
 typedef status_t (*maker_t)(context_t *ctx, module_t **out_module);
 
-/* Puts a new layer at member `at`, called after the layer `beside`. */
+/* Inserts a new layer at member index `at`; its name is the prefix plus the name of layer
+ * `beside`. */
 static status_t insert(context_t *ctx, module_t *module, int at, const char *prefix,
                        const char *beside, maker_t make)
 {
@@ -158,10 +160,10 @@ static status_t insert(context_t *ctx, module_t *module, int at, const char *pre
     return STATUS_OK;
 }
 
-/* From the last layer to the first, so that places of those before stay. */
+/* Works from the last layer to the first, so that earlier indices stay valid. */
 static status_t place_here(context_t *ctx, module_t *module, const bool *is_mkldnn)
 {
-    int end = -1; /* the last layer of a run */
+    int end = -1; /* last layer of the current run */
     for (int i = module->n_members - 1; i >= 0; i--) {
         if (!is_mkldnn[i]) continue;
         if (end < 0) end = i;

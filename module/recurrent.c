@@ -7,7 +7,7 @@
 #include "module/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Of layers and directions: as many states are joined by one call. */
+/* Maximum of layers times directions: all their states are concatenated in one call. */
 #define MAX_STATES 64
 
 typedef enum kind { LSTM, GRU, RNN } kind_t;
@@ -26,16 +26,16 @@ static void name_of(const char *what, int64_t layer, int64_t direction, char *ou
 
 /* ---- running ---- */
 
-/* What a forward has: its attributes, and the tensors that it has come to. */
+/* The state of one forward: its attributes and intermediate tensors. */
 typedef struct stack {
     context_t *ctx;
     const module_t *self;
     kind_t kind;
     int64_t n_layers, n_directions;
     recurrent_attrs_t attrs;
-    bool is_single;                  /* x is one sequence */
-    const tensor_t *given[2];        /* states at first, or NULL */
-    tensor_t *states[2][MAX_STATES]; /* at last, [1][N][H] */
+    bool is_single;                  /* x is one sequence, without a batch dimension */
+    const tensor_t *given[2];        /* initial states, or NULL */
+    tensor_t *states[2][MAX_STATES]; /* final states, [1][N][H] each */
     const tensor_t *x;
 } stack_t;
 
@@ -67,7 +67,7 @@ static status_t read_attributes(stack_t *s)
     return STATUS_OK;
 }
 
-/* One sequence as a batch of one. */
+/* Adds a batch dimension of 1 to a single sequence and its states. */
 static status_t widen(stack_t *s)
 {
     const int64_t batch_dim = s->attrs.batch_first ? 0 : 1, state_dim = 1;
@@ -99,7 +99,7 @@ static status_t check_states(const stack_t *s)
     return STATUS_OK;
 }
 
-/* State `index` of those given, [N][H]. */
+/* Extracts initial state `index`, [N][H]; NULL if no states were given. */
 static status_t take_state(const stack_t *s, int which, int64_t index, tensor_t **out)
 {
     tensor_t *part = NULL;
@@ -145,7 +145,7 @@ static status_t join(context_t *ctx, int64_t n, tensor_t *const *parts, int64_t 
     return n == 1 ? STATUS_OK : op_concat(ctx, (int)n, (const tensor_t *const *)parts, dim, out);
 }
 
-/* Results in the forward's own order: y, h, c. */
+/* Sets the results in the order y, h, c. */
 static status_t finish(stack_t *s, tensor_t *y, int *n_out, tensor_t **out)
 {
     const int64_t batch_dim = s->attrs.batch_first ? 0 : 1, state_dim = 1;

@@ -6,7 +6,7 @@
 #include "module/module_impl.h"
 #include "tensor/scope_impl.h"
 
-/* ---- what C methods were told ---- */
+/* ---- signatures of C methods ---- */
 
 static size_t text_bytes(const char *text)
 {
@@ -73,15 +73,15 @@ status_t signature_describe(const signature_t *signature, bool is_output, int in
     return STATUS_OK;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 typedef struct question {
     const char *op;
     bool is_output;
-    int index; /* -1: only how many there are */
+    int index; /* -1: only count */
 } question_t;
 
-/* *out_n stays -1 where it is not known. */
+/* *out_n is -1 if the number is not known. */
 static status_t ask(context_t *ctx, const module_t *module, const char *method,
                     const question_t *question, int *out_n, module_value_t *out_value)
 {
@@ -134,7 +134,7 @@ static status_t answer(context_t *ctx, const module_t *module, const char *metho
     if (out_value == NULL) return context_null(ctx, op, "the output");
     module_value_t value = {.rank = -1};
     int n = -1;
-    /* A negative index would only be counted. */
+    /* A negative index means "only count", so ask for one that is out of range. */
     question_t asked = *question;
     if (asked.index < 0) asked.index = INT32_MAX;
     TRY(ask(ctx, module, method, &asked, &n, &value));

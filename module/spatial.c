@@ -15,7 +15,7 @@ static status_t check_spatial(context_t *ctx, const char *op, int n_spatial)
     return STATUS_OK;
 }
 
-/* How many numbers the attribute has that layer_read_sizes reads. */
+/* The length of a list attribute, 0 if it is absent. */
 static int count(const module_t *self, const char *name)
 {
     const datum_t *value = module_attribute(self, name);
@@ -46,12 +46,13 @@ static status_t forward_conv_transpose(context_t *ctx, module_t *self, int n_in,
 
 typedef struct conv_init {
     int n_spatial;
-    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* of the weight */
+    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* weight sizes */
     conv_transpose_attrs_t attrs;
     bool has_bias;
 } conv_init_t;
 
-/* He, as layer_conv: an output element is made of C/G channels and, at stride 1, the kernel. */
+/* He initialisation as in layer_conv: at stride 1, each output element sums over C/G channels and
+ * the kernel. */
 static status_t init_conv_transpose(context_t *ctx, module_t *module, const void *user)
 {
     const conv_init_t *conv = user;
@@ -109,7 +110,7 @@ status_t layer_conv_transpose(context_t *ctx, int n_spatial, int64_t in_channels
                        &conv, out_module);
 }
 
-/* ---- pools ---- */
+/* ---- pooling ---- */
 
 typedef status_t (*pool_t)(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
                            tensor_t **out);
@@ -117,7 +118,7 @@ typedef status_t (*pool_t)(context_t *ctx, const tensor_t *x, const pool_attrs_t
 static const pool_t max_pools[] = {op_max_pool1d, op_max_pool2d, op_max_pool3d};
 static const pool_t avg_pools[] = {op_avg_pool1d, op_avg_pool2d, op_avg_pool3d};
 
-/* The attributes that both kinds have, and the operator for as many dimensions as the kernel. */
+/* Reads the attributes that both kinds share, and selects the operator by the kernel's rank. */
 static status_t read_pool(context_t *ctx, const module_t *self, int n_in, const pool_t *pools,
                           pool_attrs_t *attrs, pool_t *out_pool)
 {
@@ -233,7 +234,7 @@ status_t layer_avg_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **
     return layer_avg_pool(ctx, 2, attrs, out_module);
 }
 
-/* ---- adaptive pools ---- */
+/* ---- adaptive pooling ---- */
 
 static status_t forward_adaptive_avg(context_t *ctx, module_t *self, int n_in,
                                      const tensor_t *const *in, int *n_out, tensor_t **out)
@@ -398,7 +399,7 @@ status_t layer_upsample(context_t *ctx, const upsample_attrs_t *attrs, module_t 
     return layer_build(ctx, "Upsample", forward_upsample, init_upsample, &upsample, out_module);
 }
 
-/* ---- pixels ---- */
+/* ---- pixel shuffle ---- */
 
 static status_t forward_shuffle(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)

@@ -8,14 +8,14 @@
 #include "tensor/tensor_impl.h"
 #include "tensor/text.h"
 
-/* A parameter or buffer that is there, and the value it is to get. */
+/* A parameter or buffer of the module and its new value. */
 typedef struct entry {
     char *key;
-    module_t *owner; /* has it as a member */
+    module_t *owner; /* the module that has it as a member */
     const char *name;
     member_kind_t kind;
     tensor_t *tensor; /* borrowed from the module */
-    tensor_t *value;  /* load: contiguous and of the tensor's dtype; NULL: it stays as it is */
+    tensor_t *value;  /* load: contiguous, in the tensor's dtype; NULL: no new value */
 } entry_t;
 
 typedef struct entries {
@@ -47,7 +47,7 @@ static status_t list(context_t *ctx, void *user, const char *path, module_t *mod
     return STATUS_OK;
 }
 
-/* ---- out ---- */
+/* ---- export ---- */
 
 static status_t put(context_t *ctx, datum_t *dict, const entry_t *entry)
 {
@@ -60,7 +60,7 @@ static status_t put(context_t *ctx, datum_t *dict, const entry_t *entry)
     return status;
 }
 
-/* The scope takes what to_dense gives out. */
+/* The scope releases the tensors that to_dense creates. */
 status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
 {
     TRY(context_output(ctx, "module_state_dict", out_dict));
@@ -83,10 +83,9 @@ status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
     return STATUS_OK;
 }
 
-/* ---- in ---- */
+/* ---- import ---- */
 
-/* Counts of batches that training saw: older files do not have them, and inference does not look.
- */
+/* Older files lack the counters of training batches, and inference does not read them. */
 static bool may_be_absent(const char *key)
 {
     static const char name[] = "num_batches_tracked";
@@ -94,7 +93,7 @@ static bool may_be_absent(const char *key)
     return strcmp(dot != NULL ? dot + 1 : key, name) == 0;
 }
 
-/* The value of a tensor that stands under several keys is that of the last of them in the dict. */
+/* If a tensor has several keys, the last of them that is in the dict provides its value. */
 static const datum_t *find_value(const datum_t *dict, const entries_t *entries,
                                  const entry_t *entry)
 {
@@ -115,7 +114,8 @@ static bool has_key(const entries_t *entries, const char *key, int hint)
     return false;
 }
 
-/* What is wrong with a dict: clauses joined by "; ", of each kind as many as can be read. */
+/* Describes the errors of a dict as clauses joined by "; ", with at most MOST_NAMES names of each
+ * kind. */
 #define MOST_NAMES 12
 
 static void begin_clause(text_t *faults)
@@ -123,7 +123,7 @@ static void begin_clause(text_t *faults)
     if (faults->length > 0) text_append(faults, "; ");
 }
 
-/* False where the value under this key is none that the tensor can have. */
+/* True if there is no value under this key, or if its shape matches the tensor. */
 static bool is_fitting(const entry_t *entry, const datum_t *value)
 {
     if (value == NULL) return true;
@@ -162,7 +162,7 @@ static void check_values(text_t *faults, const module_t *module, const datum_t *
     if (n > MOST_NAMES) text_append(faults, " and %d more do not fit", n - MOST_NAMES);
 }
 
-/* `"a", "b" and 3 more are`: a name, and the end of the list. */
+/* `"a", "b" and 3 more are`: appends one name, and the end of the list. */
 static void tell_name(text_t *faults, const char *name, int *n)
 {
     if (++*n > MOST_NAMES) return;
@@ -216,7 +216,7 @@ static status_t check(context_t *ctx, const module_t *module, const datum_t *dic
     return status;
 }
 
-/* Sets the value that the entry is to get, in its dtype. */
+/* Sets the entry's new value, converted to the tensor's dtype. */
 static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *entries,
                         entry_t *entry)
 {
@@ -230,13 +230,14 @@ static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *en
     return STATUS_OK;
 }
 
-/* A member that is mkldnn keeps its format: values are written into it. */
+/* An mkldnn tensor keeps its format: values are copied into it even if the caller asked to
+ * assign. */
 static bool is_written(const entry_t *entry, bool is_assigned)
 {
     return !is_assigned || tensor_layout(entry->tensor) != LAYOUT_DENSE;
 }
 
-/* Everything that can fail is done before the first value is written. */
+/* Does everything that can fail, before the first value is written. */
 static status_t prepare(context_t *ctx, const datum_t *dict, const entries_t *entries,
                         entry_t *entry, bool is_assigned)
 {

@@ -38,7 +38,7 @@ typedef struct attention_init {
     bool has_bias;
 } attention_init_t;
 
-/* [N][T][E] -> [N][heads][T][E / heads], by views. */
+/* [N][T][E] -> [N][heads][T][E / heads], using views. */
 static status_t split_heads(context_t *ctx, const tensor_t *x, int64_t n_heads, tensor_t **out)
 {
     static const int64_t order[] = {0, 2, 1, 3};
@@ -49,7 +49,7 @@ static status_t split_heads(context_t *ctx, const tensor_t *x, int64_t n_heads, 
     return op_permute(ctx, split, 4, order, out);
 }
 
-/* One of the three projections, of rows [index E, (index + 1) E) of weight and bias. */
+/* One of the three projections: rows [index E, (index + 1) E) of weight and bias. */
 static status_t project(context_t *ctx, const module_t *self, const tensor_t *x, int64_t index,
                         int64_t embed_dim, tensor_t **out)
 {
@@ -61,7 +61,7 @@ static status_t project(context_t *ctx, const module_t *self, const tensor_t *x,
     return op_linear(ctx, x, weight, part, out);
 }
 
-/* Of one input all three by one product. */
+/* Computes all three projections; self-attention needs only one matrix product. */
 static status_t project_all(context_t *ctx, const module_t *self, int n_sources,
                             const tensor_t *const *in, int64_t embed_dim, tensor_t **out)
 {

@@ -1,5 +1,5 @@
-/* Layers of transformers: norms, embedding, attention, encoder. Their parameters have torch.nn's
- * names; see layers.h. */
+/* Layers of transformers: norms, embedding, attention, encoder. Parameters have torch.nn's names;
+ * see layers.h. */
 #ifndef TESSERA_MODULE_TRANSFORMER_H
 #define TESSERA_MODULE_TRANSFORMER_H
 
@@ -7,29 +7,29 @@
 
 TESSERA_BEGIN
 
-/* weight [normalized_shape], bias [normalized_shape], or neither. */
+/* Parameters weight and bias [normalized_shape], each optional. */
 status_t layer_layer_norm(context_t *ctx, int n_dims, const int64_t *normalized_shape,
                           double epsilon, bool has_weight, bool has_bias, module_t **out_module)
     TESSERA_API(layer_layer_norm);
 status_t layer_rms_norm(context_t *ctx, int n_dims, const int64_t *normalized_shape, double epsilon,
                         bool has_weight, module_t **out_module) TESSERA_API(layer_rms_norm);
 
-/* weight and bias [channels] if it is affine. */
+/* weight and bias [channels] if is_affine. */
 status_t layer_group_norm(context_t *ctx, int64_t num_groups, int64_t channels, double epsilon,
                           bool is_affine, module_t **out_module) TESSERA_API(layer_group_norm);
 status_t layer_instance_norm(context_t *ctx, int64_t channels, double epsilon, bool is_affine,
                              module_t **out_module) TESSERA_API(layer_instance_norm);
 
-/* weight [n][dim]; forward takes s64 or s32 of any shape and gives [..][dim]. */
+/* weight [n][dim]. forward takes s64 or s32 indices of any shape and returns [..][dim]. */
 status_t layer_embedding(context_t *ctx, int64_t n, int64_t dim, module_t **out_module)
     TESSERA_API(layer_embedding);
 
-/* in_proj_weight [3 E][E], in_proj_bias [3 E], out_proj.weight [E][E], out_proj.bias [E], as
+/* in_proj_weight [3 E][E], in_proj_bias [3 E], out_proj.weight [E][E], out_proj.bias [E], as in
  * torch.nn.MultiheadAttention with batch_first.
  *
  * forward takes x [N][T][E]; or x and a mask that broadcasts to [N][heads][T][T]; or query, key,
- * value and maybe a mask. Masks are as in attention.h: of bools those are true that take part,
- * which is the opposite of the attn_mask of torch.nn.MultiheadAttention. */
+ * value and optionally a mask. Masks are as in attention.h: in a bool mask, true means "attend".
+ * That is the opposite of attn_mask in torch.nn.MultiheadAttention. */
 status_t layer_multi_head_attention(context_t *ctx, int64_t embed_dim, int64_t num_heads,
                                     bool has_bias, module_t **out_module)
     TESSERA_API(layer_multi_head_attention);
@@ -39,11 +39,11 @@ typedef struct transformer_attrs {
     int64_t dim_feedforward; /* 0: 2048 */
     eltwise_t activation;    /* ELTWISE_NONE: relu */
     bool norm_first;
-    double epsilon; /* of the norms; 0: 1e-5 */
+    double epsilon; /* for the norms; 0: 1e-5 */
 } transformer_attrs_t;
 
 /* self_attn, linear1, linear2, norm1 and norm2, as torch.nn.TransformerEncoderLayer with
- * batch_first, in inference. forward takes x [N][T][E], and maybe a mask. */
+ * batch_first, in inference. forward takes x [N][T][E] and optionally a mask. */
 status_t layer_transformer_encoder_layer(context_t *ctx, const transformer_attrs_t *attrs,
                                          module_t **out_module)
     TESSERA_API(layer_transformer_encoder_layer);

@@ -17,7 +17,7 @@ status_t tree_join(context_t *ctx, const char *path, const char *name, char **ou
     return STATUS_OK;
 }
 
-/* Takes the path over, also on failure. */
+/* Takes ownership of the path, also on failure. */
 static status_t list_take(context_t *ctx, tree_t *tree, map_t *seen, module_t *module, char *path)
 {
     status_t status = STATUS_OK;
@@ -40,7 +40,7 @@ static status_t list_take(context_t *ctx, tree_t *tree, map_t *seen, module_t *m
     return STATUS_OK;
 }
 
-/* The list retains modules, which a counter in a const module does not forbid. */
+/* Collecting changes only reference counts, so the module parameter is const. */
 status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -70,7 +70,7 @@ void tree_clear(context_t *ctx, tree_t *tree)
     *tree = (tree_t){0};
 }
 
-/* Visits what was there when the walk began: a visit may change the tree. */
+/* Visits the modules that existed when the walk began, since a visit may change the tree. */
 status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, void *user)
 {
     if (module == NULL) return context_null(ctx, "module_walk", "module");
@@ -104,7 +104,7 @@ status_t module_train(context_t *ctx, module_t *module, bool is_training)
 
 typedef struct printer {
     text_t *text;
-    map_t paths; /* of modules, by their first way */
+    map_t paths; /* the first path of each module */
     map_t printed;
 } printer_t;
 
@@ -115,7 +115,7 @@ static void print_tensor(text_t *text, const char *name, const tensor_t *tensor)
                 tensor != NULL ? info_text(tensor_info(tensor), described) : "none");
 }
 
-/* Layers evaluate; only what is in training mode says so. */
+/* Attribute `training` is printed only if it is true. */
 static bool is_worth_printing(const module_t *module, const member_t *member)
 {
     return strcmp(member->name, "training") != 0 || module_is_training(module);
@@ -170,7 +170,7 @@ status_t module_print(context_t *ctx, const module_t *module, text_t *text)
     return status;
 }
 
-/* ---- looking for bytes ---- */
+/* ---- overlap ---- */
 
 static bool datum_overlaps(const datum_t *datum, const tensor_t *tensor)
 {

@@ -1,4 +1,4 @@
-/* AlexNet as torchvision has it: one tower (Krizhevsky, "One weird trick", 2014). */
+/* AlexNet as in torchvision: one tower (Krizhevsky, "One weird trick", 2014). */
 #include "module/zoo/zoo_impl.h"
 
 static void conv(zoo_build_t *build, module_t *features, zoo_conv_t conv)

@@ -9,8 +9,8 @@ int64_t zoo_width(const zoo_build_t *build, int64_t width)
     return divided > 8 ? divided : 8;
 }
 
-/* Every constructor ends here: notes the first failure. By address, since a call that makes the
- * module may stand beside it. */
+/* Ends every constructor: keeps the first failure. *module is passed by address because the call
+ * that sets it may be another argument of the same call. */
 static module_t *settle(zoo_build_t *build, status_t status, module_t *const *module)
 {
     if (build->status == STATUS_OK) build->status = status;

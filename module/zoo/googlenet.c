@@ -1,10 +1,11 @@
-/* GoogLeNet with batch norm (Szegedy et al., 2014) as torchvision has it for inference: no
- * auxiliary classifiers, and 3x3 where the paper has 5x5. */
+/* GoogLeNet with batch norm (Szegedy et al., 2014), as torchvision builds it for inference: no
+ * auxiliary classifiers, and 3x3 convolutions where the paper has 5x5. */
 #include "module/zoo/zoo_impl.h"
 
 #define EPSILON 1e-3
 
-/* Channels out of each branch; those reduced to before the 3x3 ones. */
+/* Output channels of each branch; reduce3 and reduce5 are the widths before the 3x3
+ * convolutions. */
 typedef struct inception {
     const char *name;
     int64_t one, reduce3, three, reduce5, five, pool;

@@ -1,12 +1,13 @@
-/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016); the stride is on the 3x3 convolution. */
+/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016), with the stride in the 3x3
+ * convolution. */
 #include <stdio.h>
 
 #include "module/zoo/zoo_impl.h"
 
 typedef struct design {
     bool is_bottleneck;
-    int64_t groups;         /* of the 3x3 convolution, before widths are divided */
-    int64_t width_of_group; /* at 64 planes */
+    int64_t groups;         /* groups of the 3x3 convolution, before division */
+    int64_t width_of_group; /* channels per group at 64 planes */
     int n_blocks[4];
 } design_t;
 
@@ -63,8 +64,8 @@ static module_t *basic(zoo_build_t *build, int64_t in, int64_t planes, int64_t s
     return block;
 }
 
-/* A divided network has fewer groups, so that they keep their width; powers of two divide widths.
- */
+/* A divided network has fewer groups, so that each group keeps its width. Powers of two divide all
+ * widths. */
 static int64_t divided_groups(const zoo_build_t *build, const design_t *design)
 {
     int64_t groups = design->groups;

@@ -41,7 +41,7 @@ static status_t unknown(context_t *ctx, const char *name)
     FAIL(ctx, STATUS_INVALID_ARGUMENT, "zoo: \"%s\" is no network, there are %s", name, list);
 }
 
-/* Draws from numbers of its own, and puts the context's back as they were. */
+/* Builds with its own random numbers, then restores the context's generator. */
 static status_t build_seeded(context_t *ctx, const network_t *network, zoo_build_t *build,
                              uint64_t seed, module_t **out_module)
 {

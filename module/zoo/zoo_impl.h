@@ -1,5 +1,5 @@
-/* How networks are put together: a builder that keeps its first failure, so that a network reads as
- * the list of its layers. Modules that could not be made are NULL, and may be given on. */
+/* A builder for networks. It keeps its first failure, so a network reads as a list of its layers. A
+ * module that could not be created is NULL, and all functions accept NULL modules. */
 #ifndef TESSERA_MODULE_ZOO_ZOO_IMPL_H
 #define TESSERA_MODULE_ZOO_ZOO_IMPL_H
 
@@ -9,7 +9,8 @@
 
 #define ZOO_EPSILON 1e-5
 
-/* Weight of the batch norm that ends a residual branch: the sum over all blocks stays bounded. */
+/* Weight of the batch norm at the end of a residual branch; keeps the sum over all blocks
+ * bounded. */
 #define ZOO_BRANCH_SCALE 0.3
 
 typedef struct zoo_build {
@@ -19,18 +20,18 @@ typedef struct zoo_build {
     status_t status;
 } zoo_build_t;
 
-/* A width of the original network, divided: a multiple of 8, at least 8. */
+/* A width of the original network after division: a multiple of 8, at least 8. */
 int64_t zoo_width(const zoo_build_t *build, int64_t width);
 
-/* An empty module of a type; a NULL forward runs the children in order. */
+/* Creates an empty module of a type. forward NULL: runs the children in order. */
 module_t *zoo_module(zoo_build_t *build, const char *type, forward_t forward);
 module_t *zoo_sequential(zoo_build_t *build);
 
-/* Takes the child over. zoo_append names it by its number. */
+/* Take ownership of the child. zoo_append names it by its number. */
 void zoo_add(zoo_build_t *build, module_t *module, const char *name, module_t *child);
 void zoo_append(zoo_build_t *build, module_t *sequential, module_t *child);
 
-/* Square kernel; channels as they are, not divided. */
+/* A square kernel. Channels are used as given, not divided. */
 typedef struct zoo_conv {
     int64_t in, out, kernel;
     int64_t stride; /* 0: 1 */
@@ -48,7 +49,7 @@ module_t *zoo_max_pool(zoo_build_t *build, int64_t kernel, int64_t stride, int64
                        bool ceil_mode);
 module_t *zoo_adaptive_pool(zoo_build_t *build, int64_t size);
 
-/* The network; NULL if anything failed. */
+/* Returns the network, or NULL if anything failed. */
 module_t *zoo_done(zoo_build_t *build, module_t *net);
 
 /* The networks. */
@@ -62,7 +63,7 @@ module_t *zoo_build_densenet121(zoo_build_t *build);
 module_t *zoo_build_squeezenet1_1(zoo_build_t *build);
 module_t *zoo_build_googlenet(zoo_build_t *build);
 
-/* Forward of the networks that are features, pooling, classifier. */
+/* The forward of networks that consist of features, pooling and classifier. */
 status_t zoo_forward_features(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out);
 
