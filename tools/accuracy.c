@@ -60,7 +60,7 @@ void accuracy_note(void *user, const freeze_layer_t *layer)
     if (accuracy->n_layers % 64 == 0) {
         const size_t n = (size_t)accuracy->n_layers + 64;
         accuracy_layer_t *layers = realloc(accuracy->layers, n * sizeof *layers);
-        if (layers == NULL) return; /* one that is not known cannot be chosen */
+        if (layers == NULL) return; /* out of memory: this layer cannot be chosen */
         accuracy->layers = layers;
     }
     accuracy_layer_t *known = &accuracy->layers[accuracy->n_layers++];
@@ -97,7 +97,7 @@ const char *accuracy_worst(const accuracy_t *accuracy, int rank)
 
 /* ---- outputs ---- */
 
-/* -1 where one is no number: then none is the largest. */
+/* Returns the index of the largest number, or -1 if any number is NaN. */
 static int64_t find_largest(int64_t n, const float *row)
 {
     int64_t best = 0;
@@ -108,7 +108,7 @@ static int64_t find_largest(int64_t n, const float *row)
     return best;
 }
 
-/* Of scores [rows][classes], those whose largest stands at the same place. */
+/* For scores [rows][classes], counts the rows whose largest score has the same class in both. */
 static status_t compare_rows(context_t *ctx, const tensor_t *a, const tensor_t *b,
                              agreement_t *agreement)
 {

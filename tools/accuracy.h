@@ -1,4 +1,4 @@
-/* What a narrower dtype changes: the layers as freeze tells them, and the outputs on examples. */
+/* Measures what a narrower dtype costs: the error of each layer, and the change of the outputs. */
 #ifndef TESSERA_TOOLS_ACCURACY_H
 #define TESSERA_TOOLS_ACCURACY_H
 
@@ -10,41 +10,40 @@ typedef struct accuracy_layer {
 } accuracy_layer_t;
 
 typedef struct accuracy {
-    accuracy_layer_t *layers; /* in the dtype */
+    accuracy_layer_t *layers; /* computed in the narrower dtype */
     int n_layers, n_kept;
     char worst_path[1024], worst_op[64];
     double worst;
-    int n; /* examples */
+    int n; /* number of examples */
     struct accuracy_outputs *wide;
 } accuracy_t;
 
-/* Runs the model as it is on n examples of n_in inputs each, and keeps what it gives. */
+/* Runs the unfrozen model on n examples and keeps the outputs as the reference. */
 status_t accuracy_begin(context_t *ctx, const model_t *model, int n,
                         const tensor_t *const *const *examples, accuracy_t *out_accuracy);
 void accuracy_end(accuracy_t *accuracy);
 
-/* What the outputs of all examples say. */
+/* How closely the outputs of all examples agree. */
 typedef struct agreement {
-    double difference;      /* the largest of all outputs */
-    int64_t n_rows, n_same; /* of scores [rows][classes]; whose largest stands at the same place */
+    double difference;      /* largest over all outputs */
+    int64_t n_rows, n_same; /* rows of scores; rows with the same largest class */
 } agreement_t;
 
-/* For freeze_options_t: the largest error of those that are computed in the dtype; what stays f32
- * is printed. */
+/* Callback for freeze_options_t. Records the error of each layer; prints layers that stay f32. */
 void accuracy_note(void *accuracy, const freeze_layer_t *layer);
 
-/* Forgets the layers that accuracy_note was told, for another network of the same examples. */
+/* Forgets the recorded layers, so that another network can be frozen on the same examples. */
 void accuracy_forget(accuracy_t *accuracy);
 
-/* The path of the layer whose error is the largest but for `rank` others; NULL: there is none. */
+/* Returns the path of the layer with the rank-th largest error (rank 0: the largest), or NULL. */
 const char *accuracy_worst(const accuracy_t *accuracy, int rank);
 
-/* Runs the frozen model on the examples. */
+/* Runs the frozen model on the examples and compares it with the reference. */
 status_t accuracy_compare(context_t *ctx, module_t *frozen, const model_t *model,
                           const tensor_t *const *const *examples, const accuracy_t *accuracy,
                           agreement_t *out_agreement);
 
-/* Prints how it differs. */
+/* Prints the result of the comparison. */
 void accuracy_print(dtype_t dtype, const accuracy_t *accuracy, const agreement_t *agreement);
 
 #endif

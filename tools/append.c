@@ -1,4 +1,4 @@
-/* tessera append: adds to a .tessera file what a machine runs it with. */
+/* tessera append: adds to a .tessera file the packed weights and formats that a machine needs. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const args_command_t command = {
         "chosen formats, so that it starts there as fast as on the machine that froze it. What\n"
         "the file has for others stays. Two commands must not append to one file at once."};
 
-/* What oneDNN reads once, when it is first asked. */
+/* oneDNN reads this variable once, at its first use. */
 #define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"
 
 static const char *const isas[] = {"DEFAULT",
@@ -40,7 +40,7 @@ static const char *const isas[] = {"DEFAULT",
                                    "AVX512_CORE_AMX",
                                    "AVX512_CORE_AMX_FP16"};
 
-/* oneDNN's own spelling, or NULL. */
+/* Returns oneDNN's spelling of the name, or NULL. */
 static const char *find_isa(const char *name)
 {
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
@@ -51,7 +51,8 @@ static const char *find_isa(const char *name)
     return NULL;
 }
 
-/* True in a process that began under this ISA; else the same command runs again in its place. */
+/* Returns true if the process already runs under this ISA. Otherwise sets the variable and executes
+ * the same command again, so it returns only if that fails. */
 static bool is_under(const char *isa, char **argv)
 {
     const char *set = getenv(ISA_VARIABLE);

@@ -31,8 +31,9 @@ static int min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Of edits that make b of a; WORD_MAX when one of them is longer than words are. Row i holds what
- * the first i letters of a cost against the first j of b. */
+/* Returns the number of edits that turn a into b, or WORD_MAX if either word is too long.
+ * rows[i][j] is the number of edits between the first i letters of a and the first j letters of
+ * b. */
 static int count_edits(const char *a, const char *b)
 {
     int rows[WORD_MAX][WORD_MAX], n = (int)strlen(a), m = (int)strlen(b);
@@ -79,7 +80,7 @@ bool args_split(char *text, args_list_t *out_list)
     return true;
 }
 
-/* Of every command. */
+/* An option of every command. */
 static const args_option_t quiet = {"--quiet", ARGS_FLAG, NULL, NULL, "no progress on the terminal",
                                     0,         0};
 
@@ -103,7 +104,7 @@ static void print_help(const args_command_t *command, const args_option_t *optio
     if (command->more != NULL) print("\n%s\n", command->more);
 }
 
-/* "512M": a whole number, and K, M or G for 2^10, 2^20 or 2^30 of it. */
+/* Reads "512M": a whole number, optionally followed by K, M or G (2^10, 2^20, 2^30). */
 static bool read_bytes(const char *value, int64_t *out_bytes)
 {
     static const char units[] = "KMG";
@@ -167,7 +168,7 @@ static bool set_value(const args_command_t *command, const args_option_t *option
     return true;
 }
 
-/* The option that `argument` names, and the value behind its `=` if there is one. */
+/* Finds the option that `argument` names. *out_value is the text after its `=`, or NULL. */
 static const args_option_t *find_option(const args_option_t *options, int n_options,
                                         const char *argument, const char **out_value)
 {
@@ -197,7 +198,8 @@ static bool check_operands(const args_command_t *command, const args_list_t *ope
     return true;
 }
 
-/* The option at argv[*at], which is left at the last word used; false when it is wrong. */
+/* Parses the option at argv[*at] and advances *at to the last word it used. Returns false, after a
+ * message, if the option is wrong. */
 static bool parse_option(const args_command_t *command, const args_option_t *options, int n_options,
                          int argc, char **argv, int *at)
 {

@@ -1,7 +1,7 @@
-/* Command lines: a table of options gives parsing, messages and help.
+/* Command lines: one table of options drives parsing, messages and help.
  *
- * Options may stand before, between and behind operands; `--name VALUE` and `--name=VALUE` are the
- * same; `--` ends options. Every command has --quiet. A wrong command line is told on stderr. */
+ * Options may come before, between and after operands. `--name VALUE` equals `--name=VALUE`. `--`
+ * ends the options. Every command has --quiet. Errors are reported on stderr. */
 #ifndef TESSERA_TOOLS_ARGS_H
 #define TESSERA_TOOLS_ARGS_H
 
@@ -12,11 +12,11 @@
 #define EXIT_DONE 0
 #define EXIT_FAILED 1
 #define EXIT_USAGE 2
-#define EXIT_DIFFERS 3 /* it ran; what came out is not what it had to be */
+#define EXIT_DIFFERS 3 /* it ran, but its outputs differ from the expected ones */
 
 #define ARGS_MAX 64
 
-/* What an option or operand may be given several times fills. */
+/* Values of an option or operand that may be repeated. */
 typedef struct args_list {
     int n;
     const char *items[ARGS_MAX];
@@ -35,8 +35,8 @@ typedef struct args_option {
     const char *name; /* "--batch", or "-o" */
     args_kind_t kind;
     void *out;
-    const char *metavar; /* "N"; NULL for flags */
-    const char *help;    /* NULL: works, but help does not tell of it */
+    const char *metavar; /* e.g. "N"; NULL for flags */
+    const char *help;    /* NULL: the option works but is not listed */
     int64_t min, max;
 } args_option_t;
 
@@ -45,29 +45,29 @@ typedef struct args_command {
     const char *operands; /* "MODEL" */
     int min_operands, max_operands;
     const char *example; /* a command line that works */
-    const char *about;   /* sentences */
-    const char *more;    /* stands behind the options; NULL: nothing */
+    const char *about;   /* description, in sentences */
+    const char *more;    /* text after the options, or NULL */
 } args_command_t;
 
-/* argv[0] is the command's name. Gives true if the command shall run; else *out_code is what to
- * exit with, help or a message having been printed. */
+/* Parses a command line; argv[0] is the name of the command. Returns true if the command should
+ * run. Otherwise help or a message has been printed, and *out_code is the exit code. */
 bool args_parse(const args_command_t *command, const args_option_t *options, int n_options,
                 int argc, char **argv, args_list_t *out_operands, int *out_code);
 
-/* "tessera <command>: <message>" on stderr; gives EXIT_USAGE. */
+/* Prints "tessera <command>: <message>" on stderr; returns EXIT_USAGE. */
 int args_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The one of two names that a misspelt word may mean: the nearer by insertions, deletions, changed
- * and exchanged letters, of which a third of the word's length is allowed. `best` may be NULL, and
- * NULL is given when neither is near: begin with NULL, and go through the names. */
+/* Returns whichever of two names, best or name, is closer to a misspelt word, or NULL if neither is
+ * close. Insertions, deletions, changed and exchanged letters count as edits; at most a third of
+ * the word's letters may be edited. To search a list, start with best = NULL. */
 const char *args_nearer(const char *word, const char *best, const char *name);
 
-/* "; did you mean NAME?", or nothing for NULL; out_text has room for ARGS_HINT_MAX. */
+/* Writes "; did you mean NAME?", or "" for NULL, to out_text, which holds ARGS_HINT_MAX bytes. */
 #define ARGS_HINT_MAX 96
 const char *args_hint(const char *name, char *out_text);
 
-/* Splits "a,b" in place into items of the list; false when there are too many or an empty one. */
+/* Splits "a,b" in place. Returns false if there are too many items or an item is empty. */
 bool args_split(char *text, args_list_t *out_list);
 
 #endif

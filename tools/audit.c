@@ -23,10 +23,10 @@ typedef struct side {
     bool has_compensation;
 } side_t;
 
-/* An execution as its line says it. */
+/* Fields of an execution's line. */
 typedef struct line_fields {
     piece_t kind, implementation, tensors, problem;
-    piece_t all; /* from the engine to the problem */
+    piece_t all; /* all fields from the engine to the problem */
     double ms;
 } line_fields_t;
 
@@ -85,7 +85,7 @@ static bool parse_number(piece_t piece, double *out_number)
 
 /* ---- formats ---- */
 
-/* The names of 0.x: weights have an output and an input channel. */
+/* In the names of 0.x, weights have an output channel o and an input channel i. */
 static bool is_old_weight_name(const char *name)
 {
     return strpbrk(name, "oO") != NULL && strpbrk(name, "iI") != NULL && strcmp(name, "undef") != 0;
@@ -140,8 +140,8 @@ static size_t dtype_bytes(const char *dtype)
     return 1;
 }
 
-/* "src_f32::blocked:abcd:f0", "src_f32:p:blocked:abcd:8x4x2x1:f0", "src:f32::blocked:abcd::f0",
- * or "in:f32_nchw". */
+/* Parses "src_f32::blocked:abcd:f0", "src_f32:p:blocked:abcd:8x4x2x1:f0",
+ * "src:f32::blocked:abcd::f0" or "in:f32_nchw". */
 static bool parse_side(piece_t text, side_t *out_side)
 {
     piece_t part[8], first[2];
@@ -153,7 +153,7 @@ static bool parse_side(piece_t text, side_t *out_side)
         copy_piece(out_side->tag, sizeof out_side->tag, first[1]);
         return true;
     }
-    /* Behind the name: type, flags, kind, tag, perhaps strides, extra. */
+    /* After the name: type, flags, kind, tag, optional strides, extra. */
     int at = n_first == 2 ? 0 : 1;
     if (n < at + 4) return false;
     copy_piece(out_side->dtype, sizeof out_side->dtype, n_first == 2 ? first[1] : part[1]);
@@ -171,7 +171,7 @@ static bool is_weight(const side_t *side)
     return side->has_compensation || audit_is_weight_format(side->kind, side->tag);
 }
 
-/* Opaque kinds have one tag for all their formats. */
+/* Equal tags mean equal formats only for blocked kinds: an opaque kind has one tag for all. */
 static bool is_copy(const side_t *src, const side_t *dst)
 {
     bool is_open = strcmp(src->kind, "blocked") == 0 || src->kind[0] == '\0';
@@ -188,7 +188,7 @@ static audit_cause_t judge(const side_t *src, const side_t *dst)
 
 /* ---- lines ---- */
 
-/* Fields behind the marker, up to the end of the line. */
+/* Splits the fields from the marker to the end of the line. */
 static int split_line(const char *line, piece_t *out_fields, bool *out_is_old)
 {
     static const char *const markers[] = {"onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose,"};
@@ -204,8 +204,8 @@ static int split_line(const char *line, piece_t *out_fields, bool *out_is_old)
     return 0;
 }
 
-/* Index of the field "exec" or "info", or -1: it stands first, or behind a version, a component, a
- * time. */
+/* Returns the index of the field "exec" or "info", or -1. Only a version, a component and a time
+ * stamp may precede it. */
 static int find_word(int n, const piece_t *fields, const char *word)
 {
     for (int i = 0; i < n && i < 4; i++) {
@@ -216,7 +216,7 @@ static int find_word(int n, const piece_t *fields, const char *word)
     return -1;
 }
 
-/* "info,oneDNN v2.6.3 (commit N/A)": the number, of the first such line. */
+/* Reads the version from the first line "info,oneDNN v2.6.3 (commit N/A)". */
 static void take_version(audit_t *audit, int n, const piece_t *fields)
 {
     int at = find_word(n, fields, "info");
@@ -232,7 +232,8 @@ static void take_version(audit_t *audit, int n, const piece_t *fields)
     }
 }
 
-/* The time is last, the problem before it. Some systems write "1,432" for the time. */
+/* The last field is the time, the one before it the problem. Some locales write "1,432" for a
+ * time. */
 static bool parse_tail(int first, int n, const piece_t *fields, line_fields_t *out_line)
 {
     piece_t last = fields[n - 1], before = fields[n - 2], third = fields[n - 3];
@@ -312,7 +313,7 @@ static void add_pair(audit_t *audit, const side_t *src, const side_t *dst, audit
     add(&audit->pairs[i].total, ms, bytes);
 }
 
-/* "8x64x56x56": false when it is no product of sizes. */
+/* Multiplies "8x64x56x56"; returns false if the text is not a product of sizes. */
 static bool count_elements(piece_t problem, uint64_t *out_n)
 {
     piece_t sizes[16];

@@ -1,4 +1,4 @@
-/* tessera audit: what a oneDNN verbose log says about reorders. */
+/* tessera audit: reports the reorders in a oneDNN verbose log. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static const args_command_t command = {
         "  ends in twice or more; run the model three times or more, so that there is one\n"
         "bytes are read plus written, without padding; share is of all executions' time"};
 
-/* A log that was read. */
+/* An audited log. */
 typedef struct log {
     audit_t audit;
     size_t n, capacity;
@@ -100,7 +100,8 @@ static void reorder_cells(table_t *table, const audit_t *audit, const audit_tota
     table_cell(table, "%.1f %%", share(audit, total->ms));
 }
 
-/* Of one cause, or of all for AUDIT_CAUSE_COUNT, in executions begin to end. */
+/* Sums the reorders of executions begin to end - 1: those of one cause, or all for
+ * AUDIT_CAUSE_COUNT. */
 static audit_total_t sum_reorders(const log_t *log, size_t begin, size_t end, int cause)
 {
     audit_total_t total = {.n = 0};
@@ -115,7 +116,7 @@ static audit_total_t sum_reorders(const log_t *log, size_t begin, size_t end, in
     return total;
 }
 
-/* Set-up, and one repetition: every one has as many, and times are their mean. */
+/* Cells of the set-up and of one repetition. All repetitions have equal counts; times are means. */
 static void steady_cells(table_t *table, const log_t *log, int cause)
 {
     const audit_steady_t *steady = &log->steady;

@@ -1,9 +1,8 @@
-/* What a log repeats at its end. */
+/* Finds the steady state of a log: the sequence that repeats at its end. */
 #include "tools/audit.h"
 
-/* How many executions before the last i are those before the last: how long the suffixes of the log
- * and of the log without its last i executions are equal. The Z function of the log read backwards,
- * in time proportional to n. */
+/* out_matches[i]: length of the longest common suffix of the log and the log without its last i
+ * executions. This is the Z function of the reversed log, computed in linear time. */
 static void match_suffixes(size_t n, const audit_execution_t *executions, size_t *out_matches)
 {
     size_t left = 0, right = 0;
@@ -25,7 +24,7 @@ static void match_suffixes(size_t n, const audit_execution_t *executions, size_t
     }
 }
 
-/* Of the first n executions, to their end. */
+/* Searches the first n executions for a sequence that repeats up to execution n - 1. */
 static bool find_at_end(size_t n, const audit_execution_t *executions, size_t *scratch,
                         audit_steady_t *out_steady)
 {

@@ -9,14 +9,14 @@
 
 #define CELLS 24
 #define REFRESH_MS 100.0
-#define DELAY_MS 300.0 /* what is done by then is not shown */
+#define DELAY_MS 300.0 /* a faster command shows no bar */
 #define LINE_MAX 256
 
-/* One process has one line. */
+/* A process has one line. */
 static struct {
     bool is_quiet, is_shown;
-    double begin_ms, shown_ms; /* of the first call; when it was drawn */
-    char what[LINE_MAX];       /* what is being done, since when, and how far it was then */
+    double begin_ms, shown_ms; /* time of the first call; time of the last drawing */
+    char what[LINE_MAX];       /* current step, its start time, and the progress at that time */
     double what_ms;
     int64_t what_done;
 } bar;
@@ -37,7 +37,7 @@ static void begin_what(const char *what, int64_t done, double now)
     bar.what_done = done;
 }
 
-/* By the time that a step has taken so far. */
+/* Estimates the remaining time from the rate of the current step so far. */
 static int print_time_left(char *text, size_t room, int64_t done, int64_t total, double now)
 {
     if (total <= 0 || done <= bar.what_done || done > total) return 0;
@@ -49,7 +49,7 @@ static int print_time_left(char *text, size_t room, int64_t done, int64_t total,
                         n > 0 ? ":" : "  ", seconds / 60 % 60, seconds % 60);
 }
 
-/* Gives the length; the text is cut where there is no more room. */
+/* Returns the length; the text is cut at LINE_MAX. */
 static int print_line(char *text, int64_t done, int64_t total, const char *more, double now)
 {
     int n = 0, filled = total > 0 ? (int)((double)done / (double)total * CELLS) : 0;
@@ -75,10 +75,10 @@ void bar_show(const char *what, int64_t done, int64_t total, const char *more)
     if (now - bar.begin_ms < DELAY_MS || now - bar.shown_ms < REFRESH_MS) return;
     if (isatty(STDERR_FILENO) == 0) return;
     int n = print_line(text, done, total, more, now);
-    /* A line that is longer than the terminal is wide would stay on the one above. */
+    /* A line wider than the terminal would wrap and could not be erased. */
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && n >= size.ws_col)
         n = size.ws_col - 1;
-    /* What is written before bar_end at least begins at the line's begin. */
+    /* The carriage return makes output that comes before bar_end start at column 0. */
     fprintf(stderr, "%.*s\033[K\r", n, text);
     fflush(stderr);
     bar.shown_ms = now;

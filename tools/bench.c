@@ -1,4 +1,4 @@
-/* tessera bench: time, reorders and memory of a model in each mode. */
+/* tessera bench: measures time, reorders and memory of a model in each mode. */
 #include "tools/bench.h"
 #include "tools/budget.h"
 
@@ -18,19 +18,19 @@
 #define MAX_ITERATIONS 100000
 #define MAX_WARM_UP 1000
 
-/* Without --iterations: rounds over all modes until this much time is gone. */
+/* Without --iterations: all modes run in rounds until this time has passed. */
 #define MIN_ROUNDS 5
 #define MAX_ROUNDS 50
 #define ROUNDS_MS 10000.0
 
-/* How long a round of instances takes, if --seconds does not say it. */
+/* Default of --seconds: duration of a round of instances. */
 #define SECONDS 2
 
 typedef struct bench_options {
     session_options_t session;
     const char *modes, *budget, *first_run, *optimizer, *instances;
     int64_t n_iterations, n_warm_up, n_seconds, memory_limit;
-    double tolerance; /* below 0: none */
+    double tolerance; /* negative: unlimited */
     bool as_json, trains;
     int n_modes;
     run_mode_t mode[MODE_COUNT];
@@ -73,9 +73,9 @@ static const args_command_t command = {
 typedef struct lane {
     session_t session;
     bench_row_t *row;
-    double *times;         /* of runs */
-    double *reorder_times; /* of the reorders in each */
-    double *cpu_times;     /* of processors in each */
+    double *times;         /* of each run */
+    double *reorder_times; /* of the reorders in each run */
+    double *cpu_times;     /* CPU time of each run */
 } lane_t;
 
 static int compare_times(const void *a, const void *b)
@@ -139,7 +139,7 @@ static status_t measure_once(lane_t *lane)
     return STATUS_OK;
 }
 
-/* Of rounds, or where their number is not given of the time for them. */
+/* Shows the number of rounds, or the elapsed time if time limits them. */
 static void show_round(const bench_options_t *options, int64_t round, double ms)
 {
     if (options->n_iterations > 0)
@@ -167,7 +167,7 @@ static bool run_rounds(const bench_options_t *options, int64_t batch, int n_lane
     return true;
 }
 
-/* The largest difference of any output. */
+/* Computes the largest difference of any output. */
 static status_t diff_outputs(context_t *ctx, int n, tensor_t *const *outputs, int n_wanted,
                              tensor_t *const *wanted, double *out_difference)
 {
@@ -181,7 +181,7 @@ static status_t diff_outputs(context_t *ctx, int n, tensor_t *const *outputs, in
     return STATUS_OK;
 }
 
-/* Packs weights and builds primitives; compares what comes out with that of mode dense. */
+/* Packs weights, builds primitives, and compares the outputs with those of mode dense. */
 static status_t warm_up(lane_t *lane, int64_t n_runs, int n_wanted, tensor_t *const *wanted)
 {
     for (int64_t i = 0; i < n_runs; i++) {
@@ -198,7 +198,7 @@ static status_t warm_up(lane_t *lane, int64_t n_runs, int n_wanted, tensor_t *co
     return STATUS_OK;
 }
 
-/* What every mode is compared with; leaves *out_n 0 where there is no mode dense. */
+/* Computes the reference that every mode is compared with; *out_n stays 0 for a frozen file. */
 static bool run_dense(const session_t *base, int *out_n, tensor_t **out)
 {
     if (base->model.kind == MODEL_FROZEN) return true;
@@ -262,7 +262,7 @@ static bool measure_apart(const bench_options_t *options, bench_t *bench)
     return true;
 }
 
-/* Tells what is further from mode dense than is allowed. */
+/* Reports the modes that differ from dense by more than the tolerance; returns true if any does. */
 static bool differs(const bench_t *bench, double tolerance)
 {
     bool is_any = false;
@@ -278,7 +278,7 @@ static bool differs(const bench_t *bench, double tolerance)
     return is_any;
 }
 
-/* The budget is read, or NULL. Gives the exit code. */
+/* Returns the exit code. budget may be NULL. */
 static int measure_all(const char *spec, const bench_options_t *options, const budget_t *budget)
 {
     bench_t result = {.spec = spec, .n_warm_up = options->n_warm_up};
@@ -322,7 +322,7 @@ static int bench(const char *spec, const bench_options_t *options)
 
 /* ---- command line ---- */
 
-/* All modes, or those named; a frozen file has one. */
+/* Takes the modes named by --modes, or all; a frozen file has only mode frozen. */
 static bool parse_modes(const char *spec, bench_options_t *options)
 {
     bool is_frozen = model_kind(spec) == MODEL_FROZEN;
@@ -351,7 +351,7 @@ static bool parse_modes(const char *spec, bench_options_t *options)
     return is_right;
 }
 
-/* bench_train looks at the rest. */
+/* bench_train checks the other options. */
 static bool check_training(const bench_options_t *options)
 {
     if (options->budget == NULL && options->tolerance < 0.0) return true;
@@ -359,7 +359,7 @@ static bool check_training(const bench_options_t *options)
     return false;
 }
 
-/* bench_instances looks at the number. */
+/* bench_instances checks the number. */
 static bool check_instances(const char *spec, bench_options_t *options)
 {
     if (options->trains) {
@@ -430,7 +430,7 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
     return check_options(operands->items[0], options);
 }
 
-/* The process that bench_measure_apart starts. */
+/* Body of the process that bench_measure_apart starts. */
 static int first_run(const char *spec, const bench_options_t *options)
 {
     session_t session;

@@ -1,7 +1,7 @@
-/* tessera bench --instances: a model several times at once. Each choice is a process of its own; it
- * opens one frozen file, and each instance is a thread bound to cores of its own, with a context
- * and a team of OpenMP there. They are made one by one, wait for each other, run for the same time,
- * and the process tells what they did in one line. */
+/* tessera bench --instances: runs several instances of a model at once. Each choice has its own
+ * process, which opens one frozen file. An instance is a thread with its own cores, context and
+ * OpenMP team. Instances are created one by one, start together and run for the same time; the
+ * process prints the result as one line. */
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -19,20 +19,20 @@
 
 #define NAME "bench"
 #define MARK "tessera-instances"
-#define CORES_MAX 64 /* "0-3,8": processors as text */
+#define CORES_MAX 64 /* text of processors, "0-3,8" */
 #define NUMBER_MAX 24
-#define ROUNDS 3 /* of each choice, in turns; the best counts, whatever else the machine does */
+#define ROUNDS 3 /* of each choice, alternating; the best counts: other load only slows */
 
-/* A choice: so many instances, so many threads each; and what they did together. */
+/* A choice of instances and threads per instance, and its results. */
 typedef struct row {
     int n_instances, n_threads;
     int64_t batch, n_runs;
     double items_per_s, median_ms, p99_ms;
-    double cpu_ms; /* of processors, all threads of an instance, for a run */
-    uint64_t weight_reorders, activation_reorders, copies; /* of all runs */
-    double pss_mb, file_mb; /* memory of the process, and what of it is the mapped file */
-    double own_mb;          /* pages that no file has: those do not depend on other processes */
-    char *cores;            /* "0-1;2-3": processors of each instance */
+    double cpu_ms; /* CPU time per run, all threads of an instance */
+    uint64_t weight_reorders, activation_reorders, copies; /* in all runs */
+    double pss_mb, file_mb; /* memory of the process; its part in the mapped file */
+    double own_mb;          /* anonymous pages, which no other process shares */
+    char *cores;            /* processors of each instance: "0-1;2-3" */
     bench_frozen_t frozen;
 } row_t;
 
@@ -60,13 +60,13 @@ typedef struct instance {
     session_t session;
     bool is_ready, is_done;
     char cores[CORES_MAX];
-    double seconds, cpu_begin, cpu_end; /* the latter of the process */
-    double *times;                      /* of runs */
+    double seconds, cpu_begin, cpu_end; /* cpu_begin, cpu_end: CPU time of the process */
+    double *times;                      /* of each run */
     int64_t n_times, capacity;
     counters_t counters;
 } instance_t;
 
-/* OpenMP's threads of this one are made by its first run, and are bound as it is. */
+/* The first run creates the OpenMP threads, which inherit the binding of this thread. */
 static bool set_up(instance_t *instance)
 {
     const team_t *team = instance->team;
@@ -120,7 +120,7 @@ static bool are_all_ready(const team_t *team)
     return true;
 }
 
-/* Instances are made in turns, so that what they share is made once. */
+/* Instances are created one at a time, so that shared data is made only once. */
 static void *run_instance(void *user)
 {
     instance_t *instance = user;
@@ -142,8 +142,8 @@ static void *run_instance(void *user)
 
 /* ---- all instances of a choice, in its process ---- */
 
-/* Memory of this process from /proc: the proportional set size, the part of it that is the file,
- * and pages that no file has. */
+/* Reads this process's memory from /proc: proportional set size, its part in the mapped file, and
+ * anonymous pages. */
 static void read_memory(const char *path, row_t *row)
 {
     char line[PATH_MAX + 128], file[PATH_MAX];
@@ -161,7 +161,7 @@ static void read_memory(const char *path, row_t *row)
     if (maps != NULL) fclose(maps);
 }
 
-/* Times of all runs are put in one order. */
+/* Merges the results of the instances; percentiles are over the runs of all. */
 static bool sum_up(const team_t *team, row_t *row)
 {
     int64_t n = 0;
@@ -188,7 +188,7 @@ static bool sum_up(const team_t *team, row_t *row)
     return true;
 }
 
-/* False when a thread could not be made, or an instance failed. */
+/* Returns false if a thread could not be created or an instance failed. */
 static bool run_team(team_t *team)
 {
     int n = 0;
@@ -196,7 +196,7 @@ static bool run_team(team_t *team)
     while (n < team->n_instances &&
            pthread_create(&team->instances[n].thread, NULL, run_instance, &team->instances[n]) == 0)
         n++;
-    /* Those that are there would wait for the others for ever. */
+    /* The threads already created would wait at the barrier for ever. */
     if (n < team->n_instances) {
         print_error("tessera " NAME ": cannot make %d threads\n", team->n_instances);
         exit(EXIT_FAILED);
@@ -274,7 +274,7 @@ static bool take_row(const char *line, void *user)
     return row->cores != NULL;
 }
 
-/* Formats are chosen for a number of threads: a file is frozen for the row's. */
+/* Freezes a file for the row, since formats are chosen for a number of threads. */
 static bool freeze_row(const char *spec, const bench_instances_options_t *options, row_t *row)
 {
     session_options_t session = options->session;
@@ -310,8 +310,9 @@ static void add_row(rows_t *rows, int n_instances, int n_threads)
     rows->items[rows->n++] = (row_t){.n_instances = n_instances, .n_threads = n_threads};
 }
 
-/* One wide instance, and what it is compared with: instances as wanted, or every divisor of the
- * cores. False when that is not possible. */
+/* Adds the baseline, one instance on all cores, and the requested number of instances, or with
+ * "auto" every divisor of the number of cores. Returns false after a message if that is
+ * impossible. */
 static bool choose(const bench_instances_options_t *options, int n_cores, rows_t *rows)
 {
     const char *text = options->instances;
@@ -344,7 +345,7 @@ static bool choose(const bench_instances_options_t *options, int n_cores, rows_t
     return true;
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 static double speedup(const rows_t *rows, const row_t *row)
 {
@@ -457,7 +458,7 @@ static int measure_all(const char *spec, const bench_instances_options_t *option
                        rows_t *rows)
 {
     if (!choose(options, n_cores, rows)) return EXIT_USAGE;
-    /* OpenMP would bind the first thread of each team to the same core. */
+    /* With binding, OpenMP would bind the first thread of every team to the same core. */
     setenv("OMP_PROC_BIND", "false", 1);
     unsetenv("OMP_PLACES");
     unsetenv("GOMP_CPU_AFFINITY");

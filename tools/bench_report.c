@@ -1,4 +1,4 @@
-/* What bench prints. */
+/* Prints the results of bench. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -18,15 +18,15 @@ static const bench_row_t *find_dense(const bench_t *bench)
     return NULL;
 }
 
-/* NaN without mode dense. */
+/* Returns NaN without mode dense. */
 static double speedup(const bench_t *bench, const bench_row_t *row)
 {
     const bench_row_t *dense = find_dense(bench);
     return dense != NULL && row->median_ms > 0.0 ? dense->median_ms / row->median_ms : (double)NAN;
 }
 
-/* A count per inference: a whole number, since steady state repeats itself; where it does not, the
- * fraction shows it. */
+/* In steady state each inference has the same counts; a fraction shows that the state is not
+ * steady. */
 const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity)
 {
     uint64_t n = row->n_runs > 0 ? (uint64_t)row->n_runs : 1;
@@ -123,7 +123,7 @@ status_t bench_print_tables(context_t *ctx, const bench_t *bench)
     return print_first_runs(ctx, bench);
 }
 
-/* JSON has no NaN and no infinity. */
+/* JSON has no NaN or infinity. */
 static void json_number(text_t *text, const char *key, int decimals, double number)
 {
     if (!isfinite(number))

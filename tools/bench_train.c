@@ -1,5 +1,5 @@
-/* tessera bench --train: a training step in each mode, measured in a process of its own, which
- * tells its row in one line. */
+/* tessera bench --train: measures a training step in each mode, in one process per mode. The
+ * process prints its row as one line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +13,17 @@
 #include "tools/table.h"
 #include "tools/train_step.h"
 
-/* So low that no network runs away from its random labels: time does not depend on it. */
+/* Very small, so that no network diverges on its random labels. The time does not depend on it. */
 #define BENCH_RATE 1e-6
 
 #define NAME "bench"
 #define MARK "tessera-train-run"
-#define ITERATIONS                                                                                 \
-    10 /* so that the loss of the last step is that of the same step in each mode                  \
-        */
+#define ITERATIONS 10 /* fixed, so that all modes report the loss of the same step */
 
 enum { DENSE, MKLDNN, PLANNED, N_MODES };
 static const char *const modes[N_MODES] = {"dense", "mkldnn", "planned"};
 
-/* Of one mode: medians, and counts of one step in steady state. */
+/* Results of one mode: medians, and counts of one step in steady state. */
 typedef struct row {
     int mode;
     double step_ms, forward_ms, backward_ms, update_ms;
@@ -54,11 +52,11 @@ typedef struct lane {
     train_setup_t setup;
     const tensor_t *x;
     tensor_t *target;
-    int64_t n; /* steps that are measured */
+    int64_t n; /* measured steps */
     double *step_ms, *forward_ms, *backward_ms, *update_ms;
 } lane_t;
 
-/* Classes at random, as many as the model gives scores. */
+/* Makes random classes below n_classes, the number of scores. */
 static status_t draw_target(context_t *ctx, int64_t batch, int64_t n_classes, uint64_t seed,
                             tensor_t **out_target)
 {
@@ -205,7 +203,7 @@ static bool measure_apart(const char *spec, const bench_train_options_t *options
                            take_row, row);
 }
 
-/* All modes, or those named. */
+/* Takes the modes named by --modes, or all. */
 static bool parse_modes(const bench_train_options_t *options, rows_t *rows)
 {
     char text[64] = "dense,mkldnn,planned";
@@ -226,7 +224,7 @@ static bool parse_modes(const bench_train_options_t *options, rows_t *rows)
     return is_right;
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 static status_t print_table(context_t *ctx, const rows_t *rows)
 {

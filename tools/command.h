@@ -1,4 +1,4 @@
-/* The subcommands: each gets its own words, the name first, and gives the exit code. */
+/* The subcommands. argv[0] is the name of the subcommand; each returns the exit code. */
 #ifndef TESSERA_TOOLS_COMMAND_H
 #define TESSERA_TOOLS_COMMAND_H
 

@@ -1,4 +1,4 @@
-/* The cores that this process may run on, those that share a cache side by side (hwloc). */
+/* The cores that this process may use, in hwloc's order: cores that share a cache are adjacent. */
 #ifndef TESSERA_TOOLS_CORES_H
 #define TESSERA_TOOLS_CORES_H
 
@@ -8,19 +8,20 @@
 
 typedef struct cores {
     hwloc_topology_t topology;
-    hwloc_bitmap_t mask; /* what the process was given, hyperthreads and all */
-    int n;               /* physical cores in it */
+    hwloc_bitmap_t mask; /* processors of the process, with hyperthreads */
+    int n;               /* physical cores in the mask */
 } cores_t;
 
-/* False when the machine cannot be read; clear it in either case. */
+/* Returns false if hwloc cannot read the machine. Call cores_clear in either case. */
 bool cores_find(cores_t *out_cores);
 void cores_clear(cores_t *cores);
 
-/* Binds this thread, and those that it makes from now on, to n cores from `first` on, with what of
- * their hyperthreads is in the mask. False where the system refuses. */
+/* Binds this thread, and threads that it creates later, to n cores from `first` on and those of
+ * their hyperthreads that are in the mask. Returns false if the system refuses. */
 bool cores_bind(const cores_t *cores, int first, int n);
 
-/* Writes what processors this thread is bound to: "0-3,8". False when it cannot be asked. */
+/* Writes the processors that this thread is bound to, e.g. "0-3,8". Returns false if they are
+ * unknown. */
 bool cores_print(const cores_t *cores, char *out_text, size_t capacity);
 
 #endif

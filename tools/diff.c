@@ -8,9 +8,9 @@
 #include "tensor/try_impl.h"
 #include "tools/path.h"
 
-/* What one node of run b gave. */
+/* Results of one node of run b. */
 typedef struct record {
-    char *name, *path, *how; /* in one block of memory, which `name` begins */
+    char *name, *path, *how; /* in one block of memory; `name` points to its start */
     int n_out;
     tensor_t *out[OP_MAX_OUTPUTS];
 } record_t;
@@ -20,11 +20,11 @@ typedef struct differ {
     double tolerance;
     record_t *records;
     int n, capacity;
-    int next; /* record that the next node of run a is looked for from */
+    int next; /* record from which the next node of run a is searched */
     diff_result_t result;
 } differ_t;
 
-/* "f32[1,64,56,56]@aBcd16b by onednn, jit:avx512_core", of the node's first result. */
+/* Writes "f32[1,64,56,56]@aBcd16b by onednn, jit:avx512_core" for the node's first result. */
 static void say_how(const op_event_t *event, char *out_text, size_t capacity)
 {
     char info[INFO_TEXT_MAX] = "nothing";
@@ -37,7 +37,7 @@ static void say_how(const op_event_t *event, char *out_text, size_t capacity)
                  prepared_implementation(prepared));
 }
 
-/* ---- run b: what is kept ---- */
+/* ---- run b: results are kept ---- */
 
 static status_t out_of_memory(context_t *ctx)
 {
@@ -73,7 +73,7 @@ static status_t name_record(context_t *ctx, const char *name, const char *path, 
     return STATUS_OK;
 }
 
-/* Copies: a result may be written later, and those of a plan lie in its arena. */
+/* Clones the results: they may be overwritten later, and results of a plan share its arena. */
 static status_t keep(context_t *ctx, void *user, const op_event_t *event)
 {
     differ_t *differ = user;
@@ -100,9 +100,10 @@ static void clear_records(differ_t *differ)
     free(differ->records);
 }
 
-/* ---- run a: compared as it goes ---- */
+/* ---- run a: results are compared ---- */
 
-/* The record of the same node, or NULL; those that are passed over are in run b only. */
+/* Finds the record of the same node, or NULL. Records skipped on the way are of nodes in run b
+ * only. */
 static const record_t *find_record(differ_t *differ, const char *name)
 {
     for (int i = differ->next; i < differ->n; i++) {
@@ -194,7 +195,7 @@ status_t diff_runs(runner_t *a, runner_t *b, double tolerance, diff_result_t *ou
 {
     differ_t differ = {.tolerance = tolerance};
     status_t status = run(b, &differ, keep);
-    if (status != STATUS_OK) { /* told by the context of a, as all failures are */
+    if (status != STATUS_OK) { /* failures are reported through the context of a */
         const char *message = context_error(b->ctx);
         status = context_fail(a->ctx, status, "%s", message);
     } else {

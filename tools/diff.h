@@ -1,27 +1,27 @@
-/* The first node whose result differs between two runs of a model. */
+/* Finds the first node whose result differs between two runs of a model. */
 #ifndef TESSERA_TOOLS_DIFF_H
 #define TESSERA_TOOLS_DIFF_H
 
 #include "tools/mode.h"
 
-/* A node that both runs computed, and how far run a is from run b. */
+/* A node that both runs computed, and the difference of its results. */
 typedef struct diff_node {
     char name[64];       /* operator: "conv2d" */
-    char path[256];      /* of its module; "" for the root's own */
-    double difference;   /* max |a-b| / max |b|; infinite where dtype or sizes differ */
+    char path[256];      /* of its module; "" for the top module */
+    double difference;   /* max |a-b| / max |b|; infinite if dtypes or sizes differ */
     char a[512], b[512]; /* "f32[1,64,56,56]@aBcd16b by onednn, jit:avx512_core" */
 } diff_node_t;
 
 typedef struct diff_result {
-    int n_nodes; /* compared */
-    int n_alone; /* in one of the runs only */
+    int n_nodes; /* compared nodes */
+    int n_alone; /* nodes in only one of the runs */
     bool has_first;
-    diff_node_t first;   /* beyond the tolerance */
-    diff_node_t largest; /* of all; name is "" where n_nodes is 0 */
+    diff_node_t first;   /* first node beyond the tolerance */
+    diff_node_t largest; /* largest difference; its name is "" if n_nodes is 0 */
 } diff_result_t;
 
-/* Runs b, then a, and compares what each operator of a gave with what the operator of the same
- * name, at the same path and in the same order, gave in b. Results of b are kept meanwhile. */
+/* Runs b, then a, and compares each operator's result in a with its counterpart in b: same name,
+ * same path, same order. The results of b stay in memory meanwhile. */
 status_t diff_runs(runner_t *a, runner_t *b, double tolerance, diff_result_t *out_result);
 
 #endif

@@ -1,4 +1,4 @@
-/* tessera diff: where two modes part. */
+/* tessera diff: finds the first node where two modes differ. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static const args_command_t command = {
     .more = "modes: dense, nhwc, mkldnn (mkldnn,dense if not given). graph and frozen fuse nodes,\n"
             "  so that theirs have no counterpart: tessera run MODEL --verify N checks those."};
 
-/* Two different modes that run operator by operator. */
+/* Parses two different modes; both must run operator by operator. */
 static bool parse_modes(const char *given, run_mode_t *out_modes)
 {
     char text[256], hint[ARGS_HINT_MAX];
@@ -74,8 +74,8 @@ static void print_result(const diff_result_t *result, const run_mode_t *modes, d
     print("\n");
 }
 
-/* Each mode has a session of its own: a policy is a context's, and packed weights are a module's.
- */
+/* Each mode has its own session: the policy belongs to the context, packed weights to the
+ * module. */
 static int diff(const char *spec, const session_options_t *options, const run_mode_t *modes,
                 double tolerance)
 {

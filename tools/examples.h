@@ -1,4 +1,4 @@
-/* A folder of .npy files as examples of a model's inputs. */
+/* Loads a folder of .npy files as examples of a model's inputs. */
 #ifndef TESSERA_TOOLS_EXAMPLES_H
 #define TESSERA_TOOLS_EXAMPLES_H
 
@@ -6,15 +6,15 @@
 
 typedef struct examples {
     int n;
-    datum_t *files;                  /* that have the tensors */
-    const tensor_t **tensors;        /* [n][n_inputs + 1], each NULL-terminated */
-    const tensor_t *const **of_each; /* [n], as freeze_options_t has them */
+    datum_t *files;                  /* own the tensors */
+    const tensor_t **tensors;        /* [n][n_inputs + 1], each row NULL-terminated */
+    const tensor_t *const **of_each; /* [n], the form freeze_options_t needs */
 } examples_t;
 
-/* A model of one input has an example in every file, in the order of their names. Of several
- * inputs, a and b, the files are a.npy and b.npy, or a.NUMBER.npy and b.NUMBER.npy for as many
- * examples; in file names anything but letters, digits, `.`, `_` and `-` is `_`. Whether sizes fit
- * is left to whoever takes the examples; other faults name the file. */
+/* With one input, every file is an example, in the order of their names. With several inputs, say a
+ * and b, the files are a.npy and b.npy, or a.NUMBER.npy and b.NUMBER.npy for several examples. File
+ * names use `_` for anything but letters, digits, `.`, `_` and `-`. Errors name the file. Sizes are
+ * not checked. */
 status_t examples_load(context_t *ctx, const model_t *model, const char *dir,
                        examples_t *out_examples);
 void examples_clear(examples_t *examples);

@@ -1,4 +1,4 @@
-/* tessera explain: for each operator what runs, in which formats, and why. */
+/* tessera explain: shows for each operator which kernel runs, in which formats, and why. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const args_command_t command = {
 
 typedef struct explainer {
     table_t table;
-    text_t lines; /* as_repro */
+    text_t lines; /* output of --repro */
     bool as_repro, has_packed_weights;
     path_t path;
     int n;
@@ -41,10 +41,10 @@ typedef struct explainer {
 typedef struct call {
     const char *name, *path;
     const prepared_t *prepared; /* NULL: nothing is computed */
-    int n_slices;               /* of the batch, for each of which a plan runs it; 0 or 1: none */
-    int n_workers;              /* threads that run slices by themselves; 0 or 1: none */
+    int n_slices;  /* slices of the batch that a plan runs one by one; 0 or 1: not sliced */
+    int n_workers; /* threads that run slices independently; 0 or 1: none */
     int n_in;
-    const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as wanted */
+    const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as prepared */
     const tensor_info_t *made[OP_MAX_OUTPUTS]; /* NULL: as prepared */
 } call_t;
 
@@ -65,7 +65,7 @@ static bool is_reordered(const tensor_info_t *given, const tensor_info_t *want)
            !format_same(&given->format, &want->format, want->sizes);
 }
 
-/* "acdb", or "abcd>acdb" where what is given has other bytes than what is wanted. */
+/* Appends "acdb", or "abcd>acdb" if the given tensor must be reordered. */
 static void append_format(char *text, size_t capacity, const tensor_info_t *given,
                           const tensor_info_t *want)
 {
@@ -133,8 +133,8 @@ static void put_reorder(text_t *text, const tensor_info_t *from, const tensor_in
     text_append(text, "\n");
 }
 
-/* A comment that says whose the lines are, reorders of what is given, the operator, reorders of
- * what it makes. */
+/* Appends a comment that names the operator, the reorders of its inputs, the operator itself, and
+ * the reorders of its outputs. */
 static void put_repro(explainer_t *explainer, const call_t *call)
 {
     text_t *text = &explainer->lines;
@@ -224,7 +224,7 @@ static void explain_plan(explainer_t *explainer, const plan_t *plan)
         explain_step(explainer, plan_graph(plan), plan_step(plan, i));
 }
 
-/* ---- the whole ---- */
+/* ---- all modes ---- */
 
 static status_t run_observed(runner_t *runner, explainer_t *explainer)
 {
@@ -252,7 +252,7 @@ static void print_summary(const runner_t *runner, const counters_t *counters, co
         print("bf16 is computed in f32: this processor has no instructions for bf16\n");
 }
 
-/* Of a frozen module: what is left of its attributes, and why. */
+/* For a frozen module: prints the attributes that are not constant, and why. */
 static status_t explain_attributes(const runner_t *runner)
 {
     if (!freeze_is_frozen(runner->module)) return STATUS_OK;
@@ -302,7 +302,7 @@ static status_t explain_lines(runner_t *runner, explainer_t *explainer)
     return status;
 }
 
-/* What the choice of formats costs by estimate, and how far from the best it may be. */
+/* Prints the estimated cost of the chosen formats and its distance from a lower bound. */
 static status_t explain_certificate(runner_t *runner)
 {
     layout_certificate_t found;

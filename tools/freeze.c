@@ -1,4 +1,4 @@
-/* tessera freeze: a model becomes a file that maps straight back in. */
+/* tessera freeze: freezes a model and saves it as a file that loads by mapping. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 
 #define NAME "freeze"
 
-/* Stands for sizes that an ONNX file leaves open and no --shape says. Weights are packed for it,
- * and a node that has to decide by it makes a guard, which is printed. */
+/* Size used for open sizes of an ONNX file that no --shape fixes. Weights are packed for it. A node
+ * that depends on the size adds a guard, which is printed. */
 #define OPEN_SIZE 64
 
 typedef struct options {
@@ -25,14 +25,14 @@ typedef struct options {
     dtype_t dtype;
     calibration_t calibration;
     double percentile;
-    double max_error; /* -1: any */
+    double max_error; /* -1: unlimited */
     double min_agreement;
-    args_list_t kept; /* ends in NULL */
+    args_list_t kept; /* NULL-terminated */
     bool keep_numerics;
-    double rounding_error; /* -1: as freeze_options_t has it */
-    double tune_seconds;   /* -1: not at all */
-    args_list_t preserved; /* ends in NULL */
-    args_list_t shapes;    /* of all sets; session.model has those of the first */
+    double rounding_error; /* -1: default of freeze_options_t */
+    double tune_seconds;   /* -1: no tuning */
+    args_list_t preserved; /* NULL-terminated */
+    args_list_t shapes;    /* of all sets; session.model has the first set */
     int n_sets;
 } options_t;
 
@@ -70,7 +70,7 @@ static bool is_narrow(const options_t *options)
     return options->dtype == DTYPE_BF16 || options->dtype == DTYPE_S8;
 }
 
-/* True when the user gave all values: freeze makes none up. */
+/* Returns true if the user gave values for all inputs; freeze invents none. */
 static bool has_values(const model_t *model)
 {
     bool has_all = true;
@@ -78,7 +78,7 @@ static bool has_values(const model_t *model)
     return has_all;
 }
 
-/* The dtypes and sizes of all inputs; false where one is not known. */
+/* Lists dtypes and sizes of all inputs; returns false if one is unknown. */
 static bool list_infos(const model_t *model, const tensor_info_t **infos)
 {
     for (int i = 0; i < model->n_inputs; i++) {
@@ -108,7 +108,7 @@ static status_t tune(context_t *ctx, const model_t *model, const tensor_info_t *
     return STATUS_OK;
 }
 
-/* Makes the plan whose packed weights are saved, from dtypes and sizes: nothing runs. */
+/* Makes the plan whose packed weights are saved. It needs only dtypes and sizes; nothing runs. */
 static status_t make_plan(context_t *ctx, const model_t *model, const options_t *options,
                           module_t *frozen)
 {
@@ -122,7 +122,7 @@ static status_t make_plan(context_t *ctx, const model_t *model, const options_t 
     return plan_warm_for(ctx, frozen, "forward", model->n_inputs, infos);
 }
 
-/* What a run on examples is made with: those of the model's run before. */
+/* Arguments that all trials on examples share. */
 typedef struct trial {
     session_t *session;
     const options_t *options;
@@ -177,8 +177,8 @@ static bool is_enough(const options_t *options, const agreement_t *agreement)
     return (double)agreement->n_same >= options->min_agreement * (double)agreement->n_rows;
 }
 
-/* Until the scores agree, twice as many layers as the time before are kept, of the largest errors
- * of all: `all` and `kept` have room for them. */
+/* Keeps more layers in f32, in order of their error, until the scores agree. The number of kept
+ * layers doubles each time. `kept` has space for all of them. */
 static status_t freeze_more(const trial_t *trial, accuracy_t *all, const char **kept,
                             module_t **frozen, agreement_t *agreement)
 {
@@ -204,7 +204,8 @@ static status_t freeze_more(const trial_t *trial, accuracy_t *all, const char **
     return STATUS_OK;
 }
 
-/* As the options say; then, as they want it, until the scores agree. */
+/* Freezes with the given options; with --min-agreement, repeats with more layers in f32 until the
+ * scores agree. */
 static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreement_t *agreement)
 {
     const options_t *options = trial->options;
@@ -229,7 +230,7 @@ static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreem
 
 /* ---- other sizes ---- */
 
-/* Freezes the model of another set of sizes, whose graph is added. */
+/* Freezes the model for another set of sizes and adds its graph to `frozen`. */
 static status_t add_graph(context_t *ctx, model_t *model, const options_t *options,
                           module_t *frozen)
 {
@@ -255,7 +256,7 @@ static bool takes(context_t *ctx, const model_t *model, const module_t *frozen)
     return status == STATUS_OK;
 }
 
-/* A plan for each set of sizes, and a graph where none so far takes them. */
+/* Adds a plan for each further set of sizes, and a graph if no existing one accepts the sizes. */
 static status_t add_sets(session_t *session, const options_t *options, module_t *frozen)
 {
     context_t *ctx = session->ctx;
@@ -273,7 +274,7 @@ static status_t add_sets(session_t *session, const options_t *options, module_t 
     return STATUS_OK;
 }
 
-/* "graph 2 of 2: H % 8 == 0, W >= 32"; nothing of a single graph that holds for all sizes. */
+/* Prints "graph 2 of 2: H % 8 == 0, W >= 32"; prints nothing for a single graph without guards. */
 static status_t print_guards(context_t *ctx, const module_t *frozen)
 {
     const int n = plan_n_graphs(frozen, "forward");
@@ -306,7 +307,7 @@ static status_t freeze_on(session_t *session, const options_t *options, int n,
     return status;
 }
 
-/* What is measured on values needs some. */
+/* Requires values for options that measure errors. */
 static status_t check_values(context_t *ctx, const options_t *options, int n)
 {
     const bool has_bound = options->max_error >= 0.0 || options->min_agreement > 0.0;
@@ -359,7 +360,7 @@ static bool find_calibration(options_t *options)
     return false;
 }
 
-/* What goes with s8 alone; examples, with bf16 too. */
+/* Checks the options that need --dtype s8; --calibrate also allows bf16. */
 static bool check_calibration(options_t *options)
 {
     const bool is_s8 = options->dtype == DTYPE_S8;
@@ -413,7 +414,7 @@ static bool check_dtype(options_t *options)
     return false;
 }
 
-/* Splits several --shape of one input into sets. */
+/* Splits repeated --shape options of one input into sets of sizes. */
 static bool check_shapes(options_t *options)
 {
     const char *wrong = NULL;
@@ -429,7 +430,7 @@ static bool check_shapes(options_t *options)
     return true;
 }
 
-/* What the table of options cannot say. preserve is room for the names. */
+/* Checks what the option table cannot express. `preserve` is a buffer for the names. */
 static bool check_options(options_t *options, const char *spec, char *preserve, size_t capacity)
 {
     if (!session_check_model(NAME, spec, &options->session)) return false;

@@ -1,4 +1,4 @@
-/* tessera graph: a model's graph as text or picture, before, between and after passes. */
+/* tessera graph: prints a model's graph as text or picture, before, between or after passes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct options {
     const char *svg;
     const char *after;
     bool has_dumped;
-    args_list_t skip; /* ends in NULL */
+    args_list_t skip; /* NULL-terminated */
 } options_t;
 
 static const args_command_t command = {
@@ -44,7 +44,7 @@ static pass_options_t pass_options(options_t *options, module_t *self)
                             .self = self};
 }
 
-/* The passes that the mode runs: those that make the graph, then those that specialise it. */
+/* Runs the passes of the mode: first those that make the graph, then those that specialise it. */
 static status_t optimise(session_t *session, options_t *options, graph_t **out_graph)
 {
     context_t *ctx = session->ctx;
@@ -71,7 +71,7 @@ static status_t optimise(session_t *session, options_t *options, graph_t **out_g
     return status;
 }
 
-/* Tensors print as $0, $1, ... */
+/* Prints the graph; tensors appear as $0, $1, ... */
 static status_t print_text(context_t *ctx, const graph_t *graph, text_t *text)
 {
     datum_t *pool = NULL;
@@ -96,7 +96,8 @@ static status_t print_graph(context_t *ctx, const graph_t *graph, const options_
     return status;
 }
 
-/* As it was imported, traced or loaded; of a file of several graphs all, but one picture. */
+/* Prints the graph as imported, traced or loaded. A file with several graphs prints all of them; a
+ * picture shows only the first. */
 static status_t print_graphs(context_t *ctx, const module_t *module, const options_t *options)
 {
     const int n = options->as_dot ? 1 : plan_n_graphs(module, "forward");
@@ -123,7 +124,7 @@ static status_t show(session_t *session, options_t *options)
     return status;
 }
 
-/* "passes: inline, ...", in lines of help's width. */
+/* Writes "passes: inline, ..." in lines that fit the help text. */
 #define PASSES_MAX 1024
 static const char *list_passes(char *out_text)
 {
@@ -140,7 +141,7 @@ static const char *list_passes(char *out_text)
     return out_text;
 }
 
-/* Passes are known by name, so a wrong one is wrong usage. */
+/* A wrong pass name is a usage error. */
 static bool check_pass(const char *option, const char *name)
 {
     if (pass_find(name) != NULL) return true;

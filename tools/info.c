@@ -1,4 +1,4 @@
-/* tessera info: what this build is, what it runs on, and what it knows; what is in a file. */
+/* tessera info: describes this build, the machine, the operators, and the content of a file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tessera info FILE.safetensors: what is in a file of weights. */
+/* tessera info FILE.safetensors: lists the content of a file of weights. */
 #include "tools/info_file.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "tools/print.h"
 #include "tools/table.h"
 
-/* In quotes, escaped, so that a string of the file has one line whatever is in it. */
+/* Quotes and escapes a string of the file, so that it always prints as one line. */
 static status_t quote(context_t *ctx, const char *string, text_t *out_text)
 {
     *out_text = text_begin(ctx);
@@ -33,7 +33,7 @@ static status_t print_metadata(context_t *ctx, const safetensors_t *file)
     return STATUS_OK;
 }
 
-/* "[64,3,7,7]"; "[]" of a number. */
+/* Writes "[64,3,7,7]", or "[]" for a scalar. */
 static const char *sizes_text(const safetensors_info_t *info, char *out_text, size_t capacity)
 {
     size_t length = (size_t)snprintf(out_text, capacity, "[");

@@ -41,7 +41,7 @@ static void print_usage(FILE *file)
                   "130 interrupted\n");
 }
 
-/* NULL, and a message, if there is none. */
+/* Returns NULL, after a message, if there is no such command. */
 static const command_t *find_command(const char *name)
 {
     const char *nearest = NULL;
@@ -91,7 +91,8 @@ static int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* So that a write beyond the limit of file sizes fails, and what was begun is taken away. */
+    /* With SIGXFSZ ignored, a write beyond the file size limit fails, and the partial file is
+     * removed. */
     signal(SIGXFSZ, SIG_IGN);
     stop_on_interrupt();
     int code = stop_exit_code(run_command(argc, argv));

@@ -36,7 +36,7 @@ static const char *name_at(const datum_t *names, int index)
     return name != NULL && datum_kind(name) == DATUM_STRING ? datum_as_string(name) : NULL;
 }
 
-/* Open sizes are as the model was made at, until options say otherwise. */
+/* An open size takes the value it had when the model was made, until options change it. */
 static status_t take_inputs(context_t *ctx, model_t *model)
 {
     int n = module_n_inputs(model->module, "forward");
@@ -58,8 +58,8 @@ static status_t take_inputs(context_t *ctx, model_t *model)
     return STATUS_OK;
 }
 
-/* The input whose name the argument begins with, before a '='; names may have that in them, so the
- * longest that fits. -1: none. */
+/* Returns the input whose name precedes '=' in the argument, or -1. Names may contain '=', so the
+ * longest match wins. */
 static int find_named(const model_t *model, const char *argument)
 {
     int found = -1;
@@ -87,8 +87,8 @@ static status_t load_zoo(context_t *ctx, model_t *model)
     return STATUS_OK;
 }
 
-/* Weights that become plain are no form that a file keeps: a kernel of ours packs them, into what
- * may be larger than the file wants. */
+/* Counts weights that are reordered into a packed format. Weights that become plain do not count:
+ * our own kernels pack those, into forms that a file does not store. */
 static void count_packed(context_t *ctx, void *user, const conversion_t *conversion)
 {
     (void)ctx;
@@ -96,7 +96,8 @@ static void count_packed(context_t *ctx, void *user, const conversion_t *convers
                          conversion->to->layout == LAYOUT_MKLDNN;
 }
 
-/* What the file could not say for this machine is told, since it costs time at every start. */
+/* Loads a frozen file. Warns if weights must be packed again for this machine, since that costs
+ * time at every start. */
 static status_t load_frozen(context_t *ctx, const model_options_t *options, model_t *model)
 {
     const freeze_load_options_t loading = {.is_copied = options->load != NULL &&
@@ -116,7 +117,7 @@ static status_t load_frozen(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
-/* What --shape asks for, and the sizes of the arrays of --input, as the importer takes them. */
+/* Sizes requested by --shape or implied by the arrays of --input, as the importer takes them. */
 typedef struct asked {
     int n;
     onnx_shape_t shapes[2 * ARGS_MAX];
@@ -133,7 +134,7 @@ static void ask_sizes(asked_t *asked, size_t length, const char *name, int rank,
     asked->shapes[n] = (onnx_shape_t){asked->names[n], rank, asked->sizes[n]};
 }
 
-/* What is no shape is left to sizes_apply, which says so. */
+/* Skips arguments that are not shapes; sizes_apply reports them. */
 static void read_asked(const args_list_t *list, asked_t *asked)
 {
     sizes_t sizes;
@@ -149,7 +150,7 @@ static bool is_asked(const asked_t *asked, const char *name)
     return false;
 }
 
-/* Sizes that the file fixes otherwise are left to check_given, which says so. */
+/* Returns false for sizes that contradict the file; check_given reports them. */
 static bool fits(const tensor_info_t *want, const tensor_t *given)
 {
     if (want->dtype == DTYPE_NONE || want->rank != tensor_rank(given)) return false;
@@ -158,7 +159,7 @@ static bool fits(const tensor_info_t *want, const tensor_t *given)
     return true;
 }
 
-/* The arrays that are given say what the sizes are that the file leaves open. */
+/* Takes open sizes of the file from the given arrays. */
 static status_t read_arrays(context_t *ctx, const model_options_t *options, model_t *model,
                             asked_t *asked)
 {
@@ -181,7 +182,8 @@ static status_t read_arrays(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
-/* The import failed. Where it used the size for open ones, the message says so. */
+/* Called after a failed import: imports again without the size for open ones. If the message
+ * changes, the size was the cause, and the message says so. */
 static status_t explain_open_size(context_t *ctx, model_t *model, onnx_options_t *onnx,
                                   status_t status)
 {
@@ -195,7 +197,7 @@ static status_t explain_open_size(context_t *ctx, model_t *model, onnx_options_t
                         message, size);
 }
 
-/* The importer is told of all sizes, since those of a file that are open have to be something. */
+/* Passes all known sizes to the importer, which needs numbers for open sizes. */
 static status_t load_onnx(context_t *ctx, const model_options_t *options, model_t *model)
 {
     asked_t asked = {.n = 0};
@@ -227,7 +229,7 @@ static status_t load_by_kind(context_t *ctx, const model_options_t *options, mod
     return sizes_apply(ctx, model, &options->shapes, options->batch);
 }
 
-/* ---- what integers may be ---- */
+/* ---- legal ranges of integer inputs ---- */
 
 static int64_t find_integer(const attr_table_t *table, const void *attrs, const char *name)
 {
@@ -238,7 +240,7 @@ static int64_t find_integer(const attr_table_t *table, const void *attrs, const 
     return value;
 }
 
-/* Rows of the table that a gather picks from; 0 when they are not known. */
+/* Returns the number of rows of a gather's table, or 0 if unknown. */
 static int64_t gather_rows(const graph_t *graph, const graph_node_t *node)
 {
     if (node->inputs[0] == VALUE_NONE) return 0;
@@ -250,7 +252,8 @@ static int64_t gather_rows(const graph_t *graph, const graph_node_t *node)
     return type->info.rank > 0 ? type->info.sizes[dim] : 0;
 }
 
-/* Follows a value through operators that only pass it on to where it is an index. */
+/* Finds the smallest table that a value indexes, following casts, views and identities. Returns 0
+ * if it indexes none. */
 static int64_t index_bound(const graph_t *graph, value_t value, int depth)
 {
     const graph_block_t *body = graph_body(graph);
@@ -270,8 +273,8 @@ static int64_t index_bound(const graph_t *graph, value_t value, int depth)
     return bound;
 }
 
-/* An input that indexes a table is drawn below the table's length; any other is 0 or 1, as a mask
- * is, but bytes take every value, as images do. */
+/* Sets the range of random integers for each input: below the table's length for an index, any
+ * value for bytes, since these are mostly images, and 0 or 1 otherwise, as in a mask. */
 static void find_bounds(model_t *model)
 {
     const graph_t *graph = graph_of(model->module, "forward");
@@ -311,7 +314,7 @@ void model_clear(model_t *model)
 
 /* ---- inputs ---- */
 
-/* Uniform in [0, bound): floor of bound times a number in [0, 1). */
+/* Fills an integer input with random values, uniform in [0, bound). */
 static status_t draw_integers(context_t *ctx, model_input_t *input)
 {
     const tensor_info_t *info = &input->info;

@@ -1,4 +1,4 @@
-/* MODEL of a command line: a module, its inputs and outputs by name, and tensors to run it on. */
+/* The MODEL operand: a module, the names of its inputs and outputs, and tensors to run it on. */
 #ifndef TESSERA_TOOLS_MODEL_H
 #define TESSERA_TOOLS_MODEL_H
 
@@ -7,17 +7,17 @@
 #include "tools/args.h"
 
 #define MODEL_MAX_INPUTS 32
-#define MODEL_NAME_MAX 1024 /* ONNX has no bound; some exporters write whole paths */
+#define MODEL_NAME_MAX 1024 /* ONNX sets no limit; some exporters write full paths */
 
 typedef enum model_kind { MODEL_NONE, MODEL_ZOO, MODEL_ONNX, MODEL_FROZEN } model_kind_t;
 
-/* What a spec names, by its form alone; MODEL_NONE: it is no model. */
+/* Returns the kind of model that a spec has the form of; MODEL_NONE: not a model. */
 model_kind_t model_kind(const char *spec);
 
 typedef struct model_input {
     char name[MODEL_NAME_MAX];
-    tensor_info_t info; /* dtype NONE: not known */
-    int64_t bound;      /* integers are drawn from [0, bound) */
+    tensor_info_t info; /* dtype NONE: unknown */
+    int64_t bound;      /* random integers are in [0, bound) */
     tensor_t *tensor;
 } model_input_t;
 
@@ -32,33 +32,33 @@ typedef struct model {
 #define MODEL_MAPPED "mapped"
 #define MODEL_COPIED "copied"
 
-/* Options about inputs and loading; zeroed is the default. */
+/* Options of inputs and loading; zeroed is the default. */
 typedef struct model_options {
-    int64_t batch; /* 0: what the model has, 1 where it is free */
+    int64_t batch; /* 0: the model's own, or 1 if it is open */
     int64_t seed;
     args_list_t inputs; /* "NAME=FILE.npy" */
     args_list_t shapes; /* "NAME=1x3x320x480" */
-    const char *load;   /* of a frozen file: MODEL_MAPPED, as NULL, or MODEL_COPIED */
+    const char *load;   /* for a frozen file: MODEL_MAPPED (or NULL), or MODEL_COPIED */
     bool is_unchecked;
-    bool draws_none;   /* inputs that are not given have no tensor */
-    int64_t open_size; /* of an ONNX file, for sizes that nothing says; 0: such a size is refused */
+    bool draws_none;   /* missing inputs get no tensor */
+    int64_t open_size; /* value for unspecified open sizes of an ONNX file; 0: an error */
 } model_options_t;
 
-/* Loads `file.onnx`, `file.tessera` or `zoo:NAME` and finds its inputs. INVALID_ARGUMENT for
- * sizes that the model cannot have. */
+/* Loads `file.onnx`, `file.tessera` or `zoo:NAME` and finds its inputs. INVALID_ARGUMENT: the model
+ * cannot have the requested sizes. */
 status_t model_load(context_t *ctx, const char *spec, const model_options_t *options,
                     model_t *out_model);
 void model_clear(model_t *model);
 
-/* Reads and draws (unless draws_none) the inputs' tensors: floating ones standard normal, integers
- * uniform in a legal range, each by numbers of its own, so that giving one leaves the others as
- * they are. */
+/* Reads the given inputs and fills the others with random values, unless draws_none is set: floats
+ * are standard normal, integers uniform in a legal range. Each input has its own random sequence,
+ * so giving one input does not change the others. */
 status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t *options);
 
-/* The first size of the first input, whose tensors are filled; 1 where there is none. */
+/* Returns the first size of the first input; 1 if there is none. The inputs must be filled. */
 int64_t model_batch(const model_t *model);
 
-/* Name of output `index`, in a buffer of MODEL_NAME_MAX bytes. */
+/* Writes the name of output `index` into a buffer of MODEL_NAME_MAX bytes. */
 const char *model_output_name(const module_t *module, int index, int n_outputs, char *out_name);
 
 #endif

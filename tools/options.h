@@ -1,10 +1,10 @@
-/* Options that several commands have: one table says how they are called and what they mean. */
+/* Options that several commands share: one table holds their names and help. */
 #ifndef TESSERA_TOOLS_OPTIONS_H
 #define TESSERA_TOOLS_OPTIONS_H
 
 #include "tools/args.h"
 
-/* Each with what it fills. */
+/* Each option, with the type of the variable that it sets. */
 typedef enum option {
     OPTION_BATCH,     /* int64_t */
     OPTION_SHAPE,     /* args_list_t */
@@ -21,7 +21,7 @@ typedef enum option {
     OPTION_COUNT
 } option_t;
 
-/* For the table of a command. */
+/* Returns the entry for a command's option table. */
 args_option_t option_of(option_t option, void *out);
 
 #endif

@@ -1,13 +1,13 @@
-/* The path of the module that runs, kept by observers. */
+/* Path of the running module, maintained by observers. */
 #ifndef TESSERA_TOOLS_PATH_H
 #define TESSERA_TOOLS_PATH_H
 
 #include <string.h>
 
-/* Begin zeroed. What has no room is cut. */
+/* Start zeroed. Levels that do not fit are left out. */
 typedef struct path {
     char text[256];
-    int n_cut; /* levels that found no room */
+    int n_cut; /* levels left out */
 } path_t;
 
 static inline void path_enter(path_t *path, const char *name)

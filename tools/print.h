@@ -1,6 +1,5 @@
-/* Everything that the command writes to a terminal. Names come from models and paths: control
- * characters and bytes that are not UTF-8 are escaped (text_escape), so that none commands the
- * terminal. */
+/* All terminal output of the command. Names come from models and paths, so control characters and
+ * invalid UTF-8 are escaped (text_escape); no name can control the terminal. */
 #ifndef TESSERA_TOOLS_PRINT_H
 #define TESSERA_TOOLS_PRINT_H
 
@@ -8,7 +7,7 @@
 
 #include <tessera.h>
 
-/* On stdout, and on stderr. */
+/* Print to stdout and to stderr. */
 void print(const char *format, ...) TESSERA_PRINTF(1, 2);
 void print_error(const char *format, ...) TESSERA_PRINTF(1, 2);
 void print_error_list(const char *format, va_list arguments) TESSERA_PRINTF(1, 0);

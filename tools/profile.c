@@ -1,4 +1,4 @@
-/* tessera profile: where the time of an inference goes, node by node. */
+/* tessera profile: measures the time of each node of an inference. */
 #include "tools/profile.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #define NAME "profile"
 #define MAX_RUNS 1000
 #define ENOUGH_RUNS 50
-#define ENOUGH_MS 2000.0 /* without --iterations: for each mode, or ENOUGH_RUNS, but at least 5 */
+#define ENOUGH_MS 2000.0 /* without --iterations: per mode; 5 to ENOUGH_RUNS runs */
 
 static const args_command_t command = {
     .name = NAME,
@@ -39,7 +39,7 @@ typedef struct options {
     int64_t n_iterations;
 } options_t;
 
-/* ---- what a node is ---- */
+/* ---- names of nodes ---- */
 
 const char *profile_name(const profile_node_t *node)
 {
@@ -107,7 +107,7 @@ static bool is_enough(int64_t n, int64_t n_iterations, double begin, int n_modes
     return n >= ENOUGH_RUNS || (n >= 5 && session_now_ms() - begin > ENOUGH_MS * n_modes);
 }
 
-/* Watched runs and others by turns, so that what else goes on here slows both. */
+/* Alternates profiled and plain runs, so that other load on the machine slows both equally. */
 static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
 {
     static double times[2][MAX_RUNS];
@@ -130,7 +130,7 @@ static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
     return true;
 }
 
-/* Packs weights and makes primitives. */
+/* Packs weights and builds primitives, then starts the profile. */
 static status_t warm_up(profile_mode_t *mode)
 {
     TRY(mode_run_once(&mode->session.runner));
@@ -183,7 +183,7 @@ static status_t write_file(context_t *ctx, const char *path, const text_t *text)
     return status != STATUS_OK ? status : end;
 }
 
-/* Its size is told where nothing else is printed. */
+/* Writes a file; prints its size if is_told. */
 static status_t show_file(const profiling_t *profiling, const char *path, bool is_told,
                           void (*put)(const profiling_t *profiling, text_t *text))
 {
@@ -234,7 +234,7 @@ static bool run(const char *spec, const options_t *options, profiling_t *profili
 
 /* ---- command line ---- */
 
-/* False, and a message, for a name that is no mode, or the one that is shown. */
+/* Checks --against. Returns false, after a message, if it is no mode or equals --mode. */
 static bool find_against(const options_t *options, profiling_t *profiling)
 {
     char hint[ARGS_HINT_MAX];

@@ -1,4 +1,4 @@
-/* Parts of tessera profile: what is measured, sums over nodes, and the four ways to show it. */
+/* Parts of tessera profile: measurements, sums over nodes, and the four output formats. */
 #ifndef TESSERA_TOOLS_PROFILE_H
 #define TESSERA_TOOLS_PROFILE_H
 
@@ -8,18 +8,19 @@
 
 #define PROFILE_N_SIZES 8
 
-/* Measured: multiplications and additions in registers, f32; and how fast so many bytes are read
- * over and over, from caches where they fit into them. Fewer bytes are never slower than more:
- * small loops on all threads measure how threads begin. */
+/* Measured limits: f32 multiply-add rate in registers, and read rate by working set. A smaller
+ * working set never has a lower rate: short loops on all threads measure the start of the
+ * threads. */
 typedef struct profile_limits {
     double gflops;
     double bytes[PROFILE_N_SIZES], gbs[PROFILE_N_SIZES];
 } profile_limits_t;
 
-/* Raises limits, zeroed at first, to what is measured now. False if there is no memory for it. */
+/* Raises limits, zeroed at first, to the values measured now. Returns false if out of memory. */
 bool profile_measure_limits(int n_threads, profile_limits_t *limits);
 
-/* The least time that a node can take: that of its products or of its bytes, whichever is more. */
+/* Returns the least possible time of a node: that of its operations or of its bytes, whichever is
+ * longer. */
 double profile_limit_ns(const profile_limits_t *limits, const profile_node_t *node);
 
 /* ---- one mode ---- */
@@ -28,8 +29,8 @@ typedef struct profile_mode {
     run_mode_t mode;
     session_t session;
     profile_t *profile;
-    double run_ms;       /* median of runs that nobody watches */
-    double nodes_ms;     /* sum over nodes of their medians */
+    double run_ms;       /* median of runs without profiling */
+    double nodes_ms;     /* sum of the nodes' medians */
     counters_t counters; /* of one inference */
 } profile_mode_t;
 
@@ -38,27 +39,27 @@ typedef struct profiling {
     int64_t batch;
     int n_threads;
     profile_limits_t limits;
-    int n_modes; /* the second is what the first is held against */
+    int n_modes; /* the second mode, if any, is compared with the first */
     profile_mode_t modes[2];
 } profiling_t;
 
-/* "conv2d"; "reorder" or "copy" for one that stands alone. */
+/* Returns "conv2d"; "reorder" or "copy" for a conversion outside operators. */
 const char *profile_name(const profile_node_t *node);
-/* Of all nodes' time; 0 where that is 0. */
+/* Returns ns as a share of the time of all nodes; 0 if that is 0. */
 double profile_share(const profile_mode_t *mode, double ns);
-/* Of all reorders and copies, inside of operators or alone. */
+/* Returns the time of all reorders and copies, inside and outside operators. */
 double profile_reorder_ns(const profile_node_t *node);
-/* The index of the node that takes longest, or -1. */
+/* Returns the index of the slowest node, or -1. */
 int profile_slowest(const profile_mode_t *mode);
-/* "aBcd8b", "abcd", "scalar", "none"; FORMAT_TEXT_MAX bytes. Gives out_text. */
+/* Writes "aBcd8b", "abcd", "scalar" or "none" into FORMAT_TEXT_MAX bytes; returns out_text. */
 const char *profile_format(const tensor_info_t *info, char *out_text);
 
 /* ---- sums ---- */
 
-/* Nodes of one operator, or below one module. */
+/* Nodes of one operator, or inside one module. */
 typedef struct profile_sum {
-    char *name; /* operator; or path of the module, "" for the root */
-    int depth;  /* of a module: 0 for the root */
+    char *name; /* operator, or path of the module; "" for the top module */
+    int depth;  /* of a module; 0 for the top module */
     int n_nodes, n_reorders;
     double ns, reorder_ns, flops;
 } profile_sum_t;
@@ -68,23 +69,23 @@ typedef struct profile_sums {
     profile_sum_t *items;
 } profile_sums_t;
 
-/* By operator, the most time first; by module, each followed by those below it. False for want of
- * memory; either is to be cleared. */
+/* Sums by operator, slowest first; or by module, each followed by its children. Returns false if
+ * out of memory. Call profile_sums_clear in either case. */
 bool profile_sum_kinds(const profile_t *profile, profile_sums_t *out_sums);
 bool profile_sum_modules(const profile_t *profile, profile_sums_t *out_sums);
 void profile_sums_clear(profile_sums_t *sums);
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 status_t profile_print_tables(context_t *ctx, const profiling_t *profiling);
-/* Quoted as JSON has it. */
+/* Appends a quoted JSON string that is also safe inside an HTML script element. */
 void profile_put_string(text_t *text, const char *string);
-/* One object, on one line; "against" in it is the second mode. Letters that mean something in HTML
+/* Appends one JSON object on one line; its "against" is the second mode. Characters special in HTML
  * are escaped. */
 void profile_put_json(const profiling_t *profiling, text_t *text);
-/* Trace events as chrome://tracing and Perfetto read them. */
+/* Appends trace events in the format of chrome://tracing and Perfetto. */
 void profile_put_trace(const profiling_t *profiling, text_t *text);
-/* A page that needs nothing else. */
+/* Appends a self-contained HTML page. */
 void profile_put_html(const profiling_t *profiling, text_t *text);
 
 #endif

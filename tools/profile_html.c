@@ -1,5 +1,5 @@
-/* A profile as a page: profile.html, with its style and script put in at build time, around the
- * JSON, in which no letter is left that HTML reads. */
+/* A profile as an HTML page. At build time, style and script are inserted into profile.html; here
+ * the JSON replaces a marker. The JSON has all characters special in HTML escaped. */
 #include <string.h>
 
 #include "tools/profile.h"

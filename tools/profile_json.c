@@ -5,8 +5,8 @@
 
 #include "tools/profile.h"
 
-/* Quoted, and harmless within a script element: what names say cannot end it. JSON has no bytes
- * but UTF-8; what is none is shown as U+FFFD. */
+/* The string cannot end a script element, since <, > and & are escaped. JSON allows only UTF-8, so
+ * invalid bytes become U+FFFD. */
 void profile_put_string(text_t *text, const char *string)
 {
     text_t quoted = text_begin(text->ctx);
@@ -16,7 +16,7 @@ void profile_put_string(text_t *text, const char *string)
         int n = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : 4;
         bool is_right = *at < 0x80 || (*at >= 0xc2 && *at < 0xf5);
         for (int i = 1; i < n && is_right; i++) is_right = (at[i] & 0xc0) == 0x80;
-        /* Too long a form, a surrogate, beyond the last. */
+        /* Rejects overlong forms, surrogates, and code points above U+10FFFF. */
         if (n == 3 && is_right)
             is_right = !(*at == 0xe0 && at[1] < 0xa0) && !(*at == 0xed && at[1] >= 0xa0);
         if (n == 4 && is_right)
@@ -42,13 +42,13 @@ static void put_text(text_t *text, const char *key, const char *value)
     text_append(text, ",");
 }
 
-/* JSON has no NaN and no infinity. */
+/* JSON has no NaN or infinity. */
 static void put_number(text_t *text, const char *key, double value)
 {
     text_append(text, "\"%s\":%.6g,", key, isfinite(value) ? value : 0.0);
 }
 
-/* Takes the comma away that is behind the last member. */
+/* Removes the comma after the last member. */
 static void end_object(text_t *text, const char *end)
 {
     if (text->length > 0 && text->bytes[text->length - 1] == ',')
@@ -56,7 +56,7 @@ static void end_object(text_t *text, const char *end)
     text_append(text, "%s", end);
 }
 
-/* "f32[1,64,56,56]", and the format beside it. */
+/* Appends "f32[1,64,56,56]" and the format. */
 static void put_info(text_t *text, const tensor_info_t *info)
 {
     char format[FORMAT_TEXT_MAX];

@@ -1,11 +1,11 @@
-/* What this machine can do at most, to hold nodes against. */
+/* Measures the limits of this machine, with which nodes are compared. */
 #include <math.h>
 
 #include "perf/support/limit.h"
 #include "tools/profile.h"
 
-#define FIRST_BYTES ((size_t)16 << 10) /* then four times as many each: up to 256 MB */
-#define N_SAMPLES 15                   /* the best counts, since other programs only take away */
+#define FIRST_BYTES ((size_t)16 << 10) /* each further size is 4 times larger, up to 256 MB */
+#define N_SAMPLES 15 /* the best counts, since other programs only slow a sample */
 
 static double best_read(const float *memory, size_t bytes, int n_threads)
 {
@@ -36,7 +36,7 @@ bool profile_measure_limits(int n_threads, profile_limits_t *limits)
     return true;
 }
 
-/* Between the two sizes beside it, by the logarithm. */
+/* Interpolates between the two nearest sizes, linearly in the logarithm. */
 static double rate_of(const profile_limits_t *limits, double bytes)
 {
     if (bytes <= limits->bytes[0]) return limits->gbs[0];

@@ -1,8 +1,8 @@
-/* The page of tessera profile --html, made of profile.html, profile.css and profile.js. */
+/* The page of tessera profile --html, made from profile.html, profile.css and profile.js. */
 #ifndef TESSERA_TOOLS_PROFILE_PAGE_H
 #define TESSERA_TOOLS_PROFILE_PAGE_H
 
-/* Ends in a zero byte; "@DATA@" stands where the JSON belongs. */
+/* Ends with a zero byte; the JSON replaces "@DATA@". */
 extern const unsigned char profile_page[];
 
 #endif

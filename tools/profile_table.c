@@ -1,4 +1,4 @@
-/* A profile on the terminal: a line for each node, then sums. */
+/* A profile on the terminal: one line per node, then sums. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define RED "\x1b[31m"
 #define PLAIN "\x1b[0m"
 
-/* "aBcd8b ABcd8b8a a"; equal ones that follow each other as "aBcd8b x4". */
+/* Writes "aBcd8b ABcd8b8a a"; consecutive equal formats are written as "aBcd8b x4". */
 static const char *list_formats(int n, const tensor_info_t *infos, char *out_cell)
 {
     size_t length = 0;
@@ -31,7 +31,7 @@ static const char *list_formats(int n, const tensor_info_t *infos, char *out_cel
     return out_cell;
 }
 
-/* "input abcd>aBcd8b, weight abcd>ABcd8b8a"; what a loop of our own did is a copy. */
+/* Writes "input abcd>aBcd8b, weight abcd>ABcd8b8a"; a conversion by our own loops is a "copy". */
 static const char *list_reorders(const profile_node_t *node, char *out_cell)
 {
     size_t length = 0;

@@ -1,4 +1,4 @@
-/* tessera run: one inference; its outputs shown, saved, compared, verified. */
+/* tessera run: runs one inference; shows, saves, compares and verifies its outputs. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -49,13 +49,13 @@ static void file_path(const char *dir, const char *name, char *out_path, size_t 
             out_path[i] = '_';
 }
 
-/* What printf prints of a NaN has its sign, which says nothing. */
+/* Clears the sign of a NaN, which printf would print. */
 static double without_sign_of_nan(double number)
 {
     return isnan(number) ? fabs(number) : number;
 }
 
-/* Range and mean, and where the largest element stands: enough to see that two runs agree. */
+/* Prints range, mean and the index of the largest element, enough to compare two runs by eye. */
 static status_t show(context_t *ctx, const char *name, const tensor_t *tensor)
 {
     char text[INFO_TEXT_MAX];
@@ -101,7 +101,7 @@ static status_t save(context_t *ctx, const char *dir, const outputs_t *outputs)
     return STATUS_OK;
 }
 
-/* Against outputs that another run saved. */
+/* Compares with outputs that another run saved. */
 static status_t compare(context_t *ctx, const run_options_t *options, const outputs_t *outputs,
                         bool *out_differs)
 {
@@ -128,8 +128,8 @@ static status_t compare(context_t *ctx, const run_options_t *options, const outp
 
 /* ---- statistics ---- */
 
-/* What was counted while the model was prepared, and in a first and a second run: the second shows
- * what stays when weights are packed and primitives built. */
+/* Phases with separate counters. The second run shows what remains once weights are packed and
+ * primitives built. */
 enum { PHASE_PREPARING, PHASE_FIRST, PHASE_SECOND, PHASE_COUNT };
 
 static void stats_row(table_t *table, const char *name, const counters_t *phases, size_t offset)
@@ -210,7 +210,7 @@ static status_t verify(runner_t *runner, const run_options_t *options, bool *out
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- running ---- */
 
 static status_t run(runner_t *runner, const run_options_t *options, bool *out_differs)
 {

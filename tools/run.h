@@ -1,4 +1,4 @@
-/* The part of tessera run behind its command line. */
+/* The part of tessera run after the command line is parsed. */
 #ifndef TESSERA_TOOLS_RUN_H
 #define TESSERA_TOOLS_RUN_H
 
@@ -12,8 +12,8 @@ typedef struct run_options {
     bool has_stats;
 } run_options_t;
 
-/* Runs a session that is prepared, does with its outputs what the options say, and gives the exit
- * code: EXIT_DIFFERS where they differ from those saved, or an operator from its specification. */
+/* Runs a prepared session and handles its outputs as the options say. Returns the exit code:
+ * EXIT_DIFFERS if outputs differ from saved ones, or an operator from its specification. */
 int run_session(session_t *session, const run_options_t *options);
 
 #endif

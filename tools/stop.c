@@ -13,14 +13,14 @@
 
 #include "tools/bar.h"
 
-/* From a cancel until the command is ended on the spot. */
+/* Time from the cancel to a forced exit. */
 #define GRACE_US 70000
 
 #define MAX_CONTEXTS 64
 
 typedef enum reason { GOES_ON, INTERRUPTED, OUT_OF_TIME } reason_t;
 
-/* One process is one command. Signal handlers read all of it. */
+/* A process runs one command. Signal handlers read all fields. */
 static struct {
     atomic_int reason;
     context_t *_Atomic contexts[MAX_CONTEXTS];
@@ -63,7 +63,7 @@ static int code_of_reason(void)
     return atomic_load(&stop.reason) == INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
-/* Nothing but what a signal handler may do. */
+/* Calls only async-signal-safe functions. */
 static void end_now(void)
 {
     if (stop.is_terminal) write_text("\033[K");
@@ -85,7 +85,7 @@ static void handle(int signal_number)
     arm(0, GRACE_US);
 }
 
-/* A program that was told to ignore Ctrl-C, as by nohup or in a script's background, does. */
+/* Keeps SIGINT ignored if the parent ignored it, e.g. nohup or a script's background job. */
 void stop_on_interrupt(void)
 {
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;

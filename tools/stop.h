@@ -1,12 +1,12 @@
-/* What ends a command early: Ctrl-C, and the limits that every command has.
+/* Ends a command early: on Ctrl-C, and at the limits that every command has.
  *
  *   --limit-memory 512M    of each context
  *   --limit-time 10        seconds, of the whole command
  *   --limit-iterations N   of loops, in each call
  *
- * Ctrl-C, or the end of the time, cancels what the contexts run. A command that has not ended a
- * moment later, or gets Ctrl-C twice, is ended on the spot: files that it was writing are as they
- * were before. */
+ * Ctrl-C or the time limit cancels the running calls of all contexts. If the command has not ended
+ * shortly after, or on a second Ctrl-C, the process exits at once. Files that it was writing keep
+ * their old content. */
 #ifndef TESSERA_TOOLS_STOP_H
 #define TESSERA_TOOLS_STOP_H
 
@@ -14,25 +14,25 @@
 
 #include "tools/args.h"
 
-/* Of a command that Ctrl-C ended: 128 and the signal's number, as shells have it. */
+/* Exit code after Ctrl-C: 128 plus the signal's number, as in shells. */
 #define EXIT_INTERRUPTED 130
 
-/* The options, for the parser of every command. */
+/* Options that the parser adds to every command. */
 #define STOP_OPTIONS 3
 extern const args_option_t stop_options[STOP_OPTIONS];
 
-/* At the program's begin, and when the options of a command were read. */
+/* Call stop_on_interrupt when the program starts, and stop_at_limits after parsing the options. */
 void stop_on_interrupt(void);
 void stop_at_limits(const char *command);
 
-/* Makes a context with the limits, which Ctrl-C cancels until it is destroyed. */
+/* Creates a context with the limits; Ctrl-C cancels it until it is destroyed. */
 status_t stop_create(const context_options_t *options, context_t **out_ctx);
 void stop_destroy(context_t *ctx);
 
-/* Says on stderr why the command ends, if it is being stopped; false if it is not. */
+/* Reports on stderr why the command is being stopped; returns false if it is not. */
 bool stop_tell(const char *message);
 
-/* What the program exits with, when the command gave `code`. */
+/* Returns the program's exit code when the command returned `code`. */
 int stop_exit_code(int code);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tables on stdout: columns as wide as their widest cell, numbers to the right. */
+/* Tables on stdout: columns are as wide as their widest cell. */
 #ifndef TESSERA_TOOLS_TABLE_H
 #define TESSERA_TOOLS_TABLE_H
 
@@ -6,21 +6,20 @@
 
 #define TABLE_MAX_COLUMNS 16
 
-/* Begin with table_begin; fill row by row, cell by cell; print. */
+/* Call table_begin, then table_cell row by row, then table_print. */
 typedef struct table {
     int n_columns;
     int n_cells;
     int width[TABLE_MAX_COLUMNS];
     bool is_number[TABLE_MAX_COLUMNS];
-    text_t text; /* cells, a zero byte behind each */
+    text_t text; /* cells, each ends with a separator */
 } table_t;
 
-/* Column names, the first character telling how it is set: '<' left, '>' right; "" for no header
- * line. */
+/* Each column's text is '<' (align left) or '>' (align right), followed by its header. */
 void table_begin(context_t *ctx, table_t *out_table, int n_columns, const char *const *columns);
 void table_cell(table_t *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints and empties it; OUT_OF_MEMORY if a cell found no room. */
+/* Prints and empties the table. OUT_OF_MEMORY if a cell could not be stored. */
 status_t table_print(table_t *table);
 
 #endif

@@ -113,7 +113,7 @@ static bool check(train_settings_t *settings, const char *mode)
     return check_data(settings) && check_names(settings);
 }
 
-/* The curve lies beside the weights unless --curve says where. */
+/* The curve is saved next to the weights unless --curve names another file. */
 static void find_curve(train_settings_t *settings, char *out_path)
 {
     static const char end[] = ".safetensors";

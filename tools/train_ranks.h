@@ -4,11 +4,11 @@
 
 #include <tessera.h>
 
-/* In a process that mpirun has started SIGTERM, by which it ends the ranks where one has ended,
- * ends it with a message and EXIT_FAILED. */
+/* When one rank ends, mpirun ends the others with SIGTERM. In a process of mpirun, SIGTERM then
+ * prints a message and exits with EXIT_FAILED. */
 void train_expect_end(void);
 
-/* The ranks that mpirun has started, to be destroyed by the caller; NULL where it has not. */
+/* Joins the ranks of mpirun; the caller destroys them. *out_parallel is NULL without mpirun. */
 status_t train_join(context_t *ctx, bool bf16_gradients, parallel_t **out_parallel);
 
 #endif

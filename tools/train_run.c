@@ -1,5 +1,5 @@
-/* The run of tessera train: data, model and trainer are made, then a step for each batch. A file is
- * written only after a step that went well, so a run that fails leaves the last good one. */
+/* The run of tessera train: makes data, model and trainer, then takes a step for each batch. Files
+ * are written only after a successful step, so a failed run leaves the last good one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +25,11 @@ typedef struct run {
     loader_t *loader;
     train_setup_t setup;
     const train_schedule_t *schedule;
-    double lr;        /* what the schedule begins from */
-    int64_t n_scores; /* classes that the model gives a number each; 0: not known, or no classes */
+    double lr;        /* initial rate of the schedule */
+    int64_t n_scores; /* number of scores the model returns; 0: unknown, or not a classifier */
 } run_t;
 
-/* ---- making ---- */
+/* ---- setting up ---- */
 
 static status_t open_data(run_t *run)
 {
@@ -52,7 +52,7 @@ static status_t open_data(run_t *run)
     return STATUS_OK;
 }
 
-/* The seed gives the zoo's first weights. Sizes that a file leaves open are those of the data. */
+/* The seed determines the zoo's initial weights. Open sizes of a file are those of the data. */
 static status_t load_model(run_t *run)
 {
     const train_settings_t *settings = run->settings;
@@ -64,7 +64,8 @@ static status_t load_model(run_t *run)
     return module_mkldnn(run->ctx, run->model.module, NULL);
 }
 
-/* The first batch goes through the model once, so that what does not fit is told before a step. */
+/* Runs the first batch through the model, so that sizes that do not fit are reported before a
+ * step. */
 static status_t check_sizes(run_t *run)
 {
     context_t *ctx = run->ctx;
@@ -118,13 +119,13 @@ static status_t get_record(run_t *run)
     return STATUS_OK;
 }
 
-/* Of several processes the first one tells and writes. */
+/* Of several processes, only the first prints and writes files. */
 static bool is_first(const run_t *run)
 {
     return parallel_rank(run->parallel) == 0;
 }
 
-/* A file tells how many steps it has behind it, which is where the data goes on. */
+/* A checkpoint records its number of steps; the data continues from there. */
 static status_t resume(run_t *run)
 {
     train_record_t *record = run->record;
@@ -156,7 +157,7 @@ static status_t prepare(run_t *run)
 
 /* ---- stepping ---- */
 
-/* Of a batch: how often the largest score is that of the item's class. */
+/* Counts the items of a batch whose largest score has the right class. */
 static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *y)
 {
     int64_t n = tensor_sizes(output)[0], n_scores = tensor_sizes(output)[1];
@@ -181,7 +182,7 @@ static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *
     return STATUS_OK;
 }
 
-/* An epoch's accuracy stands until the next one's is known. */
+/* Updates the accuracy at the end of an epoch; in the first epoch, at every step. */
 static void settle_accuracy(train_record_t *record, bool is_end, bool is_first_epoch)
 {
     if (record->n_seen > 0 && (is_end || is_first_epoch))
@@ -217,7 +218,7 @@ static status_t step_in_scope(run_t *run)
     return status != STATUS_OK ? status : ended;
 }
 
-/* After the first step it is known which parameters take part. */
+/* Called after the first step, when it is known which parameters get gradients. */
 static void warn_of_idle(const run_t *run)
 {
     const optimizer_t *optimizer = run->setup.optimizer;
@@ -260,7 +261,7 @@ static status_t take_steps(run_t *run)
     return STATUS_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the run ---- */
 
 static status_t tell(run_t *run)
 {

@@ -121,7 +121,7 @@ static double keep_rate(double lr, int64_t step, int64_t n_steps)
     return lr;
 }
 
-/* A tenth of the rate from each third of the steps on. */
+/* Divides the rate by 10 after each third of the steps. */
 static double step_rate(double lr, int64_t step, int64_t n_steps)
 {
     return schedule_step(lr, step, (n_steps + 2) / 3, 0.1);
@@ -150,7 +150,7 @@ const train_schedule_t *train_find_schedule(const char *name)
     return NULL;
 }
 
-/* ---- both ---- */
+/* ---- set-up ---- */
 
 status_t train_set_up(context_t *ctx, module_t *module, const train_recipe_t *recipe,
                       train_setup_t *out_setup)

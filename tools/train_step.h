@@ -1,32 +1,32 @@
-/* What a training step is made of, as command lines name it: loss, optimizer, mode. */
+/* Parts of a training step by the names used on command lines: loss, optimizer, mode. */
 #ifndef TESSERA_TOOLS_TRAIN_STEP_H
 #define TESSERA_TOOLS_TRAIN_STEP_H
 
 #include <tessera.h>
 
-/* Numbers below 0: the optimizer's default. */
+/* Negative numbers: the optimizer's default. */
 typedef struct train_recipe {
     const char *loss, *optimizer;
     double lr, momentum, weight_decay;
     train_mode_t mode;
-    int64_t memory_limit; /* bytes of a plan's arena; 0: no bound */
+    int64_t memory_limit; /* bytes of a plan's arena; 0: unlimited */
     parallel_t *parallel; /* or NULL */
 } train_recipe_t;
 
-/* A loss by its name: what it is, and whether targets are classes, integers that it needs. */
+/* A loss and its name; takes_classes: targets must be integers. */
 typedef struct train_criterion {
     const char *name;
     train_loss_t run;
     bool takes_classes;
 } train_criterion_t;
 
-/* NULL: there is none of this name; names is what there is, "a, b or c". */
+/* Returns NULL if there is no such loss. TRAIN_CRITERIA lists the names. */
 const train_criterion_t *train_find_criterion(const char *name);
 bool train_is_optimizer(const char *name);
 #define TRAIN_CRITERIA "cross_entropy, nll, mse, l1, smooth_l1 or bce_with_logits"
 #define TRAIN_OPTIMIZERS "sgd, adam or adamw"
 
-/* The learning rate of a step, counted from 0, out of n_steps. A schedule by its name. */
+/* A named schedule: the learning rate of step 0 to n_steps - 1. */
 typedef struct train_schedule {
     const char *name;
     double (*rate)(double lr, int64_t step, int64_t n_steps);
@@ -34,7 +34,7 @@ typedef struct train_schedule {
 const train_schedule_t *train_find_schedule(const char *name);
 #define TRAIN_SCHEDULES "constant, step, cosine or one_cycle"
 
-/* A trainer of a module with an optimizer of its own. */
+/* A trainer of a module, with its optimizer. */
 typedef struct train_setup {
     module_t *module; /* retained */
     optimizer_t *optimizer;
@@ -44,10 +44,10 @@ status_t train_set_up(context_t *ctx, module_t *module, const train_recipe_t *re
                       train_setup_t *out_setup);
 void train_take_down(train_setup_t *setup);
 
-/* Sizes of what the module gives for x, without training anything; the caller has x. */
+/* Computes the sizes of the module's output for x, without training. x is borrowed. */
 status_t train_probe(context_t *ctx, module_t *module, const tensor_t *x, tensor_info_t *out_info);
 
-/* The middle of n times, which are sorted. */
+/* Returns the median of n times; sorts them. */
 double train_median(double *times_ms, int64_t n);
 
 #endif

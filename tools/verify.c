@@ -10,24 +10,24 @@
 #include "tools/path.h"
 #include "tools/print.h"
 
-/* What a value of a plan's graph was when its step had made it, whatever format it lay in: a
- * checksum for each row, which is an index of dimension 0. Steps that run for slices of a batch
- * make some rows at a time. */
+/* Checksums of a value of a plan's graph, taken when its step had made it; independent of the
+ * format. There is one checksum per row, i.e. per index of dimension 0. Steps that run on slices of
+ * a batch make some rows at a time. */
 typedef struct record {
     dtype_t dtype;
     int64_t n_rows;
-    uint64_t *rows;  /* NULL: not known */
-    tensor_t *whole; /* of a value with views, while its slices are being made */
+    uint64_t *rows;  /* NULL: unknown */
+    tensor_t *whole; /* for a value with views, while its slices are being made */
 } record_t;
 
-/* A plan that the run has come to. */
+/* A plan that the run has reached. */
 typedef struct followed {
     plan_t *plan; /* retained */
     int n_values;
-    record_t *records; /* by value of the plan's graph; NULL: the plan writes in place */
+    record_t *records; /* per value of the plan's graph; NULL: the plan writes in place */
 } followed_t;
 
-/* Which part of its batch an event is about. */
+/* The part of its batch that an event covers. */
 typedef struct part {
     int slice, n_slices;
 } part_t;
@@ -38,10 +38,10 @@ typedef struct verifier {
     int64_t n_elements;
     uint64_t seed;
     path_t path;
-    int64_t n_events, total; /* total 0: not known */
+    int64_t n_events, total; /* total 0: unknown */
     int n_followed;
     followed_t *followed;
-    bool is_following; /* views are made again, and their events are none of the plan's */
+    bool is_following; /* views are being recomputed; ignore their events */
     verify_result_t result;
 } verifier_t;
 
@@ -53,7 +53,7 @@ static const char *place(const verifier_t *verifier, const char *op, char *out_t
     return out_text;
 }
 
-/* ---- by the specification ---- */
+/* ---- check against the specification ---- */
 
 static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_event_t *event)
 {
@@ -79,14 +79,14 @@ static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_ev
     return STATUS_OK;
 }
 
-/* ---- values of a plan, between the step that makes them and those that read them ---- */
+/* ---- check that plan values are not overwritten before they are read ---- */
 
 static int64_t count_rows(const tensor_t *tensor)
 {
     return tensor_rank(tensor) == 0 ? 1 : tensor_sizes(tensor)[0];
 }
 
-/* The elements in row-major order; the caller releases *out_rows. */
+/* Returns the elements in row-major order; the caller releases *out_rows. */
 static status_t find_elements(context_t *ctx, const tensor_t *tensor, tensor_t **out_rows,
                               const char **out_elements, size_t *out_row_bytes)
 {
@@ -130,7 +130,7 @@ static status_t keep_value(context_t *ctx, record_t *record, const tensor_t *ten
     return find_checksums(ctx, tensor, record->rows + part.slice * n);
 }
 
-/* Transitions keep every element: a plan converts, or does nothing. */
+/* True for transitions: a plan converts the tensor or does nothing, but keeps every element. */
 static bool is_transition(const graph_node_t *node)
 {
     static const char *const names[] = {"to_mkldnn", "to_dense", "reorder"};
@@ -147,7 +147,7 @@ static bool is_view(const graph_node_t *node)
 static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                            value_t value, const tensor_t *tensor);
 
-/* What a view of the tensor is. */
+/* Recomputes a view of the tensor and keeps its checksums. */
 static status_t keep_view(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                           const graph_node_t *node, const tensor_t *tensor)
 {
@@ -165,8 +165,8 @@ static status_t keep_view(context_t *ctx, verifier_t *verifier, const followed_t
     return status;
 }
 
-/* A view is no step of a plan: what it shows of a value is kept with the value, and so are views of
- * what transitions make of it. */
+/* Keeps the checksums of all views of a value, also behind transitions: a plan has no step for
+ * views. */
 static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                            value_t value, const tensor_t *tensor)
 {
@@ -215,7 +215,8 @@ static status_t add_slice(context_t *ctx, record_t *record, const tensor_t *slic
     return status;
 }
 
-/* Views are of the whole batch: those of a slice show the slices that were made before it, too. */
+/* Keeps views of a value made in slices. A view needs the whole batch, so slices are collected
+ * first. */
 static status_t keep_views_of_slice(context_t *ctx, verifier_t *verifier,
                                     const followed_t *followed, value_t value,
                                     const tensor_t *slice, part_t part)
@@ -230,7 +231,7 @@ static status_t keep_views_of_slice(context_t *ctx, verifier_t *verifier,
     return STATUS_OK;
 }
 
-/* Of the value, or of what transitions have made it from; NULL: not known. */
+/* Finds the record of the value, or of the value that transitions made it from; NULL: unknown. */
 static const record_t *find_record(const followed_t *followed, value_t value)
 {
     while (value >= 0 && followed->records[value].rows == NULL) {
@@ -240,8 +241,8 @@ static const record_t *find_record(const followed_t *followed, value_t value)
     return value >= 0 ? &followed->records[value] : NULL;
 }
 
-/* reader is told where the value is another one now. Who reads in slices may read an operand
- * without a batch whole. */
+/* Reports that `reader` reads a changed value. A step that runs on slices may read an operand that
+ * has no batch dimension as a whole. */
 static status_t check_value(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                             value_t value, const tensor_t *tensor, part_t part, const char *reader)
 {
@@ -274,7 +275,7 @@ static status_t check_value(context_t *ctx, verifier_t *verifier, const followed
 
 /* ---- plans ---- */
 
-/* What is written in place has other elements from then on: such plans are not followed. */
+/* Plans that write in place are not followed, since their values change. */
 static bool writes_in_place(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -284,7 +285,8 @@ static bool writes_in_place(const graph_t *graph)
     return writes;
 }
 
-/* A run may come to several plans, as to those of an if, and to each several times. */
+/* Finds or adds the record of a plan. A run may reach several plans, e.g. branches of an if, and
+ * each one several times. */
 static status_t find_followed(context_t *ctx, verifier_t *verifier, plan_t *plan,
                               const followed_t **out_followed)
 {
@@ -350,7 +352,7 @@ static status_t check_step(context_t *ctx, verifier_t *verifier, const op_event_
     return STATUS_OK;
 }
 
-/* Of a method that is one plan. */
+/* Checks the results of a method that is one plan. */
 static status_t check_results(context_t *ctx, verifier_t *verifier, plan_t *plan, int n,
                               tensor_t *const *results)
 {
@@ -364,7 +366,7 @@ static status_t check_results(context_t *ctx, verifier_t *verifier, plan_t *plan
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- running ---- */
 
 static status_t check(context_t *ctx, void *user, const op_event_t *event)
 {

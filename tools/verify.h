@@ -1,25 +1,26 @@
-/* Checking operators while a model runs: random elements of every output, by the specification. */
+/* Checks operators while a model runs: compares random elements of every output with the
+ * specification. */
 #ifndef TESSERA_TOOLS_VERIFY_H
 #define TESSERA_TOOLS_VERIFY_H
 
 #include "tools/mode.h"
 
 typedef struct verify_result {
-    int n_operators; /* that ran; one that ran for slices of a batch counts once */
-    int n_failed;    /* outputs, of a slice or whole, that are wrong */
-    double largest;  /* error as a multiple of what rounding explains: right is at most 1 */
+    int n_operators; /* operators that ran; slices of a batch count once */
+    int n_failed;    /* wrong outputs, each slice counted */
+    double largest;  /* error as a multiple of the rounding bound; correct results are at most 1 */
     char where[512];
-    int n_values;      /* of a plan, at each step that reads them and at the end */
-    int n_overwritten; /* of those: not what their step had made */
+    int n_values;      /* checked values of plans: at each step that reads them and at the end */
+    int n_overwritten; /* values among them that had changed */
 } verify_result_t;
 
-/* Runs the model once more, as it runs, with every operator's outputs checked at n_elements random
- * elements: calls of dispatch, and steps of plans in the formats and bytes that they have. Where a
- * step runs for slices of a batch, by all threads or by workers, each slice is checked.
+/* Runs the model once more and checks n_elements random elements of every operator's outputs. This
+ * covers calls of dispatch and steps of plans, in their actual formats. If a step runs on slices of
+ * a batch, each slice is checked.
  *
- * Where plans run, what each step reads, and what the caller gets of a method that is one plan,
- * must also be what was computed: a value that another step, slice or worker has overwritten in the
- * arena is told. Plans that write in place are not followed so. What is wrong is told on stderr. */
+ * It also checks that what a step of a plan reads is what was computed, and so for the results of a
+ * method that is one plan. This detects values that another step, slice or worker overwrote in the
+ * arena. Plans that write in place are not followed. Faults are reported on stderr. */
 status_t verify_run(runner_t *runner, int64_t n_elements, uint64_t seed,
                     verify_result_t *out_result);
 
