@@ -1,9 +1,9 @@
-/* The builder: fills what becomes the graph.
+/* Builds a graph.
  *
- * Values are records in a growing array, blocks a stack of growing arrays that move into the
- * graph's arena when they end; nodes, types and strings lie there from the start. Values without a
- * name get a number at the end, when all names are known, so that text reads back to the same text.
- */
+ * Values are records in a growing array. Open blocks are a stack of growing arrays, copied into the
+ * graph's arena when they end. Nodes, types and strings are in the arena from the start. Unnamed
+ * values are numbered at the end, when all names are known, so that text prints to the same
+ * text. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 
-/* A block that is being filled. `waiting` is its last node while blocks of it are missing. */
+/* An open block. `waiting` is its last node while that node lacks blocks. */
 typedef struct open_block {
     value_t *params;
     int n_params, params_capacity;
@@ -24,7 +24,7 @@ typedef struct open_block {
     int n_ended;
 } open_block_t;
 
-/* A name that is taken, and the number that the next value of this name tries. */
+/* A used name, and the number to try for the next value with this name. */
 typedef struct taken {
     const char *name;
     value_t value;
@@ -41,7 +41,7 @@ struct graph_builder {
     open_block_t blocks[GRAPH_MAX_DEPTH + 1];
     int depth;
     graph_node_t *last;
-    taken_t *taken; /* open addressing */
+    taken_t *taken; /* hash table with open addressing */
     int n_taken, taken_capacity;
 };
 
@@ -54,7 +54,7 @@ void graph_builder_fail(graph_builder_t *builder, status_t status)
     snprintf(builder->message, sizeof builder->message, "%s", context_error(builder->ctx));
 }
 
-/* True if all is well. */
+/* Records the first failure; true if there is none. */
 static bool keep(graph_builder_t *builder, status_t status)
 {
     graph_builder_fail(builder, status);
@@ -130,7 +130,7 @@ static bool is_name_character(char c)
            c == '.';
 }
 
-/* The hint, or the hint with a number behind it. */
+/* Uses the hint, with a number appended if it is taken. */
 static status_t choose_name(graph_builder_t *builder, const char *hint, value_t value,
                             const char **out_name)
 {
@@ -227,7 +227,7 @@ static bool is_said(const graph_type_t *type)
     return type != NULL && type->kind != TYPE_UNKNOWN;
 }
 
-/* ---- the types that nodes infer ---- */
+/* ---- inferred types ---- */
 
 static status_t fail_at_path(context_t *ctx, status_t status, const char *path)
 {
@@ -272,7 +272,7 @@ static status_t infer_node(graph_builder_t *builder, const graph_node_t *node,
     return status;
 }
 
-/* Those that are said, and for the others what is inferred. */
+/* The given types; the inferred ones where none is given. */
 static status_t find_types(graph_builder_t *builder, const graph_node_t *node,
                            const graph_type_t *const *said, const graph_type_t **out_types)
 {
@@ -281,7 +281,7 @@ static status_t find_types(graph_builder_t *builder, const graph_node_t *node,
         out_types[i] = type_plain(TYPE_UNKNOWN);
         is_complete = is_complete && is_said(said[i]);
     }
-    /* A constant is looked at in any case: it has to have a text. */
+    /* Constants are always inferred, to check that they can be printed. */
     if (!is_complete || node->kind == NODE_CONSTANT) TRY(infer_node(builder, node, out_types));
     for (int i = 0; i < node->n_outputs && said != NULL; i++)
         if (is_said(said[i])) TRY(type_copy(builder->ctx, builder->graph, said[i], &out_types[i]));
@@ -290,7 +290,7 @@ static status_t find_types(graph_builder_t *builder, const graph_node_t *node,
 
 /* ---- nodes ---- */
 
-/* How many values it gives; -1: as many as it is told. */
+/* Number of outputs; -1: set by the caller. */
 static int fixed_outputs(const graph_node_t *node)
 {
     switch (node->kind) {
@@ -303,7 +303,7 @@ static int fixed_outputs(const graph_node_t *node)
     }
 }
 
-/* The rules that other code relies on without asking; those about operands are the verifier's. */
+/* Checks the rules that other code relies on. The verifier checks those about operands. */
 static status_t check_shape(context_t *ctx, const graph_node_t *node)
 {
     int least = 0, most = INT32_MAX, n_outputs;
@@ -349,7 +349,8 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Operands that may be left out stand as none, so that each has its place and post-ops theirs. */
+/* Number of omitted optional operands. They become `none`, so that the operands of post-ops have
+ * fixed positions. */
 static int n_left_out(const opdef_t *op, int n_own)
 {
     if (n_own < 0) return 0;
@@ -373,7 +374,7 @@ static status_t copy_inputs(graph_builder_t *builder, graph_node_t *node, const 
     return STATUS_OK;
 }
 
-/* Attributes, strings and the datum go into the graph. */
+/* Copies attributes and strings into the graph and retains the datum. */
 static status_t copy_parts(graph_builder_t *builder, const graph_node_t *from, graph_node_t *node)
 {
     context_t *ctx = builder->ctx;
@@ -526,7 +527,7 @@ graph_node_t *graph_builder_last(graph_builder_t *builder)
     return builder->last;
 }
 
-/* Neighbours mostly come from the same module. */
+/* Reuses the path of the previous node if it is equal. */
 status_t graph_builder_set_path(graph_builder_t *builder, graph_node_t *node, const char *path)
 {
     const char *before = builder->last != NULL ? builder->last->path : NULL;
@@ -539,7 +540,7 @@ status_t graph_builder_set_path(graph_builder_t *builder, graph_node_t *node, co
 
 /* ---- blocks ---- */
 
-/* The type of a loop's parameter of which nothing is said. */
+/* Default type of a loop parameter. */
 static const graph_type_t *carried_type(const graph_builder_t *builder, const open_block_t *block)
 {
     const graph_node_t *owner = block->owner;
@@ -592,7 +593,7 @@ void graph_block_begin(graph_builder_t *builder)
     if (builder != NULL && builder->status == STATUS_OK) keep(builder, begin_block(builder));
 }
 
-/* The block's arrays move into the graph. */
+/* Copies the block's arrays into the graph. */
 static status_t settle_block(graph_builder_t *builder, int n_results, const value_t *results,
                              graph_block_t *out_block)
 {
@@ -632,7 +633,8 @@ static status_t check_block(context_t *ctx, const graph_node_t *owner, const ope
     return STATUS_OK;
 }
 
-/* Outputs that are not said hold what either way gives: both branches, or no and the last round. */
+/* Sets the types of outputs without one: the join of both branches, or of the initial and the
+ * yielded values of a loop. */
 static status_t join_outputs(graph_builder_t *builder, const graph_node_t *node)
 {
     bool is_loop = node->kind == NODE_LOOP;
@@ -666,7 +668,7 @@ void graph_block_end(graph_builder_t *builder, int n_results, const value_t *res
     if (is_ready(builder)) keep(builder, end_block(builder, n_results, results));
 }
 
-/* ---- the whole ---- */
+/* ---- creating and finishing ---- */
 
 static status_t set_graph_name(graph_builder_t *builder, const char *name)
 {
@@ -712,7 +714,7 @@ void graph_builder_destroy(graph_builder_t *builder)
     context_put(ctx, builder);
 }
 
-/* Numbers for what has no name; literals last, as their names are not printed. */
+/* Numbers the unnamed values. Literals come last, since their names are not printed. */
 static status_t number_values(graph_builder_t *builder, bool literals, int *number)
 {
     for (int i = 0; i < builder->n_values; i++) {

@@ -1,17 +1,17 @@
-/* Graphs as pictures for Graphviz: labels in its HTML, so that a node's word stands out. */
+/* Graphs in Graphviz format, with HTML labels, which allow a bold operator name. */
 #include <inttypes.h>
 
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
-/* Constants and results get ids of their own, as a value may be drawn in several places. */
+/* Constants and results have their own ids, since a value may be drawn several times. */
 typedef struct drawing {
     const graph_t *graph;
     text_t *text;
     int n_ids;
 } drawing_t;
 
-/* How a value lies in memory, by colour of its node's rim and of the edges from it. */
+/* The layout of a value: selects the colours of its node and edges. */
 typedef enum paint {
     PAINT_OTHER,
     PAINT_DENSE,
@@ -49,7 +49,7 @@ static paint_t paint_of(const graph_type_t *type)
 
 /* ---- labels ---- */
 
-/* An SVG file has neither control characters nor bytes that are not UTF-8. */
+/* SVG does not allow control characters or invalid UTF-8. */
 static void draw_escaped(text_t *text, const char *string)
 {
     char *shown = NULL;
@@ -68,7 +68,7 @@ static void draw_escaped(text_t *text, const char *string)
     context_put(text->ctx, shown);
 }
 
-/* A smaller line under what stands in the label; takes the words over. Nothing for no words. */
+/* Adds a smaller line to the label, unless it is empty. Clears `words`. */
 static void draw_line(drawing_t *drawing, const char *colour, text_t *words)
 {
     if (drawing->text->status == STATUS_OK) drawing->text->status = text_status(words);
@@ -82,7 +82,7 @@ static void draw_line(drawing_t *drawing, const char *colour, text_t *words)
     text_clear(words);
 }
 
-/* The type of a value; a constant's bytes, too. */
+/* The type of a value; for constants also the size in bytes. */
 static void draw_type(drawing_t *drawing, const graph_type_t *type, bool with_bytes)
 {
     text_t words = text_begin(drawing->text->ctx);
@@ -100,8 +100,8 @@ static void draw_type(drawing_t *drawing, const graph_type_t *type, bool with_by
 
 /* ---- nodes ---- */
 
-/* An operator that moves a tensor from one layout or format to another: its only input and its
- * output have the same sizes and differ in how they lie, or it is made for nothing else. */
+/* True for an operator that only converts layout or format. It has a format attribute, or its only
+ * input and output have equal sizes and different layouts. */
 static bool is_reorder(const graph_t *graph, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->n_inputs != 1 || node->n_outputs != 1) return false;
@@ -113,7 +113,7 @@ static bool is_reorder(const graph_t *graph, const graph_node_t *node)
     return !type_fits(from, to, &formats_only) && formats_only;
 }
 
-/* Begins a node "v3" or "n3", up to the end of its word. */
+/* Begins a node "v3" or "n3", up to the end of the operator name. */
 static void begin_node(drawing_t *drawing, const char *kind, int id, const char *shape,
                        paint_t paint, const char *word)
 {
@@ -128,7 +128,8 @@ static void end_node(drawing_t *drawing, const char *more)
     text_append(drawing->text, ">%s];\n", more);
 }
 
-/* Activations are kept in one line, which constants stand beside. */
+/* Edges of activations have a large weight, which aligns them; constants are placed next to
+ * them. */
 static void draw_edge(drawing_t *drawing, value_t value, const char *kind, int id)
 {
     if (value < 0) return;
@@ -139,7 +140,7 @@ static void draw_edge(drawing_t *drawing, value_t value, const char *kind, int i
                 paints[paint].rim, is_constant ? ", penwidth=0.6" : ", weight=9");
 }
 
-/* Several outputs are drawn as one node, and one for each of the others with its type. */
+/* Further outputs get their own nodes, with types, connected to the node. */
 static void draw_outputs(drawing_t *drawing, const graph_node_t *node)
 {
     for (int i = 1; i < node->n_outputs; i++) {
@@ -172,7 +173,7 @@ static void draw_constant(drawing_t *drawing, const graph_node_t *node)
     end_node(drawing, ", fontsize=10");
 }
 
-/* Nodes that give nothing are n<id>, the others are their first output. */
+/* Nodes without outputs are called n<id>, others v<first output>. */
 static void draw_node(drawing_t *drawing, const graph_node_t *node)
 {
     bool has_output = node->n_outputs > 0, moves = is_reorder(drawing->graph, node);

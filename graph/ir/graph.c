@@ -1,4 +1,4 @@
-/* The immutable graph: one arena, records of values, and questions about them. */
+/* The immutable graph: its arena, value records, analyses and queries. */
 #include "graph/ir/graph_impl.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/references_impl.h"
 
-/* Chunks double from the first to the largest; whatever is larger gets one of its own. */
+/* Chunk sizes double up to the largest. A larger block gets its own chunk. */
 #define CHUNK_FIRST 4096
 #define CHUNK_LARGEST 262144
 #define CHUNK_HEAD ((sizeof(arena_chunk_t) + 15) / 16 * 16)
@@ -137,7 +137,7 @@ const graph_analysis_t *graph_find_analysis(const graph_t *graph, const void *ki
     return find_from(atomic_load(&graph->analyses), kind);
 }
 
-/* The list of analyses is a cache: the graph that others see does not change. */
+/* Casts away const: the list of analyses is a cache and does not change the graph. */
 static graph_t *cache_of(const graph_t *graph)
 {
     union {
@@ -162,7 +162,7 @@ const graph_analysis_t *graph_keep_analysis_take(const graph_t *graph, graph_ana
     return analysis;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static const value_record_t *record_of(const graph_t *graph, value_t value)
 {

@@ -1,4 +1,5 @@
-/* The contract of a graph: its parameters' types say which tensors it is true for. */
+/* Checks whether a graph is valid for given inputs, using the types of its parameters and its
+ * guards. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -56,14 +57,14 @@ static status_t refuse(context_t *ctx, const graph_t *graph, int input, const te
     return status;
 }
 
-/* What does not fit the types: input `input` as a whole (dim -1), or its dimension `dim`, which has
- * another size than a dimension of input `other` of the same name. */
+/* A mismatch with the types. dim -1: `input` does not match at all. Else dimension `dim` of `input`
+ * has another size than an equally named dimension of input `other`. */
 typedef struct misfit {
     int input, dim, other;
     int64_t size; /* in `other` */
 } misfit_t;
 
-/* Of the dimensions before this one, of this input or one before it. */
+/* Compares with equally named dimensions before this one, in this input or an earlier one. */
 static bool find_other_size(const graph_t *graph, const tensor_info_t *const *in, int input,
                             int dim, misfit_t *out_misfit)
 {
@@ -107,16 +108,16 @@ static status_t refuse_misfit(context_t *ctx, const graph_t *graph, const tensor
          input_name(graph, input));
 }
 
-/* ---- guards: what was decided when the graph was made ---- */
+/* ---- guards ---- */
 
-/* What is given for the inputs: infos, or types. */
+/* Infos or types of the inputs; the other is NULL. */
 typedef struct inputs {
     const graph_t *graph;
     const tensor_info_t *const *in;
     const graph_type_t *const *types;
 } inputs_t;
 
-/* NULL: nothing is known of the input. */
+/* NULL: the input is unknown. */
 static const tensor_info_t *given_info(const inputs_t *inputs, int input)
 {
     if (inputs->in != NULL) return inputs->in[input];
@@ -149,7 +150,7 @@ typedef struct naming {
     int n_told;
 } naming_t;
 
-/* "H is 12, W is 7": each name once. */
+/* Appends "H is 12, W is 7", with each name once. */
 static bool name_size(void *user, int number, const char *name)
 {
     naming_t *naming = user;
@@ -242,7 +243,7 @@ bool graph_is_alike(const graph_t *a, const graph_t *b)
     return is_alike;
 }
 
-/* ---- what types say of it ---- */
+/* ---- checks on types ---- */
 
 static bool is_sure(const graph_type_t *type, const graph_type_t *given)
 {
@@ -251,7 +252,7 @@ static bool is_sure(const graph_type_t *type, const graph_type_t *given)
     return given->kind == TYPE_TENSOR && given->has_info && fits(type, &given->info);
 }
 
-/* True when the dimensions before this one that have its name are sure to have its size. */
+/* True if all earlier dimensions of the same name certainly have the same size. */
 static bool is_one_size(const graph_t *graph, const graph_type_t *const *given, int input, int dim)
 {
     const char *name = type_dim_name(input_type(graph, input), dim);

@@ -1,4 +1,4 @@
-/* What nodes give, from what is known of their operands; and the table of builtins. */
+/* Infers the outputs of nodes from their operand types. Defines the table of builtins. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -10,7 +10,8 @@ int graph_n_post(const opdef_t *op, const void *attrs)
     return post_operands(attrs_post(&op->attrs, attrs));
 }
 
-/* Numbers take part in type promotion as PyTorch's; false when too little is known. */
+/* The info of an operand; false if too little is known. Numbers take part in type promotion as in
+ * PyTorch. */
 static bool info_of_type(const graph_type_t *type, tensor_info_t *out_info)
 {
     dtype_t dtype = DTYPE_NONE;
@@ -28,7 +29,7 @@ static bool info_of_type(const graph_type_t *type, tensor_info_t *out_info)
     return true;
 }
 
-/* An operand that is none cannot be left out: a failure where it runs, which may be never. */
+/* True if a required operand is `none`. This fails only when the node runs, which may be never. */
 static bool lacks(const opdef_t *op, int index, const graph_type_t *type)
 {
     return type->kind == TYPE_NONE && index < op->n_operands && !op->operands[index].is_optional &&
@@ -66,7 +67,7 @@ const builtin_t *graph_builtin(const char *name)
     return NULL;
 }
 
-/* Of every step-th type, from the first on. */
+/* The join of every step-th type, starting with `first`. */
 static status_t common_type(context_t *ctx, graph_t *graph, int n, int first, int step,
                             const graph_type_t *const *types, const graph_type_t **out_type)
 {

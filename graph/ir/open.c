@@ -1,4 +1,4 @@
-/* Graphs whose inputs have names for sizes: which names there are, and what to put in for them. */
+/* Graphs with named input sizes: lists the names and substitutes sizes for them. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -8,7 +8,7 @@
 typedef struct names {
     int n;
     const char *names[GRAPH_MAX_NAMES];
-    int64_t sizes[GRAPH_MAX_NAMES]; /* in the types; -1: none */
+    int64_t sizes[GRAPH_MAX_NAMES]; /* sizes in the types; -1: unknown */
 } names_t;
 
 static int find_name(const names_t *names, const char *name)
@@ -85,8 +85,8 @@ void graph_sizes(const graph_t *graph, int64_t *out_sizes)
 
 /* ---- generic sizes ---- */
 
-/* Small steps suit batches and lengths, large ones suit images, whose sizes are divided by powers
- * of two. Those down come last: they suit sizes that are as large as a table allows. */
+/* Small steps suit batches and lengths. Large steps suit images, whose sizes are divided by powers
+ * of two. Steps down come last; they suit sizes limited by a table. */
 static bool move_sizes(int attempt, int n, int64_t *sizes)
 {
     static const int64_t steps[] = {2, 32, 64, 128, 4, 16, 8, 1}, down[] = {2, 1, 3, 32};
@@ -119,7 +119,7 @@ static bool size_of_moved(void *user, int name, const char *text, int64_t *out_s
     return at >= 0;
 }
 
-/* Names that guards say are a number, or follow from others, are that. */
+/* Sets names that the guards fix to a number, or that follow from other names. */
 static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
 {
     const names_t names = names_of(graph);
@@ -131,7 +131,7 @@ static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
         const int64_t name = sym_name(ctx, names.names[i], names.sizes[i], 0, INT64_MAX / 16);
         sym_range(ctx, name, &min, &max);
         if (min == max) sizes[i] = min;
-        const int64_t simplest = sym_add(ctx, name, 0); /* where N == M, M is N */
+        const int64_t simplest = sym_add(ctx, name, 0); /* N == M: M becomes N */
         if (simplest != SYM_NONE &&
             sym_calculate(graph->space, simplest, size_of_moved, (void *)(uintptr_t)&moved, &value))
             sizes[i] = value;

@@ -1,4 +1,12 @@
-/* The grammar of graphs: statements, blocks, and the graph around them. */
+/* Parses graphs: statements, blocks and the graph around them. The grammar:
+ *
+ *   graph     = "graph" name params ["fixed" string] {"guard" guard} block
+ *   params    = "(" [%name [":" type] {"," %name [":" type]}] ")"
+ *   block     = "{" {statement} ("return" | "yield") [argument {"," argument}] "}"
+ *   statement = [%name {"," %name} "="] node [":" type {"," type}] ["by" string] ["at" string]
+ *   node      = word "(" arguments [";" arguments] ")" {attribute "=" literal} ["where" sizes]
+ *             | "if" "(" argument ")" block "else" block
+ *             | "loop" "(" arguments ")" "do" params block */
 #include <stdalign.h>
 #include <string.h>
 
@@ -7,25 +15,25 @@
 #include "tensor/context_impl.h"
 #include "tensor/literal_impl.h"
 
-/* A statement while it is read. Offsets are into the parser's bytes, -1 when there is nothing. */
+/* A statement being parsed. Offsets refer to the parser's bytes; -1: absent. */
 typedef struct statement {
-    const char *begin; /* its operator */
-    value_t first;     /* value that it adds */
+    const char *begin; /* start of its operator */
+    value_t first;     /* first value that it adds */
     int n_names;
-    int names;  /* offset of the first, the others follow */
+    int names;  /* offset of the first; the others follow it */
     int path;   /* offset */
     int string; /* offset of name="..." or method="..." */
     graph_node_t node;
     graph_node_t *added;
     const attr_table_t *attrs;
-    uint64_t seen; /* fields of attrs */
+    uint64_t seen; /* bit set of the attributes parsed so far */
 } statement_t;
 
 static status_t parse_block(parser_t *parser, bool has_params);
 
 /* ---- values ---- */
 
-/* "%343.weight": begin and length of what stands behind the percent sign. */
+/* "%343.weight": start and length of the name after the percent sign. */
 static status_t parse_name(parser_t *parser, const char **out_name, size_t *out_length)
 {
     if (*parser->at != '%') return parse_expected(parser, parser->at, "a value");
@@ -37,7 +45,7 @@ static status_t parse_name(parser_t *parser, const char **out_name, size_t *out_
     return STATUS_OK;
 }
 
-/* A name that is not taken, put into `bytes`. */
+/* Parses an unused name and appends it to `bytes`. */
 static status_t parse_new_name(parser_t *parser, int *out_offset)
 {
     const char *name = NULL, *begin = parser->at;
@@ -51,7 +59,7 @@ static status_t parse_new_name(parser_t *parser, int *out_offset)
     return parse_put_bytes(parser, "", 1);
 }
 
-/* Values from `first` on may be used, or no more. */
+/* Marks the values from `first` on as visible or not. */
 static status_t show_values(parser_t *parser, int first, bool is_visible)
 {
     int n = graph_builder_n_values(parser->builder);
@@ -69,7 +77,7 @@ static status_t push_value(parser_t *parser, value_t value)
     return STATUS_OK;
 }
 
-/* What was added to the builder went well, or its failure happened here. */
+/* Reports a failure of the builder at this position. */
 static status_t check_builder(parser_t *parser, const char *at)
 {
     return parse_place(parser, at, graph_builder_status(parser->builder));
@@ -103,7 +111,7 @@ static status_t parse_argument(parser_t *parser)
     return push_value(parser, value);
 }
 
-/* "(%x, 3; %r)"; *out_n_post is -1 when there is no semicolon. */
+/* "(%x, 3; %r)". *out_n_post is -1 without a semicolon. */
 static status_t parse_arguments(parser_t *parser, int *out_n_post)
 {
     int post_at = -1;
@@ -130,20 +138,20 @@ static status_t parse_arguments(parser_t *parser, int *out_n_post)
     return parse_close(parser, end, ')');
 }
 
-/* ---- what stands behind the arguments ---- */
+/* ---- clauses after the arguments ---- */
 
 static bool is_clause(const char *at, const char *word)
 {
     return parse_word_is(at, word) && at[2 + strspn(at + 2, " \t")] == '"';
 }
 
-/* by "winograd_4" or at "layer1.conv": what may stand last. */
+/* True at `by "winograd_4"` or `at "layer1.conv"`. */
 static bool is_last_clause(const char *at)
 {
     return is_clause(at, "at") || is_clause(at, "by");
 }
 
-/* The kernel of the statement's operator that is named. */
+/* Parses `by "name"`, which selects a kernel of the operator. */
 static status_t parse_kernel(parser_t *parser, statement_t *statement)
 {
     const char *begin = parser->at;
@@ -192,7 +200,7 @@ static status_t parse_op_attributes(parser_t *parser, statement_t *statement, vo
     return STATUS_OK;
 }
 
-/* The one attribute of constant, getattr, setattr and call, which must be there. */
+/* The required attribute of constant, getattr, setattr and call. */
 static status_t parse_own_attribute(parser_t *parser, statement_t *statement)
 {
     graph_node_t *node = &statement->node;
@@ -216,7 +224,7 @@ static status_t parse_own_attribute(parser_t *parser, statement_t *statement)
     return STATUS_OK;
 }
 
-/* [":" type {"," type}] ["at" string]; the types stay on the stack. */
+/* [":" type {"," type}] ["by" string] ["at" string]; leaves the types on the stack. */
 static status_t parse_tail(parser_t *parser, statement_t *statement)
 {
     parse_blanks(parser);
@@ -251,7 +259,7 @@ static const char *string_at(const parser_t *parser, int offset)
     return offset >= 0 ? parser->bytes + offset : NULL;
 }
 
-/* Outputs without names are numbered; *types holds as many as there are outputs, or none. */
+/* Unnamed outputs are numbered. types has one entry per output, NULL if no types were parsed. */
 static status_t add_outputs(parser_t *parser, statement_t *statement, const char **names,
                             const graph_type_t **types, value_t *outputs)
 {
@@ -344,7 +352,7 @@ static status_t parse_other(parser_t *parser, statement_t *statement)
 
 /* ---- if and loop ---- */
 
-/* Types and path come behind the blocks, when the node is there already. */
+/* Sets types and path, which follow the blocks, on a node that was added before them. */
 static status_t end_blocks(parser_t *parser, statement_t *statement)
 {
     graph_node_t *node = statement->added;
@@ -422,7 +430,7 @@ static status_t parse_results(parser_t *parser, statement_t *statement)
     return STATUS_OK;
 }
 
-/* The operator that a word names; a trailing _ means in place. */
+/* Finds the operator for a word; a trailing _ means in place. */
 static bool find_op(const char *name, size_t n, graph_node_t *node)
 {
     char word[64];
@@ -498,7 +506,7 @@ static status_t parse_statement(parser_t *parser)
 
 /* ---- blocks ---- */
 
-/* "(%x : f32[3], %y)", of a graph or a loop. */
+/* "(%x : f32[3], %y)" of a graph or loop. */
 static status_t parse_params(parser_t *parser)
 {
     TRY(parse_character(parser, '('));
@@ -526,7 +534,7 @@ static status_t parse_params(parser_t *parser)
     return parse_close(parser, parser->at, ')');
 }
 
-/* What it returns is left in `values`. */
+/* Leaves the results in `values`. */
 static status_t parse_results_of_block(parser_t *parser)
 {
     parser->n_values = 0;
@@ -560,7 +568,7 @@ static status_t parse_block(parser_t *parser, bool has_params)
     return show_values(parser, first, false);
 }
 
-/* ---- the whole ---- */
+/* ---- graphs ---- */
 
 /* ["fixed" string] */
 static status_t parse_fixed(parser_t *parser)
@@ -575,7 +583,7 @@ static status_t parse_fixed(parser_t *parser)
     return STATUS_OK;
 }
 
-/* "guard H % 8 == 0 from reshape "r"", to the end of the line. */
+/* "guard H % 8 == 0 from reshape "r"", up to the end of the line. */
 static status_t parse_guard(parser_t *parser)
 {
     char origin[256];
@@ -624,7 +632,7 @@ static status_t parse_graph(parser_t *parser, graph_t **out_graph)
                        graph_finish(parser->builder, parser->n_values, parser->values, out_graph));
 }
 
-/* One graph from `at`, which lies in `text`, where lines are counted from. */
+/* Parses one graph at *at. Line numbers count from `text`. */
 static status_t parse_one(context_t *ctx, const char *text, const char **at, const datum_t *pool,
                           graph_t **out_graph)
 {

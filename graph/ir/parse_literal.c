@@ -9,7 +9,7 @@
 #include "tensor/interrupt_impl.h"
 #include "tensor/literal_impl.h"
 
-/* How much of what was found a message shows. */
+/* Maximum length of the text that a message quotes. */
 #define SHOWN_MAX 40
 
 /* ---- messages ---- */
@@ -52,7 +52,7 @@ status_t parse_place(parser_t *parser, const char *at, status_t status)
                         context_error(parser->ctx));
 }
 
-/* A word with what stands before it, or one character. */
+/* Length of a word with its prefix, or of one character. */
 static int shown_length(const char *at)
 {
     int n = *at == '%' || *at == '$' || *at == '-' || *at == '@' ? 1 : 0;
@@ -238,7 +238,7 @@ static status_t push_blob(parser_t *parser)
 
 static status_t push_level(parser_t *parser, int depth);
 
-/* The items on the stack from `base` on become one container. */
+/* Replaces the stack items from `base` on by one container. */
 static status_t push_container(parser_t *parser, const char *begin, int base)
 {
     datum_t *datum = NULL;

@@ -1,4 +1,4 @@
-/* "where sizes[0]=N, end=(#1+1)/2, after=4*((#2+3)/4)-#2" in graph text. */
+/* The `where` clause: "where sizes[0]=N, end=(#1+1)/2, after=4*((#2+3)/4)-#2". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static bool name_is_no_dimension(void *user, int number, const char *name)
     return name[0] == '#' && (strlen(name) > 3 || strtol(name + 1, NULL, 10) >= TENSOR_MAX_RANK);
 }
 
-/* An expression of the graph's space. */
+/* Parses an expression in the graph's space. */
 static status_t read_expr(parser_t *parser, sized_attr_t *sized)
 {
     context_t *ctx = parser->ctx;

@@ -1,4 +1,4 @@
-/* Types in graph text. */
+/* Parses types. */
 #include <stdio.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static status_t read_dims(parser_t *parser, graph_type_t *type)
     return STATUS_OK;
 }
 
-/* The text of a format, without blanks; `at` stands on its first character. */
+/* Copies the text of a format, without spaces. The cursor is at its first character. */
 static status_t cut_format(parser_t *parser, char *out_text)
 {
     const char *begin = parser->at;
@@ -86,7 +86,7 @@ static status_t cut_format(parser_t *parser, char *out_text)
         memcpy(out_text, "?", 2);
         return STATUS_OK;
     }
-    /* A tag is a word; behind a rank and ":" it has sizes in brackets. */
+    /* A tag is a word. After "<rank>:", the word is followed by sizes in parentheses. */
     char closing = is_braced ? '}' : '\0';
     bool is_regrouped = false;
     for (;; parser->at++) {
@@ -128,7 +128,7 @@ static status_t read_format(parser_t *parser, tensor_info_t *info)
     return STATUS_OK;
 }
 
-/* Sizes not known yet count as 1. */
+/* Unknown sizes count as 1. */
 static status_t check_bytes(parser_t *parser, const char *begin, const tensor_info_t *info)
 {
     int64_t sizes[TENSOR_MAX_RANK], elements = 0, bytes;
@@ -202,7 +202,7 @@ static status_t push_word(parser_t *parser, int depth)
     size_t n = literal_name_length(parser->at);
     if (n < sizeof name) memcpy(name, parser->at, n);
     dtype_t dtype = dtype_parse(name);
-    /* "bool" is both: a tensor has dimensions. */
+    /* "bool" is a scalar type and a dtype; a dtype has dimensions. */
     if (dtype != DTYPE_NONE && parser->at[n] == '[') return push_tensor(parser, dtype);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i].word) != 0) continue;

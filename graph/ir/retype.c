@@ -1,7 +1,7 @@
-/* Types inferred anew, through loops too.
+/* Infers types again, also in loops.
  *
- * What a loop carries is taken to keep the type it begins with; where an iteration then gives
- * another, all is done again without that guess, until no guess fails. */
+ * Assumes that a loop's carried values keep their initial types. If an iteration yields another
+ * type, repeats everything without that assumption, until all assumptions hold. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -10,11 +10,11 @@
 #include "tensor/context_impl.h"
 
 typedef struct retyping {
-    bool *varies; /* [n_values]: a loop's parameter whose type is not that it begins with */
-    bool keeps;   /* what cannot be inferred stays as it was said */
-    bool closes;  /* sized integers become what they are */
+    bool *varies; /* [n_values]: a loop parameter whose type differs from its initial value */
+    bool keeps;   /* types that cannot be inferred stay as they were */
+    bool closes;  /* sized integers become constants */
     size_names_t names;
-    bool is_wrong; /* a guess was, so that this graph is */
+    bool is_wrong; /* an assumption failed, so this graph is invalid */
 } retyping_t;
 
 static const graph_type_t *fallback(const rewrite_t *rewrite, value_t old)
@@ -29,7 +29,7 @@ static bool is_known(const graph_type_t *type)
     return type->kind != TYPE_UNKNOWN && (type->kind != TYPE_TENSOR || type->has_info);
 }
 
-/* Outputs of which nothing is inferred. */
+/* Sets the types of outputs that could not be inferred. */
 static void fall_back(rewrite_t *rewrite, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -39,7 +39,7 @@ static void fall_back(rewrite_t *rewrite, const graph_node_t *node)
     }
 }
 
-/* True where too little is known of what a node reads to infer what it gives. */
+/* True if a type among the inputs is too little known to infer the outputs. */
 static bool reads_unknown(const rewrite_t *rewrite, int n, const value_t *inputs)
 {
     for (int i = 0; i < n; i++)
@@ -69,7 +69,7 @@ static void add_params(rewrite_t *rewrite, const graph_node_t *loop, const value
     }
 }
 
-/* Guesses are held against what an iteration gives. */
+/* Compares the assumed types with those that an iteration yields. */
 static void check_params(rewrite_t *rewrite, const graph_block_t *body, const value_t *results)
 {
     retyping_t *retyping = rewrite->user;
@@ -100,7 +100,7 @@ static status_t retype_block(rewrite_t *rewrite, const graph_node_t *node,
     return STATUS_OK;
 }
 
-/* The node with its sized integers as they are at the new sizes. */
+/* Adds the node with its sized integers computed for the new sizes. */
 static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs)
 {
     const retyping_t *retyping = rewrite->user;
@@ -150,7 +150,7 @@ static status_t retype_node(rewrite_t *rewrite, const graph_node_t *node, bool *
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- retyping and resizing ---- */
 
 static status_t retype(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                        retyping_t *retyping, graph_t **out_graph)
@@ -205,8 +205,8 @@ status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t 
 
 /* ---- closing ---- */
 
-/* Sized integers are what the attributes say, but for those that follow an operand of which the
- * sizes are not known. */
+/* Sized integers keep the values in the attributes. Those that depend on an operand of unknown
+ * sizes stay sized. */
 static status_t close_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     if (node->n_sized == 0) return STATUS_OK;

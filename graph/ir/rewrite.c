@@ -7,7 +7,7 @@
 
 #define VALUE_UNMAPPED (-2)
 
-/* The walk in progress: a rewrite whose visitor is known. */
+/* A rewrite in progress, with its callback. */
 typedef struct walk {
     rewrite_t rewrite;
     rewrite_node_t visit;
@@ -32,7 +32,7 @@ void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value)
     rewrite->map[old] = new_value;
 }
 
-/* Numbers are given anew; names stay. */
+/* Unnamed values get new numbers; names stay. */
 const char *rewrite_name(const graph_t *graph, value_t value)
 {
     const char *name = value >= 0 ? graph_value_name(graph, value) : NULL;
@@ -47,7 +47,7 @@ static bool is_known(const graph_type_t *type)
            (type->kind != TYPE_TENSOR || type->has_info);
 }
 
-/* The node with rewrite->at before its path, which is made in `text`. */
+/* The node with rewrite->at as path prefix. The path is stored in `text`. */
 static graph_node_t place(const rewrite_t *rewrite, const graph_node_t *node, text_t *text)
 {
     graph_node_t placed = *node;
@@ -59,7 +59,7 @@ static graph_node_t place(const rewrite_t *rewrite, const graph_node_t *node, te
     return placed;
 }
 
-/* types NULL: inferred. */
+/* keep_types: uses the old types of stands_for instead of inferring them. */
 static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
                      const value_t *stands_for, bool keep_types)
 {
@@ -101,7 +101,7 @@ status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_
     return emit(rewrite, node, inputs, stands_for, false);
 }
 
-/* Types stay as they were where nothing changed above, formats included. */
+/* True if the types of all inputs are unchanged; the outputs then keep their types and formats. */
 static bool keeps_types(const rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs)
 {
     if (node->kind != NODE_OP) return true;
@@ -211,7 +211,7 @@ static status_t copy_all(rewrite_t *rewrite, const graph_node_t *node, bool *out
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- graphs ---- */
 
 static status_t fill(rewrite_t *rewrite, graph_t **out_graph)
 {
@@ -265,7 +265,7 @@ static status_t run_walk(walk_t *walk, graph_t **out_graph)
         status = graph_builder_create(ctx, graph_name(rewrite->from), &rewrite->to);
     if (status == STATUS_OK && rewrite->from->fixed != NULL)
         status = graph_builder_set_fixed(rewrite->to, rewrite->from->fixed);
-    /* Without names guards have been decided. */
+    /* Without names, the guards have been checked already. */
     if (status == STATUS_OK && rewrite->from->space != NULL && !rewrite->drops_names)
         graph_set_space(graph_builder_graph(rewrite->to), rewrite->from->space);
     if (status == STATUS_OK) status = fill(rewrite, out_graph);
@@ -330,7 +330,7 @@ status_t rewrite_nothing(const graph_t *graph, graph_t **out_graph)
     return STATUS_OK;
 }
 
-/* ---- asking about nodes ---- */
+/* ---- queries about nodes ---- */
 
 static const attr_field_t *find_field(const graph_node_t *node, const char *name, attr_kind_t kind)
 {

@@ -1,43 +1,43 @@
-/* Rewriting: a copy of a graph in progress, node by node; and questions about nodes. */
+/* Rewriting a graph node by node, and queries about nodes. */
 #ifndef TESSERA_GRAPH_IR_REWRITE_IMPL_H
 #define TESSERA_GRAPH_IR_REWRITE_IMPL_H
 
 #include "graph/ir/graph.h"
 
-/* A rewrite walks the old graph in order and fills a new one; `map` gives for each old value the
- * new one that stands for it. */
+/* A rewrite walks the old graph in order and fills a new one. `map` has the new value of each old
+ * one. */
 typedef struct rewrite {
     context_t *ctx;
     const graph_t *from;
     graph_builder_t *to;
     value_t *map; /* [graph_n_values(from)] */
     void *user;
-    /* Called at the end of every old block, and may put other values in the place of what stands
-     * for its results; NULL: nothing to do there. */
+    /* Called at the end of every old block; may replace the new values of its results. NULL: not
+     * called. */
     status_t (*at_end)(struct rewrite *rewrite, const graph_block_t *block, value_t *results);
-    const tensor_info_t *infos; /* of tensor parameters; NULL: as they were */
-    bool drops_names;           /* of the parameters' sizes */
-    const graph_type_t *types;  /* of all parameters; NULL: as they were */
-    const char *at;             /* put before the paths of all nodes; NULL: nothing */
-    bool has_changes;           /* a node was dealt with, or a result of a block replaced */
+    const tensor_info_t *infos; /* one per input, used for tensors; NULL: unchanged */
+    bool drops_names;           /* removes the names of parameter sizes */
+    const graph_type_t *types;  /* for all parameters; NULL: unchanged */
+    const char *at;             /* prefix for the paths of all nodes; NULL: none */
+    bool has_changes;           /* a node was handled, or a block result replaced */
 } rewrite_t;
 
-/* Called for each old node, inner blocks included: sets *out_done when it has dealt with the node
- * (added what stands for it, and mapped its outputs); else the node is copied as it is. */
+/* Called for each old node, inside blocks as well. Sets *out_done if it handled the node, that is,
+ * added its replacement and mapped its outputs. Otherwise the node is copied. */
 typedef status_t (*rewrite_node_t)(rewrite_t *rewrite, const graph_node_t *node, bool *out_done);
 
-/* Walks the whole graph with the function, copies what it leaves, and gives the new graph; or the
- * old one, retained, when the function has left every node. */
+/* Rewrites the graph with `node` and returns the new graph. Returns the old graph, retained, if no
+ * node was handled. */
 status_t rewrite_graph(context_t *ctx, const graph_t *from, rewrite_node_t node, void *user,
                        graph_t **out_graph);
 
-/* The same, with a function that has the last word on what stands for the results of blocks. */
+/* The same, with a function that may replace block results. */
 typedef status_t (*rewrite_end_t)(rewrite_t *rewrite, const graph_block_t *block, value_t *results);
 status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_t node,
                               rewrite_end_t at_end, void *user, graph_t **out_graph);
 
-/* The same, with tensor parameters that, in order, have these infos (NULL: as they were), and keep
- * the names of their sizes or lose them; the types of nodes that the function emits anew follow. */
+/* The same, with other tensor parameters. infos: one per input (NULL: unchanged). drops_names
+ * removes the names of their sizes. Types of new nodes are inferred. */
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
                              const tensor_info_t *infos, bool drops_names, void *user,
                              graph_t **out_graph);
@@ -46,66 +46,64 @@ status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t
 status_t rewrite_graph_params(context_t *ctx, const graph_t *from, rewrite_node_t node,
                               const graph_type_t *types, void *user, graph_t **out_graph);
 
-/* For use inside: the new value of an old one; whether it has one yet; maps an old value; copies a
- * node (blocks included) with its inputs mapped. */
+/* For use in callbacks: rewrite_value returns the new value of an old one, rewrite_copy copies a
+ * node with its blocks and maps its inputs. */
 value_t rewrite_value(const rewrite_t *rewrite, value_t old);
 bool rewrite_is_mapped(const rewrite_t *rewrite, value_t old);
 void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value);
 status_t rewrite_copy(rewrite_t *rewrite, const graph_node_t *node);
-/* The same with these inputs. */
+/* Copies a node with these inputs. */
 status_t rewrite_copy_with(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs);
 
-/* Walks the nodes of an old block into the place where the new graph is now: what is left of an
- * `if` whose condition is known. */
+/* Rewrites the nodes of an old block at the current position of the new graph. */
 status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block);
 
-/* Walks the body of another graph, with the same function, into the place where the new graph is
- * now: a call that becomes what it calls. params are new values for its parameters; the rewrite
- * that the function sees meanwhile has this user. out_results: new values of its results. */
+/* Inlines the body of another graph at the current position, with the same callback. params: new
+ * values of its parameters. user: replaces rewrite->user meanwhile. out_results: new values of its
+ * results. at: path prefix. */
 status_t rewrite_inline(rewrite_t *rewrite, const graph_t *callee, const char *at, void *user,
                         const value_t *params, value_t *out_results);
 
-/* What an `if` whose condition is known comes to: the nodes of one branch, whose results stand for
- * the outputs. */
+/* Replaces an `if` by one branch and maps its outputs to the branch's results. */
 status_t rewrite_branch(rewrite_t *rewrite, const graph_node_t *node, bool truth);
 
-/* Adds a node with these new inputs, and maps the old values `stands_for` (one for each output) to
- * what it makes; they give the names, and the types where none can be inferred. */
+/* Adds a node with these new inputs. Maps the old values `stands_for`, one per output, to the new
+ * outputs. The old values provide names, and types that cannot be inferred. */
 status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
                       const value_t *stands_for);
 
-/* A name for what stands for an old value: its own, or NULL if that is a number. */
+/* The name of an old value, for its replacement; NULL if it is numbered. */
 const char *rewrite_name(const graph_t *graph, value_t value);
 
-/* What a pass gives that found nothing to do. */
+/* The result of a pass that changes nothing: the graph, retained. */
 status_t rewrite_nothing(const graph_t *graph, graph_t **out_graph);
 
-/* An attribute of a node by name; NULL when the operator lacks one of that name and kind. The
- * second form gives the place of it in a copy of the node's attributes. */
+/* An attribute of a node, by name; NULL if the operator has none of this name and kind.
+ * rewrite_attr_in returns a pointer into attrs, a copy of the node's attributes. */
 const void *rewrite_attr(const graph_node_t *node, const char *name, attr_kind_t kind);
 void *rewrite_attr_in(const graph_node_t *node, void *attrs, const char *name, attr_kind_t kind);
 
 /* The operator's post-ops, or NULL when it takes none. */
 const post_ops_t *rewrite_post(const graph_node_t *node);
 
-/* The producer of an old value if it is this operator and its only use is the asking one. */
+/* The producer of an old value, if it is this operator and the value has one use; else NULL. */
 const graph_node_t *rewrite_single_use(const graph_t *graph, value_t value, const char *op_name);
 
-/* True for a value that is given to operators only: to them none is an operand left out. */
+/* True if only operators read the value. For operators, `none` is an omitted operand. */
 bool rewrite_feeds_operators(const graph_t *graph, value_t value);
 
-/* True for a node that is this operator, or this builtin; node may be NULL. */
+/* True if the node is this operator or builtin; node may be NULL. */
 bool rewrite_is_op(const graph_node_t *node, const char *op_name);
 bool rewrite_is_builtin(const graph_node_t *node, const char *name);
 
-/* 1, 2 or 3 for a convolution over that many dimensions, or a transposed one; 0 for other nodes. */
+/* 1, 2 or 3: number of dimensions of a convolution, or of a transposed one; 0: another node. */
 int rewrite_conv(const graph_node_t *node);
 int rewrite_conv_transpose(const graph_node_t *node);
 
-/* What a value was before it was converted from layout to layout. */
+/* Follows layout conversions back to the original value. */
 value_t rewrite_before_conversions(const graph_t *graph, value_t value);
 
-/* Visits every node of a graph in order, inner blocks included; a failing visit ends the walk. */
+/* Visits every node in order, inside blocks as well. Stops at the first failure. */
 typedef status_t (*rewrite_visit_t)(void *user, const graph_node_t *node);
 status_t rewrite_visit(const graph_block_t *block, rewrite_visit_t visit, void *user);
 

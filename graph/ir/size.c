@@ -1,4 +1,4 @@
-/* Sized integers: calculated, compared, copied and printed. */
+/* Computes, compares, copies and prints sized integers. */
 #include "graph/ir/size_impl.h"
 
 #include <stdlib.h>
@@ -24,9 +24,9 @@ int64_t *size_place(const opdef_t *op, void *attrs, int field, int index)
     }
 }
 
-/* ---- calculating ---- */
+/* ---- computing ---- */
 
-/* -1 when no input has this name, or inputs are not known. */
+/* The size for a name; -1 if no input has the name or the inputs are unknown. */
 static int64_t size_of_name(const size_names_t *names, const char *name)
 {
     const graph_block_t *body = graph_body(names->graph);
@@ -43,13 +43,13 @@ static int64_t size_of_name(const size_names_t *names, const char *name)
     return -1;
 }
 
-/* Where variables of a node's expressions have their sizes. */
+/* The sizes for the names in a node's expressions. */
 typedef struct sizes {
     const size_names_t *names;
-    const tensor_info_t *first; /* operand 0; NULL: not known */
+    const tensor_info_t *first; /* operand 0; NULL: unknown */
 } sizes_t;
 
-/* "#2" is dimension 2 of operand 0; anything else names a size of an input. */
+/* "#2" is dimension 2 of operand 0; other names are input sizes. */
 static bool is_dimension(const char *name)
 {
     return name[0] == '#';

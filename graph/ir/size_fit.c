@@ -1,4 +1,4 @@
-/* From numbers at several sizes to the expression that gives them. */
+/* Finds the expression that produces given values at several sizes. */
 #include "graph/ir/size_fit_impl.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static bool same_variable(const size_variable_t *a, const size_variable_t *b)
     return strcmp(a->name, b->name) == 0;
 }
 
-/* But for the factor. */
+/* Ignores the factor. */
 static bool same_term(const size_term_t *a, const size_term_t *b)
 {
     if (a->n != b->n) return false;
@@ -79,7 +79,7 @@ static bool add_term(size_expr_t *expr, const size_term_t *term)
     return true;
 }
 
-/* Term t; behind the last one the offset. */
+/* Term t; after the last one, the offset as a term. */
 static size_term_t term_at(const size_expr_t *expr, int t)
 {
     return t < expr->n_terms ? expr->terms[t] : (size_term_t){.factor = expr->offset};
@@ -116,7 +116,7 @@ bool size_multiply(size_expr_t *a, const size_expr_t *b)
     return true;
 }
 
-/* ---- as expressions of a space ---- */
+/* ---- conversion to symbolic expressions ---- */
 
 static int64_t symbol_of(context_t *ctx, const size_variable_t *variable)
 {
@@ -179,7 +179,7 @@ int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *
     return 0;
 }
 
-/* ---- quotients that cannot be told apart ---- */
+/* ---- finding quotients ---- */
 
 enum { MAX_DIVISOR = 512, MAX_QUOTIENTS = 64 };
 
@@ -188,7 +188,7 @@ typedef struct quotient {
     int64_t divisor, offset;
 } quotient_t;
 
-/* Offsets between *out_low and *out_high are those that give all values; false: there are none. */
+/* Finds the range of offsets that produce all values; false if it is empty. */
 static bool find_offsets(int n_samples, const int64_t *product, const int64_t *values,
                          int64_t divisor, int64_t *out_low, int64_t *out_high)
 {
@@ -207,7 +207,7 @@ static bool find_offsets(int n_samples, const int64_t *product, const int64_t *v
     return true;
 }
 
-/* Of many offsets those at the ends and some between. */
+/* Of a large range of offsets, returns both ends and some between. */
 static int find_quotients(int n_samples, const int64_t *product, const int64_t *values,
                           quotient_t *out_quotients)
 {
@@ -266,7 +266,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
-/* value = height * steps + slope * size + base, where steps are a quotient of the size */
+/* value = height * steps + slope * size + base; steps is a quotient of the size */
 typedef struct size_stairs {
     int64_t slope, height, base;
     int64_t steps[SIZE_MAX_SAMPLES];
@@ -274,8 +274,8 @@ typedef struct size_stairs {
 
 #define SIZE_STAIRS 6
 
-/* Form k of the values; false: they have no such form. Slopes 0, -1 and 1, with steps that go up
- * and down: 2*((H+1)/2), what H lacks to be a multiple of 4, and H modulo 4. */
+/* Decomposes the values as form k; false if that is impossible. Forms have slope 0, -1 or 1, and
+ * rising or falling steps. Examples: 2*((H+1)/2), padding of H to a multiple of 4, H modulo 4. */
 static bool find_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
                         size_stairs_t *out_stairs)
 {
@@ -309,8 +309,8 @@ static bool put_stairs(const size_stairs_t *stairs, const quotient_t *quotient,
     return size_add(out_expr, stairs->height, &steps) && size_add(out_expr, stairs->slope, &ramp);
 }
 
-/* Samples that lie apart fit many quotients, which differ between them: x/16 and (x+1)/16 are one
- * where no sample is 15 above a multiple of 16. The quotient that is the only one is right. */
+/* Sparse samples can match several quotients that differ at other sizes. For example, x/16 and
+ * (x+1)/16 are equal unless a sample is 15 above a multiple of 16. A unique quotient is correct. */
 static bool fit_stairs(int n_samples, const int64_t *sizes, const int64_t *values,
                        const size_variable_t *variable, size_expr_t *out_expr)
 {
@@ -326,14 +326,14 @@ static bool fit_stairs(int n_samples, const int64_t *sizes, const int64_t *value
 
 /* ---- expressions ---- */
 
-/* What products are made of: variables, then the pool. */
+/* A search over products of variables and pool entries. */
 typedef struct seeking {
-    const size_samples_t *samples; /* of both */
+    const size_samples_t *samples; /* sizes of both */
     const size_pool_t *pool;
-    int n_own; /* variables that are no pool's */
+    int n_own; /* number of variables; the rest are pool entries */
     const size_variable_t *variables;
     const int64_t *values;
-    int64_t factor, offset; /* of the line that was found */
+    int64_t factor, offset; /* of the linear function found */
 } seeking_t;
 
 static size_expr_t expr_at(const seeking_t *seeking, int index)
@@ -364,7 +364,7 @@ static bool fit_product(seeking_t *seeking, size_expr_t *out_expr)
     return size_add(out_expr, seeking->factor, &product);
 }
 
-/* a * p + b * q + c by three samples, the first among them. */
+/* Solves y = a * p + b * q + c from three samples, including the first. */
 static bool solve(int n, const int64_t *p, const int64_t *q, const int64_t *y, int64_t *out_a,
                   int64_t *out_b)
 {
@@ -417,7 +417,7 @@ static bool fit_sum(const seeking_t *seeking, size_expr_t *out_expr)
     return false;
 }
 
-/* With what is in the pool beside the variables. */
+/* Fits with pool entries as well as variables. */
 static bool fit_pool(const seeking_t *seeking, const size_samples_t *own, size_expr_t *out_expr)
 {
     enum { MAX_BOTH = 160 };
@@ -468,7 +468,7 @@ void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64
     }
 }
 
-/* Offsets that give the first value are as many as the divisor, one behind the other. */
+/* Fits the first quotient of variable v, among common divisors, that produces all values. */
 static bool fit_quotient(const size_samples_t *samples, int v, const int64_t *values,
                          size_expr_t *out_expr)
 {

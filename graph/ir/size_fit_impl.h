@@ -1,16 +1,16 @@
-/* From numbers at several sizes to the expression that gives them.
+/* Finds the expression that produces given values at several sizes.
  *
- *   H       8  9 10 11 12 13        of a variable
- *   values  0  3  2  1  0  3        4*((H+3)/4)-H: what H lacks to be a multiple of 4
+ *   H       8  9 10 11 12 13        a variable
+ *   values  0  3  2  1  0  3        4*((H+3)/4)-H: padding of H to a multiple of 4
  *
- * What is found gives all values. Quotients that give them may be several, which differ at other
- * sizes; so one is taken only where it is the only one, unless the caller tries it itself. */
+ * The expression matches all values. Several quotients may match and differ at other sizes. A
+ * quotient is therefore accepted only if it is unique, unless the caller verifies it. */
 #ifndef TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
 #define TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
 
 #include "graph/ir/size_impl.h"
 
-#define SIZE_MAX_VARIABLES 3 /* of one term */
+#define SIZE_MAX_VARIABLES 3 /* in one term */
 #define SIZE_MAX_TERMS 6
 
 typedef struct size_variable {
@@ -38,25 +38,24 @@ typedef struct size_expr {
     int64_t offset, divisor;
 } size_expr_t;
 
-/* The size of a variable; false: it is not known. */
+/* Returns the size of a variable; false if it is unknown. */
 typedef bool (*size_of_t)(void *user, const size_variable_t *variable, int64_t *out_size);
 
-/* Calculates the expression at these sizes; false when one is not known, or on overflow. */
+/* Evaluates the expression; false if a size is unknown or on overflow. */
 bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value);
 
-/* a += factor * b, and a *= b; without divisors. False when it overflows or has too many terms; `a`
- * is left as it is then. */
+/* a += factor * b, and a *= b, for expressions without divisors. False on overflow or too many
+ * terms; `a` is then unchanged. */
 bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b);
 bool size_multiply(size_expr_t *a, const size_expr_t *b);
 
-/* The same expression in a space; names that it lacks are made. */
+/* Converts the expression to a handle of the space; adds missing names. */
 status_t size_symbol(context_t *ctx, const size_expr_t *expr, sym_space_t *space,
                      int64_t *out_value);
 
 #define SIZE_MAX_SAMPLES 320
 
-/* Sizes of several variables at several samples: sizes[v][s] is that of variables[v] at sample s.
- */
+/* sizes[v][s] is the size of variables[v] in sample s. */
 typedef struct size_samples {
     int n_samples, n_variables;
     const int64_t *const *sizes;
@@ -65,19 +64,19 @@ typedef struct size_samples {
 
 /* ---- products ---- */
 
-/* Whether a product of n variables, product[s] at sample s, is the one that is sought. */
+/* Returns true if the product of n variables, product[s] in sample s, is the wanted one. */
 typedef bool (*size_fits_t)(void *user, int n, const int64_t *product);
 
-/* Tries products of one variable, of two, then of three, until one fits: out_chosen are its
- * variables, as many as it gives; 0: none fits. */
+/* Tries products of one, two, then three variables until one fits. Returns the number of variables
+ * and stores their indices in out_chosen; 0: none fits. */
 int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *out_chosen);
 
-/* ---- sizes inside ---- */
+/* ---- intermediate sizes ---- */
 
 #define SIZE_MAX_POOL 32
 
-/* Sizes of what is inside, each the only expression over one variable that gives them: of
- * 2*((H+1)/2)*W the one quotient. Others are products and sums of these. */
+/* Intermediate sizes, each with its unique expression over one variable. Example: ((H+1)/2) in
+ * 2*((H+1)/2)*W. Other sizes are products and sums of these. */
 typedef struct size_pool {
     int n;
     struct {
@@ -86,18 +85,19 @@ typedef struct size_pool {
     } items[SIZE_MAX_POOL];
 } size_pool_t;
 
-/* Adds what is no variable, and not there yet. */
+/* Adds the values, unless they equal a variable or an entry. */
 void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64_t *values);
 
 /* ---- expressions ---- */
 
-/* A line over a product of variables, else the only quotient of one of them; with a pool also a
- * line over a product of variables and of what is in the pool, and the sum of two such. */
+/* Fits a linear function of a product of variables, else the unique quotient of one variable. With
+ * a pool, also a linear function of a product of variables and pool entries, and sums of two
+ * such. */
 bool size_fit(const size_samples_t *samples, const size_pool_t *pool, const int64_t *values,
               size_expr_t *out_expr);
 
-/* A line over a product of variables, else the first quotient of one of them that gives all values:
- * for a caller that holds it against other sizes. */
+/* Fits a linear function of a product of variables, else the first quotient of one that matches all
+ * values. The caller must verify the result at other sizes. */
 bool size_fit_any(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr);
 
 #endif

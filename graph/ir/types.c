@@ -1,4 +1,4 @@
-/* Types: made, compared, joined and printed. */
+/* Creates, compares, joins and prints types. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ const graph_type_t *type_plain(type_kind_t kind)
     return kind < TYPE_LIST ? &plain_types[kind] : &plain_types[TYPE_UNKNOWN];
 }
 
-/* Sizes, items and what is none may change from iteration to iteration. */
+/* Sizes, items and optional values may change between iterations. */
 const graph_type_t *type_carried(int index, const graph_type_t *carried)
 {
     if (index == 0) return type_plain(TYPE_INT);
@@ -32,9 +32,9 @@ bool type_is_static(const graph_type_t *type)
     return true;
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
-/* Parts of a type, counted no further than past `most`. */
+/* Number of parts of a type; stops counting after `most`. */
 static int count_parts(const graph_type_t *type, int most)
 {
     int n = 1;
@@ -48,7 +48,7 @@ bool type_is_small(const graph_type_t *type)
     return count_parts(type, GRAPH_MAX_PARTS) <= GRAPH_MAX_PARTS;
 }
 
-/* Levels of a type. Those in graphs have few parts or were copied, so that this ends. */
+/* Nesting depth of a type. Types in graphs are small or were copied, so the recursion ends. */
 static int count_levels(const graph_type_t *type)
 {
     int most = 0;
@@ -59,7 +59,7 @@ static int count_levels(const graph_type_t *type)
     return most + 1;
 }
 
-/* Sizes not known yet count as 1. */
+/* Unknown sizes count as 1. */
 static void dense_strides(const tensor_info_t *info, int64_t *out_strides)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -67,7 +67,7 @@ static void dense_strides(const tensor_info_t *info, int64_t *out_strides)
     shape_strides(info->rank, sizes, out_strides);
 }
 
-/* One form for what means the same: a dense tensor has strides, a number is a tensor of rank 0. */
+/* Normalises: a dense tensor has explicit strides; a number becomes a tensor of rank 0. */
 static void normalize_info(graph_type_t *type)
 {
     tensor_info_t *info = &type->info;
@@ -331,7 +331,7 @@ status_t type_join(context_t *ctx, graph_t *graph, const graph_type_t *a, const 
 
 /* ---- printing ---- */
 
-/* A dense tensor without gaps says nothing of its format. */
+/* True unless the tensor is dense and contiguous. */
 static bool prints_format(const graph_type_t *type)
 {
     const tensor_info_t *info = &type->info;

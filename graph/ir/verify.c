@@ -1,5 +1,4 @@
-/* The rules of graphs beyond those the builder keeps: scope, operands, attributes, types, formats.
- */
+/* Checks rules that the builder does not: scope, operands, attributes, types and formats. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,14 +10,15 @@
 typedef struct verifier {
     context_t *ctx;
     const graph_t *graph;
-    graph_t *scratch; /* whose arena holds types while they are compared */
+    graph_t *scratch; /* its arena holds types during comparisons */
     bool *is_visible; /* [value] */
-    status_t status;  /* of texts for messages */
+    status_t status;  /* first failure while printing for a message */
 } verifier_t;
 
 /* ---- messages ---- */
 
-/* "relu: <what is wrong>, in "%2 = relu(%1)"", or of the graph when node is NULL. */
+/* Fails with "relu: <what is wrong>, in "%2 = relu(%1)"", or with the graph's name if node is
+ * NULL. */
 static status_t wrong(verifier_t *verifier, const graph_node_t *node, const char *format, ...)
     TESSERA_PRINTF(3, 4);
 static status_t wrong(verifier_t *verifier, const graph_node_t *node, const char *format, ...)
@@ -42,7 +42,7 @@ static status_t wrong(verifier_t *verifier, const graph_node_t *node, const char
     return status;
 }
 
-/* The failure of an operator's own rules, with the node. */
+/* Adds the node to the message of an operator's own check. */
 static status_t wrong_as_told(verifier_t *verifier, const graph_node_t *node, status_t status)
 {
     context_t *ctx = verifier->ctx;
@@ -53,7 +53,7 @@ static status_t wrong_as_told(verifier_t *verifier, const graph_node_t *node, st
     return wrong(verifier, node, "%s", told);
 }
 
-/* A type as text, in one of the two buffers that a message may need. */
+/* Prints a type into a buffer. */
 #define TYPE_TEXT_MAX 320
 static const char *type_text(verifier_t *verifier, const graph_type_t *type, char *out_text)
 {
@@ -83,7 +83,7 @@ static status_t check_visible(verifier_t *verifier, const graph_node_t *node, in
     return STATUS_OK;
 }
 
-/* Whether types go together where a value passes from one name to another. */
+/* Checks that a value's type fits the type it is passed to. */
 static status_t check_edge(verifier_t *verifier, const graph_node_t *node, value_t from,
                            const graph_type_t *to, const char *what, int index)
 {
@@ -126,7 +126,7 @@ static status_t check_operand(verifier_t *verifier, const graph_node_t *node,
     case TYPE_LIST:
     case TYPE_TUPLE: return STATUS_OK;
     case TYPE_NONE:
-        /* A value that turned out to be none may stand in a branch that is never taken. */
+        /* A value that may be none is allowed: the node may be in a branch that never runs. */
         if (value >= 0 || (operand != NULL && (operand->is_optional || operand->is_variadic)))
             return STATUS_OK;
         return wrong(verifier, node, "operand %s is missing", name);
@@ -136,7 +136,7 @@ static status_t check_operand(verifier_t *verifier, const graph_node_t *node,
     }
 }
 
-/* Lists bring more operands than can be counted here. */
+/* With a list operand, the number of operands is not checked. */
 static status_t check_operands(verifier_t *verifier, const graph_node_t *node)
 {
     const opdef_t *op = node->op;
@@ -207,7 +207,7 @@ static status_t check_attributes(verifier_t *verifier, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* dtype and sizes only: an operator may run in any layout. */
+/* Checks dtype and sizes only, since an operator may run in any layout. */
 static status_t check_inferred(verifier_t *verifier, const graph_node_t *node)
 {
     context_t *ctx = verifier->ctx;
@@ -234,7 +234,7 @@ static status_t check_inferred(verifier_t *verifier, const graph_node_t *node)
 
 /* ---- formats ---- */
 
-/* The info of an mkldnn tensor whose format is chosen, or NULL. */
+/* The info of an mkldnn tensor with a chosen format, or NULL. */
 static const tensor_info_t *chosen_info(const graph_type_t *type)
 {
     if (!type_is_static(type) || type->info.layout != LAYOUT_MKLDNN ||
@@ -257,8 +257,8 @@ static status_t check_same_format(verifier_t *verifier, const graph_node_t *node
                  format_text(&to->format, b));
 }
 
-/* Where the format of a result follows: of "sum" that of its operand, of an elementwise operator
- * that of its input, of a reorder its attribute. */
+/* Checks result formats that are determined: "sum" uses its operand's format, an elementwise
+ * operator that of its input, a reorder that of its attribute. */
 static status_t check_formats(verifier_t *verifier, const graph_node_t *node)
 {
     const opdef_t *op = node->op;
@@ -325,7 +325,7 @@ static status_t check_constant(verifier_t *verifier, const graph_node_t *node)
                  type_text(verifier, type, given));
 }
 
-/* The kinds that may stand in a place; what is not known may stand anywhere. */
+/* Checks the kind of a value; an unknown type passes. */
 static status_t check_kind(verifier_t *verifier, const graph_node_t *node, value_t value,
                            const char *what, unsigned kinds, const char *rule)
 {
@@ -452,14 +452,14 @@ static status_t check_node(verifier_t *verifier, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- graphs ---- */
 
 static void show_values(verifier_t *verifier, int n, const value_t *values, bool is_visible)
 {
     for (int i = 0; i < n; i++) verifier->is_visible[values[i]] = is_visible;
 }
 
-/* What a block makes is visible until it ends. */
+/* Values of a block are visible until it ends. */
 static status_t check_block(verifier_t *verifier, const graph_node_t *owner,
                             const graph_block_t *block)
 {
@@ -478,7 +478,7 @@ static status_t check_block(verifier_t *verifier, const graph_node_t *owner,
     return STATUS_OK;
 }
 
-/* Tensors come from callers: in tags, strides, or whatever the plan chooses. */
+/* Callers pass tensors in tag or strided formats, or in any format that the plan chooses. */
 static status_t check_params(verifier_t *verifier)
 {
     const graph_block_t *body = graph_body(verifier->graph);
