@@ -1,10 +1,10 @@
-/* What constant propagation does, and what it needs to be told first.
+/* Shows what constant propagation does and what it depends on.
  *
- *   1  foo(x): a chain of numbers becomes one
- *   2  conv, batch norm, relu: without constant propagation the folded weight is computed in each
- *      inference, with it there is a constant
- *   3  the same where nobody said that `training` is false: batch norm stays under `if`, and
- *      freeze_explain says why */
+ *   1  foo(x): a chain of numbers becomes one constant
+ *   2  conv, batch norm, relu: without constant propagation, each inference computes the folded
+ *      weight; with it, the folded weight is a constant
+ *   3  the same network with `training` not frozen: batch norm stays under `if`, and
+ *      freeze_explain reports why */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -50,7 +50,7 @@ static void show_numbers(context_t *ctx)
 
 /* ---- conv, batch norm, relu ---- */
 
-/* As torch's functional form: statistics of the batch in training, the running ones otherwise. */
+/* Batch norm as in torch's functional form: batch statistics in training, else running ones. */
 static const char norm_text[] =
     "graph forward(%self : module, %x : f32[1,32,6,6]) {\n"
     "  %weight = getattr(%self) name=\"weight\" : f32[32]\n"
@@ -103,11 +103,11 @@ static void freeze_all_params(context_t *ctx, module_t *net)
     for (int i = 0; i < 4; i++) check(ctx, freeze_params(ctx, net, "forward", params[i]));
 }
 
-/* Passes that are skipped; winograd is another story. */
+/* Passes to skip. bound_errors is always skipped, so that winograd plays no part. */
 static const char *const propagation_off[] = {"constant_propagation", "bound_errors", NULL};
 static const char *const propagation_on[] = {"bound_errors", NULL};
 
-/* A copy of the module whose method is what the pass pipeline makes of it, as plans. */
+/* Returns a copy of the module whose method runs the graph that the pass pipeline makes. */
 static module_t *optimized(context_t *ctx, const module_t *net, const char *const *skip)
 {
     module_t *copy = NULL;
@@ -127,7 +127,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Microseconds of the fastest of a hundred inferences; the result belongs to the scope. */
+/* Returns the fastest of 100 inferences in microseconds; the result belongs to the scope. */
 static double measure(context_t *ctx, module_t *net, const tensor_t *x, tensor_t **out)
 {
     double best = 0;
@@ -165,7 +165,7 @@ static void show_folding(context_t *ctx, const tensor_t *x)
     module_release(net);
 }
 
-/* ---- 3. flags that nobody froze ---- */
+/* ---- 3. flags that are not frozen ---- */
 
 static void show_flags(context_t *ctx)
 {

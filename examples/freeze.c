@@ -1,5 +1,5 @@
-/* What freezing keeps and what it takes away, as the examples in torch.jit.freeze's own
- * documentation have it. */
+/* Shows what freezing keeps and what it removes, on the examples of torch.jit.freeze's
+ * documentation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void define(context_t *ctx, const char *type, const char *text, module_t 
     if (text != NULL) check(ctx, graph_define(ctx, *out_module, text));
 }
 
-/* ---- parameters go into the graph ---- */
+/* ---- parameters become constants of the graph ---- */
 
 static status_t count(context_t *ctx, void *user, const char *path, module_t *module)
 {
@@ -112,7 +112,7 @@ static void show_state(context_t *ctx, dtype_t dtype)
     module_release(net);
 }
 
-/* ---- batch norm goes into the convolution ---- */
+/* ---- batch norm is folded into the convolution ---- */
 
 static bool mentions(context_t *ctx, const module_t *frozen, const char *word)
 {
@@ -144,7 +144,7 @@ static void show_batch_norm(context_t *ctx)
     module_release(net);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void show_errors(context_t *ctx)
 {

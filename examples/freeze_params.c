@@ -1,14 +1,14 @@
-/* A parameter on its way from an attribute to a blocked constant.
+/* Follows a parameter from an attribute to a blocked constant.
  *
- * Two times conv, batch norm, relu; the graph of it after each step, and how often a weight is
- * reordered in each inference:
+ * The network is conv, batch norm, relu, twice. After each step the program prints the graph and
+ * the number of weight reorders in each inference:
  *
- *   1  traced         conv2d reads what getattr gives: one kernel reorders it each time, the other
- *                     reads it as it lies
- *   2  layout         the reorder is a node of its own, and still run each time
- *   3  freeze_params  the weight is a constant; its reorder is run each time
- *   4  fold_reorders  the reorder was run, once: the constant is blocked
- *   5  folded         batch norm is in the weights, too, and relu in the convolution */
+ *   1  traced         conv2d reads the result of getattr: one kernel reorders it each time, the
+ *                     other reads it without a reorder
+ *   2  layout         the reorder is a separate node, which still runs each time
+ *   3  freeze_params  the weight is a constant; its reorder still runs each time
+ *   4  fold_reorders  the reorder ran once: the constant is blocked
+ *   5  folded         batch norm is folded into the weights, and relu into the convolution */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -32,7 +32,7 @@ static status_t forward(context_t *ctx, module_t *self, int n_in, const tensor_t
         tensor_t *convolved = NULL, *normed = NULL;
         (void)module_run_child(ctx, self, layers[i][0], i == 0 ? in[0] : x, &convolved);
         (void)module_run_child(ctx, self, layers[i][1], convolved, &normed);
-        (void)op_relu(ctx, normed, &x); /* passes on the first failure */
+        (void)op_relu(ctx, normed, &x); /* returns the first failure of the calls above */
     }
     out[0] = x;
     *n_out = 1;
@@ -62,7 +62,7 @@ static module_t *cascaded_conv_bn_relu(context_t *ctx, int64_t in, int64_t middl
     return net;
 }
 
-/* ---- what a stage is and does ---- */
+/* ---- printing and measuring a stage ---- */
 
 static void print_graph(context_t *ctx, const char *title, const graph_t *graph)
 {
@@ -72,7 +72,7 @@ static void print_graph(context_t *ctx, const char *title, const graph_t *graph)
     text_clear(&text);
 }
 
-/* Weight reorders of one inference, after one to warm up; the result is added to the scope. */
+/* Counts weight reorders of the second inference; the result belongs to the scope. */
 static unsigned count_reorders(context_t *ctx, plan_t *plan, module_t *net, const tensor_t *x,
                                tensor_t **out)
 {
@@ -87,7 +87,8 @@ static unsigned count_reorders(context_t *ctx, plan_t *plan, module_t *net, cons
     return (unsigned)counters_weight_reorders(&counters);
 }
 
-/* Plans the graph, which is released, runs it, and compares with what the traced one gave. */
+/* Plans and runs the graph, and compares the result with that of the traced graph. Releases the
+ * graph. */
 static unsigned show_take(context_t *ctx, const char *title, graph_t *graph, module_t *net,
                           const tensor_t *x, const tensor_t *expected)
 {
@@ -120,7 +121,8 @@ static void tell_story(context_t *ctx, module_t *net, const tensor_t *x)
 {
     static const char *const params[] = {"weight", "bias", "running_mean", "running_var"};
     static const char *const unfolded[] = {"fold_reorders", NULL};
-    static const char *const direct[] = {"bound_errors", NULL}; /* not every machine's choice */
+    /* Without bound_errors no convolution uses winograd, whose choice depends on the machine. */
+    static const char *const direct[] = {"bound_errors", NULL};
     tensor_t *y = NULL;
     graph_t *graph = NULL;
     unsigned n[5];

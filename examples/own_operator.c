@@ -1,8 +1,8 @@
-/* An operator of one's own: root mean square normalisation, on the installed header alone.
+/* Defines a custom operator, root mean square normalisation, with only the installed header.
  *
- *   1  called on a dense and on an mkldnn tensor: dispatch puts the transition in
- *   2  its result against its specification
- *   3  traced and frozen beside operators of the table */
+ *   1  calls it on a dense and on an mkldnn tensor: dispatch inserts the conversion
+ *   2  compares its result with its specification
+ *   3  traces and freezes it together with built-in operators */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* One element in double. */
+/* Computes one element in double precision. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const unit_rms_attrs_t *attrs = call->attrs;
@@ -92,7 +92,7 @@ static status_t op_unit_rms(context_t *ctx, const tensor_t *x, const unit_rms_at
     return dispatch_run(ctx, &unit_rms, attrs, 1, &x, NULL, out);
 }
 
-/* ---- its use ---- */
+/* ---- using it ---- */
 
 static status_t forward(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                         int *n_out, tensor_t **out)

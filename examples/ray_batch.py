@@ -1,14 +1,14 @@
-"""Batch inference over a folder of .npy arrays by Ray Data, on actors that all map one .tessera file.
+"""Batch inference on a folder of .npy arrays with Ray Data; all actors map the same .tessera file.
 
 usage: ray_batch.py MODEL.tessera FOLDER [--actors 1,2] [--rows 1] [--output FOLDER]
 
-Each array is one input without its first dimension, the batch: f32[3,224,224] for a network that
-takes f32[N,3,224,224]. Prints, for each number of actors, arrays per second, and how much of the
-file each actor has resident and how much of it is its own share (the proportional set size: a page
-that two processes map counts half for each). Where memory is shared, the shares add up to about one
-file, whatever the number of actors.
+Each array is one input without the batch dimension: f32[3,224,224] for a network that takes
+f32[N,3,224,224]. For each number of actors, the script prints arrays per second, and for each actor
+the resident bytes of the file and its share of them (the proportional set size: a page mapped by two
+processes counts half for each). If memory is shared, the shares add up to about one file, for any
+number of actors.
 
-Needs the package ray with its part for data: pip install "ray[data]".
+Requires Ray with its data library: pip install "ray[data]".
 """
 
 import argparse
@@ -31,7 +31,7 @@ except ImportError as error:
 
 
 def mapped(pid, path):
-    """Bytes of a file that a process has resident, and its proportional share of them."""
+    """Returns the resident bytes of a file in a process, and the process's proportional share."""
     resident = share = 0
     inside = False
     with open(f"/proc/{pid}/smaps", encoding="utf-8") as smaps:
@@ -47,7 +47,7 @@ def mapped(pid, path):
 
 @ray.remote(num_cpus=0)
 class Ledger:
-    """Who the actors are, and what they had mapped when most was resident."""
+    """Records the actors' process ids, and their mapped bytes when the total was largest."""
 
     def __init__(self):
         self.pids = []
@@ -68,7 +68,7 @@ class Ledger:
 
 
 class Predictor:
-    """One actor: maps the file once, and runs each batch on one thread."""
+    """One actor: maps the file once and runs each batch on one thread."""
 
     def __init__(self, path, ledger, n_actors):
         self.path = path
@@ -80,7 +80,7 @@ class Predictor:
     def __call__(self, batch):
         scores = self.model(numpy.stack(list(batch["data"])))
         pids = ray.get(self.ledger.all_pids.remote())
-        if len(pids) == self.n_actors:  # all at one time: shares depend on who else maps the file
+        if len(pids) == self.n_actors:  # all at once: shares depend on which processes map the file
             self.ledger.tell.remote([mapped(pid, self.path) for pid in pids])
         return {"path": batch["path"], "scores": scores}
 

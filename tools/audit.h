@@ -68,7 +68,7 @@ typedef struct audit_pair {
 typedef struct audit_execution {
     uint64_t signature;
     bool is_reorder;
-    audit_cause_t cause; /* of a reorder */
+    audit_cause_t cause; /* reorders only */
     uint64_t bytes;
     double ms;
 } audit_execution_t;
@@ -103,9 +103,9 @@ typedef struct audit_steady {
 } audit_steady_t;
 
 /* Finds the repeated sequence at the end of a log. At most AUDIT_MAX_TAIL executions after the last
- * repetition are ignored, and the repetitions must cover a quarter of the log. Of several sequences
- * the one that covers most is chosen, then the shortest. Returns false if nothing repeats, e.g.
- * after a single inference. scratch holds n numbers. */
+ * repetition are ignored, and the repetitions must cover a quarter of the log. The sequence that
+ * covers most wins, then the shortest. Returns false if nothing repeats, e.g. after a single
+ * inference. scratch holds n numbers. */
 #define AUDIT_MAX_TAIL 32
 bool audit_find_steady(size_t n, const audit_execution_t *executions, size_t *scratch,
                        audit_steady_t *out_steady);

@@ -73,9 +73,9 @@ static const args_command_t command = {
 typedef struct lane {
     session_t session;
     bench_row_t *row;
-    double *times;         /* of each run */
-    double *reorder_times; /* of the reorders in each run */
-    double *cpu_times;     /* CPU time of each run */
+    double *times;         /* one per run */
+    double *reorder_times; /* time in reorders, one per run */
+    double *cpu_times;     /* CPU time, one per run */
 } lane_t;
 
 static int compare_times(const void *a, const void *b)

@@ -86,7 +86,7 @@ typedef struct bench_train_options {
     const char *modes, *optimizer;   /* modes NULL: all */
     const char *apart;               /* mode to measure in this process, or NULL */
     int64_t n_iterations, n_warm_up; /* n_iterations 0: 10 */
-    int64_t memory_limit;            /* of mode planned; 0: unlimited */
+    int64_t memory_limit;            /* limit of mode planned; 0: none */
     bool as_json;
 } bench_train_options_t;
 

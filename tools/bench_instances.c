@@ -21,7 +21,7 @@
 #define MARK "tessera-instances"
 #define CORES_MAX 64 /* text of processors, "0-3,8" */
 #define NUMBER_MAX 24
-#define ROUNDS 3 /* of each choice, alternating; the best counts: other load only slows */
+#define ROUNDS 3 /* rounds of each choice, alternating; the best counts */
 
 /* A choice of instances and threads per instance, and its results. */
 typedef struct row {
@@ -61,7 +61,7 @@ typedef struct instance {
     bool is_ready, is_done;
     char cores[CORES_MAX];
     double seconds, cpu_begin, cpu_end; /* cpu_begin, cpu_end: CPU time of the process */
-    double *times;                      /* of each run */
+    double *times;                      /* one per run */
     int64_t n_times, capacity;
     counters_t counters;
 } instance_t;

@@ -7,7 +7,7 @@
 /* A node that both runs computed, and the difference of its results. */
 typedef struct diff_node {
     char name[64];       /* operator: "conv2d" */
-    char path[256];      /* of its module; "" for the top module */
+    char path[256];      /* path of its module; "" for the top module */
     double difference;   /* max |a-b| / max |b|; infinite if dtypes or sizes differ */
     char a[512], b[512]; /* "f32[1,64,56,56]@aBcd16b by onednn, jit:avx512_core" */
 } diff_node_t;

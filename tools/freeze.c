@@ -32,7 +32,7 @@ typedef struct options {
     double rounding_error; /* -1: default of freeze_options_t */
     double tune_seconds;   /* -1: no tuning */
     args_list_t preserved; /* NULL-terminated */
-    args_list_t shapes;    /* of all sets; session.model has the first set */
+    args_list_t shapes;    /* all sets; session.model has the first set */
     int n_sets;
 } options_t;
 

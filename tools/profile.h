@@ -31,7 +31,7 @@ typedef struct profile_mode {
     profile_t *profile;
     double run_ms;       /* median of runs without profiling */
     double nodes_ms;     /* sum of the nodes' medians */
-    counters_t counters; /* of one inference */
+    counters_t counters; /* counts of one inference */
 } profile_mode_t;
 
 typedef struct profiling {
@@ -59,7 +59,7 @@ const char *profile_format(const tensor_info_t *info, char *out_text);
 /* Nodes of one operator, or inside one module. */
 typedef struct profile_sum {
     char *name; /* operator, or path of the module; "" for the top module */
-    int depth;  /* of a module; 0 for the top module */
+    int depth;  /* depth of a module; 0 for the top module */
     int n_nodes, n_reorders;
     double ns, reorder_ns, flops;
 } profile_sum_t;

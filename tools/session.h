@@ -16,7 +16,7 @@ typedef struct session {
     model_t model;
     runner_t runner;
     double load_ms;    /* creating the context and loading the model */
-    double prepare_ms; /* of session_prepare */
+    double prepare_ms; /* time of session_prepare */
 } session_t;
 
 /* Options that every command on a model has in its table. */

@@ -24,12 +24,12 @@ typedef struct train_record {
     int64_t n_steps;    /* total number of steps */
     int64_t n_batches;  /* per epoch */
     int64_t n_done;     /* steps done in this run */
-    double *losses;     /* of each step done */
+    double *losses;     /* one per step done */
     double *times_ms;
     bool has_accuracy;
     int64_t n_right, n_seen;    /* in the current epoch */
-    double accuracy;            /* of the last complete epoch; before that, of the steps so far */
-    int64_t n_items, n_classes; /* of the data */
+    double accuracy;            /* in the last complete epoch; in the first, in the steps so far */
+    int64_t n_items, n_classes; /* size of the data */
     double begin_ms, end_ms;
 } train_record_t;
 

@@ -119,7 +119,7 @@ static status_t get_record(run_t *run)
     return STATUS_OK;
 }
 
-/* Of several processes, only the first prints and writes files. */
+/* True in the process that prints and writes files: the first of several, or the only one. */
 static bool is_first(const run_t *run)
 {
     return parallel_rank(run->parallel) == 0;

@@ -165,8 +165,8 @@ static status_t keep_view(context_t *ctx, verifier_t *verifier, const followed_t
     return status;
 }
 
-/* Keeps the checksums of all views of a value, also behind transitions: a plan has no step for
- * views. */
+/* Keeps the checksums of all views of a value and of its transitions, since a plan has no step for
+ * a view. */
 static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                            value_t value, const tensor_t *tensor)
 {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes images.npy, u8 [1797][1][8][8] of 0 to 16, and labels.npy, u8 [1797], beside this script:
-the digits that the PyPI package scikit-learn ships as datasets/data/digits.csv.gz.
+"""Writes the digits of the PyPI package scikit-learn (datasets/data/digits.csv.gz) to the folder of
+this script: images.npy, u8 [1797][1][8][8] from 0 to 16, and labels.npy, u8 [1797].
 
-The two files are committed; run this only to make them again:
+Both files are committed; run this only to regenerate them:
     python3 examples/digits/fetch_digits.py
 """
 import glob
@@ -18,7 +18,7 @@ MEMBER = "sklearn/datasets/data/digits.csv.gz"
 
 
 def fetch():
-    """The lines of the table, 64 points and a label each, out of the wheel alone."""
+    """Downloads the wheel and returns the rows of its table: 64 pixels and a label each."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
                         "--only-binary", ":all:", "--python-version", "3.11",
@@ -30,7 +30,7 @@ def fetch():
 
 
 def write(name, shape, numbers):
-    """A .npy file of version 1.0."""
+    """Writes a .npy file of version 1.0."""
     header = "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }" % (shape,)
     header = header.ljust(128 - 10 - 1).encode() + b"\n"
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)

@@ -1,10 +1,9 @@
-/* Reads handwritten digits: trains a network on blocked weights, freezes it, saves it, and loads it
- * again, which has to read the same.
+/* Trains a network on handwritten digits with blocked weights, freezes, saves and loads it. All
+ * three networks must predict the same digits.
  *
  *     digits examples/digits [EPOCHS [FILE.tessera]]
  *
- * The folder has images.npy and labels.npy. Exit code 1 when the three networks do not read alike.
- */
+ * The folder has images.npy and labels.npy. The exit code is 1 if the predictions differ. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static void print_epoch(void *user, int64_t epoch, double loss)
     printf("epoch %2lld  loss %.4f\n", (long long)epoch + 1, loss);
 }
 
-/* Weights are blocked before the first step, and stay so. */
+/* Weights are blocked before the first step and stay blocked. */
 static bool train(context_t *ctx, dataset_t *data, int64_t n_epochs, module_t **out_network)
 {
     counters_t counters;
@@ -59,7 +58,7 @@ static void print_accuracy(const int64_t *read, const int64_t *digits)
            100.0 * n_right / DIGITS_TEST_N);
 }
 
-/* The network reads what it has to read, else the program says which does not. */
+/* Returns true if the network predicts the wanted digits; otherwise reports it. */
 static bool reads_alike(context_t *ctx, const char *name, module_t *network, const tensor_t *x,
                         const int64_t *wanted)
 {

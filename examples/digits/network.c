@@ -1,8 +1,7 @@
 #include "digits.h"
 
-/* With stride 2 a block halves height and width. A NULL layer passes on the failure that left it
- * so.
- */
+/* Appends conv, batch norm, relu; stride 2 halves height and width. If creating a layer failed, the
+ * layer is NULL and layer_append_take returns that failure. */
 static status_t add_block(context_t *ctx, module_t *network, int64_t n_in, int64_t n_out,
                           int64_t stride)
 {

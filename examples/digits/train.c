@@ -6,8 +6,8 @@
 #define RATE 0.05
 #define PI 3.14159265358979323846
 
-/* Bytes become 0 to 1 as if they went up to 255; shades end at 16. Images are moved by a point at
- * random. */
+/* Pixels go up to 16, but the loader divides bytes by 255; dividing by `shade` gives 0 to 1. Images
+ * are shifted at random by up to one pixel. */
 static const float shade = 16.0F / 255.0F;
 static const loader_options_t loading = {.batch = BATCH,
                                          .seed = 1,
@@ -36,7 +36,7 @@ static status_t step(context_t *ctx, loader_t *loader, trainer_t *trainer, bool 
     return status;
 }
 
-/* The rate falls from RATE to 0 along half a cosine. */
+/* The learning rate falls from RATE to 0 along half a cosine. */
 static status_t run_epochs(context_t *ctx, loader_t *loader, trainer_t *trainer,
                            optimizer_t *optimizer, int64_t n_epochs, digits_told_t told, void *user)
 {

@@ -1,4 +1,4 @@
-/* Sentences and the network: all that is there before training. */
+/* Loads the sentences and builds the network, before training. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +70,9 @@ static status_t tokenize(const char *folder, const char *path, sentences_t *sent
     return status;
 }
 
-/* ---- what the frozen layers make of them ---- */
+/* ---- output of the frozen layers ---- */
 
-/* Ids and mask of all sentences, as long as the longest. */
+/* Makes ids and mask of all sentences, padded to the longest. */
 static status_t make_inputs(context_t *ctx, const sentences_t *sentences, tensor_t **out_ids,
                             tensor_t **out_mask)
 {
@@ -88,7 +88,7 @@ static status_t make_inputs(context_t *ctx, const sentences_t *sentences, tensor
     return tensor_from(ctx, DTYPE_BOOL, SHAPE(FINETUNE_N, length), mask, out_mask);
 }
 
-/* In a scope: the sentences from `first` on, as elements row-major. */
+/* Runs the front on BATCH sentences from `first` on; writes row-major elements. Call in a scope. */
 static status_t run_front(context_t *ctx, module_t *front, const tensor_t *ids,
                           const tensor_t *mask, int64_t first, float *elements, size_t n_bytes)
 {

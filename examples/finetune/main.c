@@ -1,11 +1,10 @@
-/* Teaches MiniLM topics of sentences: trains its last two layers and a new head, saves them, and
- * loads them into a fresh network, which has to say the same.
+/* Teaches MiniLM the topics of sentences: trains its last two layers and a new head, saves them,
+ * and loads them into a fresh network, which must predict the same.
  *
  *     finetune build/models/minilm examples/finetune [EPOCHS [FILE.safetensors]]
  *
- * The first folder is as for the example minilm, the second one has sentences.txt. Exit code 1 when
- * the loaded network says something else.
- */
+ * The first folder is that of the example minilm; the second has sentences.txt. The exit code is 1
+ * if the loaded network predicts differently. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +45,7 @@ static bool say(context_t *ctx, module_t *network, const finetune_data_t *data, 
     return true;
 }
 
-/* Weights are blocked before the first step, and stay so. */
+/* Weights are blocked before the first step and stay blocked. */
 static bool train(context_t *ctx, module_t *network, const finetune_data_t *data, int64_t n_epochs,
                   int64_t *out_topics)
 {

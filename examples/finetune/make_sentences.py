@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Prints sentences.txt: 320 short sentences of five topics, a number of the topic and a sentence a
-line, drawn from the templates below without repetition and in random order by a fixed seed.
+"""Prints sentences.txt: 320 short sentences on five topics, one per line after its topic number.
+
+They are made from the templates below, without repetition, in an order that a fixed seed determines.
 
 usage: make_sentences.py > sentences.txt
 """

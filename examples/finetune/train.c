@@ -1,11 +1,11 @@
-/* Training, and what the network says of the sentences that are held out. */
+/* Trains the network and predicts topics of the held-out sentences. */
 #include "finetune.h"
 
 #define BATCH 32
 #define RATE 5e-4
 #define N_STEPS (FINETUNE_TRAIN_N / BATCH)
 
-/* Rows of all that a step is given: x, mask and topics. */
+/* Rows of all inputs of a step: x, mask and topics. */
 typedef struct rows {
     tensor_t *in[2], *topics;
 } rows_t;

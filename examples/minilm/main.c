@@ -1,8 +1,8 @@
-/* How similar sentences are, by MiniLM-L6: the cosine of each pair's vectors, as one matrix.
+/* Prints how similar sentences are: a matrix of the cosines between their MiniLM-L6 vectors.
  *
  *     minilm build/models/minilm "A man is eating." "Someone has lunch." "The sky is blue."
  *
- * The folder has model.safetensors and vocab.txt; tools/models fetches them. */
+ * The folder has model.safetensors and vocab.txt; tools/models downloads them. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bool check(const context_t *ctx, status_t status)
     return status == STATUS_OK;
 }
 
-/* Ids of a sentence and a mask of as many words: what the model takes. */
+/* Makes the model's inputs: the ids of a sentence, and a mask of the same length. */
 static bool make_inputs(context_t *ctx, const tokenizer_t *tokenizer, const char *sentence,
                         tensor_t **in)
 {
@@ -27,7 +27,7 @@ static bool make_inputs(context_t *ctx, const tokenizer_t *tokenizer, const char
            check(ctx, tensor_full(ctx, DTYPE_BOOL, SHAPE(1, n), 1, &in[1]));
 }
 
-/* Traced on a sentence; the graph follows the number of words. */
+/* Traces the model on one sentence; the graph works for any number of words. */
 static bool freeze_model(context_t *ctx, const char *path, const tokenizer_t *tokenizer,
                          const char *sentence, module_t **out_frozen)
 {

@@ -1,4 +1,4 @@
-/* The network: BERT with 6 layers of 12 heads, the mean over all words, made as long as 1. */
+/* The network: BERT with 6 layers of 12 heads, then the mean over all words, scaled to length 1. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,9 +7,9 @@
 #define WIDTH MINILM_WIDTH
 #define WORDS 30522
 #define POSITIONS 512
-#define KINDS 2 /* of sentences: 0 is the first of a pair */
+#define KINDS 2 /* sentence types: 0 is the first of a pair */
 #define HEADS 12
-#define INNER 1536 /* between the two products behind attention */
+#define INNER 1536 /* width between the two linear layers after attention */
 #define EPSILON 1e-12
 
 #define TRY(expr)                                                                                  \
@@ -18,9 +18,10 @@
         if (status_ != STATUS_OK) return status_;                                                  \
     } while (0)
 
-/* ---- forwards: each runs in a scope, which releases what is made ---- */
+/* ---- forward methods: each runs in a scope, which releases its temporaries ---- */
 
-/* attention.self: [N][T][384] to heads and back. in: x and a mask [N][1][1][T]. */
+/* attention.self: splits [N][T][384] into heads, attends, and joins them. in: x, mask
+ * [N][1][1][T]. */
 static status_t attend(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                        int *n_out, tensor_t **out)
 {
@@ -41,7 +42,7 @@ static status_t attend(context_t *ctx, module_t *self, int n_in, const tensor_t 
     return op_reshape(ctx, joined, SHAPE(sizes[0], sizes[1], WIDTH), out);
 }
 
-/* LayerNorm(dense(x) + y), of attention.output and output. */
+/* Computes LayerNorm(dense(x) + y), for attention.output and output. */
 static status_t add_and_norm(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                              int *n_out, tensor_t **out)
 {
@@ -88,7 +89,7 @@ static status_t embed(context_t *ctx, module_t *self, const tensor_t *ids, tenso
     return module_run_child(ctx, self, "embeddings.LayerNorm", all, out);
 }
 
-/* The mean over the words that the mask [N][T] has, made as long as 1. */
+/* Computes the mean over the words that the mask [N][T] selects, scaled to length 1. */
 static status_t pool(context_t *ctx, const tensor_t *x, const tensor_t *mask, tensor_t **out)
 {
     static const int64_t words = 1, numbers = 1;
@@ -106,7 +107,7 @@ static status_t pool(context_t *ctx, const tensor_t *x, const tensor_t *mask, te
     return op_div(ctx, mean, bounded, out);
 }
 
-/* The layers that the module has, one after the other. mask is [N][T]. */
+/* Runs the layers that the module contains, in order. mask is [N][T]. */
 static status_t run_layers(context_t *ctx, module_t *self, const tensor_t *x, const tensor_t *mask,
                            tensor_t **out)
 {
@@ -154,9 +155,9 @@ static status_t forward_back(context_t *ctx, module_t *self, int n_in, const ten
     return pool(ctx, x, in[1], out);
 }
 
-/* ---- building: the names are those of the file ---- */
+/* ---- building: names as in the file ---- */
 
-/* Takes over the child. */
+/* Takes ownership of the child. */
 static status_t add_child(context_t *ctx, module_t *module, const char *name, module_t *child)
 {
     status_t status = module_set_child(ctx, module, name, child);
@@ -234,7 +235,7 @@ static status_t build(context_t *ctx, module_t *model)
     return module_set_forward(ctx, model, "forward", forward_model);
 }
 
-/* The file has more than the model needs: a head for training, and the numbers of positions. */
+/* Checks that the file has every parameter. It has more: a training head and position numbers. */
 static bool has_all(const safetensors_t *file, const datum_t *state)
 {
     for (int i = 0; i < datum_length(state); i++) {
@@ -272,7 +273,7 @@ status_t minilm_load(context_t *ctx, const char *path, module_t **out_model)
     return status;
 }
 
-/* ---- a part of the layers ---- */
+/* ---- splitting the layers ---- */
 
 static status_t share_layers(context_t *ctx, module_t *model, int first, int end, module_t *part)
 {

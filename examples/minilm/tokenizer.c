@@ -5,19 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_WORD 100 /* characters; longer words are unknown */
+#define MAX_WORD 100 /* in characters; longer words are unknown */
 
 /* ---- the vocabulary ---- */
 
 typedef struct piece {
-    const char *text; /* in the file's bytes */
+    const char *text; /* points into the file's bytes */
     size_t length;
-    int64_t id; /* the number of its line */
+    int64_t id; /* line number */
 } piece_t;
 
 struct tokenizer {
     char *bytes;
-    piece_t *pieces; /* in the order of their texts */
+    piece_t *pieces; /* sorted by text */
     size_t n;
     int64_t begin, end, unknown;
 };
@@ -31,7 +31,7 @@ static int compare(const void *a, const void *b)
     return (one->length > other->length) - (one->length < other->length);
 }
 
-/* -1 where there is none. */
+/* Returns -1 if there is none. */
 static int64_t find(const tokenizer_t *tokenizer, const char *text, size_t length)
 {
     const piece_t key = {text, length, 0};
@@ -39,7 +39,7 @@ static int64_t find(const tokenizer_t *tokenizer, const char *text, size_t lengt
     return found != NULL ? found->id : -1;
 }
 
-/* The whole file with a zero behind, or NULL. */
+/* Returns the content of the file with a zero byte appended, or NULL. */
 static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -104,7 +104,7 @@ void tokenizer_destroy(tokenizer_t *tokenizer)
 
 /* ---- characters ---- */
 
-/* The character at *text, which moves behind it; 0 at the end, U+FFFD for bytes that are none. */
+/* Returns the character at *text and advances *text: 0 at the end, U+FFFD for invalid bytes. */
 static uint32_t next_character(const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;
@@ -158,7 +158,7 @@ static const uint16_t letters[] = {
     'u',  'u',   'u',   'u',   'u',   'u',   'u',   'u',   'u',   'u',  'u',   'u',   'w',   'w',
     'y',  'y',   'y',   'z',   'z',   'z',   'z',   'z',   'z',   0x17f};
 
-/* 0: goes away. */
+/* Returns the lower-case character without accent; 0: remove it. */
 static uint32_t simplify(uint32_t character)
 {
     if (character >= 'A' && character <= 'Z') return character - 'A' + 'a';
@@ -207,7 +207,7 @@ static bool is_chinese(uint32_t character)
 /* ---- words to pieces ---- */
 
 typedef struct word {
-    char text[4 * MAX_WORD + 4]; /* "##" goes in front of a piece that is looked up */
+    char text[4 * MAX_WORD + 4]; /* with space for a "##" prefix */
     size_t length;
     int n_characters;
 } word_t;
@@ -222,7 +222,8 @@ static void put(output_t *out, int64_t id)
     if (out->n < out->capacity) out->ids[out->n++] = id;
 }
 
-/* The longest piece at `first`, and how long it is; -1 where there is none. */
+/* Returns the id of the longest piece that starts at `first`, and its length; -1 if there is
+ * none. */
 static int64_t longest(const tokenizer_t *tokenizer, const word_t *word, size_t first,
                        size_t *out_length)
 {

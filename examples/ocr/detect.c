@@ -1,21 +1,21 @@
-/* The network gives a map: how likely each point is inside of a line, but for the line's rim, which
- * it leaves out so that lines stay apart. Points that touch are a line; its box gets the rim back.
- */
+/* The network returns a map: the probability of each pixel to be inside a line of text. It omits
+ * the rim of a line, so that lines do not touch. Connected pixels form a line; its box is enlarged
+ * by the rim. */
 #include <stdlib.h>
 
 #include "ocr.h"
 
-#define INSIDE 0.3F  /* of a point */
-#define SURE 0.5F    /* of a box, on average */
-#define RIM 1.6F     /* times area by circumference */
-#define SHORTEST 736 /* side of the picture that the network sees, at least */
-#define STEP 32      /* it halves a picture five times */
+#define INSIDE 0.3F  /* threshold of a pixel */
+#define SURE 0.5F    /* threshold of a box's average */
+#define RIM 1.6F     /* rim width is this times area / circumference */
+#define SHORTEST 736 /* minimum shorter side of the network's input */
+#define STEP 32      /* the network halves the picture five times */
 #define MIN_SIDE 3
 
 typedef struct map {
     int width, height;
     float *inside;
-    int *stack; /* of points that are still to be looked at */
+    int *stack; /* pixels still to visit */
 } map_t;
 
 status_t detect_load(context_t *ctx, const char *path, module_t **out_model)
@@ -30,14 +30,15 @@ status_t detect_load(context_t *ctx, const char *path, module_t **out_model)
     return status;
 }
 
-/* The side that the network sees of one as long as this. */
+/* Scales a side and rounds it to a multiple of STEP. */
 static int round_side(int side, float factor)
 {
     const int steps = (int)((float)side * factor / STEP + 0.5F);
     return STEP * (steps > 1 ? steps : 1);
 }
 
-/* A point of a line, once: it is nothing after. */
+/* Takes a pixel of a line; returns false if it is outside or was taken before. Taken pixels change
+ * sign. */
 static bool take(map_t *map, int x, int y)
 {
     if (x < 0 || y < 0 || x >= map->width || y >= map->height) return false;
@@ -47,7 +48,7 @@ static bool take(map_t *map, int x, int y)
     return is_inside;
 }
 
-/* The box of all points that touch each other from this one on. */
+/* Returns the box of all pixels connected to this one. */
 static box_t follow(map_t *map, int x, int y)
 {
     box_t box = {x, y, x + 1, y + 1};
@@ -67,7 +68,7 @@ static box_t follow(map_t *map, int x, int y)
     return box;
 }
 
-/* Points of lines have the other sign by now. */
+/* Averages the probabilities of a box; taken pixels have a negative sign. */
 static float average(const map_t *map, const box_t *box)
 {
     float sum = 0;
@@ -79,7 +80,7 @@ static float average(const map_t *map, const box_t *box)
     return sum / (float)((box->right - box->left) * (box->bottom - box->top));
 }
 
-/* A coordinate of the map as one of the picture. */
+/* Converts a coordinate of the map to one of the picture. */
 static int enlarge(float at, int side, int picture_side)
 {
     const int whole = (int)(at * (float)picture_side / (float)side + 0.5F);
@@ -96,7 +97,8 @@ static box_t with_rim(const map_t *map, const box_t *box, const picture_t *pictu
                    enlarge((float)box->bottom + rim, map->height, picture->height)};
 }
 
-/* Boxes are side by side if the middle of one is beside the other. */
+/* Order of reading: two boxes are in one row if the middle of one is within the height of the
+ * other. */
 static bool is_before(const box_t *a, const box_t *b)
 {
     const int middle = (a->top + a->bottom) / 2;

@@ -1,8 +1,8 @@
-/* The text of pictures, a line of it a line: what rapidocr's networks find and read in a PNG file.
+/* Prints the text in a PNG picture, line by line, with rapidocr's networks.
  *
  *     ocr build/models/rapidocr tests/examples/ocr_wide.png
  *
- * The folder has the networks; tools/models fetches them. */
+ * The folder has the networks; tools/models downloads them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 enum { PATH_BYTES = 4096, TEXT_BYTES = 4096 };
 
-#define SURE 0.5 /* text of a lower score is none */
+#define SURE 0.5 /* text with a lower score is ignored */
 
 static bool check(const context_t *ctx, status_t status)
 {

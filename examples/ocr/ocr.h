@@ -1,5 +1,5 @@
-/* The text of a picture, by rapidocr's networks: one finds where lines of text are, the other reads
- * a line. Lines have to lie level: rapidocr itself turns those that do not. */
+/* Reads text in pictures with rapidocr's networks: one finds the lines of text, the other reads a
+ * line. Lines must be horizontal; rapidocr itself also rotates lines that are not. */
 #ifndef EXAMPLES_OCR_H
 #define EXAMPLES_OCR_H
 
@@ -12,48 +12,48 @@
 
 typedef struct picture {
     int width, height;
-    uint8_t
-        *bytes; /* [height][width][3]: blue, green, red, which is what the networks learnt from */
+    uint8_t *bytes; /* [height][width][3]: blue, green, red, as the networks were trained */
 } picture_t;
 
-/* In points of a picture; right and bottom are the first ones outside. */
+/* In pixels of a picture; right and bottom are exclusive. */
 typedef struct box {
     int left, top, right, bottom;
 } box_t;
 
-/* A PNG file, transparency on white. False with a text in out_error. */
+/* Reads a PNG file; transparent pixels become white. On failure returns false, with a message in
+ * out_error. */
 bool picture_read(const char *path, picture_t *out_picture, size_t capacity, char *out_error);
 void picture_clear(picture_t *picture);
 
-/* A part of the picture scaled to height x width, bilinear: f32 [1][3][height][full_width], bytes
- * as -1..1, and 0 in the columns from width on. */
+/* Scales a part of the picture to height x width, bilinearly: f32 [1][3][height][full_width]. Bytes
+ * are mapped to -1..1; columns from width on are 0. */
 status_t picture_tensor(context_t *ctx, const picture_t *picture, const box_t *part, int height,
                         int width, int full_width, tensor_t **out_tensor);
 
 /* ---- detect.c ---- */
 
-#define DETECT_MAX 256 /* boxes; more are left out */
+#define DETECT_MAX 256 /* maximum number of boxes; more are ignored */
 
-/* The frozen network of a file, for pictures of any size. */
+/* Loads and freezes the network, for pictures of any size. */
 status_t detect_load(context_t *ctx, const char *path, module_t **out_model);
 
-/* The lines' boxes, from top to bottom and, side by side, from left to right. */
+/* Finds the boxes of lines, sorted from top to bottom and, within a row, from left to right. */
 status_t detect(context_t *ctx, module_t *model, const picture_t *picture, box_t *out_boxes,
                 int *out_n);
 
 /* ---- read.c ---- */
 
-/* The frozen network of a file, for lines of any width; it keeps its metadata. */
+/* Loads and freezes the network, for lines of any width; keeps its metadata. */
 status_t reader_load(context_t *ctx, const char *path, module_t **out_model);
 
-/* A model, and the characters that its metadata list. */
+/* A model, and the list of characters from its metadata. */
 typedef struct reader reader_t;
 
-/* The model is retained. NULL with a text in *out_error. */
+/* Retains the model. Returns NULL, with a message in *out_error, on failure. */
 reader_t *reader_create(context_t *ctx, module_t *model, const char **out_error);
 void reader_destroy(reader_t *reader);
 
-/* The text of a line in UTF-8, cut off at the capacity, and how sure the reader is of it, 0..1. */
+/* Reads the text of a line as UTF-8, truncated to the capacity, with a confidence from 0 to 1. */
 status_t reader_read(context_t *ctx, const reader_t *reader, const picture_t *picture,
                      const box_t *line, size_t capacity, char *out_text, double *out_score);
 

@@ -31,13 +31,13 @@ void picture_clear(picture_t *picture)
     *picture = (picture_t){0};
 }
 
-/* A point of the scaled part lies between two of the picture, `rest` of the way to the second. */
+/* A sampling position between two pixels; `rest` is the weight of the second. */
 typedef struct between {
     int first, second;
     float rest;
 } between_t;
 
-/* Middles of points lie on each other: the middle of point i of n is at (i + 0.5) / n. */
+/* Pixel centres are aligned: the centre of pixel i of n is at (i + 0.5) / n. */
 static between_t find(int i, int n, int begin, int end)
 {
     const float at = ((float)i + 0.5F) * (float)(end - begin) / (float)n - 0.5F;

@@ -1,19 +1,19 @@
-/* The network takes a line [1][3][48][W] and gives [1][T][K]: for T places from left to right how
- * likely each of K characters is: none, those that the metadata list, and a blank. A character that
- * stands at several places in a row is one, none between two of them keeps them apart (CTC). */
+/* The network maps a line [1][3][48][W] to [1][T][K]: for T positions from left to right, the
+ * probabilities of K characters: none, those in the metadata, and a blank. Equal characters at
+ * adjacent positions count once, unless a none separates them (CTC). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ocr.h"
 
 #define HEIGHT 48
-#define NARROWEST 320 /* of what it learnt from */
-#define STEP 32       /* fewer widths are fewer plans */
+#define NARROWEST 320 /* narrowest training line */
+#define STEP 32       /* width granularity; fewer widths need fewer plans */
 
 struct reader {
     module_t *model;
-    char *bytes;             /* the list, with zeros for its line ends */
-    const char **characters; /* in it */
+    char *bytes;             /* the list of characters; each line end is replaced by a zero */
+    const char **characters; /* point into bytes */
     int64_t n;               /* without none and blank */
 };
 
@@ -50,7 +50,7 @@ static bool split(reader_t *reader, const char *list)
     return true;
 }
 
-/* The network gives as many scores of a place as there are characters. */
+/* Checks that each position has a score for every character. */
 static bool fits(context_t *ctx, const reader_t *reader)
 {
     module_value_t scores;
@@ -114,7 +114,7 @@ static void decode(const reader_t *reader, int64_t n_places, const float *scores
     *out_score = n > 0 ? sum / n : 0;
 }
 
-/* At its own proportions, with grey behind it where the network sees more. */
+/* Scales the line to HEIGHT and keeps its proportions; grey fills the rest of the input's width. */
 static status_t make_input(context_t *ctx, const picture_t *picture, const box_t *line,
                            tensor_t **out_tensor)
 {

@@ -1,12 +1,13 @@
-/* The network takes samples [1][T], its state and the rate, and gives a probability [1][1] and its
- * next state. */
+/* The network takes samples [1][T], its state and the sample rate; it returns a probability [1][1]
+ * and its next state. */
 #include <string.h>
 
 #include "vad.h"
 
 static const int64_t state_sizes[] = {2, 1, 128};
 
-/* 512 samples at 16000 a second, 256 at 8000, behind an eighth of the chunk before. */
+/* A chunk has 512 samples at 16000 Hz and 256 at 8000 Hz. Each step also gets the last eighth of
+ * the previous chunk. */
 static int chunk_of(int rate)
 {
     return rate == 16000 ? DETECTOR_MAX_CHUNK : DETECTOR_MAX_CHUNK / 2;
@@ -59,7 +60,7 @@ status_t detector_step(detector_t *detector, const float *samples, float *out_pr
     tensor_release(input);
     if (status != STATUS_OK) return status;
     tensor_release(detector->state);
-    detector->state = out[1]; /* heard so far, for the next step */
+    detector->state = out[1]; /* state for the next step */
     status = tensor_read(ctx, out[0], out_probability, sizeof *out_probability);
     tensor_release(out[0]);
     return status;

@@ -1,10 +1,10 @@
-/* Where somebody speaks in a WAV file: begin and end of each stretch of speech in seconds, and how
- * long a second of sound took.
+/* Finds speech in a WAV file: prints begin and end of each segment in seconds, and the real-time
+ * factor.
  *
  *     vad build/models/silero_vad/silero_vad.onnx speech.wav
  *
- * "-" is the standard input. The file is PCM, 16 bit, one channel, 8000 or 16000 samples a second;
- * tools/models fetches the network. */
+ * "-" is standard input. The file is PCM, 16 bit, one channel, 8000 or 16000 samples a second;
+ * tools/models downloads the network. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,7 +29,7 @@ static void print_segment(const segment_t *segment, int rate)
     printf("%.3f %.3f\n", (double)segment->begin / rate, (double)segment->end / rate);
 }
 
-/* Chunk by chunk, the last one filled up with silence. */
+/* Processes the file chunk by chunk; the last chunk is filled with silence. */
 static bool listen(wav_t *wav, detector_t *detector)
 {
     segments_t segments = segments_begin(wav->rate, detector->n_chunk);
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
         perror(argv[2]);
         return EXIT_FAILURE;
     }
-    /* The network is too small for more than one thread. */
+    /* The network is too small to gain from more than one thread. */
     const context_options_t options = {.n_threads = 1};
     const bool done = context_create(&options, &ctx) == STATUS_OK && run(ctx, argv[1], file);
     context_destroy(ctx);

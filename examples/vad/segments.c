@@ -1,4 +1,4 @@
-/* A probability between the two thresholds changes nothing: speech goes on as speech, silence as
+/* A probability between the two thresholds changes nothing: speech stays speech, silence stays
  * silence. */
 #include "vad.h"
 
@@ -10,7 +10,7 @@ segments_t segments_begin(int rate, int n_chunk)
     return (segments_t){.rate = rate, .n_chunk = n_chunk, .begin = -1, .quiet = -1};
 }
 
-/* Speech that ends here, within n samples. */
+/* Ends a segment of speech at sample `at` of n. Returns false if it is too short. */
 static bool end(segments_t *segments, int64_t at, int64_t n, segment_t *out_segment)
 {
     const int64_t begin = segments->begin, margin = segments->rate * 3 / 100;

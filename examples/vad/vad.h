@@ -1,5 +1,5 @@
-/* Where somebody speaks in a WAV file, by silero-vad: a network that hears a chunk of some 32 ms at
- * a time and remembers what was before in its state. */
+/* Voice activity detection in a WAV file with silero-vad, a network that takes a chunk of about 32
+ * ms at a time and keeps a state between chunks. */
 #ifndef EXAMPLES_VAD_H
 #define EXAMPLES_VAD_H
 
@@ -8,21 +8,21 @@
 #include <stdio.h>
 #include <tessera.h>
 
-/* ---- wav.c: a RIFF file of PCM, 16 bit, one channel, read from front to back ---- */
+/* ---- wav.c: reads a RIFF file of PCM, 16 bit, one channel, sequentially ---- */
 
 typedef struct wav {
-    FILE *file;      /* borrowed; need not be one that can seek */
+    FILE *file;      /* borrowed; need not be seekable */
     int rate;        /* samples a second: 8000 or 16000 */
-    uint32_t n_left; /* bytes of samples; WAV_ENDLESS: as many as come */
-    char error[128]; /* of the call that failed */
+    uint32_t n_left; /* bytes of samples left; WAV_ENDLESS: unknown, read to the end */
+    char error[128]; /* message of the call that failed */
 } wav_t;
 
-#define WAV_ENDLESS UINT32_MAX /* what programs write that do not know the length */
+#define WAV_ENDLESS UINT32_MAX /* written by programs that do not know the length */
 
-/* Reads up to the first sample. False with a text in error. */
+/* Reads up to the first sample. On failure returns false, with a message in error. */
 bool wav_open(FILE *file, wav_t *out_wav);
 
-/* Up to n samples of -1..1; fewer only at the end. False if the file ends before its samples do. */
+/* Reads n samples of -1..1, fewer only at the end. Returns false if the file is truncated. */
 bool wav_read(wav_t *wav, int n, float *out_samples, int *out_n);
 
 /* ---- detector.c: the network ---- */
@@ -33,31 +33,31 @@ bool wav_read(wav_t *wav, int n, float *out_samples, int *out_n);
 typedef struct detector {
     context_t *ctx;
     module_t *model;
-    tensor_t *state, *rate;        /* [2][1][128], and a number */
-    int n_chunk;                   /* samples that a step takes */
-    int n_before;                  /* and those of the step before that it hears again */
-    float seen[DETECTOR_MAX_SEEN]; /* both, in the order of time */
+    tensor_t *state, *rate;        /* [2][1][128], and a scalar */
+    int n_chunk;                   /* samples per step */
+    int n_before;                  /* samples of the previous chunk that a step repeats */
+    float seen[DETECTOR_MAX_SEEN]; /* both, in order of time */
 } detector_t;
 
-/* The module of a file silero_vad.onnx, for chunks of this rate. */
+/* Loads silero_vad.onnx for chunks of this sample rate. */
 status_t detector_load(context_t *ctx, const char *path, int rate, module_t **out_model);
 
-/* Silence was before. The module is retained; detector_end releases what a detector has. */
+/* Starts after silence. Retains the module; detector_end releases the detector's resources. */
 status_t detector_begin(context_t *ctx, module_t *model, int rate, detector_t *out_detector);
 void detector_end(detector_t *detector);
 
-/* How likely it is that somebody speaks in these n_chunk samples. */
+/* Computes the probability of speech in n_chunk samples. */
 status_t detector_step(detector_t *detector, const float *samples, float *out_probability);
 
-/* ---- segments.c: from probabilities to begin and end ---- */
+/* ---- segments.c: begin and end of speech from probabilities ---- */
 
-/* In samples. Speech begins at a probability of 0.5, and ends where it is below 0.35 for 0.1 s;
- * what is shorter than 0.25 s is none. 0.03 s are added on both sides. */
+/* In samples. Speech begins at a probability of 0.5 and ends when it stays below 0.35 for 0.1 s.
+ * Speech shorter than 0.25 s is ignored. 0.03 s are added at both ends. */
 typedef struct segments {
     int rate, n_chunk;
-    int64_t at;    /* the next chunk's first sample */
-    int64_t begin; /* of the speech; -1: nobody speaks */
-    int64_t quiet; /* since when it has been quiet in that speech; -1: it is not */
+    int64_t at;    /* first sample of the next chunk */
+    int64_t begin; /* start of the current speech; -1: none */
+    int64_t quiet; /* start of a quiet period in that speech; -1: none */
 } segments_t;
 
 typedef struct segment {
@@ -66,10 +66,10 @@ typedef struct segment {
 
 segments_t segments_begin(int rate, int n_chunk);
 
-/* The next chunk's probability. True: a segment has ended. */
+/* Adds the probability of the next chunk. Returns true if a segment has ended. */
 bool segments_add(segments_t *segments, float probability, segment_t *out_segment);
 
-/* The sound ends after n samples. True: so does a segment. */
+/* Ends the sound after n samples. Returns true if this ends a segment. */
 bool segments_end(segments_t *segments, int64_t n, segment_t *out_segment);
 
 #endif

@@ -1,6 +1,5 @@
-/* RIFF: chunks of a name of 4 bytes, a size of 4 bytes, and as many bytes, padded to an even
- * number. Integers are little-endian. "fmt " says what the samples of "data" are; others are
- * skipped. */
+/* A RIFF file is a list of chunks: a 4-byte name, a 4-byte size, the data, padded to an even size.
+ * Integers are little-endian. "fmt " describes the samples in "data"; other chunks are skipped. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -30,7 +29,7 @@ static bool read_bytes(wav_t *wav, size_t n, unsigned char *out)
     return fread(out, 1, n, wav->file) == n || fail(wav, "it ends before its samples");
 }
 
-/* What is left of a chunk, of which `n_read` bytes were read. */
+/* Skips the rest of a chunk after n_read bytes. */
 static bool skip(wav_t *wav, uint32_t size, uint32_t n_read)
 {
     const uint64_t end = (uint64_t)size + size % 2;
