@@ -6,18 +6,18 @@
 #include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
-/* A gradient: its elements without gaps, and where they are written. */
+/* A gradient, its elements without gaps, and the bytes to write. */
 typedef struct part {
     tensor_t *gradient;
-    tensor_t *copy;  /* of a gradient with gaps, or of one whose elements share memory */
+    tensor_t *copy;  /* copy of a gradient with gaps or with elements that share memory */
     float *written;  /* the gradient's own bytes */
-    float *elements; /* the same, or the copy's */
+    float *elements; /* the same bytes, or the copy's */
     int64_t n;       /* padding included */
-    bool is_repeat;  /* its bytes are those of a part before it */
-    uint8_t *seen;   /* a bit for each element up to the last, where several may be one; or NULL */
+    bool is_repeat;  /* an earlier part has the same bytes */
+    uint8_t *seen;   /* one bit per element in memory if elements may share memory; or NULL */
 } part_t;
 
-/* ---- what can fail ---- */
+/* ---- preparation, which can fail ---- */
 
 static bool is_gapless(const tensor_info_t *info)
 {
@@ -25,11 +25,11 @@ static bool is_gapless(const tensor_info_t *info)
     return format_of_strides(info->rank, info->sizes, info->format.strides).kind == FORMAT_TAG;
 }
 
-/* Windows of a view may overlap: f32[3,2]{1,1} has 4 elements in memory. Strides are not negative.
- */
+/* True if elements of a view may share memory: f32[3,2]{1,1} has 4 elements in memory. Strides are
+ * not negative. */
 static bool may_overlap(const tensor_info_t *info)
 {
-    int64_t last = 0; /* what the dimensions looked at reach, in elements */
+    int64_t last = 0; /* largest offset reached by the dimensions so far, in elements */
     bool is_done[TENSOR_MAX_RANK] = {false};
     for (int k = 0; k < info->rank; k++) {
         int next = 0;
@@ -52,7 +52,8 @@ static status_t make_seen(context_t *ctx, const tensor_info_t *info, uint8_t **o
     return context_get_zeroed(ctx, (size_t)(last / 8 + 1), "elements of a gradient", out_seen);
 }
 
-/* Parts before this one may have its bytes: a sum gives both its operands one gradient. */
+/* Marks a part whose bytes an earlier part has too: the gradient of a sum is the gradient of both
+ * operands. */
 static status_t find_repeat(context_t *ctx, const part_t *parts, part_t *part)
 {
     const tensor_t *gradient = part->gradient;
@@ -90,7 +91,7 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
     return make_seen(ctx, info, &part->seen);
 }
 
-/* ---- the norm: sums of pieces, which are then added up in their order ---- */
+/* ---- the norm: sums of pieces, added in order ---- */
 
 #define PIECE 8192
 #define LANES 16
@@ -111,11 +112,11 @@ FOR_EACH_ISA static void multiply(int64_t n, float factor, float *x)
     for (int64_t i = 0; i < n; i++) x[i] *= factor;
 }
 
-/* Pieces are counted through all parts. */
+/* Pieces are numbered across all parts. */
 typedef struct work {
     int n;
     const part_t *parts;
-    double *sums; /* of pieces; NULL: pieces are multiplied */
+    double *sums; /* [pieces]; NULL: multiply the pieces */
     float factor;
 } work_t;
 
@@ -146,9 +147,9 @@ static void run_pieces(void *user, int64_t first, int64_t last)
     }
 }
 
-/* ---- multiplying ---- */
+/* ---- multiplication ---- */
 
-/* Elements that share memory, as those of an expanded tensor, are one. */
+/* Multiplies each element in memory once, even if several indices refer to it. */
 static void multiply_gapped(const part_t *part, float factor)
 {
     const tensor_info_t *info = &part->gradient->info;
@@ -164,7 +165,8 @@ static void multiply_gapped(const part_t *part, float factor)
     } while (shape_next(info->rank, info->sizes, index));
 }
 
-/* What the loop over pieces leaves: gaps, and padded lanes, which NaN has reached. */
+/* Handles what the loop over pieces skips: parts with gaps, and padded lanes, which a NaN factor
+ * has changed. */
 static void finish(const part_t *part, float factor)
 {
     const tensor_info_t info = convert_inner_info(&part->gradient->info);

@@ -1,4 +1,4 @@
-/* Gradients as long as they may be. */
+/* Gradient clipping. */
 #ifndef TESSERA_TRAIN_CLIP_H
 #define TESSERA_TRAIN_CLIP_H
 
@@ -6,13 +6,13 @@
 
 TESSERA_BEGIN
 
-/* Multiplies n gradients, of which NULL is left out, in place by max_norm / (norm + 1e-6) where
- * that is below 1, as torch.nn.utils.clip_grad_norm_. norm, the root of the sum of all their
- * squares, is summed up in double in an order that the number of threads does not change. Any
- * layouts; padded lanes stay zero. Gradients that are one tensor, or views of the same bytes, are
- * multiplied once. A norm of NaN makes all gradients NaN. out_norm may be NULL.
+/* Scales n gradients in place by max_norm / (norm + 1e-6) if that is below 1, as
+ * torch.nn.utils.clip_grad_norm_. norm is the square root of the sum of squares of all elements. It
+ * is summed in double, in an order that does not depend on the number of threads. NULL gradients
+ * are skipped. Layouts may be any; padded lanes stay zero. Gradients that share all bytes are
+ * scaled once. If norm is NaN, all gradients become NaN. out_norm may be NULL.
  *
- * INVALID_ARGUMENT  a negative max_norm; gradients that share some of their bytes and not all
+ * INVALID_ARGUMENT  a negative max_norm; gradients that share some of their bytes but not all
  * UNSUPPORTED       a gradient that is not f32, or in a format that only its owner can read */
 status_t clip_gradients(context_t *ctx, int n, tensor_t *const *gradients, double max_norm,
                         double *out_norm) TESSERA_API(clip_gradients);

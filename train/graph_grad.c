@@ -1,4 +1,4 @@
-/* Gradients of graphs: a copy of the graph, and behind it the nodes that rules emit. */
+/* Gradients of graphs: copies the graph, then appends the nodes that the gradient rules emit. */
 #include "train/graph_grad_impl.h"
 
 #include <string.h>
@@ -11,24 +11,25 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Of a result of the graph, with respect to values of it; `more` are values that become results,
- * between those of the graph and the gradients. */
+/* The request: gradients of result `loss` with respect to `wrt`; values `more` become additional
+ * results. */
 typedef struct grad_asked {
     int loss, n_more, n_wrt;
     const value_t *more, *wrt;
 } grad_asked_t;
 
 typedef struct grad_builder {
-    emitter_t emitter; /* first: rules are given its address */
+    emitter_t emitter; /* first member: rules get its address */
     context_t *ctx;
     const graph_t *from;
     const alias_t *alias;
     graph_builder_t *to;
-    const char *path; /* of the node whose rule runs */
-    value_t *map;     /* [values of from]: what stands for them */
-    value_t *grad;    /* [values of from]: their gradients, of the new graph */
+    const char *path; /* path of the node whose rule runs */
+    value_t *map;     /* [values of from] their copies in the new graph */
+    value_t *grad;    /* [values of from] their gradients in the new graph */
     bool *is_tracked; /* [values of from] */
-    bool *is_written; /* [values of from], by number in the new graph: in place, by somebody */
+    bool *is_written; /* [values of from] by number in the new graph: some node writes it in
+                         place */
     tensor_info_t number;
 } grad_builder_t;
 
@@ -50,7 +51,7 @@ static status_t add_node(emitter_t *emitter, const opdef_t *op, const void *attr
                  "graph_grad: a gradient at %s has %s read a value that is written in place",
                  grads->path != NULL ? grads->path : "the module itself", op->name);
     graph_add_op_n(grads->to, op, attrs, n_in, in, grads->path, n_out, out_values);
-    return STATUS_OK; /* the builder keeps its failures */
+    return STATUS_OK; /* the builder records failures */
 }
 
 static status_t add_constant(emitter_t *emitter, tensor_t *tensor, value_t *out_value)
@@ -128,8 +129,8 @@ static bool is_floating(const graph_t *graph, value_t value)
     return type->kind == TYPE_TENSOR && type->has_info && dtype_is_floating(type->info.dtype);
 }
 
-/* What depends on a tracked value is tracked, also where its dtype is not known: a gradient that
- * reaches it is an error. */
+/* A value that depends on a tracked value is tracked even if its dtype is not known; it is then an
+ * error if a gradient reaches it. */
 static bool may_pass(const graph_t *graph, value_t value)
 {
     const graph_type_t *type = graph_value_type(graph, value);
@@ -160,7 +161,7 @@ static void note_written(grad_builder_t *grads)
 
 /* ---- gradients ---- */
 
-/* Rules ask for sizes. */
+/* Gradient rules need sizes. */
 static status_t check_known(const grad_builder_t *grads, const graph_node_t *node, value_t value)
 {
     const graph_type_t *type = value >= 0 ? graph_value_type(grads->from, value) : NULL;
@@ -244,7 +245,7 @@ static status_t pass_all(grad_builder_t *grads)
     return STATUS_OK;
 }
 
-/* The gradient of the loss by itself: 1. */
+/* The gradient of the loss with respect to itself is 1. */
 static status_t begin_gradients(grad_builder_t *grads, value_t loss)
 {
     const graph_type_t *type = graph_value_type(grads->from, loss);

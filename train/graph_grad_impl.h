@@ -1,10 +1,10 @@
-/* graph_grad with more results. */
+/* graph_grad with additional results. */
 #ifndef TESSERA_TRAIN_GRAPH_GRAD_IMPL_H
 #define TESSERA_TRAIN_GRAPH_GRAD_IMPL_H
 
 #include "train/graph_grad.h"
 
-/* As graph_grad, with these values as results, too: they stand between the graph's own and the
+/* Like graph_grad, but also returns the values `more`, between the graph's own results and the
  * gradients. */
 status_t graph_grad_after(context_t *ctx, const graph_t *graph, int loss, int n_more,
                           const value_t *more, int n_wrt, const value_t *wrt, int *out_results,

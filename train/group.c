@@ -13,7 +13,7 @@
 #define HOST_BYTES 256
 #define PATH_TEMPLATE "/tmp/tessera-rank-XXXXXX"
 
-/* What a rank tells the others of its file. */
+/* What a rank tells the others about its file. */
 typedef struct card {
     char host[HOST_BYTES];
     char path[sizeof PATH_TEMPLATE];
@@ -21,9 +21,9 @@ typedef struct card {
     ino_t number;
 } card_t;
 
-/* ---- ranks that have ended ---- */
+/* ---- detection of ended ranks ---- */
 
-/* A rank whose lock can be taken, or -1. */
+/* Returns a rank whose lock is free, or -1. */
 static int find_ended(const group_t *group)
 {
     for (int i = 0; group->peers != NULL && i < group->n_ranks; i++) {
@@ -34,15 +34,14 @@ static int find_ended(const group_t *group)
     return -1;
 }
 
-/* Who has ended may have done its part before: what is under way has this long to come to an end.
- */
+/* An ended rank may have done its part already, so pending operations get this long to finish. */
 #define GRACE_NS UINT64_C(300000000)
 #define LOOK_NS UINT64_C(20000000)
-/* Waiting begins with asking again and again, and then sleeps between. */
+/* group_wait polls for this long, then sleeps between tests. */
 #define SPIN_NS UINT64_C(200000)
 
 typedef struct wait {
-    uint64_t begin_ns, ended_ns; /* ended_ns 0: no rank is seen to have ended */
+    uint64_t begin_ns, ended_ns; /* ended_ns 0: all ranks are running */
     int ended;
 } wait_t;
 
@@ -98,7 +97,7 @@ void group_leave(group_t *group)
     group->lock = -1;
 }
 
-/* ---- exchanging ---- */
+/* ---- collective operations ---- */
 
 status_t group_sum(context_t *ctx, const char *op, group_t *group, int n, double *numbers)
 {
@@ -120,7 +119,7 @@ status_t group_max(context_t *ctx, const char *op, group_t *group, int n, uint64
     return group_wait(ctx, op, group, &request);
 }
 
-/* MPI counts in int. */
+/* MPI counts bytes in int. */
 #define PIECE ((size_t)1 << 30)
 
 status_t group_broadcast(context_t *ctx, const char *op, group_t *group, size_t n_bytes,
@@ -172,7 +171,7 @@ static status_t lock_file(context_t *ctx, const char *op, group_t *group, card_t
     return STATUS_OK;
 }
 
-/* The file of another rank, or -1 where it is not this machine's. */
+/* Opens the file of another rank; -1 if the rank is on another machine. */
 static int open_peer(const card_t *own, const card_t *peer)
 {
     struct stat about;

@@ -9,7 +9,7 @@ _Static_assert((int)REDUCTION_MEAN == LOSS_MEAN && (int)REDUCTION_SUM == LOSS_SU
                    (int)REDUCTION_NONE == LOSS_NONE,
                "reductions are the operators'");
 
-/* ---- of classes ---- */
+/* ---- losses of classes ---- */
 
 cross_entropy_options_t cross_entropy_options(void)
 {
@@ -44,7 +44,7 @@ status_t loss_nll(context_t *ctx, const tensor_t *x, const tensor_t *target,
     return run(ctx, &op_def_nll_loss, x, target, options, out);
 }
 
-/* ---- of differences ---- */
+/* ---- losses of differences ---- */
 
 typedef status_t (*unary_t)(context_t *ctx, const tensor_t *x, tensor_t **out);
 typedef status_t (*binary_t)(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out);
@@ -74,7 +74,7 @@ static status_t with_number(context_t *ctx, binary_t op, const tensor_t *x, doub
     return status;
 }
 
-/* Takes the losses over, also on failure. */
+/* Takes ownership of the losses, also on failure. */
 static status_t reduce_take(context_t *ctx, tensor_t *losses, reduction_t reduction, tensor_t **out)
 {
     if (reduction == REDUCTION_NONE) {
@@ -87,7 +87,7 @@ static status_t reduce_take(context_t *ctx, tensor_t *losses, reduction_t reduct
     return status;
 }
 
-/* of(x - target), reduced. */
+/* Reduces of(x - target). */
 static status_t run_difference(context_t *ctx, const char *op, unary_t of, const tensor_t *x,
                                const tensor_t *target, reduction_t reduction, tensor_t **out)
 {
@@ -112,7 +112,7 @@ status_t loss_l1(context_t *ctx, const tensor_t *x, const tensor_t *target, redu
     return run_difference(ctx, "loss_l1", op_abs, x, target, reduction, out);
 }
 
-/* With near = min(|d|, beta): near^2 / (2 beta) + (|d| - near), which needs no choice. */
+/* With near = min(|d|, beta): near^2 / (2 beta) + (|d| - near). This form needs no branch. */
 static status_t smooth(context_t *ctx, const tensor_t *distance, double beta, tensor_t **out)
 {
     tensor_t *near = NULL, *square = NULL, *part = NULL, *far = NULL;
@@ -142,9 +142,9 @@ status_t loss_smooth_l1(context_t *ctx, const tensor_t *x, const tensor_t *targe
     return status == STATUS_OK ? reduce_take(ctx, losses, reduction, out) : status;
 }
 
-/* ---- of two classes ---- */
+/* ---- binary cross entropy ---- */
 
-/* log sigmoid(x), times 1 + (pos_weight - 1) target where there is one. */
+/* log sigmoid(x), multiplied by 1 + (pos_weight - 1) target if pos_weight is given. */
 static status_t weigh_positive(context_t *ctx, const tensor_t *x, const tensor_t *target,
                                const tensor_t *pos_weight, tensor_t **out)
 {

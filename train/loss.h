@@ -1,5 +1,5 @@
-/* Losses: how far results are from their targets, as torch.nn.functional has them. They are made of
- * operators, so that tapes record them and graph_trace traces them. Targets are constants. */
+/* Losses, as in torch.nn.functional. They are composed of operators, so tapes record them and
+ * graph_trace traces them. No gradient flows to targets. */
 #ifndef TESSERA_TRAIN_LOSS_H
 #define TESSERA_TRAIN_LOSS_H
 
@@ -7,40 +7,41 @@
 
 TESSERA_BEGIN
 
-/* One number: the mean or the sum of all losses; or each of them. */
+/* The mean of all losses, their sum, or each loss separately. */
 typedef enum reduction { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE } reduction_t;
 
 typedef struct cross_entropy_options {
     reduction_t reduction;
-    const tensor_t *weight; /* [C], one number for each class, or NULL */
-    int64_t ignore_index;   /* rows with this label count nothing */
-    double label_smoothing; /* this much of the target is spread over all classes; not for nll */
+    const tensor_t *weight; /* [C], one number per class, or NULL */
+    int64_t ignore_index;   /* rows with this label are ignored */
+    double label_smoothing; /* share of the target that is spread over all classes; not for nll */
 } cross_entropy_options_t;
 
 /* PyTorch's defaults: mean, no weight, -100, 0. */
 cross_entropy_options_t cross_entropy_options(void) TESSERA_API(cross_entropy_options);
 
-/* Cross entropy of scores in one stable operator; and of log-probabilities, as log_softmax gives
- * them, the negative log likelihood.
+/* Cross entropy of scores, as one numerically stable operator; and negative log likelihood of
+ * log-probabilities (the result of log_softmax).
  *
  *   loss[n] = - weight[t] log softmax(x[n])[t]          t = target[n]
  *   mean    = sum(n) loss[n] / sum(n) weight[target[n]]
  *
  * x        [N][C], [N][C][...] or [C]    floating
- * target   [N], [N][...] or []           integers in [0, C), or ignore_index; for cross_entropy
- *                                        also probabilities, of x's sizes: the mean is then over
- * rows options  NULL: PyTorch's defaults
+ * target   [N], [N][...] or []           integers in [0, C), or ignore_index. loss_cross_entropy
+ *                                        also takes probabilities of x's sizes; the mean is then
+ *                                        over rows.
+ * options  NULL: PyTorch's defaults
  *
- * INVALID_ARGUMENT  sizes disagree; a label that is none of the classes: names it and their number
- */
+ * INVALID_ARGUMENT  sizes disagree; a label out of range: the message names it and the classes */
 status_t loss_cross_entropy(context_t *ctx, const tensor_t *x, const tensor_t *target,
                             const cross_entropy_options_t *options, tensor_t **out)
     TESSERA_API(loss_cross_entropy);
 status_t loss_nll(context_t *ctx, const tensor_t *x, const tensor_t *target,
                   const cross_entropy_options_t *options, tensor_t **out) TESSERA_API(loss_nll);
 
-/* Of d = x - target, which have equal sizes (nothing is broadcast): d^2; |d|; and d^2 / (2 beta)
- * where |d| < beta, else |d| - beta / 2. INVALID_ARGUMENT for other sizes and a negative beta. */
+/* Losses of d = x - target, which must have equal sizes (no broadcasting). mse: d^2; l1: |d|;
+ * smooth_l1: d^2 / (2 beta) if |d| < beta, else |d| - beta / 2. INVALID_ARGUMENT for unequal sizes
+ * or a negative beta. */
 status_t loss_mse(context_t *ctx, const tensor_t *x, const tensor_t *target, reduction_t reduction,
                   tensor_t **out) TESSERA_API(loss_mse);
 status_t loss_l1(context_t *ctx, const tensor_t *x, const tensor_t *target, reduction_t reduction,

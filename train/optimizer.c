@@ -7,9 +7,9 @@
 #include "tensor/tensor_impl.h"
 #include "train/optimizer_impl.h"
 
-/* ---- making ---- */
+/* ---- construction ---- */
 
-/* The floating parameters of one module of the tree. */
+/* Lists the floating parameters of one module of the tree. */
 static status_t list_parameters(context_t *ctx, void *user, const char *path, module_t *module)
 {
     optimizer_t *optimizer = user;
@@ -29,8 +29,8 @@ static status_t list_parameters(context_t *ctx, void *user, const char *path, mo
     return STATUS_OK;
 }
 
-/* Two threads would write the same bytes, and one tensor would be stepped twice. A module may get
- * such parameters at any time; `op` begins the message. */
+/* Fails if two parameters share bytes: two threads would write them, and one tensor would be
+ * updated twice. A module may get such parameters at any time. `op` starts the message. */
 static status_t check_apart(context_t *ctx, const char *op, optimizer_t *optimizer)
 {
     const uint64_t changes = module_changes();
@@ -143,7 +143,7 @@ void optimizer_destroy(optimizer_t *optimizer)
     allocator_put(&allocator, optimizer);
 }
 
-/* ---- stepping ---- */
+/* ---- steps ---- */
 
 status_t optimizer_find(context_t *ctx, const char *op, const optimizer_t *optimizer, int index,
                         tensor_t **out_parameter)
@@ -162,7 +162,7 @@ status_t optimizer_find(context_t *ctx, const char *op, const optimizer_t *optim
     return STATUS_OK;
 }
 
-/* What a gradient has to be, of which `given` is known; n_items counts those that there are. */
+/* Appends the item of a parameter after checking its gradient's info; increases n_items. */
 static status_t list_item(context_t *ctx, optimizer_t *optimizer, int index,
                           const tensor_info_t *given, int *n_items, step_item_t *items)
 {
@@ -281,7 +281,7 @@ double optimizer_lr(const optimizer_t *optimizer)
     return optimizer != NULL ? optimizer->rule.lr : 0.0;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static const optimizer_entry_t *entry_at(const optimizer_t *optimizer, int index)
 {
@@ -339,7 +339,7 @@ int optimizer_n_states(const optimizer_t *optimizer)
     return n;
 }
 
-/* The place of state number `nth` among those that the options ask for, or -1. */
+/* Index of the nth state that the options need, or -1. */
 static int state_place(const optimizer_t *optimizer, int nth)
 {
     for (int s = 0; optimizer != NULL && s < UPDATE_MAX_STATES; s++)

@@ -1,4 +1,4 @@
-/* State of optimizers as a dict of dense tensors, and back. */
+/* Converts optimizer state to a dict of dense tensors, and back. */
 #include <string.h>
 
 #include "module/module_impl.h"
@@ -7,11 +7,11 @@
 
 static const char lr_key[] = "lr";
 static const char step_key[] =
-    "step"; /* of the optimizer; behind a parameter's name: its updates */
+    "step"; /* the optimizer's steps; after a parameter's name, its updates */
 
-/* ---- out ---- */
+/* ---- export ---- */
 
-/* Takes the tensor over, also on failure. */
+/* Takes ownership of the tensor, also on failure. */
 static status_t put_take(context_t *ctx, datum_t *dict, const char *key, tensor_t *tensor)
 {
     datum_t *value = NULL;
@@ -22,8 +22,7 @@ static status_t put_take(context_t *ctx, datum_t *dict, const char *key, tensor_
     return status;
 }
 
-/* A copy, so that neither a form is kept with the state nor the next step writes what the dict has.
- */
+/* Copies, so that the state keeps no additional form and later steps do not change the dict. */
 static status_t copy_dense(context_t *ctx, const tensor_t *state, tensor_t **out_copy)
 {
     const tensor_info_t *info = tensor_info(state);
@@ -33,10 +32,10 @@ static status_t copy_dense(context_t *ctx, const tensor_t *state, tensor_t **out
     return convert_make(ctx, state, &dense, CAUSE_OUTPUT, out_copy);
 }
 
-/* What is put in a dict, and under which names: "optimizer" gives "optimizer.fc.weight.exp_avg". */
+/* A dict under construction. Prefix "optimizer" gives the key "optimizer.fc.weight.exp_avg". */
 typedef struct listing {
     const char *prefix;
-    bool is_dense; /* else state is shared, in its format */
+    bool is_dense; /* false: share state tensors in their format */
     datum_t *dict;
 } listing_t;
 
@@ -116,7 +115,7 @@ status_t optimizer_state_dict(context_t *ctx, const optimizer_t *optimizer, datu
     return STATUS_OK;
 }
 
-/* ---- in ---- */
+/* ---- import ---- */
 
 static status_t find_tensor(context_t *ctx, const datum_t *dict, const char *key,
                             const tensor_info_t *want, const tensor_t **out_tensor)
@@ -158,7 +157,7 @@ static status_t find_lr(context_t *ctx, const datum_t *dict, double *out_lr)
     return STATUS_OK;
 }
 
-/* The entry and the state that a key names: "fc.weight.exp_avg". */
+/* True if a key names a parameter and one of its states: "fc.weight.exp_avg". */
 static bool is_known(const optimizer_t *optimizer, const char *key)
 {
     const char *dot = strrchr(key, '.');
@@ -177,7 +176,7 @@ static bool is_known(const optimizer_t *optimizer, const char *key)
     return false;
 }
 
-/* A tensor of the optimizer's own: of the dict's bytes, until either is written. */
+/* Creates a state tensor that shares the dict's bytes until either is written. */
 static status_t take_state(context_t *ctx, const tensor_t *given, tensor_t **out_state)
 {
     const tensor_info_t *info = tensor_info(given);
@@ -199,7 +198,7 @@ static status_t load_state(context_t *ctx, const optimizer_loaded_t *loaded, int
     return take_state(ctx, given, &loaded->entries[index].state[s]);
 }
 
-/* Of a parameter that was not updated there is nothing in the dict. */
+/* A parameter without updates has no entries in the dict. */
 static status_t load_entry(context_t *ctx, const optimizer_loaded_t *loaded, int index)
 {
     const optimizer_t *optimizer = loaded->optimizer;
@@ -228,7 +227,7 @@ static status_t read(context_t *ctx, optimizer_loaded_t *loaded)
     return STATUS_OK;
 }
 
-/* Puts the loaded state in the entry, and the entry's in its place, to be dropped. */
+/* Exchanges the entry's state with the loaded one; the old state is released later. */
 static void swap(optimizer_entry_t *entry, optimizer_entry_t *loaded)
 {
     entry->n_updates = loaded->n_updates;

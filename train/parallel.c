@@ -6,9 +6,9 @@
 
 #include "tensor/tensor_impl.h"
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* Ranks add in pairs, each the same two numbers, so that all have the same sum. */
+/* MPI_Op that sums bf16. All ranks add the same pairs, so all get the same sum. */
 static void add_bf16(void *in, void *in_out, int *n, MPI_Datatype *type)
 {
     const uint16_t *a = in;
@@ -66,7 +66,7 @@ void parallel_leave(parallel_t *parallel)
     if (parallel != NULL) group_leave(&parallel->group);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 int parallel_rank(const parallel_t *parallel)
 {

@@ -1,7 +1,7 @@
-/* Gradients of all ranks become their mean. They lie one behind the other in one array, which is
- * cut into buckets; a bucket is begun when all of its elements and the buckets before it are there,
- * so that all ranks begin the same ones in the same order. A vote follows: whether a step has
- * failed, how many items there were, and who has which gradients. */
+/* Replaces the gradients of all ranks by their mean. All gradients are packed one after another
+ * into one array, which is cut into buckets. A bucket is sent once it and all earlier buckets are
+ * complete, so all ranks send the same buckets in the same order. A vote follows: whether a step
+ * has failed, the number of items, and which ranks have which gradients. */
 #ifdef TESSERA_HAVE_MPI
 
 #include <string.h>
@@ -37,7 +37,7 @@ FOR_EACH_ISA static void multiply(int64_t n, float factor, const float *from, fl
     for (int64_t i = 0; i < n; i++) to[i] = from[i] * factor;
 }
 
-/* Gradients are weighed by the items of their rank. NULL counts as zeros. */
+/* Packs a gradient, weighted by the number of items of this rank. NULL counts as zeros. */
 static status_t pack(parallel_t *parallel, int index, const tensor_t *gradient)
 {
     context_t *ctx = parallel->ctx;
@@ -76,7 +76,7 @@ static status_t begin_bucket(parallel_t *parallel, bucket_t *bucket)
                                       group->comm, &bucket->request));
 }
 
-/* The gradient is there: so may be the next buckets. */
+/* Marks a gradient as packed and sends all buckets that are now complete. */
 static status_t note_ready(parallel_t *parallel, int index)
 {
     exchanged_t *gradient = &parallel->gradients[index];
@@ -114,7 +114,7 @@ void parallel_begin(parallel_t *parallel, int64_t n_items)
     parallel->status = begin_step(parallel);
 }
 
-/* MPI moves bytes only while it is called. */
+/* Tests the last bucket because MPI makes progress only inside its calls. */
 void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradient)
 {
     int is_done = 0;
@@ -129,7 +129,8 @@ void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradien
                                                 &is_done, MPI_STATUS_IGNORE));
 }
 
-/* What has not been packed is now; zeros of a rank whose step has failed, which is told in *own. */
+/* Packs all remaining gradients. If this rank's step has failed, packs zeros and reports the status
+ * in *own. */
 static status_t begin_rest(parallel_t *parallel, status_t *own, tensor_t *const *gradients)
 {
     for (int i = parallel->n - 1; i >= 0; i--) {
@@ -149,7 +150,7 @@ static status_t wait_for_buckets(parallel_t *parallel)
     return STATUS_OK;
 }
 
-/* ---- the vote: numbers that are summed up over the ranks ---- */
+/* ---- the vote: numbers that are summed over the ranks ---- */
 
 enum { FAILED, FAILED_RANK, FAILED_STATUS, ITEMS, LOSS, PRESENT };
 
@@ -175,7 +176,7 @@ static status_t judge(parallel_t *parallel, status_t own, const double *votes)
          "%s: rank %g has failed, so no rank has made the step", op, votes[FAILED_RANK]);
 }
 
-/* Where no rank has an item all sums are 0, and so is what a step is made of. */
+/* If no rank has an item, all sums are 0 and so are the gradients. */
 static double weight_of(const double *votes)
 {
     return votes[ITEMS] > 0.0 ? votes[ITEMS] : 1.0;
@@ -189,9 +190,9 @@ static bool needs_plan(const parallel_t *parallel, int n, const double *votes)
     return false;
 }
 
-/* ---- the plan: which gradients there are, as what, and where ---- */
+/* ---- the plan: which gradients exist, their formats and offsets ---- */
 
-/* Of a blocked format that its owner need not write. */
+/* True for a blocked format that can be written without its owner. */
 static bool is_blocked(const tensor_info_t *info)
 {
     const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
@@ -199,7 +200,7 @@ static bool is_blocked(const tensor_info_t *info)
            info->layout == LAYOUT_MKLDNN && !tensor_lies_like(info, &dense);
 }
 
-/* 0: none, 1: plain. */
+/* Hash of a gradient's format; 0: no gradient, 1: plain. */
 static uint64_t hash_of(const tensor_t *gradient)
 {
     if (gradient == NULL) return 0;
@@ -207,8 +208,8 @@ static uint64_t hash_of(const tensor_t *gradient)
     return is_blocked(info) ? format_hash(&info->format, info->sizes, 2) | 2 : 1;
 }
 
-/* Where ranks agree about the format, it is that; the smallest hash is the complement of the
- * largest complement. */
+/* Uses a blocked format if all ranks have the same hash. The largest complement is the complement
+ * of the smallest hash, so one maximum finds both extremes. */
 static status_t choose_infos(parallel_t *parallel, const optimizer_t *optimizer,
                              tensor_t *const *gradients, const double *votes, uint64_t *hashes,
                              exchanged_t *plan)
@@ -231,10 +232,10 @@ static status_t choose_infos(parallel_t *parallel, const optimizer_t *optimizer,
     return STATUS_OK;
 }
 
-/* Elements of a line of the cache, from which each gradient begins. */
+/* Floats per cache line; each gradient starts at a multiple. */
 #define LINE 16
 
-/* From the last parameter, whose gradient is there first. */
+/* Assigns offsets, starting with the last parameter, whose gradient is ready first. */
 static void place(int n, exchanged_t *plan, int64_t *out_n)
 {
     *out_n = 0;
@@ -330,7 +331,8 @@ static status_t make_plan(parallel_t *parallel, const optimizer_t *optimizer,
 
 /* ---- the exchange ---- */
 
-/* Every rank has a tensor over the means; where no rank had a gradient there is none. */
+/* Replaces each gradient by a tensor over the means. Parameters without a gradient on any rank stay
+ * without. */
 static status_t take(parallel_t *parallel, const double *votes, tensor_t **gradients)
 {
     const int64_t n = info_numel(tensor_info(parallel->elements));
@@ -359,7 +361,8 @@ static status_t check_dtypes(context_t *ctx, const optimizer_t *optimizer,
     return STATUS_OK;
 }
 
-/* Whoever cannot do its part leaves; a step that has failed is told in *own. */
+/* If an error is returned, the caller leaves the group; a failed step is reported in *own
+ * instead. */
 static status_t exchange(parallel_t *parallel, status_t *own, const optimizer_t *optimizer,
                          tensor_t **gradients, double *loss, double *votes)
 {

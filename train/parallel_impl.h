@@ -1,4 +1,4 @@
-/* The inside of data-parallel training: what a trainer calls round its step. */
+/* Data-parallel training: the calls that a trainer makes during its step. */
 #ifndef TESSERA_TRAIN_PARALLEL_IMPL_H
 #define TESSERA_TRAIN_PARALLEL_IMPL_H
 
@@ -6,11 +6,11 @@
 #include "train/group_impl.h"
 #include "train/parallel.h"
 
-/* A step of all ranks. begin: this rank's batch has n_items. ready: while the backward pass goes
- * on, the gradient of a parameter is what it will be. exchange, which every rank calls, also one
- * whose step has failed, with its status: gradients and loss become the means, or the step has
- * failed on all ranks. A gradient that is exchanged is replaced by a tensor over the parallel_t's
- * own bytes, which stands until the next step. */
+/* One step of all ranks. parallel_begin: this rank's batch has n_items. parallel_ready: during the
+ * backward pass, the gradient of a parameter is final. parallel_exchange: every rank calls it with
+ * the status of its own step, also after a failure. It replaces gradients and loss by their means,
+ * or fails on all ranks. Exchanged gradients are replaced by tensors over the parallel_t's memory,
+ * which are valid until the next step. */
 void parallel_begin(parallel_t *parallel, int64_t n_items);
 void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradient);
 status_t parallel_exchange(context_t *ctx, parallel_t *parallel, status_t own,
@@ -18,18 +18,18 @@ status_t parallel_exchange(context_t *ctx, parallel_t *parallel, status_t own,
 
 #ifdef TESSERA_HAVE_MPI
 
-/* A parameter's gradient among the elements that are exchanged. */
+/* One parameter's gradient within the array of exchanged elements. */
 typedef struct exchanged {
-    tensor_info_t info; /* as which all ranks have it there */
-    bool is_planned;    /* some rank had one at some step */
-    bool is_ready;      /* its elements are there */
-    int64_t first, n;   /* elements, padding included */
+    tensor_info_t info; /* the format that all ranks use for it */
+    bool is_planned;    /* some rank had this gradient in some step */
+    bool is_ready;      /* its elements are packed */
+    int64_t first, n;   /* range of elements, padding included */
 } exchanged_t;
 
-/* Elements that are added together, whichever gradients' they are. */
+/* A range of elements that are summed together; it may span several gradients. */
 typedef struct bucket {
     int64_t first, n;
-    int n_gradients, n_missing; /* that have elements here, of which so many are not ready */
+    int n_gradients, n_missing; /* gradients with elements in the bucket; those not yet ready */
     MPI_Request request;
 } bucket_t;
 
@@ -40,15 +40,15 @@ struct parallel {
     MPI_Op add_bf16;
     bool has_add_bf16;
     parallel_counts_t counts;
-    int64_t n_items; /* of this rank's batch */
-    int n;           /* parameters; 0 before the first step */
+    int64_t n_items; /* items in this rank's batch */
+    int n;           /* number of parameters; 0 before the first step */
     exchanged_t *gradients;
-    tensor_t *elements; /* f32, of all gradients, the last parameter's first */
+    tensor_t *elements; /* f32, all gradients, starting with the last parameter */
     float *data;        /* its bytes */
-    uint16_t *sent;     /* what is added in their place as bf16, or NULL */
+    uint16_t *sent;     /* the elements as bf16, which are summed instead; or NULL */
     bucket_t *buckets;
     int n_buckets, n_begun;
-    status_t status; /* of packing while the backward pass goes on */
+    status_t status; /* status of packing during the backward pass */
 };
 
 void parallel_clear(parallel_t *parallel);

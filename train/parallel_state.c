@@ -1,4 +1,4 @@
-/* The first state: parameters, buffers, what the optimizer keeps and random numbers of rank 0. */
+/* Copies the initial state from rank 0: parameters, buffers, optimizer state and random numbers. */
 #ifdef TESSERA_HAVE_MPI
 
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static const char op[] = "parallel_broadcast";
 
-/* ---- whether ranks have the same ---- */
+/* ---- do all ranks have the same tensors? ---- */
 
 static uint64_t mix_text(uint64_t hash, const char *text)
 {
@@ -57,7 +57,7 @@ static status_t check_same(context_t *ctx, group_t *group, const datum_t *dict,
 
 /* ---- tensors ---- */
 
-/* Of rank 0 the elements, of others room for them: dense and contiguous. */
+/* Broadcasts one tensor, dense and contiguous: rank 0 sends, the others receive. */
 static status_t exchange_tensor(context_t *ctx, group_t *group, const tensor_t *own,
                                 const tensor_info_t *info, tensor_t **out_tensor)
 {
@@ -122,7 +122,7 @@ static status_t exchange_states(context_t *ctx, group_t *group, const optimizer_
     return STATUS_OK;
 }
 
-/* Numbers first, by which all know what follows. */
+/* Counts come first, since they determine which tensors follow. */
 static status_t exchange_counts(context_t *ctx, group_t *group, const optimizer_t *optimizer,
                                 int64_t *counts, optimizer_loaded_t *loaded)
 {
@@ -151,7 +151,7 @@ static status_t exchange_optimizer(context_t *ctx, group_t *group, optimizer_t *
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- all state ---- */
 
 static status_t broadcast(context_t *ctx, group_t *group, module_t *module, optimizer_t *optimizer)
 {

@@ -1,15 +1,15 @@
-/* The plan of a step: forward and loss are traced, gradients are added, formats are chosen.
+/* The plan of a step: traces forward and loss, adds gradients, chooses formats.
  *
  *   graph step(%self : module, %x, %target) {
  *     %w = getattr(%self) name="model.0.weight"
  *     ...                                             forward, loss
- *     ...                                             what graph_grad adds
+ *     ...                                             nodes added by graph_grad
  *     return %loss, %output, %states.., %gradients..
  *   }
  *
- * The trace is made on a copy of the module, so that it leaves no mark on running statistics, and
- * without computing where that can be. What it writes in place (batch norm's running statistics)
- * becomes a result of the graph, which the trainer puts into the module's own buffer. */
+ * The trace runs on a copy of the module, so that running statistics do not change, and if possible
+ * without computing. A tensor that it writes in place (batch norm's running statistics) becomes a
+ * result of the graph; the trainer copies it into the module's buffer. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@
 
 #define PREFIX "model."
 
-/* ---- the module that is traced ---- */
+/* ---- the traced module ---- */
 
 typedef struct step_state {
     train_loss_t loss;
@@ -66,12 +66,12 @@ static status_t run_step(context_t *ctx, module_t *self, void *state, int n_in, 
 
 static void release_step(void *state)
 {
-    (void)state; /* the trainer's, or the caller's stack */
+    (void)state; /* owned by the caller */
 }
 
 static const method_class_t step_class = {.name = "c", .run = run_step, .release = release_step};
 
-/* A module whose method "step" gives the loss, and what the module below it gives. */
+/* Makes a module whose method "step" returns the loss and the output of its child "model". */
 static status_t make_step(context_t *ctx, module_t *module, step_state_t *state,
                           module_t **out_step)
 {
@@ -87,7 +87,7 @@ static status_t make_step(context_t *ctx, module_t *module, step_state_t *state,
     return status;
 }
 
-/* Runs the step on a copy of the module, which is released. */
+/* Traces the step on a copy of the module, and releases the copy. */
 static status_t trace_copy(context_t *ctx, module_t *copy, step_state_t *state, int n_in,
                            const tensor_t *const *in, graph_t **out_graph)
 {
@@ -99,7 +99,7 @@ static status_t trace_copy(context_t *ctx, module_t *copy, step_state_t *state, 
     return status;
 }
 
-/* Without computing: operators are inferred, so that no activation takes memory. */
+/* Traces without computing: operators only infer sizes, so activations need no memory. */
 static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
                              const tensor_t *const *in, graph_t **out_graph)
 {
@@ -126,8 +126,8 @@ static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_
     return status;
 }
 
-/* Where a method looks at elements, it is run. Random numbers that the trace draws are not missed
- * by the steps. */
+/* Falls back to computing if a method reads elements. Restores the random state, so that the trace
+ * does not affect later steps. */
 static status_t trace(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
                       const tensor_t *const *in, graph_t **out_graph)
 {
@@ -146,8 +146,8 @@ static status_t trace(context_t *ctx, const module_t *module, step_state_t *stat
     return status;
 }
 
-/* A constant of the trace that has the bytes of the module's own tensor: a step would read the
- * elements that it had when it was traced, and give it no gradient. */
+/* Fails if a constant of the trace shares memory with one of the module's tensors. A step would
+ * read its elements from the time of the trace, and compute no gradient for it. */
 static status_t check_constant(context_t *ctx, const module_t *module, const tensor_t *constant)
 {
     tree_t tree = {0};
@@ -187,11 +187,11 @@ typedef struct states {
     context_t *ctx;
     const module_t *step;
     train_state_t *items;
-    value_t *values; /* of the graph, what each is written with */
+    value_t *values; /* [n] the graph value that each state is written with */
     int n, items_capacity, values_capacity;
 } states_t;
 
-/* The path of the attribute whose tensor an in-place operator writes, or NULL. */
+/* The path of the attribute that an in-place operator writes, or NULL. */
 static const char *path_written(const graph_t *graph, const graph_node_t *node)
 {
     const graph_node_t *maker = node;
@@ -212,7 +212,7 @@ static status_t add_state(states_t *states, const char *path, value_t value)
                      sizeof *states->items));
     TRY(context_grow(ctx, &states->values, &states->values_capacity, states->n + 1,
                      sizeof *states->values));
-    /* behind loss and output */
+    /* results after loss and output */
     states->items[states->n] = (train_state_t){.result = TRAIN_RESULT_OUTPUT + 1 + states->n};
     TRY(context_string(ctx, path, &states->items[states->n].path));
     states->values[states->n++] = value;
@@ -224,7 +224,7 @@ static bool shares_with(const alias_t *alias, value_t value, int class)
     return value >= 0 && alias_class(alias, value) == class;
 }
 
-/* Somebody behind the node reads the bytes that it writes by a value made before it. */
+/* True if a later node reads the bytes that the node writes, through a value made before it. */
 static bool is_seen_later(const graph_t *graph, const alias_t *alias, const graph_node_t *writer,
                           bool *is_made)
 {
@@ -252,8 +252,8 @@ static const tensor_t *tensor_at(const module_t *module, const char *path)
     return tensor == NULL && path != NULL ? module_parameter(module, path) : tensor;
 }
 
-/* The graph reads another attribute, whose tensor is a view of the one that the node writes: to the
- * graph these are two tensors. */
+/* True if the graph reads another attribute that is a view of the written tensor. The graph does
+ * not know that they share memory. */
 static bool is_seen_by_view(const graph_t *graph, const module_t *step, const graph_node_t *writer)
 {
     const graph_block_t *body = graph_body(graph);
@@ -283,7 +283,8 @@ static status_t check_state(context_t *ctx, const graph_t *graph, const module_t
     return STATUS_OK;
 }
 
-/* An in-place operator on an attribute becomes one that is not, and its result one of the graph. */
+/* Replaces an in-place operator on an attribute by the normal one, and makes its value a result of
+ * the graph. */
 static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     states_t *states = rewrite->user;
@@ -303,8 +304,8 @@ static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *o
 
 /* ---- parameters ---- */
 
-/* The values of the graph that are the optimizer's parameters, VALUE_NONE for those that the step
- * does not read. A trace reads a tensor once, whatever its names. */
+/* Finds the graph values of the optimizer's parameters; VALUE_NONE if the step does not read the
+ * parameter. A trace reads each tensor once, even if it has several names. */
 static void find_parameters(const graph_t *graph, const module_t *module,
                             const optimizer_t *optimizer, value_t *values)
 {
@@ -321,7 +322,8 @@ static void find_parameters(const graph_t *graph, const module_t *module,
     }
 }
 
-/* Adds the gradients of those that are read. gradients: for each parameter its result, or -1. */
+/* Adds gradients of the parameters that are read. gradients [parameters] gets the result index, or
+ * -1. */
 static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *module,
                               optimizer_t *optimizer, const states_t *states, int *gradients,
                               graph_t **out_graph)
@@ -360,9 +362,9 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- compilation ---- */
 
-/* The result that steps the parameter which a node reads, or -1. */
+/* The result index of the gradient of the parameter that a node reads, or -1. */
 static int result_stepping(const graph_node_t *node, const optimizer_t *optimizer,
                            const train_program_t *program)
 {
@@ -374,7 +376,7 @@ static int result_stepping(const graph_node_t *node, const optimizer_t *optimize
     return result;
 }
 
-/* Activations become post-ops where nothing but their gradient reads what stands before them. */
+/* An activation becomes a post-op if only its own gradient reads the value before it. */
 static status_t choose_formats(context_t *ctx, const optimizer_t *optimizer, const graph_t *graph,
                                train_program_t *program)
 {
@@ -399,9 +401,9 @@ static status_t choose_formats(context_t *ctx, const optimizer_t *optimizer, con
     return status;
 }
 
-/* The traced graph, cleaned up, with state as results, gradients, formats and transitions. What is
- * flattened for a fully connected layer is flattened: its weight has another format for each
- * direction if it reads the layer before as it lies. */
+/* Compiles the trace: cleans it up, makes states results, adds gradients, chooses formats. Skips
+ * flatten_into_linear: a linear weight that reads the unflattened layout would need different
+ * formats in the forward and the backward pass. */
 static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer,
                         const graph_t *traced, states_t *states, train_program_t *program)
 {
@@ -434,7 +436,7 @@ static status_t add_updates(context_t *ctx, optimizer_t *optimizer, train_progra
     return program->n_updates > 0 ? train_program_set_calls(ctx, program) : STATUS_OK;
 }
 
-/* Nobody else has the bytes of any value. */
+/* The zeroed shares mean that no value shares bytes with tensors outside the plan. */
 static status_t make_plan(context_t *ctx, optimizer_t *optimizer, train_program_t *program)
 {
     plan_share_t *shares = NULL;
@@ -470,7 +472,7 @@ static void clear_plan(context_t *ctx, train_program_t *program)
 
 /* ---- a plan within a bound ---- */
 
-/* The graph of a step before its updates, and the results that are gradients then. */
+/* A step's graph and gradient results before updates are added. */
 typedef struct bounded {
     context_t *ctx;
     optimizer_t *optimizer;
@@ -480,7 +482,7 @@ typedef struct bounded {
     size_t limit;
 } bounded_t;
 
-/* The plan with *n activations made again, see train_recompute. */
+/* Makes the plan with *n activations recomputed, see train_recompute. */
 static status_t plan_with(bounded_t *bounded, int *n, bool *out_fits)
 {
     train_program_t *program = bounded->program;
@@ -493,7 +495,7 @@ static status_t plan_with(bounded_t *bounded, int *n, bool *out_fits)
     return STATUS_OK;
 }
 
-/* As few activations as will do, by halves: each that is made again takes time. */
+/* Finds the smallest number of recomputed activations by bisection, since each one costs time. */
 static status_t find_plan(bounded_t *bounded)
 {
     int too_few = 0, enough = -1;
@@ -528,16 +530,16 @@ static status_t make_bounded_plan(context_t *ctx, optimizer_t *optimizer, size_t
     return status;
 }
 
-/* ---- whether the module is still what was traced ---- */
+/* ---- does the module still match the trace? ---- */
 
-/* The tensors of a tree, all names of a tensor counting. */
+/* The tensors of a tree, listed once per name. */
 typedef struct names {
     text_t *text;
     const tensor_t **tensors;
     int n, capacity;
 } names_t;
 
-/* " 3=1" of tensor 3, if it is tensor 1; " 3~1" if one is a view of the other. */
+/* Prints " 3=1" if tensor 3 is tensor 1, " 3~1" if one is a view of the other. */
 static status_t print_ties(context_t *ctx, names_t *names, const tensor_t *tensor)
 {
     TRY(context_grow(ctx, &names->tensors, &names->capacity, names->n + 1, sizeof *names->tensors));
@@ -550,8 +552,8 @@ static status_t print_ties(context_t *ctx, names_t *names, const tensor_t *tenso
     return STATUS_OK;
 }
 
-/* A method, and an attribute whose text leaves elements out, is the one that was set when it was.
- */
+/* True if only the change number identifies a member: methods, and attributes whose text is
+ * incomplete. */
 static bool is_told_by_change(const member_t *member)
 {
     if (member->kind == MEMBER_METHOD) return true;
@@ -559,7 +561,7 @@ static bool is_told_by_change(const member_t *member)
            (datum_as_tensor(member->is.datum) != NULL || datum_length(member->is.datum) > 0);
 }
 
-/* What module_print does not say: which names share a tensor, and which methods there are. */
+/* Prints details that module_print omits: which names share a tensor, and methods. */
 static status_t print_members(context_t *ctx, const module_t *module, text_t *text)
 {
     tree_t tree = {0};

@@ -1,20 +1,20 @@
-/* Activations that are made again for the backward pass, so that a step fits into its memory.
+/* Recomputes activations in the backward pass, so that a step needs less memory.
  *
  *   %n, %m, %v = batch_norm_training(%x, %w, %b)
  *   %y = relu(%n)
  *   ...                                                forward, loss
- *   %g = conv2d_backward_weight(%y, ..)                keeps %y from there to here
+ *   %g = conv2d_backward_weight(%y, ..)                keeps %y alive until here
  *
- * becomes, where %x is kept for the gradient of the batch norm anyhow,
+ * becomes, if %x is kept for the gradient of the batch norm anyway,
  *
  *   %n2, .. = batch_norm_training(%x, %w, %b)          the same nodes, so the same bits
  *   %y2 = relu(%n2)
  *   %g = conv2d_backward_weight(%y2, ..)
  *
- * An activation may be dropped if a few operators, of which none turns activations mkldnn as
- * convolutions, fully connected and recurrent layers do, make it of what is there when it is read
- * first in the backward pass. Those that save the most bytes for the time that their operators are
- * estimated to take once more come first; one that another is made of stays. */
+ * An activation can be dropped if a few cheap operators (no convolutions, fully connected or
+ * recurrent layers) can recompute it from values that are available at its first read in the
+ * backward pass. Candidates are ordered by bytes saved per estimated time. A value that another
+ * candidate is recomputed from is kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,36 +25,37 @@
 #include "graph/ir/rewrite_impl.h"
 #include "train/program_impl.h"
 
-#define MIN_BYTES 65536.0 /* what is smaller is not worth the nodes */
+#define MIN_BYTES 65536.0 /* smaller activations are not worth the nodes */
 #define MAX_CHAIN 4
 #define MAX_LEAVES 8
 
-/* An activation that may be made again. */
+/* An activation that can be recomputed. */
 typedef struct chain {
     value_t value;
-    int at;               /* node that reads it first in the backward pass */
-    int nodes[MAX_CHAIN]; /* in the order they run */
+    int at;               /* the node of the backward pass that reads it first */
+    int nodes[MAX_CHAIN]; /* in the order of running */
     int n_nodes;
-    value_t leaves[MAX_LEAVES]; /* activations that it is made of */
+    value_t leaves[MAX_LEAVES]; /* kept activations that it is computed from */
     int n_leaves;
-    double worth; /* bytes saved for each ns */
+    double worth; /* bytes saved per ns */
 } chain_t;
 
 typedef struct recompute {
     context_t *ctx;
     const graph_t *from;
     const alias_t *alias;
-    int first_backward; /* node behind the loss */
-    int *made;          /* [values]: node, -1: parameter */
-    int *first, *last;  /* [values]: nodes of the backward pass that read it; -1: none does */
-    bool *is_used;      /* [values]: a chain is made of it, or it is dropped */
+    int first_backward; /* the first node after the loss */
+    int *made;          /* [values] index of the producing node; -1: parameter */
+    int *first, *last;  /* [values] first and last node of the backward pass that reads it; -1:
+                           none */
+    bool *is_used;      /* [values] it is dropped, or a chain reads it */
     int n_chains, capacity;
     chain_t *chains;
     graph_builder_t *to;
-    value_t *map, *again; /* [values]: of the new graph, in the forward and the backward pass */
+    value_t *map, *again; /* [values] in the new graph: the original, and its recomputed copy */
 } recompute_t;
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
 static void note_uses(recompute_t *r)
 {
@@ -77,7 +78,8 @@ static bool is_forward(const recompute_t *r, value_t value)
     return r->made[value] >= 0 && r->made[value] < r->first_backward;
 }
 
-/* No layer with a weight, and the same at each run. */
+/* True for operators that prefer no layout, use no random numbers and return the same in each
+ * run. */
 static bool is_cheap(const graph_node_t *node)
 {
     return node->kind == NODE_OP && !node->is_in_place && node->op->preference != OP_PREFERS &&
@@ -85,7 +87,8 @@ static bool is_cheap(const graph_node_t *node)
            !graph_is_conversion(node->op);
 }
 
-/* There for the whole run: inputs, attributes, constants, and those brought into a format. */
+/* True if the value exists during the complete run: inputs, attributes, constants, and their
+ * conversions. */
 static bool is_lasting(const recompute_t *r, value_t value)
 {
     const graph_node_t *node = graph_producer(r->from, value);
@@ -100,7 +103,7 @@ static double bytes_of(const recompute_t *r, value_t value)
     return type != NULL && type_is_static(type) ? (double)info_bytes(&type->info) : 0.0;
 }
 
-/* Bytes of its own that nobody else has or is given. */
+/* True if the value has its own bytes, which nothing else shares or receives. */
 static bool may_be_dropped(const recompute_t *r, value_t value)
 {
     const alias_class_t *class = &r->alias->classes[alias_class(r->alias, value)];
@@ -109,7 +112,7 @@ static bool may_be_dropped(const recompute_t *r, value_t value)
            bytes_of(r, value) >= MIN_BYTES;
 }
 
-/* The estimate of the kernel that the plan will choose. */
+/* Estimates the time of the kernel that the plan will choose. */
 static status_t cost_of(const recompute_t *r, const graph_node_t *node, double *out_ns)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -133,7 +136,7 @@ static status_t cost_of(const recompute_t *r, const graph_node_t *node, double *
 
 static bool add_node(const recompute_t *r, chain_t *chain, int k);
 
-/* An operand that is there when the chain is made, or that the chain makes. */
+/* Adds an operand: it must be available when the chain runs, or be computed by the chain. */
 static bool add_operand(const recompute_t *r, chain_t *chain, value_t value)
 {
     if (value < 0 || is_lasting(r, value)) return true;
@@ -159,7 +162,7 @@ static bool add_node(const recompute_t *r, chain_t *chain, int k)
     return true;
 }
 
-/* 0: some node cannot be had as the graph says, without a conversion. */
+/* *out_cost is 0 if some node cannot run with the graph's formats without a conversion. */
 static status_t add_costs(const recompute_t *r, const chain_t *chain, double *out_cost)
 {
     double sum = 0.0;
@@ -205,26 +208,28 @@ static bool is_free(const recompute_t *r, const chain_t *chain)
     return is_free;
 }
 
-/* The best first; what a chain is made of stays, and what is dropped makes no other. */
+/* Selects the best chains first. Inputs of a chain are kept; a dropped value is no input of another
+ * chain. */
 static void choose_chains(recompute_t *r)
 {
     int n = 0;
-    if (r->n_chains == 0) return; /* qsort takes no NULL */
+    if (r->n_chains == 0) return; /* qsort does not accept NULL */
     qsort(r->chains, (size_t)r->n_chains, sizeof *r->chains, compare_chains);
     for (int i = 0; i < r->n_chains; i++) {
         const chain_t chain = r->chains[i];
         if (!is_free(r, &chain)) continue;
         r->is_used[chain.value] = true;
-        r->again[chain.value] = chain.value; /* for now: it is dropped */
+        r->again[chain.value] = chain.value; /* temporary mark: dropped */
         for (int k = 0; k < chain.n_leaves; k++) r->is_used[chain.leaves[k]] = true;
         r->chains[n++] = chain;
     }
     r->n_chains = n;
 }
 
-/* ---- the graph ---- */
+/* ---- rewriting ---- */
 
-/* In the backward pass `again` stands for a value, if it is made again and there. */
+/* Copies a node. In the backward pass it reads the recomputed copy of a value, if there is one
+ * already. */
 static void copy_node(recompute_t *r, const graph_node_t *node, bool is_backward,
                       value_t *out_values)
 {
@@ -246,7 +251,7 @@ static void copy_node(recompute_t *r, const graph_node_t *node, bool is_backward
         *(out_values != NULL ? &out_values[i] : &r->map[node->outputs[i]]) = outputs[i];
 }
 
-/* The nodes of a chain once more: values between them are its own. */
+/* Copies the nodes of a chain. Other nodes see only its final value. */
 static void add_chain(recompute_t *r, const chain_t *chain)
 {
     const graph_block_t *body = graph_body(r->from);

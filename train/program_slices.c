@@ -1,30 +1,26 @@
-/* Gradients of large fully connected weights, which need not lie in memory as a whole.
+/* Computes gradients of large fully connected weights in parts, so that they never exist completely
+ * in memory.
  *
  *   %g = linear_backward_weight(%x, %grad) : f32[4096,25088]@AB16b64a           392 MB
  *   call(%self, "fc.weight", %g) method="update"
  *
- * becomes, where our own kernel of few rows makes the gradient, a call that makes it a tile at a
- * time and steps the weight with each, while it is in the first cache:
+ * If our own kernel for few rows computes the gradient, this becomes a call that computes tiles and
+ * updates the weight with each tile while it is in the L1 cache:
  *
  *   call(%self, "fc.weight", %x, %grad) method="update"
  *   call(%self, "fc.bias", %grad) method="update"
  *
- * With other kernels it is made and stepped in slices of what is slowest in the weight's memory:
- * outputs, or inputs.
- *
- *   %g = linear_backward_weight(%x, %grad) : f32[4096,25088]@AB16b64a           392 MB
- *   call(%self, "fc.weight", %g) method="update"
- *
- * becomes, for outputs 0 to 63, 64 to 127 and so on,
+ * Otherwise the gradient is split along the weight's outermost dimension in memory (outputs or
+ * inputs). For outputs 0 to 63, 64 to 127 and so on:
  *
  *   %s = slice(%grad) dim=-1 start=64 end=128
  *   %g = linear_backward_weight(%x, %s) : f32[64,25088]@AB16b64a                6 MB
  *   call(%self, "fc.weight", %g, 64) method="update"
  *
- * so that the memory of one slice serves all, and its bytes are in the cache when they are read. An
- * element is the sum over the rows of x in one order, whatever slice it stands in, where rows are
- * few: many are shared among threads. With many rows the work is in the product, and the gradient
- * small beside activations. */
+ * All slices use the same memory, and their bytes are still in the cache when they are read. With
+ * few rows, each element is summed over the rows of x in the same order in any slice; with many
+ * rows, threads divide the sum. But then the product dominates the time, and the gradient is small
+ * compared with activations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,18 +33,18 @@
 #include "ops/slabs_impl.h"
 #include "train/program_impl.h"
 
-#define PRODUCT_BYTES ((size_t)1 << 20) /* less stays in the second cache */
+#define PRODUCT_BYTES ((size_t)1 << 20) /* smaller gradients stay in the L2 cache */
 #define SLICE_BYTES ((size_t)8 << 20)
-/* Of a slice: whole blocks of formats, whole tiles of gemm (of 4, 6, 16, 24, 48), so that the rest
- * of a tile, where sums are in another order, is the rest of the whole. */
+/* Granularity of slices: a multiple of format blocks and of gemm tiles (4, 6, 16, 24, 48). Only the
+ * last slice then has a partial tile, which sums in another order, as in the unsplit gradient. */
 #define MIN_SIZE 192
 #define MAX_BATCH 64 /* rows of x */
 
 enum { X, GRAD };
 
-/* ---- which, and how many rows ---- */
+/* ---- which gradients, and the slice size ---- */
 
-/* Row-major, so that a slice is no reorder. */
+/* True if row-major, so that slicing needs no reorder. */
 static bool is_plain(const tensor_info_t *info)
 {
     const format_t plain = format_plain(info->rank);
@@ -64,7 +60,7 @@ static tensor_info_t plain_info(const tensor_info_t *info, int64_t last)
     return info_mkldnn(&sliced, &plain);
 }
 
-/* Both outputs are gradients of parameters, and no more. */
+/* True if both outputs are read at most once: by the updates of their parameters. */
 static bool is_read_once(const graph_t *graph, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->op != &op_def_linear_backward_weight) return false;
@@ -77,7 +73,7 @@ static bool is_read_once(const graph_t *graph, const graph_node_t *node)
     return type_is_static(graph_value_type(graph, node->outputs[0]));
 }
 
-/* A gradient as slices are made of it: row-major ones as mkldnn tensors, too. */
+/* Info of a gradient as slices use it: row-major ones become mkldnn tensors too. */
 static tensor_info_t whole_info(const graph_t *graph, value_t value)
 {
     const tensor_info_t *info = &graph_value_type(graph, value)->info;
@@ -91,7 +87,8 @@ static int sliced_operand(int dim)
     return dim == 0 ? GRAD : X;
 }
 
-/* The implementation for so many indices, in the format of the whole; "": there is none. */
+/* Finds the implementation for n indices in the format of the unsplit gradient; "" if there is
+ * none. */
 static status_t find_kernel(context_t *ctx, const graph_t *graph, const graph_node_t *node, int dim,
                             int64_t n, char *out_name)
 {
@@ -134,7 +131,7 @@ static int64_t rows_of(const tensor_info_t *x)
     return shape_numel(x->rank - 1, x->sizes, &rows) ? rows : INT64_MAX;
 }
 
-/* Whether one implementation makes the whole and slices of these sizes. */
+/* True if the unsplit gradient and slices of these sizes use one implementation. */
 static status_t check_kernels(context_t *ctx, const graph_t *graph, const graph_node_t *node,
                               int dim, const int64_t sizes[3], bool *out_is_one)
 {
@@ -175,7 +172,7 @@ static void set_int(const graph_node_t *node, void *attrs, const char *name, int
     *(int64_t *)rewrite_attr_in(node, attrs, name, ATTR_INT) = value;
 }
 
-/* Indices of the last dimension. */
+/* Adds a slice of the last dimension. */
 static value_t add_slice(graph_builder_t *to, const tensor_info_t *info, const char *path,
                          value_t value, int64_t first, int64_t n)
 {

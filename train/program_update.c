@@ -1,18 +1,18 @@
-/* The update inside a step's plan: calls in the graph, behind what they need.
+/* Updates inside a step's plan: adds calls to the graph after the nodes they depend on.
  *
  *   graph step(%self : module, %x, %target) {
  *     ...                                                     forward, loss
- *     call(%self, %loss, %output, %states..) method="check"   the loss is a number, state moves
+ *     call(%self, %loss, %output, %states..) method="check"   checks the loss, writes state
  *     ...
  *     %g = conv2d_backward_weight(..)
- *     call(%self, "conv1.weight", %g) method="update"         %g is final, nobody reads the weight
- *     ...                                                     any more
+ *     call(%self, "conv1.weight", %g) method="update"         %g is complete, the weight is
+ *     ...                                                     no longer read
  *     return %loss, %output
  *   }
  *
- * A gradient then lives from the node that makes it to its call, and is no result; large ones are
- * made in the call, or in slices (see program_slices.c). Where what a call writes would be read
- * behind it the graph stays as it is, and so does the update behind it. */
+ * A gradient then lives only from its node to its call, and is not a result. Large gradients are
+ * computed in the call, or in slices (see program_slices.c). If a later node would read memory that
+ * a call writes, the graph does not change and the update runs after the plan. */
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
@@ -23,14 +23,14 @@
 #include "train/optimizer_impl.h"
 #include "train/program_impl.h"
 
-/* What is written: parameters of the optimizer, then state. */
+/* A tensor that calls write: parameters of the optimizer come first, then state. */
 typedef struct written {
     const tensor_t *tensor;
-    const char *path; /* by which the graph reads it, or NULL */
-    value_t gradient; /* of the old graph; VALUE_NONE: of none, or state */
-    int last, at;     /* node that reads it last, -1: none; node behind which it is written */
-    const graph_node_t *sliced; /* what makes the gradient in slices, else NULL */
-    bool is_beside;             /* a bias, which is stepped with such a weight */
+    const char *path; /* attribute name that the graph reads, or NULL */
+    value_t gradient; /* in the old graph; VALUE_NONE: no gradient, or state */
+    int last, at;     /* last node that reads it, -1: none; node after which it is written */
+    const graph_node_t *sliced; /* node that computes the gradient in slices, else NULL */
+    bool is_beside;             /* a bias that is updated together with its weight */
 } written_t;
 
 typedef struct calls {
@@ -42,13 +42,13 @@ typedef struct calls {
     train_program_t *program;
     int n_parameters, n_written;
     written_t *written;
-    int *owner;   /* [values]: what is written, whose bytes the value may have, or -1 */
-    int *made;    /* [values]: the node that makes it, -1 for parameters */
-    value_t *map; /* [values]: of the new graph */
-    int check;    /* node behind which the loss is checked */
+    int *owner;   /* [values] index of the written tensor whose bytes the value may share, or -1 */
+    int *made;    /* [values] index of the producing node; -1: graph parameter */
+    value_t *map; /* [values] in the new graph */
+    int check;    /* node after which the loss is checked */
 } calls_t;
 
-/* ---- where calls may stand ---- */
+/* ---- positions of calls ---- */
 
 static const tensor_t *tensor_at(const module_t *step, const char *path)
 {
@@ -56,7 +56,7 @@ static const tensor_t *tensor_at(const module_t *step, const char *path)
     return tensor != NULL ? tensor : module_buffer(step, path);
 }
 
-/* False where the attribute has some of the bytes that are written, and is another tensor. */
+/* False if the attribute shares bytes with a written tensor but is a different tensor. */
 static bool own_attribute(calls_t *calls, const graph_node_t *node)
 {
     const tensor_t *tensor = tensor_at(calls->program->step, node->name);
@@ -72,7 +72,7 @@ static bool own_attribute(calls_t *calls, const graph_node_t *node)
     return true;
 }
 
-/* A conversion may give the bytes that it is given. */
+/* Outputs of conversions and views may share the input's bytes. */
 static void own_outputs(calls_t *calls, const graph_node_t *node, value_t input)
 {
     const bool converts = node->kind == NODE_OP && graph_is_conversion(node->op);
@@ -104,8 +104,8 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* What is checked comes first; then each update, once its gradient is there and nobody reads the
- * parameter. False where that cannot be. */
+/* The check comes first. Each update follows once its gradient is complete and its parameter is no
+ * longer read. False if that is impossible. */
 static bool place_calls(calls_t *calls)
 {
     const graph_block_t *body = graph_body(calls->from);
@@ -143,7 +143,7 @@ static void list_written(calls_t *calls)
     }
 }
 
-/* ---- the graph ---- */
+/* ---- rewriting ---- */
 
 static void copy_node(calls_t *calls, const graph_node_t *node, value_t *inputs)
 {
@@ -175,7 +175,7 @@ static void add_check(calls_t *calls, value_t *inputs)
     add_call(calls, TRAIN_CHECK, n + 1, inputs);
 }
 
-/* first: of a slice; -1: the gradient is whole. */
+/* first: the first index of a slice; -1: the complete gradient. */
 static status_t add_update(calls_t *calls, int parameter, value_t gradient, int64_t first)
 {
     train_program_t *program = calls->program;
@@ -194,8 +194,8 @@ static status_t add_update(calls_t *calls, int parameter, value_t gradient, int6
     return status;
 }
 
-/* The calls that make gradients a tile at a time, and step with them: a weight's of x and grad, its
- * bias's of grad. */
+/* Adds a call that computes a gradient in tiles and updates with them: from x and grad for a
+ * weight, from grad for a bias. */
 static status_t add_product(calls_t *calls, int parameter, int n_rows, const value_t *rows)
 {
     train_program_t *program = calls->program;
@@ -210,7 +210,7 @@ static status_t add_product(calls_t *calls, int parameter, int n_rows, const val
     return STATUS_OK;
 }
 
-/* The parameter whose gradient output `index` of the node is, or -1. */
+/* The parameter whose gradient is output `index` of the node, or -1. */
 static int find_parameter(const calls_t *calls, const graph_node_t *node, int index)
 {
     for (int i = 0; i < calls->n_parameters && index < node->n_outputs; i++)
@@ -218,7 +218,8 @@ static int find_parameter(const calls_t *calls, const graph_node_t *node, int in
     return -1;
 }
 
-/* Each slice of a weight's gradient, and that of the bias, is made and stepped before the next. */
+/* Computes and applies each slice of the gradients of a weight and its bias before the next
+ * slice. */
 static status_t add_slices(calls_t *calls, int parameter)
 {
     const graph_node_t *node = calls->written[parameter].sliced;
@@ -252,7 +253,7 @@ static bool is_sliced(const calls_t *calls, const graph_node_t *node)
     return false;
 }
 
-/* Behind node k. */
+/* Adds the updates that follow node k. */
 static status_t add_updates(calls_t *calls, int k)
 {
     for (int i = 0; i < calls->n_parameters; i++) {
@@ -268,7 +269,7 @@ static status_t add_updates(calls_t *calls, int k)
     return STATUS_OK;
 }
 
-/* inputs has room for those of any node. */
+/* inputs must have enough elements for any node. */
 static status_t copy_graph(calls_t *calls, value_t *inputs, graph_t **out_graph)
 {
     const graph_block_t *body = graph_body(calls->from);
@@ -329,8 +330,8 @@ static bool may_slice(const calls_t *calls, int parameter, step_slices_t slices)
     return type_is_static(type) && step_may_slice(written->tensor, &type->info, slices);
 }
 
-/* Calls are given what operators make, or the step is given; and what no call before has written.
- */
+/* True if the operands are operator results or step inputs, and no earlier call writes them; calls
+ * cannot take attributes and constants. */
 static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_inputs; i++) {
@@ -342,7 +343,8 @@ static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
     return true;
 }
 
-/* The node is not copied: calls for the parameter, and for the bias, stand where both may. */
+/* The calls replace the node; weight and bias are updated together, at the later of both
+ * positions. */
 static void take_node(calls_t *calls, int parameter, int bias, const graph_node_t *node)
 {
     written_t *written = &calls->written[parameter];
@@ -373,7 +375,7 @@ static status_t choose_product(calls_t *calls, int parameter, const graph_node_t
     return STATUS_OK;
 }
 
-/* A parameter's gradient comes in slices if its node's may, and the bias of that one with it. */
+/* Splits a parameter's gradient, and the bias gradient from the same node, if that is possible. */
 static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
 {
     written_t *written = &calls->written[parameter];
@@ -393,7 +395,7 @@ static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
     const int64_t size = tensor_info(written->tensor)->sizes[slices.dim];
     take_node(calls, parameter, bias, node);
     calls->program->slices[parameter] = slices;
-    *n_more += 2 * (int)(size / slices.size); /* the bias's too */
+    *n_more += 2 * (int)(size / slices.size); /* the factor 2 includes the bias */
     if (bias >= 0 && slices.dim == 0) calls->program->slices[bias] = slices;
     return STATUS_OK;
 }
@@ -455,7 +457,7 @@ status_t train_program_add_updates(context_t *ctx, optimizer_t *optimizer, const
     return status;
 }
 
-/* ---- what calls do ---- */
+/* ---- running the calls ---- */
 
 static status_t run_check(context_t *ctx, module_t *self, void *state, int n_in, datum_t *const *in,
                           int *n_out, datum_t **out)
@@ -478,7 +480,7 @@ bool train_program_may_slice(const train_program_t *program, const optimizer_t *
     return true;
 }
 
-/* Updates come in the order of their calls. */
+/* Updates run in the order of their calls. */
 static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -497,7 +499,7 @@ static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in
 
 static void release_call(void *state)
 {
-    (void)state; /* the program that has the module */
+    (void)state; /* the program, which also owns the module */
 }
 
 static const method_class_t check_class = {.name = "c", .run = run_check, .release = release_call};
@@ -510,7 +512,7 @@ status_t train_program_set_calls(context_t *ctx, train_program_t *program)
     return module_set_method_take(ctx, program->step, TRAIN_UPDATE, &update_class, program);
 }
 
-/* As what each gradient comes, which the plan says: slices all in one format. */
+/* Records the format of each gradient from the plan; all slices of a gradient have one format. */
 void train_program_note_gradients(const optimizer_t *optimizer, train_program_t *program)
 {
     int n = 0;

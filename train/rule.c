@@ -1,4 +1,4 @@
-/* Options of optimizers: their defaults, their rules, and what the loops read of them. */
+/* Optimizer options: their defaults, their checks, and conversion to update rules. */
 #include "train/optimizer_impl.h"
 
 sgd_options_t sgd_options(double lr)
@@ -24,9 +24,9 @@ rmsprop_options_t rmsprop_options(double lr)
     return (rmsprop_options_t){.lr = lr, .alpha = 0.99, .eps = 1e-8};
 }
 
-/* ---- rules of options ---- */
+/* ---- checks ---- */
 
-/* NaN is refused as well. */
+/* The comparison also rejects NaN. */
 static status_t check_option(context_t *ctx, const char *op, const char *name, double value)
 {
     REQUIRE(ctx, value >= 0.0, "%s: %s %g, must not be negative", op, name, value);
@@ -71,7 +71,7 @@ status_t update_check_rmsprop(context_t *ctx, const char *op, const rmsprop_opti
     return check_option(ctx, op, "momentum", options->momentum);
 }
 
-/* ---- what the loops read ---- */
+/* ---- update rules ---- */
 
 update_rule_t update_sgd_rule(const sgd_options_t *options)
 {

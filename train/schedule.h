@@ -1,5 +1,5 @@
-/* Schedules: learning rates as functions of the number of the step, which counts from 0, with
- * PyTorch's values. A loop sets what they give before each step:
+/* Learning rate schedules, as functions of the step number, which counts from 0. They return
+ * PyTorch's values. Set the rate before each step:
  *
  *     optimizer_set_lr(ctx, optimizer, schedule_cosine(0.1, step, n_steps, 0.0)); */
 #ifndef TESSERA_TRAIN_SCHEDULE_H
@@ -12,18 +12,18 @@
 
 TESSERA_BEGIN
 
-/* lr * gamma^(step / step_size), divided as integers. A step_size below 1 counts as 1. */
+/* lr * gamma^(step / step_size), with integer division. A step_size below 1 counts as 1. */
 double schedule_step(double lr, int64_t step, int64_t step_size, double gamma)
     TESSERA_API(schedule_step);
 
-/* From lr at step 0 to lr_min at step t_max along half a cosine, and back after it. A t_max below 1
+/* Follows half a cosine from lr at step 0 to lr_min at step t_max, then back up. A t_max below 1
  * counts as 1. */
 double schedule_cosine(double lr, int64_t step, int64_t t_max, double lr_min)
     TESSERA_API(schedule_cosine);
 
-/* Up from max_lr / div_factor to max_lr in the first pct_start of total_steps, then down to the
- * start's lr / final_div_factor; with three_phase first down to the start's lr as slowly as it went
- * up. By halves of cosines or, is_linear, in straight lines. */
+/* Rises from max_lr / div_factor to max_lr in the first pct_start of total_steps, then falls to the
+ * initial rate / final_div_factor. With three_phase it first falls to the initial rate, as slowly
+ * as it rose. Phases follow half a cosine, or a straight line if is_linear. */
 typedef struct one_cycle_options {
     double max_lr;
     int64_t total_steps;
@@ -35,7 +35,7 @@ typedef struct one_cycle_options {
 one_cycle_options_t one_cycle_options(double max_lr, int64_t total_steps)
     TESSERA_API(one_cycle_options);
 
-/* Steps behind the last have its learning rate. */
+/* Steps after the last have its learning rate. */
 double schedule_one_cycle(const one_cycle_options_t *options, int64_t step)
     TESSERA_API(schedule_one_cycle);
 

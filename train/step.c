@@ -1,6 +1,6 @@
-/* A step of some tensors. All that can fail comes first: formats are settled, gradients brought
- * into them, state made, and bytes to write asked for, which leaves every element as it is. The
- * loops follow, which cannot fail. */
+/* One optimizer step of some tensors. Everything that can fail comes first: choosing formats,
+ * converting gradients, creating state, making bytes writable. None of that changes an element.
+ * Then the loops run, which cannot fail. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 /* ---- formats ---- */
 
-/* Neither gaps nor elements that share memory. */
+/* True if the tensor has neither gaps nor elements that share memory. */
 static bool is_gapless(const tensor_info_t *info)
 {
     const format_t format = info->format.kind == FORMAT_STRIDED
@@ -38,7 +38,8 @@ tensor_info_t step_slice_info(const tensor_info_t *info, step_slices_t slices, i
     return slice;
 }
 
-/* A form may become the parameter's master: no plain bytes have to follow each step. */
+/* True if a packed form may become the parameter's master, so that plain bytes need not follow each
+ * step. */
 static bool may_be_blocked(const tensor_t *parameter)
 {
     const tensor_info_t *info = tensor_info(parameter);
@@ -47,7 +48,7 @@ static bool may_be_blocked(const tensor_t *parameter)
            info_bytes(info) == storage_bytes(parameter->storage);
 }
 
-/* In the format of which the gradient of a weight is made in tiles; that of a bias lies plain. */
+/* True if gradient tiles of a weight fit this format. The gradient of a bias is plain. */
 static bool takes_product(const tensor_info_t *info)
 {
     return info->rank == 1 || linear_gradient_fits(info);
@@ -56,15 +57,15 @@ static bool takes_product(const tensor_info_t *info)
 static bool is_candidate(const step_item_t *item, const tensor_info_t *info)
 {
     const tensor_info_t *own = tensor_info(item->parameter);
-    /* a vector in blocks would only be padded: everybody reads biases plain */
+    /* blocks would only pad a vector, and all operators read biases plain */
     return info->layout == LAYOUT_MKLDNN && is_gapless(info) &&
            (item->slices.size == 0 || step_lies_in_slices(info, item->slices)) &&
            (!item->slices.is_product || takes_product(info)) &&
            (own->rank > 1 || !convert_moves_bytes(own, info));
 }
 
-/* The format of the state, else of the gradient, where the parameter may be blocked; else that of
- * the parameter. */
+/* Chooses the format of the step. If the parameter may be blocked: the format of its state, else of
+ * its gradient. Otherwise: its own format. */
 static tensor_info_t choose_format(const step_item_t *item)
 {
     const tensor_info_t *own = tensor_info(item->parameter);
@@ -82,7 +83,7 @@ static tensor_info_t choose_format(const step_item_t *item)
     return is_gapless(own) ? *own : info_dense(own->dtype, own->rank, own->sizes);
 }
 
-/* ---- what can fail ---- */
+/* ---- preparation, which can fail ---- */
 
 static status_t read_gradient(context_t *ctx, step_item_t *item)
 {
@@ -105,14 +106,15 @@ static status_t read_gradient(context_t *ctx, step_item_t *item)
     return STATUS_OK;
 }
 
-/* The addresses of a parameter's elements; `end_most` is the largest end up to this one. */
+/* Address range of a parameter's elements. `end_most` is the largest end of all ranges up to this
+ * one. */
 typedef struct extent {
     uintptr_t begin, end, end_most;
     const tensor_t *parameter;
 } extent_t;
 
-/* Bytes that are shed lie nowhere: then the storage stands for them, which is enough, since such
- * tensors have bytes in common in one storage only. */
+/* If plain bytes were released, uses the address of the storage instead. That suffices, since such
+ * a tensor can share bytes only within its storage. */
 static extent_t extent_of(const tensor_t *tensor)
 {
     const void *place = storage_place(tensor->storage);
@@ -127,8 +129,8 @@ static int compare_extents(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Parameters by their addresses, so that a gradient is compared with those alone that lie where it
- * does. */
+/* True if a gradient overlaps a parameter. Binary search over sorted ranges, so that only
+ * parameters at nearby addresses are compared. */
 static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gradient)
 {
     const extent_t own = extent_of(gradient);
@@ -145,7 +147,8 @@ static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gra
     return false;
 }
 
-/* A gradient may be a parameter itself: that of a product's factor is the other one. */
+/* Marks gradients that share bytes with parameters: the gradient of x * y with respect to x is y
+ * itself. */
 static status_t find_written(context_t *ctx, int n, step_item_t *items)
 {
     extent_t *extents = NULL;
@@ -196,7 +199,7 @@ static status_t write_state(context_t *ctx, const char *op, const char *name, bo
     return STATUS_OK;
 }
 
-/* A parameter with gaps is updated in a copy without. */
+/* Updates a parameter with gaps in a gapless copy. */
 static status_t write_gapped(context_t *ctx, const char *op, step_item_t *item)
 {
     void *bytes = NULL;
@@ -237,7 +240,7 @@ static status_t prepare(context_t *ctx, const char *op, const update_rule_t *rul
     return write_parameter(ctx, op, item);
 }
 
-/* ---- what the loops read ---- */
+/* ---- numbers for the loops ---- */
 
 static void set_numbers(const update_rule_t *rule, int64_t step, update_t *update)
 {
@@ -257,8 +260,8 @@ static void set_numbers(const update_rule_t *rule, int64_t step, update_t *updat
     update->is_nesterov = rule->is_nesterov;
 }
 
-/* Whether zeros stay zeros, as padded lanes have to: not with eps 0, where 0 is divided by 0, nor
- * with an infinite learning rate. */
+/* True if zeros stay zeros, as padded lanes require. They do not with eps 0 (0 divided by 0) or an
+ * infinite learning rate. */
 static bool keeps_zeros(update_kind_t kind, const update_t *update)
 {
     float parameter = 0.0f, state[UPDATE_MAX_STATES] = {0.0f};
@@ -284,7 +287,7 @@ static void zero_padding(const step_item_t *item)
 
 /* ---- the step ---- */
 
-/* Forms of parameters are masters since they were asked for, so nothing is left to be written. */
+/* form_written cannot fail: the form became the parameter's master during preparation. */
 static void finish(context_t *ctx, update_kind_t kind, step_item_t *item)
 {
     const tensor_info_t *info = tensor_info(item->parameter);
@@ -370,7 +373,7 @@ bool step_may_be_late(const tensor_t *parameter)
     return info->dtype == DTYPE_F32 && is_gapless(info);
 }
 
-/* A parameter that may not be blocked is stepped as it lies. */
+/* If the parameter cannot become blocked, its own format must allow the slices. */
 bool step_may_slice(const tensor_t *parameter, const tensor_info_t *gradient, step_slices_t slices)
 {
     const tensor_info_t *own = tensor_info(parameter);
@@ -393,7 +396,7 @@ bool step_is_last(const step_item_t *item, int64_t first)
     return item->slices.size == 0 || first + item->slices.size >= size;
 }
 
-/* The gradient as the step wants it. */
+/* Sets the gradient's elements in the format of the step. */
 static status_t take_gradient(context_t *ctx, step_item_t *item, const tensor_info_t *want,
                               const tensor_t *gradient)
 {
@@ -407,7 +410,7 @@ static status_t take_gradient(context_t *ctx, step_item_t *item, const tensor_in
     return STATUS_OK;
 }
 
-/* Elements of the slice, which lie behind those of the slices before. */
+/* Updates the elements of one slice, which follow those of earlier slices in memory. */
 static void run_slice(context_t *ctx, const update_rule_t *rule, step_item_t *item,
                       const tensor_info_t *slice, int64_t first)
 {
@@ -449,7 +452,7 @@ status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item,
     return STATUS_OK;
 }
 
-/* ---- a gradient that is made in tiles ---- */
+/* ---- a gradient computed in tiles ---- */
 
 typedef struct product {
     update_kind_t kind;

@@ -1,4 +1,5 @@
-/* The tape: an observer that records calls, and an emitter that runs what their rules emit. */
+/* The tape is an observer that records calls, and an emitter that runs the operators which gradient
+ * rules emit. */
 #include "train/tape_impl.h"
 
 #include <stdatomic.h>
@@ -12,21 +13,22 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A tensor that took part in a call, or that a rule has emitted. `elements` is held where a rule
- * reads it; of all others dtype and sizes are known. */
+/* A tensor that took part in a call, or that a rule emitted. `elements` is held if a rule reads it;
+ * otherwise only dtype and sizes are known. */
 typedef struct record {
     value_t number;
     tensor_info_t info;
-    const tensor_t *key; /* the tensor's address, which another may have once it has ended: then
-                            `taped` differs; leaves and what is emitted are held */
+    const tensor_t *key; /* the tensor's address, which a later tensor may reuse; `taped` then
+                            differs. Leaves and emitted tensors are held. */
     uint32_t taped;
     tensor_t *elements;
-    uint64_t version; /* of the elements' storage when they were recorded */
-    uint64_t seen;    /* of the tensor's storage when it was last made or written in place */
-    bool is_tracked;  /* a gradient passes it on */
+    uint64_t version; /* version of the elements' storage when they were recorded */
+    uint64_t seen;    /* version of the tensor's storage when it was last created or written in
+                         place */
+    bool is_tracked;  /* gradients pass through it */
     bool is_leaf;
-    tensor_t *grad; /* while gradients are passed; of a leaf until they are zeroed */
-    int first_use;  /* of a leaf, while gradients are passed: the first call that took it */
+    tensor_t *grad; /* during backward; for a leaf until gradients are zeroed */
+    int first_use;  /* for a leaf, during backward: the first call that read it */
 } record_t;
 
 typedef struct entry {
@@ -37,7 +39,7 @@ typedef struct entry {
 } entry_t;
 
 struct tape {
-    emitter_t emitter; /* first: rules are given its address */
+    emitter_t emitter; /* first member: rules get its address */
     context_t *ctx;
     observer_t observer;
     int n_paused;
@@ -45,12 +47,12 @@ struct tape {
     int n_records, records_capacity, n_leaves;
     entry_t *entries;
     int n_entries, entries_capacity;
-    hash_table_t by_tensor; /* records of tracked tensors */
-    value_t written;        /* result of the call in place that is about to be written */
-    tensor_t **targets;     /* what calls in place have written gradients' way into, held */
+    hash_table_t by_tensor; /* records of tracked tensors, by address */
+    value_t written;        /* result of the in-place call whose target is about to be written */
+    tensor_t **targets;     /* tensors that tracked in-place calls wrote, held */
     int n_targets, targets_capacity;
     size_t bytes;
-    tape_ready_t ready; /* or NULL */
+    tape_ready_t ready; /* callback or NULL */
     void *ready_user;
 };
 
@@ -68,7 +70,7 @@ static record_t *find(const tape_t *tape, const tensor_t *tensor)
     return atomic_load(&tensor->taped) == record->taped ? record : NULL;
 }
 
-/* Its number, the same for all tapes, given to it by the first. */
+/* A number that identifies a tensor for all tapes; the first tape assigns it. */
 static uint32_t number_of(const tensor_t *tensor)
 {
     static atomic_uint last;
@@ -109,7 +111,7 @@ static void drop_elements(tape_t *tape, record_t *record)
     record->elements = NULL;
 }
 
-/* The tensor is this record's from now on. */
+/* Makes the tensor refer to this record. */
 static status_t track(tape_t *tape, record_t *record, const tensor_t *tensor)
 {
     const uint64_t hash = hash_of(tensor);
@@ -132,7 +134,7 @@ static void end_record(tape_t *tape, record_t *record)
     context_put(tape->ctx, record);
 }
 
-/* Forgets the records behind the first n. */
+/* Removes all records after the first n. */
 static void cut_records(tape_t *tape, int n)
 {
     while (tape->n_records > n) {
@@ -155,7 +157,7 @@ void tape_forget(tape_t *tape)
 
 /* ---- recording ---- */
 
-/* The value of an operand; elements are kept where the rule reads them. */
+/* Sets the value of an operand, and keeps its elements if the rule reads them. */
 static status_t record_input(tape_t *tape, const op_event_t *event, int i, value_t *out_value)
 {
     const tensor_t *tensor = event->in[i];
@@ -198,7 +200,7 @@ static status_t add_entry(tape_t *tape, const op_event_t *event, entry_t **out_e
     return STATUS_OK;
 }
 
-/* Whether gradients may pass the call: from a floating result to an input that is tracked. */
+/* True if gradients may pass the call: from a floating result to a tracked input. */
 static bool passes(const tape_t *tape, const op_event_t *event)
 {
     bool is_tracked = false, is_floating = false;
@@ -212,7 +214,7 @@ static bool passes(const tape_t *tape, const op_event_t *event)
 
 static const char *const advice = "tape_pause leaves it unrecorded";
 
-/* A write through a view of a leaf changes the leaf, of which the tape would not know. */
+/* Writing through a view of a leaf would change the leaf without the tape's knowledge. */
 static status_t check_target(const tape_t *tape, const op_event_t *event)
 {
     for (int i = 0; i < tape->n_leaves && event->target != NULL; i++)
@@ -225,8 +227,9 @@ static status_t check_target(const tape_t *tape, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Whether the elements of an input are other ones than those that the tape knows: a tracked tensor
- * was written through another one, or one that is not tracked was, by a call that is. */
+/* True if an input's elements differ from those that the tape knows: either a tracked tensor was
+ * written through another tensor, or an untracked tensor shares memory with the target of a
+ * recorded in-place call. */
 static bool was_written(const tape_t *tape, const tensor_t *tensor)
 {
     const record_t *record = find(tape, tensor);
@@ -260,8 +263,8 @@ static status_t check_dtype(const tape_t *tape, const op_event_t *event)
          tensor_text(event->out[0]), tensor_text(event->target));
 }
 
-/* Views of the target that are not tracked have elements from here on that gradients reach. There
- * is room since the call was recorded. */
+/* From now on, untracked views of the target contain elements that depend on watched tensors.
+ * record_call has reserved the array element. */
 static void add_target(tape_t *tape, tensor_t *target)
 {
     for (int i = 0; i < tape->n_targets; i++)
@@ -276,7 +279,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     entry_t *entry = NULL;
     tape->written = VALUE_NONE;
     if (tape->n_paused > 0) return STATUS_OK;
-    /* Its tensors are the plan's own, of which nobody knows what they were computed from. */
+    /* A plan's tensors belong to the plan, and their history is not known. */
     if (event->is_planned)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "%s: it runs in a plan, whose tensors no tape can keep; run the module in C, or %s",
@@ -290,7 +293,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
                          sizeof *tape->targets));
     opdef_t op = *event->op;
     op_event_t call = *event;
-    if (op.gradient == NULL) { /* an error where a gradient reaches it */
+    if (op.gradient == NULL) { /* without a rule: an error if a gradient reaches it */
         op.gradient = &missing;
         call.op = &op;
     }
@@ -302,7 +305,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
         status = record_input(tape, &call, i, &entry->in[i]);
     for (int i = 0; i < entry->n_out && status == STATUS_OK; i++)
         status = record_output(tape, &call, i, &entry->out[i]);
-    if (status != STATUS_OK) { /* nothing of the call stays */
+    if (status != STATUS_OK) { /* remove all traces of the call */
         context_put(ctx, entry->attrs);
         tape->n_entries--;
         cut_records(tape, n_records);
@@ -312,7 +315,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* The target has become the result of the call. */
+/* From now on the target is the result of the in-place call. */
 static status_t note_written(context_t *ctx, void *user, tensor_t *target)
 {
     tape_t *tape = user;
@@ -325,7 +328,7 @@ static status_t note_written(context_t *ctx, void *user, tensor_t *target)
     return track(tape, record, target);
 }
 
-/* ---- the emitter: runs what rules emit ---- */
+/* ---- the emitter: runs the operators that rules emit ---- */
 
 static tape_t *tape_of(const emitter_t *emitter)
 {
@@ -345,7 +348,7 @@ static status_t give_constant(emitter_t *emitter, tensor_t *tensor, value_t *out
     return status;
 }
 
-/* The elements of a value, as they were when it was recorded. */
+/* The elements of a value; fails if they were written after recording. */
 static status_t take_elements(tape_t *tape, const opdef_t *op, value_t value,
                               const tensor_t **out_tensor)
 {
@@ -397,7 +400,7 @@ static const emitter_class_t emitter_class = {run_emitted, give_constant, info_o
 
 /* ---- gradients ---- */
 
-/* A value that stands for a gradient; VALUE_NONE for none. */
+/* Creates a value for a gradient; VALUE_NONE if there is none. */
 static status_t lend_gradient(tape_t *tape, const tensor_t *grad, value_t *out_value)
 {
     *out_value = VALUE_NONE;
@@ -420,7 +423,7 @@ static status_t add_gradient(tape_t *tape, record_t *record, tensor_t *grad)
     return STATUS_OK;
 }
 
-/* Passes the gradients of an entry's results on to its inputs. */
+/* Propagates the gradients of an entry's results to its inputs. */
 static status_t pass_entry(tape_t *tape, const entry_t *entry)
 {
     value_t out_grad[OP_MAX_OUTPUTS], in_grad[OP_MAX_INPUTS];
@@ -451,7 +454,7 @@ static status_t pass_entry(tape_t *tape, const entry_t *entry)
     return STATUS_OK;
 }
 
-/* Nothing before the entry needs its results, or their gradients. */
+/* Releases the entry's results and their gradients, which earlier entries do not need. */
 static void end_entry(tape_t *tape, const entry_t *entry)
 {
     for (int i = 0; i < entry->n_out; i++) {
@@ -470,7 +473,8 @@ static bool is_leaf(const tape_t *tape, value_t value)
     return value >= 0 && value < tape->n_leaves;
 }
 
-/* Gradients are passed from the last call to the first: behind that none of the leaf follows. */
+/* Entries are processed last to first, so a leaf's gradient is complete after the first entry that
+ * reads the leaf. */
 static void find_first_uses(tape_t *tape)
 {
     for (int i = tape->n_entries - 1; i >= 0; i--)
@@ -514,7 +518,8 @@ static status_t make_one(context_t *ctx, const tensor_t *output, tensor_t **out_
     return STATUS_OK;
 }
 
-/* The gradients that leaves had, taken aside so that a failure leaves them; and put back. */
+/* Exchanges the leaves' gradients with `kept`, to set them aside and to restore them after a
+ * failure. */
 static void swap_gradients(tape_t *tape, tensor_t **kept)
 {
     for (int i = 0; i < tape->n_leaves; i++) {
@@ -540,7 +545,7 @@ static status_t add_kept(tape_t *tape, tensor_t **kept)
     return STATUS_OK;
 }
 
-/* A gradient that is the caller's own tensor, or a view of it, is not the tape's to give away. */
+/* Copies gradients that are the caller's tensor or a view of it, since the caller may write it. */
 static status_t part_from(tape_t *tape, const tensor_t *grad)
 {
     for (int i = 0; i < tape->n_leaves; i++) {
@@ -605,7 +610,7 @@ status_t tape_backward(context_t *ctx, tape_t *tape, const tensor_t *output, con
     return status;
 }
 
-/* ---- public ---- */
+/* ---- public functions ---- */
 
 status_t tape_create(context_t *ctx, tape_t **out_tape)
 {
@@ -652,7 +657,7 @@ status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor)
     if (record != NULL && record->is_leaf) return STATUS_OK;
     REQUIRE(ctx, record == NULL, "tape_watch: %s was computed from what is watched",
             tensor_text(tensor));
-    /* leaves stand first, which what is recorded would have to make room for */
+    /* leaves must come first among the records */
     REQUIRE(ctx, tape->n_entries == 0, "tape_watch: %s, after calls that the tape has recorded",
             tensor_text(tensor));
     TRY(add_record(tape, &tensor->info, &record));

@@ -1,4 +1,4 @@
-/* Steps of training, eager and planned. */
+/* Training steps, eager and planned. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "train/program_impl.h"
 #include "train/tape_impl.h"
 
-/* A buffer of the module, and what it was before the forward. */
+/* A buffer of the module and its value before the forward. */
 typedef struct kept_buffer {
     tensor_t *buffer, *before;
 } kept_buffer_t;
@@ -30,30 +30,31 @@ struct trainer {
     train_times_t times;
     int64_t n_steps;
     tape_t *tape;              /* eager */
-    uint64_t changes;          /* module_changes when the tape was made */
-    uint64_t checked;          /* module_changes when parameters were last looked at */
-    train_program_t *programs; /* planned: the one used last first */
+    uint64_t changes;          /* module_changes when the tape was created */
+    uint64_t checked;          /* module_changes when parameters were last checked */
+    train_program_t *programs; /* planned: most recently used first */
     tensor_t **gradients;      /* [parameters] */
     int n_spare;
-    tensor_t **spare; /* [parameters] what a plan gave as gradients last, or NULL */
-    uint64_t simple;  /* module_changes when may_update was found */
-    bool may_update;  /* the parameters may be updated in a plan */
-    bool is_broken;   /* some parameters were updated by a step that failed */
-    /* Of the step under way. */
+    tensor_t **spare; /* [parameters] gradient tensors of the last planned step, for reuse; or
+                         NULL */
+    uint64_t simple;  /* module_changes when may_update was computed */
+    bool may_update;  /* a plan may update the parameters */
+    bool is_broken;   /* a failed step has updated some parameters */
+    /* State of the current step. */
     tensor_t *loss_value;
     tensor_t *output;
     bool wants_output;
-    tensor_t *given; /* the output, where a plan updates */
+    tensor_t *given; /* the output, if a plan updates */
     double loss_number;
     optimizer_run_t run;
     uint64_t update_ns;
-    bool is_updated; /* by its plan */
-    bool is_held;    /* the step writes state or parameters, and is not interrupted */
+    bool is_updated; /* its plan has updated the parameters */
+    bool is_held;    /* the step writes state or parameters and cannot be interrupted */
     kept_buffer_t *kept;
     int n_kept, kept_capacity;
 };
 
-/* ---- what both do ---- */
+/* ---- both modes ---- */
 
 static status_t check_loss(trainer_t *trainer, double *out_loss)
 {
@@ -74,7 +75,7 @@ static void drop_gradients(trainer_t *trainer)
     }
 }
 
-/* From the first write of state or a parameter on, a step is not interrupted. */
+/* Disables interruption, before the first write of state or a parameter. */
 static void hold(trainer_t *trainer)
 {
     if (!trainer->is_held) interrupt_hold(trainer->ctx);
@@ -93,14 +94,16 @@ static status_t update(trainer_t *trainer)
         TRY(clip_gradients(ctx, optimizer_n_parameters(trainer->optimizer), trainer->gradients,
                            trainer->options.max_norm, NULL));
     status_t status = optimizer_step(ctx, trainer->optimizer, trainer->gradients);
-    if (status != STATUS_OK) parallel_leave(trainer->options.parallel); /* others have updated */
+    if (status != STATUS_OK)
+        parallel_leave(trainer->options.parallel); /* the other ranks have
+                                                      updated */
     TRY(status);
     trainer->times.update_ns = context_now() - begin;
     trainer->n_steps++;
     return STATUS_OK;
 }
 
-/* What the module gave before the update: a copy where that is a parameter, or a view of one. */
+/* Returns the module's output before the update: a copy if it is a parameter or a view of one. */
 static status_t give_output(trainer_t *trainer, tensor_t **out_output)
 {
     context_t *ctx = trainer->ctx;
@@ -131,8 +134,8 @@ static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const 
     return status;
 }
 
-/* Parameters are watched in the order of the optimizer; behind two that were made one since, they
- * are exchanged at the end. */
+/* Leaf indices equal parameter indices unless two parameters have become one tensor. Later
+ * gradients are then exchanged at the end of the step instead of early. */
 static void tell_ready(void *user, int leaf, const tensor_t *watched, const tensor_t *gradient)
 {
     const trainer_t *trainer = user;
@@ -140,7 +143,7 @@ static void tell_ready(void *user, int leaf, const tensor_t *watched, const tens
         parallel_ready(trainer->options.parallel, leaf, gradient);
 }
 
-/* Parameters may have been replaced since they were watched: then they are watched anew. */
+/* Watches the parameters again if any may have been replaced since. */
 static status_t watch(trainer_t *trainer)
 {
     context_t *ctx = trainer->ctx;
@@ -158,8 +161,8 @@ static status_t watch(trainer_t *trainer)
     return STATUS_OK;
 }
 
-/* Layers write running statistics in the forward. A step that fails behind that puts back what it
- * kept of them before: snapshots, which are copied where a layer writes. */
+/* Layers write running statistics during forward. If a later part of the step fails, they are
+ * restored from these snapshots, which copy bytes only when a layer writes. */
 static status_t keep_buffer(context_t *ctx, void *user, const char *path, module_t *module)
 {
     trainer_t *trainer = user;
@@ -193,7 +196,7 @@ static status_t keep_buffers(trainer_t *trainer)
     return status;
 }
 
-/* The failure before stays the one that is reported. */
+/* Keeps the original failure as the one reported. */
 static void put_buffers_back(trainer_t *trainer)
 {
     scope_attempt(trainer->ctx);
@@ -234,7 +237,7 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
 
 /* ---- planned ---- */
 
-/* Batches come in few sizes; a trainer that sees many keeps the programs that ran last. */
+/* Batches usually have few different sizes; this many recently used programs are kept. */
 #define MAX_PROGRAMS 8
 
 static void drop_programs(trainer_t *trainer, int n_kept)
@@ -248,7 +251,8 @@ static void drop_programs(trainer_t *trainer, int n_kept)
     }
 }
 
-/* The program for these inputs, in front of the others; made anew where the module has changed. */
+/* Finds or creates the program for these inputs, and moves it to the front. Creates it anew if the
+ * module has changed. */
 static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const *in,
                              train_program_t **out_program)
 {
@@ -282,7 +286,7 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
     return STATUS_OK;
 }
 
-/* A buffer that the step changes takes its new value. */
+/* Writes the new value of a buffer that the step changes. */
 static status_t write_state(const trainer_t *trainer, const train_program_t *program,
                             const char *path, const tensor_t *value)
 {
@@ -294,8 +298,9 @@ static status_t write_state(const trainer_t *trainer, const train_program_t *pro
     return tensor_copy(trainer->ctx, buffer, value);
 }
 
-/* Gradients of a plan keep their memory for the next step: fresh pages cost as much time as what is
- * computed into them. Ranks exchange them for others meanwhile. */
+/* Keeps a plan's gradient tensors for the next step, since touching new pages takes as long as
+ * computing into them. parallel_exchange replaces trainer->gradients, so these are held
+ * separately. */
 static void keep_spare(trainer_t *trainer, const train_program_t *program, tensor_t *const *results)
 {
     for (int i = 0; i < trainer->n_spare; i++) {
@@ -323,10 +328,10 @@ static status_t take_results(trainer_t *trainer, const train_program_t *program,
     return STATUS_OK;
 }
 
-/* ---- planned, with the update in the plan ---- */
+/* ---- planned, with updates in the plan ---- */
 
-/* Where a method of the module, the loss or the caller asks for gradients of all parameters
- * together there is no such plan. */
+/* Updates in a plan require that no option needs all gradients together (max_norm, ranks,
+ * update_apart), and that each parameter is f32 without gaps. */
 static void find_may_update(trainer_t *trainer)
 {
     const train_options_t *options = &trainer->options;
@@ -339,7 +344,7 @@ static void find_may_update(trainer_t *trainer)
     trainer->simple = changes;
 }
 
-/* All that can fail, as in take_results and update; in has loss, output, and state. */
+/* Does everything that can fail, as take_results and update do. in: loss, output, state. */
 static status_t begin_updates(context_t *ctx, void *user, const train_program_t *program,
                               datum_t *const *in)
 {
@@ -376,7 +381,7 @@ static status_t update_product(context_t *ctx, void *user, int parameter, const 
     return status;
 }
 
-/* Some parameters are those of the next step already. */
+/* Reports a failure after some parameters were already updated. */
 static status_t tell_broken(trainer_t *trainer, status_t status)
 {
     char why[CONTEXT_ERROR_MAX];
@@ -416,7 +421,7 @@ static status_t run_updating(trainer_t *trainer, train_program_t *program, int n
 
 /* ---- a planned step ---- */
 
-/* A plan takes it that inputs and what the module holds are apart. */
+/* A plan requires that inputs do not share memory with the module. */
 static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t *const *in)
 {
     for (int i = 0; i < n_in; i++)
@@ -427,7 +432,7 @@ static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t 
     return STATUS_OK;
 }
 
-/* The memory of earlier gradients for those of this step, where nobody else holds it. */
+/* Offers the memory of earlier gradients for this step's gradients, if nothing else holds it. */
 static void want_spare(const trainer_t *trainer, const train_program_t *program, tensor_t **wanted)
 {
     for (int i = 0; i < optimizer_n_parameters(trainer->optimizer); i++) {
@@ -471,9 +476,9 @@ static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const 
     return status;
 }
 
-/* ---- public ---- */
+/* ---- public functions ---- */
 
-/* Only where a module has changed since they were looked at. */
+/* Checks the parameters, but only if some module has changed since the last check. */
 static status_t check_parameters(context_t *ctx, trainer_t *trainer)
 {
     const uint64_t changes = module_changes();
@@ -500,7 +505,7 @@ static status_t check_step(context_t *ctx, trainer_t *trainer, int n_in, const t
     return check_parameters(ctx, trainer);
 }
 
-/* Items are counted by the first size of the first input. */
+/* The number of items is the first size of the first input. */
 static void begin_ranks(trainer_t *trainer, status_t status, const tensor_t *const *in)
 {
     const bool has_sizes = status == STATUS_OK && tensor_rank(in[0]) > 0;

@@ -1,35 +1,36 @@
-/* Training: steps of forward, backward and update on a module.
+/* Training steps on a module: forward, backward and update.
  *
  *     module_mkldnn(ctx, model, NULL);
  *     optimizer_sgd(ctx, model, &(sgd_options_t){.lr = 0.1, .momentum = 0.9}, &optimizer);
  *     trainer_create(ctx, model, cross_entropy, NULL, optimizer, NULL, &trainer);
  *     trainer_step(ctx, trainer, 1, &x, labels, NULL, &loss);
  *
- * Weights that module_mkldnn has marked, their gradients and what the optimizer keeps for them stay
- * blocked from the first step to the last; state dicts have them plain at any time.
+ * Weights that module_mkldnn has marked stay blocked during training, and so do their gradients and
+ * optimizer state; state dicts return them plain at any time.
  *
  * TRAIN_EAGER runs the module's operators one by one and records them on a tape. TRAIN_PLANNED
- * traces forward and loss for each set of inputs, adds the nodes of the gradients, and runs both as
- * one plan, with formats chosen for the whole: what is baked into a trace (see graph_trace) is
- * baked in here. Both give the same numbers but for the order of sums. Of the plans, those for the
- * eight sets of inputs that came last are kept.
+ * traces forward and loss for each set of input sizes, adds the gradients, and runs all of it as
+ * one plan with globally chosen formats. A trace fixes some values, see graph_trace. Both modes
+ * return the same numbers except for the order of sums. The plans of the eight most recently used
+ * sets of inputs are kept.
  *
- * A relu or relu6 behind a batch norm is a part of it in a plan. Its gradient is 0 where what the
- * norm gives, made again from x, is cut: within rounding of the bound that may be another element.
+ * A plan fuses a relu or relu6 that follows a batch norm into the norm. The gradient is 0 where the
+ * norm's result, recomputed from x, is cut off. Within rounding of the bound, this may select other
+ * elements than in eager mode.
  *
- * A plan updates each parameter as soon as its gradient is there and nobody reads the parameter any
- * more, and takes the gradient's memory for other things. The loss is looked at, and all that the
- * updates need is made, before the first of them. What fails behind that, as memory for a kernel's
- * own use, leaves parameters broken: the message says so, and the trainer takes no further step.
- * A large gradient of a fully connected layer comes in slices, each stepped before the next is
- * made: the same bits as all at once where oneDNN has AVX-512, elsewhere but for the order of sums
- * at the ends of its tiles.
- * With update_apart, with a max_norm, with ranks, and where parameters are not f32 or have gaps,
- * all gradients are kept to the end of the plan, and parameters are updated behind it at once.
+ * A plan updates each parameter as soon as its gradient is complete and the parameter is no longer
+ * read; the gradient's memory is then reused. Before the first update, the plan checks the loss and
+ * allocates what the updates need. A later failure, such as memory for a kernel, leaves parameters
+ * inconsistent; the message says so, and the trainer rejects further steps. A large gradient of a
+ * fully connected layer is computed in slices, and each slice is applied before the next is
+ * computed. The result is bitwise the same with AVX-512; elsewhere only the order of sums at tile
+ * edges may differ. With update_apart, max_norm or ranks, or if a parameter is not f32 or has gaps,
+ * the plan keeps all gradients to its end, and one update of all parameters follows.
  *
- * Under a memory_limit as few activations as will do are dropped behind the forward pass and made
- * again, by the same operators and so to the same bits, where the backward pass reads them: those
- * of batch norms, activations, sums, pooling and the like, whose own operands are kept. */
+ * With a memory_limit, as few activations as necessary are dropped after the forward pass and
+ * recomputed during the backward pass, by the same operators and thus with the same bits.
+ * Candidates are results of batch norms, activations, sums, pooling and similar operators whose own
+ * operands are kept. */
 #ifndef TESSERA_TRAIN_TRAINER_H
 #define TESSERA_TRAIN_TRAINER_H
 
@@ -42,58 +43,60 @@ typedef struct trainer trainer_t;
 
 typedef enum train_mode { TRAIN_EAGER, TRAIN_PLANNED } train_mode_t;
 
-/* The loss of the module's first result, a floating tensor of one element, made of operators. */
+/* Computes the loss of the module's first result with operators: a floating tensor of one
+ * element. */
 typedef status_t (*train_loss_t)(context_t *ctx, void *user, const tensor_t *output,
                                  const tensor_t *target, tensor_t **out_loss);
 
 typedef struct train_options {
     train_mode_t mode;
-    double max_norm;    /* gradients are scaled down to this norm of all of them; 0: they are not */
-    bool keep_numerics; /* planned: no convolution by winograd, which rounds otherwise */
-    bool update_apart;  /* planned: parameters are updated behind the plan, see above */
-    size_t memory_limit;  /* planned: bytes of a plan's arena (trainer_arena_bytes); 0: no bound */
-    parallel_t *parallel; /* the ranks that train together, borrowed; NULL: this process alone */
+    double max_norm;      /* limit for the norm of all gradients, see clip_gradients; 0: none */
+    bool keep_numerics;   /* planned: no winograd convolutions, whose rounding differs */
+    bool update_apart;    /* planned: update parameters after the plan, see above */
+    size_t memory_limit;  /* planned: limit for the bytes of a plan's arena (trainer_arena_bytes);
+                             0: none */
+    parallel_t *parallel; /* the ranks that train together, borrowed; NULL: only this process */
 } train_options_t;
 
-/* What the last step took. In a plan forward and backward are one: all of it is backward_ns. */
+/* Times of the last step. A plan counts forward and backward together as backward_ns. */
 typedef struct train_times {
     uint64_t forward_ns, backward_ns, update_ns;
 } train_times_t;
 
-/* Switches the module to training (module_train). The module is retained; the optimizer,
- * made for this module, has to live until the trainer's end. With ranks all of them have to make
- * one, which begins by parallel_broadcast.
- * options NULL: eager. */
+/* Creates a trainer and switches the module to training mode (module_train). The module is
+ * retained. The optimizer must belong to this module and outlive the trainer. With ranks, all ranks
+ * must call this; it starts with parallel_broadcast. options NULL: eager mode. */
 status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
                         optimizer_t *optimizer, const train_options_t *options,
                         trainer_t **out_trainer) TESSERA_API(trainer_create);
 void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
 
-/* One step on a batch: the module's forward on n_in inputs, loss, gradients, update. out_output, a
- * result that the caller releases, is what the module gave before the update; NULL: not wanted.
- * With ranks the loss is that of all their batches, and a step that fails on one has failed on all.
+/* Runs one step on a batch: forward on n_in inputs, loss, gradients, update. out_output gets the
+ * module's result before the update; the caller releases it. out_output may be NULL. With ranks,
+ * the loss is the mean over the batches of all ranks, and a step that fails on one rank fails on
+ * all.
  *
- * INVALID_ARGUMENT  a memory_limit below what a step takes when all is made again that can be; the
- *                   loss is no finite number, or depends on no parameter of the optimizer; the
- *                   module has no longer one of these, or in another dtype or sizes. Then, and on
- *                   every failure before the update itself, parameters, the optimizer's state and
- *                   random numbers are what they were before, and so are running statistics unless
- *                   memory for the update is refused
- * CANCELLED, LIMIT  the step was interrupted, and nothing has changed. From the first write of
- *                   state or a parameter on, a step is finished: it gives OK, and a cancel is left
- *                   to the next call
- * UNSUPPORTED       an operator without a rule for gradients; what a plan cannot run, which a
- *                   trainer of mode TRAIN_EAGER can
+ * INVALID_ARGUMENT  a memory_limit that is too small even if every possible activation is
+ *                   recomputed; a loss that is not finite or depends on no parameter of the
+ *                   optimizer; a parameter that is gone or has another dtype or sizes. After any
+ *                   failure before the update itself, parameters, optimizer state and random
+ *                   numbers are unchanged. Running statistics are unchanged too, unless memory for
+ *                   the update could not be allocated.
+ * CANCELLED, LIMIT  the step was interrupted, and nothing has changed. Once a step has started to
+ *                   write state or parameters, it completes and returns OK; a cancel then applies
+ *                   to the next call.
+ * UNSUPPORTED       an operator without a gradient rule; something that a plan cannot run, but
+ *                   TRAIN_EAGER can
  * IO                a rank has ended */
 status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,
                       const tensor_t *target, tensor_t **out_output, double *out_loss)
     TESSERA_API(trainer_step);
 
 train_times_t trainer_times(const trainer_t *trainer) TESSERA_API(trainer_times);
-/* The graph that the last step ran as a plan: forward, gradients and transitions; borrowed. NULL
- * for a trainer that is eager, or has not run. */
+/* The graph of the last step's plan: forward, gradients and layout conversions; borrowed. NULL if
+ * the trainer is eager or has not run. */
 const graph_t *trainer_graph(const trainer_t *trainer) TESSERA_API(trainer_graph);
-/* Bytes of the last plan's arena; 0: none. */
+/* Bytes of the last plan's arena; 0: no plan. */
 size_t trainer_arena_bytes(const trainer_t *trainer) TESSERA_API(trainer_arena_bytes);
 
 TESSERA_END

@@ -1,5 +1,5 @@
-/* Each loop reads and writes element i of every array, and no other, so that neither the number of
- * threads nor the order of elements in memory changes a bit. */
+/* Each loop handles only element i of every array in iteration i, so results do not depend on the
+ * number of threads or the order of elements in memory. */
 #include "train/update_impl.h"
 
 #include <math.h>
@@ -38,8 +38,8 @@ FOR_EACH_ISA static void sgd_momentum(const update_t *update, int64_t first, int
 
 /* ---- Adam ---- */
 
-/* a + weight (b - a) from the nearer end, as torch.lerp: from the other one a difference that is
- * large beside b loses b. */
+/* a + weight (b - a), computed from the nearer end, as torch.lerp. From a, a much larger difference
+ * would cancel b. */
 static inline float lerp(float a, float b, float weight)
 {
     const float difference = b - a;
@@ -72,7 +72,7 @@ FOR_EACH_ISA static void adam_amsgrad(const update_t *update, int64_t first, int
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
         const float m = lerp(average[i], g, u.gain1);
         const float v = u.beta2 * square[i] + u.gain2 * g * g;
-        const float most = largest[i] >= v ? largest[i] : v; /* a NaN stays, as in torch.maximum */
+        const float most = largest[i] >= v ? largest[i] : v; /* NaN is kept, as in torch.maximum */
         const float kept = largest[i] != largest[i] ? largest[i] : most;
         average[i] = m;
         square[i] = v;
@@ -119,7 +119,7 @@ FOR_EACH_ISA static void rmsprop_centered(const update_t *update, int64_t first,
     }
 }
 
-/* ---- all tensors in one region ---- */
+/* ---- all tensors in one parallel region ---- */
 
 static loop_t loop_of(update_kind_t kind, const update_t *update)
 {
@@ -131,7 +131,7 @@ static loop_t loop_of(update_kind_t kind, const update_t *update)
     return update->state[2] != NULL ? rmsprop_centered : rmsprop;
 }
 
-/* Threads share units of this many elements, so that no two write one line of a cache. */
+/* Work is split in units of this many elements, so that threads do not share cache lines. */
 #define UNIT 64
 
 typedef struct work {
@@ -145,7 +145,7 @@ static int64_t count_units(const update_t *update)
     return (update->n + UNIT - 1) / UNIT;
 }
 
-/* Units are counted through all tensors. */
+/* Units are numbered across all tensors. */
 static void run_units(void *user, int64_t first, int64_t last)
 {
     const work_t *work = user;
