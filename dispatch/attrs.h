@@ -1,4 +1,5 @@
-/* Attributes of operators as data: from one table follow text, hash, equality and importers. */
+/* Attributes of operators as tables of fields. Text, hash, equality and importers use these
+ * tables. */
 #ifndef TESSERA_DISPATCH_ATTRS_H
 #define TESSERA_DISPATCH_ATTRS_H
 
@@ -8,13 +9,13 @@
 
 TESSERA_BEGIN
 
-/* Integers whose number varies: sizes, dims. */
+/* A list of integers: sizes, dims. */
 typedef struct ints {
     int n;
     int64_t values[TENSOR_MAX_RANK];
 } ints_t;
 
-/* ATTRS_INTS(14, 14). C only: C++ has no compound literals. */
+/* Example: ATTRS_INTS(14, 14). C only: C++ has no compound literals. */
 #ifndef __cplusplus
 #define ATTRS_INTS(...)                                                                            \
     (ints_t)                                                                                       \
@@ -26,7 +27,7 @@ typedef struct ints {
     }
 #endif
 
-/* The same of floating numbers: scales. */
+/* A list of floating numbers: scales. */
 typedef struct floats {
     int n;
     double values[TENSOR_MAX_RANK];
@@ -45,52 +46,53 @@ typedef enum attr_kind {
     ATTR_FORMAT  /* format_t, printed as its text in quotes */
 } attr_kind_t;
 
-/* zero_is_default: zero is not a legal value, and stands in a struct for the first element of its
- * array where that is not zero (stride {2} of two dimensions is {2, 2}), else for `initial`. */
+/* One field of an attribute struct. zero_is_default: zero is not a legal value but means the
+ * default. In an array whose first element is not zero it means that element (stride {2} of two
+ * dimensions is {2, 2}), else `initial`. */
 typedef struct attr_field {
     const char *name;
     attr_kind_t kind;
     bool zero_is_default;
     uint16_t offset;
-    uint16_t length;          /* ATTR_ARRAY */
-    double initial;           /* of every element */
-    const char *const *names; /* ATTR_NAME: NULL-terminated */
+    uint16_t length;          /* ATTR_ARRAY only */
+    double initial;           /* default of every element */
+    const char *const *names; /* ATTR_NAME only: NULL-terminated */
 } attr_field_t;
 
 typedef struct attr_table {
-    size_t bytes; /* of the struct; 0: no attributes */
+    size_t bytes; /* size of the struct; 0: no attributes */
     int n_fields;
     const attr_field_t *fields;
 } attr_table_t;
 
-/* Fills a struct with the defaults. */
+/* Sets all attributes to their defaults. */
 void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_init);
 
-/* A copy in which zeros that stand for defaults are replaced; attrs NULL means all defaults. Bytes
- * between the fields, and behind the end of a list, are zero, so that what is given alike is equal
- * by memcmp. The two do not overlap. */
+/* Copies attributes and replaces zeros that mean defaults; attrs NULL means all defaults. Padding
+ * between fields and unused list elements become zero, so equal attributes are equal under memcmp.
+ * attrs and out_attrs must not overlap. */
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
     TESSERA_API(attrs_normalize);
 
-/* Refuses what no value of the attribute's kind is, and names it: an enumeration out of range, more
- * integers or post-ops than there is room for. INVALID_ARGUMENT. */
+/* Checks that every value is legal for its attribute's kind. INVALID_ARGUMENT names the attribute,
+ * for example an enumeration out of range, or too many integers or post-ops. */
 status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, const void *attrs)
     TESSERA_API(attrs_check);
 
-/* The attribute of kind ATTR_POST; NULL where the table has none. */
+/* Returns the attribute of kind ATTR_POST; NULL if the table has none. */
 const post_ops_t *attrs_post(const attr_table_t *table, const void *attrs) TESSERA_API(attrs_post);
 
 bool attrs_equal(const attr_table_t *table, const void *a, const void *b) TESSERA_API(attrs_equal);
 uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
     TESSERA_API(attrs_hash);
 
-/* " padding=[1,1] groups=32": every attribute that is not at its default, each with a space before;
- * nothing else. */
+/* Prints every attribute that differs from its default, each after a space: " padding=[1,1]
+ * groups=32". */
 void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
     TESSERA_API(attrs_print);
 
-/* Reads one `name=literal` at *cursor and moves it behind. INVALID_ARGUMENT names the attribute
- * that op lacks, or the literal that does not fit. */
+/* Reads one `name=literal` at *cursor and advances the cursor past it. INVALID_ARGUMENT names an
+ * unknown attribute or a literal that does not fit. */
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
                      void *attrs) TESSERA_API(attrs_parse);
 

@@ -1,6 +1,6 @@
-/* The fields of attribute structs as sequences of elements: "padding" of a conv2d is two integers,
- * "scales" of a resize as many numbers as were given. Attributes as text, and what is computed with
- * them, stand on this. */
+/* Fields of attribute structs as sequences of elements: "padding" of a conv2d is two integers,
+ * "scales" of a resize a list of floats. Text, hash and equality of attributes use these
+ * functions. */
 #ifndef TESSERA_DISPATCH_ATTRS_IMPL_H
 #define TESSERA_DISPATCH_ATTRS_IMPL_H
 
@@ -20,8 +20,8 @@ static inline const void *attrs_field_const(const attr_field_t *field, const voi
     return (const char *)attrs + field->offset;
 }
 
-/* A number as a word, either zero as 0; the comparison is one that flushed denormals do not
- * disturb. */
+/* The bits of a number; both zeros give 0. The test uses integers because flushed denormals would
+ * compare equal to zero. */
 static inline uint64_t attrs_float_bits(double value)
 {
     uint64_t bits;
@@ -34,23 +34,24 @@ static inline int attrs_bounded(int n, int max)
     return n < 0 ? 0 : n > max ? max : n;
 }
 
-/* Post-ops of a list that may be NULL. */
+/* Number of post-ops in a list that may be NULL. */
 static inline int attrs_n_post(const post_ops_t *post)
 {
     return post == NULL ? 0 : attrs_bounded(post->n, POST_MAX);
 }
 
-/* Integers or floats in a field: none in ATTR_POST and ATTR_FORMAT. */
+/* Number of integers or floats in a field: 0 for ATTR_POST and ATTR_FORMAT. */
 int attrs_n_elements(const attr_field_t *field, const void *attrs);
 
-/* An element, with the default for a zero that stands for it: of stride {2} both are 2. */
+/* Element i, with defaults filled in: for stride {2} elements 0 and 1 are both 2. */
 int64_t attrs_integer(const attr_field_t *field, const void *attrs, int i);
 double attrs_float(const attr_field_t *field, const void *attrs, int i);
 
 void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t value);
 
-/* The bytes of attributes as they are given, from the first, that a meaning may hang on: all, or up
- * to the length of an empty list of post-ops that ends the struct. Equal ones normalise alike. */
+/* Number of leading bytes that carry information, before normalising. Usually all; if the struct
+ * ends in an empty list of post-ops, up to that list's length. Equal bytes normalise to equal
+ * attributes. */
 static inline size_t attrs_given_bytes(const attr_table_t *table, const void *attrs)
 {
     if (table->n_fields == 0) return table->bytes;

@@ -6,8 +6,8 @@
 
 TESSERA_BEGIN
 
-/* Elementwise functions: operators of their own, and post-ops of others. alpha and beta as in the
- * comments; those without do not look at them. */
+/* Elementwise functions, used as operators and as post-ops. alpha and beta as in the comments;
+ * other functions ignore them. */
 typedef enum eltwise {
     ELTWISE_NONE,
     ELTWISE_RELU,
@@ -39,18 +39,18 @@ typedef enum eltwise {
     ELTWISE_COUNT
 } eltwise_t;
 
-/* The elementwise functions: name ("clamp"), number of parameters, value, and whether padded lanes
- * stay zero under it. */
+/* Properties of a function: name ("clamp"), number of parameters, value. */
 const char *eltwise_name(eltwise_t eltwise) TESSERA_API(eltwise_name);
 eltwise_t eltwise_parse(const char *name) TESSERA_API(eltwise_parse);
 int eltwise_parameters(eltwise_t eltwise) TESSERA_API(eltwise_parameters);
 double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     TESSERA_API(eltwise_value);
-/* The same on many, in single precision; dst may be src. */
+/* The same for n numbers in single precision; dst may equal src. */
 void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
                    float *dst) TESSERA_API(eltwise_apply);
-/* The largest terms that are subtracted where the function is computed the usual way: 8 of gelu, as
- * x (1 + erf(x / sqrt 2)) / 2 has terms as large as x until it is 0 in single precision. */
+/* Largest terms that the usual way to compute the function subtracts. Example: 8 for gelu, because
+ * x (1 + erf(x / sqrt 2)) / 2 has terms as large as x until it is 0 in single precision.
+ * eltwise_keeps_zero: true if the function maps 0 to 0, so that padded elements stay zero. */
 double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
     TESSERA_API(eltwise_keeps_zero);

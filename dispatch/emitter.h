@@ -1,7 +1,7 @@
-/* Gradients: the rule by which they pass an operator, written once against an emitter.
+/* Gradients: each operator has one rule, written against an emitter.
  *
- * A rule is given values, numbers that stand for tensors, and emits operators on them. It does not
- * know whether these run at once (the tape) or become nodes (graph_grad). Example, of mul:
+ * A rule works on values, which are numbers that identify tensors, and emits operators on them. It
+ * does not know whether these run at once (the tape) or become nodes (graph_grad). Example for mul:
  *
  *     static void pass_mul(const gradient_call_t *call)
  *     {
@@ -10,7 +10,7 @@
  *         ...
  *     }
  *
- * Emitting after a failure does nothing and gives VALUE_NONE: a rule need not look. */
+ * After a failure, emitting does nothing and returns VALUE_NONE, so a rule need not check. */
 #ifndef TESSERA_DISPATCH_EMITTER_H
 #define TESSERA_DISPATCH_EMITTER_H
 
@@ -21,30 +21,30 @@ TESSERA_BEGIN
 typedef struct opdef opdef_t;
 typedef struct emitter emitter_t;
 
-/* A value of a graph or of an emitter, by its number; VALUE_NONE: an operand left out, a result
- * that failed, a gradient that is 0 everywhere. */
+/* The number of a value in a graph or emitter. VALUE_NONE: an absent operand, a failed result, or a
+ * gradient that is 0 everywhere. */
 typedef int32_t value_t;
 #define VALUE_NONE (-1)
 
-/* An operator with one output; one with several. attrs NULL: defaults. Inputs may be VALUE_NONE for
- * operands that are absent. */
+/* emit_op emits an operator with one output, emit_op_n one with several. attrs NULL means defaults.
+ * Absent operands are VALUE_NONE. */
 value_t emit_op(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
                 const value_t *in) TESSERA_API(emit_op);
 void emit_op_n(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
                const value_t *in, int n_out, value_t *out_values) TESSERA_API(emit_op_n);
 
-/* A C number, which takes part in type promotion as one (tensor_number). */
+/* Emits a C number, which takes part in type promotion as such (tensor_number). */
 value_t emit_number(emitter_t *emitter, double number) TESSERA_API(emit_number);
 
-/* dtype and sizes of a value, dense; borrowed until the rule returns. Of VALUE_NONE, and after a
- * failure: dtype NONE. */
+/* dtype and sizes of a value, as a dense info; borrowed until the rule returns. dtype NONE for
+ * VALUE_NONE and after a failure. */
 const tensor_info_t *emit_info(emitter_t *emitter, value_t value) TESSERA_API(emit_info);
 
-/* Ends the rule with a message "<op>: <what was given>, <rule>"; the first one is kept. */
+/* Ends the rule with a message "<op>: <what was given>, <rule>". The first message is kept. */
 void emit_fail(emitter_t *emitter, status_t status, const char *format, ...) TESSERA_API(emit_fail)
     TESSERA_PRINTF(3, 4);
 
-/* A call whose outputs have gradients, and whose inputs want them. */
+/* A call whose gradients are computed. */
 typedef struct gradient_call {
     emitter_t *emitter;
     const opdef_t *op;
@@ -53,20 +53,20 @@ typedef struct gradient_call {
     const value_t *in; /* VALUE_NONE: absent */
     int n_out;
     const value_t *out;
-    const value_t *out_grad; /* of the sizes and dtype of out; VALUE_NONE: 0 everywhere. At least
-                                one is there */
-    const bool *is_wanted;   /* [n_in]; the rule gives at least these, and need not look */
-    value_t *in_grad;        /* [n_in], VALUE_NONE at first, which means 0 everywhere; of the sizes
-                                and dtypes of in */
+    const value_t *out_grad; /* same sizes and dtype as out; VALUE_NONE: 0 everywhere. At least
+                                one is set */
+    const bool *is_wanted;   /* [n_in] inputs whose gradients are needed; a rule may compute
+                                others too */
+    value_t *in_grad;        /* [n_in] results, same sizes and dtypes as in; initially
+                                VALUE_NONE, which means 0 everywhere */
 } gradient_call_t;
 
-/* A rule. Of inputs and outputs that it does not read, sizes and dtypes alone are known, so that
- * the tape need not keep their elements. */
+/* A gradient rule. Operands that it does not read have only sizes and dtypes, so the tape need not
+ * keep their elements. */
 typedef struct gradient {
     void (*pass)(const gradient_call_t *call);
-    uint64_t
-        reads_in; /* 1 << i: elements of input i are read; input 63 stands for all behind, too */
-    uint32_t reads_out; /* the same of outputs */
+    uint64_t reads_in;  /* bit i: reads elements of input i; bit 63 covers all later inputs, too */
+    uint32_t reads_out; /* bit i: reads elements of output i */
 } gradient_t;
 
 TESSERA_END

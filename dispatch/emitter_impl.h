@@ -1,4 +1,4 @@
-/* What an emitter does with the operators of a rule. */
+/* The interface that emitters implement. */
 #ifndef TESSERA_DISPATCH_EMITTER_IMPL_H
 #define TESSERA_DISPATCH_EMITTER_IMPL_H
 
@@ -7,20 +7,20 @@
 typedef struct emitter_class {
     status_t (*op)(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
                    const value_t *in, int n_out, value_t *out_values);
-    /* Takes over the tensor. */
+    /* Takes ownership of the tensor. */
     status_t (*constant)(emitter_t *emitter, tensor_t *tensor, value_t *out_value);
     const tensor_info_t *(*info)(const emitter_t *emitter, value_t value);
 } emitter_class_t;
 
-/* The first field of whoever is one. */
+/* First member of every emitter's struct. */
 struct emitter {
     const emitter_class_t *class_;
     context_t *ctx;
-    status_t status; /* of the first failure, whose message is the context's */
+    status_t status; /* first failure; its message is in the context */
 };
 
-/* Runs the operator's rule. UNSUPPORTED: it has none, or post-ops, which no rule knows of.
- * INVALID_ARGUMENT: the rule gives a gradient of other sizes or dtype than its input's. */
+/* Runs the operator's gradient rule. UNSUPPORTED if it has none, or if the call has post-ops, which
+ * no rule supports. INVALID_ARGUMENT if a gradient's sizes or dtype differ from its input's. */
 status_t gradient_pass(const gradient_call_t *call);
 
 #endif

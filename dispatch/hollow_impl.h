@@ -1,4 +1,5 @@
-/* Running methods without computing: operators infer what they give, and give hollow tensors. */
+/* Runs methods without computing: operators only infer their outputs and return hollow tensors,
+ * which have metadata but no elements. */
 #ifndef TESSERA_DISPATCH_HOLLOW_IMPL_H
 #define TESSERA_DISPATCH_HOLLOW_IMPL_H
 
@@ -7,12 +8,12 @@
 #include "dispatch/dispatch.h"
 
 typedef struct hollow_run {
-    atomic_int looks; /* at sizes of hollow tensors */
+    atomic_int looks; /* number of accesses to sizes of hollow tensors */
     observer_t *observers;
 } hollow_run_t;
 
-/* From begin to end the context's operators are not run but inferred, and nothing is counted or
- * kept. Observers of before do not see them, those added between do. */
+/* Between begin and end the context's operators are inferred instead of run, and nothing is counted
+ * or cached. Only observers added after begin are called. */
 status_t hollow_begin(context_t *ctx, hollow_run_t *run);
 void hollow_end(context_t *ctx, hollow_run_t *run);
 

@@ -1,4 +1,4 @@
-/* Post-ops: what a fused operator does to its result before it is stored. */
+/* Post-ops: functions that a fused operator applies to its result before storing it. */
 #ifndef TESSERA_DISPATCH_POST_H
 #define TESSERA_DISPATCH_POST_H
 
@@ -6,10 +6,10 @@
 
 TESSERA_BEGIN
 
-/* What a fused operator does to its result before it is stored, in order: "sum" adds the next
- * operand behind the ";" (of the result's shape, whose bytes it takes over), "add", "sub", "mul",
- * "div", "max" and "min" combine the result with one that broadcasts, the others are elementwise
- * functions, printed "relu", "clamp(0,6)". */
+/* Kinds of post-ops, applied in order. "sum" adds the next operand after the ";", which has the
+ * result's shape, and reuses its bytes. "add", "sub", "mul", "div", "max" and "min" combine the
+ * result with an operand that broadcasts. The others are elementwise functions, printed "relu",
+ * "clamp(0,6)". */
 typedef enum post_kind {
     POST_SUM,
     POST_ADD,
@@ -31,13 +31,13 @@ typedef struct post_ops {
     post_op_t op[POST_MAX];
 } post_ops_t;
 
-/* Operands that the post-ops take; 0 for NULL. */
+/* Number of operands that the post-ops take; 0 for NULL. */
 int post_operands(const post_ops_t *post) TESSERA_API(post_operands);
 
-/* "sum", "add", ...; "" for elementwise functions, which have names of their own. */
+/* "sum", "add", ...; "" for elementwise functions, which have their own names. */
 const char *post_name(post_kind_t kind) TESSERA_API(post_name);
 
-/* What one makes of a value; operand is not looked at by elementwise functions. */
+/* Applies one post-op to a value; elementwise functions ignore `operand`. */
 double post_value(const post_op_t *op, double value, double operand) TESSERA_API(post_value);
 
 TESSERA_END

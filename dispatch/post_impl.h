@@ -1,32 +1,32 @@
-/* Post-ops by our own loops: for kernels that do not fuse them. They are the operator's attribute
- * `post`, and take the inputs behind its own. */
+/* Post-ops for kernels that do not fuse them. They are the operator's attribute `post`; their
+ * operands follow the operator's own. */
 #ifndef TESSERA_DISPATCH_POST_IMPL_H
 #define TESSERA_DISPATCH_POST_IMPL_H
 
 #include "dispatch/prepared_impl.h"
 
-/* Leaves the post-ops from number `first` on to post_apply. */
+/* Leaves post-op `first` and all later ones to post_apply. */
 void post_leave(prepared_t *prepared, int first);
 
-/* Says in which form post_apply wants the operands of those that are left: of the result's shape in
- * its format, those that broadcast dense. Called after prepared->out[0] is settled. */
+/* Sets the formats of the remaining post-ops' operands: operands of the result's shape use its
+ * format, those that broadcast are dense. Call it after prepared->out[0] is settled. */
 void post_settle_operands(prepared_t *prepared);
 
-/* Applies the post-ops that are left to output 0 in place; padded lanes are zero after. */
+/* Applies the remaining post-ops to output 0 in place; padded elements are zero afterwards. */
 void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, void *out);
 
-/* Functions of f32 from post-op `first` on, which kernels that keep their results in registers or
- * in a cache apply there: to n elements, in place. `rest` is a post_rest_t. */
+/* Applies f32 post-ops from `first` on to n elements in place. For kernels whose results are still
+ * in registers or cache. `rest` is a post_rest_t. */
 typedef struct post_rest {
     const post_ops_t *post;
     int first;
 } post_rest_t;
 void post_finish(const void *rest, float *values, int64_t n);
 
-/* Whether all of them keep zero, so that padded lanes stay zero. */
+/* True if all of them map zero to zero, so that padded elements stay zero. */
 bool post_keep_zero(const post_rest_t *rest);
 
-/* Whether it is relu or a clamp to bounds that are numbers, and what these are. */
+/* True for relu, and for a clamp whose bounds are numbers; returns the bounds. */
 bool post_is_clamp(const post_op_t *op, float *lower, float *upper);
 
 #endif

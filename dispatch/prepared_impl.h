@@ -1,5 +1,5 @@
-/* A prepared operator: the kernel that dispatch_select chose, with everything settled that depends
- * on metadata only. Immutable once given out, counted, shared between threads. */
+/* A prepared operator: the kernel that dispatch_select chose, and everything that depends on
+ * metadata only. Reference counted, immutable once returned, shared between threads. */
 #ifndef TESSERA_DISPATCH_PREPARED_IMPL_H
 #define TESSERA_DISPATCH_PREPARED_IMPL_H
 
@@ -11,18 +11,18 @@
 #include "tensor/onednn/onednn.h"
 #include "tensor/tensor_impl.h"
 
-/* How an input gets to the kernel. */
+/* How an input reaches the kernel. */
 typedef enum arrival_kind {
-    ARRIVAL_PASS,    /* it is read where it lies: its bytes are as the kernel wants them */
-    ARRIVAL_SHARE,   /* the same bytes in the other layout, of which a view is made */
-    ARRIVAL_CONVERT, /* reordered for the call; of an mkldnn tensor the form that is kept */
-    ARRIVAL_PACK     /* a weight: a marked storage keeps the form, of others as ARRIVAL_CONVERT */
+    ARRIVAL_PASS,    /* read in place: its bytes already match */
+    ARRIVAL_SHARE,   /* a view of the same bytes in the other layout */
+    ARRIVAL_CONVERT, /* reordered for the call, or the kept form of an mkldnn tensor */
+    ARRIVAL_PACK     /* a weight: the kept form of a marked storage, otherwise as ARRIVAL_CONVERT */
 } arrival_kind_t;
 
 typedef struct arrival {
     arrival_kind_t kind;
     operand_role_t role;
-    bool is_transition; /* the kernel sees it in the other layout */
+    bool is_transition; /* the layout changes */
     reorder_cause_t cause;
 } arrival_t;
 
@@ -31,64 +31,68 @@ struct prepared {
     allocator_t allocator;
     const opdef_t *op;
     const kernel_t *kernel;
-    /* How it is run: the kernel's `run`, or that and the last post_left post-ops, which take the
+    /* Runs it: the kernel's `run`, followed by the last post_left post-ops, if any, which take the
      * last operands_left inputs. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
     int post_left, operands_left;
     char peeled_name[32]; /* "onednn_then_post" */
     void *attrs;
-    void *kernel_attrs; /* as the kernel sees them: without peeled post-ops */
+    void *kernel_attrs; /* attributes for the kernel: without peeled post-ops */
     int n_in, n_out;
-    tensor_info_t *asked; /* the inputs it was selected for */
-    tensor_info_t *in; /* wanted. A weight may be wanted with other sizes over the same elements */
-    arrival_t *arrivals; /* of each input, from `asked` to `in` */
-    tensor_info_t *out;  /* what is made, before the policy has its say */
+    tensor_info_t *asked; /* infos of the inputs it was selected for */
+    tensor_info_t *in;    /* infos that the kernel needs; a weight's sizes may differ, with the same
+                             elements */
+    arrival_t *arrivals;  /* [n_in] how to get from `asked` to `in` */
+    tensor_info_t *out;   /* infos of the outputs, before the policy converts them */
     size_t *out_bytes;
     uint64_t *out_hash;  /* info_identity_hash */
-    uint64_t *out_stamp; /* tensor_stamp of what is made, and of what it was selected for */
+    uint64_t *out_stamp; /* [n_out] tensor_stamp of the outputs; asked_stamp: of the inputs it
+                            was selected for */
     uint64_t *asked_stamp;
-    bool is_view; /* outputs lie in input 0, `offset` elements in */
+    bool is_view; /* outputs share the bytes of input 0, starting `offset` elements in */
     int64_t offset[OP_MAX_OUTPUTS];
-    bool is_joined;  /* output 0 is the bytes of all inputs one behind another; the kernel leaves
-                        alone what lies there already */
-    bool may_grow;   /* output 0 may begin where input 0 does, in its bytes, if others lie apart */
-    int sum_operand; /* input that output 0 is accumulated on, or -1 */
-    uint64_t overwrites; /* bit i: output 0 may have the bytes of input i, if that lies alike */
+    bool is_joined;      /* output 0 is the concatenation of all inputs' bytes; the kernel skips
+                            inputs that are already in position */
+    bool may_grow;       /* output 0 may start at input 0's address, in its buffer, if the other
+                            inputs are elsewhere */
+    int sum_operand;     /* input whose bytes output 0 accumulates into, or -1 */
+    uint64_t overwrites; /* bit i: output 0 may reuse the bytes of input i if both have the same
+                            arrangement */
     size_t scratch_bytes;
     double cost_ns;    /* estimate, without reorders of inputs */
-    bool is_asked_for; /* the attributes want this very kernel: no other is compared with it */
+    bool is_asked_for; /* the attributes request this kernel: do not compare it with others */
     const char *implementation;
-    char *reasons;         /* a line for each kernel or format that was passed over; NULL if none */
-    bool is_out_of_memory; /* a reason was lost */
+    char *reasons;         /* a line for each kernel or format that was rejected; NULL if none */
+    bool is_out_of_memory; /* a reason could not be stored */
 
-    /* Kernels on oneDNN: the primitive, and for each of its arguments the input, or -1 for output
-     * 0, -2 for output 1. */
+    /* Kernels on oneDNN: the primitive, and the tensor for each of its arguments: an input's index,
+     * or -1 for output 0, -2 for output 1. */
     onednn_primitive_t *primitive;
     int n_arguments;
     int8_t arguments[ONEDNN_MAX_ARGUMENTS];
 
-    /* Data of native kernels, released with the prepared operator by `destroy` of the kernel and
-     * allocator_put. */
+    /* State of native kernels, freed by the kernel's `destroy` and allocator_put. */
     void *state;
 };
 
-/* An estimate of the bytes that end with it, its primitive's included. */
+/* Estimated memory that it holds, including its primitive. */
 size_t prepared_bytes(const prepared_t *prepared);
 
 /* Adds a reason without declining. */
 void prepared_note(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
 
-/* Settles a kernel on a described primitive, which it takes over: name, scratch, arguments in the
- * order inputs then output; a kernel whose operands are ordered otherwise sets `arguments` after.
- */
+/* Settles a kernel on a described primitive and takes ownership of it: sets name, scratch, and
+ * arguments in the order inputs, outputs. A kernel with another order sets `arguments`
+ * afterwards. */
 void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive);
 
-/* The `run` of every kernel on oneDNN. Copies the sum operand into the output where they differ. */
+/* `run` of all kernels on oneDNN. Copies the sum operand into the output if their addresses
+ * differ. */
 status_t prepared_run_primitive(context_t *ctx, const prepared_t *prepared, void *const *in,
                                 void *const *out, void *scratch);
 
-/* A dense or plain mkldnn result contiguous like the inferred one, in the call's layout. */
+/* Sets output 0 to the inferred info, contiguous, in the call's layout (plain if mkldnn). */
 void prepared_out_like_call(prepared_t *prepared, const op_call_t *call);
 
 #endif

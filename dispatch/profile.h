@@ -1,4 +1,4 @@
-/* Profiles: what each operator and each reorder of a run took, run after run.
+/* Profiles: the time of each operator and reorder, over several runs.
  *
  *   profile_create(ctx, &profile);
  *   for (int i = 0; i < 10; i++) {
@@ -10,8 +10,8 @@
  *   for (int i = 0; i < profile_n_nodes(profile); i++) use(profile_node(profile, i));
  *   profile_destroy(profile);
  *
- * A profile is an observer of its context while a run lasts: it sees modules that run operator by
- * operator as well as plans. It ends before its context does. */
+ * A profile observes its context during each run, both modules that run operator by operator and
+ * plans. Destroy it before its context. */
 #ifndef TESSERA_DISPATCH_PROFILE_H
 #define TESSERA_DISPATCH_PROFILE_H
 
@@ -21,59 +21,61 @@ TESSERA_BEGIN
 
 typedef struct profile profile_t;
 
-/* A reorder or a copy, as the counters count it. */
+/* A reorder or a copy, as counted by the counters. */
 typedef struct profile_reorder {
     reorder_cause_t cause;
     bool is_copy;   /* by our own loops */
-    const char *by; /* as conversion_t has it */
+    const char *by; /* conversion_t.by */
     tensor_info_t from, to;
     uint64_t bytes;  /* read plus written */
     double ns;       /* median over the runs */
-    double begin_ns; /* in the run that is shown, from its beginning */
-    double shown_ns; /* and how long it took there */
+    double begin_ns; /* start in the shown run, from the run's start */
+    double shown_ns; /* duration in the shown run */
 } profile_reorder_t;
 
-/* A call of an operator with the reorders inside of it, or a reorder that stands alone: one that a
- * plan puts between its steps, or that makes a result dense. */
+/* A call of an operator including its reorders, or a separate reorder: one between steps of a plan,
+ * or one that makes a result dense. */
 typedef struct profile_node {
-    const opdef_t *op; /* NULL: a reorder alone */
-    const char *path;  /* of the module, "layer1.0.conv1"; "" for the root's own */
-    const char *kernel, *implementation; /* "" where there is none */
+    const opdef_t *op; /* NULL: a separate reorder */
+    const char *path;  /* path of the module, "layer1.0.conv1"; "" for the top module */
+    const char *kernel, *implementation; /* "" if none */
     int n_in, n_out;
     const tensor_info_t *in;  /* as the kernel reads them; dtype NONE: absent */
-    const tensor_info_t *out; /* as whoever comes next gets them */
-    const int *producers;     /* [n_in] the node that made it, -1 for inputs and weights */
+    const tensor_info_t *out; /* as the next operator gets them */
+    const int *producers;     /* [n_in] node that made the input; -1 for inputs of the run and
+                                 weights */
     int n_reorders;
     const profile_reorder_t *reorders;
-    int n_slices; /* of the batch, for each of which a plan ran it: `in` and `out` are those of the
-                     first, flops, bytes and times of all; else 1 */
-    double flops; /* dispatch_flops */
-    uint64_t bytes; /* of operands and results, once each; of a reorder alone read plus written */
-    double ns;      /* median over the runs, reorders inside included */
-    double begin_ns, shown_ns; /* in the run that is shown */
+    int n_slices;   /* number of slices of the batch for which a plan ran it, else 1; `in` and
+                       `out` are those of the first slice; flops, bytes and times are sums */
+    double flops;   /* dispatch_flops */
+    uint64_t bytes; /* of operands and results, each once; read plus written for a separate
+                       reorder */
+    double ns;      /* median over the runs, including its reorders */
+    double begin_ns, shown_ns; /* in the shown run */
 } profile_node_t;
 
-/* The caller destroys it. */
+/* Makes a profile, which the caller destroys. */
 status_t profile_create(context_t *ctx, profile_t **out_profile) TESSERA_API(profile_create);
 void profile_destroy(profile_t *profile) TESSERA_API(profile_destroy);
 
-/* What runs between the two is a run. A run that does not run what the first one ran, in the same
- * order, is left out. INVALID_ARGUMENT  a run within a run, or an end without a beginning */
+/* Start and end one run. A run whose operators differ from those of the first run, or their order,
+ * is ignored. INVALID_ARGUMENT for nested runs and for an end without a beginning. */
 status_t profile_begin_run(profile_t *profile) TESSERA_API(profile_begin_run);
 status_t profile_end_run(profile_t *profile) TESSERA_API(profile_end_run);
 
-/* Takes medians, and chooses the run to show: the one of median time. INVALID_ARGUMENT if there was
- * no run. Nothing is recorded after. */
+/* Computes medians and selects the run to show: the one with the median time. Ends recording.
+ * INVALID_ARGUMENT if there was no run. */
 status_t profile_finish(profile_t *profile) TESSERA_API(profile_finish);
 
-/* Of a finished profile: nodes in the order in which they ran. */
+/* Nodes of a finished profile, in the order in which they ran. */
 int profile_n_nodes(const profile_t *profile) TESSERA_API(profile_n_nodes);
 const profile_node_t *profile_node(const profile_t *profile, int index) TESSERA_API(profile_node);
-/* Runs that count, and those left out. */
+/* Number of runs used, and of runs ignored. */
 int profile_n_runs(const profile_t *profile) TESSERA_API(profile_n_runs);
 int profile_n_left_out(const profile_t *profile) TESSERA_API(profile_n_left_out);
-/* The median time of a run from beginning to end, what lies between nodes included; and that of the
- * run that is shown. */
+/* Time from beginning to end of a run, including time between nodes: the median over the runs, and
+ * that of the shown run. */
 double profile_run_ns(const profile_t *profile) TESSERA_API(profile_run_ns);
 double profile_shown_ns(const profile_t *profile) TESSERA_API(profile_shown_ns);
 

@@ -1,4 +1,4 @@
-/* The inside of profiles: what is recorded, and the nodes made of it. */
+/* Internals of profiles: the recorded events, and the nodes made from them. */
 #ifndef TESSERA_DISPATCH_PROFILE_IMPL_H
 #define TESSERA_DISPATCH_PROFILE_IMPL_H
 
@@ -10,43 +10,43 @@ typedef struct extent {
     const char *begin, *end;
 } extent_t;
 
-/* What an observer was told once, in the first run. */
+/* An event that the observer received in the first run. */
 typedef struct record {
     const opdef_t *op; /* NULL: a conversion */
     char *path, *kernel, *implementation;
-    int slice;                  /* of the batch, of a step that a plan runs for one after another */
-    const prepared_t *prepared; /* tells such steps apart; no more than its address is used */
+    int slice;                  /* slice of the batch, for a step that a plan runs slice by slice */
+    const prepared_t *prepared; /* identifies such steps; only its address is used */
     int n_in, n_out;
-    tensor_info_t *in, *out; /* of a conversion: from, to */
-    const char **in_bytes;   /* [n_in] of activations, else NULL */
+    tensor_info_t *in, *out; /* for a conversion: from, to */
+    const char **in_bytes;   /* [n_in] for activations, else NULL */
     extent_t *out_bytes;     /* [n_out] */
     double flops;
     uint64_t bytes;
-    reorder_cause_t cause; /* of a conversion */
+    reorder_cause_t cause; /* for a conversion */
     const char *by;
     bool is_copy;
 } record_t;
 
 typedef struct sample {
-    uint64_t begin, ns; /* begin: from that of the run */
+    uint64_t begin, ns; /* begin: from the start of the run */
 } sample_t;
 
 struct profile {
     context_t *ctx;
     observer_t observer;
     bool is_running, is_finished;
-    char path[512]; /* of the module that runs */
-    int n_cut;      /* levels that found no room */
+    char path[512]; /* of the running module */
+    int n_cut;      /* levels that did not fit into `path` */
 
-    status_t status; /* of the first failure in a callback */
+    status_t status; /* first failure in a callback */
     int n_records, capacity;
     record_t *records;
     int n_runs, n_left_out;
-    int at; /* record that the run under way comes to next */
+    int at; /* next record of the current run */
     bool is_other;
     uint64_t run_begin;
     int n_samples, samples_capacity;
-    sample_t *samples; /* [n_runs][n_records], the run under way behind them */
+    sample_t *samples; /* [n_runs][n_records], then the current run's */
     int run_capacity;
     uint64_t *run_ns; /* [n_runs] */
 
@@ -57,7 +57,7 @@ struct profile {
     double median_ns, shown_ns; /* of a run */
 };
 
-/* Makes nodes of records and samples. */
+/* Makes nodes from records and samples. */
 status_t profile_build(profile_t *profile);
 
 #endif

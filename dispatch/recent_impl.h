@@ -1,9 +1,9 @@
-/* The calls that a context made last, as they were written: found by comparing the bytes of their
- * attributes and the stamps of their inputs, without normalising or hashing either.
+/* The latest calls of a context, as their callers wrote them. A call is found by comparing the
+ * bytes of its attributes and the stamps of its inputs, without normalising or hashing.
  *
- * A table of fixed size in front of the cache of prepared operators: a call that is not found here
- * is looked up there. Two spellings of one call (stride 0 and stride 1) are two calls here, with
- * one entry in the cache. */
+ * This is a table of fixed size in front of the cache of prepared operators, which is searched on
+ * a miss. Two spellings of one call (stride 0 and stride 1) are two calls here, but one entry
+ * there. */
 #ifndef TESSERA_DISPATCH_RECENT_IMPL_H
 #define TESSERA_DISPATCH_RECENT_IMPL_H
 
@@ -13,11 +13,12 @@
 #define RECENT_INPUTS 4
 #define RECENT_ATTRS 128 /* bytes */
 
-/* A call as it is written. Inputs that are absent have stamp 0. */
+/* A call as its caller wrote it. Absent inputs have stamp 0. */
 typedef struct recent_key {
     const opdef_t *op;
     const void *attrs;
-    size_t n_bytes; /* of attrs that have a meaning; 0: attrs are NULL, or the operator has none */
+    size_t n_bytes; /* leading bytes of attrs that carry information; 0: attrs are NULL, or the
+                       operator has none */
     weight_use_t weights;
     policy_t policy;
     int n_threads;
@@ -26,8 +27,8 @@ typedef struct recent_key {
 } recent_key_t;
 
 typedef struct recent_call {
-    cache_entry_t *entry; /* NULL: the place is free */
-    recent_key_t key;     /* its attrs point to nothing: the bytes are here */
+    cache_entry_t *entry; /* NULL: the slot is free */
+    recent_key_t key;     /* attrs is not used: the bytes are in the next field */
     char attrs[RECENT_ATTRS];
 } recent_call_t;
 
@@ -35,17 +36,17 @@ typedef struct recent {
     recent_call_t calls[RECENT_CALLS];
 } recent_t;
 
-/* The key of a call; false where it is not kept here: too many inputs, or attributes too long, or
- * an input has no stamp. */
+/* Makes the key of a call. False if the call cannot be kept here: too many inputs, attributes too
+ * long, or an input without a stamp. */
 bool recent_key(const cache_call_t *call, recent_key_t *out_key);
 
-/* The entry of the call, or NULL. */
+/* Returns the entry of the call, or NULL. */
 cache_entry_t *recent_find(const recent_t *recent, const recent_key_t *key);
 
-/* Keeps a call, in place of another. */
+/* Stores a call, replacing the one in its slot. */
 void recent_keep(recent_t *recent, const recent_key_t *key, cache_entry_t *entry);
 
-/* Drops all calls of an entry that leaves the cache. */
+/* Drops all calls of an entry that is removed from the cache. */
 void recent_forget(recent_t *recent, const cache_entry_t *entry);
 
 #endif

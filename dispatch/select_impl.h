@@ -1,41 +1,40 @@
-/* Between selection, its cache and running. */
+/* Functions shared by selection, its cache and running. */
 #ifndef TESSERA_DISPATCH_SELECT_IMPL_H
 #define TESSERA_DISPATCH_SELECT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
 
-/* Room for the attributes of any operator. */
+/* Largest attribute struct, in bytes. */
 #define ATTRS_MAX 1024
 
-/* attrs_normalize of an operator that may be a user's: refuses one without what dispatch needs, and
- * attributes for which there is no room. out_normalised has ATTRS_MAX bytes. */
+/* attrs_normalize for an operator that may be a user's: rejects definitions without the fields that
+ * dispatch needs, and attributes larger than ATTRS_MAX, the size of out_normalised. */
 status_t select_attrs(context_t *ctx, const opdef_t *op, const void *attrs, void *out_normalised);
 
 status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
                          prepared_t **out_prepared);
 
-/* Ends the making: what becomes of each input, given what was asked, and how large the outputs are.
- */
+/* Completes a prepared operator: how each input arrives, given the infos asked, and output
+ * sizes. */
 status_t prepared_settle(context_t *ctx, prepared_t *prepared, const tensor_info_t *const *asked);
 
-/* Drops what a kernel that declined had filled in; reasons stay. */
+/* Clears what a kernel that declined had set; keeps the reasons. */
 void prepared_reset(prepared_t *prepared);
 
-/* The operand of an input by position: its declared one, the variadic last one, or that of a
- * post-op. */
+/* The operand of an input: the declared one, the variadic last one, or a post-op's. */
 const operand_t *select_operand(const opdef_t *op, int index);
 
-/* Whether the call has post-ops; and prepares a kernel without them, which are then computed behind
- * it. */
+/* True if the call has post-ops to peel. */
 bool peel_is_due(const op_call_t *call);
-/* The same behind a kernel that left some post-ops by post_leave. */
+/* peel_rest: dispatch computes the post-ops that the kernel left with post_leave. peel_prepare:
+ * prepares a kernel without post-ops; dispatch computes them afterwards. */
 void peel_rest(prepared_t *prepared);
 status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                       prepared_t *prepared);
 
-/* dispatch_select and dispatch_select_fixed for who knows what becomes of the weights, which these
- * take for given, and, unless it is NULL, which of the operator's kernels it shall be;
- * select_prepared without normalising. */
+/* dispatch_select and dispatch_select_fixed with a known use of the weights (those assume
+ * WEIGHT_GIVEN) and, unless NULL, a fixed kernel. select_prepared: the same for attributes that are
+ * already normalised. */
 status_t select_for_weights(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                             const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                             prepared_t **out_prepared);
@@ -47,33 +46,32 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                          prepared_t **out_prepared);
 
-/* dispatch_infer of normalised attributes; what is checked of the outputs is their sizes, too. */
+/* dispatch_infer for normalised attributes; also checks the outputs' sizes. */
 status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out);
 
-/* dispatch_infer of a call whose sizes, and attributes that are integers, may be symbolic in the
- * context's space (tensor/sym.h); the caller has normalised nothing, and fills in op, attrs, in
- * and, for an operator with TRAIT_MEASURES, data. Tensors with symbolic sizes are dense and
- * contiguous: their strides are not read, those of results say nothing.
+/* dispatch_infer for a call with symbolic sizes or integer attributes (tensor/sym.h). The caller
+ * sets op, attrs (not normalised), in and, for TRAIT_MEASURES, data. Tensors with symbolic sizes
+ * are dense and contiguous; their strides are ignored, and strides of results are meaningless.
  *
- * Guards of the space say for which sizes the result holds. *out_is_pinned: only for the hints,
- * which guards say then; an operator of a user's does that (opdef_t.infers_symbols). The error is
- * the one that the rule gives for the hints. Where a size has no hint, the result is symbolic, or
- * UNSUPPORTED says what had to be known. */
+ * Guards of the space say for which sizes the result holds. *out_is_pinned: only for the hints, by
+ * guards; happens for users' operators (opdef_t.infers_symbols). Errors are those of the rule at
+ * the hints. If a size has no hint, the result is symbolic, or UNSUPPORTED names what must be
+ * known. */
 status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *out_n,
                                  tensor_info_t *out, bool *out_is_pinned);
 
-/* What the policy says to an operator with TRAIT_MEASURES, which reads dense tensors: UNSUPPORTED
- * for mkldnn ones where nothing may be converted. */
+/* Applies the policy to an operator with TRAIT_MEASURES, which needs dense tensors: UNSUPPORTED for
+ * mkldnn tensors if the policy forbids conversion. */
 status_t select_may_measure(context_t *ctx, const opdef_t *op, int n_in,
                             const tensor_info_t *const *given, policy_t policy);
 
-/* A kernel for an operator with TRAIT_MEASURES on these elements of inputs `in`, which are
- * row-major; the policy looks at those that were given. */
+/* Selects a kernel for an operator with TRAIT_MEASURES, given the row-major elements of the inputs
+ * `in`. The policy applies to the inputs `given`. */
 status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_info_t *const *given, const tensor_info_t *const *in,
                          const void *const *data, policy_t policy, prepared_t **out_prepared);
 
-/* A call as it is looked up in the context's cache. */
+/* A call as a key for the context's cache. */
 typedef struct cache_call {
     const opdef_t *op;
     const void *given; /* attributes as the caller wrote them */
@@ -86,11 +84,12 @@ typedef struct cache_call {
     int n_threads;
 } cache_call_t;
 
-/* The context's cache: the entry of a call's metadata, which is there until cache_leave even if it
- * loses its place meanwhile: a kernel may run operators, an observer may clear the cache. With
- * out_format as dispatch_select_fixed where that can be, else as dispatch_select.
- * cache_recall looks at neither call->attrs nor infos: it gives the entry of a call that was made
- * lately, written alike, on inputs of the same stamps; or NULL, and cache_enter is to be called. */
+/* The context's cache of prepared operators. cache_enter returns the entry for a call's metadata;
+ * it stays valid until cache_leave even if it is evicted meanwhile, because a kernel may run
+ * operators and an observer may clear the cache. With out_format it selects as
+ * dispatch_select_fixed if possible, else as dispatch_select. cache_recall finds a recent call with
+ * identical bytes and stamps, without reading call->attrs or infos; if it returns NULL, call
+ * cache_enter. */
 typedef struct cache cache_t;
 typedef struct cache_entry cache_entry_t;
 status_t cache_of(context_t *ctx, cache_t **out_cache);
@@ -100,21 +99,21 @@ status_t cache_enter(context_t *ctx, cache_t *cache, const cache_call_t *call,
 prepared_t *cache_prepared(const cache_entry_t *entry);
 void cache_leave(context_t *ctx, cache_entry_t *entry);
 
-/* Whether an observer, or the trace, is to be told of calls; and whether an observer reads elements
- * of inputs. */
+/* Returns whether an observer or the trace needs calls, and whether an observer reads elements of
+ * inputs. */
 status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched, bool *out_shows_inputs);
-/* Tells them of a call that somebody else ran, a step of a plan. */
+/* Reports a call that dispatch did not run, such as a step of a plan. */
 status_t dispatch_tell(context_t *ctx, const op_event_t *event);
 
-/* dispatch_run for who knows what comes in and what is wanted: under policy auto, activations are
- * taken as they are and the result has the tag out_format, if a kernel does that. It may be NULL.
- * weights: WEIGHT_CONSTANT where it is known that they are; of weights that module_mkldnn or a plan
- * marked, whose forms are kept, that says more than WEIGHT_KEPT. */
+/* dispatch_run with more knowledge. Under policy auto, activations are used as they are, and the
+ * result has the tag out_format if a kernel supports that. out_format may be NULL. weights:
+ * WEIGHT_CONSTANT if known to be constant; for weights that module_mkldnn or a plan marked, whose
+ * forms are kept anyway, it overrides WEIGHT_KEPT. */
 status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_t *const *in, weight_use_t weights,
                          const format_t *out_format, int *n_out, tensor_t **out);
 
-/* Refuses what is no policy. */
+/* Rejects values that are not a policy. */
 status_t policy_check(context_t *ctx, const char *op, policy_t policy);
 
 #endif

@@ -1,6 +1,6 @@
-/* Exponential and logarithms of floats as straight-line code: loops over them become vectors, as
- * loops over the C library's functions do not. Within 2 units in the last place of the exact value;
- * NaN stays NaN. Results below FLT_MIN are 0 where the processor flushes. */
+/* Exponential and logarithms of floats as straight-line code, which compilers vectorise (they do
+ * not vectorise calls of the C library). Errors are at most 2 units in the last place; NaN stays
+ * NaN. Results below FLT_MIN are 0 if the processor flushes denormals. */
 #ifndef TESSERA_DISPATCH_VECTOR_MATH_IMPL_H
 #define TESSERA_DISPATCH_VECTOR_MATH_IMPL_H
 
@@ -24,8 +24,9 @@ static inline float vector_float(uint32_t bits)
     return x;
 }
 
-/* exp(x) = 2^n exp(r) with n the integer nearest to x / ln 2. Adding 1.5 * 2^23 leaves n in the low
- * bits. 2^n is multiplied in two halves: 2^128 is no float, though exp(88.7) is. */
+/* exp(x) = 2^n exp(r), where n is the integer nearest to x / ln 2. Adding 1.5 * 2^23 leaves n in
+ * the low bits. 2^n is multiplied in two halves because 2^128 is not a float, although exp(88.7)
+ * is. */
 static inline float vector_exp(float x)
 {
     const float shift = 12582912.0f;
@@ -45,8 +46,8 @@ static inline float vector_exp(float x)
     return p * vector_float((half - 1) << 23) * vector_float((rest - 1) << 23);
 }
 
-/* log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)). A number below FLT_MIN is its bits times
- * 2^-149: they are converted as an integer, which does not flush. */
+/* log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)). A denormal equals its bits times 2^-149; the
+ * bits are converted as an integer, which does not flush. */
 static inline float vector_log(float x)
 {
     uint32_t given = vector_bits(x);
@@ -72,7 +73,7 @@ static inline float vector_log(float x)
     return (given & 0x7fffffff) == 0 ? -INFINITY : y;
 }
 
-/* log(1 + x) for x in [0, 1]: what 1 + x rounds away is given back. */
+/* log(1 + x) for x in [0, 1]; corrects for what 1 + x rounds away. */
 static inline float vector_log1p(float x)
 {
     float sum = 1.0f + x;
@@ -85,9 +86,8 @@ static inline float vector_softplus(float x)
     return (x < 0.0f ? 0.0f : x) + vector_log1p(vector_exp(x < 0.0f ? x : -x));
 }
 
-/* erf(x): up to 1 as x + x p(x^2), above as 1 - exp(-q(|x|)), which is 1 from 4 on. Both
- * polynomials were fitted to the exact function, the first by relative, the second by absolute
- * error. */
+/* erf(x) is x + x p(x^2) up to 1, and 1 - exp(-q(|x|)) above, which is 1 from 4 on. The polynomials
+ * were fitted to the exact function, p for relative and q for absolute error. */
 static inline float vector_erf(float x)
 {
     const float square = x * x, bounded = fabsf(x) > 4.0f ? 4.0f : fabsf(x);

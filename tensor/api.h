@@ -1,4 +1,4 @@
-/* What every public header needs: visibility, symbol names, limits. */
+/* Macros that every public header needs: visibility, symbol names, limits. */
 #ifndef TESSERA_TENSOR_API_H
 #define TESSERA_TENSOR_API_H
 
@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Stands behind the declaration of a public function: the symbol in the object file is then
- * `tessera_<name>`, and visible, so that short names in source collide with nobody. */
+/* Follows the declaration of a public function: exports the symbol `tessera_<name>`, so that the
+ * short names in the source cannot collide with other libraries. */
 #define TESSERA_API(name) __asm__("tessera_" #name) __attribute__((visibility("default")))
 
 #define TESSERA_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
@@ -20,7 +20,7 @@
 #define TESSERA_END
 #endif
 
-/* Largest rank of a tensor, oneDNN's limit. */
+/* Largest rank of a tensor; oneDNN has the same limit. */
 #define TENSOR_MAX_RANK 12
 
 #endif

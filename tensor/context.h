@@ -1,8 +1,8 @@
 /* The context: allocator, threads, counters, trace, scopes and the last error of one thread.
  *
- * One context per thread; tensors, modules that nobody mutates, frozen modules without mutable
- * attributes and plans may be shared between the threads that each have a context. Objects keep
- * their allocator, so a tensor may outlive the context it was made with. */
+ * Use one context per thread. Threads, each with its own context, may share tensors, modules that
+ * nobody mutates, frozen modules without mutable attributes, and plans. Objects keep their
+ * allocator alive, so a tensor may outlive the context that made it. */
 #ifndef TESSERA_TENSOR_CONTEXT_H
 #define TESSERA_TENSOR_CONTEXT_H
 
@@ -12,100 +12,99 @@ TESSERA_BEGIN
 
 typedef struct context context_t;
 
-/* Where memory comes from. get returns NULL to refuse; blocks are aligned to 64 bytes. Both are
- * called from any thread that releases or makes objects, and at once from several threads that a
- * call runs on. */
+/* Source of memory. `get` returns blocks aligned to 64 bytes, or NULL to refuse. Both functions
+ * must be thread-safe: several threads may call them at the same time. */
 typedef struct allocator {
     void *user;
     void *(*get)(void *user, size_t bytes);
     void (*put)(void *user, void *block);
 } allocator_t;
 
-/* Receives one trace line, without newline; called in the thread of the context. */
+/* Receives one trace line without its newline. Called in the context's thread. */
 typedef void (*trace_sink_t)(void *user, const char *line);
 
 typedef struct context_options {
     const allocator_t *allocator; /* NULL: the C library's */
-    int n_threads; /* 0: TESSERA_THREADS, else the least of the physical cores in the affinity mask
-                      and the CPU quota of the control group, rounded up */
-    const char *trace;       /* categories as in trace.h; NULL: TESSERA_TRACE */
+    int n_threads;     /* 0: TESSERA_THREADS, else the least of the physical cores in the affinity
+                          mask and the control group's CPU quota, rounded up */
+    const char *trace; /* categories as in trace.h; NULL: TESSERA_TRACE */
     trace_sink_t trace_sink; /* NULL: stderr */
     void *trace_user;
-    int64_t cache_entries; /* prepared operators kept; 0: TESSERA_CACHE, else 1024 */
-    bool
-        flush_denormals; /* take and make zero for denormals, on every thread of a call; x86 only */
-    /* Limits of work and memory: docs/limits.md. */
+    int64_t cache_entries; /* capacity of the cache of prepared operators; 0: TESSERA_CACHE, else
+                              1024 */
+    bool flush_denormals;  /* treat denormals as zero, on every thread of a call; x86 only */
+    /* Limits on time and memory: docs/limits.md. */
     int64_t limit_bytes;      /* memory in use; 0: TESSERA_LIMIT_MEMORY, else no limit */
-    double limit_seconds;     /* of each outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
-    int64_t limit_iterations; /* of loops in each outermost call; 0: TESSERA_LIMIT_ITERATIONS, else
+    double limit_seconds;     /* per outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
+    int64_t limit_iterations; /* of loops, per outermost call; 0: TESSERA_LIMIT_ITERATIONS, else
                                  1048576 */
-    int64_t plan_bytes;       /* of plans that a method keeps beyond those of the last two sizes; 0:
-                                 TESSERA_PLANS, else 64 MB */
+    int64_t plan_bytes;       /* memory for a method's plans, not counting those of the last two
+                                 sizes; 0: TESSERA_PLANS, else 64 MB */
 } context_options_t;
 
-/* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if the engine cannot be had;
- * UNSUPPORTED if the oneDNN that was loaded is not the one this library was built for. On failure
- * *out_ctx is NULL and context_error(NULL) tells why. */
+/* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if oneDNN cannot make an engine;
+ * UNSUPPORTED if the loaded oneDNN differs from the one this library was built for. On failure
+ * *out_ctx is NULL and context_error(NULL) has the message. */
 status_t context_create(const context_options_t *options, context_t **out_ctx)
     TESSERA_API(context_create);
 
-/* Ends every open scope, drops caches; NULL does nothing. */
+/* Ends all open scopes, frees the caches and the context. NULL does nothing. */
 void context_destroy(context_t *ctx) TESSERA_API(context_destroy);
 
-/* Message of the most recent failure since the innermost scope (or the forward that runs) began:
+/* Message of the most recent failure since the innermost scope or the running forward began:
  * operator, what was given, the rule. Never NULL; "" if nothing failed. Valid until the next
- * failing call, and until a scope begins or ends. Of NULL: why this thread's last context_create
- * failed, "" if it did not. */
+ * failing call, and until a scope begins or ends. context_error(NULL) is the message of this
+ * thread's last context_create, "" if it succeeded. */
 const char *context_error(const context_t *ctx) TESSERA_API(context_error);
 
-/* Status of that failure: a forward may end with `return context_status(ctx)`. */
+/* Status of that failure. A forward may end with `return context_status(ctx)`. */
 status_t context_status(const context_t *ctx) TESSERA_API(context_status);
 
-/* Says that what has failed was handled: the innermost scope has not failed then, and NULL passes
- * nothing on. */
+/* Marks the failure as handled: the innermost scope then counts as not failed, and NULL inputs no
+ * longer pass the failure on. */
 void context_clear_error(context_t *ctx) TESSERA_API(context_clear_error);
 
-/* Records a failure and gives its code back; how library code and C methods of modules report. */
+/* Records a failure and returns its status code. Library code and C methods of modules report
+ * failures with it. */
 status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
     TESSERA_API(context_fail) TESSERA_PRINTF(3, 4);
 
-/* Ends the call that runs in this context, from another thread or from a signal handler: it is
- * async-signal-safe. The outermost call returns CANCELLED within milliseconds, or after the kernel
- * that runs, and its outputs are as after any failure. Where nothing runs, the next call that
- * works in steps is cancelled instead. Returning CANCELLED ends the cancel: the context can be used
- * as before. A training step whose update has begun, and a file that is renamed, are finished
+/* Cancels the call that runs in this context. May be called from another thread or from a signal
+ * handler: it is async-signal-safe. The outermost call returns CANCELLED within milliseconds, or
+ * when the running kernel ends; its outputs are as after any failure. If nothing runs, the next
+ * call that checks for it is cancelled. Returning CANCELLED ends the cancel, and the context works
+ * as before. A training step whose update has begun, and a file that is being renamed, finish
  * first. NULL does nothing. */
 void context_cancel(context_t *ctx) TESSERA_API(context_cancel);
 
-/* Ends a cancel that no call has noticed yet; true if there was one. So a cancel that came too late
- * does not end the next call. */
+/* Removes a cancel that no call has noticed yet; returns true if there was one. Prevents a late
+ * cancel from ending the next call. */
 bool context_withdraw_cancel(context_t *ctx) TESSERA_API(context_withdraw_cancel);
 
-/* Threads that operators run on. */
+/* Number of threads that operators use. */
 int context_threads(const context_t *ctx) TESSERA_API(context_threads);
-/* The bounds on the default number of threads, as they are now: "4 cores, 2 in the affinity mask, a
- * quota of 3". Writes to out_text, cut to `capacity` bytes, and returns it. */
+/* Writes the current bounds on the default number of threads: "4 cores, 2 in the affinity mask, a
+ * quota of 3". Cuts the text to `capacity` bytes and returns out_text. */
 const char *context_threads_text(char *out_text, size_t capacity) TESSERA_API(context_threads_text);
 status_t context_set_threads(context_t *ctx, int n_threads) TESSERA_API(context_set_threads);
 
-/* Restarts the context's random numbers, which tensor_rand and tensor_randn draw from. */
+/* Restarts the context's random number generator, which tensor_rand and tensor_randn use. */
 void context_seed(context_t *ctx, uint64_t seed) TESSERA_API(context_seed);
 
-/* Where the generator of the context is: four numbers, which a checkpoint keeps, so that what is
- * drawn after setting them is what was drawn before. All four of 0 are no state: INVALID_ARGUMENT.
- */
+/* State of the context's random number generator: four numbers for a checkpoint. Setting them makes
+ * the generator repeat its sequence. INVALID_ARGUMENT if all four are 0. */
 #define CONTEXT_GENERATOR_STATE 4
 void context_generator_state(const context_t *ctx, uint64_t *out_state)
     TESSERA_API(context_generator_state);
 status_t context_set_generator_state(context_t *ctx, const uint64_t *state)
     TESSERA_API(context_set_generator_state);
 
-/* Which oneDNN runs, and for which instructions it makes code, after ONEDNN_MAX_CPU_ISA: static
- * texts such as "2.6.3" and "avx512_core_bf16". */
+/* oneDNN's version, and the instruction set it generates code for (ONEDNN_MAX_CPU_ISA included).
+ * Static texts such as "2.6.3" and "avx512_core_bf16". */
 const char *onednn_version_text(void) TESSERA_API(onednn_version_text);
 const char *onednn_isa_text(void) TESSERA_API(onednn_isa_text);
 
-/* Every environment variable that is read, for `tessera info`. */
+/* All environment variables that the library reads, for `tessera info`. */
 typedef struct environment_variable {
     const char *name;
     const char *help;

@@ -1,7 +1,7 @@
-/* Datums: what attributes, arguments and constants are.
+/* Datums: values of attributes, arguments and constants.
  *
- * A counted value of one of nine kinds. Lists and dicts can be changed and are shared by whoever
- * holds them; the other kinds never change (a tensor's elements may). */
+ * A datum is a reference-counted value of one of nine kinds. Lists and dicts are mutable and shared
+ * by all who hold them. The other kinds never change (a tensor's elements may). */
 #ifndef TESSERA_TENSOR_DATUM_H
 #define TESSERA_TENSOR_DATUM_H
 
@@ -26,7 +26,8 @@ const char *datum_kind_name(datum_kind_t kind) TESSERA_API(datum_kind_name);
 
 typedef struct datum datum_t;
 
-/* Making: the caller releases. Items and tensors are retained. Dict keys are strings. */
+/* Constructors. The caller releases the datum. Items and tensors are retained. Dict keys are
+ * strings. */
 status_t datum_none(context_t *ctx, datum_t **out_datum) TESSERA_API(datum_none);
 status_t datum_tensor(context_t *ctx, tensor_t *tensor, datum_t **out_datum)
     TESSERA_API(datum_tensor);
@@ -45,7 +46,8 @@ status_t datum_dict(context_t *ctx, int n, const char *const *keys, datum_t *con
 datum_t *datum_retain(datum_t *datum) TESSERA_API(datum_retain);
 void datum_release(datum_t *datum) TESSERA_API(datum_release);
 
-/* Asking: of the right kind only; as_float takes int and bool too, as_int takes bool. Borrowed. */
+/* Queries; another kind gives NULL, 0 or false. as_float also accepts int and bool, as_int bool.
+ * Results are borrowed. */
 datum_kind_t datum_kind(const datum_t *datum) TESSERA_API(datum_kind);
 tensor_t *datum_as_tensor(const datum_t *datum) TESSERA_API(datum_as_tensor);
 int64_t datum_as_int(const datum_t *datum) TESSERA_API(datum_as_int);
@@ -53,26 +55,26 @@ double datum_as_float(const datum_t *datum) TESSERA_API(datum_as_float);
 bool datum_as_bool(const datum_t *datum) TESSERA_API(datum_as_bool);
 const char *datum_as_string(const datum_t *datum) TESSERA_API(datum_as_string);
 
-/* Items of a list, tuple or dict (in order of insertion), borrowed; NULL out of range. */
+/* Items of a list, tuple or dict (in order of insertion). Borrowed; NULL if out of range. */
 int datum_length(const datum_t *datum) TESSERA_API(datum_length);
 datum_t *datum_item(const datum_t *datum, int index) TESSERA_API(datum_item);
 const char *datum_key(const datum_t *datum, int index) TESSERA_API(datum_key);
 datum_t *datum_find(const datum_t *datum, const char *key) TESSERA_API(datum_find);
 
-/* Changing a list or dict; the item is retained. */
+/* Modify a list or dict; the item is retained. */
 status_t datum_append(context_t *ctx, datum_t *list, datum_t *item) TESSERA_API(datum_append);
 status_t datum_set(context_t *ctx, datum_t *list, int index, datum_t *item) TESSERA_API(datum_set);
 status_t datum_put(context_t *ctx, datum_t *dict, const char *key, datum_t *item)
     TESSERA_API(datum_put);
 
-/* A copy that shares nothing that can change: lists, dicts and tensors anew, tensors' bytes too. */
+/* A deep copy: new lists, dicts and tensors, including the tensors' bytes. */
 status_t datum_clone(context_t *ctx, const datum_t *datum, datum_t **out_copy)
     TESSERA_API(datum_clone);
 
-/* Same kind and value; tensors by dtype, sizes and elements. */
+/* True for the same kind and value. Tensors are compared by dtype, sizes and elements. */
 bool datum_equal(context_t *ctx, const datum_t *a, const datum_t *b) TESSERA_API(datum_equal);
 
-/* As a literal of the graph language; tensors as their type. */
+/* Prints a literal of the graph language; a tensor prints as its type. */
 void datum_print(const datum_t *datum, text_t *text) TESSERA_API(datum_print);
 
 TESSERA_END

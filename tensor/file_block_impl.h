@@ -1,28 +1,27 @@
-/* Blocks: bytes of the process that stand in for a mapping, as file_tensor takes it. */
+/* Blocks: process memory that serves as a mapping, usable by file_tensor. */
 #ifndef TESSERA_TENSOR_FILE_BLOCK_IMPL_H
 #define TESSERA_TENSOR_FILE_BLOCK_IMPL_H
 
 #include "tensor/file.h"
 
-/* A file that is read where it is asked for and not mapped, so that cutting it short is an error
- * and no signal. Its bytes are NULL; file_release closes it. Files that other programs write are
- * read so. */
+/* Opens a file without mapping it: it is read on demand, so truncation causes an error and not a
+ * signal. Used for files that other programs write. Its bytes are NULL; file_release closes it. */
 status_t file_open_unmapped(context_t *ctx, const char *path, file_mapping_t **out_file);
-/* CORRUPT where the file is shorter by now. */
+/* Reads from such a file; CORRUPT if it has become too short. */
 status_t file_read(context_t *ctx, const char *path, const file_mapping_t *file, size_t offset,
                    size_t n_bytes, void *out_bytes);
-/* All of it, in a block. */
+/* Reads the complete file into a block. */
 status_t file_read_whole(context_t *ctx, const char *path, file_mapping_t **out_block);
 
-/* "<op>: <path>, <the system's reason>". */
+/* Fails with "<op>: <path>, <the system's reason>". */
 status_t file_fail(context_t *ctx, const char *op, const char *path, int error);
 
-/* Uninitialised bytes; file_release ends it like a mapping. */
+/* Allocates uninitialised bytes; free them with file_release. */
 status_t file_block_create(context_t *ctx, size_t n_bytes, file_mapping_t **out_block);
 
-/* Copies bytes of a mapping, whose pages are given back on the way, so that they are in memory
- * once. Gives the checksum of what has arrived, 0 where it is not wanted. Threads may copy into
- * different parts at once. */
+/* Copies bytes of a mapping into the block and drops the mapping's pages as it proceeds, so that
+ * memory holds the bytes only once. Returns the checksum of the copied bytes, or 0 unless
+ * is_checked. Several threads may copy to different parts at the same time. */
 uint64_t file_block_copy(file_mapping_t *block, size_t at, const file_mapping_t *from,
                          size_t offset, size_t n_bytes, bool is_checked);
 

@@ -1,11 +1,11 @@
-/* file_checksum of bytes that come in pieces. */
+/* file_checksum for bytes that arrive in pieces. */
 #ifndef TESSERA_TENSOR_FILE_HASH_IMPL_H
 #define TESSERA_TENSOR_FILE_HASH_IMPL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The state of XXH64, whose own type is known to checksum.c alone. */
+/* State of XXH64; only checksum.c knows its real type. */
 typedef struct file_hash {
     uint64_t state[16];
 } file_hash_t;

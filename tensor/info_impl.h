@@ -1,16 +1,16 @@
-/* Whether two descriptions are written alike: faster to tell than whether they mean the same bytes,
- * and what is asked again is mostly written the same. */
+/* Compares infos field by field: faster than comparing the bytes they describe, and repeated calls
+ * usually have identical fields. */
 #ifndef TESSERA_TENSOR_INFO_IMPL_H
 #define TESSERA_TENSOR_INFO_IMPL_H
 
 #include "tensor/info.h"
 
-/* All fields are equal, those that the kind of format does not use apart. So "ab" and "{8,1}" of
- * f32[4,8] are not identical, though format_same. */
+/* True if all fields are equal, except those that the kind of format does not use. So "ab" and
+ * "{8,1}" of f32[4,8] are not identical, although format_same is true. */
 bool format_identical(const format_t *a, const format_t *b);
 bool info_identical(const tensor_info_t *a, const tensor_info_t *b);
 
-/* Every size is known: none is -1. */
+/* True if every size is known (none is -1). */
 static inline bool info_is_sized(const tensor_info_t *info)
 {
     for (int d = 0; d < info->rank; d++)
@@ -18,7 +18,7 @@ static inline bool info_is_sized(const tensor_info_t *info)
     return true;
 }
 
-/* Equal for what is identical; info's is never 0. */
+/* Equal for identical values; info_identity_hash is never 0. */
 uint64_t format_identity_hash(const format_t *format, uint64_t seed);
 uint64_t info_identity_hash(const tensor_info_t *info);
 

@@ -1,7 +1,7 @@
-/* Progress: what a long call is doing, told while it runs.
+/* Progress: reports the steps of long calls while they run.
  *
- * Importing, passes, plans, measuring and saving tell each step; who listens gets it, in the thread
- * of the context. Without a listener telling costs a look. */
+ * Importing, passes, plans, measuring and saving report each step. A listener is called in the
+ * context's thread. Without a listener a report costs one test. */
 #ifndef TESSERA_TENSOR_PROGRESS_H
 #define TESSERA_TENSOR_PROGRESS_H
 
@@ -10,17 +10,18 @@
 TESSERA_BEGIN
 
 typedef struct progress {
-    const char *what; /* "import", "pass fold_bn"; lives for the call */
+    const char *what; /* "import", "pass fold_bn"; valid during the call */
     int64_t done;     /* of `total` steps */
-    int64_t total;    /* 0: not known */
+    int64_t total;    /* 0: unknown */
 } progress_t;
 
 typedef void (*progress_sink_t)(void *user, const progress_t *progress);
 
-/* The context tells this sink from now on, and no other; NULL: nobody. */
+/* Sets the context's only listener; NULL removes it. */
 void progress_listen(context_t *ctx, progress_sink_t sink, void *user) TESSERA_API(progress_listen);
 
-/* How library code, and C methods of modules, tell. Nothing happens where nobody listens. */
+/* Reports a step; used by library code and C methods of modules. Does nothing without a
+ * listener. */
 void progress_tell(context_t *ctx, const char *what, int64_t done, int64_t total)
     TESSERA_API(progress_tell);
 

@@ -1,4 +1,4 @@
-/* Sizes of tensors, and arithmetic on them that cannot overflow unseen. */
+/* Sizes of tensors, and arithmetic on sizes that detects overflow. */
 #ifndef TESSERA_TENSOR_SHAPE_H
 #define TESSERA_TENSOR_SHAPE_H
 
@@ -7,8 +7,8 @@
 
 TESSERA_BEGIN
 
-/* A rank and its sizes as two arguments: tensor_randn(ctx, DTYPE_F32, SHAPE(8, 64, 56, 56), &x).
- * For rank 0 write 0, NULL. C only: C++ has no compound literals. */
+/* Expands to rank and sizes: tensor_randn(ctx, DTYPE_F32, SHAPE(8, 64, 56, 56), &x). For rank 0
+ * write 0, NULL. C only: C++ has no compound literals. */
 #ifndef __cplusplus
 #define SHAPE(...)                                                                                 \
     (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])                         \
@@ -17,34 +17,35 @@ TESSERA_BEGIN
     }
 #endif
 
-/* false on overflow, or when an operand is negative */
+/* Returns false on overflow and for negative operands. */
 static inline bool shape_multiply(int64_t a, int64_t b, int64_t *out_product)
 {
     return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out_product);
 }
 
-/* Number of elements; false when it does not fit. */
+/* Number of elements; false on overflow. */
 bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel) TESSERA_API(shape_numel);
 
-/* Refuses a rank above TENSOR_MAX_RANK, a negative size, and sizes whose bytes overflow; `op`
- * begins the message. */
+/* Rejects a rank above TENSOR_MAX_RANK, negative sizes, and sizes whose bytes overflow. The message
+ * starts with `op`. */
 status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
     TESSERA_API(shape_check);
 
-/* Strides in elements of a contiguous tensor; sizes 0 count as 1. */
+/* Strides of a contiguous tensor, in elements; a size of 0 counts as 1. */
 void shape_strides(int rank, const int64_t *sizes, int64_t *out_strides) TESSERA_API(shape_strides);
 
 bool shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
     TESSERA_API(shape_equal);
 
-/* NumPy's and PyTorch's broadcasting of two shapes; false when they do not go together. */
+/* Broadcasts two shapes as NumPy and PyTorch do; false if they are incompatible. */
 bool shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *out_rank,
                      int64_t *out_sizes) TESSERA_API(shape_broadcast);
 
-/* A dimension counted from the end when negative; false when out of range. Rank 0 has dim 0. */
+/* Resolves a dimension that may be negative (counted from the end); false if out of range. Rank 0
+ * accepts dimension 0. */
 bool shape_dim(int rank, int64_t dim, int *out_dim) TESSERA_API(shape_dim);
 
-/* Steps a multi-index to the next element in row-major order; false after the last. */
+/* Advances a multi-index to the next element in row-major order; false after the last. */
 static inline bool shape_next(int rank, const int64_t *sizes, int64_t *index)
 {
     for (int d = rank - 1; d >= 0; d--) {
@@ -54,7 +55,7 @@ static inline bool shape_next(int rank, const int64_t *sizes, int64_t *index)
     return false;
 }
 
-/* The shape as text, "[8,64,56,56]", cut to capacity. */
+/* Writes the shape as text, "[8,64,56,56]", cut to capacity. */
 const char *shape_text(int rank, const int64_t *sizes, char *out_text, size_t capacity)
     TESSERA_API(shape_text);
 

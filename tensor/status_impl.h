@@ -1,11 +1,11 @@
-/* How library code leaves a function that cannot go on, and what must hold of itself. */
+/* Macros for failures and internal invariants in library code. */
 #ifndef TESSERA_TENSOR_STATUS_IMPL_H
 #define TESSERA_TENSOR_STATUS_IMPL_H
 
 #include "tensor/context.h"
 #include "tensor/try_impl.h"
 
-/* A rule about ourselves. */
+/* Checks an internal invariant; traps in debug builds. */
 #ifdef NDEBUG
 #define INVARIANT(cond) ((void)sizeof(!(cond)))
 #else

@@ -1,11 +1,11 @@
 /* Tensors.
  *
- * A tensor has a dtype, sizes and a layout. A `dense` tensor has strides, and a pointer to its
- * elements; an `mkldnn` tensor is opaque: it has neither, and to_dense gives them. Tensors are
- * counted: whoever calls a function that gives one out releases it; inside a scope he may, or leave
- * it to the scope (see scope.h). A tensor that is NULL where one is required passes on the failure
- * that left it so, and a chain of calls in a scope needs one check at its end. Views share the
- * bytes of their base. */
+ * A tensor has a dtype, sizes and a layout. A `dense` tensor has strides and a pointer to its
+ * elements. An `mkldnn` tensor is opaque; use to_dense to read it. Tensors are reference counted:
+ * the caller releases every tensor that a function returns, except inside a scope, which releases
+ * it automatically (see scope.h). A required tensor that is NULL passes on the earlier failure that
+ * left it NULL, so a chain of calls in a scope needs one check at its end. Views share the bytes of
+ * their base. */
 #ifndef TESSERA_TENSOR_TENSOR_H
 #define TESSERA_TENSOR_TENSOR_H
 
@@ -15,7 +15,7 @@ TESSERA_BEGIN
 
 typedef struct tensor tensor_t;
 
-/* ---- making tensors: contiguous and dense ---- */
+/* ---- constructors: contiguous and dense ---- */
 
 status_t tensor_empty(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor) TESSERA_API(tensor_empty);
@@ -24,28 +24,30 @@ status_t tensor_zeros(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double value,
                      tensor_t **out_tensor) TESSERA_API(tensor_full);
 
-/* Uniform in [0, 1), and standard normal, from the context's seed. Floating types only. */
+/* Random numbers from the context's generator: uniform in [0, 1), and standard normal. Floating
+ * types only. */
 status_t tensor_rand(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                      tensor_t **out_tensor) TESSERA_API(tensor_rand);
 status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor) TESSERA_API(tensor_randn);
 
-/* first, first + 1, ...: n elements. */
+/* n elements: first, first + 1, ... */
 status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
                        tensor_t **out_tensor) TESSERA_API(tensor_arange);
 
-/* A copy of row-major elements of this dtype. */
+/* Copies row-major elements of this dtype. */
 status_t tensor_from(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                      const void *elements, tensor_t **out_tensor) TESSERA_API(tensor_from);
 
-/* 0-dim tensors that stand for C numbers in type promotion: f64 and s64, or bool. */
+/* 0-dim tensors that act as C numbers in type promotion. tensor_number makes an f64, tensor_integer
+ * an s64. */
 status_t tensor_number(context_t *ctx, double value, tensor_t **out_tensor)
     TESSERA_API(tensor_number);
 status_t tensor_integer(context_t *ctx, int64_t value, tensor_t **out_tensor)
     TESSERA_API(tensor_integer);
 
-/* A tensor over the caller's memory, which must live until deleter(user, data) runs; deleter may be
- * NULL. strides in elements, NULL for contiguous. Elements need only their own alignment. */
+/* Wraps the caller's memory, which must live until deleter(user, data) runs. deleter may be NULL.
+ * strides are in elements, NULL for contiguous. Elements need only their own alignment. */
 status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                        const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
                        void *user, tensor_t **out_tensor) TESSERA_API(tensor_borrow);
@@ -53,7 +55,7 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
 tensor_t *tensor_retain(tensor_t *tensor) TESSERA_API(tensor_retain);
 void tensor_release(tensor_t *tensor) TESSERA_API(tensor_release);
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 dtype_t tensor_dtype(const tensor_t *tensor) TESSERA_API(tensor_dtype);
 layout_t tensor_layout(const tensor_t *tensor) TESSERA_API(tensor_layout);
@@ -66,40 +68,42 @@ const tensor_info_t *tensor_info(const tensor_t *tensor) TESSERA_API(tensor_info
 status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **out_strides)
     TESSERA_API(tensor_strides);
 
-/* The first element. UNSUPPORTED for mkldnn tensors: use to_dense. The second form is for writing:
- * it gives snapshots and read-only mappings a copy first. Pointers are valid until the next write
- * through the API. */
+/* Pointer to the first element. UNSUPPORTED for mkldnn tensors: use to_dense. tensor_data_mutable
+ * is for writing: it first copies the bytes if they belong to a snapshot or a read-only mapping.
+ * Pointers are valid until the next write through the API. */
 status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)
     TESSERA_API(tensor_data);
 status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     TESSERA_API(tensor_data_mutable);
 
-/* Whether anybody else has the tensor or its bytes: another reference, a view, a snapshot, the
- * owner of borrowed memory, a file that is mapped. What is not shared may be handed to somebody who
- * writes to it. NULL is shared by nobody. */
+/* True if the tensor or its bytes have another user: another reference, a view, a snapshot, the
+ * owner of borrowed memory, a mapped file. An unshared tensor may be given to code that writes to
+ * it. False for NULL. */
 bool tensor_is_shared(const tensor_t *tensor) TESSERA_API(tensor_is_shared);
 
-/* The one element of a tensor of one element, any layout. */
+/* The value of a tensor with exactly one element; any layout. */
 status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)
     TESSERA_API(tensor_item);
 status_t tensor_item_integer(context_t *ctx, const tensor_t *tensor, int64_t *out_value)
     TESSERA_API(tensor_item_integer);
 
-/* Copies all elements out in row-major order; any layout. capacity in bytes. */
+/* Copies all elements out in row-major order; any layout. capacity is in bytes. */
 status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements, size_t capacity)
     TESSERA_API(tensor_read);
 
-/* max |a - b| / max |b| over all elements (0/0 is 0; NaN in one only is infinity); any layouts. */
+/* max |a - b| / max |b| over all elements; any layouts. 0/0 counts as 0, and a NaN in only one of
+ * the two as infinity. */
 status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *b,
                              double *out_difference) TESSERA_API(tensor_max_rel_diff);
 
 /* ---- views of dense tensors: no bytes move ---- */
 
-/* The same elements with other strides; offset in elements from the base's first. */
+/* The same elements with other strides. offset is in elements from the base's first element. */
 status_t tensor_as_strided(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                            const int64_t *strides, int64_t offset, tensor_t **out_view)
     TESSERA_API(tensor_as_strided);
-/* As torch.Tensor.view: one size may be -1; INVALID_ARGUMENT when strides do not allow it. */
+/* As torch.Tensor.view: one size may be -1. INVALID_ARGUMENT if the strides do not allow the
+ * view. */
 status_t tensor_view(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                      tensor_t **out_view) TESSERA_API(tensor_view);
 status_t tensor_permute(context_t *ctx, const tensor_t *base, int rank, const int64_t *dims,
@@ -109,19 +113,19 @@ status_t tensor_narrow(context_t *ctx, const tensor_t *base, int64_t dim, int64_
 
 /* ---- copies ---- */
 
-/* Contiguous copy of a dense tensor; an mkldnn tensor's copy keeps layout and format. */
+/* Copies a dense tensor to contiguous memory; an mkldnn copy keeps its layout and format. */
 status_t tensor_clone(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy)
     TESSERA_API(tensor_clone);
-/* The tensor itself, retained, where it is contiguous; else a contiguous copy. Dense only. */
+/* Returns the tensor itself, retained, if it is contiguous; else a contiguous copy. Dense only. */
 status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
     TESSERA_API(tensor_contiguous);
 /* A dense copy whose dimension 1 is the fastest in memory. Dense, rank 3 to 5. */
 status_t tensor_channels_last(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
     TESSERA_API(tensor_channels_last);
-/* Another dtype; the tensor itself, retained, where it has that already. */
+/* Converts to another dtype; returns the tensor itself, retained, if it already has that dtype. */
 status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tensor_t **out_tensor)
     TESSERA_API(tensor_cast);
-/* dst[...] = src[...], equal sizes, any dtypes and layouts. */
+/* dst[...] = src[...]: equal sizes, any dtypes and layouts. */
 status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src) TESSERA_API(tensor_copy);
 status_t tensor_fill(context_t *ctx, tensor_t *tensor, double value) TESSERA_API(tensor_fill);
 

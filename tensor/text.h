@@ -1,4 +1,4 @@
-/* Text that grows: what printers of graphs, explanations and reports write into. */
+/* Growing text: output buffer of printers of graphs, explanations and reports. */
 #ifndef TESSERA_TENSOR_TEXT_H
 #define TESSERA_TENSOR_TEXT_H
 
@@ -6,8 +6,8 @@
 
 TESSERA_BEGIN
 
-/* Begin with a zeroed struct; `bytes` is NULL while empty, else ends in a zero byte. A failed
- * allocation is remembered and given by text_status, so that printers need no check per piece. */
+/* Start with text_begin. `bytes` is NULL while empty, else it ends in a zero byte. text_status
+ * reports a failed allocation, so printers need not check each call. */
 typedef struct text {
     context_t *ctx;
     char *bytes;
@@ -25,23 +25,23 @@ static inline text_t text_begin(context_t *ctx)
 void text_append(text_t *text, const char *format, ...) TESSERA_API(text_append)
     TESSERA_PRINTF(2, 3);
 
-/* A double-quoted string with JSON's escapes. */
+/* Appends a double-quoted string with JSON's escapes. */
 void text_append_quoted(text_t *text, const char *string) TESSERA_API(text_append_quoted);
 
-/* Copies a string for a terminal or a log: control characters but newline and tab, and bytes that
- * are not UTF-8, become "\\x1b". out has room for `room` bytes, its zero byte included; what does
- * not fit is left out. Gives the length of the whole, as snprintf does. */
+/* Copies a string for a terminal or a log. Control characters (except newline and tab) and bytes
+ * that are not UTF-8 become "\\x1b". Writes at most `room` bytes, including the zero byte, and cuts
+ * the rest. Returns the full length, as snprintf does. */
 size_t text_escape(const char *string, char *out, size_t room) TESSERA_API(text_escape);
 
-/* The shortest decimal form that reads back to the same number, always with a point or exponent;
- * inf, -inf, nan. */
+/* Appends the shortest decimal form that reads back to the same number, always with a point or
+ * exponent; inf, -inf, nan. */
 void text_append_float(text_t *text, double value) TESSERA_API(text_append_float);
 
-/* "" when empty. */
+/* Returns the text; "" when empty. */
 const char *text_string(const text_t *text) TESSERA_API(text_string);
 status_t text_status(const text_t *text) TESSERA_API(text_status);
 
-/* Frees the bytes; the text is empty again. */
+/* Frees the bytes; the text is then empty. */
 void text_clear(text_t *text) TESSERA_API(text_clear);
 
 TESSERA_END

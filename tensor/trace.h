@@ -1,13 +1,12 @@
-/* Trace: one CSV line per event, in the categories that were switched on.
+/* Trace: one CSV line per event, in the enabled categories.
  *
- * Categories, separated by commas, in context_options_t.trace or TESSERA_TRACE: `dispatch`,
+ * context_options_t.trace or TESSERA_TRACE lists categories, separated by commas: `dispatch`,
  * `convert`, `pass`, `plan`, `all`. The first line of a category is its template:
  *
  *   tessera,dispatch,operator,kernel,implementation,inputs,outputs,us
  *   tessera,convert,cause,by,source,destination,bytes,us
  *   tessera,pass,name,nodes_before,nodes_after,us
- *   tessera,plan,event,method,inputs,capacity
- */
+ *   tessera,plan,event,method,inputs,capacity */
 #ifndef TESSERA_TENSOR_TRACE_H
 #define TESSERA_TENSOR_TRACE_H
 
@@ -22,10 +21,10 @@ typedef enum trace_category {
     TRACE_PLAN = 1 << 3
 } trace_category_t;
 
-/* True if lines of this category are wanted: one test, before any text is made. */
+/* True if the category is enabled. Call it before formatting text. */
 bool trace_wanted(const context_t *ctx, trace_category_t category) TESSERA_API(trace_wanted);
 
-/* One line, "tessera,<category>," in front of it. */
+/* Writes one line, prefixed with "tessera,<category>,". */
 void trace_event(context_t *ctx, trace_category_t category, const char *format, ...)
     TESSERA_API(trace_event) TESSERA_PRINTF(3, 4);
 

@@ -1,15 +1,16 @@
-/* Matrices of f32 in 3 bytes an element, for kernels that are bound by reading a weight: the upper
- * 24 bits, rounded to the nearest, ties to even: a sign, 8 bits of exponent and 15 of mantissa.
+/* f32 matrices in 3 bytes per element, for kernels limited by the bandwidth of reading a weight. An
+ * element keeps its upper 24 bits (sign, 8 bits of exponent, 15 of mantissa), rounded to nearest,
+ * ties to even.
  *
- * Rows lie in blocks of TRIM_ROWS, and a block in groups of TRIM_COLUMNS columns, both padded to
- * whole ones: three words of 32 bits for each row, first words of all rows first. The upper 24 bits
- * of word k are those of column k; the fourth column's are in the low bytes, from the highest down.
- * So vector code gets three columns by a mask each. Columns lie in any order that is a tag over the
- * dimensions which they were flattened from, with the padding that it has.
+ * Rows are split into blocks of TRIM_ROWS, and a block into groups of TRIM_COLUMNS columns; both
+ * are padded. A group has three 32-bit words per row, stored as the first words of all rows, then
+ * the second, then the third. The upper 24 bits of word k are column k. The low bytes of the three
+ * words hold the fourth column, highest byte first. So vector code extracts three columns with one
+ * mask each. Columns are in an order given by a tag over the dimensions they were flattened from,
+ * padding included.
  *
- * As a format this is an opaque one, of as many f32 as fill its bytes. Unlike those of kernels it
- * can be read back: conversion goes both ways, and between values that 24 bits hold loses nothing.
- */
+ * The format is opaque, with as many f32 elements as fill its bytes. Unlike the formats of kernels
+ * it can be converted back; values that fit in 24 bits are preserved. */
 #ifndef TESSERA_TENSOR_TRIM_IMPL_H
 #define TESSERA_TENSOR_TRIM_IMPL_H
 
@@ -17,27 +18,27 @@
 
 #define TRIM_ROWS 16
 #define TRIM_COLUMNS 4
-#define TRIM_WORDS (3 * TRIM_ROWS) /* of a group of a block */
-#define TRIM_MAX_RANK 5            /* of the order of columns, that of the rows included */
+#define TRIM_WORDS (3 * TRIM_ROWS) /* words of a group, in one block of rows */
+#define TRIM_MAX_RANK 5            /* of the tag that orders columns, with the rows' dimension */
 
-/* The matrix trimmed, its columns in plain order; or in that of a tag, which has the rows outermost
- * and at most one block, for sizes of which the first stands for the rows and the others make a
- * column each. False: the tag has more, or the bytes overflow. */
+/* Info of the trimmed matrix. trim_plain: columns in row-major order. trim_ordered: columns in the
+ * order of `tag` for `sizes`, whose first is the number of rows; the tag has the rows outermost and
+ * at most one block. False if the tag is not of this kind, or the bytes overflow. */
 bool trim_plain(const tensor_info_t *matrix, tensor_info_t *out_info);
 bool trim_ordered(const tensor_info_t *matrix, int rank, const int64_t *sizes, const format_t *tag,
                   tensor_info_t *out_info);
 
-/* Whether an info is such a matrix: its format says what one of these sizes has. */
+/* True if the info's format is a valid trimmed matrix for its sizes. */
 bool trim_is(const tensor_info_t *info);
 
-/* Groups of columns in a block of rows. */
+/* Number of column groups in a block of rows. */
 int64_t trim_groups(const tensor_info_t *info);
 
-/* From and to row-major elements of f32; all of `out` is written. */
+/* Convert from and to row-major f32 elements; all of `out` is written. */
 status_t trim_pack(context_t *ctx, const tensor_info_t *info, const float *rows, void *out);
 status_t trim_unpack(context_t *ctx, const tensor_info_t *info, const void *bytes, float *out_rows);
 
-/* The value that packing makes of one: infinite where the nearest of 24 bits is, NaN stays. */
+/* The value after packing: infinite if the nearest 24-bit value is; NaN stays NaN. */
 float trim_round(float value);
 
 #endif

@@ -1,5 +1,5 @@
-/* The version of Tessera: of these headers as macros, of the library that runs as a call. CMake
- * reads the project's version from here. */
+/* Tessera's version: macros for the version of these headers, functions for the version of the
+ * loaded library. CMake reads the project's version from this file. */
 #ifndef TESSERA_TENSOR_VERSION_H
 #define TESSERA_TENSOR_VERSION_H
 
@@ -11,11 +11,12 @@ TESSERA_BEGIN
 #define TESSERA_VERSION_MINOR 1
 #define TESSERA_VERSION_PATCH 0
 
-/* As a number that later versions exceed, 1002003 for 1.2.3: #if TESSERA_VERSION >= 2000. */
+/* The version as a number that increases with each release: 1002003 for 1.2.3. Example: #if
+ * TESSERA_VERSION >= 2000. */
 #define TESSERA_VERSION                                                                            \
     (TESSERA_VERSION_MAJOR * 1000000 + TESSERA_VERSION_MINOR * 1000 + TESSERA_VERSION_PATCH)
 
-/* TESSERA_VERSION, and "1.2.3", of the library that the program runs with. */
+/* Version of the loaded library: as TESSERA_VERSION, and as text, "1.2.3". */
 int tessera_version(void) TESSERA_API(version);
 const char *tessera_version_text(void) TESSERA_API(version_text);
 

@@ -1,8 +1,8 @@
-/* oneDNN's C API as version 3 has it, whichever version is installed.
+/* oneDNN's C API in the style of version 3, whichever version is installed.
  *
  * 2.6 has transparent memory descriptors, separate operation descriptors and some other argument
- * orders. Here its memory descriptor becomes a pointer to the struct, and onednn_v2.c implements
- * the calls of version 3 that this project uses. */
+ * orders. Here its memory descriptor becomes a pointer to the struct, and v2*.c implement the
+ * version 3 calls that this project uses. */
 #ifndef TESSERA_TENSOR_ONEDNN_API_H
 #define TESSERA_TENSOR_ONEDNN_API_H
 
@@ -18,12 +18,12 @@ typedef const onednn_v2_md_t *const_dnnl_memory_desc_t;
 
 #define dnnl_eltwise_hardsigmoid ((dnnl_alg_kind_t)0x7ffe)
 
-/* Instruction sets of version 3, which 2.6 never says it uses. */
+/* Instruction sets of version 3; 2.6 never reports them. */
 #define dnnl_cpu_isa_avx2_vnni_2 0x1f
 #define dnnl_cpu_isa_avx512_core_fp16 0x1ef
 #define dnnl_cpu_isa_avx512_core_amx_fp16 0x1fef
 
-/* Queries of a memory descriptor that 2.6 answers by its fields. */
+/* Queries of a memory descriptor; on 2.6 v2.c answers them from the descriptor's fields. */
 #define dnnl_query_ndims_s32 ((dnnl_query_t)0x7001)
 #define dnnl_query_dims ((dnnl_query_t)0x7002)
 #define dnnl_query_data_type ((dnnl_query_t)0x7003)
@@ -229,7 +229,7 @@ dnnl_status_t dnnl_lstm_backward_primitive_desc_create(
     const_dnnl_memory_desc_t diff_dst_layer, const_dnnl_memory_desc_t diff_dst_iter,
     const_dnnl_memory_desc_t diff_dst_iter_c, unsigned flags, const_dnnl_primitive_desc_t forward,
     const_dnnl_primitive_attr_t attr);
-/* gru and lbr_gru take the same. */
+/* gru and lbr_gru take the same arguments. */
 #define DECLARE_GRU(gru)                                                                           \
     dnnl_status_t dnnl_##gru##_forward_primitive_desc_create(                                      \
         dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \

@@ -1,4 +1,4 @@
-/* Problems: what a primitive of oneDNN is to compute, on which tensors, as data. */
+/* Problems: what a oneDNN primitive shall compute, and on which tensors, as data. */
 #ifndef TESSERA_TENSOR_ONEDNN_PROBLEM_H
 #define TESSERA_TENSOR_ONEDNN_PROBLEM_H
 
@@ -25,8 +25,8 @@ typedef enum onednn_algorithm {
     ONEDNN_DIRECT, /* convolution, deconvolution */
     ONEDNN_WINOGRAD,
     ONEDNN_POOL_MAX,
-    ONEDNN_POOL_AVERAGE,        /* divides by the elements inside */
-    ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window */
+    ONEDNN_POOL_AVERAGE,        /* divides by the number of elements inside the input */
+    ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window size */
     ONEDNN_ELTWISE_RELU,        /* x > 0 ? x : alpha x */
     ONEDNN_ELTWISE_ELU,         /* x > 0 ? x : alpha (exp(x) - 1) */
     ONEDNN_ELTWISE_TANH,
@@ -65,18 +65,18 @@ typedef enum onednn_algorithm {
 
 typedef struct onednn_primitive onednn_primitive_t;
 
-/* What is computed. Training: forward, and what backward needs is kept: a workspace, and for norms
- * mean and variance. Backward: gradients from the gradient of dst. */
+/* Training: forward, and keeps what backward needs: a workspace, and mean and variance for norms.
+ * Backward: computes gradients from the gradient of dst. */
 typedef enum onednn_propagation {
     ONEDNN_INFERENCE = 0,
     ONEDNN_TRAINING,
-    ONEDNN_BACKWARD,       /* norms: the gradients of src, scale and shift; recurrent: all */
-    ONEDNN_BACKWARD_DATA,  /* the gradient of src alone */
-    ONEDNN_BACKWARD_WEIGHT /* those of weight and bias */
+    ONEDNN_BACKWARD,       /* norms: gradients of src, scale and shift; recurrent: all gradients */
+    ONEDNN_BACKWARD_DATA,  /* gradient of src only */
+    ONEDNN_BACKWARD_WEIGHT /* gradients of weight and bias */
 } onednn_propagation_t;
 
-/* The order in which a recurrent layer reads its sequence; what both orders give stands side by
- * side, or is added up. */
+/* Direction in which a recurrent layer reads its sequence; results of both directions are
+ * concatenated or added. */
 typedef enum onednn_direction {
     ONEDNN_LEFT_TO_RIGHT = 0,
     ONEDNN_RIGHT_TO_LEFT,
@@ -84,7 +84,7 @@ typedef enum onednn_direction {
     ONEDNN_BOTH_SUMMED
 } onednn_direction_t;
 
-#define ONEDNN_MAX_SPATIAL 12 /* oneDNN reads that many; 3 are used */
+#define ONEDNN_MAX_SPATIAL 12 /* oneDNN's array size; 3 are used */
 #define ONEDNN_MAX_SRC 4
 #define ONEDNN_MAX_WEIGHT 4
 #define ONEDNN_MAX_DST 3
@@ -100,22 +100,23 @@ typedef enum onednn_post_kind {
 typedef struct onednn_post_op {
     onednn_post_kind_t kind;
     onednn_algorithm_t algorithm;
-    float alpha, beta; /* sum: alpha times dst as it was; 0: by the scale and zero of dst */
-    const tensor_info_t *operand; /* ONEDNN_POST_BINARY */
+    float alpha, beta; /* sum: alpha times the previous dst; alpha 0: use the scale and zero of
+                          dst */
+    const tensor_info_t *operand; /* ONEDNN_POST_BINARY only */
 } onednn_post_op_t;
 
-/* How the integers of an operand stand for numbers: number = scale (integer - zero). */
+/* Maps the integers of an operand to numbers: number = scale (integer - zero). */
 typedef struct onednn_quantization {
     bool has_scale, has_zero;
-    bool is_per_channel; /* weight: a scale for each output channel, else one for all */
-    const float *scale;  /* that many, constant; NULL: an argument of every run */
-    const int32_t *zero; /* one, constant; NULL: an argument of every run */
+    bool is_per_channel; /* weight: one scale per output channel, else one for all */
+    const float *scale;  /* constant scales; NULL: an argument of every run */
+    const int32_t *zero; /* constant, one value; NULL: an argument of every run */
 } onednn_quantization_t;
 
-/* A primitive to be. Infos may have FORMAT_ANY where oneDNN shall choose. Arrays over spatial
- * dimensions begin with the slowest; stride and dilation count from 1. Unused fields stay zero.
+/* Description of a primitive. Infos may have FORMAT_ANY where oneDNN shall choose. Spatial arrays
+ * start with the slowest dimension; stride and dilation count from 1. Unused fields are zero.
  *
- * A problem gives the operands that it reads and writes, and no others:
+ * A problem sets exactly the operands that it reads and writes:
  *
  *   forward, any kind                          src, weight, bias > dst
  *   convolution, deconvolution, inner product
@@ -129,8 +130,8 @@ typedef struct onednn_quantization {
  *       BACKWARD_DATA                          src, diff_dst > diff_src
  *   rnn: BACKWARD         src, weight, bias, dst, diff_dst > diff_src, diff_weight, diff_bias
  *
- * A recurrent layer has several of some, here with sizes of T steps, N sequences, C inputs, H
- * hidden elements, L layers, D directions and G gates; dtype DTYPE_NONE where there is none:
+ * A recurrent layer has several operands of a kind. Sizes: T steps, N sequences, C inputs, H hidden
+ * elements, L layers, D directions, G gates. Absent ones have dtype DTYPE_NONE.
  *
  *   src[n_src]   layer [T][N][C], iter [L][D][N][H], iter_c [L][D][N][H] (lstm)
  *   weight[4]    layer [L][D][C][G][H], iter [L][D][H][G][H], peephole [L][D][3][H],
@@ -138,16 +139,16 @@ typedef struct onednn_quantization {
  *   bias         [L][D][G][H]; G + 1 for lbr_gru
  *   dst[3]       layer [T][N][H], 2 H if concatenated; iter and iter_c as in src
  *
- * Projected states have P elements, not H. Gradients are alike; those of weight and bias are added
- * to what is there.
+ * Projected states have P elements instead of H. Gradients have the same sizes; gradients of weight
+ * and bias are added to the existing values.
  *
- * Matmul, binary and reorder are forward only. What is taken besides (workspace, mean and variance,
- * scale and shift) follows from the other fields: see onednn_argument_t. */
+ * Matmul, binary and reorder are forward only. Other arguments (workspace, mean and variance, scale
+ * and shift) follow from the other fields: see onednn_argument_t. */
 typedef struct onednn_problem {
     onednn_kind_t kind;
     onednn_algorithm_t algorithm;
     onednn_propagation_t propagation;
-    onednn_primitive_t *forward; /* backward: the same layer in training, described before */
+    onednn_primitive_t *forward; /* backward: the same layer in training, already described */
     int n_src;
     const tensor_info_t *src;    /* [n_src] */
     const tensor_info_t *weight; /* convolution [G][K/G][C/G].. if grouped; recurrent [4]; NULL */
@@ -165,15 +166,15 @@ typedef struct onednn_problem {
     float alpha, beta;            /* eltwise; lrn */
     float k;                      /* lrn */
     float epsilon;                /* norms */
-    bool has_scale;               /* norms: scale and shift given */
-    bool has_relu;                /* batch norm: the result is max(0, ..) */
-    bool fixed_statistics; /* norms: mean and variance are given, not computed from src; batch norm
-                              in inference does so always */
-    bool from_dst;         /* eltwise: backward goes by dst, as relu, elu with alpha >= 0, tanh,
-                              sigmoid, exp and sqrt can */
-    /* Convolution, deconvolution, inner product, matmul, reorder: the result is computed from the
-     * numbers, then post-ops; it is rounded to integers last. The bias is in f32, of numbers.
-     * oneDNN 2.6 has no convolution whose scales are arguments, and no dst scale that is one before
+    bool has_scale;               /* norms: scale and shift are given */
+    bool has_relu;                /* batch norm: applies max(0, ..) to the result */
+    bool fixed_statistics; /* norms: mean and variance are given, not computed from src; always
+                              so for batch norm in inference */
+    bool from_dst;         /* eltwise: backward uses dst, possible for relu, elu with alpha >= 0,
+                              tanh, sigmoid, exp and sqrt */
+    /* Convolution, deconvolution, inner product, matmul, reorder: operands are dequantized, then
+     * post-ops are applied, then the result is rounded to integers. The bias is f32 and not
+     * quantized. oneDNN 2.6 supports neither scales as convolution arguments nor a dst scale before
      * post-ops. */
     onednn_quantization_t src_quantization, weight_quantization, dst_quantization;
     int n_post;
