@@ -1,4 +1,4 @@
-/* The values of attributes: defaults, what equals what, copies. */
+/* Attribute values: defaults, equality, copies. */
 #include <stddef.h>
 
 #include "dispatch/attrs_impl.h"
@@ -6,7 +6,7 @@
 
 /* ---- fields as sequences of elements ---- */
 
-/* The nearest integer type value: a default may be INT64_MAX, which a double rounds up. */
+/* Converts to int64_t with saturation: a default may be INT64_MAX, which a double rounds up. */
 static int64_t integral(double value)
 {
     if (value >= 0x1p63) return INT64_MAX;
@@ -52,8 +52,8 @@ void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t va
     }
 }
 
-/* The elements with zeros that stand for the default replaced: by the first element of an array
- * where that is given, so stride {2} is {2, 2}, else by the initial value. */
+/* Elements with defaults filled in. A zero that means default becomes the first element of its
+ * array if that is not zero (stride {2} is {2, 2}), else the initial value. */
 int64_t attrs_integer(const attr_field_t *field, const void *attrs, int i)
 {
     int64_t value = load_integer(field, attrs, i);
@@ -70,10 +70,10 @@ double attrs_float(const attr_field_t *field, const void *attrs, int i)
     return attrs_float_bits(value) == 0 && field->zero_is_default ? field->initial : value;
 }
 
-/* ---- fields as sequences of words, of which equality and hash are made ---- */
+/* ---- fields as sequences of words, for equality and hash ---- */
 
-/* Lists have their length as first word, a post-op is three words; a format is its kind, then
- * dimensions in order or strides, then blocks. */
+/* A list is its length, then its elements; a post-op is three words; a format is its kind, then
+ * order or strides, then blocks. */
 static int n_words(const attr_field_t *field, const void *attrs)
 {
     const format_t *format = attrs_field_const(field, attrs);
@@ -84,7 +84,7 @@ static int n_words(const attr_field_t *field, const void *attrs)
     return attrs_n_elements(field, attrs);
 }
 
-/* What a post-op does not look at is no part of it. */
+/* Parameters that a post-op does not use give 0. */
 static uint64_t post_word(const post_ops_t *post, int i)
 {
     if (i == 0) return (uint64_t)post->n;
@@ -158,7 +158,7 @@ void attrs_init(const attr_table_t *table, void *out_attrs)
     }
 }
 
-/* The meaningful part of a list: its length as given, and the values that there is room for. */
+/* Copies a list: its length as given, and its values up to the list's capacity. */
 static void copy_list(const void *from, void *to, int n, size_t values_at, size_t value_bytes)
 {
     memcpy(to, from, sizeof(int));
@@ -177,7 +177,7 @@ static void copy_post(const post_ops_t *from, post_ops_t *to)
     }
 }
 
-/* As attrs_integer, for n integers side by side: eager calls do this each time. */
+/* As attrs_integer for n integers, but faster: every eager call needs it. */
 static inline void copy_integers(const attr_field_t *field, const int64_t *from, int64_t *to, int n)
 {
     if (!field->zero_is_default) {
@@ -188,7 +188,7 @@ static inline void copy_integers(const attr_field_t *field, const int64_t *from,
     for (int i = 0; i < n; i++) to[i] = from[i] != 0 ? from[i] : instead;
 }
 
-/* Writes what a field means and nothing else, so that equal attributes have equal bytes. */
+/* Copies only a field's meaningful bytes, so that equal attributes have equal bytes. */
 static inline void copy_field(const attr_field_t *field, const void *attrs, void *out_attrs)
 {
     const void *from = attrs_field_const(field, attrs);

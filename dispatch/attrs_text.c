@@ -1,4 +1,4 @@
-/* Attributes as text: printing, and reading of `name=literal`. */
+/* Attributes as text: prints and parses `name=literal`. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -9,13 +9,13 @@
 #include "tensor/context_impl.h"
 #include "tensor/literal_impl.h"
 
-/* Longest array that is read, and how much of what was given a message shows. */
+/* Longest array that can be read; longest part of the input that a message shows. */
 #define ARRAY_MAX 32
 #define SHOWN_MAX 80
 
 /* ---- printing ---- */
 
-/* Whole numbers without point: "clamp(0,6)". */
+/* Prints whole numbers without a decimal point: "clamp(0,6)". */
 static void print_parameter(text_t *text, double value)
 {
     bool is_small = attrs_float_bits(value) == 0 ? !signbit(value)
@@ -99,9 +99,9 @@ void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
     }
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
-/* rule: what the field's literal has to be, for messages. */
+/* rule: what the field's literal must be, for messages. */
 typedef struct reader {
     context_t *ctx;
     const char *op;
@@ -135,7 +135,7 @@ static status_t misfit_scan(const reader_t *reader, literal_t scan)
                                  : misfit_rule(reader);
 }
 
-/* The parameters behind an elementwise function's name: "(0,6)". */
+/* Parses the parameters after an elementwise function's name: "(0,6)". */
 static bool scan_parameters(const char **cursor, int n, double *out_values)
 {
     for (int i = 0; i < n; i++) {
@@ -177,7 +177,7 @@ static status_t read_integer(reader_t *reader, int64_t *out_value)
     return scan == LITERAL_OK ? STATUS_OK : misfit_scan(reader, scan);
 }
 
-/* "[item,item]" of at most max items, into one of integers, floats and post-ops. */
+/* Target of a list "[item,item]" of at most `max` items; exactly one of the pointers is set. */
 typedef struct items {
     int max, n;
     int64_t *integers;
@@ -223,7 +223,7 @@ static status_t read_post(reader_t *reader, void *attrs)
     return STATUS_OK;
 }
 
-/* An array of the field's length, or any number of integers. */
+/* Parses an array of the field's length, or a list of integers. */
 static status_t read_list(reader_t *reader, void *attrs)
 {
     const attr_field_t *field = reader->field;
@@ -320,7 +320,7 @@ static status_t read_format(reader_t *reader, void *attrs)
     return STATUS_OK;
 }
 
-/* Appends ", name" to a list in a message; what does not fit is cut. */
+/* Appends ", name" to a list in a message, cut at capacity. */
 static void enumerate(char *list, size_t capacity, const char *quote, const char *name)
 {
     size_t length = strlen(list);

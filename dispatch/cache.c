@@ -1,4 +1,5 @@
-/* The cache of prepared operators: a bounded table per context, least recently used goes first. */
+/* The cache of prepared operators: a bounded table per context that evicts the least recently
+ * used. */
 #include <string.h>
 
 #include "dispatch/recent_impl.h"
@@ -8,13 +9,13 @@
 struct cache_entry {
     cache_entry_t *newer, *older;
     uint64_t hash;
-    int n_users; /* calls that run it */
-    bool is_out; /* it lost its place, and ends with its last user */
+    int n_users; /* running calls that use it */
+    bool is_out; /* evicted; freed with its last user */
     weight_use_t weights;
     policy_t policy;
     int n_threads;
     bool has_format;
-    format_t out_format; /* a tag, when it was asked for */
+    format_t out_format; /* a tag, if has_format */
     prepared_t *prepared;
 };
 
@@ -123,7 +124,7 @@ static uint64_t hash_key(const cache_call_t *key)
     return format != NULL ? format_identity_hash(format, hash) : hash;
 }
 
-/* Takes over the prepared operator on success. */
+/* Takes ownership of the prepared operator on success. */
 static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cache_call_t *key,
                        prepared_t *prepared, cache_entry_t **out_entry)
 {
@@ -150,7 +151,7 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cach
     return STATUS_OK;
 }
 
-/* A format that no kernel gives from these inputs is no reason to fail. */
+/* If no kernel produces out_format from these inputs, selects without it. */
 static status_t select_for(context_t *ctx, const cache_call_t *key, const tensor_info_t *const *in,
                            prepared_t **out_prepared)
 {
@@ -183,7 +184,7 @@ status_t cache_of(context_t *ctx, cache_t **out_cache)
     return STATUS_OK;
 }
 
-/* Counts a look-up that found its entry. */
+/* Records a hit. */
 static void use(context_t *ctx, cache_t *cache, cache_entry_t *entry)
 {
     context_counters(ctx)->cache_hits++;
@@ -208,7 +209,8 @@ cache_entry_t *cache_recall(context_t *ctx, cache_t *cache, const cache_call_t *
     return entry;
 }
 
-/* The entry was compared with the call's inputs, so those without a stamp get that of its own. */
+/* The entry's infos were compared with the call's inputs, so inputs without a stamp get the
+ * entry's. */
 static void remember(cache_t *cache, const cache_call_t *call, cache_entry_t *entry)
 {
     recent_key_t key;

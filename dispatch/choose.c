@@ -1,16 +1,17 @@
-/* Choosing formats: describe candidates, look at the implementation's name, compare by estimate. */
+/* Format choice: describes candidates, rejects reference implementations by name, compares
+ * estimates. */
 #include "dispatch/choose_impl.h"
 
 #include <string.h>
 
 typedef struct pair {
     format_t src, dst;
-    bool is_own; /* the input as it lies: taken at once if it is no reference */
+    bool is_own; /* the input's own format: taken at once unless it is a reference */
 } pair_t;
 
 #define MAX_PAIRS (CANDIDATES_MAX * CANDIDATES_MAX + 1)
 
-/* Work grows by the channels that blocks add. */
+/* Factor by which padding channels to blocks increases the work. */
 static double padded_share(const tensor_info_t *info)
 {
     if (info->format.kind != FORMAT_TAG || info->rank < 2) return 1.0;
@@ -23,12 +24,12 @@ typedef struct choice {
     onednn_primitive_t *primitive;
     tensor_info_t src, weight, dst;
     double cost, total;
-    bool is_proposed; /* the formats are oneDNN's proposal */
-    bool packs_again; /* the weight, which is packed for another choice */
+    bool is_proposed; /* oneDNN proposed the formats */
+    bool packs_again; /* the weight is already packed in another format */
 } choice_t;
 
-/* Operands of post-ops that have the result's shape come in its format; where oneDNN is to choose
- * that, plain. */
+/* Gives post-op operands of the result's shape the result's format, or plain if oneDNN chooses
+ * that. */
 static void format_operands(onednn_problem_t *problem, tensor_info_t *operands)
 {
     const tensor_info_t *dst = problem->dst;
@@ -43,7 +44,7 @@ static void format_operands(onednn_problem_t *problem, tensor_info_t *operands)
     }
 }
 
-/* oneDNN divides padded lanes, too, 0 by 0: so what it divides may have none. */
+/* oneDNN also divides padded elements, 0 by 0. So a result with a division must have no padding. */
 static bool divides_padding(const onednn_problem_t *problem, const tensor_info_t *dst)
 {
     bool divides = false;
@@ -63,8 +64,8 @@ static status_t query_formats(context_t *ctx, const onednn_problem_t *problem, c
     return onednn_query(ctx, choice->primitive, ONEDNN_ARGUMENT_WEIGHT, &choice->weight);
 }
 
-/* Fills the formats of what was described. UNSUPPORTED with a note when it is a reference, has
- * formats that no tag describes, or divides padding. */
+/* Reads the chosen formats of a description. UNSUPPORTED, with a note, if it is a reference
+ * implementation or has formats that no tag describes; also if it divides padding. */
 static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
                         const pair_t *pair, choice_t *choice)
 {
@@ -84,7 +85,7 @@ static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_probl
     return divides_padding(problem, &choice->dst) ? STATUS_UNSUPPORTED : STATUS_OK;
 }
 
-/* Describes one pair; UNSUPPORTED with a note when it is not to be had, or only as a reference. */
+/* Describes one pair. UNSUPPORTED, with a note, if oneDNN has none or only a reference. */
 static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          const onednn_problem_t *base, const pair_t *pair, double flops,
                          choice_t *out_choice)
@@ -119,7 +120,7 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
     return STATUS_OK;
 }
 
-/* The formats of the call's source as one of ours, without gaps. */
+/* The source's format as a tag; plain if it has gaps. */
 static format_t own_format(const op_call_t *call)
 {
     const tensor_info_t *info = call->in[0];
@@ -134,8 +135,8 @@ static bool is_plain(const format_t *format, const tensor_info_t *info)
     return format_same(format, &plain, info->sizes);
 }
 
-/* The source's own format; or that of the result, where both have the same bytes, as blocks of 16
- * and channels last have for 16 channels: oneDNN has no kernel between the two. */
+/* The source's own format, or the result's if both have the same bytes. Example: with 16 channels
+ * blocks of 16 equal channels last, but oneDNN has no kernel between the two. */
 static format_t given_format(const op_call_t *call)
 {
     const format_t own = own_format(call), *out = call->out_format;
@@ -144,9 +145,9 @@ static format_t given_format(const op_call_t *call)
     return is_same ? *out : own;
 }
 
-/* All candidates that have the bytes of the source and of the result: 88 channels of one pixel are
- * the same in blocks of 8, channels last and plain. The first pair whose weight is packed already
- * is taken; it may be another than that of given_format. */
+/* Lists all candidates with the same bytes as the source and the result: 88 channels of one pixel
+ * are the same in blocks of 8, channels last and plain. The first pair whose weight is already
+ * packed wins, which may differ from given_format. */
 static int list_names(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
 {
     const format_t own = own_format(call);
@@ -174,7 +175,7 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
         pairs[n++] = (pair_t){any, any, true};
         return n;
     }
-    if (src_rank != dst_rank) { /* linear over flattened dimensions */
+    if (src_rank != dst_rank) { /* linear on flattened dimensions */
         pairs[n++] = (pair_t){own, format_plain(dst_rank), true};
         if (!call->keep_formats && call->layout == LAYOUT_MKLDNN)
             pairs[n++] = (pair_t){any, format_plain(dst_rank), false};
@@ -184,14 +185,15 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
         if (call->out_format != NULL) {
             pairs[n++] = (pair_t){own, *call->out_format, true};
             n += list_names(call, problem, pairs + n);
-        } else if (!enters_plain || call->layout == LAYOUT_DENSE) /* whose results have no blocks */
+        } else if (!enters_plain || call->layout == LAYOUT_DENSE) /* results are not blocked */
             pairs[n++] = (pair_t){own, own, true};
         else
             for (int i = 0; i < n_candidates; i++) pairs[n++] = (pair_t){own, candidates[i], false};
         return n;
     }
     pairs[n++] = (pair_t){own, own, !enters_plain || call->layout == LAYOUT_DENSE};
-    if (call->layout == LAYOUT_DENSE) { /* strides that only a reference takes */
+    if (call->layout == LAYOUT_DENSE) { /* fallbacks, as oneDNN may only have a reference for
+                                           these strides */
         format_t last = format_channels_last(src_rank), plain = format_plain(src_rank);
         pairs[n++] = (pair_t){last, last, false};
         pairs[n++] = (pair_t){plain, plain, false};
@@ -219,7 +221,7 @@ tensor_info_t choose_as_dense(const tensor_info_t *info)
     return dense;
 }
 
-/* What format_operands described. */
+/* Sets the operands' infos as format_operands described them. */
 static void take_operands(const op_call_t *call, prepared_t *prepared, const choice_t *choice)
 {
     const tensor_info_t *out = &prepared->out[0];
@@ -245,7 +247,7 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     prepared_take_primitive(prepared, choice->primitive);
 }
 
-/* True when the weight is packed in another format than the choice reads. */
+/* True if the choice needs the weight in another format than it is packed in. */
 static bool packs_again(const op_call_t *call, const onednn_problem_t *problem,
                         const choice_t *choice)
 {

@@ -1,13 +1,13 @@
-/* Choosing formats for gradients: describe candidates for source and result of the forward
- * operator, look at the implementation's name, compare by estimate. */
+/* Format choice for gradients: describes candidates for the forward operator's source and result,
+ * rejects reference implementations by name, compares estimates. */
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
 
-/* Formats of the forward operator's source and result, and of its weight. */
+/* Formats of the forward operator's source, result and weight. */
 typedef struct formats {
     format_t src, dst, weight;
-    bool is_own; /* the inputs as they lie: taken at once if it is no reference */
+    bool is_own; /* the inputs' own formats: taken at once unless it is a reference */
 } formats_t;
 
 #define MAX_FORMATS 16
@@ -53,16 +53,16 @@ void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation
                           onednn_primitive_t *primitive)
 {
     prepared_take_primitive(prepared, primitive);
-    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* it takes the weight first */
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* arguments start with the weight */
     prepared->arguments[0] = is_data ? 1 : 0;
     prepared->arguments[1] = is_data ? 0 : 1;
     for (int o = 0; o < prepared->n_out; o++) prepared->arguments[2 + o] = (int8_t)(-1 - o);
     prepared->n_arguments = 2 + prepared->n_out;
 }
 
-/* ---- weights in groups ---- */
+/* ---- grouped weights ---- */
 
-/* Dimension 0 or 1 of the tag is left out, and those behind move up. */
+/* Removes dimension 0 or 1 from a tag; later dimensions move up by one. */
 static format_t leave_out(const format_t *format, int gone)
 {
     format_t result = {.kind = FORMAT_TAG, .rank = (uint8_t)(format->rank - 1)};
@@ -101,7 +101,7 @@ bool choose_join_groups(tensor_info_t *weight)
 
 /* ---- candidates ---- */
 
-/* The formats of an input as one of ours, without gaps. */
+/* The input's format as a tag; plain if it has gaps. */
 static format_t own_format(const tensor_info_t *info)
 {
     if (info->format.kind == FORMAT_TAG) return info->format;
@@ -115,7 +115,7 @@ static bool is_plain(const format_t *format, const tensor_info_t *info)
     return format_same(format, &plain, info->sizes);
 }
 
-/* A dense gradient of a weight is row-major; a dense weight is packed as oneDNN likes it. */
+/* A dense gradient of a weight is row-major; a dense weight is packed in oneDNN's own format. */
 static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       formats_t *out)
 {
@@ -133,7 +133,7 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
     return 3;
 }
 
-/* Inputs that may not be reordered, and the format that output 0 shall have. */
+/* For inputs that must not be reordered, and a given format of output 0. */
 static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       formats_t *out)
 {
@@ -166,7 +166,7 @@ static int list_formats(const op_call_t *call, bool is_data, const onednn_proble
     const bool is_src_plain = is_plain(&own, call->in[0]);
     if (!is_src_plain || !is_plain(&grad, call->in[is_data ? 0 : 1]))
         out[n++] = (formats_t){own, grad, any, true};
-    else if (!is_data) /* a source of few channels is read as it lies */
+    else if (!is_data) /* a plain source has few channels: read it directly */
         out[n++] = (formats_t){own, candidates[0], any, false};
     for (int i = 0; i < n_candidates; i++) {
         out[n++] = (formats_t){candidates[i], candidates[i], any, false};
@@ -187,8 +187,8 @@ static double padded_share(const tensor_info_t *info)
     return (double)padded[1] / (double)info->sizes[1];
 }
 
-/* The formats that a description has, of a weight in groups as oneDNN has it. A gradient of such a
- * one has to be joined, and to be as the call wants it. */
+/* Reads the formats of a description; a grouped weight keeps oneDNN's shape. UNSUPPORTED if the
+ * gradient of a grouped weight cannot be joined, or differs from the required format. */
 static status_t query_formats(context_t *ctx, const op_call_t *call, bool is_data, choice_t *choice)
 {
     const int src = is_data ? ONEDNN_ARGUMENT_DIFF_SRC : ONEDNN_ARGUMENT_SRC;
@@ -204,8 +204,8 @@ static status_t query_formats(context_t *ctx, const op_call_t *call, bool is_dat
     return is_wanted ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
-/* Kernels of blocks reach 0.88 of their speed in channels last: measured on the convolutions of
- * ResNet-50 in training, 627 ms against 563. Matrix products (brgemm, gemm) do not lose there. */
+/* Blocked kernels reach 0.88 of their speed in channels last, measured on the convolutions of
+ * ResNet-50 in training (627 ms against 563). Matrix products (brgemm, gemm) do not slow down. */
 static double slowness(const char *implementation, const tensor_info_t *src)
 {
     const format_t last = format_channels_last(src->rank);
@@ -215,8 +215,7 @@ static double slowness(const char *implementation, const tensor_info_t *src)
     return is_last && !is_product ? 1.0 / 0.88 : 1.0;
 }
 
-/* Describes one candidate; UNSUPPORTED with a note when it is not to be had, or only as a
- * reference. */
+/* Describes one candidate. UNSUPPORTED, with a note, if oneDNN has none or only a reference. */
 static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const onednn_problem_t *forward, onednn_propagation_t propagation,
                             const formats_t *formats, double flops, choice_t *out_choice)
@@ -334,7 +333,7 @@ status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
     return STATUS_OK;
 }
 
-/* A gradient in groups is left as it could be joined. */
+/* Leaves grouped gradients as they are: another format might not be joinable. */
 static status_t prefer_forward_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                       const onednn_problem_t *forward,
                                       onednn_propagation_t propagation, choice_t *choice)

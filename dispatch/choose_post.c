@@ -1,9 +1,9 @@
-/* Elementwise functions and post-ops in oneDNN's terms. */
+/* Translates elementwise functions and post-ops to oneDNN. */
 #include "dispatch/choose_impl.h"
 #include "dispatch/post_impl.h"
 
-/* Left to our own loops: exp, which is infinite for NaN, log, of which few digits are right near 1,
- * and softplus, of which none are below -8. */
+/* The table omits functions that oneDNN computes badly: exp returns infinity for NaN, log loses
+ * most digits near 1, softplus loses all digits below -8. */
 bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op_t *out_op)
 {
     static const struct {
@@ -43,8 +43,8 @@ bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op
     return false;
 }
 
-/* oneDNN computes relu and clamps by the maximum or minimum of x and a bound, which is the bound
- * where x is NaN. Its gelu of an infinity differs between versions: NaN, or an infinity. */
+/* oneDNN computes relu and clamps as the maximum or minimum of x and a bound, which returns the
+ * bound if x is NaN. Its gelu of an infinity is NaN or infinite, depending on the version. */
 bool choose_is_exact(const post_op_t *op)
 {
     switch (op->kind) {
@@ -68,16 +68,16 @@ static const onednn_algorithm_t binaries[] = {
     [POST_MUL] = ONEDNN_BINARY_MUL,     [POST_DIV] = ONEDNN_BINARY_DIV,
     [POST_MAXIMUM] = ONEDNN_BINARY_MAX, [POST_MINIMUM] = ONEDNN_BINARY_MIN};
 
-/* Describes a post-op's operand to oneDNN. One of the result's shape has the result's format. One
- * that broadcasts may be a single element, or have one element for each channel (for each column of
- * a product): [17] beside [2,17,5,5] is described as [1,17,1,1]. Other shapes, as [5,5], are
- * declined: oneDNN accepts them, but with channels last it reads the wrong elements. */
+/* Describes a post-op's operand to oneDNN. An operand of the result's shape has the result's
+ * format. An operand that broadcasts may be a single element, or have one element per channel (per
+ * column of a matrix product): [17] for [2,17,5,5] is described as [1,17,1,1]. Other shapes such as
+ * [5,5] are declined: oneDNN accepts them, but with channels last it reads wrong elements. */
 static status_t describe_operand(const op_call_t *call, prepared_t *prepared, int index,
                                  const onednn_problem_t *problem, tensor_info_t *out_info)
 {
     const tensor_info_t *dst = problem->dst;
     const tensor_info_t *operand = call->in[index], *out = &call->out[0];
-    if (operand->dtype == DTYPE_F16) /* its kernels take the halves for something else */
+    if (operand->dtype == DTYPE_F16) /* oneDNN's kernels misread f16 operands */
         return prepared_decline(prepared, "onednn: post-op operand %s", info_brief(operand));
     if (shape_equal(operand->rank, operand->sizes, out->rank, out->sizes)) {
         prepared->in[index] = prepared->out[0];

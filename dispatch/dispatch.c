@@ -1,4 +1,4 @@
-/* Running an operator: look up or select, convert what comes in, run, tell who watches. */
+/* Runs an operator: looks up or selects a kernel, converts the inputs, runs, notifies observers. */
 #include "dispatch/dispatch.h"
 
 #include <stdalign.h>
@@ -13,12 +13,12 @@
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
 
-/* What dispatch keeps in a context. */
+/* Dispatch's state in a context. */
 typedef struct dispatch_state {
     policy_t policy;
     observer_t *observers;
-    hollow_run_t *hollow; /* NULL: operators are run */
-    cache_t *cache;       /* NULL: not asked for yet */
+    hollow_run_t *hollow; /* NULL: operators run normally */
+    cache_t *cache;       /* NULL: not used yet */
 } dispatch_state_t;
 
 static const context_slot_t state_slot = {sizeof(dispatch_state_t), NULL, NULL};
@@ -31,7 +31,7 @@ static status_t find_state(context_t *ctx, dispatch_state_t **out_state)
     return STATUS_OK;
 }
 
-/* NULL when there never was one. */
+/* Returns NULL if there is none. */
 static observer_t *first_observer(context_t *ctx)
 {
     dispatch_state_t *state = NULL;
@@ -118,7 +118,7 @@ static status_t tell_observers(context_t *ctx, observer_t *first, const op_event
     return STATUS_OK;
 }
 
-/* ---- operators that are inferred ---- */
+/* ---- hollow runs: operators are only inferred ---- */
 
 status_t hollow_begin(context_t *ctx, hollow_run_t *run)
 {
@@ -139,7 +139,7 @@ void hollow_end(context_t *ctx, hollow_run_t *run)
     state->hollow = NULL;
 }
 
-/* Makes hollow outputs, all or, on failure, some. */
+/* Makes hollow outputs; on failure some of them may exist. */
 static status_t infer_hollow(context_t *ctx, const dispatch_state_t *state, op_event_t *event,
                              tensor_t **outputs)
 {
@@ -180,7 +180,8 @@ static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_eve
 
 /* ---- inputs ---- */
 
-/* An input in the form that is wanted: the tensor itself, or what *out_made then holds. */
+/* Converts an input to the kernel's form. *out_input is the tensor itself, or the new one in
+ * *out_made. */
 static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t policy, int index,
                            const tensor_t *tensor, const tensor_t **out_input, tensor_t **out_made)
 {
@@ -192,7 +193,7 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
         *out_input = tensor;
         return STATUS_OK;
     }
-    /* an activation that is a marked parameter stands before a transition */
+    /* a marked parameter used as an activation also keeps its form */
     bool is_packed = arrival->kind == ARRIVAL_PACK ||
                      (arrival->kind == ARRIVAL_CONVERT && arrival->role == ROLE_ACTIVATION &&
                       storage_is_packable(tensor->storage));
@@ -200,14 +201,14 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
         TRY(pack_moved_weight(ctx, prepared->kernel, tensor, want, out_made));
     else
         TRY(pack_for_call(ctx, prepared->kernel, tensor, want, arrival->cause, out_made));
-    /* the result of a view has the storage of its input, so that must be of its own */
+    /* a view shares its input's storage, so that must not be a kept form's */
     if (prepared->is_view) TRY(convert_own(ctx, tensor, out_made));
     *out_input = *out_made;
     return STATUS_OK;
 }
 
-/* A view of a dense tensor shares its bytes. One of an mkldnn tensor is a snapshot, since it
- * depends on the blocks whether it could share: a write to either never reaches the other. */
+/* A view of a dense tensor shares its bytes. A view of an mkldnn tensor is a snapshot, because
+ * sharing would depend on the blocks; so a write to either never reaches the other. */
 static status_t make_views(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
                            const tensor_t *in, tensor_t **out)
 {
@@ -238,7 +239,7 @@ static status_t run_kernel(context_t *ctx, const prepared_t *prepared, const ten
     return prepared->run(ctx, prepared, in_bytes, out_bytes, scratch);
 }
 
-/* Under policy per_op nothing but plain tensors crosses an operator's border. */
+/* Under policy per_op all outputs become plain. */
 static status_t make_plain(context_t *ctx, int n, tensor_t **out)
 {
     for (int i = 0; i < n; i++) {
@@ -252,7 +253,7 @@ static status_t make_plain(context_t *ctx, int n, tensor_t **out)
     return STATUS_OK;
 }
 
-/* The inputs have the infos that the operator was selected for. */
+/* Runs on inputs whose infos match those of the selection. */
 static status_t run_selected(context_t *ctx, const prepared_t *prepared, policy_t policy,
                              const tensor_t *const *in, tensor_t **out)
 {
@@ -331,7 +332,7 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event)
     return tell_observers(ctx, first_observer(ctx), event);
 }
 
-/* `read`: what the kernel reads of the call's inputs, themselves or dense copies. */
+/* `read`: the call's inputs, or dense copies of them. */
 static status_t run_watched(context_t *ctx, prepared_t *prepared, const cache_call_t *call,
                             const tensor_t *const *read, tensor_t *target, tensor_t **out)
 {
@@ -352,13 +353,13 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, const cache_ca
     return status;
 }
 
-/* Tensors that out has room for. */
+/* Capacity of `out`. */
 static int room_of(const opdef_t *op, const int *n_out)
 {
     return n_out != NULL ? *n_out : op->n_outputs;
 }
 
-/* Makes the outputs NULL, so that they are when the call fails. */
+/* Sets the outputs to NULL, their value on failure. */
 static status_t clear_outputs(context_t *ctx, const opdef_t *op, const int *n_out, tensor_t **out)
 {
     if (out == NULL) return context_null(ctx, op->name, "the output");
@@ -395,7 +396,7 @@ static status_t check_inputs(context_t *ctx, const opdef_t *op, int n_in, const 
 
 /* ---- operators whose sizes depend on elements ---- */
 
-/* Row-major inputs: themselves, or those in `made`. */
+/* Row-major inputs: the originals, or converted tensors in `made`. */
 typedef struct measured {
     const tensor_t *in[OP_MAX_INPUTS];
     tensor_t *made[OP_MAX_INPUTS];
@@ -428,7 +429,7 @@ static status_t take_measured(context_t *ctx, const cache_call_t *call, measured
     return STATUS_OK;
 }
 
-/* Gives all of n tensors to the caller, or none. */
+/* Returns all n tensors to the caller, or none. */
 static status_t give_outputs(context_t *ctx, int n, tensor_t **outputs, tensor_t **out)
 {
     status_t status = STATUS_OK;
@@ -442,7 +443,7 @@ static status_t give_outputs(context_t *ctx, int n, tensor_t **outputs, tensor_t
     return status;
 }
 
-/* In a hollow run. */
+/* Runs an operator in a hollow run. */
 static status_t infer_only(context_t *ctx, dispatch_state_t *state, const opdef_t *op,
                            const void *attrs, int n_in, const tensor_t *const *in, int *n_out,
                            tensor_t **out)
@@ -454,8 +455,8 @@ static status_t infer_only(context_t *ctx, dispatch_state_t *state, const opdef_
     return run_hollow(ctx, state, &call, n_out, out);
 }
 
-/* A call that is not among the last ones: all about it is checked. Selection, too, has the
- * context's number of threads. */
+/* Looks up a call that is not among the recent ones, with all checks. Selection needs the context's
+ * number of threads. */
 static status_t look_up(context_t *ctx, cache_t *cache, const cache_call_t *call,
                         cache_entry_t **out_entry)
 {
@@ -507,7 +508,7 @@ static status_t make_measured(context_t *ctx, const dispatch_state_t *state,
     return status;
 }
 
-/* An operator whose sizes depend on elements. */
+/* Runs an operator whose output sizes depend on elements. */
 static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
                              const cache_call_t *given, int *n_out, tensor_t **out)
 {
@@ -531,8 +532,8 @@ static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
     return STATUS_OK;
 }
 
-/* Weights that are marked keep their forms; those of others would be made again at each call, even
- * if the weight is constant. */
+/* Only marked weights keep their forms. Forms of other weights would be made again in each call,
+ * even for constant weights. */
 static weight_use_t use_of_weights(const opdef_t *op, int n_in, const tensor_t *const *in,
                                    weight_use_t known)
 {
@@ -578,7 +579,7 @@ static bool can_hold(dtype_t target, dtype_t result)
     return dtype_is_floating(target) || !dtype_is_floating(result);
 }
 
-/* What is written has the sizes of the target, and a dtype that goes into it. */
+/* Checks that the target has the result's sizes and can hold its dtype. */
 static status_t check_result(context_t *ctx, const opdef_t *op, const tensor_t *target,
                              const tensor_info_t *result)
 {
@@ -599,8 +600,8 @@ static status_t tell_written(context_t *ctx, tensor_t *target)
     return STATUS_OK;
 }
 
-/* The kernel may write the target's bytes: they lie as its result does, and no other operand lies
- * among them. */
+/* True if the kernel may write directly into the target: same arrangement as its result, and no
+ * overlap with another operand. */
 static bool writes_target(const prepared_t *prepared, const cache_call_t *call,
                           const tensor_t *target)
 {

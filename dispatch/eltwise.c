@@ -39,7 +39,7 @@ static double silu(double x)
     return x * sigmoid(x);
 }
 
-/* min(max(x, low), high); NaN, of x or of a bound, stays NaN, which fmin and fmax would lose. */
+/* min(max(x, low), high); NaN in x or in a bound gives NaN, unlike fmin and fmax. */
 static double clamp(double x, double low, double high)
 {
     if (isnan(low) || isnan(high)) return NAN;
@@ -57,7 +57,7 @@ static double softplus(double x)
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
 
-/* As a quotient of polynomials in exp(x), which has all digits at both ends. */
+/* A quotient of polynomials in exp(x), accurate for large and small x. */
 static double mish(double x)
 {
     if (x > 20) return x;
@@ -87,7 +87,7 @@ static double reciprocal(double x)
     return 1 / x;
 }
 
-/* value is NULL where parameters take part: see eltwise_value. */
+/* value is NULL for functions with parameters: see eltwise_value. */
 static const struct {
     const char *name;
     int n_parameters;
@@ -122,7 +122,7 @@ static const struct {
     [ELTWISE_THRESHOLD] = {"threshold", 2, NULL},
 };
 
-/* ELTWISE_NONE for what the table does not hold. */
+/* Maps invalid values to ELTWISE_NONE. */
 static eltwise_t known(eltwise_t eltwise)
 {
     return (unsigned)eltwise < ELTWISE_COUNT ? eltwise : ELTWISE_NONE;
@@ -161,7 +161,7 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     }
 }
 
-/* The loops that vectorise; what is rare goes element by element. */
+/* Loops that compilers vectorise; rare functions use the scalar eltwise_value. */
 FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n,
                                    const float *src, float *dst)
 {
@@ -210,7 +210,7 @@ void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, cons
     }
 }
 
-/* NaN of either side stays, as in PyTorch's maximum and minimum. */
+/* NaN in either operand gives NaN, as in PyTorch's maximum and minimum. */
 static double larger(double a, double b)
 {
     return a > b || isnan(a) ? a : b;

@@ -1,4 +1,4 @@
-/* Emitters: what rules of gradients make their operators with. */
+/* Emitters: functions with which gradient rules emit operators. */
 #include "dispatch/emitter_impl.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Post-ops that a kernel leaves: it computes the operator without them, or up to one that it would
- * get wrong, and our own loops compute the others over its result. */
+/* Peeled post-ops: the kernel computes the operator without post-ops, or with those before the
+ * first that it would compute wrongly. Tessera's own loops apply the others to its result. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static status_t run_then_post(context_t *ctx, const prepared_t *prepared, void *
     return STATUS_OK;
 }
 
-/* The normalised attributes without post-ops. */
+/* Copies the normalised attributes without post-ops. */
 static void clear_post(const op_call_t *call, void *out_attrs)
 {
     const char *attrs = call->attrs, *post = (const void *)attrs_post(&call->op->attrs, attrs);

@@ -5,7 +5,7 @@
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
-/* ---- what they are ---- */
+/* ---- properties ---- */
 
 int post_operands(const post_ops_t *post)
 {
@@ -23,10 +23,10 @@ const char *post_name(post_kind_t kind)
     return (unsigned)kind < POST_ELTWISE ? names[kind] : "";
 }
 
-/* ---- behind a kernel ---- */
+/* ---- applying them after a kernel ---- */
 
-/* Operands of the result's shape lie as the result does, so they are walked together, some thousand
- * elements at a time; for the others the index is needed. */
+/* Operands with the result's shape have its format, so both are traversed together in chunks. Other
+ * operands need each element's index. */
 
 #define CHUNK 1024
 
@@ -91,7 +91,7 @@ static bool is_up_to_f32(dtype_t dtype)
     return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16;
 }
 
-/* As combine_f32, of numbers that are widened; operand is NULL for an elementwise function. */
+/* combine_f32 for bf16 and f16, widened to f32; operand is NULL for an elementwise function. */
 static void combine_widened(const post_op_t *op, int64_t n, dtype_t operand_dtype,
                             const char *operand, dtype_t dtype, char *out)
 {
@@ -175,7 +175,7 @@ void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, voi
     if (prepared->post_left > 0) convert_zero_padding(&prepared->out[0], out);
 }
 
-/* ---- functions of what is at hand ---- */
+/* ---- applying them inside a kernel ---- */
 
 void post_finish(const void *rest, float *values, int64_t n)
 {

@@ -1,4 +1,4 @@
-/* Prepared operators: making, reasons, running on oneDNN. */
+/* Prepared operators: creation, reasons, running on oneDNN. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Recording: what the first run does in full, of later ones the times alone. */
+/* Recording: the first run is recorded in full, later runs only by their times. */
 #include "dispatch/profile.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "dispatch/profile_impl.h"
 #include "dispatch/select_impl.h"
 
-/* ---- the module that runs ---- */
+/* ---- path of the running module ---- */
 
 static void enter(context_t *ctx, void *user, const char *name)
 {
@@ -75,9 +75,9 @@ static status_t describe_strings(context_t *ctx, const char *path, const prepare
                           &record->implementation);
 }
 
-/* For another observer that reads inputs, a step that overwrites one is shown with a copy of what
- * that was: a tensor that owns its bytes, where others lie in the plan's. Whoever made the input
- * wrote where the result is now. */
+/* True if the event shows a copy of an input that the step overwrites. This happens if another
+ * observer reads inputs: the copy owns its bytes, while other inputs are in the plan's arena. The
+ * producer of the input then wrote to the address of the result. */
 static bool is_copied(const op_event_t *event, int index)
 {
     const prepared_t *prepared = event->prepared;
@@ -158,7 +158,7 @@ static bool is_same(const record_t *record, const char *path, const op_event_t *
            record->is_copy == conversion->is_copy;
 }
 
-/* One of event and conversion is NULL. ns: the time of the other. */
+/* Records a call or a conversion (the other is NULL) that took ns. */
 static status_t note(profile_t *profile, const op_event_t *event, const conversion_t *conversion,
                      uint64_t ns)
 {
@@ -271,7 +271,7 @@ status_t profile_finish(profile_t *profile)
     return STATUS_OK;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 int profile_n_nodes(const profile_t *profile)
 {

@@ -1,18 +1,18 @@
-/* Nodes of what was recorded: which conversions are part of which call, who made what, medians. */
+/* Makes nodes from the records: assigns conversions to calls, finds producers, computes medians. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatch/profile_impl.h"
 
-/* While nodes are made: those of a call have its record, conversions may wait for the call that
- * they are part of, which is told after them. */
+/* State while nodes are made. A call's conversions are recorded before the call itself, so they
+ * wait for it. */
 typedef struct build {
     profile_t *profile;
-    int shown;        /* run */
-    int *node_record; /* [n_nodes] of its first slice, where there are several */
-    int *next_slice;  /* [n_records] the record of the next slice, or -1 */
-    int *first;       /* [n_nodes] the first of its conversions in `inside` */
-    int *inside;      /* records of conversions, those of a node one behind another */
+    int shown;        /* index of the shown run */
+    int *node_record; /* [n_nodes] record; of the first slice if there are several */
+    int *next_slice;  /* [n_records] record of the next slice, or -1 */
+    int *first;       /* [n_nodes] index of its first conversion in `inside` */
+    int *inside;      /* records of conversions, grouped by node */
     int n_inside, n_waiting;
     uint64_t *times; /* [n_runs] */
 } build_t;
@@ -28,7 +28,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of an even number the mean of the two in the middle. */
+/* For an even number, the mean of the two in the middle. */
 static double median_of(uint64_t *times, int n)
 {
     qsort(times, (size_t)n, sizeof *times, compare_times);
@@ -36,7 +36,7 @@ static double median_of(uint64_t *times, int n)
     return ((double)times[low] + (double)times[high]) / 2;
 }
 
-/* A record and those of its other slices. */
+/* Sum over a record and its later slices. */
 static uint64_t time_of(const build_t *build, int run, int record)
 {
     uint64_t ns = 0;
@@ -51,7 +51,7 @@ static double median_of_record(build_t *build, int record)
     return median_of(build->times, n);
 }
 
-/* The run whose time is nearest to the median. */
+/* Selects the run whose time is nearest to the median. */
 static void choose_shown(build_t *build)
 {
     profile_t *profile = build->profile;
@@ -75,7 +75,7 @@ static void add_node(build_t *build, int record, int first)
     build->first[build->profile->n_nodes++] = first;
 }
 
-/* The first of those that wait stand alone. */
+/* Makes the first n waiting conversions nodes of their own. */
 static void put_alone(build_t *build, int n)
 {
     const int first = build->n_inside - build->n_waiting;
@@ -89,8 +89,8 @@ static uint64_t end_of(const build_t *build, int record)
     return sample->begin + sample->ns;
 }
 
-/* A call has what ended after it began: conversions, and calls that its kernel made, which are no
- * nodes of their own. */
+/* A call includes everything that ended after it began: its conversions, and calls that its kernel
+ * made, which lose their own nodes. */
 static void put_call(build_t *build, int record)
 {
     profile_t *profile = build->profile;
@@ -109,7 +109,7 @@ static void put_call(build_t *build, int record)
     add_node(build, record, first);
 }
 
-/* A further slice belongs to the last node that is the same step's. False: it is the first. */
+/* Appends a later slice to the node of the same step. False for a first slice. */
 static bool put_slice(build_t *build, int record)
 {
     const record_t *records = build->profile->records, *slice = &records[record];
@@ -139,9 +139,9 @@ static void make_structure(build_t *build)
     put_alone(build, build->n_waiting);
 }
 
-/* ---- what they are ---- */
+/* ---- contents of nodes ---- */
 
-/* The last node before that wrote these bytes. */
+/* The last earlier node that wrote these bytes, or -1. */
 static int find_producer(const build_t *build, int node, const char *bytes)
 {
     for (int i = node - 1; i >= 0 && bytes != NULL; i--) {

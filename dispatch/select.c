@@ -1,8 +1,8 @@
 /* Selection: from metadata to a prepared operator.
  *
- * For each layout that the policy allows, in order of preference, the operator's kernels are asked
- * in order; the first that does not decline is taken, and of those that compete the cheapest.
- * Activations are shown to it in that layout, as dispatch will convert them. */
+ * Tries the layouts that the policy allows, in order of preference. In each layout it tries the
+ * operator's kernels in order and takes the first that accepts; among competing kernels it takes
+ * the cheapest. Kernels see activations in that layout, as dispatch will convert them. */
 #include <stdalign.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ const operand_t *select_operand(const opdef_t *op, int index)
     return &post;
 }
 
-/* Nothing to compute: every output is empty. */
+/* Kernel for calls whose outputs are all empty. */
 static status_t prepare_empty(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
@@ -77,7 +77,7 @@ static bool knows_all(const op_call_t *call)
     return true;
 }
 
-/* Sizes that elements say may be open where these are not known. */
+/* Checks an inferred output. Sizes may be -1 if they depend on elements that are not known. */
 static status_t check_inferred(context_t *ctx, const op_call_t *call, const tensor_info_t *out)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -107,7 +107,7 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
     return select_infer(ctx, &call, out_n, out);
 }
 
-/* What select reads before it asks the operator. */
+/* Checks the inputs' pointers before the operator is called. */
 static status_t check_given(context_t *ctx, const opdef_t *op, int n_in,
                             const tensor_info_t *const *in)
 {
@@ -117,7 +117,7 @@ static status_t check_given(context_t *ctx, const opdef_t *op, int n_in,
     return STATUS_OK;
 }
 
-/* The inputs as a kernel of this layout sees them. */
+/* Sets prepared->in to the inputs as a kernel of this layout sees them. */
 static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t layout, int n_in,
                             const tensor_info_t *const *in)
 {
@@ -145,7 +145,7 @@ static bool touches_empty(const op_call_t *call)
     return false;
 }
 
-/* With the call's post-ops, or without those that are computed behind it. */
+/* is_peeled: without the post-ops, which are computed afterwards. */
 static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                            bool is_peeled, const tensor_info_t *shown, prepared_t *prepared)
 {
@@ -163,7 +163,7 @@ static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t
     return STATUS_OK;
 }
 
-/* With its post-ops where it fuses them, else peeled. */
+/* Tries the kernel with its post-ops if it fuses them, else with peeled post-ops. */
 static status_t ask_kernel(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                            const tensor_info_t *shown, prepared_t *prepared)
 {
@@ -178,7 +178,8 @@ static status_t ask_kernel(context_t *ctx, const op_call_t *call, const kernel_t
     return status;
 }
 
-/* What the call costs with it: weights that are no constants are converted in each call. */
+/* Estimated time of the call with this kernel, including conversions: activations, and weights that
+ * are converted in each call. */
 static double cost_of(const op_call_t *call, const prepared_t *prepared,
                       const tensor_info_t *const *in)
 {
@@ -201,8 +202,8 @@ static void note_loser(prepared_t *to, const prepared_t *loser, double cost,
                   winner->kernel->name, winner_cost / 1000.0);
 }
 
-/* Keeps the cheaper one in *best, which may be NULL at first, and has *prepared be free for the
- * next; reasons stay with that. */
+/* Stores the cheaper of *prepared and *best in *best (initially NULL) and leaves the other in
+ * *prepared for the next kernel. *prepared keeps the reasons. */
 static status_t compare(context_t *ctx, const op_call_t *call, const tensor_info_t *const *in,
                         prepared_t **prepared, prepared_t **best)
 {
@@ -226,7 +227,7 @@ static status_t compare(context_t *ctx, const op_call_t *call, const tensor_info
     return STATUS_OK;
 }
 
-/* Kernels that compete stand first. */
+/* Tries the kernels; competing kernels come first. */
 static status_t ask_kernels(context_t *ctx, const op_call_t *call, const tensor_info_t *const *in,
                             const tensor_info_t *shown, prepared_t **prepared)
 {
@@ -244,7 +245,7 @@ static status_t ask_kernels(context_t *ctx, const op_call_t *call, const tensor_
         if (status == STATUS_OK) status = STATUS_UNSUPPORTED;
     }
     if (best == NULL) return status;
-    if (status == STATUS_UNSUPPORTED) { /* nobody was asked for */
+    if (status == STATUS_UNSUPPORTED) { /* all accepted kernels compete: take the cheapest */
         prepared_t *spare = *prepared;
         best->reasons = spare->reasons;
         best->is_out_of_memory = spare->is_out_of_memory;
@@ -274,7 +275,7 @@ static status_t try_layout(context_t *ctx, op_call_t *call, layout_t layout,
     return status;
 }
 
-/* The layouts to try; *out_n is 0 when the policy forbids the mixture. */
+/* Lists the layouts to try. Policy strict rejects mixed layouts. */
 static status_t layouts_of(context_t *ctx, const opdef_t *op, int n_in,
                            const tensor_info_t *const *in, policy_t policy, layout_t *out_layouts,
                            int *out_n)
@@ -310,7 +311,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
                                const layout_t *layouts, prepared_t **out_prepared)
 {
     tensor_info_t out[OP_MAX_OUTPUTS];
-    op_call_t call = *wanted; /* it points to `out`, which ends here */
+    op_call_t call = *wanted; /* a copy, because it will point to `out` */
     const opdef_t *op = call.op;
     call.in = in;
     TRY(interrupt_check(ctx, op->name));
@@ -351,7 +352,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
     return STATUS_OK;
 }
 
-/* What oneDNN proposes depends on the number of threads, so it is asked under the context's. */
+/* oneDNN's proposals depend on the number of threads, so the context's number is set here. */
 static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t *const *in,
                             int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
 {

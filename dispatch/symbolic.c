@@ -1,10 +1,10 @@
-/* Inference of calls whose sizes and integer attributes may be symbolic.
+/* Inference of calls with symbolic sizes or integer attributes.
  *
- * The rule runs twice: with the hints as numbers, then with the symbolic integers. The numbers say
- * what is refused, and what the second run has to give at the hints. Where it fails or gives
- * something else, the call is pinned: guards say that its sizes are the hints, and the numbers are
- * the result. So a rule that knows nothing of symbols makes a graph less general, never wrong. The
- * guards that such a run left behind follow from the pins. */
+ * The rule runs twice: first with the hints as numbers, then with the symbolic integers. The first
+ * run detects errors and gives the values that the second must have at the hints. If the second run
+ * fails or differs, the call is pinned: guards fix its sizes to the hints, and the first result is
+ * used. So a rule that does not support symbols makes a graph less general, never wrong. Guards
+ * left by a failed second run follow from the pins. */
 #include <stdalign.h>
 
 #include "dispatch/attrs_impl.h"
@@ -12,13 +12,13 @@
 #include "tensor/scope_impl.h"
 #include "tensor/sizes_impl.h"
 
-/* INT64_MIN, and -INT64_MAX, stand in attributes for what is before the first element. */
+/* Attributes use INT64_MIN and -INT64_MAX for positions before the first element. */
 static bool is_symbolic(int64_t value)
 {
     return sym_is(value) && value > -INT64_MAX;
 }
 
-/* A call with numbers in place of what is symbolic. */
+/* A call whose symbolic integers are replaced by numbers. */
 typedef struct numbers {
     op_call_t call;
     alignas(16) char attrs[ATTRS_MAX];
@@ -28,7 +28,7 @@ typedef struct numbers {
     bool are_known; /* every symbolic integer has a number */
 } numbers_t;
 
-/* sym_hint, or sym_pin. */
+/* sym_hint or sym_pin. */
 typedef int64_t (*number_of_t)(context_t *ctx, int64_t value);
 
 static int64_t find_number(context_t *ctx, numbers_t *numbers, number_of_t number_of, int64_t value)
@@ -79,8 +79,8 @@ static void find_numbers(context_t *ctx, const op_call_t *call, number_of_t numb
     }
 }
 
-/* Without a space, what a rule refuses below -2^62 counts as a failed calculation, which is not one
- * of the space. */
+/* Clears failures of calculations without a space: a rule that rejects a number below -2^62 causes
+ * one, but the space has not failed. */
 static void forget_numbers(context_t *ctx)
 {
     sym_space_t *space = sym_space_enter(ctx, NULL);
@@ -97,8 +97,8 @@ static status_t infer_numbers(context_t *ctx, op_call_t *call, int *out_n, tenso
     return status;
 }
 
-/* A user's rule takes numbers only. The result of an elementwise operator has the sizes that the
- * operands broadcast to: x [N,8] and y [8] give [N,8]. */
+/* A user's rule supports only numbers. For an elementwise operator the result's sizes are those to
+ * which the operands broadcast: x [N,8] and y [8] give [N,8]. */
 static status_t infer_elementwise(context_t *ctx, const op_call_t *call, tensor_info_t *out)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -120,7 +120,7 @@ static status_t infer_symbols(context_t *ctx, op_call_t *call, int *out_n, tenso
     FAIL(ctx, STATUS_UNSUPPORTED, "%s: its rule for sizes takes numbers only", call->op->name);
 }
 
-/* The outputs are at the hints what the numbers gave. */
+/* True if the outputs at the hints equal the numeric result. */
 static bool is_confirmed(context_t *ctx, int n, const tensor_info_t *out,
                          const tensor_info_t *numbers)
 {
@@ -135,8 +135,8 @@ static bool is_confirmed(context_t *ctx, int n, const tensor_info_t *out,
     return true;
 }
 
-/* numbers: what these gave, n_numbers of them; NULL where they are not known, and a failure is not
- * forgiven. UNSUPPORTED: the call is to be pinned. */
+/* Infers with symbols. numbers: the n_numbers outputs of the numeric run; NULL if the hints are not
+ * known, in which case failures are final. UNSUPPORTED: the call must be pinned. */
 static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
                             const tensor_info_t *numbers, int *out_n, tensor_info_t *out)
 {
@@ -148,7 +148,7 @@ static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
         (*out_n != n_numbers || !is_confirmed(ctx, n_numbers, out, numbers)))
         status = context_fail(ctx, STATUS_UNSUPPORTED, "%s: its sizes are not those at the hints",
                               call->op->name);
-    const status_t calculated = sym_status(ctx); /* the reason, where a rule failed by it */
+    const status_t calculated = sym_status(ctx); /* the cause, if a rule failed because of it */
     if (calculated != STATUS_OK) status = calculated;
     if (numbers != NULL && status != STATUS_OK && status != STATUS_OUT_OF_MEMORY)
         status = STATUS_UNSUPPORTED;

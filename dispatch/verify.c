@@ -1,4 +1,4 @@
-/* Verification: random elements of an operator's outputs, recomputed by its specification. */
+/* Verification: recomputes random elements of an operator's outputs with its specification. */
 #include <float.h>
 #include <math.h>
 #include <stdalign.h>
@@ -13,7 +13,7 @@ typedef struct operands {
     const void *data[OP_MAX_INPUTS];
 } operands_t;
 
-/* Dense, and row-major for an operator that measures. */
+/* Converts the inputs to dense, and to row-major for an operator with TRAIT_MEASURES. */
 static status_t gather(context_t *ctx, const opdef_t *op, int n_in, const tensor_t *const *in,
                        operands_t *operands)
 {
@@ -42,21 +42,20 @@ static void index_of(int rank, const int64_t *sizes, int64_t position, int64_t *
     }
 }
 
-/* ---- what an element may be off by ---- */
+/* ---- error bound of an element ---- */
 
 #define SHAKE 0x1p-12
 
-/* How often the inputs are shaken to see how much an element changes: a few times for a first
- * bound, and many times where an error exceeds that. */
+/* Number of times the inputs are perturbed to measure how much an element changes: a few for a
+ * first bound, many if an error exceeds that bound. */
 #define FEW_SHAKES 4
 #define MANY_SHAKES 64
 
-/* Roundings that kernels make besides those of their sums: of the result, of products of several
- * factors, and of functions, which are approximated to 4 units in the last place, that is to 8
- * roundings. */
+/* Roundings besides those of sums: of the result, of products of several factors, and of functions,
+ * whose approximations err by up to 4 units in the last place (8 roundings). */
 #define N_ROUNDINGS 8.0
 
-/* Post-ops are fused with the terms that their functions have. */
+/* The operator's cancelling terms and those of its post-ops, which may be fused. */
 static double terms_that_cancel(const opdef_t *op, const void *attrs)
 {
     double terms = op->cancels;
@@ -67,15 +66,16 @@ static double terms_that_cancel(const opdef_t *op, const void *attrs)
     return terms;
 }
 
-/* The smallest number that is kept: smaller ones are flushed. */
+/* Smallest number that is not flushed to zero. */
 static double smallest(dtype_t dtype)
 {
     if (dtype == DTYPE_F64) return DBL_MIN;
     return dtype == DTYPE_F16 ? 0x1p-14 : (double)FLT_MIN;
 }
 
-/* A sum of n terms is off by sqrt(n) roundings of its partial sums, if these are independent. Those
- * are no larger than the sum of the squared terms says, which is what `change` measures. */
+/* The error of a sum of n terms is about sqrt(n) roundings of its partial sums, if these are
+ * independent. The partial sums are bounded by the root of the sum of squared terms, which `change`
+ * measures. */
 double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *index,
                             double expected, bool is_sure)
 {
@@ -101,8 +101,8 @@ double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *
     return (N_ROUNDINGS + n_roundings) * dtype_epsilon(dtype) * size + smallest(dtype);
 }
 
-/* The error as a multiple of its bound; a NaN or infinity that only one side has is infinitely
- * wrong. What the specification gives may be too large for the dtype: then infinity is right. */
+/* The error as a multiple of its bound. A NaN or infinity on one side only is infinitely wrong. If
+ * the specification's value is too large for the dtype, infinity is right. */
 static double compare(const spec_call_t *call, int output, const int64_t *index, double actual)
 {
     const dtype_t dtype = call->out[output].dtype;
