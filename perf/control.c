@@ -1,9 +1,10 @@
-/* What control flow costs: a loop against the same unrolled, an `if` between two convolutional
- * stages against the same without it; all frozen.
+/* Measures the cost of control flow in frozen models: a loop against the same loop unrolled, and an
+ * `if` between two convolutional stages against the stages without it.
  *
- * usage: control [SAMPLES]    (51 if not given; samples of both alternate)
+ * usage: control [SAMPLES]    (default: 51; samples of both variants alternate)
  *
- * For each pair: medians of an inference in us, their ratio, and the reorders of one inference. */
+ * Prints for each pair the median inference times in us, their ratio, and the reorders of one
+ * inference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -63,7 +64,8 @@ static void write_unrolled(char *text)
     snprintf(text + at, (size_t)(TEXT_MAX - at), "  return %%t%d\n}\n", STEPS);
 }
 
-/* Two stages of convolutions on 28x28; in between a relu, or an `if` of which one branch is it. */
+/* Writes two stages of convolutions on 28x28 with a relu between, or with an `if` that has the relu
+ * as one branch. */
 static void write_stages(char *text, const char *between, const char *parameters)
 {
     snprintf(text, TEXT_MAX,

@@ -1,10 +1,11 @@
-/* What an eager call costs above the primitive itself: the time of the call, and that of one in
- * which oneDNN's primitives return at once. relu of a dense tensor is a loop of our own, which
- * counts as above.
+/* Measures the overhead of an eager call over its primitive: the time of a call, and of the same
+ * call with oneDNN's primitives replaced by no-ops. relu of a dense tensor runs our own loop, which
+ * counts as overhead.
  *
- * usage: dispatch [N]    (N calls in each of 101 samples; 500 if not given)
+ * usage: dispatch [N]    (N calls in each of 101 samples; default 500)
  *
- * One thread, then the context's number of threads. Medians, ns; allocations for each call. */
+ * Runs on one thread, then on the context's number of threads. Prints medians in ns, and
+ * allocations per call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -14,7 +15,8 @@
 
 enum { N_SAMPLES = 101, CHANNELS = 16, SIZE = 8, KERNEL = 3 };
 
-/* The operands of the calls; `weight` was marked by module_mkldnn, so it is packed once. */
+/* Operands of the calls; `weight` belongs to a module that module_mkldnn converted, so it is packed
+ * once. */
 typedef struct operands {
     tensor_t *dense, *blocked;
     const tensor_t *weight;
@@ -68,7 +70,7 @@ static const struct subject {
                 {"to_mkldnn, plain: no copy", snapshot},
                 {"reorder to aBcd16b", reorder}};
 
-/* ---- an allocator that counts; it is not the one that is timed ---- */
+/* ---- an allocator that counts; timed runs do not use it ---- */
 
 static long n_allocations;
 
@@ -97,7 +99,7 @@ static status_t make_operands(context_t *ctx, operands_t *out, module_t **out_la
     return status;
 }
 
-/* The mean of n calls, ns. */
+/* Computes the mean time of n calls in ns. */
 static status_t time_calls(context_t *ctx, const operands_t *operands, call_t call, int n,
                            double *out_ns)
 {
@@ -143,7 +145,7 @@ static status_t print_allocations(context_t *ctx, const operands_t *operands,
 
 enum { N_SUBJECTS = sizeof subjects / sizeof *subjects };
 
-/* Times if n > 0, else allocations. */
+/* Measures times if n > 0, else allocations. */
 static status_t measure(const context_options_t *options, int n)
 {
     operands_t operands = {NULL, NULL, NULL};

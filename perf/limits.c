@@ -1,8 +1,9 @@
-/* What this machine can do at most: multiplications with additions, f32, and bytes of memory read,
- * and copied, in pages of 4 KB and in huge ones.
+/* Measures the limits of the machine: f32 multiply-adds, and reading and copying memory in pages of
+ * 4 KB and in huge pages.
  *
- * usage: limits [THREADS] [SAMPLES]    (the context's number of threads, 15 samples; the best of
- * them count, since other programs only take away) */
+ * usage: limits [THREADS] [SAMPLES]    (default: the context's threads, 15 samples)
+ *
+ * The best sample counts, since other programs only slow a sample. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>

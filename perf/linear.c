@@ -1,12 +1,11 @@
-/* How fast linear layers of few rows read their weights, in GB/s of the bytes that they have:
- * frozen, where our own kernel streams them, 4 bytes an element where numerics are kept, else 3;
- * and converted in place by module_mkldnn, where oneDNN has them in the format of its choice; and
- * how fast the same machine reads memory at all.
+/* Measures how fast linear layers with few rows read their weights, in GB/s of stored bytes. Frozen
+ * layers use our own kernel, with 4 bytes an element if numerics are kept, else 3. Layers converted
+ * by module_mkldnn use oneDNN's format. The machine's read rate is printed for comparison.
  *
- * usage: linear [SAMPLES]    (15 if not given; the best of them counts)
+ * usage: linear [SAMPLES]    (default: 15; the best counts)
  *
- * A layer stands several times behind itself, each time with a weight of its own, so that no weight
- * is left in a cache from the run before. Reading and the stacks take turns. */
+ * Several copies of a layer, each with its own weight, run one after another, so that no weight is
+ * still cached from the previous run. Reading and the stacks alternate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ typedef struct layer {
 
 typedef enum kind { CONVERTED, WHOLE, TRIMMED, N_KINDS } kind_t;
 
-/* The same layer some times over the same input; what they give is added up. */
+/* Copies of a layer, all applied to the same input. */
 typedef struct stack {
     int n;
     kind_t kind;
@@ -68,7 +67,7 @@ static status_t make(context_t *ctx, const layer_t *layer, const tensor_t *x, ki
     return STATUS_OK;
 }
 
-/* GB/s of weights; keeps the best. */
+/* Runs the stack; keeps the best GB/s of weights. */
 static status_t run(context_t *ctx, const layer_t *layer, const stack_t *stack, const tensor_t *x,
                     double *best)
 {
@@ -97,7 +96,7 @@ static status_t measure(context_t *ctx, const layer_t *layer, int64_t n_rows, in
     for (int k = 0; k < N_KINDS && status == STATUS_OK; k++)
         status = make(ctx, layer, x, (kind_t)k, &stacks[k]);
     for (int i = 0; i < n_samples + 1 && status == STATUS_OK; i++) {
-        if (i == 1) memset(best, 0, sizeof best); /* the first run packs */
+        if (i == 1) memset(best, 0, sizeof best); /* the first run packs weights */
         const double read = limit_read(memory, BYTES, n_threads);
         if (read > limit) limit = read;
         for (int k = 0; k < N_KINDS && status == STATUS_OK; k++)

@@ -1,7 +1,7 @@
-/* Resident memory after the first inference, in mode dense (weights plain, reordered at each call)
- * and in mode mkldnn (packed once; the plain ones are given up), each in a process of its own.
+/* Measures resident memory after the first inference in two modes, each in a separate process:
+ * dense (plain weights, reordered at each call) and mkldnn (packed once, plain weights freed).
  *
- * usage: memory [NETWORK]...    (resnet50 and vgg16 if none is given) */
+ * usage: memory [NETWORK]...    (default: resnet50 and vgg16) */
 #include <stdio.h>
 #include <tessera.h>
 
@@ -9,7 +9,7 @@
 #include "tensor/try_impl.h"
 
 typedef struct subject {
-    const char *name; /* of the network */
+    const char *name; /* name of the network */
     bool is_mkldnn;
 } subject_t;
 
@@ -27,7 +27,7 @@ static status_t run(context_t *ctx, const subject_t *subject)
     return module_forward(ctx, net, image, &scores);
 }
 
-/* What is made stays until the process ends. */
+/* Frees nothing: the process ends right after the measurement. */
 static bool measure(const void *subject, double *out_mb)
 {
     context_t *ctx = NULL;

@@ -1,13 +1,13 @@
-/* An imported network that meets a new size of image at every run: the memory that the process has
- * then, and the time of such a run compared with that of a second run at the same size.
+/* Measures an imported network that gets a new image size in every run: the memory of the process,
+ * and the time of the first run at a size compared with the second.
  *
  * usage: new_sizes MODEL.onnx [N [STEP]]
  *
- * The model's one input is f32[1,C,H,W] with open H and W. N sizes (600) are taken from a square of
- * them, whose sides are multiples of STEP (8), in an order that is the same at each run. Prints a
- * line six times: sizes so far, resident MB, MB of plans beyond the last two sizes, plans evicted
- * and weights packed so far, and the medians of both times since the line before.
- * perf/peers/new_sizes does the same with ONNX Runtime. */
+ * The model's only input is f32[1,C,H,W] with open H and W. N sizes (600) are taken from a square
+ * of sizes whose sides are multiples of STEP (8); their order is always the same. Prints six lines:
+ * sizes so far, resident MB, MB of plans beyond the last two sizes, plans evicted and weights
+ * packed so far, and the medians of both times since the previous line. perf/peers/new_sizes does
+ * the same with ONNX Runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -22,7 +22,7 @@ typedef struct lengths {
     int n, step, side, prime;
 } lengths_t;
 
-/* The smallest square that has room, and a stride through it that meets every place once. */
+/* Returns the smallest square with at least n sizes, and a stride that visits each of them once. */
 static lengths_t lengths_for(int n, int step)
 {
     lengths_t lengths = {.n = n, .step = step, .prime = 7919};

@@ -1,10 +1,12 @@
-/* What a frozen network costs above the primitives in it: the time of an inference, and of one in
- * which oneDNN's primitives return at once. Steps that are no primitives (copies, loops of our own)
- * count as above them.
+/* Measures the overhead of a frozen network over its primitives: the time of an inference, and of
+ * the same inference with oneDNN's primitives replaced by no-ops. Steps that are not primitives
+ * (copies, our own loops) count as overhead.
  *
  * usage: overhead [NETWORK] [SAMPLES] [SIZE]
- * (default: resnet50, 51 samples of either, in turns, pictures of the network's own size. Medians.
- * Small pictures and one thread show it best: TESSERA_THREADS=1 overhead resnet18 51 32) */
+ *
+ * Defaults: resnet50, 51 samples of each, alternating, and the network's own image size. Prints
+ * medians. Small images and one thread show the overhead best:
+ * TESSERA_THREADS=1 overhead resnet18 51 32 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -14,7 +16,7 @@
 
 enum { MAX_SAMPLES = 1001, CALLS = 100 };
 
-/* size 0: the network's own. */
+/* size 0: the network's own size. */
 static status_t load(context_t *ctx, const char *name, int64_t size, module_t **out_frozen,
                      tensor_t **out_image)
 {
@@ -31,7 +33,7 @@ static status_t load(context_t *ctx, const char *name, int64_t size, module_t **
     return status;
 }
 
-/* The mean of `calls` inferences, ns. */
+/* Computes the mean time of `calls` inferences in ns. */
 static status_t run(context_t *ctx, module_t *frozen, const tensor_t *image, int calls,
                     double *out_ns)
 {

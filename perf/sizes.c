@@ -1,8 +1,8 @@
-/* Resident memory of a context that meets N input sizes, each other than those before: in a frozen
- * convolutional network, which keeps plans for a few of them, and in one convolution that is called
- * by itself. Each in a process of its own.
+/* Measures the resident memory of a context that gets N different input sizes: in a frozen
+ * convolutional network, which keeps plans for a few of them, and in a single eager convolution.
+ * Each runs in a separate process.
  *
- * usage: sizes [N]    (from 1,000 to 10,000, which is taken if none is given) */
+ * usage: sizes [N]    (1,000 to 10,000; default 10,000) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -10,8 +10,8 @@
 #include "support/resident.h"
 #include "tensor/try_impl.h"
 
-/* Heights and widths from LEAST to LEAST + SIDE - 1, shuffled: STEP has no factor in common with
- * the number of them. */
+/* Heights and widths go from LEAST to LEAST + SIDE - 1, in a shuffled order: STEP has no common
+ * factor with the number of sizes. */
 enum { SIDE = 100, LEAST = 8, STEP = 7919, CHANNELS = 16 };
 
 typedef struct subject {
@@ -20,7 +20,7 @@ typedef struct subject {
     int n_sizes;
 } subject_t;
 
-/* What is told after the first hundred, after the first thousand and at the end. */
+/* Values after the first hundred sizes, after the first thousand, and at the end. */
 typedef struct reading {
     double mb, plans_evicted, entries, misses;
 } reading_t;
@@ -79,7 +79,7 @@ static status_t run(context_t *ctx, const subject_t *subject, reading_t *out)
     return STATUS_OK;
 }
 
-/* What is made stays until the process ends. */
+/* Frees nothing: the process ends right after the measurement. */
 static bool measure(const void *user, double *out_numbers)
 {
     context_t *ctx = NULL;

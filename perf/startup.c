@@ -1,11 +1,11 @@
-/* What a frozen file costs before its first result.
+/* Measures the time and memory of a frozen file up to its first result.
  *
  * usage: startup FILE.tessera [copied] [unchecked] [hold]
  *
- * loads it so (freeze_load_options_t) and prints one line: ms of context_create and freeze_load, ms
- * from there to the first result, ms of a run in steady state, weight reorders up to the first
- * result, and bytes of memory: resident, and private to this process. With `hold` it stays until
- * its standard input ends. */
+ * Loads the file with these options (freeze_load_options_t) and prints one line: ms of
+ * context_create and freeze_load, ms from there to the first result, ms of a run in steady state,
+ * weight reorders up to the first result, and resident and private bytes of this process. With
+ * `hold` the process waits until its standard input ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static status_t measure(context_t *ctx, module_t *frozen, double begin, startup_
     return status;
 }
 
-/* Of this process, in kB, by the kernel's account. */
+/* Reads a field of this process's memory statistics, in kB. */
 static long memory_kb(const char *field)
 {
     char line[256];

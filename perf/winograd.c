@@ -1,10 +1,10 @@
-/* Convolutions of 3 by 3 by our own winograd kernel, in tiles of 2, 4 and 6 (of 2 and 4 with stride
- * 2), beside direct ones by oneDNN: milliseconds, and the share of the machine's multiply-adds that
- * the products alone are.
+/* Compares 3x3 convolutions with our winograd kernel, in tiles of 2, 4 and 6 (2 and 4 with stride
+ * 2), with oneDNN's direct ones. Prints milliseconds, and the rate of multiply-adds in the products
+ * as a share of the machine's limit.
  *
- * usage: winograd [SAMPLES]    (15 if not given; the best of them counts)
+ * usage: winograd [SAMPLES]    (default: 15; the best counts)
  *
- * Weights are packed once, sources lie in blocks, and all take turns. */
+ * Weights are packed once, sources are blocked, and all variants alternate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -29,16 +29,16 @@ static const layer_t layers[] = {
 static const int algorithms[N_KINDS] = {CONV_DIRECT, CONV_WINOGRAD_2, CONV_WINOGRAD_4,
                                         CONV_WINOGRAD_6};
 
-/* Multiplies and adds of the products; of direct sums for tile 0. */
+/* Returns the operations of the products; for tile 0, of direct convolution. */
 static double flops_of(const layer_t *layer, int64_t tile)
 {
-    const int64_t side = layer->side / layer->stride; /* of the result */
+    const int64_t side = layer->side / layer->stride; /* side of the output */
     const int64_t n = tile > 0 ? (side + tile - 1) / tile : side;
     const int64_t points = tile > 0 ? layer->stride * (tile - 1) + 3 : 3;
     return 2.0 * (double)(layer->images * n * n * points * points * layer->inputs * layer->outputs);
 }
 
-/* Runs once; keeps the least time. */
+/* Runs once; keeps the shortest time. */
 static status_t run(context_t *ctx, const tensor_t *x, const tensor_t *weight, int64_t stride,
                     int algorithm, double *best)
 {
@@ -53,7 +53,7 @@ static status_t run(context_t *ctx, const tensor_t *x, const tensor_t *weight, i
     return STATUS_OK;
 }
 
-/* The weight of a module that keeps its packed forms. */
+/* Makes the input, and a module that holds the weight and keeps its packed forms. */
 static status_t make(context_t *ctx, const layer_t *layer, module_t **out_module, tensor_t **out_x)
 {
     tensor_t *weight = NULL, *dense = NULL;
@@ -79,7 +79,7 @@ static status_t measure(context_t *ctx, const layer_t *layer, int n_samples, dou
     const int n_kinds = layer->stride == 1 ? N_KINDS : TILES_6;
     for (int i = 0; i < n_samples + 1; i++)
         for (int k = 0; k < n_kinds && status == STATUS_OK; k++) {
-            if (i == 1) best[k] = 0; /* the first run packs */
+            if (i == 1) best[k] = 0; /* the first run packs weights */
             status = run(ctx, x, module_parameter(module, "weight"), layer->stride, algorithms[k],
                          &best[k]);
         }

@@ -1,5 +1,5 @@
-"""Networks in PyTorch with weights at random, of torchvision's designs and the layers of tessera's
-zoo where they have those names, for measuring beside peers."""
+"""PyTorch networks with random weights, for measuring against peers: torchvision's designs. Networks
+that Tessera's zoo has by the same name have the same layers."""
 import torch
 from torch import nn
 
@@ -49,7 +49,7 @@ class Inverted(nn.Module):
 
 
 class Squeeze(nn.Module):
-    """Factors of channels, from their means."""
+    """Computes factors of channels from the channels' means."""
 
     def __init__(self, n, n_inner):
         super().__init__()
@@ -124,7 +124,7 @@ def resnext50():
 
 
 class Dense(nn.Module):
-    """A layer of DenseNet: what it makes stands behind what it was given."""
+    """A layer of DenseNet: appends its output to its input."""
 
     def __init__(self, n_in):
         super().__init__()
@@ -151,7 +151,7 @@ def encoder():
     layer = nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True, norm_first=True)
     stack = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
     for parameter in stack.parameters():
-        if parameter.dim() > 1:  # layers begin as copies of one, which exporters would keep once
+        if parameter.dim() > 1:  # identical layers would be exported as one
             nn.init.normal_(parameter, std=0.02)
     return stack
 

@@ -1,5 +1,5 @@
-"""What the scripts beside it share: the peers come from PyPI into build/peers, versions as in
-requirements.txt."""
+"""Shared parts of the scripts in this folder. Installs the peers from PyPI into build/peers, with
+the versions in requirements.txt."""
 import os
 import subprocess
 import sys
@@ -9,7 +9,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 PEERS = os.path.join(TOP, "build", "peers")
 PYTHON = os.path.join(PEERS, "venv", "bin", "python")
 
-# Networks that networks.py makes, and the sizes of one input of theirs.
+# Networks that networks.py makes, and the sizes of one input.
 NETWORKS = {
     "resnet50": [3, 224, 224],
     "vgg16": [3, 224, 224],

@@ -1,11 +1,11 @@
-/* Wall time for the programs of perf/. */
+/* Wall time for the programs in perf/. */
 #ifndef TESSERA_PERF_CLOCK_H
 #define TESSERA_PERF_CLOCK_H
 
-/* Nanoseconds, monotonic. */
+/* Returns monotonic time in nanoseconds. */
 double clock_ns(void);
 
-/* Of n times, which it sorts: the first is then the least. */
+/* Returns the median of n times. Sorts them, so the first is then the shortest. */
 double clock_median(int n, double *times);
 
 #endif

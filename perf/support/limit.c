@@ -12,7 +12,7 @@
 
 typedef float vector_t __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-/* Keeps sums from being left out. */
+/* Keeps the compiler from removing the sums. */
 static volatile float sink;
 
 static size_t share_of(size_t bytes, int n_threads)
@@ -70,9 +70,9 @@ double limit_copy(float *memory, size_t bytes, int n_threads)
     return (double)(share * 4 * 2 * (size_t)n_threads) / (clock_ns() - begin);
 }
 
-/* Sums that do not wait for each other, of a machine's own vectors: as many as its registers hold
- * beside the operands. Neighbours and lanes differ, since numbers that stay the same take less
- * power, and some processors are faster then than they ever are with a network's. */
+/* Independent sums in vectors of the machine's width, as many as fit in the registers with the
+ * operands. Adjacent sums and lanes differ: constant numbers take less power, so some processors
+ * would run faster than in any network. */
 #define TURNS 1000000
 #define FMA_LOOP(name, target, lanes, n)                                                           \
     target static float name(void)                                                                 \
@@ -85,7 +85,7 @@ double limit_copy(float *memory, size_t bytes, int n_threads)
             y[0][i] = sink + 0.37f + 0.031f * (float)i;                                            \
             y[1][i] = sink - 1.19f + 0.057f * (float)i;                                            \
         }                                                                                          \
-        for (int k = 0; k < (n); k++) s[k] += sink; /* which may be another each time */           \
+        for (int k = 0; k < (n); k++) s[k] += sink; /* volatile: unknown */                        \
         for (int i = 0; i < TURNS; i++)                                                            \
             _Pragma("GCC unroll 32") for (int k = 0; k < (n); k++)                                 \
                 s[k] = s[k] * x[k % 2] + y[k % 2];                                                 \

@@ -1,21 +1,21 @@
-/* What the machine can do at most, for the programs of perf/ to compare with. */
+/* Limits of the machine, with which the programs in perf/ compare. */
 #ifndef TESSERA_PERF_LIMIT_H
 #define TESSERA_PERF_LIMIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes to read, each page of which was written by the thread that reads it: in huge pages where
- * the system gives some. NULL: there is no memory. */
+/* Allocates bytes to read, in huge pages if available. Each page is first written by the thread
+ * that reads it later. Returns NULL if out of memory. */
 float *limit_make(size_t bytes, bool is_huge, int n_threads);
 void limit_free(float *memory, size_t bytes);
 
-/* Reads all of them once on so many threads, four streams on each: GB/s. And the same bytes, half
- * of them copied to the other half: GB/s read and written. */
+/* limit_read reads all bytes once on n_threads, four streams each; returns GB/s. limit_copy copies
+ * one half to the other; returns GB/s read plus written. */
 double limit_read(const float *memory, size_t bytes, int n_threads);
 double limit_copy(float *memory, size_t bytes, int n_threads);
 
-/* Multiplies and adds in registers, f32: GFLOP/s of all threads. */
+/* Measures f32 multiply-adds in registers: GFLOP/s of all threads. */
 double limit_fma(int n_threads);
 
 #endif

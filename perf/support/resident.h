@@ -1,14 +1,14 @@
-/* Memory of the programs of perf/. */
+/* Memory measurement for the programs in perf/. */
 #ifndef TESSERA_PERF_RESIDENT_H
 #define TESSERA_PERF_RESIDENT_H
 
 #include <stdbool.h>
 
-/* What of this process is in memory, MB; 0 where that is not told. */
+/* Returns the resident memory of this process in MB; 0 if unknown. */
 double resident_mb(void);
 
-/* Has `body` fill n numbers in a process of its own, so that no memory is left from before. False
- * if it gave false, or there was no process to be had. */
+/* Runs `body` in a separate process, so that memory use starts afresh; body fills n numbers.
+ * Returns false if body does, or if no process could be created. */
 typedef bool (*resident_body_t)(const void *user, double *out_numbers);
 bool resident_apart(resident_body_t body, const void *user, int n, double *out_numbers);
 

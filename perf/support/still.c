@@ -1,4 +1,4 @@
-/* The program's dnnl_primitive_execute stands before oneDNN's, also for the library's calls. */
+/* A definition in the program takes precedence over oneDNN's, also for calls from the library. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "still.h"
 
