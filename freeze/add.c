@@ -1,5 +1,5 @@
-/* freeze_add: the graphs of a model that was frozen at other sizes. Constants that are equal become
- * one, so that the second graph costs little more than its text. */
+/* freeze_add: adds graphs of the same model frozen for other sizes. Equal constants are stored
+ * once, so a second graph costs little more than its text. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -11,7 +11,7 @@
 #include "tensor/hash_impl.h"
 #include "tensor/interrupt_impl.h"
 
-/* A constant of the module that is added to. */
+/* A constant of the module that graphs are added to. */
 typedef struct known {
     const datum_t *datum;
     uint64_t hash; /* of the elements */
@@ -21,12 +21,12 @@ typedef struct adding {
     context_t *ctx;
     known_t *known;
     int n_known, capacity;
-    const char *path; /* of what a graph that is added reads of its module; NULL: nothing */
+    const char *path; /* kind of a node that reads or calls its module; NULL: none */
 } adding_t;
 
 /* ---- equal constants ---- */
 
-/* All elements, to be put back. */
+/* Reads all elements; the caller frees them with context_put. */
 static status_t read_elements(context_t *ctx, const tensor_t *tensor, size_t *out_bytes,
                               void **out_elements)
 {
@@ -100,7 +100,7 @@ static status_t find_equal(adding_t *adding, const datum_t *datum, const datum_t
     return STATUS_OK;
 }
 
-/* A constant that the module has already is that one. */
+/* Replaces a constant by an equal one of the module. */
 static status_t share_constant(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     const datum_t *equal = NULL;
@@ -113,9 +113,9 @@ static status_t share_constant(rewrite_t *rewrite, const graph_node_t *node, boo
     return rewrite_emit(rewrite, &shared, NULL, node->outputs);
 }
 
-/* ---- what can be added ---- */
+/* ---- checks and adding ---- */
 
-/* A graph that reads or calls the module needs the attributes of its own. */
+/* Finds nodes that read or call the graph's own module, whose attributes are not added. */
 static status_t find_read(void *user, const graph_node_t *node)
 {
     adding_t *adding = user;

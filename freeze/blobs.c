@@ -1,9 +1,9 @@
-/* Bytes of constants: checked where they are mapped, or copied and checked in one pass. */
+/* Bytes of constants: checked in the mapping, or copied and checked in one pass. */
 #include "freeze/file_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/file_block_impl.h"
 
-/* The checksum of a blob as it is now, which may be copied on the way. */
+/* Computes the checksum of a blob, and may copy its bytes in the same pass. */
 typedef uint64_t sum_t(const loading_t *l, int blob);
 
 static uint64_t sum_mapped(const loading_t *l, int blob)
@@ -18,8 +18,8 @@ static uint64_t sum_copied(const loading_t *l, int blob)
     return file_block_copy(l->block, l->places[blob], l->mapping, at->offset, at->bytes, true);
 }
 
-/* The last blob whose checksum is another than the file says, or -1. Each is one thread's: a
- * checksum is of a whole blob. */
+/* Finds the last blob with a wrong checksum, or -1. Threads divide blobs, since a checksum covers a
+ * complete blob. */
 static void find_damaged(const loading_t *l, sum_t *sum, int *out_damaged)
 {
     int damaged = -1;
@@ -32,8 +32,8 @@ static void find_damaged(const loading_t *l, sum_t *sum, int *out_damaged)
     *out_damaged = damaged;
 }
 
-/* One behind another, in the order of the file, which is that of use. Blobs do not overlap, so
- * their sum is no larger than the file. */
+/* Assigns offsets in file order, which is the order of use. Blobs do not overlap, so the total is
+ * no larger than the file. */
 static status_t make_places(loading_t *l)
 {
     uint64_t at = 0;

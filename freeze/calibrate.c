@@ -1,4 +1,5 @@
-/* The ranges that values have on examples: a histogram for each, and where it is cut. */
+/* Computes the ranges of values on the examples: one histogram per value, and bounds derived from
+ * it. */
 #include <math.h>
 #include <string.h>
 
@@ -7,17 +8,17 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Bins of numbers below 0, and as many of those from 0 on. */
+/* Number of bins for negative numbers, and for numbers from 0 on. */
 #define HALF 4096
-/* Bins of magnitudes, where the entropy decides. */
+/* Number of bins of magnitudes for CALIBRATION_ENTROPY. */
 #define MAGNITUDES 2048
 
-/* From -reach to reach; the first magnitude is the first reach, which doubles when it is exceeded.
- */
+/* Covers -reach to reach. The first magnitude sets reach, which doubles when a number exceeds
+ * it. */
 typedef struct histogram {
     double reach, least, most;
     int64_t n;                /* elements */
-    int64_t counts[2 * HALF]; /* of those that are not 0, which any scale has */
+    int64_t counts[2 * HALF]; /* without zeros, which every scale represents exactly */
 } histogram_t;
 
 typedef struct calibrating {
@@ -25,12 +26,12 @@ typedef struct calibrating {
     const graph_t *graph;
     const freeze_options_t *options;
     const quantize_sites_t *sites;
-    histogram_t **histograms; /* [graph_n_values]; NULL: not wanted, or not seen */
+    histogram_t **histograms; /* [graph_n_values]; NULL: not needed, or no value yet */
 } calibrating_t;
 
-/* ---- collecting ---- */
+/* ---- collection ---- */
 
-/* Bins of twice the width: those of -2 and -1 become that of -1, those of 0 and 1 that of 0. */
+/* Doubles the bin width: bins -2 and -1 become bin -1, bins 0 and 1 become bin 0. */
 static void widen(histogram_t *h)
 {
     int64_t counts[2 * HALF] = {0};
@@ -50,7 +51,7 @@ static void count(histogram_t *h, int64_t n, const float *x)
     }
 }
 
-/* False for a number that is not finite. */
+/* Returns false if a number is not finite. */
 static bool collect(histogram_t *h, int64_t n, const float *x)
 {
     double least = 0.0, most = 0.0;
@@ -93,9 +94,9 @@ static status_t see(void *user, int example, value_t value, const datum_t *datum
     return status;
 }
 
-/* ---- cutting ---- */
+/* ---- bounds ---- */
 
-/* As few as a percentile says lie above, and as few below. */
+/* Chooses bounds so that at most the given share of elements is above, and as many below. */
 static void cut_percentile(const histogram_t *h, double percentile, pass_range_t *range)
 {
     const double outside = (1.0 - percentile / 100.0) * (double)h->n, width = h->reach / HALF;
@@ -107,8 +108,8 @@ static void cut_percentile(const histogram_t *h, double percentile, pass_range_t
     range->low = fmax(h->least, width * (first - HALF));
 }
 
-/* Of magnitudes below `n` bins, what they lose when they are told apart by `levels` of the same
- * width, and those above become the largest: the divergence of the two distributions. */
+/* The Kullback-Leibler divergence if magnitudes in the first `n` bins are represented by `levels`
+ * equally wide levels, and larger magnitudes by the largest level. */
 static double divergence(const double *bins, double above, int n, int levels)
 {
     double total = above, loss = 0.0;
@@ -131,7 +132,8 @@ static double divergence(const double *bins, double above, int n, int levels)
     return loss + log((total - above) / total);
 }
 
-/* At most a hundredth is cut away: where all that is left lies in one bin, nothing more is lost. */
+/* Cuts off at most 1 %: otherwise a range with all remaining numbers in one bin would appear
+ * lossless. */
 static void cut_entropy(const histogram_t *h, pass_range_t *range)
 {
     double bins[MAGNITUDES] = {0.0}, all = 0.0, above = 0.0, least = INFINITY;

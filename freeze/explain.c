@@ -1,4 +1,4 @@
-/* Why attributes are left in a frozen module: one line for each. */
+/* Explains why attributes remain in a frozen module, one line each. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -39,7 +39,7 @@ static void print_node(explaining_t *explaining, const kept_t *why, const char *
     text_append(explaining->text, "%s", graph_name(why->graph));
 }
 
-/* A write that is a call or a setattr is one that cannot be seen. */
+/* Calls and setattrs count as writes because the later use of the tensor is not visible. */
 static void print_write(explaining_t *explaining, const kept_t *why)
 {
     switch (why->node->kind) {
@@ -82,7 +82,8 @@ static void print_why(explaining_t *explaining, const attribute_t *attribute, co
     }
 }
 
-/* What is read and could have been a constant: where the pass was left out. */
+/* Without a reason to keep it, the attribute is read but was not made a constant, because the pass
+ * was skipped. */
 static void explain_attribute(explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;
@@ -95,7 +96,7 @@ static void explain_attribute(explaining_t *explaining, const attribute_t *attri
     text_append(explaining->text, "\n");
 }
 
-/* What every module has, and what the root has for its users; but for what somebody changes. */
+/* True for attributes that every frozen module has, unless some method changes them. */
 static bool speaks_for_itself(const explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;
@@ -118,7 +119,7 @@ static void explain_all(explaining_t *explaining)
     }
 }
 
-/* The paths of the mark; a list that a file gave may hold anything. */
+/* Reads the mark's paths; a list from a file may contain anything. */
 static status_t read_wishes(explaining_t *explaining, const datum_t *mark)
 {
     int n = 0;

@@ -1,15 +1,16 @@
-/* The .tessera file: its layout, what is read of it, and what is written.
+/* The .tessera file: format, reading and writing.
  *
  *   header | text | machines | hints of each machine | table of blobs | blobs
  *
- * each at a multiple of 64; all numbers are little-endian.
+ * Each part starts at a multiple of 64; all numbers are little-endian.
  *
- * The text holds graphs free of layout: the first has the module's tree and its attributes as one
- * constant, then come the methods; a method may have several graphs, for other sizes. "$n" in it is
- * constant n, which has one blob or more: the first with its number is the main one, from which
- * every other form can be made; the others are forms that some machine wants. A machine is an
- * oneDNN version, an ISA and a number of threads; its hints are lines "method;infos;choice" of the
- * layout pass. What is wanted by other machines only is neither read nor checked. */
+ * The text contains graphs without layouts. The first graph holds the module tree and its
+ * attributes as one constant; the methods follow. A method may have several graphs, for different
+ * sizes. "$n" in the text is constant n, which has one or more blobs. The first blob of a constant
+ * is the main one, from which all other forms can be computed; the others are forms that some
+ * machine uses. A machine is an oneDNN version, an ISA and a number of threads. Its hints are lines
+ * "method;infos;choice" of the layout pass. Blobs that only other machines use are neither read nor
+ * checked. */
 #ifndef TESSERA_FREEZE_FILE_IMPL_H
 #define TESSERA_FREEZE_FILE_IMPL_H
 
@@ -20,7 +21,7 @@
 #define FILE_MAGIC "TESSERA\n"
 #define FILE_VERSION_LEAST 2u
 #define FILE_VERSION                                                                               \
-    3u /* a method has several graphs; without them, a file has the version before */
+    3u /* adds several graphs per method; files without them have the previous version */
 #define FILE_ALIGNMENT 64u
 #define FILE_MAX_BLOBS (1u << 20)
 #define FILE_MAX_MACHINES 64
@@ -32,10 +33,10 @@ typedef struct file_section {
 typedef struct file_header {
     char magic[8];
     uint32_t version;
-    uint32_t byte_order; /* 0x01020304 as written */
+    uint32_t byte_order; /* 0x01020304 in the writer's byte order */
     uint64_t file_bytes;
     file_section_t text, machines, blobs;
-    uint64_t checksum; /* of all before it */
+    uint64_t checksum; /* of all fields before it */
 } file_header_t;
 
 typedef struct file_machine {
@@ -45,23 +46,24 @@ typedef struct file_machine {
     file_section_t hints;
 } file_machine_t;
 
-/* How the bytes of a blob lie. Opaque ones are what only the oneDNN or the kernel that made them
- * can read (winograd): those never are the main blob, but for trimmed ones (tensor/trim_impl.h),
- * which every machine can read. */
+/* Layout of a blob's bytes. Opaque bytes (winograd) can be read only by the oneDNN or kernel that
+ * made them. They are never the main blob, except trimmed ones (tensor/trim_impl.h), which every
+ * machine can read. */
 #define FILE_DENSE 0u
 #define FILE_TAG 1u
 #define FILE_OPAQUE 2u
 
 typedef struct file_blob {
     file_section_t at;
-    uint64_t machines; /* bit i: machine i wants it */
+    uint64_t machines; /* bit i: machine i uses it */
     uint32_t constant;
     uint32_t layout;
     char dtype[8];
-    char format[FORMAT_TEXT_MAX]; /* of the tensor under `sizes`; "" if dense */
+    char format[FORMAT_TEXT_MAX]; /* format of the tensor with `sizes`; "" if dense */
     uint32_t rank, constant_rank;
     int64_t sizes[TENSOR_MAX_RANK];
-    int64_t constant_sizes[TENSOR_MAX_RANK]; /* over the same elements, in row-major order */
+    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the constant's sizes, for the same elements in
+                                                row-major order */
 } file_blob_t;
 
 /* ---- writing ---- */
@@ -69,7 +71,7 @@ typedef struct file_blob {
 typedef struct image_blob {
     file_blob_t entry;
     const void *bytes;
-    tensor_t *holder; /* of the bytes; NULL: somebody else holds them */
+    tensor_t *holder; /* owner of the bytes; NULL: owned elsewhere */
 } image_blob_t;
 
 typedef struct image_machine {
@@ -77,7 +79,7 @@ typedef struct image_machine {
     char *hints;
 } image_machine_t;
 
-/* A file to be. */
+/* A file in memory, before it is written. */
 typedef struct image {
     context_t *ctx;
     uint32_t version;
@@ -89,16 +91,17 @@ typedef struct image {
 
 void image_clear(image_t *image);
 
-/* The machine that this process is, its hints replaced; added if it is new. UNSUPPORTED when there
- * is no room. */
+/* Sets the hints of this process's machine; adds the machine if it is new. UNSUPPORTED if the file
+ * has too many machines. */
 status_t image_add_machine(image_t *image, const module_t *frozen, int *out_machine);
 
-/* All forms that the constant has in this process; those that the image has already are marked as
- * wanted. is_plain: the bytes are read as they are, so the main blob is not a packed form. */
+/* Adds all forms that the constant has in this process. Forms that exist already are marked as used
+ * by the machine. is_plain: an operator reads the plain bytes, so the main blob must not be a
+ * packed form. */
 status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int machine,
                             bool is_plain);
 
-/* Whole or not at all. */
+/* Writes the file atomically. */
 status_t image_write(image_t *image, const char *path);
 
 /* ---- reading ---- */
@@ -112,27 +115,28 @@ typedef struct loading {
     const file_machine_t *machines;
     const file_blob_t *blobs;
     int n_machines, n_blobs;
-    file_mapping_t *block; /* of copied constants; NULL: they are in the mapping */
-    uint64_t *places;      /* of each blob that is wanted in the block */
-    int machine;           /* that this process is, or -1: the file does not know it */
+    file_mapping_t *block; /* copied constants; NULL: constants are in the mapping */
+    uint64_t *places;      /* offset of each used blob in the block */
+    int machine;           /* index of this process's machine; -1: not in the file */
     datum_t *pool;         /* the constants */
-    map_t tensors; /* what parameters and buffers have for a constant: tied ones have one tensor */
+    map_t tensors; /* tensor of parameters and buffers for each constant, so that tied ones share
+                      one tensor */
     module_t *module;
 } loading_t;
 
 #define FILE_CORRUPT(loading, ...) FAIL((loading)->ctx, STATUS_CORRUPT, "freeze_load: " __VA_ARGS__)
 
-/* Maps the file and checks all of it but the text. */
+/* Maps the file and checks everything except the text. */
 status_t file_open(loading_t *loading);
 
-/* Checks the bytes of all blobs that are wanted, and copies them, as the options say. */
+/* Checks and copies the bytes of all used blobs, as the options say. */
 status_t file_take_blobs(loading_t *loading);
 
-/* A blob that is wanted as a tensor. */
+/* Makes a tensor from a used blob. */
 status_t file_blob_tensor(loading_t *loading, int index, const tensor_info_t *info,
                           tensor_t **out_tensor);
 
-/* The info of a blob, checked against the file; and whether this process wants it. */
+/* The info of a blob, checked against the file; and whether this process uses the blob. */
 status_t file_blob_info(loading_t *loading, int index, tensor_info_t *out_info);
 
 bool file_is_wanted(const loading_t *loading, int index);
@@ -140,14 +144,14 @@ bool file_is_wanted(const loading_t *loading, int index);
 /* A section as a string. */
 status_t file_string(const loading_t *loading, const file_section_t *section, char **out_string);
 
-/* What was read as what can be written; blobs stay in the mapping. */
+/* Converts the opened file to an image for writing; blobs stay in the mapping. */
 status_t file_image(const loading_t *loading, image_t *image);
 
-/* All of freeze_load: module and pool are made. The caller clears. */
+/* Does all of freeze_load: makes module and pool. The caller calls file_close. */
 status_t file_load(loading_t *loading);
 void file_close(loading_t *loading);
 
-/* Whether this is the machine that this process is. */
+/* True if the machine is this process's. */
 bool file_is_here(const context_t *ctx, const file_machine_t *machine);
 
 #endif

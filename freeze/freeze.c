@@ -1,8 +1,9 @@
-/* Freezing a module: its clone's methods go through the pipelines, and what they need no more goes.
+/* Freezes a clone of the module: runs the pass pipelines on its methods, then removes what they no
+ * longer need.
  *
- * What a method may change is judged by the methods that stay, and by what is left of them: a
- * branch that is never taken changes nothing. So methods are inlined and dropped first, and frozen
- * again while one of them loses an effect. */
+ * An attribute may become a constant if no remaining method can change it. A write in a branch that
+ * is never taken does not count. So methods are inlined and removed first, and freezing repeats as
+ * long as a method loses a call or a write. */
 #include "freeze/freeze.h"
 
 #include <string.h>
@@ -76,7 +77,7 @@ status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const ch
     return STATUS_OK;
 }
 
-/* ---- what is asked for ---- */
+/* ---- checks of the request ---- */
 
 static status_t check_names(context_t *ctx, module_t *module, const freeze_options_t *options,
                             bool *out_has_graph)
@@ -178,7 +179,7 @@ static status_t list_wishes(context_t *ctx, module_t *root, const freeze_options
 
 /* ---- passes ---- */
 
-/* Puts what the passes make of a method in its place. */
+/* Replaces a method's graph by the result of the passes. */
 static status_t run_passes(context_t *ctx, const freeze_method_t *method, const char *const *names,
                            const pass_options_t *options)
 {
@@ -205,7 +206,7 @@ static status_t check_results(context_t *ctx, const freeze_method_t *method)
     return STATUS_OK;
 }
 
-/* The methods that stay, with all calls inlined that can be; others go. */
+/* Lists the methods to keep, inlines their calls where possible, and removes all other methods. */
 static status_t list_methods(context_t *ctx, module_t *root, const freeze_options_t *options,
                              const pass_options_t *passes, freeze_methods_t *methods)
 {
@@ -223,7 +224,7 @@ static status_t list_methods(context_t *ctx, module_t *root, const freeze_option
     return freeze_drop_methods(ctx, root, methods);
 }
 
-/* What a method does beside giving its results. */
+/* Side effects of a method. */
 typedef struct effects {
     int n_calls, n_writes;
 } effects_t;
@@ -262,7 +263,7 @@ static status_t freeze_round(context_t *ctx, module_t *root, const freeze_option
     return STATUS_OK;
 }
 
-/* The graph of a method becomes the one that its plans are made from. */
+/* Turns a graph method into a plan method. */
 static status_t plan_method(context_t *ctx, const freeze_method_t *method,
                             const freeze_options_t *options)
 {
@@ -288,7 +289,7 @@ static pass_options_t pass_options_of(const freeze_options_t *options, module_t 
                             .keep = options->preserved};
 }
 
-/* Whether a pattern of keep_f32 is for the path of any operator. */
+/* A pattern of keep_f32, and whether it matches the path of any operator. */
 typedef struct pattern {
     const char *text;
     bool is_found;
@@ -318,9 +319,9 @@ static status_t check_patterns(context_t *ctx, const freeze_options_t *options,
     return STATUS_OK;
 }
 
-/* Ranges are known of the values of `forward` alone: another method may have the same names. */
-/* Ranges are of values of the graph that calibrating left, behind the passes before `quantize`:
- * going through these once more could give the values other names. */
+/* The passes for `forward`. Ranges refer to value names of the graph after calibration, so passes
+ * before `quantize` must not run again, as they could rename values. Other methods may use the same
+ * names, so ranges apply to `forward` alone. */
 static const char *const *rest_of_passes(const freeze_narrow_t *narrow)
 {
     const char *const *names = pass_pipeline_optimize();
@@ -361,7 +362,7 @@ static status_t freeze_methods(context_t *ctx, module_t *root, const freeze_opti
     return mark(ctx, root, options->preserved);
 }
 
-/* Freezes a copy that nobody else has yet, which is released when that fails. */
+/* Freezes a copy that has no other owner; releases it on failure. */
 static status_t freeze_copy(context_t *ctx, module_t *copy, const freeze_options_t *options,
                             module_t **out_frozen)
 {
@@ -375,7 +376,7 @@ static status_t freeze_copy(context_t *ctx, module_t *copy, const freeze_options
     return status;
 }
 
-/* ---- the functions ---- */
+/* ---- public functions ---- */
 
 static const freeze_options_t no_options;
 
@@ -436,7 +437,7 @@ static status_t list_plans(context_t *ctx, void *user, const char *path, module_
     return STATUS_OK;
 }
 
-/* The graphs become the method's, in place of those that it has. */
+/* Replaces all graphs of the method. */
 static status_t replace_graphs(context_t *ctx, const freeze_method_t *method, int n,
                                graph_t *const *graphs, const char *const *skip)
 {
@@ -446,7 +447,7 @@ static status_t replace_graphs(context_t *ctx, const freeze_method_t *method, in
     return plan_warm(ctx, method->owner, method->name);
 }
 
-/* A method whose graphs stay as they are keeps its plans. */
+/* Runs the passes on a method's graphs. If no graph changes, the method keeps its plans. */
 static status_t optimize_method(context_t *ctx, const freeze_method_t *method,
                                 const pass_options_t *options)
 {

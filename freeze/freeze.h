@@ -1,9 +1,9 @@
-/* Freezing: attributes become constants, weights are folded, fused and blocked, and stay so, in
- * memory and in a file that maps straight back in.
+/* Freezing turns attributes into constants, and folds, fuses and blocks weights. The result stays
+ * so in memory, and in a file that can be mapped directly.
  *
- * freeze works on a copy: later edits of the original never show. The module must be in evaluation
- * mode, and the methods that are kept must be graph methods (graph_trace, graph_define, an imported
- * model). */
+ * freeze works on a copy, so later changes of the original have no effect. The module must be in
+ * evaluation mode, and the methods to keep must be graph methods (from graph_trace, graph_define or
+ * an imported model). */
 #ifndef TESSERA_FREEZE_FREEZE_H
 #define TESSERA_FREEZE_FREEZE_H
 
@@ -12,206 +12,206 @@
 
 TESSERA_BEGIN
 
-/* A product that may be computed in another dtype, as measured on examples. */
+/* A product that may be computed in another dtype, and its error on the examples. */
 typedef struct freeze_layer {
     const char *path; /* "" for an operator without one */
     const char *op;
-    double error; /* the largest max |a-b| / max |b| of its result, b that of f32, where its
-                     operands, and in bf16 its result, alone are rounded */
-    bool is_kept; /* in f32: the error is above max_error */
+    /* The largest max |a-b| / max |b| over the examples: b is the f32 result, and a is the result
+     * with only this layer's operands rounded (in bf16 its result too). */
+    double error;
+    bool is_kept; /* stays f32, since the error is above max_error */
 } freeze_layer_t;
 
-/* Where the numbers that a value has on the examples are cut; what lies outside is taken for the
- * bound. */
+/* How to choose the range of a value from the examples; numbers outside are set to its bounds. */
 typedef enum calibration {
-    CALIBRATION_PERCENTILE, /* few above and few below */
-    CALIBRATION_ENTROPY,    /* where the integers tell most of the distribution of magnitudes */
-    CALIBRATION_MINMAX      /* not at all */
+    CALIBRATION_PERCENTILE, /* cuts off few numbers above and few below */
+    CALIBRATION_ENTROPY, /* minimizes the lost information about the distribution of magnitudes */
+    CALIBRATION_MINMAX   /* cuts off nothing */
 } calibration_t;
 
 typedef struct freeze_options {
-    const char *const *preserved; /* NULL-terminated paths of attributes, modules and methods that
-                                     stay beside `forward`; NULL: none. A module stays whole, with
-                                     its methods. An unknown name is INVALID_ARGUMENT */
-    bool keep_numerics;           /* leave out passes that may change the last bits */
-    double rounding_error;        /* what convolutions by winograd, linears, 1x1 convolutions and
-                                     lstms by Strassen's algorithm, and linears whose weight is kept
-                                     in 3 bytes an element, may lose: the sum over a method of each
-                                     one's largest error over its largest result, measured with its
-                                     own weight; 0 without has_rounding_error: 1e-4. In bf16 winograd
-                                     may lose 2^-7 in each convolution; this does not count, since
-                                     rounding loses it anyway. With keep_numerics none of this is done */
-    bool no_optimize;             /* leave folding and fusing to freeze_optimize */
-    const char *const *skip;     /* NULL-terminated passes to leave out, also when plans are made of
-                                    the frozen module; those of its file are made with all */
-    dtype_t dtype;               /* that convolutions, linears and matmuls of f32, and what follows
-                                    them, are computed in: bf16; DTYPE_NONE: f32, as they are.
-                                    Weights are kept in it, sums are f32, inputs and results of
-                                    methods stay what they were. Or s8: those with a constant
-                                    weight, of `forward`, read integers of 8 bits, whose scales
-                                    come from the examples; weights have one for each output, sums
-                                    are s32 */
-    const char *const *keep_f32; /* NULL-terminated paths of operators that stay f32 with a dtype;
-                                    a star stands for any text; NULL: none */
-    int n_examples;              /* inputs of `forward` on which each product is measured, and s8
-                                    calibrated: they should be like those that will come */
+    /* NULL-terminated paths of attributes, modules and methods to keep in addition to `forward`;
+     * NULL: none. A module is kept completely, with its methods. An unknown name is
+     * INVALID_ARGUMENT. */
+    const char *const *preserved;
+    bool keep_numerics; /* skip passes that may change the last bits */
+    /* Limit for the error of approximate algorithms: winograd convolutions; Strassen in linears,
+     * 1x1 convolutions and lstms; linears whose weight is stored in 3 bytes per element. It limits
+     * the sum, over a method, of each operator's largest error divided by its largest result, as
+     * measured with its own weight. 0 without has_rounding_error: 1e-4. In bf16, winograd may lose
+     * 2^-7 per convolution; this is not counted, since rounding to bf16 loses as much. With
+     * keep_numerics none of these algorithms is used. */
+    double rounding_error;
+    bool no_optimize; /* leave folding and fusing to freeze_optimize */
+    /* NULL-terminated names of passes to skip, also when plans of the frozen module are made. A
+     * loaded file uses all passes. */
+    const char *const *skip;
+    /* Computation dtype of f32 convolutions, linears and matmuls. DTYPE_NONE: f32.
+     * bf16: also for the operators that follow them. Weights are stored in bf16, sums are f32,
+     * inputs and results of methods keep their dtype.
+     * s8: products of `forward` with a constant weight read 8-bit integers. Their scales come from
+     * the examples; weights have one scale per output; sums are s32. */
+    dtype_t dtype;
+    /* NULL-terminated paths of operators that stay f32 whatever dtype says; a star matches any
+     * text; NULL: none. */
+    const char *const *keep_f32;
+    int n_examples; /* inputs of `forward`, like those expected later: for measuring and for s8 */
     const tensor_t *const *const *examples; /* [n_examples], each NULL-terminated */
     calibration_t calibration;              /* of s8 */
-    double percentile; /* of the elements that lie below the upper bound, and as many above the
-                          lower one; 0: 99.99 */
-    double max_error;  /* a layer with a larger error on the examples stays f32; 0 without
-                          has_max_error: none does */
-    void (*report)(void *user, const freeze_layer_t *layer); /* is told each layer that was
-                                     measured, in the order they run; NULL: nobody */
+    double percentile; /* of elements below the upper bound, and above the lower one; 0: 99.99 */
+    double max_error;  /* layers with a larger error stay f32; 0 without has_max_error: no limit */
+    /* Called for each measured layer, in the order of running; NULL: not called. */
+    void (*report)(void *user, const freeze_layer_t *layer);
     void *report_user;
-    int plans;         /* that each method keeps at most, for as many sets of inputs; 0:
-                          PLAN_CAPACITY */
+    int plans; /* limit for the plans of each method, one per set of inputs; 0: PLAN_CAPACITY */
     const char *after; /* pass whose result is dumped, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    bool has_rounding_error, has_max_error; /* 0 is meant there: nothing may be lost */
+    bool has_rounding_error, has_max_error; /* a 0 there is meant: no error is allowed */
 } freeze_options_t;
 
-/* What no preserved method can change becomes a constant; attributes, modules and methods that
- * nobody needs after go. A frozen module gives a copy of itself: of the options only the names are
- * checked.
+/* Freezes a copy of the module: every attribute that no kept method can change becomes a constant;
+ * attributes, modules and methods that are no longer needed are removed. For a module that is
+ * already frozen it returns a copy, and only checks the names in options.
  *
- * INVALID_ARGUMENT in training mode, for a module without graph methods, for unknown names and
- * paths, for a method that returns the module, for another dtype than f32, bf16 and s8, and for
- * these with keep_numerics, or where no product of `forward` reads a tensor of known sizes; for
- * examples that `forward` does not take, or on which a value that has
- * to have a range is not finite, for s8 and a bound without examples, and for s8 with no_optimize.
- * UNSUPPORTED for examples of a method with attributes or calls that stay. */
+ * INVALID_ARGUMENT  the module is in training mode or has no graph method; unknown names or
+ *                   paths; a method that returns the module; a dtype other than f32, bf16 and
+ *                   s8; bf16 or s8 with keep_numerics, or if no product of `forward` reads a
+ *                   tensor of known sizes; examples that `forward` does not accept, or on which
+ *                   a value that needs a range is not finite; s8 or max_error without examples;
+ *                   s8 with no_optimize
+ * UNSUPPORTED       examples, if the method keeps attributes or calls */
 status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,
                 module_t **out_frozen) TESSERA_API(freeze);
 
-/* The same without a copy of the weights, for large models: takes over the caller's reference, and
- * *module is NULL after; on failure it stays as it was. Others that hold the module or its tensors
- * may go on to use them: the first write to one copies it, so does not show. */
+/* Like freeze, but without a copy of the weights, for large models. Takes the caller's reference:
+ * *module is NULL afterwards, and unchanged on failure. Other owners of the module or its tensors
+ * may continue to use them; the first write to a tensor copies it. */
 status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *options,
                      module_t **out_frozen) TESSERA_API(freeze_take);
 
-/* The step that freeze leaves out when no_optimize says so: folds, fuses and merges in the methods
- * of a frozen module. Of options keep_numerics, rounding_error, skip, dtype, keep_f32 and dumping
- * count; NULL: none. A second time changes nothing. INVALID_ARGUMENT if it is not frozen, and for
- * dtype s8. */
+/* The step that no_optimize makes freeze skip: folds, fuses and merges operators in the methods of
+ * a frozen module. Reads only keep_numerics, the rounding error, skip, dtype, keep_f32 and the dump
+ * options; options may be NULL. A second call changes nothing. INVALID_ARGUMENT if the module is
+ * not frozen, and for dtype s8. */
 status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_t *options)
     TESSERA_API(freeze_optimize);
 
-/* Appends a line "path: why" for each attribute that is left, which names the node that changes it;
- * nothing when none is. INVALID_ARGUMENT if it is not frozen. */
+/* Appends one line "path: reason" per remaining attribute; the reason names the node that changes
+ * it. Appends nothing if none remain. INVALID_ARGUMENT if the module is not frozen. */
 status_t freeze_explain(context_t *ctx, module_t *frozen, text_t *text) TESSERA_API(freeze_explain);
 
-/* How many plans each method keeps from now on, of what freeze_load gave, too; 0: PLAN_CAPACITY.
- * INVALID_ARGUMENT if it is not frozen, or for a negative number. */
+/* Sets the limit for the plans of each method, also for a loaded module; 0: PLAN_CAPACITY.
+ * INVALID_ARGUMENT if the module is not frozen or the number is negative. */
 status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
     TESSERA_API(freeze_set_plans);
 
-/* Adds the graphs of another frozen module, of the same model made for other sizes: inputs that no
- * graph of a method of `frozen` takes are run by the first graph of `other` that takes them.
- * Constants that are equal are kept once, so a file of both is little larger than one of either.
- * Nobody else may use `frozen` meanwhile; `other` stays as it is.
+/* Adds the graphs of another frozen module: the same model, made for other sizes. Inputs that no
+ * graph of a method of `frozen` accepts are run by the first graph of `other` that accepts them.
+ * Equal constants are stored once, so a file of both is little larger than a file of one. No other
+ * thread may use `frozen` during the call; `other` does not change.
  *
- *   onnx_load(ctx, "net.onnx", &small, &model);  freeze_take(ctx, &model, NULL, &frozen);
- *   onnx_load(ctx, "net.onnx", &large, &model);  freeze_take(ctx, &model, NULL, &other);
- *   freeze_add(ctx, frozen, other);
+ *     onnx_load(ctx, "net.onnx", &small, &model);  freeze_take(ctx, &model, NULL, &frozen);
+ *     onnx_load(ctx, "net.onnx", &large, &model);  freeze_take(ctx, &model, NULL, &other);
+ *     freeze_add(ctx, frozen, other);
  *
- * INVALID_ARGUMENT: one of them is not frozen; a method of `frozen` is none of `other`, or has
- * other inputs or results there. UNSUPPORTED: a method of `other` reads or writes attributes; too
- * many graphs. */
+ * INVALID_ARGUMENT  one of them is not frozen; `other` lacks a method of `frozen`, or has other
+ *                   inputs or results there
+ * UNSUPPORTED       a method of `other` reads or writes attributes; too many graphs */
 status_t freeze_add(context_t *ctx, module_t *frozen, const module_t *other)
     TESSERA_API(freeze_add);
 
-/* What measuring on this machine, in place of estimating, gave. */
+/* The result of tuning. */
 typedef struct freeze_tuned {
-    int n_measured; /* operators, those that are alike counted once */
-    double ratio;   /* of a run's time tuned to that untuned, in turns; 1: nothing else was chosen;
-                       0: runs were not compared (freeze_tune_for) */
-    bool is_kept;   /* it is faster by more than runs differ, or runs were not compared; else all is
-                       chosen as without tuning */
+    int n_measured; /* operators; equal ones count once */
+    double ratio;   /* run time tuned / untuned. 1: tuning chose nothing else. 0: not compared */
+    bool is_kept;   /* the gain exceeds measurement noise, or runs were not compared; otherwise all
+                       choices are as without tuning */
 } freeze_tuned_t;
 
-/* Chooses formats and kernels of `forward` for inputs like these by times that are measured here:
- * kernels of the operators that take longest by estimate run in turns, in each format, and the
- * choice by their times stays if the whole runs clearly faster by it. freeze_save keeps choice and
- * times for machines like this one (oneDNN, ISA, number of threads); loaded there, nothing is
- * measured or searched for, and loaded elsewhere estimates count. A second call measures anew.
- * It takes about as long as is asked for, and a few runs of the network longer; progress_listen
- * gets "measure operators", those that are alike counted once. out_tuned may be NULL.
+/* Chooses formats and kernels of `forward` by measuring on this machine, for inputs like these.
+ * Measures the kernels of the operators with the longest estimated time, alternating, in each
+ * format. The resulting choice is kept only if complete runs are clearly faster with it.
+ * freeze_save stores choice and times for machines like this one (oneDNN, ISA, number of threads).
+ * Loading there measures and searches nothing; other machines use estimates. A second call measures
+ * again.
  *
- * INVALID_ARGUMENT  it is not frozen, seconds are 0, negative or no number, `forward` does not take
- *                   the inputs
- * UNSUPPORTED       `forward` is no graph method */
+ * The call takes about `seconds`, plus a few runs of the network. progress_listen receives "measure
+ * operators"; equal operators count once. out_tuned may be NULL.
+ *
+ * INVALID_ARGUMENT  the module is not frozen; seconds is not a positive number; `forward` does
+ *                   not accept the inputs
+ * UNSUPPORTED       `forward` is not a graph method */
 status_t freeze_tune(context_t *ctx, module_t *frozen, int n_in, const tensor_t *const *inputs,
                      double seconds, freeze_tuned_t *out_tuned) TESSERA_API(freeze_tune);
 
-/* The same where sizes are known and values are not: kernels are measured, each by itself, and no
- * operator runs on made-up values. Whole runs are not compared, so what kernels' times say is kept
- * in any case. */
+/* Like freeze_tune, for known sizes without values. It measures single kernels, and runs no
+ * operator on made-up values. Complete runs are not compared, so the choice by kernel times is
+ * always kept. */
 status_t freeze_tune_for(context_t *ctx, module_t *frozen, int n_in,
                          const tensor_info_t *const *infos, double seconds,
                          freeze_tuned_t *out_tuned) TESSERA_API(freeze_tune_for);
 
-/* Whether freeze made it (or freeze_load). */
+/* True for modules from freeze or freeze_load. */
 bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);
 
-/* ---- by name, in a graph method of a module that stays as it is ---- */
+/* ---- freezing by name, in one graph method; the module does not change otherwise ---- */
 
-/* Makes tensors of one name constants of the method: attributes of the module and of those below
- * that a convolution (1 to 3 dimensions, transposed or not) or a batch norm, also one that passes
- * rewrote, takes as its operand of this name, conversions between them or not. param is "weight",
- * "bias", "running_mean" or "running_var". The constant of %7 is %7.weight; an absent tensor is the
- * constant none. Later writes to the module through the API do not show. Calls in the method
- * are inlined. What a graph method of the module writes stays an attribute.
+/* Turns tensors into constants of the method: every attribute of the module or a module below it
+ * that a convolution (1 to 3 dimensions, transposed or not) or a batch norm takes as the operand
+ * `param`, even through conversions or after passes rewrote the batch norm. param is "weight",
+ * "bias", "running_mean" or "running_var". The constant of %7 is named %7.weight; an absent tensor
+ * becomes none. Later writes to the module through the API do not affect the constants. Calls in
+ * the method are inlined. Attributes that a graph method of the module writes are left.
  *
- * INVALID_ARGUMENT  another param, "Invalid Param Name"; the method is no graph method */
+ * INVALID_ARGUMENT  another param, "Invalid Param Name"; the method is not a graph method */
 status_t freeze_params(context_t *ctx, module_t *module, const char *method, const char *param)
     TESSERA_API(freeze_params);
 
-/* Decides each `if` of the method whose condition is itself an attribute of this name, of whatever
- * module and whatever its value: the branch of `value` stays. Other uses of it, and the attribute,
- * are left alone. Calls in the method are inlined.
+/* Replaces each `if` of the method whose condition is directly an attribute of this name, in any
+ * module and with any value, by its branch for `value`. Other uses of the attribute, and the
+ * attribute itself, do not change. Calls in the method are inlined.
  *
- * INVALID_ARGUMENT  the method is no graph method */
+ * INVALID_ARGUMENT  the method is not a graph method */
 status_t freeze_flags(context_t *ctx, module_t *module, const char *method, const char *flag,
                       bool value) TESSERA_API(freeze_flags);
 
 /* ---- the file ---- */
 
-/* Writes a frozen module: graphs free of layout, attributes, and constants in the forms that its
- * plans run with, each with its format; and what those plans chose, for machines like this one: the
- * same oneDNN, ISA and number of threads. Whole or not at all, also over a file that is mapped. IO;
- * INVALID_ARGUMENT if it is not frozen; UNSUPPORTED names a method that is C code. */
+/* Writes a frozen module: graphs without layouts, attributes, constants in the formats that its
+ * plans use, and the choices of those plans for machines like this one (same oneDNN, ISA and number
+ * of threads). Saves are atomic, even over a file that is mapped. IO; INVALID_ARGUMENT if the
+ * module is not frozen; UNSUPPORTED names a method that is C code. */
 status_t freeze_save(context_t *ctx, module_t *frozen, const char *path) TESSERA_API(freeze_save);
 
-/* Maps a file. Where it knows this machine nothing is searched and no weight is reordered; on
- * others the layout pass runs, and weights are packed again from what is there. CORRUPT says what
- * is wrong with the file, IO what the system said. */
+/* Maps a file. If the file contains this machine, nothing is searched and no weight is reordered.
+ * On other machines the layout pass runs and weights are packed again. CORRUPT tells what is wrong
+ * with the file, IO what the system reported. */
 status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
     TESSERA_API(freeze_load);
 
-/* Where the constants of a file are once it is loaded; zeroed is what freeze_load does. */
+/* How the constants of a file are loaded; zero-initialised options are those of freeze_load. */
 typedef struct freeze_load_options {
-    bool is_copied; /* in one block of the allocator's, in huge pages where it is the default one,
-                       in the order in which they are used; threads copy and check in one pass.
-                       The file is not read again, and may be changed or removed. It takes longer
-                       to load, and processes do not share the memory. Without: they are mapped,
-                       processes share their pages, and pages whose constants are packed anew are
-                       given back */
-    bool is_unchecked; /* checksums of constants are not computed, so that bytes of a mapping are
-                          read when they are used first. Only for files that are trusted to be
-                          whole: damage shows in results. All else is checked as always, sizes and
-                          bounds, too */
+    /* Copies constants into one block in the order of use, with huge pages if the allocator is the
+     * default one. Threads copy and verify in one pass. Afterwards the file is not read and may be
+     * changed or removed. Loading takes longer, and processes do not share the memory. If false,
+     * constants are mapped, processes share pages, and pages of constants that are packed again
+     * are released. */
+    bool is_copied;
+    /* Skips the checksums of constants, so that mapped bytes are read only on first use. For
+     * trusted files only: damage would show up as wrong results. Everything else is still checked,
+     * including sizes and bounds. */
+    bool is_unchecked;
 } freeze_load_options_t;
 
-/* freeze_load with options; NULL: none. */
+/* freeze_load with options, which may be NULL. */
 status_t freeze_load_with(context_t *ctx, const char *path, const freeze_load_options_t *options,
                           module_t **out_frozen) TESSERA_API(freeze_load_with);
 
-/* Loads a file and adds the forms of its constants that this process runs with, and what its plans
- * chose, so that the next one like it starts without a copy. What the file has for other machines
- * stays. Two processes must not append to one file at once: the later one wins, and what the other
- * added is lost. Errors as those of loading and saving. */
+/* Loads a file and adds the packed forms and plan choices of this process, so that the next process
+ * like it starts without copying. Data for other machines is kept. Two processes must not append to
+ * one file at the same time: the later write wins, and the other's data is lost. Errors as in
+ * freeze_load_with and freeze_save. */
 status_t freeze_append(context_t *ctx, const char *path) TESSERA_API(freeze_append);
 
 TESSERA_END

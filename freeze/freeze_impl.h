@@ -1,4 +1,4 @@
-/* What freezing, saving and loading share: what makes a module a frozen one. */
+/* Declarations that freezing, saving and loading share. */
 #ifndef TESSERA_FREEZE_FREEZE_IMPL_H
 #define TESSERA_FREEZE_FREEZE_IMPL_H
 
@@ -7,16 +7,16 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* Attribute that says that a module is frozen: a list of the paths that were to be preserved. */
+/* Attribute that marks a module as frozen: the list of preserved paths. */
 #define FREEZE_MARK "frozen"
 
-/* Attributes that a root has for those who use it, and keeps whoever reads them: the mark, the
- * names of inputs and outputs, and `training`, which every module has. */
+/* True for attributes of the top module that are always kept for its users: the mark, the names of
+ * inputs and outputs, and `training`. */
 bool freeze_is_border(const module_t *root, const module_t *owner, const char *name);
 
-/* ---- what a frozen module keeps ---- */
+/* ---- contents of a frozen module ---- */
 
-/* A method that stays: as a plan if it is frozen, else as it is. The name is the module's own. */
+/* A method to keep: as a plan if is_frozen, else unchanged. The module owns the name. */
 typedef struct freeze_method {
     module_t *owner;
     const char *name;
@@ -28,25 +28,25 @@ typedef struct freeze_methods {
     int n, capacity;
 } freeze_methods_t;
 
-/* Adds a method of `owner` (of a child, if the name is dotted), once. */
+/* Adds a method of `owner` (of a child, if the name is dotted), unless it is listed. */
 status_t freeze_add_method(context_t *ctx, freeze_methods_t *methods, module_t *owner,
                            const char *name, bool is_frozen);
 
-/* Adds all methods of the module and below it. */
+/* Adds all methods of the module and of all modules below it. */
 status_t freeze_add_methods(context_t *ctx, freeze_methods_t *methods, module_t *module);
 
-/* Adds what the index-th method may call. */
+/* Adds the methods that the index-th method may call. */
 status_t freeze_add_callees(context_t *ctx, freeze_methods_t *methods, module_t *root, int index);
 
-/* Removes all methods below the root that are not listed. */
+/* Removes all methods in the tree that are not listed. */
 status_t freeze_drop_methods(context_t *ctx, module_t *root, const freeze_methods_t *methods);
 
-/* Removes attributes that no listed frozen method reads or sets and that need not stay for another
- * reason, and modules without anything left. */
+/* Removes attributes that no listed frozen method reads or sets, unless another reason requires
+ * them, and modules that are then empty. */
 status_t freeze_drop_members(context_t *ctx, module_t *root, const freeze_methods_t *methods,
                              const char *const *preserved);
 
-/* ---- errors of a narrower dtype ---- */
+/* ---- errors with a narrower dtype ---- */
 
 typedef struct freeze_layers {
     freeze_layer_t *items;
@@ -55,19 +55,19 @@ typedef struct freeze_layers {
 
 void freeze_layers_clear(context_t *ctx, freeze_layers_t *layers);
 
-/* Measures the products of a graph on the examples; of s8 those that pass `quantize` makes of
- * integers by the ranges in `passes`. */
+/* Measures the products of a graph on the examples. For s8: the products that pass `quantize` would
+ * convert, with the ranges in `passes`. */
 status_t freeze_measure(context_t *ctx, const graph_t *graph, const freeze_options_t *options,
                         const pass_options_t *passes, freeze_layers_t *layers);
 
 /* ---- running on examples ---- */
 
-/* Who looks on; either may be NULL. */
+/* Callbacks; either may be NULL. */
 typedef struct freeze_walk {
     void *user;
-    /* Is told each parameter, and each result of a node of the body, when it is there. */
+    /* Receives each parameter, and each result of a node of the body, when it is available. */
     status_t (*value)(void *user, int example, value_t value, const datum_t *datum);
-    /* Is told each node that has run, and what is known then, [graph_n_values]. */
+    /* Receives each node after it has run, and the values available then, [graph_n_values]. */
     status_t (*node)(void *user, const graph_node_t *node, datum_t *const *known);
 } freeze_walk_t;
 
@@ -75,34 +75,33 @@ typedef struct freeze_walk {
 status_t freeze_walk(context_t *ctx, const graph_t *graph, const freeze_options_t *options,
                      const freeze_walk_t *walk);
 
-/* The ranges on the examples of all values that pass `quantize` may ask for; names are the graph's
- * own. The caller puts *out_ranges back. */
+/* Computes the ranges, on the examples, of all values that pass `quantize` may read. The graph owns
+ * the names. The caller frees *out_ranges with context_put. */
 status_t freeze_calibrate(context_t *ctx, const graph_t *graph, const freeze_options_t *options,
                           int *out_n, pass_range_t **out_ranges);
 
-/* How `forward` is optimised after what the examples have shown. */
+/* How `forward` is optimised, based on the examples. */
 typedef struct freeze_narrow {
     pass_options_t passes;
     freeze_layers_t layers;
-    const char **kept; /* ends in NULL */
+    const char **kept; /* NULL-terminated */
     pass_range_t *ranges;
-    graph_t *graph; /* that has the names of the ranges */
+    graph_t *graph; /* owns the names of the ranges */
 } freeze_narrow_t;
 
-/* Calibrates and measures, as the dtype wants it, and gives the options for `forward`, to be
- * cleared in any case. With s8 `forward` becomes the graph that was calibrated. */
+/* Calibrates and measures, depending on the dtype, and returns the pass options for `forward`. The
+ * caller always clears narrow. With s8, `forward` is replaced by the calibrated graph. */
 status_t freeze_narrow(context_t *ctx, module_t *root, const freeze_options_t *options,
                        const pass_options_t *passes, freeze_narrow_t *narrow);
 void freeze_narrow_clear(context_t *ctx, freeze_narrow_t *narrow);
 
 /* ---- paths ---- */
 
-/* The module below `root` where the last name of a dotted path belongs, made where it is missing.
- */
+/* Finds the owner of the last name of a dotted path below `root`; creates missing modules. */
 status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const char **out_name,
                       module_t **out_owner);
 
-/* Whether the options bound what layers may lose by rounding_error, and by max_error. */
+/* True if the options set rounding_error, or max_error. */
 static inline bool freeze_bounds_rounding(const freeze_options_t *options)
 {
     return options->has_rounding_error || options->rounding_error > 0.0;

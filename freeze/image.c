@@ -1,5 +1,4 @@
-/* Writing a .tessera file: machines (and which of them this is, that reading asks too), constants
- * in all their forms, then the bytes in order. */
+/* Writing a .tessera file: machines, constants in all forms, then the bytes in order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "tensor/onednn/onednn.h"
 #include "tensor/trim_impl.h"
 
-/* Forms of one constant; more than this are packed again by whoever wants them. */
+/* Maximum of stored forms per constant; further forms are packed again after loading. */
 #define MAX_FORMS 32
 
 void image_clear(image_t *image)
@@ -42,7 +41,7 @@ bool file_is_here(const context_t *ctx, const file_machine_t *machine)
            here.n_threads == machine->n_threads;
 }
 
-/* "forward;f32[1,3,224,224];0 0 03 - d " for each plan of each method. */
+/* Prints "forward;f32[1,3,224,224];0 0 03 - d " for each plan of each method. */
 static status_t print_hints(context_t *ctx, void *user, const char *path, module_t *module)
 {
     text_t *hints = user;
@@ -104,7 +103,7 @@ static void describe(const tensor_info_t *info, file_blob_t *entry)
     memcpy(entry->sizes, info->sizes, (size_t)info->rank * sizeof *info->sizes);
 }
 
-/* Behind the other blobs of its constant. */
+/* Inserts a blob after the other blobs of its constant. */
 static void insert(image_t *image, const image_blob_t *blob)
 {
     int at = image->n_blobs;
@@ -115,7 +114,8 @@ static void insert(image_t *image, const image_blob_t *blob)
     image->n_blobs++;
 }
 
-/* The bytes of a form, contiguous; already there, it only gains a machine. */
+/* Adds the contiguous bytes of a form. If the form exists already, only marks it as used by the
+ * machine. */
 static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_info_t *constant,
                          int number, int machine)
 {
@@ -145,7 +145,7 @@ static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_in
     return STATUS_OK;
 }
 
-/* By format and sizes, so that equal modules make equal files. */
+/* Sorts by format and sizes, so that equal modules produce equal files. */
 static int compare_forms(const void *a, const void *b)
 {
     char text_a[INFO_TEXT_MAX], text_b[INFO_TEXT_MAX];
@@ -153,8 +153,9 @@ static int compare_forms(const void *a, const void *b)
                   info_text(&(*(tensor_t *const *)b)->info, text_b));
 }
 
-/* A tag says all that the plain constant does, also one under other sizes; those of its own sizes
- * go before. And all that a trimmed constant says, trimmed in another order does, too. */
+/* Finds a form to store instead of the constant. A tagged form contains all plain elements; forms
+ * with the constant's own sizes are preferred. For a trimmed constant, any trimmed form contains
+ * all elements. */
 static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constant)
 {
     int found = -1;
@@ -170,8 +171,8 @@ static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constan
     return found;
 }
 
-/* What a kernel of ours makes larger than the plain elements, as weights that winograd transforms,
- * is made again when the file is loaded: reading it would take as long. */
+/* True for forms from our kernels that are much larger than the plain elements, such as winograd
+ * weights. They are computed again after loading, since reading them would take as long. */
 static bool is_remade(const tensor_info_t *form, const tensor_info_t *constant)
 {
     return format_numbers(&form->format) != NULL &&
@@ -210,7 +211,7 @@ static status_t write_padded(file_writer_t *writer, const void *bytes, size_t n)
     return file_write(writer, zeros, align(file_write_offset(writer)) - file_write_offset(writer));
 }
 
-/* Places a section behind *offset. */
+/* Assigns a section to *offset, and advances *offset. */
 static file_section_t section(uint64_t *offset, const void *bytes, size_t n)
 {
     file_section_t result = {.offset = *offset, .bytes = n, .checksum = file_checksum(bytes, n, 0)};

@@ -1,5 +1,5 @@
-/* Loading: blobs become tensors over the mapping or a copy of it, the text becomes a module, and
- * its plans are made as the file says they were. */
+/* Loading: blobs become tensors over the mapping or a copy, the text becomes a module, and plans
+ * are made with the choices stored in the file. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
@@ -12,7 +12,7 @@
 
 /* ---- constants ---- */
 
-/* The constant that lies packed under other sizes. */
+/* The info of a constant that is packed under other sizes. */
 static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
 {
     int rank = (int)blob->constant_rank;
@@ -21,7 +21,7 @@ static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
     return info_mkldnn(&constant, &format);
 }
 
-/* A blob as a tensor: a constant, or another form of the last one. */
+/* Adds a blob: as the next constant, or as another form of the last one. */
 static status_t add_blob(loading_t *l, int index)
 {
     const file_blob_t *blob = &l->blobs[index];
@@ -86,7 +86,7 @@ static status_t set_tensor(loading_t *l, module_t *owner, char kind, const char 
     return status;
 }
 
-/* A module that an earlier path leads to has this one as well. */
+/* Adds a module that exists under an earlier path as a child of this one too. */
 static status_t add_shared(loading_t *l, module_t *owner, const char *name, const datum_t *path)
 {
     module_t *child = datum_kind(path) == DATUM_STRING
@@ -96,7 +96,7 @@ static status_t add_shared(loading_t *l, module_t *owner, const char *name, cons
     return module_set_child(l->ctx, owner, name, child);
 }
 
-/* The root of the tree, or a child under a parent that is there already. */
+/* Creates the top module, or a child of an existing module. */
 static status_t add_module(loading_t *l, const char *path, const datum_t *type)
 {
     module_t *owner = NULL, *child = NULL;
@@ -111,7 +111,7 @@ static status_t add_module(loading_t *l, const char *path, const datum_t *type)
     return status;
 }
 
-/* Sets a method, or gives one that runs as plans another graph. */
+/* Sets a method's first graph, or adds another graph to a plan method. */
 static status_t set_graph(loading_t *l, module_t *owner, const char *name, char kind, bool is_plan,
                           graph_t *graph)
 {
@@ -123,7 +123,7 @@ static status_t set_graph(loading_t *l, module_t *owner, const char *name, char 
     return plan_add_graph(l->ctx, owner, name, graph);
 }
 
-/* The graph that the text goes on with. */
+/* Reads the next graph of the text and adds it to a method. */
 static status_t add_method(loading_t *l, module_t *owner, const char *name, char kind, bool is_plan,
                            const char **cursor)
 {
@@ -161,7 +161,7 @@ static status_t add_member(loading_t *l, const char *entry, datum_t *value, cons
     return status;
 }
 
-/* The module is what freeze made: marked with a list of paths. */
+/* Checks that the module is marked as frozen, with a list of paths. */
 static status_t check_mark(loading_t *l)
 {
     bool is_right = freeze_is_frozen(l->module);
@@ -172,7 +172,7 @@ static status_t check_mark(loading_t *l)
     return STATUS_OK;
 }
 
-/* The first graph gives one constant: a list of names, and of what goes with them. */
+/* Reads the first graph, which returns one constant: a list of names and a list of values. */
 static status_t load_tree(loading_t *l, const graph_t *tree, const char **cursor)
 {
     const graph_block_t *body = graph_body(tree);
@@ -206,7 +206,7 @@ static status_t load_text(loading_t *l, const char *text)
     FILE_CORRUPT(l, "%s: a graph is no method", l->path);
 }
 
-/* Whatever a reader of text refuses is the file's fault. */
+/* Reports an error of the text parsers as a corrupt file. */
 static status_t blame_file(loading_t *l, status_t status)
 {
     if (status != STATUS_INVALID_ARGUMENT) return status;
@@ -216,7 +216,7 @@ static status_t blame_file(loading_t *l, status_t status)
 
 /* ---- plans ---- */
 
-/* The lines of the hints that are this method's, without its path. */
+/* Passes the hint lines of this method, without its path, to the layout pass. */
 static status_t give_layouts(loading_t *l, const char *hints, module_t *module, const char *path,
                              const char *name)
 {
@@ -237,7 +237,7 @@ static status_t give_layouts(loading_t *l, const char *hints, module_t *module, 
 
 typedef struct warming {
     loading_t *loading;
-    const char *hints; /* NULL: none for this machine */
+    const char *hints; /* NULL: no hints for this machine */
 } warming_t;
 
 static status_t warm(context_t *ctx, void *user, const char *path, module_t *module)

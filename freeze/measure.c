@@ -1,7 +1,7 @@
-/* What a narrower dtype changes in each product, measured on examples: the network is run node by
- * node in f32, and each product once more on operands that are rounded; in a dtype of floats its
- * result is rounded, too. What winograd's transforms may lose beside is added. So an error is the
- * layer's own, and the same on every processor. */
+/* Measures on examples how a narrower dtype changes each product. The network runs node by node in
+ * f32. Each product runs once more with rounded operands, and for float dtypes with a rounded
+ * result. The error of winograd transforms is added. So an error belongs to one layer, and is the
+ * same on every processor. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct measuring {
     const alias_t *alias;
     const freeze_options_t *options;
     freeze_layers_t *layers;
-    quantize_sites_t sites; /* of s8 */
+    quantize_sites_t sites; /* for s8 */
 } measuring_t;
 
 /* ---- layers ---- */
@@ -58,7 +58,7 @@ static void drop(context_t *ctx, tensor_t *tensor)
     tensor_drop(tensor);
 }
 
-/* In f32, with the digits that the dtype has. */
+/* Rounds to the dtype, returned as f32. */
 static status_t round_tensor(const measuring_t *m, const tensor_t *tensor, tensor_t **out_rounded)
 {
     tensor_t *narrow = NULL;
@@ -68,7 +68,7 @@ static status_t round_tensor(const measuring_t *m, const tensor_t *tensor, tenso
     return status;
 }
 
-/* In f32, as what its integers stand for. */
+/* Quantizes and dequantizes, returned as f32. */
 static status_t round_to_integers(const measuring_t *m, value_t value, const tensor_t *tensor,
                                   tensor_t **out_rounded)
 {
@@ -99,7 +99,7 @@ static status_t round_weight(const measuring_t *m, const graph_node_t *node, con
     return status;
 }
 
-/* Biases are not rounded. */
+/* Rounds an activation or a weight; biases are not rounded. */
 static status_t round_operand(const measuring_t *m, const graph_node_t *node, int index,
                               datum_t *datum, datum_t **out_datum)
 {
@@ -125,7 +125,8 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
 
 /* ---- one product ---- */
 
-/* Of a convolution of bf16 whose transforms `bound_errors` allows; else 0. */
+/* The error of winograd transforms for a bf16 convolution, if `bound_errors` allows them; else
+ * 0. */
 static status_t measure_transforms(const measuring_t *m, const graph_node_t *node,
                                    const datum_t *weight, double *out_error)
 {

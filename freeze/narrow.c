@@ -1,10 +1,10 @@
-/* What is found out on examples before a network is made of a narrower dtype: the ranges of values,
- * and the layers that are to stay f32. */
+/* Decisions before a network is converted to a narrower dtype: ranges of values, and layers that
+ * stay f32. */
 #include "freeze/freeze_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* Of s8, what the pass reads: the graph with folded weights, which stands for `forward` then. */
+/* For s8: runs the passes before `quantize`, makes the result `forward`, and computes ranges. */
 static status_t calibrate(context_t *ctx, module_t *root, const freeze_options_t *options,
                           freeze_narrow_t *narrow)
 {
@@ -18,7 +18,7 @@ static status_t calibrate(context_t *ctx, module_t *root, const freeze_options_t
     return STATUS_OK;
 }
 
-/* Of bf16, the network in f32 as it would run. */
+/* For bf16: makes the f32 network as it would run. */
 static status_t optimize_wide(context_t *ctx, module_t *root, freeze_narrow_t *narrow)
 {
     pass_options_t wide = narrow->passes;
@@ -28,7 +28,7 @@ static status_t optimize_wide(context_t *ctx, module_t *root, freeze_narrow_t *n
                     &narrow->graph);
 }
 
-/* Tells the layers, and lists, behind what the options keep, those above the bound. */
+/* Reports all layers, and lists those above the limit after the paths in keep_f32. */
 static status_t keep_layers(context_t *ctx, const freeze_options_t *options,
                             freeze_narrow_t *narrow)
 {
@@ -52,7 +52,7 @@ static status_t keep_layers(context_t *ctx, const freeze_options_t *options,
 typedef struct products {
     const graph_t *graph;
     int n_known;
-    const graph_node_t *unknown; /* the first one whose operand's sizes are not known */
+    const graph_node_t *unknown; /* the first product whose operand has no known sizes */
 } products_t;
 
 static status_t note_product(void *user, const graph_node_t *node)
@@ -69,8 +69,7 @@ static status_t note_product(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Passes lower what they know the dtype of: where that is nothing, silence would pass for success.
- */
+/* Fails if no product has a known dtype, since the passes would then silently change nothing. */
 static status_t check_products(context_t *ctx, const graph_t *graph, dtype_t dtype)
 {
     products_t products = {.graph = graph};

@@ -1,5 +1,5 @@
-/* Opening a .tessera file: everything is checked before it is believed. What was read can become an
- * image, to be written again. */
+/* Opens a .tessera file and checks everything before use. An opened file can be converted to an
+ * image for writing. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
@@ -23,7 +23,7 @@ static bool is_whole(const loading_t *l, const file_section_t *section)
     return file_checksum(bytes_at(l, section), section->bytes, 0) == section->checksum;
 }
 
-/* An array of `n` items of this size. */
+/* True if the section is an array of at most `most` items of this size; sets their number. */
 static bool is_array(const loading_t *l, const file_section_t *section, size_t item, uint64_t most,
                      int *out_n)
 {
@@ -139,7 +139,8 @@ bool file_is_wanted(const loading_t *l, int index)
     return is_main || l->machine < 0 || (blob->machines >> l->machine & 1) != 0;
 }
 
-/* Those of a constant stand together, the main one first; bytes lie in the order of the table. */
+/* Checks that blobs of a constant are adjacent, and that bytes follow the order of the table
+ * without overlap. */
 static status_t check_order(loading_t *l)
 {
     uint32_t constant = 0;
@@ -182,7 +183,7 @@ void file_close(loading_t *l)
     file_release(l->mapping);
 }
 
-/* ---- strings, and the whole as an image to be written again ---- */
+/* ---- strings, and conversion to an image ---- */
 
 status_t file_string(const loading_t *l, const file_section_t *section, char **out_string)
 {

@@ -1,5 +1,5 @@
-/* Freezing by name, method by method: tensors that convolutions and batch norms take, and flags
- * that decide an `if`. The rest of the method stays as it is. */
+/* Freezing by name in one method: tensors that convolutions and batch norms read, and flags that
+ * decide an `if`. The rest of the method does not change. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -19,8 +19,7 @@ static status_t check_method(context_t *ctx, const module_t *module, const char 
     return STATUS_OK;
 }
 
-/* Calls on modules below become part of the method, and every getattr that can be is one of self.
- */
+/* Inlines calls of modules below, so that as many attributes as possible are read from self. */
 static status_t inline_calls(context_t *ctx, module_t *module, const char *method,
                              graph_t **out_graph)
 {
@@ -40,7 +39,7 @@ static status_t inline_method(context_t *ctx, module_t *module, const char *meth
 
 /* ---- parameters ---- */
 
-/* What operators that batch norm was folded by call its operands. */
+/* Operand names of the operators that folding creates from a batch norm. */
 static const struct alias_name {
     const char *operand, *param;
 } folded_names[] = {
@@ -62,7 +61,7 @@ static bool is_called(const operand_t *operand, const char *param)
     return false;
 }
 
-/* Paths of attributes that a reader takes by this name, though conversions stand between. */
+/* Paths of attributes that matching operators read as operand `param`, even through conversions. */
 typedef struct wanted {
     context_t *ctx;
     const graph_t *graph;
@@ -71,7 +70,7 @@ typedef struct wanted {
     int n, capacity;
 } wanted_t;
 
-/* The getattr that a value comes from. */
+/* The getattr that produces a value, looking through conversions; else NULL. */
 static const graph_node_t *find_getattr(const graph_t *graph, value_t value)
 {
     value = rewrite_before_conversions(graph, value);
@@ -94,8 +93,8 @@ static status_t note_reader(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Methods of the module itself with their calls inlined, so that it is seen what they write; other
- * ones go if no call is left that may be theirs. */
+/* Inlines calls in the module's own methods, which shows what they write. Methods that no remaining
+ * call may reach are removed. */
 static status_t inline_methods(context_t *ctx, module_t *module, freeze_methods_t *methods)
 {
     for (int i = 0; i < module_n_members(module); i++) {
@@ -112,7 +111,7 @@ static status_t inline_methods(context_t *ctx, module_t *module, freeze_methods_
     return freeze_drop_methods(ctx, module, methods);
 }
 
-/* The method of a module that may be changed. */
+/* Freezes in a module that may be changed, and returns the method's new graph. */
 static status_t freeze_in(context_t *ctx, module_t *module, const char *method, const char *param,
                           graph_t **out_graph)
 {
@@ -132,7 +131,7 @@ static status_t freeze_in(context_t *ctx, module_t *module, const char *method, 
     return status;
 }
 
-/* Constants are made from a snapshot of the module: they share its bytes until one is written. */
+/* Constants come from a snapshot of the module, which shares its bytes until either is written. */
 status_t freeze_params(context_t *ctx, module_t *module, const char *method, const char *param)
 {
     TRY(check_method(ctx, module, method, "freeze_params"));

@@ -1,5 +1,5 @@
-/* Saving: graphs and attributes as text that knows no layout, constants in the forms that the
- * module's plans settled on. */
+/* Saving: writes graphs and attributes as text without layouts, and constants in the formats that
+ * the plans chose. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,11 +16,11 @@ typedef struct saving {
     module_t *frozen;
     text_t text;
     datum_t *pool;
-    map_t plain; /* tensors whose own bytes are read */
+    map_t plain; /* tensors whose plain bytes are read */
     uint32_t version;
 } saving_t;
 
-/* ---- what is read plain ---- */
+/* ---- tensors that are read plain ---- */
 
 static status_t mark_plain(saving_t *saving, const datum_t *datum)
 {
@@ -45,7 +45,7 @@ static status_t mark_values(const visit_t *visit, int n, const value_t *values)
     return STATUS_OK;
 }
 
-/* Whoever is not an operator that takes the tensor as a weight. */
+/* Marks all operands of a node, except weights of operators, which have packed forms. */
 static status_t mark_node(void *user, const graph_node_t *node)
 {
     const visit_t *visit = user;
@@ -63,7 +63,7 @@ static status_t mark_node(void *user, const graph_node_t *node)
 
 /* ---- methods ---- */
 
-/* The type of a constant says its format: the text does without. */
+/* Omits the type of a constant, since it would contain the format. */
 static status_t drop_type(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     static const graph_type_t unknown = {.kind = TYPE_UNKNOWN};
@@ -87,7 +87,7 @@ static status_t print_method(saving_t *saving, const graph_t *graph)
     return status;
 }
 
-/* In the order in which the first graph lists them. */
+/* Prints methods in the same order as the tree's list of members. */
 static status_t print_methods(context_t *ctx, void *user, const char *path, module_t *module)
 {
     saving_t *saving = user;
@@ -103,14 +103,14 @@ static status_t print_methods(context_t *ctx, void *user, const char *path, modu
     return STATUS_OK;
 }
 
-/* ---- the tree, as a list of strings and a list of values ---- */
+/* ---- the tree, as a list of names and a list of values ---- */
 
 typedef struct listing {
     saving_t *saving;
     datum_t *names, *values;
 } listing_t;
 
-/* "kind:path", and what goes with it; takes the value over. */
+/* Adds an entry "kind:path" and its value; takes ownership of the value. */
 static status_t add_take(const listing_t *listing, char kind, const char *path, const char *name,
                          datum_t *value)
 {
@@ -183,7 +183,7 @@ static status_t add_members(context_t *ctx, void *user, const char *path, module
     return STATUS_OK;
 }
 
-/* A child that another path led to before is named by that path. */
+/* Adds children that the walk reached before under another path; the value is that path. */
 static status_t add_shared(const listing_t *listing, const map_t *paths, const tree_item_t *item)
 {
     context_t *ctx = listing->saving->ctx;
@@ -204,7 +204,7 @@ static status_t add_shared(const listing_t *listing, const map_t *paths, const t
     return STATUS_OK;
 }
 
-/* Behind all modules, so that each of them is there when it is named. */
+/* Runs after all modules are listed, so that every named module exists when loading. */
 static status_t add_all_shared(const listing_t *listing)
 {
     context_t *ctx = listing->saving->ctx;

@@ -1,4 +1,4 @@
-/* freeze_tune: what may be asked, and of which method. */
+/* freeze_tune: checks arguments and calls the tuning of method `forward`. */
 #include <math.h>
 
 #include "freeze/freeze_impl.h"

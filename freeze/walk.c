@@ -1,4 +1,4 @@
-/* A frozen graph is run on examples node by node, for those who look at what comes between. */
+/* Runs a frozen graph on examples node by node, and shows all intermediate values to callbacks. */
 #include "freeze/freeze_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/program/run_impl.h"
@@ -13,9 +13,9 @@ typedef struct walking {
     const freeze_options_t *options;
     const freeze_walk_t *walk;
     int example;
-    datum_t **known; /* [graph_n_values] */
-    int *n_left;     /* [graph_n_values]: uses that are still to come */
-    const tensor_info_t *infos[METHOD_MAX_OUTPUTS]; /* of the example's inputs */
+    datum_t **known;                                /* [graph_n_values] */
+    int *n_left;                                    /* [graph_n_values] remaining uses */
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS]; /* infos of the example's inputs */
 } walking_t;
 
 static status_t keep(const walking_t *w, value_t value, datum_t *datum)
