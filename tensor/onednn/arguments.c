@@ -1,5 +1,5 @@
-/* Arguments of primitives: which a problem gives, which a primitive takes, what oneDNN calls them.
- */
+/* Arguments of primitives: which ones a problem has, which a primitive takes, their oneDNN
+ * numbers. */
 #include "tensor/onednn/onednn_impl.h"
 
 int onednn_n_operands(const onednn_problem_t *p, int first)
@@ -86,7 +86,7 @@ int onednn_argument_number(int argument)
     return numbers[argument];
 }
 
-/* Whether a primitive takes an argument that no info of the problem is about. */
+/* True if a primitive takes an argument for which the problem has no info. */
 static bool is_implied(const onednn_primitive_t *primitive, int argument)
 {
     const onednn_problem_t *p = primitive->problem;

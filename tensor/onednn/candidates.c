@@ -1,4 +1,4 @@
-/* Blocks as wide as a vector are best, and half of it and a quarter serve few channels. */
+/* Blocks of a vector's width are usually best; half and quarter blocks suit few channels. */
 #include "tensor/onednn/candidates.h"
 
 #include "tensor/onednn/onednn.h"

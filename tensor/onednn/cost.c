@@ -1,29 +1,31 @@
-/* Estimates by the implementation's name and by the instruction set. */
+/* Estimates based on the implementation's name and the instruction set. */
 #include "tensor/onednn/cost.h"
 
 #include <string.h>
 
 #include "tensor/onednn/onednn.h"
 
-#define CALL_NS 1000.0 /* before the first element: of oneDNN, and of loops that are not listed */
-#define OWN_CALL_NS 300.0 /* of our own kernels that stand in its place */
-#define APART 0.3         /* of what is read while something is computed is not hidden by it */
+#define CALL_NS                                                                                    \
+    1000.0 /* overhead of a call of oneDNN, and of native kernels that are not listed              \
+              below */
+#define OWN_CALL_NS 300.0 /* overhead of the listed native kernels */
+#define APART 0.3         /* fraction of memory reads that computation does not hide */
 
 static bool has(const char *text, const char *part)
 {
     return strstr(text, part) != NULL;
 }
 
-/* Share of peak that an implementation reaches, by measurement of the zoo's layers: kernels for an
- * older instruction set than the machine's have fewer registers to block in. */
+/* Fraction of peak speed that an implementation reaches, measured on the zoo's layers. Kernels for
+ * an instruction set older than the machine's have fewer registers for blocking. */
 static double efficiency(const char *implementation)
 {
     const unsigned isa = onednn_isa();
     double share = 0.9;
     if (onednn_is_reference(implementation)) return 0.001;
-    if (has(implementation, "wino")) share = 1.7; /* of what direct convolution would do */
+    if (has(implementation, "wino")) share = 1.7; /* relative to direct convolution */
     if (has(implementation, "brgemm"))
-        share = 0.75; /* linears of 197 rows; brgconv is no brgemm */
+        share = 0.75; /* for linear layers of 197 rows; "brgconv" does not match */
     else if (has(implementation, "gemm"))
         share = 0.5;
     if (has(implementation, "avx2") && onednn_isa_has(isa, ONEDNN_ISA_AVX512)) share *= 0.7;
@@ -55,19 +57,19 @@ double cost_run(const context_t *ctx, const char *implementation, double flops, 
     const cost_limits_t limits = cost_limits();
     const double share = efficiency(implementation);
     double compute = flops / (limits.flops * context_threads(ctx) * share);
-    if (has(implementation, "bf16")) compute /= 2.0; /* pairs are multiplied at once */
+    if (has(implementation, "bf16")) compute /= 2.0; /* instructions multiply pairs */
     double moved = bytes / limits.cached;
     if (flops == 0.0) moved /= share;
     return call_ns(implementation) + (compute > moved ? compute : moved);
 }
 
-/* Of the memory's speed, what oneDNN's matrix products of few rows read their weights at, by
- * perf/linear: 0.55 to 1 of that at which our own do. */
+/* Fraction of memory bandwidth at which oneDNN's matrix products of few rows read their weights.
+ * perf/linear measured 0.55 to 1 of the speed of native kernels. */
 #define GEMM_READS 0.9
 
-/* The processor computes while it reads, but for a part. Where reading takes longer, as for a
- * linear layer of one row, all implementations compute alike: a conversion that only brings a
- * better one gains nothing. */
+/* Computation and reads mostly overlap, except for the fraction APART. If reads dominate, as for a
+ * linear layer of one row, all implementations compute equally fast, so a conversion to a faster
+ * implementation gains nothing. */
 double cost_layer(const context_t *ctx, const char *implementation, double flops, double bytes,
                   double weight_bytes)
 {

@@ -1,4 +1,4 @@
-/* From a problem to oneDNN's primitive descriptor: backward, one case per kind of primitive. */
+/* Makes oneDNN's primitive descriptor for a problem: backward, one case per kind of primitive. */
 #include "tensor/onednn/onednn_impl.h"
 
 static dnnl_status_t describe_convolution(const onednn_problem_t *p, const onednn_descriptors_t *d,
@@ -81,7 +81,8 @@ static dnnl_status_t describe_product(const onednn_problem_t *p, const onednn_de
         d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, d->forward, d->attr);
 }
 
-/* The gradients that a kind has: of the weight where there is one, of all at once for norms. */
+/* True if the kind has this gradient. Kinds with a weight have separate gradients; norms compute
+ * all at once. */
 static bool has_gradients(const onednn_problem_t *p)
 {
     switch (p->kind) {

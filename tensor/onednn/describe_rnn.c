@@ -1,4 +1,4 @@
-/* From a problem to oneDNN's primitive descriptor: recurrent layers, forward and backward. */
+/* Makes oneDNN's primitive descriptor for a problem: recurrent layers, forward and backward. */
 #include "tensor/onednn/onednn_impl.h"
 
 enum {

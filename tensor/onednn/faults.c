@@ -1,4 +1,5 @@
-/* What implementations of oneDNN accept and then get wrong, each seen with oneDNN 2.6.3 alone. */
+/* Known faults: problems that an implementation accepts but computes wrongly. All were seen with
+ * oneDNN 2.6.3 only. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
@@ -34,14 +35,14 @@ static bool is_sse41(const char *implementation)
     return strstr(implementation, "sse41") != NULL;
 }
 
-/* "brgemm" is another. */
+/* ":gemm" excludes "brgemm". */
 static bool is_gemm(const char *implementation)
 {
     return strstr(implementation, ":gemm") != NULL;
 }
 
-/* Dimension 0 lies between others: neither a row of the matrix nor a column is in one piece, as in
- * bcad. Sizes of 1 lie anywhere. */
+/* True if dimension 0 is between others in memory, as in bcad: then neither rows nor columns of the
+ * matrix are contiguous. Sizes of 1 are ignored. */
 static bool has_rows_inside(const tensor_info_t *info)
 {
     int n = 0, at = -1;

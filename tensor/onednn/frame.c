@@ -1,13 +1,13 @@
-/* Running primitives: memory objects, kept from run to run in frames. */
+/* Runs primitives. Frames keep memory objects from run to run. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
 
-/* oneDNN's cache takes descriptions for one that differ only in strides of dimensions of size 1,
- * though they have other implementations with other weights: f32[2,1,9,11] row-major, and channels
- * last. What comes from it need not be what was described. */
+/* oneDNN's cache confuses descriptions that differ only in strides of dimensions of size 1,
+ * although their implementations and weights differ: f32[2,1,9,11] row-major and channels last. So
+ * check that the cached primitive matches the description. */
 static bool is_as_described(const onednn_primitive_t *primitive, dnnl_primitive_t kernel)
 {
     const_dnnl_primitive_desc_t made = NULL;
@@ -25,7 +25,8 @@ static bool is_as_described(const onednn_primitive_t *primitive, dnnl_primitive_
 
 static dnnl_status_t create(const onednn_primitive_t *primitive, dnnl_primitive_t *out_kernel)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the process's capacity */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the cache's capacity,
+                                                                which is global */
     int capacity = 0;
     dnnl_status_t status = dnnl_primitive_create(out_kernel, primitive->description);
     if (status != dnnl_success || is_as_described(primitive, *out_kernel)) return status;
@@ -56,7 +57,7 @@ static status_t build(context_t *ctx, onednn_primitive_t *primitive)
     return STATUS_OK;
 }
 
-/* True also where it cannot be told. */
+/* Returns true also if padding is unknown. */
 static bool has_padding(const_dnnl_memory_desc_t md)
 {
     tensor_info_t info;
@@ -85,8 +86,9 @@ status_t onednn_frame_add(context_t *ctx, onednn_frame_t *frame, int number,
     return status;
 }
 
-/* The memory object of one argument, which points nowhere yet. A scale that this version does not
- * take has none: runs are told that its handle is the frame, which is never set. */
+/* Makes an argument's memory object, with its pointer unset. Scales that this version does not take
+ * have none: their handle is the frame itself, which onednn_fold_run passes on, so that bind does
+ * nothing. */
 static status_t add_argument(context_t *ctx, onednn_frame_t *frame, int i, int number)
 {
     const onednn_primitive_t *primitive = frame->primitive;
@@ -106,12 +108,12 @@ static status_t add_argument(context_t *ctx, onednn_frame_t *frame, int i, int n
     return add_memory(ctx, frame, number, md, DNNL_MEMORY_NONE, &frame->memories[i]);
 }
 
-/* The gradient of a norm does not depend on the shift, but some versions count it among what a
- * primitive reads: they get one that points nowhere. */
+/* The gradient of a norm does not depend on the shift, but some versions of oneDNN count it as an
+ * input. They get a memory object without data. */
 static bool counts_shift(const onednn_primitive_t *primitive)
 {
     const onednn_problem_t *p = primitive->problem;
-    int n_read = 0, n_written = 3; /* the gradients of src, scale and shift */
+    int n_read = 0, n_written = 3; /* gradients of src, scale and shift */
     dnnl_primitive_desc_query(primitive->description, dnnl_query_num_of_inputs_s32, 0, &n_read);
     return p->propagation == ONEDNN_BACKWARD && p->has_scale &&
            n_read > primitive->n_arguments - n_written;
@@ -158,8 +160,9 @@ void onednn_frame_destroy(onednn_frame_t *frame)
     allocator_put(&allocator, frame);
 }
 
-/* A run of a plan gives most arguments where the last one had them: those are left as they are. Not
- * so the padded ones: oneDNN 2.6 sets their padded lanes to zero when the pointer is given. */
+/* Sets an argument's pointer. Plans mostly reuse the previous run's pointers, which need no call.
+ * Padded arguments are always set, because oneDNN 2.6 zeroes their padding when the pointer is
+ * set. */
 static status_t bind(context_t *ctx, onednn_frame_t *frame, int index, void *handle)
 {
     if (handle != NULL && frame->handles[index] == handle) return STATUS_OK;
@@ -182,7 +185,7 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
     return STATUS_OK;
 }
 
-/* One frame is handed on without a lock, which is all that a single thread needs. */
+/* One idle frame is exchanged without a lock; that suffices for a single thread. */
 static onednn_frame_t *take_idle(onednn_primitive_t *primitive)
 {
     onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);

@@ -1,11 +1,11 @@
-/* Problems whose numbers oneDNN would compute in too few bits. It keeps sizes, strides, paddings
- * and offsets inside a window in 32-bit integers, and does not check that they fit. */
+/* Detects problems that overflow oneDNN's integers. oneDNN stores sizes, strides, paddings and
+ * offsets inside a window in 32 bits without checking. */
 #include <stdint.h>
 
 #include "tensor/onednn/onednn_impl.h"
 #include "tensor/shape.h"
 
-/* Kernels unroll up to this many outputs of a row, and its blocks hold up to 16 channels. */
+/* Largest number of outputs of a row that kernels unroll; most channels in a block. */
 #define UNROLLED_OUTPUTS 32
 #define BLOCK 16
 
@@ -19,7 +19,7 @@ static bool fits(int64_t number)
     return number >= -INT32_MAX && number <= INT32_MAX;
 }
 
-/* *value *= factor, and *value += term; false beyond 64 bits. */
+/* *value *= factor and *value += term; false on 64-bit overflow. */
 static bool multiply(int64_t *value, int64_t factor)
 {
     return shape_multiply(*value, factor, value);
@@ -32,7 +32,8 @@ static bool add(int64_t *value, int64_t term)
 
 /* ---- sizes ---- */
 
-/* Elements with padding; those of a format that oneDNN chooses are counted when it is known. */
+/* True if the number of elements fits, padding included. Formats that oneDNN chooses are checked
+ * after the choice. */
 static bool elements_fit(const tensor_info_t *info)
 {
     int64_t elements = 0;
@@ -47,7 +48,7 @@ static const char *sizes_obstacle(const onednn_problem_t *p)
         if (info == NULL) continue;
         for (int d = 0; d < info->rank; d++)
             if (!fits(info->sizes[d])) return "sizes beyond 32 bits";
-        /* version 2 computes offsets of some kernels in 32 bits */
+        /* version 2 computes some kernels' offsets in 32 bits */
         if (DNNL_VERSION_MAJOR == 2 && !elements_fit(info)) return "tensors beyond 2^31 elements";
     }
     return NULL;
@@ -56,11 +57,12 @@ static const char *sizes_obstacle(const onednn_problem_t *p)
 /* ---- windows ---- */
 
 typedef struct window {
-    const tensor_info_t *many, *few; /* the tensor that windows pass over; one element per window */
+    const tensor_info_t *many, *few; /* the tensor that windows slide over; the tensor with one
+                                        element per window */
     int64_t kernel[ONEDNN_MAX_SPATIAL];
 } window_t;
 
-/* Forward operands, or gradients of the same shapes. */
+/* Uses the forward operands, or gradients of the same shapes. */
 static window_t window_of(const onednn_problem_t *p)
 {
     const tensor_info_t *src = p->diff_src != NULL ? p->diff_src : p->src;
@@ -75,8 +77,8 @@ static window_t window_of(const onednn_problem_t *p)
     return window;
 }
 
-/* Elements along dimension i that a window, the way to the next one, and the padding reach over;
- * 0 where windows of one element lie side by side. */
+/* Counts the elements along dimension i that kernels address at once: a window, the steps to the
+ * next ones, and the padding. 0 for adjacent windows of one element. False beyond 32 bits. */
 static bool count_reach(const onednn_problem_t *p, const window_t *window, int i, bool is_innermost,
                         int64_t *out_reach)
 {
@@ -96,8 +98,8 @@ static bool count_reach(const onednn_problem_t *p, const window_t *window, int i
     return true;
 }
 
-/* Offsets inside a window are bytes in immediate operands: as many elements of the dimension as it
- * reaches over, with all channels and all inner dimensions, as channels last has them. */
+/* Kernels encode offsets inside a window as 32-bit immediate bytes. The largest offset spans the
+ * window's reach in a dimension, times all inner dimensions and channels (channels last). */
 static const char *windows_obstacle(const onednn_problem_t *p)
 {
     const window_t window = window_of(p);
@@ -115,7 +117,7 @@ static const char *windows_obstacle(const onednn_problem_t *p)
     return NULL;
 }
 
-/* ---- all ---- */
+/* ---- checks ---- */
 
 const char *onednn_limit(const onednn_problem_t *p)
 {

@@ -1,4 +1,5 @@
-/* The engine, formats to and from memory descriptors, primitives; frame.c runs them. */
+/* The engine, conversion between formats and memory descriptors, and primitives. frame.c runs
+ * them. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/onednn/onednn.h"
 
@@ -12,14 +13,14 @@
 #include "tensor/onednn/onednn_impl.h"
 #include "tensor/references_impl.h"
 
-/* ---- one engine, counted by the streams and primitives that use it ---- */
+/* ---- one engine, reference counted by the streams and primitives that use it ---- */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static dnnl_engine_t engine;
 static int engine_users;
 
-/* By default oneDNN keeps the last 1,024 primitives of the process: 65 MB that no plan or context
- * asked for. Another number, as ONEDNN_PRIMITIVE_CACHE_CAPACITY gives, is the user's. */
+/* Limits oneDNN's cache of built primitives. Its default keeps 1,024 for the process: 65 MB that no
+ * plan or context needs. A capacity from ONEDNN_PRIMITIVE_CACHE_CAPACITY is kept. */
 static void bound_primitive_cache(void)
 {
     enum { DEFAULT = 1024, OURS = 64 };
@@ -107,11 +108,9 @@ const char *onednn_version_text(void)
     return version_text;
 }
 
-/* An instruction set is a set of bits that has those of every smaller one in it, so a set that is
- * not named here goes by the largest name whose bits it has. Smaller ones stand first. For Arm
- * oneDNN has no names: bit 0 is ASIMD, and above it stands a bit for each 128 bits of SVE's
- * vectors.
- */
+/* Names of instruction sets, smallest first. Each set's bits include those of the smaller ones; an
+ * unnamed set gets the largest name whose bits it includes. oneDNN has no names for Arm: bit 0 is
+ * ASIMD, and one more bit is set for each 128 bits of the SVE vector length. */
 static const struct {
     unsigned bits;
     const char *name;
@@ -200,8 +199,8 @@ static dnnl_format_tag_t find_tag(const format_t *format)
     return dnnl_format_tag_undef;
 }
 
-/* A blocked format is made by its tag, or by the tag of the same format with its dimensions renamed
- * in their order, whose axes are then permuted. */
+/* Makes a blocked descriptor from its tag. If oneDNN lacks the tag, renames the dimensions in
+ * order, uses that tag, and permutes its axes. */
 static dnnl_status_t create_blocked(const tensor_info_t *info, dnnl_data_type_t data_type,
                                     dnnl_memory_desc_t *out_md)
 {
@@ -254,8 +253,8 @@ static dtype_t dtype_of(dnnl_data_type_t data_type)
     return DTYPE_NONE;
 }
 
-/* Dimensions by falling stride; where strides tie, those that have outer size 1 come last, of these
- * the first or the last one first. */
+/* Orders dimensions by falling stride. Among equal strides, dimensions of outer size 1 come last,
+ * in ascending order or, with is_last_first, in descending order. */
 static void order_of_strides(int rank, const int64_t *outer, const int64_t *strides,
                              bool is_last_first, uint8_t *out_order)
 {
@@ -274,7 +273,8 @@ static void order_of_strides(int rank, const int64_t *outer, const int64_t *stri
     }
 }
 
-/* A descriptor that our format does not make again (padding of its own, gaps) is opaque to us. */
+/* True if the info reproduces the descriptor. A descriptor with extra padding or gaps does not; it
+ * is opaque. */
 static bool is_made_again(const tensor_info_t *info, const_dnnl_memory_desc_t md)
 {
     dnnl_memory_desc_t again = NULL;
@@ -330,8 +330,8 @@ static bool find_info(const_dnnl_memory_desc_t md, bool is_eager, tensor_info_t 
     order_of_strides(rank, outer, strides, false, info.format.order);
     *out_info = info;
     if (is_made_again(&info, md)) return true;
-    /* the other order of sizes of 1 may be the one that has a tag: hwioG16g. Weights of numbers
-     * have kernels of our own instead */
+    /* the reverse order of sizes of 1 may have a tag: hwioG16g. Only int8 weights need it, as
+     * floating weights of this kind have native kernels */
     if (info.dtype != DTYPE_S8 && !is_eager) return false;
     order_of_strides(rank, outer, strides, true, info.format.order);
     if (!is_made_again(&info, md)) return false;
@@ -360,16 +360,16 @@ bool onednn_is_reference(const char *implementation)
     return false;
 }
 
-/* A primitive remembers its problem: a block of both, what the problem points to last. */
+/* A primitive and its problem in one memory block, followed by the infos the problem points to. */
 typedef struct remembered {
     onednn_primitive_t primitive;
     onednn_problem_t problem;
     tensor_info_t infos[];
 } remembered_t;
 
-/* The pointers of a problem to infos, but for those of post-ops. */
+/* The problem's pointers to infos, except those of post-ops. */
 typedef struct list {
-    int first; /* argument */
+    int first; /* onednn_argument_t */
     const tensor_info_t **infos;
 } list_t;
 
@@ -418,7 +418,7 @@ static const tensor_info_t *remember_infos(remembered_t *block, int *n, int n_in
     return to;
 }
 
-/* Scales and zeros that are constants, behind the infos. */
+/* Copies constant scales and zeros after the infos. */
 static void remember_constants(onednn_problem_t *p, char *to)
 {
     onednn_quantization_t *each[] = {&p->src_quantization, &p->weight_quantization,
@@ -454,8 +454,8 @@ static void remember(remembered_t *block, const onednn_problem_t *problem)
     block->primitive.forward = onednn_retain(problem->forward);
 }
 
-/* Of a problem that oneDNN took: what its implementation gets wrong, and what of the formats that
- * it chose does not fit. */
+/* Checks a problem that oneDNN accepted. Returns the implementation's fault, or a limit that the
+ * chosen formats exceed; else NULL. */
 static const char *find_obstacle(context_t *ctx, const onednn_primitive_t *primitive)
 {
     tensor_info_t chosen[3];
@@ -486,7 +486,7 @@ const char *onednn_refusal(context_t *ctx)
     return context_stream(ctx)->refusal;
 }
 
-/* The primitive of a description, which it owns from then on, or which is destroyed. */
+/* Makes the primitive of a description and takes ownership of the description, also on failure. */
 static status_t make_primitive(context_t *ctx, const onednn_problem_t *problem,
                                dnnl_primitive_desc_t description,
                                onednn_primitive_t **out_primitive)

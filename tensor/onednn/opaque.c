@@ -1,5 +1,5 @@
-/* Formats that no tag describes. Only 2.6 shows what they are made of: weights as its winograd
- * convolutions transform them. */
+/* Formats that no tag describes. Only 2.6 exposes their contents: weights of its winograd
+ * convolutions. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
@@ -36,15 +36,17 @@ bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words)
     return true;
 }
 
-/* A size that whole blocks, and whole blocks of these, fill. */
+/* True if `padded` covers `size` and is a multiple of the block, and the number of blocks a
+ * multiple of block_2. */
 static bool is_blocked(int64_t padded, int64_t size, int64_t block, int64_t block_2)
 {
     return size <= padded && padded <= INT32_MAX && block > 0 && padded % block == 0 &&
            block_2 > 0 && padded / block % block_2 == 0;
 }
 
-/* oneDNN divides by these words and reaches into memory with them, and checks none. Its transforms
- * are F(2x2, 3x3), and F(4x4, 3x3) in the one format that has blocks of input blocks. */
+/* Validates the words for a tensor: oneDNN divides by them and computes addresses from them without
+ * checks. Its transforms are F(2x2, 3x3), and F(4x4, 3x3) in the one format with blocks of input
+ * blocks. */
 static bool are_of(const int64_t *words, const tensor_info_t *info)
 {
     int first = info->rank - 4;

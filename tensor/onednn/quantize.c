@@ -1,5 +1,5 @@
-/* Scales and zeros of problems: whose, how many, constant or not. What oneDNN makes of scales is in
- * scales.c. */
+/* Scales and zeros of problems: their operand, number, and whether they are constant. scales.c
+ * passes scales to oneDNN. */
 #include "tensor/onednn/onednn_impl.h"
 
 int64_t onednn_output_channels(const onednn_problem_t *p)
@@ -32,7 +32,8 @@ bool onednn_quantity(const onednn_problem_t *p, int argument, tensor_info_t *out
     return true;
 }
 
-/* Sums of products have scales and zeros, and reorders; only the weight has scales by channel. */
+/* True if the kind supports the quantization: operators with a weight, and reorders. Only the
+ * weight may have a scale per channel. */
 static bool is_known(const onednn_problem_t *p)
 {
     bool has_weight = p->kind == ONEDNN_CONVOLUTION || p->kind == ONEDNN_DECONVOLUTION ||
@@ -59,7 +60,7 @@ dnnl_status_t onednn_set_quantization(context_t *ctx, const onednn_problem_t *p,
     return status;
 }
 
-/* What is added is dst as it was, in numbers: that needs its scale and zero here. */
+/* The previous dst is added as a number, so its scale and zero must be constants. */
 dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_t *op,
                                 dnnl_post_ops_t post)
 {
@@ -72,7 +73,7 @@ dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_
                                     q->has_zero ? q->zero[0] : 0, dnnl_data_type_undef);
 }
 
-/* Constants are memory objects that no run sets. */
+/* Adds constants as memory objects that runs do not set. */
 status_t onednn_frame_add_constants(context_t *ctx, onednn_frame_t *frame)
 {
     for (int a = ONEDNN_ARGUMENT_SRC_SCALE; a <= ONEDNN_ARGUMENT_DST_ZERO; a++) {

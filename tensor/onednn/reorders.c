@@ -1,12 +1,12 @@
-/* The reorders that a context has described, so that each is described once. As many are kept as
- * prepared operators; for one more the one goes that was asked for the longest ago. */
+/* A context's cache of described reorders, with as many entries as that of prepared operators.
+ * Evicts the least recently used. */
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"
 #include "tensor/onednn/onednn.h"
 
 typedef struct reorder {
     tensor_info_t src, dst;
-    int n_threads; /* oneDNN divides the work when it describes */
+    int n_threads; /* the description depends on it */
     uint64_t hash;
     onednn_primitive_t *primitive;
     struct reorder *older, *newer;

@@ -1,11 +1,11 @@
-/* Problems as command lines of benchdnn, oneDNN's own test and benchmark. Its options differ by
- * version where DNNL_VERSION_MAJOR is asked; options that both know are preferred. */
+/* Prints problems as command lines of benchdnn, oneDNN's test and benchmark program. Prefers
+ * options that both versions accept; DNNL_VERSION_MAJOR selects the others. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
 
-/* What benchdnn calls an algorithm, and how many of alpha and beta it reads: others have to be 0.
- */
+/* benchdnn's name of an algorithm, and how many of alpha and beta it accepts; the others must be
+ * 0. */
 static const struct algorithm {
     const char *name;
     int n_parameters;
@@ -62,7 +62,7 @@ static const char *const drivers[] = {
 
 /* ---- options ---- */
 
-/* Formats that no tag describes are left to the library's choice, as they were. */
+/* A format that no tag describes prints as "any", since oneDNN chose it. */
 static const char *tag_of(const tensor_info_t *info, char *out_text)
 {
     format_t format = info->format;
@@ -77,7 +77,7 @@ static void append_tag(text_t *text, const char *option, const tensor_info_t *in
     text_append(text, " --%s=%s", option, tag_of(info, tag));
 }
 
-/* dtypes one behind the other, or one for all that are equal. */
+/* Appends all dtypes, or a single one if all are equal. */
 static void append_dtypes(text_t *text, const char *option, const char *separator, int n,
                           const tensor_info_t *const *infos)
 {
@@ -95,7 +95,7 @@ static void append_sizes(text_t *text, const char *before, const tensor_info_t *
         text_append(text, "%s%lld", d == 0 ? before : "x", (long long)info->sizes[d]);
 }
 
-/* Which dimensions of a post-op's operand are not broadcast. */
+/* benchdnn's name for the set of dimensions in which a post-op's operand is not broadcast. */
 static const char *policy_of(const tensor_info_t *operand, const tensor_info_t *dst)
 {
     unsigned mask = 0;
@@ -114,7 +114,7 @@ static double scale_of(const onednn_quantization_t *q)
     return q->has_scale && q->scale != NULL ? (double)q->scale[0] : 1.0;
 }
 
-/* Version 2 has one scale, of the sums; of scales by channel the first stands for all. */
+/* Version 2 has one scale, for sums. Of scales per channel only the first is printed. */
 static void append_scales(text_t *text, const onednn_problem_t *p)
 {
     const onednn_quantization_t *src = &p->src_quantization, *weight = &p->weight_quantization,
@@ -192,7 +192,7 @@ static void append_post_ops(text_t *text, const onednn_problem_t *p)
         text_append(text, "+linear:%g:0", 1.0 / scale_of(&p->dst_quantization));
 }
 
-/* Whether there is a bias is said by some drivers with the direction alone. */
+/* Some drivers only learn from the direction whether there is a bias. */
 static void append_direction(text_t *text, const onednn_problem_t *p)
 {
     const char *direction = p->bias != NULL ? "FWD_B" : "FWD_I";
@@ -214,8 +214,8 @@ static const char *letters_of(const tensor_info_t *info)
     return info->rank >= 5 ? "dhw" : info->rank == 4 ? "hw" : "w";
 }
 
-/* "_ih224oh112kh7sh2dh0ph3" for each spatial dimension; without a window sizes alone; "ih224"
- * without an output. */
+/* Appends "_ih224oh112kh7sh2dh0ph3" for each spatial dimension; without a window only sizes;
+ * "ih224" without an output. */
 static void append_spatial(text_t *text, const onednn_problem_t *p, const int64_t *kernel,
                            bool has_output)
 {
@@ -239,7 +239,8 @@ static void append_channels(text_t *text, const onednn_problem_t *p)
                 (long long)p->src[0].sizes[1]);
 }
 
-/* Convolution, its transpose, and inner product; --cfg is older than --dt, and still known. */
+/* Appends a convolution, deconvolution or inner product. --cfg is older than --dt, but both
+ * versions accept it. */
 static void append_weighted(text_t *text, const onednn_problem_t *p)
 {
     const tensor_info_t *infos[] = {&p->src[0], p->weight, p->dst};
@@ -346,7 +347,7 @@ static void append_binary(text_t *text, const onednn_problem_t *p)
     append_sizes(text, ":", &p->src[1]);
 }
 
-/* Softmax and reorder, which have options of their own for source and destination. */
+/* Appends a softmax or reorder, which have separate options for source and destination. */
 static void append_converting(text_t *text, const onednn_problem_t *p)
 {
     if (p->kind == ONEDNN_SOFTMAX) append_direction(text, p);
@@ -370,7 +371,7 @@ static void append_resampling(text_t *text, const onednn_problem_t *p)
     append_spatial(text, p, NULL, true);
 }
 
-/* Formats are left to benchdnn; dic is the hidden size or, if projected, that of the projection. */
+/* Appends a recurrent layer without formats. dic is the hidden size, or the projection's size. */
 static void append_recurrent(text_t *text, const onednn_problem_t *p)
 {
     static const char *const directions[] = {[ONEDNN_LEFT_TO_RIGHT] = "left2right",
@@ -395,7 +396,7 @@ static void append_recurrent(text_t *text, const onednn_problem_t *p)
                 (long long)(is_projected ? p->weight[3].sizes[3] : layer->sizes[4]));
 }
 
-/* benchdnn says a gradient's dtype, sizes and format as those of what it is the gradient of. */
+/* benchdnn describes a gradient by the dtype, sizes and format of the tensor it belongs to. */
 static onednn_problem_t without_gradients(const onednn_problem_t *problem)
 {
     onednn_problem_t p = *problem;
@@ -430,7 +431,7 @@ void onednn_repro_problem(const onednn_problem_t *problem, text_t *text)
 
 /* ---- primitives ---- */
 
-/* What the primitive wants; sizes alone where no tag describes it. */
+/* The primitive's info for an argument; FORMAT_ANY if no tag describes it. */
 static tensor_info_t settle(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                             const tensor_info_t *given)
 {

@@ -1,6 +1,6 @@
-/* Scales as oneDNN takes them. 3.x takes those of src, weight and dst at each run, and divides by
- * that of dst after the post-ops. 2.6 takes one for the sums, bias among them, before the post-ops:
- * that of src times that of weight by that of dst, constant or at each run. */
+/* Passes scales to oneDNN. 3.x takes scales of src, weight and dst as arguments, and divides by
+ * dst's after the post-ops. 2.6 takes one scale, src * weight / dst, constant or per run, and
+ * applies it to the sum with bias before the post-ops. */
 #include "tensor/onednn/onednn_impl.h"
 
 #if DNNL_VERSION_MAJOR == 2
@@ -27,8 +27,8 @@ static float scale_of(const onednn_quantization_t *q, const float *given, int64_
     return q->has_scale ? scale[q->is_per_channel ? channel : 0] : 1.0f;
 }
 
-/* Those of src and weight, multiplied: what a sum of products of integers is worth. given: of src,
- * weight and dst, where they are no constants. */
+/* Scale of a sum of integer products: src scale times weight scale. given: the scales of src,
+ * weight and dst that are arguments of the run. */
 static float product_scale(const onednn_problem_t *p, const float *const given[3], int64_t channel)
 {
     return scale_of(&p->src_quantization, given[0], channel) *
@@ -67,8 +67,8 @@ dnnl_status_t onednn_append_scale(const onednn_problem_t *p, dnnl_post_ops_t pos
     return dnnl_post_ops_append_eltwise(post, dnnl_eltwise_linear, 1.0f / q->scale[0], 0.0f);
 }
 
-/* Where the scales and the bias of a run are, -1 where they are not arguments; and what oneDNN gets
- * in their place. */
+/* Indices of the run's scale and bias arguments (-1: not an argument), and the values passed to
+ * oneDNN instead. */
 struct onednn_fold {
     int scale_indices[3], bias_index;
     int64_t n_scales, n_channels;
@@ -81,7 +81,7 @@ static bool divides_bias(const onednn_problem_t *p)
     return p->bias != NULL && (p->src_quantization.has_scale || p->weight_quantization.has_scale);
 }
 
-/* Memory for the folded bias stays the frame's own: only its content changes from run to run. */
+/* The frame owns the memory of the folded bias; each run changes only its content. */
 status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t **out_fold)
 {
     const onednn_primitive_t *primitive = frame->primitive;
@@ -99,7 +99,7 @@ status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t
     for (int i = 0; i < 3; i++)
         fold->scale_indices[i] = onednn_argument_index(primitive, ONEDNN_ARGUMENT_SRC_SCALE + i);
     if (n_channels > 0) fold->bias_index = onednn_argument_index(primitive, ONEDNN_ARGUMENT_BIAS);
-    *out_fold = fold; /* the frame's from here on */
+    *out_fold = fold; /* from here on the frame frees it */
     if (!any_at_run(p)) return STATUS_OK;
     const format_t plain = format_plain(1);
     tensor_info_t dense = info_dense(DTYPE_F32, 1, &n), info = info_mkldnn(&dense, &plain);
@@ -135,7 +135,7 @@ void *const *onednn_fold_run(onednn_fold_t *fold, onednn_frame_t *frame, void *c
 
 #else
 
-/* Groups are a dimension of their own in the weight of a convolution. */
+/* The weight of a grouped convolution has a separate dimension for groups. */
 static int weight_mask(const onednn_problem_t *p)
 {
     if (!p->weight_quantization.is_per_channel) return 0;

@@ -1,4 +1,4 @@
-/* oneDNN 2.6 behind the calls of version 3: see onednn_api.h. */
+/* Implements version 3's calls with oneDNN 2.6: see api.h. */
 #include "tensor/onednn/api.h"
 
 #if DNNL_VERSION_MAJOR == 2
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* The library's own functions whose names onednn_api.h gives to ours. */
+/* Use the library's functions, whose names api.h redefines. */
 #undef dnnl_post_ops_append_eltwise
 #undef dnnl_memory_desc_permute_axes
 
@@ -90,7 +90,7 @@ dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t att
     return dnnl_primitive_attr_set_zero_points(attr, arg, 1, mask, &at_run);
 }
 
-/* What all the others do: fill an operation descriptor, then ask for the primitive's. */
+/* Shared by all calls below, which first fill an operation descriptor. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, const void *op_desc,
                             dnnl_status_t status)
@@ -138,8 +138,8 @@ dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(
                                                                padding_l, padding_r));
 }
 
-/* The descriptors of eltwise, norms and lrn in 2.6 know one data descriptor: the output has
- * the input's. A different one asked for is refused, as version 3 would by running a reference. */
+/* In 2.6 eltwise, norms and lrn have a single data descriptor, so the output's must equal the
+ * input's. Another output descriptor is rejected, where version 3 would run a reference. */
 static bool same_descriptor(const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst)
 {
     return dst->format_kind == dnnl_format_kind_any || dnnl_memory_desc_equal(src, dst);

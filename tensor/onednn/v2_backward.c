@@ -1,11 +1,11 @@
-/* Descriptions of backward primitives for oneDNN 2.6 behind the calls of version 3: see api.h. */
+/* Implements version 3's calls for backward primitives with oneDNN 2.6: see api.h. */
 #include "tensor/onednn/api.h"
 
 #if DNNL_VERSION_MAJOR == 2
 
 #include <stdbool.h>
 
-/* What all do: fill an operation descriptor, then ask for the primitive's. */
+/* Shared by all calls below, which first fill an operation descriptor. */
 static dnnl_status_t create_backward(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                      const_dnnl_primitive_desc_t forward,
                                      const_dnnl_primitive_attr_t attr, const void *op_desc,
@@ -15,7 +15,7 @@ static dnnl_status_t create_backward(dnnl_primitive_desc_t *pd, dnnl_engine_t en
     return dnnl_primitive_desc_create(pd, op_desc, attr, engine, forward);
 }
 
-/* The descriptors of eltwise, norms and lrn in 2.6 know one descriptor for both gradients. */
+/* In 2.6 eltwise, norms and lrn have a single descriptor for both gradients. */
 static bool same_descriptor(const_dnnl_memory_desc_t diff_dst, const_dnnl_memory_desc_t diff_src)
 {
     return diff_src->format_kind == dnnl_format_kind_any ||

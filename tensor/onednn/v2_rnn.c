@@ -1,11 +1,11 @@
-/* Descriptions of recurrent layers for oneDNN 2.6 behind the calls of version 3: see api.h. */
+/* Implements version 3's calls for recurrent layers with oneDNN 2.6: see api.h. */
 #include "tensor/onednn/api.h"
 
 #if DNNL_VERSION_MAJOR == 2
 
 #include <stddef.h>
 
-/* What all do: fill an operation descriptor, then ask for the primitive's. */
+/* Shared by all calls below, which first fill an operation descriptor. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr,
                             const void *op_desc, dnnl_status_t status)
@@ -95,7 +95,7 @@ dnnl_status_t dnnl_lstm_backward_primitive_desc_create(
                       diff_dst_iter_c, flags));
 }
 
-/* gru and lbr_gru take the same. */
+/* gru and lbr_gru take the same arguments. */
 #define DEFINE_GRU(gru)                                                                            \
     dnnl_status_t dnnl_##gru##_forward_primitive_desc_create(                                      \
         dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \
