@@ -1,4 +1,4 @@
-// Arrays of numpy, PyTorch and whoever has DLPack, and tensors over the same memory.
+// Arrays of numpy, PyTorch and other DLPack libraries, and tensors that share their memory.
 #include "native.h"
 
 #include <nanobind/stl/string.h>
@@ -54,7 +54,7 @@ bool is_backwards(const Array &array)
     return is;
 }
 
-// "an input is numpy.ndarray, its dtype object"; of a tensor also where and how it lies.
+// Returns "an input is numpy.ndarray, its dtype object"; for a tensor also its device and layout.
 std::string words_of(nb::handle object)
 {
     const nb::handle type = object.type();
@@ -71,15 +71,15 @@ std::string words_of(nb::handle object)
     return words;
 }
 
-// May run in any thread that releases the last tensor over the array.
+// Runs in whichever thread releases the last tensor over the array.
 void release_array(void *user, void *)
 {
     nb::gil_scoped_acquire gil;
     delete static_cast<Array *>(user);
 }
 
-// What Python gets it may write to: what somebody else has too, as an input that is given back or
-// a constant, gets memory of its own.
+// Results are writable in Python. If a tensor's memory is shared, e.g. an input that is returned or
+// a constant, the result is a copy.
 Tensor own(context_t *ctx, Tensor tensor)
 {
     if (!tensor_is_shared(tensor.get())) return tensor;
@@ -108,11 +108,11 @@ Framework framework_of(nb::handle array)
 Tensor tensor_of_array(context_t *ctx, nb::handle object)
 {
     Array array;
-    // PyTorch's own way to numpy takes a third of the time that DLPack does.
+    // PyTorch's conversion to numpy takes a third of the time of DLPack.
     if (framework_of(object) == Framework::torch) {
         PyObject *of_numpy = PyObject_CallMethod(object.ptr(), "numpy", nullptr);
         if (of_numpy == nullptr)
-            PyErr_Clear(); // bf16, or with a gradient
+            PyErr_Clear(); // a bf16 tensor, or one with a gradient
         else if (!nb::try_cast(nb::steal(of_numpy), array))
             array = Array();
     }
@@ -128,7 +128,7 @@ Tensor tensor_of_array(context_t *ctx, nb::handle object)
     if (dtype == DTYPE_NONE)
         throw nb::type_error((words_of(object) + ", must have a dtype that Tessera has").c_str());
     auto *keep = new Array(array);
-    // Readers of inputs do not write to them: a plan's operators in place have copies.
+    // Inputs are never written: in-place operators of a plan work on copies.
     void *data = const_cast<void *>(static_cast<const void *>(array.data()));
     tensor_t *tensor = nullptr;
     const status_t status = tensor_borrow(ctx, dtype, static_cast<int>(array.ndim()),

@@ -1,4 +1,4 @@
-// A context for each thread, and errors as Python's exceptions.
+// One context per thread and settings; errors become Python exceptions.
 #include "native.h"
 
 namespace
@@ -19,7 +19,7 @@ Contexts &contexts()
     return mine;
 }
 
-// The subclasses of tessera.Error, as tessera/errors.py names them.
+// Returns the name of the subclass of tessera.Error, as in tessera/errors.py.
 const char *class_of(status_t status)
 {
     switch (status) {
@@ -71,7 +71,7 @@ void reset_counters_of_thread()
 
 void raise(status_t status, const std::string &message)
 {
-    // Ctrl-C: Python's own handler has noted it, and raises KeyboardInterrupt here
+    // After Ctrl-C, Python's handler has recorded the signal; this raises KeyboardInterrupt.
     if (status == STATUS_CANCELLED && PyErr_CheckSignals() != 0) throw nb::python_error();
     nb::object type = nb::module_::import_("tessera.errors").attr(class_of(status));
     PyErr_SetString(type.ptr(), message.c_str());

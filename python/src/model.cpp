@@ -1,4 +1,4 @@
-// Models: imported or mapped, frozen, run on arrays.
+// Models: import or map, freeze, run on arrays.
 #include "native.h"
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 namespace
 {
 
-// Open sizes that no shape says are imported at this one. Where the graph turns out to hold for it
-// alone, or the model takes no such size, it is imported at the sizes of the first run.
+// Import size for open sizes without a given shape. If the graph then holds only for this size, or
+// the model does not accept it, the model is imported at the sizes of the first run.
 constexpr int64_t open_size = 64;
 
-// Modules of one model for different sizes, at most.
+// Maximum number of modules of one model for different sizes.
 constexpr size_t max_variants = 8;
 
-// What a call failed with, while another way is tried.
+// The error of a call, kept while another attempt runs.
 struct Failure {
     status_t status;
     std::string message;
@@ -43,7 +43,7 @@ nb::object shape_of(const module_value_t &value)
     return nb::tuple(sizes);
 }
 
-// Sizes of the inputs, by their names; nothing where one is no tensor.
+// Returns the shapes of the inputs by name, or nothing if an input is not a tensor.
 std::vector<Shape> shapes_of(context_t *ctx, const module_t *module,
                              const std::vector<Datum> &inputs)
 {
@@ -72,7 +72,7 @@ bool is_of(const std::vector<Shape> &shapes, const std::vector<Datum> &inputs)
                       });
 }
 
-// Whether the sizes of an input are open, and no shape gives them; false where a shape is of no
+// Returns true if an input has open sizes without a given shape; false if a given shape matches no
 // input.
 bool is_open(context_t *ctx, const module_t *module, const std::vector<Shape> &given)
 {
@@ -104,7 +104,7 @@ std::vector<Shape> shapes_of_dict(const nb::dict &dict)
 
 } // namespace
 
-// ---- making ----
+// ---- importing ----
 
 status_t Model::import(context_t *ctx, const Source &source, const std::vector<Shape> &shapes,
                        int64_t open, ModuleOwner &module) const
@@ -272,9 +272,9 @@ bool Model::takes(context_t *ctx, const module_t *module, const std::vector<Datu
     return status == STATUS_OK;
 }
 
-// Importing gives the GIL up, and so may what goes when a module does: neither may hold the lock,
-// for which another thread may wait with the GIL. So two threads may import the same, and the
-// second one's is dropped.
+// Importing releases the GIL, and destroying a module may, too. Neither may hold the lock, since
+// another thread may wait for it with the GIL. So two threads may import at the same sizes; the
+// second module is then dropped.
 ModuleOwner Model::import_for(context_t *ctx, const std::vector<Datum> &inputs)
 {
     const std::vector<Shape> shapes = shapes_of(ctx, first(), inputs);
@@ -324,8 +324,8 @@ void Model::run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
         if (takes(ctx, first(), inputs)) raise(failure.status, failure.message);
         try {
             other = import_for(ctx, inputs);
-        } catch (
-            nb::python_error &error) { // at these sizes it is no model: the first failure says why
+        } catch (nb::python_error
+                     &error) { // the model fails at these sizes, too: report the first error
             if (!error.matches(PyExc_Exception)) throw;
             raise(failure.status, failure.message);
         }
@@ -340,7 +340,7 @@ std::vector<nb::object> Model::run_on(std::vector<Datum> &inputs, Framework fram
     std::vector<Datum> outputs;
     ModuleOwner other;
     run_where_it_fits(ctx, inputs, outputs, other);
-    inputs.clear(); // a result that is an input has this one owner then
+    inputs.clear(); // so that a result that is also an input has a single owner
     std::vector<nb::object> objects;
     for (Datum &datum : outputs)
         objects.push_back(object_of_datum(ctx, std::move(datum), framework));
@@ -392,7 +392,7 @@ void Model::raise_unknown(const nb::dict &feed) const
     raise(STATUS_INVALID_ARGUMENT, "the model has no input " + names);
 }
 
-// ---- asking ----
+// ---- inputs and outputs ----
 
 nb::list Model::values(bool is_output) const
 {
@@ -415,7 +415,8 @@ nb::list Model::values(bool is_output) const
 namespace
 {
 
-// The graphs of all modules in one file. One with attributes, which cannot be added, is left out.
+// Saves the graphs of all modules in one file. Skips a module whose attributes are not constant,
+// since it cannot be added.
 status_t save_all(context_t *ctx, const std::vector<ModuleOwner> &modules, const std::string &path)
 {
     module_t *all = nullptr;
@@ -440,7 +441,7 @@ void Model::save(const std::string &path)
     if (is_described_ && variants_.size() == 1)
         raise(STATUS_INVALID_ARGUMENT, "the model's sizes are open, and none of those tried fits: "
                                        "give shapes, or run it once before it is saved");
-    // before the GIL is given up: another thread may add a variant
+    // before releasing the GIL: another thread may add a variant
     std::vector<ModuleOwner> kept;
     for (size_t i = is_described_ ? 1 : 0; i < variants_.size(); i++)
         kept.emplace_back(module_retain(variants_[i].module.get()));

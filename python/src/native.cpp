@@ -1,4 +1,4 @@
-// The extension module tessera._native: what the Python files of the package stand on.
+// The extension module tessera._native: the C API for the Python files of the package.
 #include "native.h"
 
 #include <nanobind/stl/tuple.h>
@@ -72,7 +72,7 @@ nb::dict audit_text(const std::string &log)
     return dict;
 }
 
-// What nanobind says of wrong arguments is a list of C++ signatures: these are checked here.
+// nanobind reports wrong arguments as a list of C++ signatures, so types are checked here instead.
 [[noreturn]] void raise_type(const std::string &message)
 {
     PyErr_SetString(PyExc_TypeError, message.c_str());

@@ -1,4 +1,4 @@
-// What the files of the extension module share: contexts of threads, errors, arrays, the model.
+// Shared declarations of the extension module: contexts of threads, errors, arrays, models.
 #pragma once
 
 #include <map>
@@ -18,19 +18,19 @@ namespace nb = nanobind;
 
 // ---- contexts ----
 
-// What a context is made with: threads of operators, and limits of bytes, seconds and iterations; 0
-// for what the library chooses.
+// Settings of a context: number of threads, and limits of bytes, seconds and iterations; 0: the
+// library's default.
 using Settings = std::tuple<int, int64_t, double, int64_t>;
 
-// The calling thread's context with these, made when it is first asked for, destroyed when the
-// thread ends.
+// Returns the calling thread's context with these settings. It is created at the first call and
+// destroyed when the thread ends.
 context_t *context_of_thread(const Settings &settings);
 
-// The sums of the calling thread's contexts, and back to zero.
+// Sum over the calling thread's contexts; reset to zero.
 counters_t counters_of_thread();
 void reset_counters_of_thread();
 
-// Raises tessera.Error, or the subclass that belongs to the status, with the context's message.
+// Raises tessera.Error, or the subclass for the status, with the context's message.
 [[noreturn]] void raise(context_t *ctx, status_t status);
 [[noreturn]] void raise(status_t status, const std::string &message);
 
@@ -39,7 +39,7 @@ inline void check(context_t *ctx, status_t status)
     if (status != STATUS_OK) raise(ctx, status);
 }
 
-// Calls of one model that run, in any threads.
+// The running calls of one model, in all threads.
 class Running
 {
   public:
@@ -52,8 +52,8 @@ class Running
     std::vector<context_t *> contexts_;
 };
 
-// Gives the GIL up for a call of the library, which Ctrl-C cancels if it runs in the main thread,
-// and `running` may cancel.
+// Releases the GIL during a call of the library. Ctrl-C cancels the call if it runs in the main
+// thread; `running` can cancel it from any thread.
 class Unlocked
 {
   public:
@@ -69,7 +69,7 @@ class Unlocked
     PyThreadState *state_;
 };
 
-// ---- counted objects of the C API ----
+// ---- reference-counted objects of the C API ----
 
 template <typename T, void (*release)(T *)> struct Releases {
     void operator()(T *object) const { release(object); }
@@ -80,25 +80,25 @@ using ModuleOwner = std::unique_ptr<module_t, Releases<module_t, module_release>
 
 // ---- arrays ----
 
-// Whose arrays a call gives: those of the library that its first array is of.
+// The library whose arrays a call returns: that of its first input array.
 enum class Framework { numpy, torch };
 Framework framework_of(nb::handle array);
 
-// A tensor over an array's memory, which is kept for as long as the tensor lives: whatever has
-// __dlpack__ or the buffer protocol, on the CPU, with any strides. TypeError for anything else.
+// Makes a tensor over an array's memory and keeps the array alive as long as the tensor. The array
+// has __dlpack__ or the buffer protocol and is on the CPU; strides are arbitrary. Else TypeError.
 Tensor tensor_of_array(context_t *ctx, nb::handle array);
 
-// An array over a tensor's memory, which is its own: nobody else writes there. An mkldnn tensor is
-// reordered first.
+// Makes an array over a tensor's memory, which must not be shared. An mkldnn tensor is reordered
+// first.
 nb::object array_of_tensor(context_t *ctx, Tensor tensor, Framework framework);
 
-// Lists and tuples of arrays become those of the graph, None none.
+// Converts between Python objects and data of the graph: arrays, lists, tuples, and None.
 Datum datum_of_object(context_t *ctx, nb::handle object);
 nb::object object_of_datum(context_t *ctx, Datum datum, Framework framework);
 
 // ---- models ----
 
-// An input or output: sizes are numbers, names of open ones, or None.
+// An input or output. Sizes are numbers, names of open sizes, or None.
 struct Value {
     std::string name, dtype;
     nb::object shape;
@@ -109,29 +109,29 @@ struct Shape {
     std::vector<int64_t> sizes;
 };
 
-// An initializer of an ONNX model that is in memory already.
+// An initializer of an ONNX model, already in memory.
 struct Given {
     std::string initializer;
     Tensor tensor;
 };
 
-// What an ONNX model is imported from, if it is no file: its bytes, initializers apart from them,
-// and what sizes have to satisfy, as its exporter says: "H % 8 == 0".
+// The source of an ONNX import that is not a file: the model's bytes, separate initializers, and
+// the exporter's conditions on sizes, e.g. "H % 8 == 0".
 struct Source {
     nb::object bytes = nb::none();
     std::vector<Given> given;
     std::vector<std::string> guards;
 };
 
-// A frozen model. Where its file leaves sizes open and its graph holds for the sizes only that it
-// was imported at, it is imported again for others, a few of which are kept.
+// A frozen model. If its file has open sizes but its graph holds only for some, it is imported
+// again for other sizes. A few of these modules are kept.
 class Model
 {
   public:
-    // An ONNX file, or its bytes, with initializers and guards as in Source; shapes of inputs whose
-    // sizes are open; dtype "", "f32" or "bf16". is_closed: it is never imported at other sizes, so
-    // the bytes are not kept. again: called with the shapes of inputs that the model refuses; gives
-    // bytes, initializers and guards of a model of the same values that takes them.
+    // Imports an ONNX file or bytes, with initializers and guards as in Source. shapes: shapes of
+    // inputs with open sizes. dtype: "", "f32" or "bf16". is_closed: never imported at other sizes,
+    // so the bytes are not kept. again: called with the shapes of inputs that the model rejects;
+    // returns bytes, initializers and guards of the same model for these shapes.
     static std::unique_ptr<Model> of_onnx(const std::string &path, nb::object bytes,
                                           const nb::dict &shapes, const Settings &settings,
                                           const std::string &dtype, const nb::dict &initializers,
@@ -139,15 +139,16 @@ class Model
     static std::unique_ptr<Model> of_tessera(const std::string &path, const Settings &settings,
                                              bool is_copied, bool is_unchecked);
 
-    // Runs on arrays in order of the inputs: a tuple of outputs, or the one that there is.
+    // Runs on arrays, in the order of the inputs. Returns the output, or a tuple if there are
+    // several.
     nb::object call(nb::args inputs);
     nb::dict run_by_names(const nb::dict &feed);
     nb::list values(bool is_output) const;
     void save(const std::string &path);
-    // Ends the calls that run now, in any threads.
+    // Ends the running calls in all threads.
     void cancel() { running_.cancel(); }
-    // What runs on these inputs (none: zeros of the sizes that the model was made at), and how long
-    // it takes: tessera.report.Profile. A table of the plan's steps.
+    // profile returns a tessera.report.Profile of a run on these inputs; explain, a table of the
+    // plan's steps. Without inputs they use zeros of the sizes that the model was made at.
     nb::object profile(nb::args inputs, int iterations);
     nb::object explain(nb::args inputs);
 
@@ -158,43 +159,45 @@ class Model
     };
 
     context_t *context() const { return context_of_thread(settings_); }
-    // A source's bytes; none where the model is a file.
+    // Returns the bytes of a source; none if the model is a file.
     std::pair<const char *, size_t> bytes(const Source &source) const;
     Source source_of(nb::object bytes, const nb::dict &initializers, const nb::list &guards) const;
     status_t import(context_t *ctx, const Source &source, const std::vector<Shape> &shapes,
                     int64_t open_size, ModuleOwner &module) const;
-    // The same, of what again_ gives for these shapes.
+    // Does the same with the result of again_ for these shapes.
     status_t export_and_import(context_t *ctx, const std::vector<Shape> &shapes,
                                ModuleOwner &module) const;
-    // Its inputs and outputs, as the file says them.
+    // Reads inputs and outputs from the file, without importing the graph.
     ModuleOwner describe(context_t *ctx) const;
     module_t *first() const { return variants_.front().module.get(); }
-    // The module that was imported again at the sizes of these inputs, or NULL.
+    // Returns the module that was imported at the sizes of these inputs, or NULL.
     ModuleOwner find(context_t *ctx, const std::vector<Datum> &inputs);
-    // Imports it; the first refuses these sizes.
+    // Imports a module for the sizes of these inputs, which the first module rejects.
     ModuleOwner import_for(context_t *ctx, const std::vector<Datum> &inputs);
-    // Whether a module takes inputs of these dtypes and sizes, whatever their elements are.
+    // Returns true if a module accepts the dtypes and sizes of the inputs.
     static bool takes(context_t *ctx, const module_t *module, const std::vector<Datum> &inputs);
-    // On the module that has these sizes, which is given if it is not the first.
+    // Runs the first module, or if that rejects the sizes, another one, which is returned in
+    // `other`.
     void run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
                            std::vector<Datum> &outputs, ModuleOwner &other);
     std::vector<nb::object> run_on(std::vector<Datum> &inputs, Framework framework);
     std::vector<Datum> inputs_of(const nb::args &args) const;
     [[noreturn]] void raise_unknown(const nb::dict &feed) const;
-    void take(std::vector<Shape> shapes, ModuleOwner module); // the first of all
+    void take(std::vector<Shape> shapes, ModuleOwner module); // adds the first variant
     bool is_onnx() const { return !path_.empty() || !source_.bytes.is_none(); }
     status_t run(context_t *ctx, module_t *module, const std::vector<Datum> &inputs,
                  std::vector<Datum> &outputs) const;
 
     Settings settings_;
-    dtype_t dtype_ = DTYPE_NONE; // that products are computed in; none: as they are
-    // Of an ONNX model that may be imported again; no path and no bytes: it is not.
+    dtype_t dtype_ = DTYPE_NONE; // dtype of products; DTYPE_NONE: unchanged
+    // Source of an ONNX model that may be imported again; without path and bytes otherwise.
     std::string path_;
     Source source_;
     nb::object again_ = nb::none();
     mutable Running running_;
-    mutable std::mutex mutex_;      // of variants_
-    std::vector<Variant> variants_; // the first always stays
-    bool is_described_ = false;     // the first only says what there is: no size was right yet
+    mutable std::mutex mutex_;      // protects variants_
+    std::vector<Variant> variants_; // the first is never dropped
+    bool is_described_ =
+        false; // the first variant only describes inputs and outputs: no import has succeeded yet
     std::vector<nb::str> input_names_, output_names_;
 };

@@ -1,4 +1,4 @@
-// Profiles of a model's runs: the rows that `tessera profile --json` has.
+// Profiles of a model's runs: the same rows as `tessera profile --json`.
 #include "native.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace
 
 using Profile = std::unique_ptr<profile_t, Releases<profile_t, profile_destroy>>;
 
-// Measured once for each number of threads: it takes half a second.
+// Measures once per number of threads, since it takes half a second.
 const profile_limits_t &limits_of(int n_threads)
 {
     static std::mutex mutex;
@@ -107,7 +107,7 @@ nb::object Model::profile(nb::args args, int iterations)
     const std::vector<Datum> inputs = inputs_of(args);
     std::vector<Datum> outputs;
     ModuleOwner other;
-    for (int i = 0; i < 2; i++) { // makes plans, which are not to be timed
+    for (int i = 0; i < 2; i++) { // builds plans, which must not be timed
         outputs.clear();
         run_where_it_fits(ctx, inputs, outputs, other);
     }

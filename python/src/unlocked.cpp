@@ -1,4 +1,4 @@
-// Running without the GIL, and what Ctrl-C does meanwhile.
+// Calls without the GIL, and Ctrl-C during such a call.
 #include "native.h"
 
 #include <atomic>
@@ -7,7 +7,8 @@
 namespace
 {
 
-// What the main thread runs; its handler of SIGINT cancels it, then does what the one before does.
+// Context of the call in the main thread. The SIGINT handler cancels it, then calls the previous
+// handler.
 std::atomic<context_t *> interruptible{nullptr};
 struct sigaction chained;
 
@@ -17,8 +18,8 @@ void on_interrupt(int number)
     if (chained.sa_handler != SIG_DFL && chained.sa_handler != SIG_IGN) chained.sa_handler(number);
 }
 
-// Ctrl-C becomes KeyboardInterrupt in the main thread only, and where the program has no other
-// handler for it. Another handler waits until the call has ended.
+// Ctrl-C raises KeyboardInterrupt only in the main thread and with Python's default handler. Any
+// other handler runs after the call has ended.
 bool raises_here()
 {
     static const nb::object *const parts = [] {
@@ -60,7 +61,7 @@ Unlocked::~Unlocked()
         if (is_ours) sigaction(SIGINT, &chained, nullptr);
         interruptible.store(nullptr);
     }
-    context_withdraw_cancel(ctx_); // one that came after the last step
+    context_withdraw_cancel(ctx_); // drops a cancel that came after the last step
     PyEval_RestoreThread(state_);
 }
 

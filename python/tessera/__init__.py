@@ -2,11 +2,11 @@
 
     import tessera
     m = tessera.load("resnet50.onnx")
-    y = m(x)                     # numpy in, numpy out; torch in, torch out; nothing is copied
-    m.save("resnet50.tessera")   # starts in milliseconds
-    print(m.explain())           # what runs, and in which formats
+    y = m(x)                     # numpy in, numpy out; torch in, torch out; no copies
+    m.save("resnet50.tessera")   # loads in milliseconds
+    print(m.explain())           # each step's kernel and formats
 
-Calls release the GIL, and threads may call one model at once. Ctrl-C ends a call with
+Calls release the GIL, and several threads may call one model at once. Ctrl-C ends a call with
 KeyboardInterrupt.
 """
 
@@ -44,23 +44,23 @@ def load(
     limit_seconds: float | None = None,
     limit_iterations: int | None = None,
 ) -> Model:
-    """Loads an .onnx file, which is frozen, or a .tessera file, which is mapped.
+    """Loads an .onnx file and freezes it, or maps a .tessera file.
 
-    threads: that operators run on; None: TESSERA_THREADS, else as many as there are cores.
-    dtype: "bf16" computes products, and what follows them, in bf16, with sums in f32; inputs and
-    outputs stay what they are. None: as the file has it.
-    shapes: sizes that inputs of an .onnx file usually have, where the file leaves them open. The
-    model takes others too.
-    copied: constants of a .tessera file are copied into huge pages in place of mapped. The file may
-    be changed or removed then; it takes longer to load, and processes do not share the memory.
-    unchecked: no checksums of these constants, whose bytes are read when they are used first. Only
-    for files that are trusted to be whole: damage shows in results.
-    limit_bytes: of memory that the calls of one thread may have, for all its models with the same
-    threads and limits; more raises OutOfMemory. limit_seconds: that each call may take, and
-    limit_iterations: of all loops in a call; more raises LimitReached. None: as
-    TESSERA_LIMIT_MEMORY, TESSERA_LIMIT_TIME and TESSERA_LIMIT_ITERATIONS say.
+    threads: number of threads for operators; None: TESSERA_THREADS, else the number of cores.
+    dtype: "bf16" computes products and the operators after them in bf16, with sums in f32; inputs
+    and outputs keep their dtypes. None: the dtypes of the file.
+    shapes: typical shapes of inputs whose sizes an .onnx file leaves open. The model accepts other
+    sizes, too.
+    copied: copies the constants of a .tessera file into huge pages instead of mapping them. The
+    file may then be changed or removed; loading takes longer, and processes share no memory.
+    unchecked: skips the checksums of these constants, so that their bytes are read at first use.
+    Only for trusted files: damage would change results silently.
+    limit_bytes: memory limit of one thread's calls, shared by its models with equal threads and
+    limits; exceeding it raises OutOfMemory. limit_seconds: time limit of a call; limit_iterations:
+    limit of all loops in a call; exceeding them raises LimitReached. None: TESSERA_LIMIT_MEMORY,
+    TESSERA_LIMIT_TIME and TESSERA_LIMIT_ITERATIONS.
 
-    FileError, Corrupt; Unsupported lists every operator that is not known.
+    Raises FileError, Corrupt, or Unsupported, which lists all unknown operators.
     """
     if isinstance(path, (bytes, bytearray, memoryview)):
         raise TypeError("a path is wanted: load_bytes takes the bytes of an ONNX model")
@@ -86,7 +86,7 @@ def load_bytes(
     limit_seconds: float | None = None,
     limit_iterations: int | None = None,
 ) -> Model:
-    """The same for the bytes of an ONNX model."""
+    """Like load, for the bytes of an ONNX model."""
     if not isinstance(onnx, (bytes, bytearray, memoryview)):
         raise TypeError(f"onnx is a {type(onnx).__name__}, must be the bytes of an ONNX model")
     dtype, shapes = _check_dtype(dtype), _check_shapes(shapes)
@@ -103,12 +103,12 @@ def compile(
     limit_seconds: float | None = None,
     limit_iterations: int | None = None,
 ):
-    """A PyTorch module, exported at once by PyTorch's own exporter and frozen: a Model.
+    """Exports a PyTorch module with PyTorch's own exporter, freezes it, and returns a Model.
 
-    dynamic_shapes: as torch.export.export takes them; None: all sizes are those of the example.
-    Sizes that take another branch of the module's Python code export it again, so the module is
-    kept; InvalidArgument where PyTorch cannot.
-    Limits are as load takes them.
+    dynamic_shapes: as for torch.export.export; None: all sizes are those of the example. The module
+    is kept, since sizes that take another branch of its Python code need another export;
+    InvalidArgument if PyTorch cannot do it.
+    Limits: as for load.
     """
     from .pytorch import compile as compile_module
 
@@ -117,7 +117,7 @@ def compile(
 
 
 class count_reorders:
-    """Counts what this thread reorders inside of a with statement.
+    """Counts the reorders of this thread inside a with statement.
 
         with tessera.count_reorders() as counted:
             m(x)
@@ -139,10 +139,10 @@ class count_reorders:
 
 
 def audit(log: str | os.PathLike) -> dict:
-    """Counts what a log of oneDNN (ONEDNN_VERBOSE=1, any program, any version) says was executed.
+    """Counts the executions in a log of oneDNN (ONEDNN_VERBOSE=1, any program, any version).
 
-    log: a path, or the log's text. Gives executions, reorders by cause, and primitives by kind with
-    those that a reference implementation ran.
+    log: a path, or the log's text. Returns executions, reorders by cause, and primitives by kind;
+    each kind also counts its executions by reference implementations.
     """
     text = os.fspath(log)
     if "\n" not in text:

@@ -1,4 +1,4 @@
-"""What calls raise: the library's message, which names what was given and the rule."""
+"""Exceptions. Their message comes from the library: it names the given values and the rule."""
 
 
 class Error(RuntimeError):
@@ -6,28 +6,28 @@ class Error(RuntimeError):
 
 
 class InvalidArgument(Error, ValueError):
-    """What was given breaks a rule: another shape, dtype or number of inputs."""
+    """An argument breaks a rule, e.g. a wrong shape, dtype or number of inputs."""
 
 
 class Unsupported(Error, NotImplementedError):
-    """Legal, but not to be had here; the message names what is missing."""
+    """Valid but not supported; the message names the missing feature."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """Memory was refused."""
+    """The system or a limit refused memory."""
 
 
 class FileError(Error, OSError):
-    """The operating system refused a file."""
+    """The operating system could not open, read or write a file."""
 
 
 class Cancelled(Error):
-    """Another thread ended the call, by Model.cancel."""
+    """Another thread ended the call with Model.cancel."""
 
 
 class LimitReached(Error, TimeoutError):
-    """The call reached a limit: TESSERA_LIMIT_TIME or TESSERA_LIMIT_ITERATIONS."""
+    """The call reached its limit of time or loop iterations."""
 
 
 class Corrupt(Error, ValueError):
-    """A file's bytes contradict its format."""
+    """The bytes of a file are not valid in its format."""

@@ -1,9 +1,9 @@
 """PyTorch modules: torch.compile(model, backend="tessera") and tessera.compile(module, *example).
 
-A graph goes through PyTorch's own exporter to ONNX, in memory, and is frozen: parameters and
-buffers are constants then, as with inductor's freezing, so what changes them later does not show.
-They are read where PyTorch has them: the only copy is what the model keeps, as packed as it runs.
-What cannot be taken runs in PyTorch, and a warning says why.
+PyTorch's exporter converts a graph to ONNX in memory, and the graph is frozen: parameters and
+buffers become constants, as with inductor's freezing, so later changes to them have no effect. They
+are read from PyTorch's memory; the model keeps only its packed copy. Graphs that are not supported
+run in PyTorch, and a warning gives the reason.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from .symbols import guards_of
 
 
 class Fallback(UserWarning):
-    """A graph, or the part of it that is named, runs in PyTorch."""
+    """Warns that a graph runs in PyTorch."""
 
 
 # ---- exporting ----
 
 
 def _is_random(node: torch.fx.Node) -> bool:
-    """Whether it draws random numbers: a dropout of probability 0, or outside of training, does
-    not."""
+    """Returns true for nodes that use random numbers. Dropout does not if its probability is 0, or
+    outside training."""
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     names = [argument.name for argument in node.target._schema.arguments]
@@ -49,8 +49,8 @@ def _is_random(node: torch.fx.Node) -> bool:
 
 
 def _check_pure(program: torch.export.ExportedProgram) -> None:
-    """Refuses what an exported graph would lose: writes to inputs and buffers, and random numbers,
-    which would be others."""
+    """Rejects effects that an exported graph would not have: writes to inputs and buffers, and
+    PyTorch's random numbers."""
     signature = program.graph_signature
     written = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
     if written:
@@ -62,7 +62,7 @@ def _check_pure(program: torch.export.ExportedProgram) -> None:
 
 @contextlib.contextmanager
 def _quiet(*names: str) -> Iterator[None]:
-    """Loggers of these names tell errors only."""
+    """Limits the named loggers to errors."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     try:
@@ -74,12 +74,12 @@ def _quiet(*names: str) -> Iterator[None]:
             logger.setLevel(level)
 
 
-# Exports and the compilations of torch.compile change state of the whole process: one at a time.
+# Exports and compilations of torch.compile change state of the process: one runs at a time.
 _exporting = getattr(torch._dynamo.convert_frame, "compile_lock", threading.RLock())
 
 
 def _open_recurrent_layers() -> contextlib.AbstractContextManager:
-    """Lets LSTM and GRU be exported with open sizes, as PyTorch's exporter to ONNX does."""
+    """Allows LSTM and GRU to be exported with open sizes, as PyTorch's ONNX exporter does."""
     stack = contextlib.ExitStack()
     try:
         from torch.export import _patches
@@ -94,19 +94,19 @@ def _open_recurrent_layers() -> contextlib.AbstractContextManager:
 def _export(
     module: torch.nn.Module, args: Sequence[torch.Tensor], dynamic_shapes: Any
 ) -> torch.onnx.ONNXProgram:
-    """strict=False: the strict way, which torch.onnx.export tries when this one fails, is a
-    torch.compile of its own, and resets the frame that PyTorch is compiling: a crash."""
+    """Exports with strict=False. The strict mode, which torch.onnx.export would try after a
+    failure, runs torch.compile itself; that resets the frame PyTorch is compiling and crashes."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_exporting)
         stack.enter_context(_quiet("torch.onnx", "torch.fx", "onnxscript"))
         stack.enter_context(warnings.catch_warnings())
         stack.enter_context(torch.no_grad())
-        # tracing(None): this is no part of the graph that torch.compile may be capturing.
+        # tracing(None): the export is not part of a graph that torch.compile may be capturing.
         stack.enter_context(torch._guards.tracing(None))
         if dynamic_shapes:
             stack.enter_context(_open_recurrent_layers())
         if hasattr(torch.fx.experimental._config, "backed_size_oblivious"):
-            # a size of 1 in the example is as open as any other
+            # Treats a size of 1 in the example as open, too.
             stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         warnings.simplefilter("ignore")
         program = torch.export.export(
@@ -117,18 +117,18 @@ def _export(
         )
         try:
             return export()
-        except Exception:  # its optimizer fails where a split has sizes that are calculated
+        except Exception:  # PyTorch's optimizer fails on splits with computed sizes
             return export(optimize=False)
 
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8,
            torch.int16, torch.int32, torch.int64, torch.bool)  # fmt: skip
-_NAMES = ("f32", "f64", "f16", "bf16", "s8", "u8", "s16", "s32", "s64", "bool")  # of these
-_MIN_BYTES = 1024  # of an initializer that stays out of the ONNX bytes
+_NAMES = ("f32", "f64", "f16", "bf16", "s8", "u8", "s16", "s32", "s64", "bool")  # in the same order
+_MIN_BYTES = 1024  # larger initializers are passed separately from the ONNX bytes
 
 
 def _lent(constant: Any) -> torch.Tensor | None:
-    """An initializer's elements where they lie; None where there are few, or no tensor has them."""
+    """Returns a tensor that shares an initializer's memory; None if it is small or not a tensor."""
     if constant is None or constant.nbytes < _MIN_BYTES:
         return None
     raw = getattr(constant, "raw", None)
@@ -140,8 +140,8 @@ def _lent(constant: Any) -> torch.Tensor | None:
 
 
 def _serialize(model: Any) -> tuple[bytes, dict[str, torch.Tensor]]:
-    """The bytes of an ONNX model, and apart from them its larger initializers: nothing copies
-    these."""
+    """Returns the bytes of an ONNX model and, separately and without a copy, its larger
+    initializers."""
     try:
         import onnx_ir
     except ImportError:  # PyTorch before 2.7
@@ -161,7 +161,7 @@ def _serialize(model: Any) -> tuple[bytes, dict[str, torch.Tensor]]:
 def _export_to_onnx(
     module: torch.nn.Module, args: Sequence[torch.Tensor], dynamic_shapes: Any
 ) -> tuple[list[str], bytes, dict[str, torch.Tensor], list[str]]:
-    """Names of inputs, bytes of an ONNX model, larger initializers, guards of open sizes."""
+    """Returns input names, bytes of an ONNX model, larger initializers, guards of open sizes."""
     exported = _export(module, args, dynamic_shapes)
     _check_pure(exported.exported_program)
     inputs = exported.model.graph.inputs
@@ -169,7 +169,7 @@ def _export_to_onnx(
     return [value.name for value in inputs], *_serialize(exported.model), guards
 
 
-_MAX_EXPORTS = 32  # of one graph: each takes as long as some hundred calls
+_MAX_EXPORTS = 32  # per graph; an export takes as long as hundreds of calls
 
 
 def _load(
@@ -179,8 +179,8 @@ def _load(
     dynamic_shapes: Any = None,
     make: Callable[[], torch.nn.Module] | None = None,
 ) -> _native.Model:
-    """make: gives the module for sizes that the exported graph refuses; it is exported again with
-    these as the example then."""
+    """Exports and loads a module. make: returns the module, to be exported again for sizes that the
+    first graph rejects."""
     names, onnx_bytes, lent, guards = _export_to_onnx(module, args, dynamic_shapes)
     kinds = [(arg.dtype, arg.dim()) for arg in args]
     n_exports = 1
@@ -202,7 +202,7 @@ def _load(
 
 
 def _is_packed(module: torch.nn.Module, example: Sequence[Any]) -> bool:
-    """Whether the one example is a tuple of what the module takes."""
+    """Returns true if the only example is a tuple of the module's inputs."""
     if len(example) != 1 or not isinstance(example[0], (tuple, list)):
         return False
     try:
@@ -216,7 +216,7 @@ def _is_packed(module: torch.nn.Module, example: Sequence[Any]) -> bool:
 def compile(
     module: torch.nn.Module, example: Sequence[torch.Tensor], settings: tuple, dynamic_shapes: Any
 ) -> _native.Model:
-    """See tessera.compile."""
+    """Implements tessera.compile."""
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{type(module).__name__} is no torch.nn.Module")
 
@@ -229,7 +229,7 @@ def compile(
         return _load(make(), example, settings, dynamic_shapes, dynamic_shapes and make)
     except (Error, ImportError):
         raise
-    except Exception as error:  # the exporter's own are of many classes, and pages long
+    except Exception as error:  # the exporter raises many classes, with messages of pages
         if _is_packed(module, example):
             raise TypeError(
                 f"compile: the example is a {type(example[0]).__name__}, which the module does not "
@@ -238,13 +238,13 @@ def compile(
         raise Unsupported(f"PyTorch does not export it: {_reason(error)}") from error
 
 
-# ---- fused operators of PyTorch that its exporter does not know, written out ----
+# ---- decompositions of fused PyTorch operators that its exporter does not support ----
 
-_ATTENTION, _PADDING = 0, 1  # kinds of a mask: [queries, keys], [batch, keys]; else of all scores
+_ATTENTION, _PADDING = 0, 1  # masks [queries, keys] and [batch, keys]; otherwise as the scores
 
 
 def _attention(q, k, v, heads, weight, bias, mask, mask_type):
-    """Scores' softmax [batch, heads, queries, keys], and the heads joined again."""
+    """Returns softmax(scores) [batch, heads, queries, keys], and the joined heads."""
     size = q.shape[-1]
     parts = zip((q, k, v), weight.split(size), bias.split(size))
     q, k, v = (
@@ -312,13 +312,13 @@ _WRITTEN_OUT = {
 
 
 def _is_static(node: torch.fx.Node, example: Any) -> bool:
-    """Whether an input of a captured graph is a parameter or buffer of the module."""
+    """Returns true if an input of a captured graph is a parameter or buffer of the module."""
     if isinstance(example, torch.nn.Parameter):
         return True
     return "_dynamo_static_input_type" in node.meta.get("tensor_dict", {})
 
 
-# Operators that give the same for a number and for a tensor of rank 0 that holds it.
+# Operators with the same result for a number and for a tensor of rank 0 with that number.
 _TAKES_TENSOR = {
     operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, torch.add, torch.sub,
     torch.mul, torch.div,
@@ -326,9 +326,9 @@ _TAKES_TENSOR = {
 
 
 def _is_dtype_of_tensor(node: torch.fx.Node) -> bool:
-    """Whether a number among the operands may be a tensor of rank 0 and f64: another is of floats
-    and of the result's dtype, as with f32 [2, 3] * 0.5. With s64 [2, 3] * 0.5, which is f32, or f32
-    [] * 0.5, it would make the result f64."""
+    """Returns true if a number among the operands may be an f64 tensor of rank 0 without changing
+    the result's dtype. Another operand must be a float tensor of rank > 0 with that dtype, as in
+    f32 [2, 3] * 0.5. Not so in s64 [2, 3] * 0.5 or f32 [] * 0.5: the result would become f64."""
     made = node.meta.get("example_value")
     if node.target not in _TAKES_TENSOR or not isinstance(made, torch.Tensor):
         return False
@@ -344,28 +344,28 @@ def _is_item(node: torch.fx.Node) -> bool:
 
 
 def _is_number(node: torch.fx.Node, example: Any) -> bool:
-    """Whether an input is a number, or one in a tensor of which the graph reads nothing else: so
-    PyTorch gives a float that it keeps open, as a batch norm's epsilon with dynamic=True."""
+    """Returns true for a number, and for a tensor that the graph only reads with item(): PyTorch
+    passes open floats in this form, such as a batch norm's epsilon with dynamic=True."""
     if not isinstance(example, torch.Tensor):
         return isinstance(example, (float, torch.SymFloat))
     return example.dim() == 0 and bool(node.users) and all(map(_is_item, node.users))
 
 
 def _value(number: Any) -> int | float:
-    """What a number is, without a guard that would have PyTorch compile anew for another."""
+    """Returns a number's value without adding a guard, which would recompile for other values."""
     if isinstance(number, torch.Tensor):
         return number.item()
     return number.node.hint if hasattr(number, "node") else number
 
 
 def _identity(number: Any) -> tuple[type, Any]:
-    """A key of its own for each number that gives results of its own: 1, 1.0, 0.0, -0.0, nan."""
+    """Returns a key that distinguishes numbers with different results: 1, 1.0, 0.0, -0.0, nan."""
     value = _value(number)
     return type(value), value.hex() if isinstance(value, float) else value
 
 
 class _Captured:
-    """A graph that torch.compile captured: modules of its tensors alone, at given numbers."""
+    """A graph that torch.compile captured. Makes modules with fixed numbers and tensor inputs."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, example: Sequence[Any]):
         self.run = graph_module.forward
@@ -390,16 +390,16 @@ class _Captured:
 
     @staticmethod
     def _may_be_tensor(node: torch.fx.Node) -> bool:
-        """Whether a number may be an input of the model: it is only computed with, beside tensors
-        that decide of which dtype the result is."""
+        """Returns true if a number may be an input of the model: all its users are operators whose
+        result dtype another tensor determines."""
         users = [user for item in node.users if _is_item(item) for user in item.users]
         return bool(users) and all(map(_is_dtype_of_tensor, users))
 
     def _find_outputs(self) -> None:
         (output,) = (node for node in self.graph_module.graph.nodes if node.op == "output")
-        self.outputs = []  # a position among the exported ones, or what is given as it is
+        self.outputs = []  # (index of an exported output, None) or (None, constant)
         self.n_outputs = 0
-        self.dtypes = []  # of the exported ones
+        self.dtypes = []  # dtypes of the exported outputs
         for item in output.args[0]:
             if not isinstance(item, torch.fx.Node):
                 self.outputs.append((None, item))
@@ -413,12 +413,12 @@ class _Captured:
             raise Unsupported("it has no tensor to compute from, or none to give")
 
     def names_of_dtypes(self) -> list[str | None]:
-        """Dtypes of the exported outputs, as a model calls them."""
+        """Returns the dtypes of the exported outputs by their names in a model."""
         names = dict(zip(_DTYPES, _NAMES))
         return [names.get(dtype) for dtype in self.dtypes]
 
     def _find_sizes(self) -> dict[Any, tuple[int, int]]:
-        """Symbols of open sizes, each with an input and a dimension of it that is this size."""
+        """Maps each symbol of an open size to an input and a dimension with this size."""
         found: dict[Any, tuple[int, int]] = {}
         for i in self.tensors:
             fake = self._placeholders[i].meta.get("example_value")
@@ -428,8 +428,8 @@ class _Captured:
         return found
 
     def open_dims(self, n_numbers: int) -> tuple[dict[int, Any], ...]:
-        """Of each tensor the dimensions that are open, as torch.export takes them; none of so many
-        numbers behind them."""
+        """Returns the open dimensions of each tensor, in the form for torch.export, followed by
+        an empty dict for each of n_numbers."""
         fakes = [self._placeholders[i].meta.get("example_value") for i in self.tensors]
         dims = [
             {
@@ -442,7 +442,7 @@ class _Captured:
         return (*dims, *({} for _ in range(n_numbers)))
 
     def without_tensors(self, args: Sequence[Any]) -> list[Any]:
-        """What module() reads of args; parameters may die, their elements stay."""
+        """Returns args without the tensors, for module(); keeps the parameters' memory."""
         made = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
         for i in self.tensors:
             made[i] = None
@@ -451,8 +451,8 @@ class _Captured:
     def _bind_sizes(
         self, graph: torch.fx.Graph, made: dict[torch.fx.Node, Any], args: Sequence[Any] | None
     ) -> None:
-        """Integers as in args; None: as sizes of the tensors say, so that they are true for other
-        sizes, too. Unsupported where one is no size."""
+        """Binds integers to their values in args. If args is None, binds them to sizes of tensors,
+        which also works for other sizes. Unsupported if an integer is not such a size."""
         sizes = self._find_sizes() if args is None else {}
         for i in self.sizes:
             node = self._placeholders[i]
@@ -468,8 +468,8 @@ class _Captured:
     def module(
         self, args: Sequence[Any], is_open: bool, open_numbers: Sequence[int] = ()
     ) -> torch.fx.GraphModule:
-        """The graph with parameters bound, and numbers as in args, but for the open ones, which are
-        inputs behind the tensors; so are integers, unless it is open."""
+        """Returns the graph as a module. Parameters and numbers are bound to their values in args;
+        open numbers become inputs after the tensors. Integers are bound, too, unless is_open."""
         graph = torch.fx.Graph()
         made: dict[torch.fx.Node, Any] = {}
         root: dict[str, Any] = dict(self.graph_module.named_buffers(remove_duplicate=False))
@@ -495,7 +495,7 @@ class _Captured:
             elif node.op != "placeholder":
                 made[node] = graph.node_copy(node, lambda old: made[old])
                 made[node].target = _WRITTEN_OUT.get(node.target, node.target)
-                made[node].meta = {}  # what was known of open sizes is found anew
+                made[node].meta = {}  # drops facts about open sizes; the export infers them again
         holder = torch.nn.Module()
         for name, value in root.items():
             if isinstance(value, torch.Tensor) and "." not in name:
@@ -505,12 +505,12 @@ class _Captured:
         return torch.fx.GraphModule(holder, graph)
 
 
-_MAX_MODELS = 8  # that a graph keeps for numbers of its own, the last used
-_MAX_MODULES = 64  # of one class that are kept, the last used
+_MAX_MODELS = 8  # models that a graph keeps for sets of numbers, the last used
+_MAX_MODULES = 64  # modules of one class that are kept, the last used
 
 
 class _Kept(collections.OrderedDict):
-    """What was used last, by keys; find() needs no lock."""
+    """A cache that drops the least recently used entry. find() needs no lock."""
 
     def find(self, key: tuple) -> Any:
         found = self.get(key)
@@ -520,7 +520,7 @@ class _Kept(collections.OrderedDict):
         return found
 
     def keep(self, key: tuple, value: Any, limit: int) -> bool:
-        """Whether another had to go for it."""
+        """Adds a value; returns true if it replaced another."""
         is_full = len(self) >= limit
         if is_full:
             self.popitem(last=False)
@@ -529,9 +529,9 @@ class _Kept(collections.OrderedDict):
 
 
 class _Compiled:
-    """A captured graph as a model with open sizes, which is exported once for the numbers that it
-    computes at; where PyTorch cannot export it so, and at sizes that this model refuses, as one
-    model for each set of numbers. What is none of these runs in PyTorch."""
+    """Runs a captured graph as a model with open sizes, exported once for its numbers. If PyTorch
+    cannot export that, and for sizes that it rejects, each set of sizes and numbers gets its own
+    model. If that fails, too, PyTorch runs the graph."""
 
     def __init__(self, captured: _Captured, example: Sequence[Any]):
         self._captured = captured
@@ -562,7 +562,7 @@ class _Compiled:
             try:
                 dims = captured.open_dims(len(numbers))
                 model = _load(make(), tensors, settings_of(torch.get_num_threads()), dims, make)
-            except Exception:  # what the exporter raises is of many classes; another way is tried
+            except Exception:  # the exporter raises many classes; try the next variant
                 continue
             if [value.dtype for value in model.outputs] == captured.names_of_dtypes():
                 self._open, self._open_numbers = model, numbers
@@ -589,7 +589,7 @@ class _Compiled:
         if self._open is not None and self._key(args, self._closed_numbers) == self._open_at:
             try:
                 return self._open(*[args[i] for i in self._inputs])
-            except InvalidArgument:  # where it is not the sizes' fault, it is raised again below
+            except InvalidArgument:  # if sizes are not the cause, the call below raises it again
                 pass
         return self._model_for(args)(*[args[i] for i in self._captured.tensors])
 
@@ -597,7 +597,7 @@ class _Compiled:
         captured = self._captured
         try:
             made = self._run(args)
-        except Exception as error:  # PyTorch can run the graph, or says in its own words why not
+        except Exception as error:  # PyTorch can run the graph, or raises its own error
             if not self._has_warned:
                 _warn(error)
             self._has_warned = True
@@ -608,14 +608,14 @@ class _Compiled:
 
 
 class _Modules:
-    """PyTorch runs one graph for all modules of a class: parameters are inputs of it. Each module
-    has models of its own, as long as its parameters live."""
+    """Keeps the models of each module. PyTorch calls one graph for all modules of a class, with the
+    parameters as inputs. A module's models are kept as long as its parameters exist."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, example: Sequence[Any]):
         self._graph_module = graph_module
         self._kept = _Kept()  # by identities of parameters
         self._lock = threading.Lock()  # one export at a time
-        self._n_dropped = 0  # of modules that live
+        self._n_dropped = 0  # modules that still exist but were dropped
         self._has_warned = False
         captured = _Captured(graph_module, example)
         self._static = captured.static
@@ -627,7 +627,7 @@ class _Modules:
     def _keep(self, run: Callable, args: Sequence[Any]) -> None:
         key, kept = self._key(args), self._kept
 
-        def forget(_: Any) -> None:  # at once: another object may get the same identity
+        def forget(_: Any) -> None:  # immediately: a new object may get the same id
             kept.pop(key, None)
 
         living = [weakref.ref(args[i], forget) for i in self._static]
@@ -644,7 +644,7 @@ class _Modules:
             self._has_warned = True
             run = self._graph_module.forward
             if self._n_dropped >= _MAX_EXPORTS:
-                return run  # those that are kept stay
+                return run  # does not replace a kept one
         self._keep(run, args)
         return run
 
@@ -664,7 +664,7 @@ def _needs_gradients(example: Sequence[Any]) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of what was the first cause: it names the operator."""
+    """Returns the first line of the original cause, which names the operator."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines()
@@ -676,13 +676,13 @@ def _warn(error: BaseException) -> None:
 
 
 def backend(graph_module: torch.fx.GraphModule, example: Sequence[Any], **_: Any) -> Callable:
-    """What torch.compile calls for backend="tessera"."""
+    """The backend of torch.compile(..., backend="tessera")."""
     try:
         if torch.is_autocast_enabled("cpu"):
             raise Unsupported("autocast is on: weights would be constants of another dtype")
         if _needs_gradients(example):
             raise Unsupported("it needs gradients: call the model under torch.no_grad()")
         return _Modules(graph_module, example)
-    except Exception as error:  # whatever the exporter meets, PyTorch itself can run the graph
+    except Exception as error:  # PyTorch can run any graph that the exporter rejects
         _warn(error)
         return graph_module.forward

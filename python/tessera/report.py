@@ -1,4 +1,4 @@
-"""Rows of dicts as text, and profiles."""
+"""Formats lists of dicts as tables; profiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _cell(value: Any) -> str:
 
 
 def _lines(names: Sequence[str], cells: list[list[str]], is_right: Sequence[bool]) -> str:
-    """Columns as wide as their widest cell, their names above."""
+    """Formats cells in columns as wide as their widest cell, below their names."""
     lines = [list(names), *cells]
     widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
     return "".join(
@@ -24,7 +24,7 @@ def _lines(names: Sequence[str], cells: list[list[str]], is_right: Sequence[bool
 
 
 def table(rows: list[dict]) -> str:
-    """A column for each key."""
+    """Formats rows as a table with one column per key."""
     if not rows:
         return "nothing is computed\n"
     names = list(rows[0])
@@ -39,7 +39,7 @@ _IS_RIGHT = (True, False, False, True, True, True, True, True, False, False, Fal
 
 
 def _formats(infos: Sequence[tuple[str, str]]) -> str:
-    """ "aBcd8b ABcd8b8a a"; equal ones that follow each other as "aBcd8b x4"."""
+    """Returns "aBcd8b ABcd8b8a a"; consecutive equal formats become "aBcd8b x4"."""
     parts: list[list[Any]] = []
     for _, name in infos:
         if parts and parts[-1][0] == name:
@@ -67,10 +67,10 @@ def _line(row: dict) -> list[str]:
 
 
 class Profile(list):
-    """A dict for each node of a run: the keys are those of `tessera profile --json`; as text the
-    table of `tessera profile`.
+    """A list with one dict per node of a run, with the keys of `tessera profile --json`. str()
+    returns the table of `tessera profile`.
 
-    run_ms: the median time of a run; runs: how many there were; slowest: the node's dict.
+    run_ms: median time of a run; runs: number of runs; slowest: the slowest node's dict.
     """
 
     def __init__(self, rows: list[dict], run_ms: float, runs: int):

@@ -1,4 +1,4 @@
-"""ONNX Runtime's InferenceSession, as far as programs use it to run a model."""
+"""The part of ONNX Runtime's InferenceSession that programs need to run a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = {
 
 
 class NodeArg(NamedTuple):
-    """What onnxruntime.NodeArg tells of an input or output."""
+    """An input or output, like onnxruntime.NodeArg."""
 
     name: str
     type: str
@@ -24,17 +24,17 @@ class NodeArg(NamedTuple):
 
 
 class SessionOptions(SimpleNamespace):
-    """Any attributes, as onnxruntime.SessionOptions has them; intra_op_num_threads is read."""
+    """Accepts any attribute of onnxruntime.SessionOptions; only intra_op_num_threads is used."""
 
     intra_op_num_threads = 0
 
 
 class RunOptions(SimpleNamespace):
-    """Any attributes, as onnxruntime.RunOptions has them; none is read."""
+    """Accepts any attribute of onnxruntime.RunOptions; none has an effect."""
 
 
 def _array(value: Any, kind: str) -> Any:
-    """A list or number as an array, as ONNX Runtime takes it, too; all else as it is."""
+    """Converts lists and numbers to arrays, as ONNX Runtime does; returns other values as is."""
     if not kind.startswith("tensor(") or not isinstance(value, (bool, int, float, list, tuple)):
         return value
     import numpy
@@ -49,11 +49,11 @@ def _arg(value: _native.Value) -> NodeArg:
 
 
 class InferenceSession:
-    """Takes the place of onnxruntime.InferenceSession.
+    """Replaces onnxruntime.InferenceSession.
 
     path_or_bytes: an .onnx or .tessera file, or the bytes of an ONNX model. sess_options: ONNX
-    Runtime's or tessera.SessionOptions; its intra_op_num_threads is taken, the rest is left alone,
-    as are providers: all runs on the CPU.
+    Runtime's or tessera.SessionOptions; only intra_op_num_threads has an effect. Providers are
+    ignored: the model runs on the CPU.
     """
 
     def __init__(
@@ -76,30 +76,30 @@ class InferenceSession:
         self._outputs = [_arg(value) for value in self._model.outputs]
 
     def get_inputs(self) -> list[NodeArg]:
-        """What the model takes, in order."""
+        """Returns the inputs, in order."""
         return self._inputs
 
     def get_outputs(self) -> list[NodeArg]:
-        """What the model gives, in order."""
+        """Returns the outputs, in order."""
         return self._outputs
 
     def get_providers(self) -> list[str]:
-        """The CPU."""
+        """Returns the CPU provider."""
         return ["CPUExecutionProvider"]
 
     def get_provider_options(self) -> dict[str, dict]:
-        """None are set."""
+        """Returns no options for the CPU provider."""
         return {"CPUExecutionProvider": {}}
 
     def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
-        """Changes nothing: all runs on the CPU."""
+        """Does nothing: the model always runs on the CPU."""
 
     def get_session_options(self) -> Any:
-        """What the session was made with."""
+        """Returns the options that the session was made with."""
         return self._options
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """There are none: initializers are constants."""
+        """Returns none, since initializers are constants."""
         return []
 
     def run(
@@ -108,8 +108,8 @@ class InferenceSession:
         input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> list:
-        """Outputs of these names, in their order; None or none: all. Lists and numbers become
-        arrays of the input's dtype."""
+        """Runs the model; returns the named outputs in their order, or all if output_names is None
+        or empty. Lists and numbers become arrays of the input's dtype."""
         dtypes = {arg.name: arg.type for arg in self._inputs}
         feed = {name: _array(value, dtypes.get(name, "")) for name, value in input_feed.items()}
         made = self._model.run(feed)

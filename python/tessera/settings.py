@@ -1,4 +1,4 @@
-"""What a model's contexts are made with: threads and limits."""
+"""Settings of a model's contexts: threads and limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def settings_of(
     limit_seconds: float | None = None,
     limit_iterations: int | None = None,
 ) -> tuple[int, int, float, int]:
-    """Checked; 0 where one is None: the library reads the environment then."""
+    """Checks the settings; None becomes 0, for which the library reads the environment."""
     return (
         _number("threads", threads, int, "an integer", 1, 2**31 - 1),
         _number("limit_bytes", limit_bytes, int, "an integer", 1, 2**63 - 1),

@@ -1,9 +1,9 @@
-"""What torch.export knows of open sizes, as guards of a model: "s77 % 8 == 0".
+"""Writes torch.export's conditions on open sizes as guards of a model: "s77 % 8 == 0".
 
-An exported graph holds only for sizes that take the same branches of the module's Python code, and
-lie in the ranges of their dimensions. PyTorch's exporter to ONNX leaves this out of the file. So it
-is given to the import, in the grammar of guards: integers with + - * / % (both rounded down), min,
-max, select(c,a,b), comparisons in brackets, which are 1 or 0, and f64(...) for floating numbers.
+An exported graph holds only for sizes that take the same branches of the module's Python code and
+are in the ranges of their dimensions. PyTorch's ONNX exporter does not write these conditions, so
+they are passed to the import separately. Grammar of guards: integers with + - * / % (the last two
+round down), min, max, select(c,a,b), comparisons in brackets (1 or 0), and f64(...) for floats.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _power(base: str, exponent: str) -> str:
     return f"({'*'.join([base] * int(exponent))})"
 
 
-# Operations of sizes that are integers, by the names of sympy's and PyTorch's classes.
+# Operations on integer sizes, by the names of sympy's and PyTorch's classes.
 _INTEGERS: dict[str, Callable[..., str]] = {
     "Add": _joined("+"),
     "Mul": _joined("*"),
@@ -80,7 +80,7 @@ _ROUNDINGS = ("CeilToInt", "FloorToInt", "TruncToInt", "RoundToInt")
 
 
 class _Writer:
-    """Writes expressions of sympy; names: of the symbols that are sizes of inputs."""
+    """Writes sympy expressions. names: the names of symbols that are sizes of inputs."""
 
     def __init__(self, names: dict[sympy.Symbol, str], env: Any):
         self._names = names
@@ -122,7 +122,7 @@ class _Writer:
         return self._write(_TRUTHS, expr, map(of, expr.args))
 
     def guards(self, expr: Any) -> list[str]:
-        """Those that hold where the expression is true."""
+        """Returns guards that together are equivalent to the expression."""
         if type(expr).__name__ == "And":
             return [guard for arg in expr.args for guard in self.guards(arg)]
         if expr.is_Relational:
@@ -139,7 +139,7 @@ def _inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
 
 
 def _name_dims(inputs: Sequence[Any]) -> None:
-    """Gives open dimensions of an ONNX graph's inputs names that guards may have: "2*h" is n2_h."""
+    """Renames open dimensions of an ONNX graph's inputs to identifiers: "2*h" becomes n2_h."""
     import onnx_ir
 
     taken: dict[str, str] = {}
@@ -148,7 +148,7 @@ def _name_dims(inputs: Sequence[Any]) -> None:
             name = getattr(size, "value", None)
             if not isinstance(name, str):
                 continue
-            if name.isdigit():  # a size that turned out to be this one
+            if name.isdigit():  # the exporter found that the size is fixed
                 value.shape[dim] = int(name)
                 continue
             plain = re.sub(r"\W", "_", name, flags=re.ASCII)
@@ -163,8 +163,8 @@ def _depends_on_elements(expr: Any) -> bool:
 
 
 def guards_of(program: torch.export.ExportedProgram, inputs: Sequence[Any]) -> list[str]:
-    """The guards of a program by the names of its ONNX graph's inputs, which are made plain.
-    Unsupported where one cannot be written: a graph without it would be wrong in silence."""
+    """Returns the guards of a program. Renames the open dimensions of its ONNX graph's inputs.
+    Unsupported if a guard cannot be written: without it the graph could be wrong silently."""
     _name_dims(inputs)
     names: dict[sympy.Symbol, str] = {}
     others: list[tuple[str, Any]] = []
