@@ -118,7 +118,7 @@ static status_t tell_observers(context_t *ctx, observer_t *first, const op_event
     return STATUS_OK;
 }
 
-/* ---- hollow runs: operators are only inferred ---- */
+/* ---- inferring instead of running ---- */
 
 status_t hollow_begin(context_t *ctx, hollow_run_t *run)
 {
@@ -139,7 +139,7 @@ void hollow_end(context_t *ctx, hollow_run_t *run)
     state->hollow = NULL;
 }
 
-/* Makes hollow outputs; on failure some of them may exist. */
+/* Makes placeholder outputs; on failure some of them may exist. */
 static status_t infer_hollow(context_t *ctx, const dispatch_state_t *state, op_event_t *event,
                              tensor_t **outputs)
 {
@@ -443,7 +443,7 @@ static status_t give_outputs(context_t *ctx, int n, tensor_t **outputs, tensor_t
     return status;
 }
 
-/* Runs an operator in a hollow run. */
+/* Infers an operator instead of running it. */
 static status_t infer_only(context_t *ctx, dispatch_state_t *state, const opdef_t *op,
                            const void *attrs, int n_in, const tensor_t *const *in, int *n_out,
                            tensor_t **out)

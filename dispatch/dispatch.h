@@ -118,7 +118,7 @@ double dispatch_flops(const opdef_t *op, const void *attrs, int n_in,
 
 /* Largest allowed difference from the specification for one element, in the output's dtype. It
  * is a few units in the last place of the value, plus the change of the value when the inputs
- * change by a few of theirs. So only cancellation excuses a larger error: softplus(-20) must
+ * change by a few units. So only cancellation excuses a larger error: softplus(-20) must
  * have all its digits, and so must every element of a softmax with one large input. 0 for
  * integers, infinities and NaN.
  *

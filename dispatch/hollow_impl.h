@@ -1,5 +1,5 @@
-/* Runs methods without computing: operators only infer their outputs and return hollow tensors,
- * which have metadata but no elements. */
+/* Runs methods without computing: operators only infer their outputs and return placeholder
+ * tensors, which have metadata but no elements. */
 #ifndef TESSERA_DISPATCH_HOLLOW_IMPL_H
 #define TESSERA_DISPATCH_HOLLOW_IMPL_H
 
@@ -8,7 +8,7 @@
 #include "dispatch/dispatch.h"
 
 typedef struct hollow_run {
-    atomic_int looks; /* number of accesses to sizes of hollow tensors */
+    atomic_int looks; /* number of accesses to sizes of placeholder tensors */
     observer_t *observers;
 } hollow_run_t;
 

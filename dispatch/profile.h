@@ -49,8 +49,7 @@ typedef struct profile_node {
     int n_slices;   /* number of slices of the batch for which a plan ran it, else 1; `in` and
                        `out` are those of the first slice; flops, bytes and times are sums */
     double flops;   /* dispatch_flops */
-    uint64_t bytes; /* of operands and results, each once; read plus written for a separate
-                       reorder */
+    uint64_t bytes; /* operands and results, each once; a separate reorder: read plus written */
     double ns;      /* median over the runs, including its reorders */
     double begin_ns, shown_ns; /* in the shown run */
 } profile_node_t;

@@ -35,7 +35,7 @@ struct profile {
     context_t *ctx;
     observer_t observer;
     bool is_running, is_finished;
-    char path[512]; /* of the running module */
+    char path[512]; /* path of the running module */
     int n_cut;      /* levels that did not fit into `path` */
 
     status_t status; /* first failure in a callback */
@@ -54,7 +54,7 @@ struct profile {
     profile_node_t *nodes;
     profile_reorder_t *reorders;
     int *producers;
-    double median_ns, shown_ns; /* of a run */
+    double median_ns, shown_ns; /* time of a run */
 };
 
 /* Makes nodes from records and samples. */

@@ -1,4 +1,4 @@
-/* XXH64 of libxxhash, compiled in: the library itself need not be there when a program runs. */
+/* XXH64 from libxxhash, inlined, so that programs do not need the library at run time. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -26,7 +26,8 @@
 #define MAX_CPU_CACHE (INT64_C(1) << 40)
 #define MAX_LIMIT_SECONDS 1e9
 
-/* So often no sensible model runs a loop in one call, and it takes a second. */
+/* Default limit on loop iterations in a call: no sensible model reaches it, and it takes a
+ * second. */
 #define DEFAULT_ITERATIONS (1 << 20)
 
 typedef struct slot_value {
@@ -45,7 +46,7 @@ struct context {
     bool flush_denormals;
     int64_t cache_entries;
     int64_t plan_bytes;
-    int64_t cpu_cache; /* bytes; -1: the machine's */
+    int64_t cpu_cache; /* in bytes; -1: the machine's */
     unsigned trace_categories;
     unsigned trace_told;
     trace_sink_t trace_sink;
@@ -63,9 +64,9 @@ struct context {
     uint64_t random[4];
     context_t **workers; /* [n_workers] */
     int n_workers, worker_capacity;
-    bool is_limited; /* allocator_limit made the allocator for this context */
+    bool is_limited; /* the allocator was made by allocator_limit for this context */
     interrupts_t own;
-    interrupts_t *interrupts; /* own, or for a worker those of its context */
+    interrupts_t *interrupts; /* &own; for a worker its context's */
 };
 
 enum {
@@ -127,7 +128,7 @@ status_t context_scratch(context_t *ctx, size_t bytes, void **out_block)
 
 /* ---- creation ---- */
 
-/* Reads a whole number; false leaves *out_value alone. */
+/* Parses a decimal integer; on failure leaves *out_value unchanged. */
 static bool parse_number(const char *text, int64_t least, int64_t largest, int64_t *out_value)
 {
     char *end = NULL;
@@ -138,7 +139,7 @@ static bool parse_number(const char *text, int64_t least, int64_t largest, int64
     return true;
 }
 
-/* "512M": bytes, or thousands of 1024 of them. */
+/* Parses bytes with an optional unit of K, M or G (powers of 1024): "512M". */
 static bool parse_bytes(const char *text, int64_t *out_value)
 {
     static const char units[] = "KMG";
@@ -163,10 +164,10 @@ static bool parse_seconds(const char *text, double *out_value)
     return true;
 }
 
-/* The limit of memory, which is needed before there is a context that could warn. */
+/* The memory limit, read before there is a context that could print a warning. */
 typedef struct memory_limit {
-    int64_t bytes; /* or 0 */
-    bool is_wrong; /* the variable makes no sense */
+    int64_t bytes; /* 0: no limit */
+    bool is_wrong; /* the variable's value is invalid */
 } memory_limit_t;
 
 static memory_limit_t read_memory_limit(const context_options_t *options)
@@ -188,7 +189,8 @@ static void read_limits(context_t *ctx, const context_options_t *options, const 
         context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_ITERATIONS is no positive number");
 }
 
-/* Only where the program has not chosen; a variable that makes no sense is told and passed over. */
+/* Applies environment variables where the options leave a default. An invalid value causes a
+ * warning and is ignored. */
 static void read_environment(context_t *ctx, const context_options_t *options)
 {
     const char *text[VARIABLE_COUNT];
@@ -264,7 +266,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     ctx->flush_denormals = options->flush_denormals;
     read_environment(ctx, options);
     if (ctx->n_threads == 0) ctx->n_threads = threads_available();
-    (void)threads_forks(); /* from here on, children have threads of their own */
+    (void)threads_forks(); /* from here on, forked children use their own threads */
     if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
     if (ctx->plan_bytes == 0) ctx->plan_bytes = DEFAULT_PLAN_BYTES;
     if (ctx->own.limit_iterations == 0) ctx->own.limit_iterations = DEFAULT_ITERATIONS;
@@ -272,7 +274,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     return onednn_stream_create(ctx, &ctx->stream);
 }
 
-/* How the last context_create of a thread failed: there is no context to hold it. */
+/* Failure of the thread's last context_create: there is no context to hold it. */
 static _Thread_local failure_t creation;
 
 static status_t fail_creation(status_t status, const char *message)
@@ -323,7 +325,7 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     return STATUS_OK;
 }
 
-/* Its denormals are the care of its context. */
+/* Makes a context for a worker thread. ctx handles flushing of denormals on all threads. */
 static status_t make_worker(context_t *ctx, context_t **out_worker)
 {
     context_t *worker = NULL;
@@ -360,7 +362,8 @@ status_t context_blame(context_t *ctx, const context_t *worker, status_t status)
     FAIL(ctx, status, "%s", worker->last.message);
 }
 
-/* A fini may still ask for its own slot; one that makes another slot has it ended too. */
+/* Ends the slots. A fini may still use its own slot, and may even make new ones, which are ended
+ * too. */
 static void end_slots(context_t *ctx)
 {
     while (ctx->n_slots > 0) {
@@ -411,7 +414,7 @@ status_t context_status(const context_t *ctx)
     return ctx != NULL ? ctx->last.status : creation.status;
 }
 
-/* ---- settings and what folders to the right reach ---- */
+/* ---- settings, and state for higher folders ---- */
 
 int context_threads(const context_t *ctx)
 {
@@ -493,7 +496,8 @@ int *context_depth(context_t *ctx)
     return &ctx->depth;
 }
 
-/* Made complete before it is listed, so that slots end before those they were made from. */
+/* A slot is listed after its init, so slots that init itself made are listed earlier and end
+ * later. */
 status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -534,7 +538,7 @@ unsigned *context_trace_told(context_t *ctx)
     return &ctx->trace_told;
 }
 
-/* One system call per line, so that lines of several processes do not mix in a file. */
+/* Writes the line with one system call, so that lines of several processes do not mix in a file. */
 void context_trace_line(context_t *ctx, const char *line)
 {
     if (ctx->trace_sink != NULL) {

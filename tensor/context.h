@@ -36,8 +36,8 @@ typedef struct context_options {
     /* Limits on time and memory: docs/limits.md. */
     int64_t limit_bytes;      /* memory in use; 0: TESSERA_LIMIT_MEMORY, else no limit */
     double limit_seconds;     /* per outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
-    int64_t limit_iterations; /* of loops, per outermost call; 0: TESSERA_LIMIT_ITERATIONS, else
-                                 1048576 */
+    int64_t limit_iterations; /* loop iterations per outermost call; 0: TESSERA_LIMIT_ITERATIONS,
+                                 else 1048576 */
     int64_t plan_bytes;       /* memory for a method's plans, not counting those of the last two
                                  sizes; 0: TESSERA_PLANS, else 64 MB */
 } context_options_t;
@@ -72,8 +72,8 @@ status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
 /* Cancels the call that runs in this context. May be called from another thread or from a signal
  * handler: it is async-signal-safe. The outermost call returns CANCELLED within milliseconds, or
  * when the running kernel ends; its outputs are as after any failure. If nothing runs, the next
- * call that checks for it is cancelled. Returning CANCELLED ends the cancel, and the context works
- * as before. A training step whose update has begun, and a file that is being renamed, finish
+ * call that checks for a cancel is cancelled. Returning CANCELLED ends the cancel, and the context
+ * works as before. A training step whose update has begun, and a file that is being renamed, finish
  * first. NULL does nothing. */
 void context_cancel(context_t *ctx) TESSERA_API(context_cancel);
 

@@ -1,4 +1,4 @@
-/* Transitions and reorders: every byte that changes its place for layout's sake passes here. */
+/* Transitions and reorders: all conversions between layouts and formats are in this file. */
 #include "tensor/convert.h"
 
 #include <string.h>
@@ -10,14 +10,15 @@
 #include "tensor/trace.h"
 #include "tensor/trim_impl.h"
 
-/* ---- our own loops ---- */
+/* ---- native loops ---- */
 
 /* One dimension of a strided copy, strides in bytes. */
 typedef struct loop {
     int64_t size, src, dst;
 } loop_t;
 
-/* Dimensions of size > 1, by falling destination stride, merged where both sides allow it. */
+/* Lists dimensions of size > 1 by falling destination stride, merging those that are contiguous on
+ * both sides. */
 static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides, size_t src_size,
                       const int64_t *dst_strides, size_t dst_size, loop_t *out_loops)
 {
@@ -43,7 +44,7 @@ static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides
     return merged;
 }
 
-/* A size that the compiler knows becomes a few moves instead of a call. */
+/* A constant size compiles to a few moves instead of a call. */
 #define RUNS(size)                                                                                 \
     for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, (size))
 
@@ -69,12 +70,12 @@ void convert_runs(int64_t n, size_t bytes, const char *from, int64_t from_step, 
     }
 }
 
-/* A strided copy: outer loops, and two inner ones that are cut into tiles. `along` is the fastest
- * loop of the destination. `across` is the fastest one of the source, or `along` where that is the
- * same: a transposed tile of 64 x 64 fits into the first cache. */
+/* A strided copy: outer loops, and two inner loops that are tiled. `along` is the destination's
+ * fastest loop. `across` is the source's fastest loop, unless that is `along`. A transposed tile of
+ * 64 x 64 fits into the L1 cache. */
 typedef struct strided {
     dtype_t src_dtype, dst_dtype;
-    size_t run; /* bytes of a run that both sides have contiguous; 0 where elements are cast */
+    size_t run; /* bytes of a run that is contiguous on both sides; 0 if elements are cast */
     int n;
     loop_t loops[TENSOR_MAX_RANK + 1], along, across;
     int64_t tile_along, tile_across;
@@ -90,8 +91,8 @@ static loop_t take_loop(strided_t *s, int at)
     return loop;
 }
 
-/* The outer loop of the smallest step in the source; the last one where none has a smaller step
- * than the innermost loop, which is short; -1 for none. */
+/* Finds the outer loop with the smallest source stride below along's. If there is none and the
+ * innermost loop is short, returns the last loop; else -1. */
 static int find_across(const strided_t *s)
 {
     int best = s->n > 0 && s->along.size < SHORT ? s->n - 1 : -1;
@@ -109,7 +110,7 @@ static int64_t count_tiles(int64_t n, int64_t tile)
     return (n + tile - 1) / tile;
 }
 
-/* As long as fits with the other loop, at most so long. */
+/* Tile size of a loop, given the other loop's size; at most `most`. */
 static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
 {
     int64_t tile = other->size < TILE ? TILE * TILE / other->size : TILE;
@@ -118,7 +119,7 @@ static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
     return loop->size < tile ? loop->size : tile;
 }
 
-/* Gives the number of pieces. */
+/* Plans the loops and tiles; returns the number of pieces. */
 static int64_t plan_strided(strided_t *s, size_t src_size, size_t dst_size)
 {
     const loop_t one = {1, (int64_t)src_size, (int64_t)dst_size};
@@ -148,7 +149,7 @@ static void move_run(const strided_t *s, int64_t n, const char *from, int64_t fr
                    s->dst_dtype, to, to_step / (int64_t)dtype_size(s->dst_dtype));
 }
 
-/* One tile: the longer loop is the inner one. */
+/* Copies one tile; the longer loop becomes the inner one. */
 static void move_piece(const strided_t *s, int64_t piece, const char *from, char *to)
 {
     loop_t inner = s->along, outer = s->across;
@@ -189,9 +190,8 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
     for (int64_t piece = 0; piece < n_pieces; piece++) move_piece(&s, piece, src, dst);
 }
 
-/* Every index that lies in the padding of at least one blocked dimension: for each such dimension
- * in turn, all others running over their padded sizes. Gives whether all are zero, or makes them.
- */
+/* Visits all padding elements: for each padded dimension, its padding crossed with the padded sizes
+ * of all others. Sets them to zero, or returns whether all are zero. */
 static bool visit_padding(const tensor_info_t *info, char *bytes, bool is_to_zero)
 {
     static const char zero[sizeof(double)];
@@ -231,7 +231,7 @@ bool convert_padding_is_zero(const tensor_info_t *info, const void *bytes)
 
 /* ---- one conversion ---- */
 
-/* Two elements at one place: oneDNN does not take such a source. */
+/* True if elements share an address; oneDNN rejects such sources. */
 static bool has_overlap(const tensor_info_t *info)
 {
     if (info->format.kind != FORMAT_STRIDED) return false;
@@ -250,8 +250,8 @@ tensor_info_t convert_inner_info(const tensor_info_t *info)
     return inner;
 }
 
-/* In two steps, for what oneDNN does not do in one: our own loops gather a source with gaps or with
- * elements in the same bytes, such as f32[2,3,4]{4,0,1}, and oneDNN goes on from there. */
+/* Converts in two steps: native loops gather a source with gaps or shared elements, such as
+ * f32[2,3,4]{4,0,1}, and oneDNN continues from the plain copy. */
 static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                  const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -264,7 +264,7 @@ static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, 
     return status;
 }
 
-/* The plain bytes are the same under either sizes. */
+/* Converts through the plain bytes, which are the same under both sizes. */
 static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                   const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -306,7 +306,8 @@ static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, cons
                     dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
 }
 
-/* Where each index of each dimension begins: offsets in tags are sums over dimensions. */
+/* Fills the offset of each index of each dimension; a tag's offset is the sum over the
+ * dimensions. */
 static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
 {
     int64_t index[TENSOR_MAX_RANK] = {0};
@@ -319,7 +320,7 @@ static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
     }
 }
 
-/* Index `row` of all dimensions but the last. */
+/* Offset of row `row`, which indexes all dimensions except the last. */
 static int64_t row_offset(const tensor_info_t *info, const int64_t *offsets, int64_t row)
 {
     int64_t at = 0;
@@ -337,14 +338,14 @@ static bool has_offsets(const tensor_info_t *info)
     return info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED;
 }
 
-/* From plain bytes, or to them: others pass by them. */
+/* True if one side is plain; other conversions go through plain in two steps. */
 static bool may_go_by_offsets(const tensor_info_t *src_info, const tensor_info_t *dst_info)
 {
     return has_offsets(src_info) && has_offsets(dst_info) &&
            (info_is_contiguous(src_info) || info_is_contiguous(dst_info));
 }
 
-/* Element by element between tags for which oneDNN has no reorder, as bf16 to ABcd2b4a2b. */
+/* Copies element by element, for tags that oneDNN cannot reorder, such as bf16 to ABcd2b4a2b. */
 static status_t convert_by_offsets(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                    const tensor_info_t *dst_info, void *dst)
 {
@@ -386,7 +387,7 @@ void convert_tell(context_t *ctx, conversion_t conversion, uint64_t begin)
     if (*context_listener(ctx) != NULL) (*context_listener(ctx))(ctx, &conversion);
 }
 
-/* By oneDNN, or by our own loops. */
+/* Reports a conversion by oneDNN or by native loops. */
 static void tell_bytes(context_t *ctx, bool is_ours, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, const void *dst, reorder_cause_t cause,
                        uint64_t begin)
@@ -403,7 +404,7 @@ static void tell_bytes(context_t *ctx, bool is_ours, const tensor_info_t *src_in
                  begin);
 }
 
-/* Between plain elements and such that are trimmed. */
+/* Converts between plain elements and trimmed ones. */
 static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                 const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -416,8 +417,8 @@ static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, c
     return STATUS_OK;
 }
 
-/* oneDNN first; our own loops between strides; else by plain, if neither side is that already; our
- * own loops between tags. */
+/* Tries oneDNN first. Then native loops: strided copies, or element by element between tags if one
+ * side is plain. Otherwise converts through plain. */
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -470,9 +471,9 @@ static bool has_sizes_of(const tensor_info_t *info, const tensor_info_t *want)
     return shape_equal(info->rank, info->sizes, want->rank, want->sizes);
 }
 
-/* The bytes of a tensor under the sizes of `want`: a weight is wanted with its groups apart, or
- * spread over the dimensions that were flattened before it. False when its bytes are not in
- * row-major order and have to be made so first. */
+/* The tensor's bytes described with the sizes of `want`, for example a weight with separate groups
+ * or with unflattened dimensions. False if the bytes are not in row-major order and must be
+ * converted first. */
 static bool with_sizes_of(const tensor_info_t *info, const tensor_info_t *want, tensor_info_t *out)
 {
     *out = *info;
@@ -511,7 +512,7 @@ status_t convert_into(context_t *ctx, const tensor_info_t *from, const void *fro
     return status;
 }
 
-/* True where convert_bytes begins with oneDNN. */
+/* True if convert_bytes would try oneDNN first. */
 static bool begins_with_onednn(const tensor_info_t *src_info, const tensor_info_t *dst_info)
 {
     bool is_by_plain = dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info);
@@ -523,11 +524,11 @@ status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
                         const tensor_info_t *dst_info, onednn_primitive_t **out_primitive)
 {
     onednn_primitive_t *primitive = NULL;
-    tensor_info_t info; /* a weight's groups may stand apart in what is wanted */
+    tensor_info_t info; /* with the sizes of dst_info, such as a weight with separate groups */
     *out_primitive = NULL;
     if (!with_sizes_of(src_info, dst_info, &info) || !begins_with_onednn(&info, dst_info))
         return STATUS_OK;
-    threads_guard_t guard = threads_enter(ctx); /* oneDNN settles the number of threads here */
+    threads_guard_t guard = threads_enter(ctx); /* oneDNN fixes the number of threads here */
     status_t status = onednn_reorder(ctx, &info, dst_info, &primitive);
     threads_leave(ctx, guard);
     if (status == STATUS_UNSUPPORTED) return STATUS_OK;
@@ -638,7 +639,7 @@ status_t convert_own(context_t *ctx, const tensor_t *tensor, tensor_t **converte
 {
     tensor_t *shared = *converted, *own = NULL;
     if (shared == tensor) return STATUS_OK;
-    /* a form is retained by its storage, too */
+    /* a kept form has another reference, by its storage */
     bool is_new = shared->storage != tensor->storage && atomic_load(&shared->n_references) == 1;
     if (is_new) return STATUS_OK;
     status_t status = tensor_snapshot(ctx, shared, &shared->info, shared->offset, &own);
@@ -658,7 +659,7 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
     return STATUS_OK;
 }
 
-/* What a dense tensor is as a snapshot; one with overlaps is gathered first. */
+/* Info of the snapshot of a dense tensor; shared elements are gathered first. */
 static tensor_info_t snapshot_info(const tensor_info_t *info)
 {
     format_t format = has_overlap(info)

@@ -7,9 +7,9 @@
 
 #define CHUNK 256
 
-/* ---- moving elements between dense forms ---- */
+/* ---- moving elements between dense tensors ---- */
 
-/* Elements in other places are a copy that counts; the same places, cast or not, are none. */
+/* Copies and casts. Counts as a copy only if elements change their position. */
 static void move(context_t *ctx, const tensor_info_t *src_info, const void *src,
                  const tensor_info_t *dst_info, void *dst)
 {
@@ -37,7 +37,7 @@ static void move(context_t *ctx, const tensor_info_t *src_info, const void *src,
                  begin);
 }
 
-/* A dense tensor of this info with the elements of a dense one. */
+/* Makes a dense tensor with this info and the elements of src. */
 static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t *info,
                         tensor_t **out_copy)
 {
@@ -140,7 +140,7 @@ status_t tensor_channels_last(context_t *ctx, const tensor_t *tensor, tensor_t *
 
 /* ---- cast ---- */
 
-/* Keeps the order in memory where the tensor has no gaps, as PyTorch does. */
+/* Keeps the memory order if the tensor has no gaps, as PyTorch does. */
 static status_t cast_dense(context_t *ctx, const tensor_t *tensor, dtype_t dtype,
                            tensor_t **out_tensor)
 {
@@ -152,7 +152,7 @@ static status_t cast_dense(context_t *ctx, const tensor_t *tensor, dtype_t dtype
     return copy_as(ctx, tensor, &wanted, out_tensor);
 }
 
-/* A blocked tensor is cast as one long row, padded lanes and all: zero stays zero. */
+/* Casts a blocked tensor as one long row, padding included: zero stays zero. */
 static status_t cast_elements(context_t *ctx, const tensor_t *tensor, dtype_t dtype,
                               tensor_t **out_tensor)
 {
@@ -189,7 +189,7 @@ static status_t cast_elements(context_t *ctx, const tensor_t *tensor, dtype_t dt
     return STATUS_OK;
 }
 
-/* Whether elements lie where strides or blocks say: not so the bytes of a trimmed matrix. */
+/* True if elements have offsets, unlike those of a trimmed matrix. */
 static bool has_places(const tensor_info_t *info)
 {
     return info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED;
@@ -238,8 +238,8 @@ status_t tensor_check_writable(context_t *ctx, const char *op, const tensor_t *t
     return STATUS_OK;
 }
 
-/* The source of a copy in a form that one pass can bring into dst: not in dst's own storage, and
- * dense, or, where dst is mkldnn, of dst's type. */
+/* Prepares a source that one pass can copy into dst: in another storage, and either dense or, for
+ * an mkldnn dst, of dst's dtype. */
 static status_t prepare_source(context_t *ctx, const tensor_t *dst, const tensor_t *src,
                                tensor_t **out_source)
 {
@@ -295,7 +295,7 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
     return status;
 }
 
-/* By a dense tensor that is copied. */
+/* Fills a packed tensor by copying a dense one. */
 static status_t fill_packed(context_t *ctx, tensor_t *tensor, double value)
 {
     const tensor_info_t *info = &tensor->info;

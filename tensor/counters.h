@@ -31,7 +31,7 @@ typedef struct counters {
     uint64_t reorder_ns;
     uint64_t operators;        /* run by dispatch or a plan */
     uint64_t primitives_built; /* by oneDNN */
-    uint64_t cache_hits;       /* of prepared operators */
+    uint64_t cache_hits;       /* found prepared operators */
     uint64_t cache_misses;
     uint64_t cache_entries; /* at present */
     uint64_t cache_bytes;   /* at present, estimated */

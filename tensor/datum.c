@@ -8,11 +8,11 @@
 #include "tensor/tensor_impl.h"
 
 typedef struct entry {
-    char *key; /* of a dict; else NULL */
+    char *key; /* dicts only; else NULL */
     datum_t *item;
 } entry_t;
 
-/* Dicts of more entries find a key by a hash table, smaller ones by comparing all. */
+/* Dicts with more entries use a hash table; smaller ones compare all keys. */
 #define LINEAR_MAX 16
 
 struct datum {
@@ -50,7 +50,7 @@ const char *datum_kind_name(datum_kind_t kind)
     return "unknown";
 }
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 static status_t make(context_t *ctx, datum_kind_t kind, datum_t **out_datum)
 {
@@ -136,7 +136,7 @@ static uint64_t hash_of(const char *key)
     return hash_bytes(key, strlen(key), 0);
 }
 
-/* The dict is all that is equal, and which entry of it has the key. */
+/* Key of a look-up in by_key. */
 typedef struct wanted {
     const datum_t *dict;
     const char *key;
@@ -148,7 +148,7 @@ static bool has_key(const void *item, const void *key)
     return strcmp(wanted->dict->list.entries[(uintptr_t)item - 1].key, wanted->key) == 0;
 }
 
-/* Puts into the table what is not there yet, once there are entries enough. */
+/* Adds missing keys to the hash table if there are enough entries. */
 static status_t index_keys(context_t *ctx, datum_t *dict)
 {
     if (dict->kind != DATUM_DICT || dict->list.n <= LINEAR_MAX) return STATUS_OK;
@@ -158,7 +158,7 @@ static status_t index_keys(context_t *ctx, datum_t *dict)
     return STATUS_OK;
 }
 
-/* Takes over one reference of the item, on success only; the key is copied. */
+/* Takes one reference of the item, only on success; copies the key. */
 static status_t add_take(context_t *ctx, datum_t *to, const char *key, datum_t *item)
 {
     TRY(context_grow(ctx, &to->list.entries, &to->list.capacity, to->list.n + 1, sizeof(entry_t)));
@@ -274,7 +274,7 @@ void datum_release(datum_t *datum)
     allocator_put(&allocator, datum);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 datum_kind_t datum_kind(const datum_t *datum)
 {
@@ -335,7 +335,7 @@ datum_t *datum_find(const datum_t *datum, const char *key)
     return entry != NULL ? entry->item : NULL;
 }
 
-/* ---- changing ---- */
+/* ---- modification ---- */
 
 static bool reaches(const datum_t *from, const datum_t *target)
 {
@@ -345,7 +345,7 @@ static bool reaches(const datum_t *from, const datum_t *target)
     return false;
 }
 
-/* A container inside itself would never be released, nor printed to an end. */
+/* Rejects cycles: a container inside itself could be neither released nor printed. */
 static status_t check_change(context_t *ctx, const char *op, datum_kind_t kind,
                              const datum_t *container, const datum_t *item)
 {
@@ -428,7 +428,7 @@ status_t datum_clone(context_t *ctx, const datum_t *datum, datum_t **out_copy)
     return STATUS_OK;
 }
 
-/* By bits, so that a NaN equals itself and the two zeros differ. */
+/* Compares bits: a NaN equals itself, and the two zeros differ. */
 static bool equal_tensors(context_t *ctx, const tensor_t *a, const tensor_t *b)
 {
     const tensor_info_t *info = &a->info;
@@ -454,7 +454,7 @@ static bool equal_tensors(context_t *ctx, const tensor_t *a, const tensor_t *b)
     return is_equal;
 }
 
-/* Dicts regardless of the order of their keys. */
+/* Ignores the order of a dict's keys. */
 static bool equal_items(context_t *ctx, const datum_t *a, const datum_t *b)
 {
     if (a->list.n != b->list.n) return false;

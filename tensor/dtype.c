@@ -8,9 +8,9 @@
 
 typedef enum category { CATEGORY_NONE, CATEGORY_BOOL, SIGNED, UNSIGNED, FLOATING } category_t;
 
-/* `standing`: of two types the higher wins; two different ones of equal standing hold no more than
- * the other, and meet in the next larger: bf16 and f16 in f32, s8 and u8 in s16. Types of standing
- * 0 meet floating types only. */
+/* standing: rank in type promotion; the higher type wins. Different types of equal standing promote
+ * to the next larger: bf16 and f16 to f32, s8 and u8 to s16. Types of standing 0 promote only with
+ * floating types. */
 static const struct {
     const char *name;
     uint8_t size, standing;
@@ -33,7 +33,7 @@ static const struct {
     [DTYPE_F64] = {"f64", 8, 8, FLOATING, 0x1p-53},
 };
 
-/* What is no element type has the traits of DTYPE_NONE. */
+/* Invalid values have the properties of DTYPE_NONE. */
 static inline dtype_t known(dtype_t dtype)
 {
     return (unsigned)dtype < DTYPE_COUNT ? dtype : DTYPE_NONE;
@@ -88,13 +88,13 @@ double dtype_epsilon(dtype_t dtype)
     return dtypes[known(dtype)].epsilon;
 }
 
-/* ---- one value, with f32 in the middle ---- */
+/* ---- one value, converted through f32 ---- */
 
 typedef float f32_t;
 typedef double f64_t;
 typedef uint16_t bf16_t, f16_t;
 typedef int8_t s8_t;
-typedef uint8_t u8_t, b8_t; /* b8 is bool, which is a macro */
+typedef uint8_t u8_t, b8_t; /* b8 stands for bool, which is a macro */
 typedef int16_t s16_t;
 typedef uint16_t u16_t;
 typedef int32_t s32_t;
@@ -116,13 +116,13 @@ static inline float of_bits(uint32_t bits)
     return x;
 }
 
-/* Without a branch, so that loops of it vectorise. */
+/* Branch-free selection, so that loops vectorise. */
 static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     return no ^ ((yes ^ no) & (0u - condition));
 }
 
-/* Denormals by way of an integer, so that flushing them to zero in f32 does not touch them. */
+/* Converts denormals through integers, so that flushing f32 denormals does not affect them. */
 static inline float f32_of_f16(f16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, magnitude = x & 0x7fffu;
@@ -133,7 +133,8 @@ static inline float f32_of_f16(f16_t x)
     return of_bits(sign | choose(magnitude < 0x7c00, finite, special));
 }
 
-/* Half of the last place is added, less one where the last place is even, then cut. */
+/* Rounds to nearest even: adds half of the last place, minus one if that place is even, then
+ * truncates. */
 static inline bf16_t bf16_of_f32(float x)
 {
     uint32_t bits = bits_of(x);
@@ -142,7 +143,8 @@ static inline bf16_t bf16_of_f32(float x)
     return (bf16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
 
-/* Below 2^-14 adding 1/2, whose last place is the smallest f16, makes the hardware round. */
+/* Below 2^-14, adding 1/2 makes the hardware round: the last place of the sum is the smallest
+ * f16. */
 static inline f16_t f16_of_f32(float x)
 {
     uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
@@ -154,21 +156,21 @@ static inline f16_t f16_of_f32(float x)
     return (f16_t)((bits >> 16 & 0x8000) | choose(magnitude < 0x477ff000, finite, special));
 }
 
-/* What x86 gives, and with it PyTorch: out of range and NaN become the smallest number. */
+/* As x86 and PyTorch: NaN and values out of range give the smallest number. */
 static inline s64_t s64_of_f64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (s64_t)x : INT64_MIN;
 }
 
-/* Below 2^63 the bits of an s64. */
+/* Values below 2^63 convert as to s64 and keep its bits. */
 static inline u64_t u64_of_f64(double x)
 {
     if (x >= 0x1p63 && x < 0x1p64) return (u64_t)x;
     return (u64_t)s64_of_f64(x);
 }
 
-/* To f32 so that narrower types, to which it is rounded next, get what rounding once would give:
- * what f32 cannot hold is cut off, and makes the last place odd. */
+/* Converts to f32 by rounding to odd: truncates, and sets the last bit if bits were lost. Rounding
+ * the result to a narrower type then equals rounding once. */
 static inline float f32_before_rounding(double x)
 {
     const float nearest = (float)x;
@@ -178,7 +180,7 @@ static inline float f32_before_rounding(double x)
     return of_bits((bits_of(nearest) - (is_larger ? 1u : 0u)) | 1u);
 }
 
-/* The same of an integer to f64, whose last place is worth 2^11 at 2^64. */
+/* The same from an integer to f64; below 2^64 the last place of an f64 is at most 2^11. */
 static inline double f64_before_rounding(uint64_t magnitude)
 {
     const uint64_t rest = magnitude & 0x7ff;
@@ -248,8 +250,7 @@ typedef union scalar {
     b8_t b8;
 } scalar_t;
 
-/* Through memcpy, since elements may be unaligned members or a caller's variable of another type.
- */
+/* Uses memcpy, because elements may be unaligned or the caller's variable may have another type. */
 #define LOAD(type) (memcpy(&scalar.type, element, sizeof scalar.type), scalar.type)
 #define STORE(type, expr) (scalar.type = (expr), (void)memcpy(element, &scalar, sizeof scalar.type))
 
@@ -337,9 +338,9 @@ void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
 
 /* ---- many values ---- */
 
-/* Pairs with f32 on one side, and pairs of floating types one of which is narrow: they go by way of
- * f32, which rounds no second time. Each has a loop, which vectorises where both sides are
- * contiguous. All other pairs go element by element. */
+/* Casts with f32 on one side, and between floating types with a narrow one, convert through f32,
+ * which does not round twice. Each has a loop that vectorises if both sides are contiguous. Other
+ * pairs convert element by element. */
 typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_t ds);
 
 /* clang-format off */
@@ -356,7 +357,7 @@ typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_
     }
 #define CAST(from, to) CAST_BY(from, to, f32_of_##from)
 
-/* Integers are computed with as s64. */
+/* Integers convert through s64. */
 #define WHOLE_LOOP(from, to, ss, ds)                                                               \
     for (int64_t i = 0; i < n; i++) ((to##_t *)dst)[i * (ds)] = (to##_t)((const from##_t *)src)[i * (ss)]
 
@@ -437,7 +438,7 @@ static const cast_t casts[DTYPE_COUNT][DTYPE_COUNT] = {
 #define COPY_LOOP(size)                                                                            \
     for (int64_t i = 0; i < n; i++) memcpy(to + i * ds * (size), from + i * ss * (size), (size))
 
-/* Bytes as they are, with the element's size known to the loop. */
+/* Copies elements unchanged; a constant element size lets the loop compile to moves. */
 static void copy(int64_t n, size_t size, const char *restrict from, int64_t ss, char *restrict to,
                  int64_t ds)
 {
@@ -470,7 +471,7 @@ void dtype_cast(int64_t n, dtype_t src_dtype, const void *src, int64_t src_strid
     char *to = dst;
     int64_t src_step = src_stride * (int64_t)dtype_size(src_dtype);
     int64_t dst_step = dst_stride * (int64_t)dtype_size(dst_dtype);
-    bool is_u64 = src_dtype == DTYPE_U64; /* its integer form may be negative */
+    bool is_u64 = src_dtype == DTYPE_U64; /* as int64_t it may be negative */
     if (dtype_is_floating(src_dtype) || (is_u64 && dtype_is_floating(dst_dtype))) {
         for (int64_t i = 0; i < n; i++, from += src_step, to += dst_step)
             dtype_store(dst_dtype, to, dtype_load(src_dtype, from));

@@ -1,4 +1,4 @@
-/* What failed, and who is told. */
+/* Recording failures and composing their messages. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ void context_clear_error(context_t *ctx)
     failure_clear(&scope_failures(ctx)->first);
 }
 
-/* A scope remembers its first failure, code outside of scopes its last. */
+/* A scope keeps its first failure; code outside scopes keeps its last. */
 static void note_failure(context_t *ctx)
 {
     failures_t *failures = scope_failures(ctx);
@@ -35,8 +35,8 @@ static void note_failure(context_t *ctx)
         failure_copy(&failures->first, context_last_failure(ctx));
 }
 
-/* By way of a second buffer, so that a message may quote the one before it. What names of a file
- * hold is escaped here, whoever shows the message. */
+/* Formats a message in a second buffer, because it may quote the previous message. Escapes control
+ * characters, which names in files may contain. */
 TESSERA_PRINTF(3, 0)
 static void tell(context_t *ctx, status_t status, const char *format, va_list arguments)
 {
@@ -71,7 +71,7 @@ status_t context_decline(context_t *ctx, status_t status, const char *format, ..
     return status;
 }
 
-/* In an attempt nothing is noted; there the last failure is that of the attempt. */
+/* Inside an attempt nothing is recorded; NULL then passes on the attempt's last failure. */
 status_t context_null(context_t *ctx, const char *op, const char *argument)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -95,7 +95,8 @@ static void rename_failure(failure_t *failure, const char *op)
              (int)sizeof failure->message - 66, rest);
 }
 
-/* A cancel and a limit of time name the outermost call already, such as trainer_step. */
+/* CANCELLED and LIMIT keep their message: it already names the outermost call, such as
+ * trainer_step. */
 status_t context_rename(context_t *ctx, status_t status, const char *op)
 {
     if (status == STATUS_OK || ctx == NULL) return status;

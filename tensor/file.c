@@ -24,8 +24,8 @@ struct file_mapping {
     allocator_t allocator;
     void *bytes;
     size_t n_bytes;
-    bool is_block; /* the bytes are the allocator's */
-    int file;      /* of one that is read and not mapped, else -1 */
+    bool is_block; /* the bytes belong to the allocator */
+    int file;      /* descriptor of an unmapped file, else -1 */
 };
 
 status_t file_fail(context_t *ctx, const char *op, const char *path, int error)
@@ -38,7 +38,7 @@ status_t file_fail(context_t *ctx, const char *op, const char *path, int error)
 
 /* ---- mappings ---- */
 
-/* Leaves the descriptor open, for the caller to close. */
+/* Maps or measures an open file; the caller closes the descriptor. */
 static status_t map_open(context_t *ctx, const char *path, int file, file_mapping_t *mapping)
 {
     struct stat about;
@@ -81,9 +81,9 @@ status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping
     return open_file(ctx, path, true, out_mapping);
 }
 
-/* ---- files that are read ---- */
+/* ---- unmapped files ---- */
 
-#define READ_BYTES ((size_t)4 << 20) /* between two looks whether the call is cancelled */
+#define READ_BYTES ((size_t)4 << 20) /* read between two checks for a cancel */
 
 status_t file_open_unmapped(context_t *ctx, const char *path, file_mapping_t **out_file)
 {
@@ -158,8 +158,8 @@ static void let_go(void *user, void *data)
     file_release(user);
 }
 
-/* The system reads pages of the file again when they are asked for. Those at the ends are shared
- * with what lies beside the tensor. */
+/* Drops the pages inside the range, which the system reloads on access. Pages at the ends are kept,
+ * as they may contain neighbouring data. */
 static void unload(void *data, size_t bytes)
 {
 #if defined(MADV_DONTNEED)
@@ -221,7 +221,8 @@ status_t file_block_create(context_t *ctx, size_t n_bytes, file_mapping_t **out_
     return STATUS_OK;
 }
 
-/* What was copied last is in the cache for the checksum; pages go in larger pieces. */
+/* Small pieces, so that the checksum reads them from the cache; pages are dropped in larger
+ * pieces. */
 #define COPY_BYTES ((size_t)128 << 10)
 #define UNLOAD_BYTES ((size_t)4 << 20)
 

@@ -1,4 +1,4 @@
-/* What a file is by its first bytes, for messages about one of another kind than was expected. */
+/* Detects a file's kind from its first bytes, for messages about a wrong kind. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-#define _GNU_SOURCE /* O_TMPFILE */
+#define _GNU_SOURCE /* for O_TMPFILE */
 
-/* Writing files: a temporary without a name, synced, which gets a name beside the file and is
- * renamed over it. A process that is killed leaves nothing, but for the moment between the two.
- * Where the file system has no such temporaries, they have a name from the start; who writes the
- * same file next removes those that nobody writes any more. */
+/* Writes a file through an unnamed temporary: it is synced, linked to a name in the same directory,
+ * and renamed to the final name. A killed process leaves no temporary file, except between the
+ * last two steps. On file systems without unnamed temporaries they have a name from the start; the
+ * next writer of the same file removes those that no process is writing. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,15 +21,15 @@
 #include "tensor/interrupt_impl.h"
 
 #define WRITE_BUFFER 65536
-#define PIECE_BYTES ((size_t)4 << 20) /* between two looks whether the call is cancelled */
+#define PIECE_BYTES ((size_t)4 << 20) /* written between two checks for a cancel */
 
 struct file_writer {
     context_t *ctx;
     char *path;
     char *temporary;
     int file;
-    bool has_name;   /* the temporary */
-    status_t status; /* the first failure; nothing is written after it */
+    bool has_name;   /* the temporary has a name */
+    status_t status; /* first failure; nothing is written after it */
     size_t offset;
     size_t n_buffered;
     char buffer[WRITE_BUFFER];
@@ -60,8 +60,8 @@ static const char *kind_of_file(mode_t mode)
                             : "a symbolic link to nothing";
 }
 
-/* The file that a path means, behind symbolic links, and the mode of an existing one, or 0. A
- * rename puts a regular file in place of whatever has the name, so nothing else may have it. */
+/* Resolves symbolic links and returns the file's path and mode (0: no such file). rename would
+ * replace anything with that name, so anything but a regular file is rejected. */
 static status_t find_target(context_t *ctx, const char *path, char *out_target, mode_t *out_mode)
 {
     struct stat about;
@@ -84,7 +84,7 @@ static status_t find_target(context_t *ctx, const char *path, char *out_target, 
 
 /* ---- temporaries ---- */
 
-/* The folder's length within the path, its slash included. */
+/* Length of the folder part of a path, including its last slash. */
 static size_t folder_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -98,7 +98,7 @@ static void copy_folder(const char *path, char *out_folder)
     out_folder[length > 0 ? length : 1] = '\0';
 }
 
-/* "model.tessera.1234-5.tmp": a temporary of the file "model.tessera". */
+/* Matches temporaries such as "model.tessera.1234-5.tmp" for "model.tessera". */
 static bool is_temporary_of(const char *entry, const char *name)
 {
     const size_t length = strlen(name);
@@ -110,7 +110,8 @@ static bool is_temporary_of(const char *entry, const char *name)
            entry[length + 1 + (size_t)end] == '\0';
 }
 
-/* Writers hold a lock, which ends with their process. */
+/* Removes a temporary that no process is writing. Writers hold a lock that ends with their
+ * process. */
 static void remove_if_stale(int folder, const char *entry)
 {
     const int file = openat(folder, entry, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -119,7 +120,7 @@ static void remove_if_stale(int folder, const char *entry)
     close(file);
 }
 
-/* What cannot be read or removed stays: it is in nobody's way. */
+/* Removes stale temporaries; ignores errors, because leftovers do no harm. */
 static void remove_stale(const char *target)
 {
     char folder[PATH_MAX];
@@ -139,7 +140,7 @@ static void name_temporary(file_writer_t *writer)
              (long)getpid(), atomic_fetch_add(&serial, 1));
 }
 
-/* How a file without a name is linked to; not where /proc is missing. */
+/* The path from which an unnamed file can be linked; needs /proc. */
 #define SELF_MAX 64
 static const char *name_itself(const file_writer_t *writer, char *out_name)
 {
@@ -165,8 +166,7 @@ static bool open_unnamed(file_writer_t *writer, mode_t mode)
     return true;
 }
 
-/* Another writer may have taken the file for stale before it was locked: then it has no link left.
- */
+/* Retries if another writer removed the file as stale before it was locked (no link is left). */
 static bool open_named(file_writer_t *writer, mode_t mode)
 {
     struct stat about = {.st_nlink = 0};
@@ -200,7 +200,7 @@ static status_t open_temporary(context_t *ctx, const char *path, file_writer_t *
     return STATUS_OK;
 }
 
-/* Gives a temporary without a name the name that it is renamed from. */
+/* Links an unnamed temporary to the name from which it is renamed. */
 static bool link_temporary(file_writer_t *writer)
 {
     char self[SELF_MAX];
@@ -281,7 +281,7 @@ size_t file_write_offset(const file_writer_t *writer)
     return writer != NULL ? writer->offset : 0;
 }
 
-/* So that the new name survives a crash; file systems that cannot sync a directory say EINVAL. */
+/* Makes the rename survive a crash. File systems that cannot sync a directory return EINVAL. */
 static status_t sync_directory(file_writer_t *writer)
 {
     char *slash = strrchr(writer->path, '/');

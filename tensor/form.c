@@ -15,7 +15,7 @@ static bool is_form_of(const form_t *form, const tensor_t *tensor)
     return form->offset == tensor->offset && is_same(&form->from, &tensor->info);
 }
 
-/* The storage is locked. */
+/* The storage must be locked. */
 static form_t *find(const tensor_t *tensor, const tensor_info_t *want)
 {
     form_t *form = storage_forms(tensor->storage);
@@ -24,7 +24,7 @@ static form_t *find(const tensor_t *tensor, const tensor_info_t *want)
     return form;
 }
 
-/* The storage is locked. */
+/* The storage must be locked. */
 static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as, form_t **out_form)
 {
     form_t *form = NULL;
@@ -40,8 +40,8 @@ static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as, form_
     return STATUS_OK;
 }
 
-/* Whether the plain bytes of a storage can be made from a form of a tensor in it: the tensor is all
- * of the storage, in row-major order, and a tag says where the form has its elements. */
+/* True if a form can restore the storage's plain bytes: its tensor covers the storage in row-major
+ * order, and a tag describes the form. */
 static bool can_be_master(const storage_t *storage, const tensor_info_t *info, int64_t offset,
                           const tensor_t *form)
 {
@@ -53,8 +53,8 @@ static bool can_be_master(const storage_t *storage, const tensor_info_t *info, i
 
 /* ---- making and refreshing ---- */
 
-/* A clean form of the tensor from which one reorder goes to `want`; NULL: there is none, or the
- * plain bytes are clean and will do. */
+/* A clean form that one reorder converts to `want`. NULL if there is none, or if the plain bytes
+ * are clean. */
 static const form_t *find_clean(const tensor_t *tensor, const tensor_info_t *want)
 {
     bool is_far = want->format.kind != FORMAT_TAG && want->format.kind != FORMAT_STRIDED;
@@ -69,7 +69,7 @@ static const form_t *find_clean(const tensor_t *tensor, const tensor_info_t *wan
     return NULL;
 }
 
-/* The elements that a form is to be made of. The storage is locked. */
+/* Finds the elements to make a form from. The storage must be locked. */
 static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                               reorder_cause_t cause, const tensor_info_t **out_info,
                               const void **out_bytes)
@@ -87,7 +87,7 @@ static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tens
     return STATUS_OK;
 }
 
-/* Once a form is there the plain bytes are hardly read again. */
+/* Frees the plain bytes if possible: once a form exists they are rarely read. */
 static void shed_plain(const tensor_t *tensor, const form_t *form)
 {
     if (can_be_master(tensor->storage, &form->from, form->offset, form->tensor))
@@ -95,7 +95,7 @@ static void shed_plain(const tensor_t *tensor, const form_t *form)
     if (info_bytes(&form->from) == storage_bytes(tensor->storage)) storage_unload(tensor->storage);
 }
 
-/* The storage is locked. */
+/* The storage must be locked. */
 static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                      convert_pack_t pack, reorder_cause_t cause, form_t **out_form)
 {
@@ -110,22 +110,21 @@ static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t
     return status;
 }
 
-/* Nobody else has the form: neither the tensor, as a call or a plan has while it reads it, nor its
- * bytes, as a snapshot has. */
+/* True if nobody else uses the form's tensor (a call or plan) or its bytes (a snapshot). */
 static bool is_alone(const tensor_t *form)
 {
     return atomic_load(&form->n_references) == 1 && storage_is_alone(form->storage);
 }
 
-/* Puts another tensor in the form's place; the old one is to be released outside the lock. */
+/* Replaces the form's tensor. The caller must release the old one after unlocking. */
 static void replace_take(form_t *form, tensor_t *tensor, tensor_t **out_old)
 {
     *out_old = form->tensor;
     form->tensor = tensor;
 }
 
-/* Brings a dirty form up to date, in its own bytes, or in new ones where others have those. Plain
- * bytes that had to come back for it stay, since the next write will ask for them again. */
+/* Updates a dirty form in place, or in a new tensor if others use the old one. Plain bytes that had
+ * to be restored stay, because the next write needs them again. */
 static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, convert_pack_t pack,
                         reorder_cause_t cause, tensor_t **out_old)
 {
@@ -148,7 +147,7 @@ static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, co
     return STATUS_OK;
 }
 
-/* The storage is locked. */
+/* The storage must be locked. */
 static status_t get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                     convert_pack_t pack, reorder_cause_t cause, bool *out_is_made,
                     form_t **out_form, tensor_t **out_old)
@@ -176,7 +175,7 @@ status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *w
     return status;
 }
 
-/* The storage is locked. */
+/* The storage must be locked. */
 static status_t read_once(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                           convert_pack_t pack, reorder_cause_t cause, void *room)
 {
@@ -234,9 +233,9 @@ static void release_forms(form_t *form)
     }
 }
 
-/* Detached under the lock, released outside it: a form may have forms of its own. Whether the plain
- * bytes are clean is asked under the lock, too: else a form that becomes their master meanwhile, as
- * when another thread begins a step, would go with what it alone has. */
+/* Detaches the forms under the lock and releases them afterwards, because a form may have forms
+ * itself. The plain bytes must also be tested under the lock: another thread's write may make a
+ * form the master, which then has the only copy of the elements. */
 static void detach(storage_t *storage, bool is_end)
 {
     form_t *form = NULL;
@@ -283,7 +282,7 @@ void form_drop(storage_t *storage)
 
 /* ---- writing ---- */
 
-/* The storage is locked. */
+/* The storage must be locked. */
 static void mark_dirty(const storage_t *storage)
 {
     for (form_t *form = storage_forms(storage); form != NULL; form = form->next)
@@ -298,7 +297,7 @@ void form_mark_dirty(storage_t *storage)
     storage_unlock(storage);
 }
 
-/* The form's elements in bytes of its own, if others have its bytes, too. */
+/* Copies the form's bytes if others use them too. */
 static status_t separate(context_t *ctx, form_t *form, tensor_t **out_old)
 {
     if (is_alone(form->tensor)) return STATUS_OK;
@@ -312,8 +311,8 @@ static status_t separate(context_t *ctx, form_t *form, tensor_t **out_old)
     return STATUS_OK;
 }
 
-/* Makes the form the master where the plain bytes can be made from it; else it is dirty, as all
- * forms are, until form_written has brought it back to plain. The storage is locked. */
+/* Makes the form the master if it can restore the plain bytes. Otherwise all forms become dirty
+ * until form_written has updated the plain bytes. The storage must be locked. */
 static status_t begin_write(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                             reorder_cause_t cause, void **out_bytes, bool *out_is_master,
                             tensor_t **old)
@@ -375,7 +374,7 @@ status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *wan
     return is_ready ? STATUS_OK : form_writable(ctx, tensor, want, cause, &bytes);
 }
 
-/* Row-major plain bytes are the same under the form's sizes, which spares a copy between. */
+/* Row-major plain bytes are the same under the form's sizes, so no intermediate copy is needed. */
 static status_t write_back(context_t *ctx, tensor_t *tensor, const tensor_t *form,
                            reorder_cause_t cause)
 {
@@ -403,9 +402,9 @@ status_t form_written(context_t *ctx, tensor_t *tensor, const tensor_info_t *wan
     return STATUS_OK;
 }
 
-/* ---- back to plain ---- */
+/* ---- restoring plain bytes ---- */
 
-/* Where element i of dimension d lies is tables[d][i], added over the dimensions. */
+/* The offset of an element is the sum of tables[d][index[d]] over the dimensions. */
 typedef struct places {
     int rank;
     const int64_t *sizes;
@@ -453,7 +452,7 @@ static void copy_rows(const places_t *places, size_t size, const char *from, cha
     } while (last > 0 && shape_next(last, places->sizes, index));
 }
 
-/* Without a context by a loop of our own, on this thread. */
+/* Restores without a context: a native loop on this thread. */
 static status_t write_rows(const form_t *form, const tensor_info_t *info, void *bytes)
 {
     int64_t n_places = 0;

@@ -7,7 +7,7 @@
 #include "tensor/hash_impl.h"
 #include "tensor/shape.h"
 
-/* What a format is taken for that is NULL, or that no format of its rank can be. */
+/* Used for NULL, and for invalid ranks. */
 static const format_t unchosen = {.kind = FORMAT_ANY};
 
 static inline bool is_rank(int rank)
@@ -17,13 +17,13 @@ static inline bool is_rank(int rank)
 
 /* ---- text ---- */
 
-/* A text while it is read; `at` is the next character. */
+/* Parser state; `at` is the next character. */
 typedef struct reader {
     context_t *ctx;
     const char *text, *at;
 } reader_t;
 
-/* A whole number without sign and leading zeros; false when there is none, or it is too large. */
+/* Reads a number without sign and leading zeros; false if there is none or it is too large. */
 static bool read_number(reader_t *reader, int64_t largest, int64_t *out_number)
 {
     const char *at = reader->at;
@@ -40,7 +40,7 @@ static bool read_number(reader_t *reader, int64_t largest, int64_t *out_number)
     return true;
 }
 
-/* "{12544,1,112,1}" */
+/* Reads "{12544,1,112,1}". */
 static status_t read_strides(reader_t *reader, format_t *format)
 {
     format->kind = FORMAT_STRIDED;
@@ -61,7 +61,7 @@ static status_t read_strides(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
-/* "aBcd": every dimension once; out_split gets those in capitals. */
+/* Reads "aBcd": every dimension once. out_split: the capital letters. */
 static status_t read_order(reader_t *reader, format_t *format, unsigned *out_split)
 {
     unsigned seen = 0, split = 0;
@@ -86,7 +86,7 @@ static status_t read_order(reader_t *reader, format_t *format, unsigned *out_spl
     return STATUS_OK;
 }
 
-/* "16b16a2b"; out_blocked gets the dimensions that have a block. */
+/* Reads "16b16a2b". out_blocked: dimensions with a block. */
 static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_blocked)
 {
     int64_t elements = 1;
@@ -111,7 +111,7 @@ static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_bl
     return STATUS_OK;
 }
 
-/* "(8,8,8,3,3)" behind a tag. */
+/* Reads "(8,8,8,3,3)" after a tag. */
 static status_t read_inner(reader_t *reader, format_t *format)
 {
     for (int d = 0; d < format->inner_rank; d++) {
@@ -145,7 +145,7 @@ static status_t read_tag(reader_t *reader, format_t *format)
 
 static const char opaque[] = "opaque";
 
-/* "opaque4x102400x20603x4": the rank, then words, of which zeros at the end are not written. */
+/* Reads "opaque4x102400x20603x4": the rank, then words without trailing zeros. */
 static status_t read_words(reader_t *reader, format_t *format)
 {
     int64_t rank = 0;
@@ -165,7 +165,7 @@ static status_t read_words(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
-/* "4:aBcde8b(8,8,8,3,3)": the tensor's rank, then the tag and sizes it is stored under. */
+/* Reads "4:aBcde8b(8,8,8,3,3)": the tensor's rank, then the tag and sizes of the stored form. */
 static status_t read_regrouped(reader_t *reader, format_t *format)
 {
     int64_t rank = 0;
@@ -221,7 +221,7 @@ static char *write_tag(const format_t *format, char *at)
     return at;
 }
 
-/* Numbers with commas between, in brackets. */
+/* Writes numbers separated by commas, in brackets. */
 static char *write_numbers(int n, const int64_t *numbers, const char *brackets, char *at)
 {
     *at++ = brackets[0];
@@ -257,7 +257,7 @@ const char *format_text(const format_t *format, char *out_text)
     return out_text;
 }
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 format_t format_plain(int rank)
 {
@@ -308,7 +308,7 @@ format_t format_inner(const format_t *format)
     return tag;
 }
 
-/* The owner's word has a bit that no version of oneDNN has. */
+/* Marks the owner's word; versions of oneDNN never have this bit. */
 #define OWNER_BIT (INT64_C(1) << 62)
 enum { WORD_ELEMENTS, WORD_OWNER, WORD_VERSION, WORD_NUMBERS };
 
@@ -334,8 +334,8 @@ const int64_t *format_numbers(const format_t *format)
     return is_owned ? &format->words[WORD_NUMBERS] : NULL;
 }
 
-/* Dimensions by falling stride. One of size 1, whose stride says nothing, stands before the first
- * later dimension, so that the plain order results where it can. */
+/* Orders dimensions by falling stride. The stride of a dimension of size 1 is meaningless: it is
+ * placed before the next higher dimension, which gives the plain order if possible. */
 static format_t sort_by_stride(int rank, const int64_t *sizes, const int64_t *strides)
 {
     format_t format = {.kind = FORMAT_TAG, .rank = (uint8_t)rank};
@@ -379,7 +379,7 @@ format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *stride
     return format;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 bool format_is_blocked(const format_t *format)
 {
@@ -387,7 +387,7 @@ bool format_is_blocked(const format_t *format)
                               format->kind == FORMAT_REGROUPED);
 }
 
-/* The product of each dimension's blocks, 1 where it has none. */
+/* Product of each dimension's blocks; 1 without blocks. */
 static void whole_blocks(const format_t *format, int64_t *out_blocks)
 {
     for (int d = 0; d < format->rank; d++) out_blocks[d] = 1;
@@ -406,13 +406,13 @@ bool format_is_padded(const format_t *format, const int64_t *sizes)
     return false;
 }
 
-/* Whether offsets follow from the format alone. */
+/* True if the format alone determines offsets. */
 static bool is_explicit(const format_t *format)
 {
     return format != NULL && (format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
 }
 
-/* How many blocks cover a size; cannot overflow. */
+/* Number of blocks that cover a size; cannot overflow. */
 static int64_t blocks_in(int64_t size, int64_t block)
 {
     return block == 1 ? size : size / block + (size % block != 0);
@@ -445,7 +445,7 @@ void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_s
     }
 }
 
-/* One past the last element of a strided tensor without empty dimensions. */
+/* Number of elements up to the last one of a strided tensor without empty dimensions. */
 static bool strided_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
 {
     int64_t elements = 1;
@@ -459,7 +459,7 @@ static bool strided_elements(const format_t *format, const int64_t *sizes, int64
     return true;
 }
 
-/* Of the inner tensor, which has as many elements as one of these sizes. */
+/* Number of elements of the inner tensor, which must match `sizes`. */
 static bool regrouped_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
 {
     int64_t numel = 0, inner_numel = 0;
@@ -497,8 +497,8 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
     return true;
 }
 
-/* From the innermost block outwards, each taking its digit off the index, then the dimensions from
- * the fastest to the slowest. */
+/* Computes from the innermost block outwards, each taking its digit of the index, then from the
+ * fastest to the slowest dimension. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
 {
     if (!is_explicit(format) || sizes == NULL || index == NULL) return 0;
@@ -526,10 +526,9 @@ int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_
 
 /* ---- equality ---- */
 
-/* An offset is a sum over the dimensions, and in one dimension it is linear but for steps: digit
- * index / start % (next start / start) counts `stride`. Written with the fewest digits, and without
- * those that no index of the tensor reaches, this is the same for all formats that put the elements
- * at the same places. */
+/* An offset is a sum over the dimensions. Within a dimension it is a sum of digits: index / start %
+ * (next start / start) times `stride`. The shortest list of digits, without those that no index
+ * reaches, is the same for all formats with the same offsets. */
 typedef struct digit {
     int64_t start, stride;
 } digit_t;
@@ -542,7 +541,7 @@ static int add_digit(digit_t *digits, int n, int64_t size, int64_t start, int64_
     return n + 1;
 }
 
-/* Digits of dimension d, fastest first; `outer` is what format_strides gives. */
+/* Lists the digits of dimension d, fastest first; `outer` comes from format_strides. */
 static int make_digits(const format_t *format, const int64_t *sizes, const int64_t *outer, int d,
                        digit_t *out_digits)
 {

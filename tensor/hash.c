@@ -1,4 +1,4 @@
-#define XXH_INLINE_ALL /* libxxhash need not be there when a program runs */
+#define XXH_INLINE_ALL /* inline, so that programs do not need libxxhash at run time */
 #include "tensor/hash_impl.h"
 
 #include <xxhash.h>
@@ -51,7 +51,7 @@ static status_t grow(context_t *ctx, hash_table_t *table)
     return STATUS_OK;
 }
 
-/* At most half of the slots are taken, so that every search ends at a free one. */
+/* At most half of the slots are used, so every search ends at a free one. */
 status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item)
 {
     INVARIANT(item != NULL);
@@ -61,7 +61,8 @@ status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item
     return STATUS_OK;
 }
 
-/* Slots behind the one that comes free move up, unless that would put them before their home. */
+/* Fills a freed slot: moves later slots back, unless that would place them before their home
+ * slot. */
 static void close_gap(hash_table_t *table, size_t gap)
 {
     for (size_t at = next_slot(table, gap); table->slots[at].item != NULL;

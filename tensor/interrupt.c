@@ -38,7 +38,7 @@ status_t interrupt_end(context_t *ctx, status_t status)
     return status;
 }
 
-/* Outside of any call there is nobody else who could end the cancel. */
+/* Outside any call the cancel ends here, because no outermost call will end it. */
 static status_t stop(context_t *ctx, const interrupts_t *interrupts, const char *at)
 {
     if (interrupts->call != NULL)

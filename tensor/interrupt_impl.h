@@ -18,8 +18,8 @@ typedef struct interrupts {
     const char *call;         /* the outermost call, or NULL */
     int depth;                /* nesting depth of calls */
     int n_held;               /* open calls of interrupt_hold */
-    uint64_t deadline;        /* of this call, as context_now; 0: none */
-    int64_t iterations_left;  /* of this call */
+    uint64_t deadline;        /* end time of this call, as context_now; 0: none */
+    int64_t iterations_left;  /* in this call */
     double limit_seconds;     /* 0: none */
     int64_t limit_iterations; /* at least 1 */
 } interrupts_t;

@@ -92,7 +92,7 @@ literal_t literal_integer(const char **cursor, int64_t *out_value)
     return LITERAL_OK;
 }
 
-/* strtod follows the locale; the text has a point. */
+/* strtod expects the locale's decimal point; the text always has ".". */
 static double convert_number(const char *number, size_t length)
 {
     char buffer[2 * LITERAL_MAX];
@@ -105,7 +105,7 @@ static double convert_number(const char *number, size_t length)
     return strtod(buffer, NULL);
 }
 
-/* inf, -inf and nan, as text_append_float prints them. */
+/* Reads inf, -inf and nan, as text_append_float prints them. */
 static bool scan_special(const char **cursor, double *out_value)
 {
     static const struct {
@@ -159,7 +159,7 @@ bool literal_word(const char **cursor, char *out_word, size_t capacity)
     return true;
 }
 
-/* Four hexadecimal digits. */
+/* Reads four hexadecimal digits. */
 static bool scan_code_unit(const char **cursor, uint32_t *out_unit)
 {
     uint32_t unit = 0;
@@ -177,7 +177,8 @@ static bool scan_code_unit(const char **cursor, uint32_t *out_unit)
     return true;
 }
 
-/* A code point behind \u as UTF-8; gives its bytes, or 0. Zero would end the string: refused. */
+/* Decodes the code point after \u to UTF-8. Returns its length; 0 if it is invalid or zero, which
+ * would end the string. */
 static int scan_unicode(const char **cursor, char *out)
 {
     uint32_t code, low;

@@ -1,4 +1,4 @@
-/* Memory by a context's allocator. */
+/* Memory allocation through a context's allocator. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 
 #define BLOCK_ALIGNMENT 64
 
-/* Blocks of this size and more are asked to lie in huge pages, which are touched first in a fifth
- * of the time (64 MB: 11 ms for 52) and read faster: packed weights, arenas, large results. */
+/* Blocks of this size and more request huge pages: packed weights, arenas, large results. Touching
+ * them first takes a fifth of the time (64 MB: 11 ms instead of 52), and reads are faster. */
 #define LARGE_BLOCK ((size_t)2 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* The system may decline. */
+/* Only a hint; the system may ignore it. */
 static void ask_for_huge_pages(void *start, size_t bytes)
 {
 #if defined(MADV_HUGEPAGE)
@@ -27,7 +27,7 @@ static void ask_for_huge_pages(void *start, size_t bytes)
 #endif
 }
 
-/* From the start of a huge page on: what lies before the first one would be in small pages. */
+/* Aligned to a huge page; otherwise the bytes before the first boundary would be in small pages. */
 static void *get_large(size_t bytes)
 {
     void *start = NULL;
@@ -36,8 +36,8 @@ static void *get_large(size_t bytes)
     return start;
 }
 
-/* malloc, with the block aligned by hand and malloc's own address in front of it: glibc's
- * aligned_alloc never takes from a thread's cache of free blocks, and is five times slower. */
+/* malloc with manual alignment; malloc's own address is stored before the block. glibc's
+ * aligned_alloc bypasses the thread's cache of free blocks and is five times slower. */
 static void *get_default(void *user, size_t bytes)
 {
     (void)user;
@@ -83,14 +83,14 @@ void allocator_put(const allocator_t *allocator, void *block)
 
 /* ---- a limit ---- */
 
-/* n_bytes counts the limiter's own bytes and those of all blocks, with their heads. Blocks may
- * outlive the context, so each counts as a holder. */
+/* n_bytes: the limiter itself and all blocks, including their headers. Blocks may outlive the
+ * context, so each counts as a holder. */
 typedef struct limiter {
     allocator_t from;
     size_t limit;
     atomic_size_t n_bytes;
     atomic_size_t n_holders;
-    atomic_bool has_refused; /* since a message last said so */
+    atomic_bool has_refused; /* since the last message that reported it */
 } limiter_t;
 
 static void drop_limiter(limiter_t *limiter)
@@ -109,7 +109,7 @@ static bool reserve(limiter_t *limiter, size_t bytes)
     return true;
 }
 
-/* The size stands in front of the block, in as many bytes as a block is aligned to. */
+/* The size is stored before the block, in a header of BLOCK_ALIGNMENT bytes. */
 static void *get_limited(void *user, size_t bytes)
 {
     limiter_t *limiter = user;
@@ -168,7 +168,7 @@ void allocator_refusal(const allocator_t *allocator, char *message, size_t capac
                  atomic_load(&limiter->n_bytes));
 }
 
-/* out_block is the address of a pointer of any type. */
+/* out_block: address of a pointer of any type. */
 status_t context_get(context_t *ctx, size_t bytes, const char *purpose, void *out_block)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;

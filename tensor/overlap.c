@@ -1,16 +1,17 @@
-/* Whether two tensors have bytes in common. Ranges of addresses are compared first; where one of
- * the tensors has gaps, so are elements: the even and the odd columns of a matrix share none. */
+/* Tests whether two tensors share bytes. Compares address ranges first; if they overlap and a
+ * tensor is strided, compares elements: the even and odd columns of a matrix share none. */
 #include "tensor/tensor_impl.h"
 
-/* x * step for every whole x from 0 to last. */
+/* Multiples x * step for integers x from 0 to last. */
 typedef struct term {
     int64_t step, last;
-    int64_t below;   /* the most that the terms before it add up to */
-    int64_t divisor; /* the greatest that it and all terms before it have */
+    int64_t below;   /* largest sum of the preceding terms */
+    int64_t divisor; /* greatest common divisor of this step and all preceding ones */
 } term_t;
 
-/* What a sum of terms can be, x of each being free, in steps that grow: the distances of a tensor's
- * elements from its first. f32[2,3] in strides [10,2]: x * 2 for x to 2, and x * 10 for x to 1. */
+/* All sums of independent terms, in order of increasing step: the distances of a tensor's elements
+ * from its first. f32[2,3] with strides [10,2] gives x * 2 for x up to 2, and x * 10 for x up to
+ * 1. */
 typedef struct sum {
     int n;
     term_t terms[2 * TENSOR_MAX_RANK + 2];
@@ -29,8 +30,8 @@ static void add_term(sum_t *sum, int64_t step, int64_t last)
     sum->terms[at] = (term_t){.step = step, .last = last};
 }
 
-/* Terms that leave no gap are one: x * 2 for x to 4, and x * 10 for x to 2, are x * 2 for x to 14.
- */
+/* Merges terms without gaps: x * 2 for x up to 4 and x * 10 for x up to 2 become x * 2 for x up to
+ * 14. */
 static void join_terms(sum_t *sum)
 {
     int n = 0;
@@ -68,7 +69,7 @@ static void measure_terms(sum_t *sum)
     }
 }
 
-/* Whether the first n terms can add up to this. */
+/* True if the first n terms can add up to `total`. */
 static bool reaches(const sum_t *sum, int n, int64_t total)
 {
     if (n == 0 || total < 0) return total == 0;
@@ -80,7 +81,8 @@ static bool reaches(const sum_t *sum, int n, int64_t total)
     return false;
 }
 
-/* Adds the distances of a tensor's elements, in units of so many bytes: its dtype's, or 1. */
+/* Adds the distances of a tensor's elements, in units of `unit` bytes (the size of its dtype, or
+ * 1). */
 static void add_elements(sum_t *sum, const tensor_info_t *info, int64_t unit)
 {
     const int64_t width = (int64_t)dtype_size(info->dtype);
@@ -102,8 +104,8 @@ static int64_t find_last(const tensor_info_t *info, int64_t unit)
     return last;
 }
 
-/* An element of a at x lies where one of b does at y: x + (last of b - y) is how far b begins
- * behind a, and the last of b. */
+/* An element of a at distance x and one of b at y coincide if x + (last of b - y) equals the
+ * distance between the first elements plus the last of b. */
 static bool has_common_element(const tensor_info_t *a, const tensor_info_t *b, int64_t distance)
 {
     const int64_t width = (int64_t)dtype_size(a->dtype);
@@ -117,8 +119,8 @@ static bool has_common_element(const tensor_info_t *a, const tensor_info_t *b, i
     return reaches(&sum, sum.n, distance / unit + find_last(b, unit));
 }
 
-/* Where the first elements lie, as numbers to compare with each other; of one storage the offsets
- * tell, also where its bytes are shed. False: nobody knows. */
+/* Comparable addresses of the first elements. Within one storage the offsets suffice, even if its
+ * bytes are shed. False if unknown, or if a tensor is empty. */
 static bool find_begins(const tensor_t *a, const tensor_t *b, uintptr_t *out_a, uintptr_t *out_b)
 {
     *out_a = *out_b = 0;

@@ -1,5 +1,5 @@
-/* Two passes over the elements that are shown: the first finds the form and the width that suit all
- * of them, the second writes. */
+/* Prints in two passes over the shown elements: the first finds the notation and width, the second
+ * writes. */
 #include "tensor/print.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-#define MOST_ELEMENTS 1000 /* of a tensor that is shown whole */
-#define EDGE 3             /* shown at either end of a dimension of any other */
+#define MOST_ELEMENTS 1000 /* largest tensor that is shown completely */
+#define EDGE 3             /* elements shown at each end of a dimension otherwise */
 #define LINE 80
 #define DIGITS 4
 #define NUMBER_MAX 400 /* "%.4f" of the largest double */
@@ -20,8 +20,8 @@ typedef struct printer {
     const tensor_info_t *info; /* dense */
     const char *bytes;
     bool is_cut;
-    bool is_scientific, is_whole; /* of floating numbers */
-    double smallest, largest;     /* magnitudes of those that are neither 0 nor infinite nor NaN */
+    bool is_scientific, is_whole; /* floating types only */
+    double smallest, largest;     /* magnitudes; finite and nonzero only */
     int width;
 } printer_t;
 
@@ -29,7 +29,7 @@ static const char begin[] = "tensor(";
 
 /* ---- one number ---- */
 
-/* A locale may have another decimal point. */
+/* Replaces the locale's decimal point by ".". */
 static void set_point(char *number)
 {
     char *point = number + strspn(number, "-0123456789");
@@ -69,9 +69,9 @@ static void write_number(const printer_t *printer, int64_t at, char *out_number)
         snprintf(out_number, NUMBER_MAX, "%lld", (long long)integer);
 }
 
-/* ---- the first pass ---- */
+/* ---- first pass ---- */
 
-/* Elements of a dimension that are shown; and the index of the i-th of these. */
+/* Number of shown elements of a dimension; index of the i-th shown element. */
 static int64_t n_shown(const printer_t *printer, int dim)
 {
     int64_t n = printer->info->sizes[dim];
@@ -129,14 +129,14 @@ static void find_form(printer_t *printer)
     visit(printer, 0, 0, measure);
 }
 
-/* ---- the second ---- */
+/* ---- second pass ---- */
 
 static void put_spaces(printer_t *printer, int n)
 {
     text_append(printer->text, "%*s", n, "");
 }
 
-/* A row in lines of LINE characters; what is left out counts as an element. */
+/* Writes a row in lines of LINE characters; "..." counts as an element. */
 static void put_row(printer_t *printer, int dim, int64_t at, int indent)
 {
     char number[NUMBER_MAX];
@@ -209,7 +209,7 @@ static void put_elements(printer_t *printer, int indent)
     text_append(printer->text, "%s", number);
 }
 
-/* Type and sizes, on a line of their own where the last one is full. */
+/* Appends type and sizes, on a new line if the last one is full. */
 static void put_info(text_t *text, const tensor_info_t *info, int indent)
 {
     char said[INFO_TEXT_MAX];

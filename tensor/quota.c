@@ -1,8 +1,7 @@
-/* The CPU time that control groups leave a process: as many processors, rounded up, as the smallest
- * quota of its group and the groups around it is worth. Version 2 has it in cpu.max, "150000
- * 100000" or "max 100000"; version 1 in cpu.cfs_quota_us (-1: none) and cpu.cfs_period_us. A group
- * whose path is seen from outside of the container has no folder inside; then its mount is the
- * group. */
+/* CPU quota of the process's control groups: the smallest quota of its group and all parent groups,
+ * in processors, rounded up. Version 2 stores it in cpu.max, "150000 100000" or "max 100000";
+ * version 1 in cpu.cfs_quota_us (-1: none) and cpu.cfs_period_us. In a container the group's path
+ * may not exist because it is relative to the host; then the mount point is the group. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 enum { MAX_PATH = 4096, MAX_LINE = 4096 };
 
-/* The first line of a file; false where there is none. */
+/* Reads the first line of a file; false if there is none. */
 static bool read_line(const char *path, char *out_line)
 {
     FILE *file = fopen(path, "r");
@@ -21,14 +20,14 @@ static bool read_line(const char *path, char *out_line)
     return is_read;
 }
 
-/* Processors for a quota of each period; 0: any number. */
+/* Processors for a quota per period; 0: unlimited. */
 static int processors(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0 || quota / period >= INT32_MAX) return 0;
     return (int)(quota / period + (quota % period != 0));
 }
 
-/* The processors of one group, from the files in its folder; 0: it has no quota. */
+/* Processors of one group, from the files in its folder; 0: no quota. */
 static int read_quota(const char *folder, bool is_unified)
 {
     char path[MAX_PATH], line[MAX_LINE], *end = line;
@@ -36,7 +35,8 @@ static int read_quota(const char *folder, bool is_unified)
         const int n = snprintf(path, sizeof path, "%s/cpu.max", folder);
         if (n >= (int)sizeof path || !read_line(path, line)) return 0;
         const long long quota = strtoll(line, &end, 10);
-        return end != line ? processors(quota, strtoll(end, NULL, 10)) : 0; /* "max" is no number */
+        return end != line ? processors(quota, strtoll(end, NULL, 10)) : 0; /* "max" is not a
+                                                                               number */
     }
     int n = snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
     if (n >= (int)sizeof path || !read_line(path, line)) return 0;
@@ -52,7 +52,7 @@ static int least(int a, int b)
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* The least of the group and those around it, up to the mount. */
+/* The smallest quota of the group and its parents, up to the mount point. */
 static int walk_up(const char *mount, char *group, bool is_unified)
 {
     char folder[MAX_PATH];
@@ -78,7 +78,7 @@ static bool lists_cpu(const char *controllers, size_t n)
     return false;
 }
 
-/* "0::/user.slice" of version 2, "1:cpu,cpuacct:/user.slice" of version 1. */
+/* Parses "0::/user.slice" (version 2) and "1:cpu,cpuacct:/user.slice" (version 1). */
 static int quota_of_line(const char *root, char *line)
 {
     char mount[MAX_PATH];
@@ -89,7 +89,8 @@ static int quota_of_line(const char *root, char *line)
     const size_t n = (size_t)(group++ - controllers);
     if (n > 0 && !lists_cpu(controllers, n)) return 0;
     if (strcmp(group, "/") == 0) group[0] = '\0';
-    const char *place = n > 0 ? "/cpu" : ""; /* /cpu is a link where cpuacct is mounted with it */
+    const char *place = n > 0 ? "/cpu" : ""; /* /cpu is a link if cpu is mounted together with
+                                                cpuacct */
     if (snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, place) >= (int)sizeof mount)
         return 0;
     return walk_up(mount, group, n == 0);

@@ -8,8 +8,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A reference that a scope owns, or an input that a forward was lent. n_retained counts the
- * retains of the user since the tensor was listed that no release has undone. */
+/* A reference that a scope owns, or an input lent to a forward. n_retained counts the user's
+ * retains since the tensor was listed, minus releases. */
 typedef struct entry {
     tensor_t *tensor;
     int n_retained;
@@ -23,14 +23,14 @@ struct scope {
     entry_t *entries;
     int n_entries;
     int capacity;
-    bool is_of_call;     /* of a forward, which starts clean */
-    bool has_null_input; /* its NULL may come from a failure before the call */
+    bool is_of_call;     /* the scope of a forward, which starts clean */
+    bool has_null_input; /* an input is NULL: earlier failures may be passed on */
     failures_t failures;
-    failure_t before; /* what the context told when the scope began */
+    failure_t before; /* the context's failure when the scope began */
 };
 
-/* All open scopes of the process, the innermost of each thread first: tensor_retain and
- * tensor_release are given no context, and find the scopes of their thread here. */
+/* All open scopes of the process, with the innermost first for each thread. tensor_retain and
+ * tensor_release have no context argument, so they find their thread's scopes here. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scope *open_scopes;
 
@@ -54,7 +54,7 @@ static void unlist_open(const struct scope *scope)
 
 /* ---- entries ---- */
 
-/* The youngest entry of a tensor; a lent one only where `with_lent`. */
+/* The latest entry of a tensor; lent entries only if with_lent. */
 static entry_t *find_entry(const struct scope *scope, const tensor_t *tensor, bool with_lent)
 {
     for (int i = scope->n_entries - 1; i >= 0; i--) {
@@ -119,9 +119,8 @@ bool scope_give(context_t *ctx, tensor_t *tensor)
     return true;
 }
 
-/* The youngest entry of a tensor in the scopes of this thread, innermost first: one that the user
- * has retained, or one whose reference the scope owns, or any. Scopes of other threads are passed
- * over and not looked into. */
+/* Finds the latest entry of a tensor in this thread's scopes, innermost first. WANT_REFERENCE: only
+ * entries that the user has retained or whose reference the scope owns. */
 typedef enum wanted { WANT_ANY, WANT_REFERENCE } wanted_t;
 static entry_t *find_here(const tensor_t *tensor, wanted_t wanted, struct scope **out_scope)
 {

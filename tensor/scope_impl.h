@@ -18,7 +18,7 @@ status_t scope_begin_call(context_t *ctx, int n_in, const tensor_t *const *in);
  * the scope go to its caller; other references stay. */
 void scope_take(context_t *ctx, tensor_t *tensor);
 
-/* The same for a result of a forward. One reference goes to the caller: the one that the user
+/* The same for a result of a forward. The caller gets one reference: the one that the user
  * retained, or the scope's, or a new one for a lent input. False if the innermost scope does not
  * list the tensor. */
 bool scope_give(context_t *ctx, tensor_t *tensor);

@@ -7,13 +7,14 @@
 #include "tensor/form_impl.h"
 #include "tensor/references_impl.h"
 
-/* Owned bytes up to this many share a block of memory with the storage and the handle they are made
- * for; larger ones have a block of their own, so that they can be given back before the handle. */
+/* Owned bytes up to this size share a memory block with their storage and handle. Larger ones have
+ * their own block, so that they can be freed before the handle. */
 #define SHARED_BLOCK_MAX ((size_t)128 << 10)
 
 struct buffer {
     atomic_int n_references;
-    atomic_bool is_left; /* one reference is of the storage in its block, which uses other bytes */
+    atomic_bool is_left; /* the storage in this block uses another buffer, but keeps its
+                            reference */
     bool is_read_only;
     bool is_borrowed;
     allocator_t allocator;
@@ -21,25 +22,26 @@ struct buffer {
     size_t bytes;
     buffer_deleter_t deleter;
     void *user;
-    buffer_unload_t unload; /* NULL: the bytes have no other place */
+    buffer_unload_t unload; /* NULL: the bytes cannot be reloaded */
 };
 
 struct storage {
     atomic_int n_references;
     atomic_bool is_packable;
     atomic_bool may_shed;
-    atomic_bool is_exposed; /* somebody outside has a pointer to the bytes */
-    int n_returns;          /* writes for which shed bytes came back; 0 after a write of a form */
+    atomic_bool is_exposed; /* external code has a pointer to the bytes */
+    int n_returns;          /* number of writes that restored shed bytes since the last write of
+                               a form */
     atomic_uint_fast64_t version;
     allocator_t allocator;
     size_t bytes;
-    _Atomic(buffer_t *) buffer; /* the plain bytes; NULL: dirty or shed, the forms have them */
-    _Atomic(buffer_t *) dirty;  /* memory of plain bytes that are dirty; NULL: clean or shed */
-    buffer_t *home; /* the buffer in whose block this storage lies, of which it holds a reference
-                       while it lives; NULL: it has a block of its own */
+    _Atomic(buffer_t *) buffer; /* plain bytes; NULL: dirty or shed, only forms have the elements */
+    _Atomic(buffer_t *) dirty;  /* memory of dirty plain bytes; NULL: clean or shed */
+    buffer_t *home; /* buffer whose block contains this storage, which holds a reference to it;
+                       NULL: the storage has its own block */
     pthread_mutex_t lock;
     _Atomic(form_t *) forms;
-    atomic_int *looks; /* NULL unless hollow */
+    atomic_int *looks; /* placeholders only, else NULL */
 };
 
 /* ---- buffers ---- */
@@ -56,14 +58,14 @@ static void init_buffer(const allocator_t *allocator, buffer_t *buffer, void *da
     atomic_init(&buffer->is_left, false);
 }
 
-/* Counts a new tensor's bytes. */
+/* Initialises a new tensor's buffer and counts its bytes. */
 static void init_new_buffer(context_t *ctx, buffer_t *buffer, void *data, size_t bytes)
 {
     init_buffer(context_allocator(ctx), buffer, data, bytes);
     context_counters(ctx)->tensor_bytes += bytes;
 }
 
-/* A block of memory that ends in `bytes` aligned bytes. */
+/* Allocates a header and `bytes` aligned bytes in one block. */
 static status_t get_block(context_t *ctx, size_t head, size_t bytes, char **out_block)
 {
     size_t total;
@@ -114,7 +116,7 @@ static void init_storage(context_t *ctx, storage_t *storage, buffer_t *buffer, b
     storage->looks = NULL;
 }
 
-/* Takes over one reference of the buffer, on success only. */
+/* Takes one reference of the buffer, only on success. */
 static status_t wrap_take(context_t *ctx, buffer_t *buffer, storage_t **out_storage)
 {
     TRY(context_get(ctx, sizeof **out_storage, "a storage", out_storage));
@@ -215,7 +217,7 @@ static status_t copy_storage(context_t *ctx, storage_t *storage, storage_t **out
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage)
 {
     TRY(storage_restore(ctx, storage, CAUSE_USER));
-    storage_lock(storage); /* bytes that are held by two are not shed */
+    storage_lock(storage); /* after adding a reference the bytes cannot be shed */
     buffer_t *buffer = atomic_load(&storage->buffer);
     bool is_copied = buffer == NULL || storage_is_lent(storage);
     if (!is_copied) references_add(&buffer->n_references);
@@ -247,13 +249,13 @@ void storage_release(storage_t *storage)
         allocator_put(&allocator, storage);
     } else {
         atomic_store_explicit(&home->is_left, false, memory_order_relaxed);
-        release_buffer(home); /* its block is this storage's, too */
+        release_buffer(home); /* its block contains this storage */
     }
 }
 
-/* ---- bytes that are shed or dirty, and come back ---- */
+/* ---- shedding and restoring plain bytes ---- */
 
-/* The storage uses other bytes from here on. It lies in its home's block, and keeps that. */
+/* Stops using a buffer. A storage inside the buffer's block keeps its reference. */
 static void leave_buffer(const storage_t *storage, buffer_t *buffer)
 {
     if (buffer == storage->home)
@@ -262,7 +264,7 @@ static void leave_buffer(const storage_t *storage, buffer_t *buffer)
         release_buffer(buffer);
 }
 
-/* Nobody else has the bytes, and we may write them. */
+/* True if the bytes are writable and nobody else uses them. */
 static bool is_own(const buffer_t *buffer)
 {
     return !buffer->is_borrowed && !buffer->is_read_only && !is_shared(buffer);
@@ -283,7 +285,8 @@ void storage_give_way(storage_t *storage)
 {
     buffer_t *buffer = atomic_load(&storage->buffer), *dirty = atomic_load(&storage->dirty);
     if (buffer != NULL) {
-        if (is_own(buffer)) /* stored before the other goes: storage_place finds either */
+        if (is_own(buffer)) /* stored before buffer is cleared, so that storage_place always
+                               finds one */
             atomic_store(&storage->dirty, buffer);
         else
             leave_buffer(storage, buffer);
@@ -297,7 +300,7 @@ void storage_give_way(storage_t *storage)
     atomic_fetch_add(&storage->version, 1);
 }
 
-/* The storage is locked. Without a context there is no message, and the work is not counted. */
+/* The storage must be locked. Without a context nothing is reported or counted. */
 static status_t restore(context_t *ctx, storage_t *storage, reorder_cause_t cause)
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;
@@ -340,7 +343,7 @@ status_t storage_restore(context_t *ctx, storage_t *storage, reorder_cause_t cau
     return status;
 }
 
-/* Under the lock, so that bytes which are about to be shed are not given out. */
+/* Takes the lock, so that bytes about to be shed are not exposed. */
 void storage_expose(storage_t *storage)
 {
     if (atomic_load(&storage->is_exposed)) return;
@@ -406,7 +409,7 @@ size_t storage_bytes(const storage_t *storage)
     return storage->bytes;
 }
 
-/* Counts what comes back from nothing: see storage_shed. */
+/* Restores before a write, and counts restored shed bytes: see storage_shed. */
 static status_t restore_to_write(context_t *ctx, storage_t *storage)
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;

@@ -92,8 +92,9 @@ bool storage_is_alone(const storage_t *storage);
  * increments the version, and makes all forms dirty. Views of the storage see the copy too. */
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data);
 
-/* Marks the storage as hollow: it has one element, and nobody may read it. *looks counts accesses
- * to the tensor's sizes; it must outlive the storage. storage_looks: NULL for other storages. */
+/* Marks the storage of a placeholder tensor: it has one element, which nobody may read. *looks
+ * counts accesses to the tensor's sizes; it must outlive the storage. storage_looks: NULL for other
+ * storages. */
 void storage_set_hollow(storage_t *storage, atomic_int *looks);
 atomic_int *storage_looks(const storage_t *storage);
 

@@ -1,4 +1,4 @@
-/* Symbolic integers as callers see them: numbers are calculated at once, handles in their space,
+/* Public functions of symbolic integers. Numbers are computed directly, handles in their space
  * under its lock. */
 #include "tensor/sym.h"
 
@@ -6,13 +6,13 @@
 
 #include "tensor/sym_impl.h"
 
-/* Reals without a space are kept in two spaces of the context: the older one goes when the newer is
- * full, so that a real is there for the next PLAIN_NODES. */
+/* Without a current space, reals are stored in two spaces of the context. When the newer one is
+ * full the older one is released, so a real lives for at least PLAIN_NODES more nodes. */
 #define PLAIN_NODES 1024
 
 typedef struct sym_state {
     sym_space_t *space, *plain, *before;
-    status_t status; /* the first failure without a space */
+    status_t status; /* first failure without a space */
     char origin[CONTEXT_ERROR_MAX / 8];
 } sym_state_t;
 
@@ -47,7 +47,7 @@ sym_space_t *sym_space_enter(context_t *ctx, sym_space_t *space)
     return before;
 }
 
-/* The space, locked; NULL: there is none, or it has failed. */
+/* Locks and returns the space; NULL if there is none, or it has failed. */
 static sym_space_t *begin(context_t *ctx)
 {
     sym_state_t *state = state_of(ctx);
@@ -61,7 +61,7 @@ static sym_space_t *begin(context_t *ctx)
     return NULL;
 }
 
-/* Gives the result through. */
+/* Unlocks the space; returns the result, or SYM_NONE after a failure. */
 static int64_t end(sym_space_t *space, int64_t result)
 {
     if (space->status != STATUS_OK) result = SYM_NONE;
@@ -89,7 +89,7 @@ status_t sym_status(context_t *ctx)
     return status != STATUS_OK ? context_fail(ctx, status, "%s", message) : STATUS_OK;
 }
 
-/* Characters that end lines, or that a terminal obeys, become blanks. */
+/* Replaces control characters by blanks. */
 void sym_set_origin(sym_space_t *space, const char *text)
 {
     size_t n = 0;
@@ -107,7 +107,7 @@ void sym_origin(context_t *ctx, const char *text)
     (void)end(space, 0);
 }
 
-/* The operand in its simplest form; false: it is no integer of the space. */
+/* Replaces a handle by its simplest form; false if it is not an integer of the space. */
 static bool read_integer(sym_space_t *space, int64_t *a)
 {
     if (!sym_is(*a)) return true;
@@ -176,7 +176,7 @@ int64_t sym_multiply(context_t *ctx, int64_t a, int64_t b)
     return space != NULL ? end(space, sym_multiplied(space, a, b)) : SYM_NONE;
 }
 
-/* Operands of a division: the divisor is decided not to be 0. */
+/* Operands of a division: decides that the divisor is not 0. */
 static sym_space_t *begin_division(context_t *ctx, int64_t *a, int64_t *b)
 {
     sym_space_t *space = begin_integers(ctx, a, b);
@@ -202,7 +202,7 @@ int64_t sym_modulo(context_t *ctx, int64_t a, int64_t b)
     return end(space, sym_sum(space, a, -1, product));
 }
 
-/* By (a+b-1)/b where b is above 0, else by -(-a/b). */
+/* (a+b-1)/b if b is positive, else -(-a/b). */
 static int64_t divide_up(sym_space_t *space, int64_t a, int64_t b)
 {
     if (sym_know(space, b).min >= 1) {
@@ -286,7 +286,7 @@ int64_t sym_select(context_t *ctx, int64_t condition, int64_t a, int64_t b)
 
 /* ---- reals ---- */
 
-/* The space that reals are made in, locked: that of the context, or one of its own. */
+/* Locks the space for reals: the current space, or a private one. */
 static sym_space_t *begin_reals(context_t *ctx)
 {
     sym_state_t *state = state_of(ctx);
@@ -303,7 +303,7 @@ static sym_space_t *begin_reals(context_t *ctx)
     return state->plain;
 }
 
-/* The real in this space; one that was made before the space was entered is made again. */
+/* The real in this space. A constant made before the space was entered is made again. */
 static int64_t read_real(context_t *ctx, sym_space_t *space, int64_t a)
 {
     const sym_state_t *state = state_of(ctx);
@@ -372,14 +372,14 @@ double sym_real_hint(context_t *ctx, int64_t real)
 
 /* ---- decisions ---- */
 
-/* What is true of two integers of which one is a number above all symbolic ones; -1: none is. */
+/* Compares two integers if one is a number above all symbolic ones; -1: neither is. */
 static int compare_huge(sym_relation_t relation, int64_t a, int64_t b)
 {
     if (!sym_is_huge(a) && !sym_is_huge(b)) return -1;
     return relation == SYM_NOT_NEGATIVE && sym_is_huge(a);
 }
 
-/* a - b + constant is 0, or not negative. */
+/* Decides that a - b + constant is 0, or not negative. */
 static bool decide(context_t *ctx, sym_relation_t relation, int64_t a, int64_t b, int64_t constant)
 {
     sym_space_t *space;
@@ -455,14 +455,14 @@ int64_t sym_pin(context_t *ctx, int64_t a)
 {
     if (!sym_is(a)) return a;
     const int64_t hint = sym_hint(ctx, a);
-    if (hint == SYM_NONE) { /* the decision says why */
+    if (hint == SYM_NONE) { /* this decision reports the reason */
         (void)decide(ctx, SYM_ZERO, a, 0, 0);
         return SYM_NONE;
     }
     return sym_equal(ctx, a, hint) ? hint : SYM_NONE;
 }
 
-/* ---- reading ---- */
+/* ---- queries ---- */
 
 int64_t sym_hint(context_t *ctx, int64_t a)
 {

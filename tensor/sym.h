@@ -166,7 +166,8 @@ int64_t sym_guard_value(const sym_space_t *space, int k);
 /* The sym_origin in effect when the guard was made; "" if none. Borrowed from the space. */
 const char *sym_guard_origin(const sym_space_t *space, int k);
 /* True if all guards hold at these sizes. Otherwise *out_first is the first guard that fails or
- * cannot be computed. Takes no lock and allocates nothing. */
+ * cannot be computed. The first call after a new guard takes the lock and compiles the guards;
+ * later calls take no lock and allocate nothing. */
 bool sym_guards_hold(const sym_space_t *space, sym_size_t size_of, void *user, int *out_first);
 
 TESSERA_END

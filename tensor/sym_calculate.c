@@ -1,4 +1,4 @@
-/* What expressions are at given sizes. Nothing here takes a lock or memory: nodes never change. */
+/* Evaluates expressions at given sizes. Takes no lock and allocates nothing: nodes never change. */
 #include <math.h>
 
 #include "tensor/sym_impl.h"
@@ -15,7 +15,7 @@ static bool get_integer(sym_get_t get, void *user, int64_t operand, int64_t *out
     return true;
 }
 
-/* Factors are multiplied from the left; a 0 among them is 0, whatever the others are. */
+/* Multiplies from the left; a factor of 0 gives 0 even if the others overflow. */
 static bool evaluate_product(const sym_node_t *node, sym_get_t get, void *user, int64_t *out_value)
 {
     int64_t product = 1;
@@ -39,7 +39,8 @@ static bool evaluate_sum(const sym_node_t *node, sym_get_t get, void *user, int6
         if (!get_integer(get, user, operands[i + 1], &product)) return false;
         if (__builtin_add_overflow(sum, (sym_wide_t)operands[i] * product, &sum)) return false;
     }
-    if (sum >= INT64_MIN && sum <= INT64_MAX) { /* 64 bits divide ten times as fast as 128 */
+    if (sum >= INT64_MIN && sum <= INT64_MAX) { /* 64-bit division is ten times faster than
+                                                   128-bit */
         *out_value = operands[1] == 1 ? (int64_t)sum : sym_floor((int64_t)sum, operands[1]);
         return sym_is_number(*out_value);
     }
@@ -95,7 +96,7 @@ static bool evaluate_real(const sym_node_t *node, sym_get_t get, void *user, sym
                                         b.real);
         return true;
     }
-    /* `integer` of a real is SYM_NONE */
+    /* a real's `integer` is SYM_NONE */
     if (node->part == SYM_F32)
         out->real = a.integer != SYM_NONE ? (double)(float)a.integer : (double)(float)a.real;
     else

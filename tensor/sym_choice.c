@@ -1,17 +1,17 @@
-/* Minimum, maximum, comparisons and choices. Their normal form, by rules:
+/* Minimum, maximum, comparisons and choices. Rules of their normal form:
  *
- *   - one in another of its kind is joined with it:  min(H,min(W,3)) is min(3,H,W)
- *   - operands are in order, once each, and without those that are never chosen:
+ *   - nested operations of the same kind are joined: min(H,min(W,3)) is min(3,H,W)
+ *   - operands are sorted and unique; those that are never chosen are dropped:
  *                                                    min(H,H+1) is H; max(H,0) is H;
  *                                                    min(H,9223372036854775807) is H
- *   - comparisons have no common divisor, and terms with a minus on the other side:
+ *   - comparisons have no common divisor, and negative terms move to the other side:
  *                                                    2*H-2*W == 6 is H == W+3
- *   - a comparison that is proven is 1 or 0; a choice by it is what it chooses */
+ *   - a proven comparison is 1 or 0, and a choice by it is the chosen operand */
 #include <string.h>
 
 #include "tensor/sym_impl.h"
 
-/* True when a is never chosen beside b: in a minimum, a >= b. */
+/* True if a is never chosen over b: in a minimum, a >= b. */
 static bool is_dominated(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b)
 {
     sym_poly_t above, other;
@@ -22,7 +22,7 @@ static bool is_dominated(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t
            sym_poly_know(space, &above).min >= 0;
 }
 
-/* Puts one operand into its place, unless another dominates it; drops those that it dominates. */
+/* Inserts an operand in order, unless another dominates it; drops operands that it dominates. */
 static bool put(sym_space_t *space, sym_kind_t kind, int64_t value, int *n, int64_t *operands)
 {
     int kept = 0, at = 0;
@@ -75,7 +75,7 @@ static void divide_factors(sym_poly_t *a, bool is_equality)
     a->constant = sym_floor(a->constant, common);
 }
 
-/* The terms with this sign; the constant as well, if it has the sign. */
+/* The terms with this sign, and the constant if it has the same sign. */
 static int64_t side(sym_space_t *space, const sym_poly_t *a, int64_t sign)
 {
     sym_poly_t part = {.denominator = 1};
@@ -97,7 +97,7 @@ int64_t sym_compared(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b)
     if (!sym_load(space, b, &difference) || !sym_load(space, a, &other) ||
         !sym_poly_add(space, &difference, -1, &other))
         return SYM_NONE;
-    /* a < b where b-a-1 >= 0 */
+    /* a < b means b-a-1 >= 0 */
     difference.constant -= is_equality ? 0 : difference.denominator;
     sym_poly_t stored = difference;
     const int64_t whole = sym_store(space, &stored);

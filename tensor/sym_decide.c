@@ -1,10 +1,10 @@
-/* Decisions: by proof, else by the hints, which a guard keeps.
+/* Decisions: by proof, else by the hints, recorded as a guard.
  *
- * A guard says as little as the decision needs, in the simplest terms:
+ * Guards require only what the decision needs, in the simplest form:
  *
- *   - of a minimum or maximum it is decided first which operand it is: T == min(32,T) is T <= 32
- *   - what stands in all terms is decided not to be 0, and left out:   64*N == 8*H*N is H == 8
- *   - common factors go:                                               24*N == 24 is N == 1 */
+ *   - minimum and maximum are first resolved to an operand:   T == min(32,T) is T <= 32
+ *   - a factor of all terms is decided to be not 0 and divided out: 64*N == 8*H*N is H == 8
+ *   - common numeric factors are divided out:                 24*N == 24 is N == 1 */
 #include "tensor/sym_impl.h"
 
 #define MAX_ROUNDS 16
@@ -31,7 +31,7 @@ static const sym_node_t *find_extreme(sym_space_t *space, const sym_poly_t *poly
     return NULL;
 }
 
-/* The terms that are left of the sum with an operand in the place of the minimum or maximum. */
+/* Number of terms left after replacing the minimum or maximum by one of its operands. */
 static int count_left(sym_space_t *space, const sym_poly_t *poly, const sym_node_t *extreme,
                       int64_t operand)
 {
@@ -46,8 +46,8 @@ static int count_left(sym_space_t *space, const sym_poly_t *poly, const sym_node
     return sum.n + (sum.constant != 0);
 }
 
-/* Decides which operand the minimum or maximum is: of those that are equal at the hints the one
- * that leaves least to decide, so that T == min(32,T) where T is 32 is T <= 32. */
+/* Decides which operand the minimum or maximum equals. Among operands that are equal at the hints
+ * it takes the one that leaves fewest terms, so T == min(32,T) with T = 32 becomes T <= 32. */
 static void choose_operand(sym_space_t *space, const sym_poly_t *poly, const sym_node_t *extreme)
 {
     const bool is_least = extreme->kind == SYM_MINIMUM;
@@ -85,7 +85,7 @@ static int64_t resolve_extremes(sym_space_t *space, int64_t a)
 
 /* ---- factors ---- */
 
-/* An atom of all terms of a sum without a constant; 0: there is none. */
+/* An atom that occurs in all terms of a sum without constant; 0 if there is none. */
 static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
 {
     const int64_t *atoms = NULL;
@@ -100,7 +100,7 @@ static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
     return 0;
 }
 
-/* The sum without the atom. */
+/* Divides the sum by the atom. */
 static int64_t divide_by_atom(sym_space_t *space, const sym_poly_t *poly, int64_t atom)
 {
     sym_poly_t quotient = {.denominator = poly->denominator}, term;
@@ -113,7 +113,7 @@ static int64_t divide_by_atom(sym_space_t *space, const sym_poly_t *poly, int64_
     return sym_store(space, &quotient);
 }
 
-/* For decisions about 0: atoms of all terms that are not 0 at the hints. */
+/* For decisions about 0: divides by atoms that occur in all terms and are not 0 at the hints. */
 static int64_t drop_atoms(sym_space_t *space, int64_t a)
 {
     sym_poly_t poly;
@@ -129,8 +129,8 @@ static int64_t drop_atoms(sym_space_t *space, int64_t a)
     return a;
 }
 
-/* The greatest number that divides all factors goes; what it leaves of the constant is rounded as
- * the relation allows. */
+/* Divides by the greatest common divisor of all factors; rounds the constant as the relation
+ * allows. */
 static int64_t drop_factor(sym_space_t *space, sym_relation_t relation, int64_t a)
 {
     sym_poly_t poly, form;
@@ -163,8 +163,8 @@ static bool decide_by_hint(sym_space_t *space, sym_relation_t relation, int64_t 
 
 /* ---- proofs ---- */
 
-/* A sum that is at most the given one, without the quotient: d*(n/d) is from n-d+1 to n. Both are
- * multiplied by the divisor. False: no term is a quotient by a number. */
+/* Replaces a quotient to get a lower bound of the sum: d*(n/d) is between n-d+1 and n. Multiplies
+ * the sum by the divisor. False if no term is a quotient by a number. */
 static bool relax(sym_space_t *space, sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {
@@ -184,7 +184,7 @@ static bool relax(sym_space_t *space, sym_poly_t *poly)
     return false;
 }
 
-/* a >= 0, also where it takes the bounds of quotients, or a factor that is not negative. */
+/* Proves a >= 0, also with bounds of quotients, or by dividing by an atom that is not negative. */
 static bool is_not_negative(sym_space_t *space, int64_t a, int depth)
 {
     sym_poly_t poly;
@@ -211,7 +211,7 @@ int64_t sym_multiplied(sym_space_t *space, int64_t a, int64_t b)
     return product;
 }
 
-/* A number, or what is proven: true. */
+/* True if the relation is decided: a is a number, or there is a proof. */
 static bool is_settled(sym_space_t *space, sym_relation_t relation, int64_t a, bool *out_holds)
 {
     if (!sym_is(a)) {

@@ -1,9 +1,9 @@
-/* Decisions and guards, what a guard teaches, and expressions under the guards so far.
+/* Guards, the facts that they imply, and expressions simplified under the guards so far.
  *
- *   - a guard on one form narrows its range:       W >= 100; N != 1 makes N >= 2 where N >= 1
- *   - E % d == 0 is kept as divisibility of E:     H % 8 == 0 makes H/8*8 equal to H
- *   - other equations replace a name:              H == 2*W makes H and 2*W one handle
- *   - what is proven is no guard:                  H % 4 == 0 after H % 8 == 0 */
+ *   - a guard on one form narrows its range:           W >= 100; N != 1 gives N >= 2 if N >= 1
+ *   - E % d == 0 is stored as divisibility of E:       H % 8 == 0 makes H/8*8 equal to H
+ *   - other equations replace a name:                  H == 2*W makes H and 2*W one handle
+ *   - proven relations add no guard:                   H % 4 == 0 after H % 8 == 0 */
 #include <string.h>
 
 #include "tensor/sym_impl.h"
@@ -26,7 +26,7 @@ int64_t sym_product(sym_space_t *space, int64_t a, int64_t b)
     return sym_store(space, &product);
 }
 
-/* ---- expressions made again ---- */
+/* ---- rebuilding expressions ---- */
 
 static int64_t rebuild_sum(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user)
 {
@@ -135,14 +135,14 @@ int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a)
     return is_not_zero < 0 || relation == SYM_NOT_ZERO ? is_not_zero : !is_not_zero;
 }
 
-/* ---- what a guard teaches ---- */
+/* ---- facts from guards ---- */
 
 static bool has_fact(const sym_node_t *node)
 {
     return node->fact.min > SYM_LOWEST || node->fact.max < SYM_HIGHEST || node->fact.modulus != 1;
 }
 
-/* The node of a form that facts are kept with. */
+/* The node that stores facts about the polynomial's form. */
 static sym_node_t *fact_node(sym_space_t *space, const sym_poly_t *poly, int64_t *out_factor)
 {
     const int64_t form = sym_form(space, poly, true, out_factor);
@@ -151,7 +151,8 @@ static sym_node_t *fact_node(sym_space_t *space, const sym_poly_t *poly, int64_t
     return node;
 }
 
-/* sum of terms + constant >= 0 says of each product alone: at least what the others are at most. */
+/* From sum of terms + constant >= 0 derives a lower bound for each term: the term is at least the
+ * negated maximum of the others. */
 static void learn_range(sym_space_t *space, const sym_poly_t *poly, int depth)
 {
     int64_t factor;
@@ -174,7 +175,7 @@ static void learn_range(sym_space_t *space, const sym_poly_t *poly, int depth)
         alone.constant = sym_poly_know(space, &rest).max;
         if (alone.constant < SYM_HIGHEST) learn_range(space, &alone, depth + 1);
     }
-    /* m/d >= v says m >= v*d; m/d <= v says m <= v*d+d-1 */
+    /* m/d >= v means m >= v*d; m/d <= v means m <= v*d+d-1 */
     sym_poly_t inner;
     if (node->kind != SYM_QUOTIENT || sym_is(node->operands[1]) ||
         !sym_load(space, node->operands[0], &inner))
@@ -188,13 +189,13 @@ static void learn_range(sym_space_t *space, const sym_poly_t *poly, int depth)
     learn_range(space, &inner, depth + 1);
 }
 
-/* poly >= 0 */
+/* Learns poly >= 0. */
 static void learn_not_negative(sym_space_t *space, const sym_poly_t *poly)
 {
     learn_range(space, poly, 0);
 }
 
-/* poly != 0 */
+/* Learns poly != 0. */
 static void learn_not_zero(sym_space_t *space, const sym_poly_t *poly)
 {
     int64_t factor;
@@ -209,7 +210,7 @@ static void learn_not_zero(sym_space_t *space, const sym_poly_t *poly)
     space->stamp++;
 }
 
-/* a ^ -1 modulo m; 0: there is none */
+/* Inverse of a modulo m; 0 if there is none. */
 static int64_t inverse(int64_t a, int64_t modulus)
 {
     int64_t r = modulus, next_r = (a % modulus + modulus) % modulus, t = 0, next_t = 1;
@@ -223,7 +224,7 @@ static int64_t inverse(int64_t a, int64_t modulus)
     return r == 1 ? (t + modulus) % modulus : 0;
 }
 
-/* a % modulus == remainder, by the form of a. */
+/* Learns a % modulus == remainder for the form of a. */
 static bool learn_modulus(sym_space_t *space, const sym_poly_t *a, int64_t modulus,
                           int64_t remainder)
 {
@@ -241,7 +242,7 @@ static bool learn_modulus(sym_space_t *space, const sym_poly_t *a, int64_t modul
     return true;
 }
 
-/* k*(m/d) + rest == 0, where d*rest + k*m is the number k*r, says that m % d == r. */
+/* Learns m % d == r from k*(m/d) + rest == 0, if d*rest + k*m is the number k*r. */
 static bool learn_remainder(sym_space_t *space, const sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {
@@ -261,8 +262,8 @@ static bool learn_remainder(sym_space_t *space, const sym_poly_t *poly)
     return false;
 }
 
-/* How well a term can be replaced: 0 not, more is better. Best is a name with factor 1 or -1, then
- * one that stands alone on its side (H == N+2*W), then one that came later. */
+/* Preference for replacing a term: 0 never, otherwise more is better. Best is a name with factor 1
+ * or -1, then a name that is alone on its side (H == N+2*W), then the latest name. */
 static int worth(sym_space_t *space, const sym_poly_t *poly, int at)
 {
     const sym_term_t term = poly->terms[at];
@@ -278,7 +279,7 @@ static int worth(sym_space_t *space, const sym_poly_t *poly, int at)
     return 2 + node->name + (is_whole ? 1 << 20 : 0) + (n_beside == 0 ? 1 << 19 : 0);
 }
 
-/* poly == 0: an atom is from now on the rest of it. */
+/* Learns poly == 0 by replacing one atom with the rest of the polynomial. */
 static void learn_replacement(sym_space_t *space, const sym_poly_t *poly)
 {
     int best = 0;
@@ -297,7 +298,7 @@ static void learn_replacement(sym_space_t *space, const sym_poly_t *poly)
     sym_poly_t least = rest, most = rest;
     const int64_t replacement = sym_store(space, &rest);
     if (replacement == SYM_NONE) return;
-    /* What was known of the atom is true of the rest. */
+    /* facts about the atom now apply to the rest */
     if (least.denominator == 1 && known.min > INT64_MIN / 2) {
         least.constant -= known.min;
         learn_not_negative(space, &least);
@@ -310,7 +311,7 @@ static void learn_replacement(sym_space_t *space, const sym_poly_t *poly)
     space->stamp++;
 }
 
-/* poly == 0 */
+/* Learns poly == 0. */
 static void learn_zero(sym_space_t *space, const sym_poly_t *poly)
 {
     sym_poly_t contrary = *poly;

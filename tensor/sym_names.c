@@ -1,4 +1,4 @@
-/* Names in expressions: which there are, and others in their place. */
+/* Names in expressions: searching and substitution. */
 #include "tensor/sym_impl.h"
 
 bool sym_any_name(const sym_space_t *space, int64_t a, sym_is_name_t is_name, void *user)

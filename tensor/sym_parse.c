@@ -1,4 +1,4 @@
-/* Expressions and guards read from text:
+/* Parses expressions and guards:
  *
  *   guard      = sum ("==" | "!=" | ">=" | "<=" | ">" | "<") sum        H % 8 == 0
  *   comparison = sum [("==" | "<") sum]
@@ -9,10 +9,10 @@
  *   function   = "min" | "max" | "select" | "floor" | "ceil" | "trunc" | "round" | "half_up"
  *              | "half_down" | "f32" | "f64"
  *
- * A name is a letter or "_", then letters, digits, "_" and ".". Blanks may stand between. f32(1.5)
- * is a floating number, f32(H) the size as one; operations of two of them give one, and floor,
- * ceil, trunc (towards zero), round (halves to even), half_up and half_down make an integer of it.
- * select(c,a,b) is a where c is not 0, else b. */
+ * A name is a letter or "_", then letters, digits, "_" and ".". Blanks are allowed between symbols.
+ * f32(1.5) is a floating constant, f32(H) converts a size; arithmetic on two floating numbers gives
+ * one. floor, ceil, trunc (towards zero), round (halves to even), half_up and half_down convert to
+ * an integer. select(c,a,b) is a if c is not 0, else b. */
 #include <string.h>
 
 #include "tensor/literal_impl.h"
@@ -33,7 +33,7 @@ static int64_t fail(reader_t *reader, const char *expected)
                     literal_length(reader->at, 40), reader->at, expected);
 }
 
-/* What was read makes no sense. */
+/* Fails because the expression is invalid. */
 static int64_t refuse(reader_t *reader, const char *what)
 {
     return sym_fail(reader->space, STATUS_INVALID_ARGUMENT, "%s", what);
@@ -55,7 +55,7 @@ static bool is_real(const reader_t *reader, int64_t a)
     return a != SYM_NONE && sym_is(a) && !sym_is_integer(reader->space, a);
 }
 
-/* A word, or "#2"; false: none is there. */
+/* Reads a word, or "#2"; false if there is none. */
 static bool read_word(reader_t *reader, char *out_word)
 {
     size_t n = 0;
@@ -73,7 +73,7 @@ static bool read_word(reader_t *reader, char *out_word)
     return true;
 }
 
-/* "f32(1.5)", "f32(H)"; the bracket is read. */
+/* Reads the rest of "f32(1.5)" or "f32(H)" after the opening bracket. */
 static int64_t read_real(reader_t *reader, sym_real_t type)
 {
     double number;
@@ -87,7 +87,7 @@ static int64_t read_real(reader_t *reader, sym_real_t type)
     return sym_made_real(reader->space, type, a);
 }
 
-/* Operands up to the bracket, which is read; -1: a failure. */
+/* Reads operands and the closing bracket; -1 on failure. */
 static int read_operands(reader_t *reader, int64_t *out_operands)
 {
     int n = 0;
@@ -137,7 +137,7 @@ static int64_t read_name(reader_t *reader)
     return node != NULL ? sym_simplest(reader->space, node->handle) : SYM_NONE;
 }
 
-/* Digits; what follows them may be an operator. */
+/* Reads digits; an operator may follow directly. */
 static int64_t read_number(reader_t *reader)
 {
     int64_t number = 0;
@@ -242,7 +242,7 @@ bool sym_read_guard(sym_space_t *space, const char **cursor, const char *origin)
     static const struct {
         const char *sign;
         sym_relation_t relation;
-        int factor, constant; /* factor * (a - b) + constant */
+        int factor, constant; /* value = factor * (a - b) + constant */
     } signs[] = {{"==", SYM_ZERO, 1, 0},         {"!=", SYM_NOT_ZERO, 1, 0},
                  {">=", SYM_NOT_NEGATIVE, 1, 0}, {"<=", SYM_NOT_NEGATIVE, -1, 0},
                  {">", SYM_NOT_NEGATIVE, 1, -1}, {"<", SYM_NOT_NEGATIVE, -1, -1}};

@@ -1,13 +1,13 @@
-/* Sums of products of atoms. Their normal form, by rules:
+/* Sums of products of atoms. Rules of their normal form:
  *
- *   - products have their atoms in order, and sums their products: W*H is H*W
- *   - equal products are one term, without a term of factor 0:     H+H is 2*H, H-H is 0
- *   - sums of one term of factor 1 are that product:               H+0 is H
+ *   - the atoms of a product and the products of a sum are sorted: W*H is H*W
+ *   - equal products are one term; terms of factor 0 are dropped:  H+H is 2*H, H-H is 0
+ *   - a sum of one term of factor 1 is that product:               H+0 is H
  *   - a denominator divides the sum at all sizes that the guards allow, and has no divisor in
  *     common with all factors:                                     (4*H+8)/4 is H+2
- *   - x/2 and (x+1)/2, whose sum is x, do not stand in one sum, and are not subtracted:
+ *   - x/2 and (x+1)/2, whose sum is x, are not in one sum, and are not subtracted:
  *                                                                  H-H/2 is (H+1)/2
- *   - what the guards leave one number is that number */
+ *   - if the guards allow only one value, the sum is that number */
 #include <string.h>
 
 #include "tensor/sym_impl.h"
@@ -25,7 +25,7 @@ int sym_atoms(const sym_space_t *space, const int64_t *product, const int64_t **
     return node->kind == SYM_PRODUCT ? node->n : 1;
 }
 
-/* Products of more atoms stand first. */
+/* Products with more atoms come first. */
 static int compare_products(const sym_space_t *space, int64_t a, int64_t b)
 {
     const int64_t *atoms_a, *atoms_b;
@@ -111,7 +111,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* *value *= factor; the limit leaves -value and sums of two representable. */
+/* *value *= factor; the limit keeps -value and sums of two values representable. */
 static bool scale(int64_t *value, int64_t factor)
 {
     const sym_wide_t wide = (sym_wide_t)*value * factor;
@@ -127,7 +127,7 @@ bool sym_poly_scale(sym_poly_t *a, int64_t factor, int64_t divisor)
     return fits;
 }
 
-/* Both have one denominator. */
+/* Adds b to a; both have the same denominator. */
 static bool merge(sym_space_t *space, sym_poly_t *a, const sym_poly_t *b)
 {
     sym_term_t terms[2 * SYM_MAX_TERMS];
@@ -203,7 +203,7 @@ static bool load_half(sym_space_t *space, int64_t product, sym_poly_t *out_numer
            sym_load(space, node->operands[0], out_numerator);
 }
 
-/* The term x/2 that goes with this (x+1)/2, or the other way round; -1: there is none. */
+/* Index of the term x/2 that matches (x+1)/2, or the reverse; -1 if there is none. */
 static int find_half(sym_space_t *space, const sym_poly_t *poly, int at,
                      const sym_poly_t *numerator)
 {
@@ -227,7 +227,7 @@ static bool add_halves(sym_space_t *space, sym_poly_t *poly, int64_t count, sym_
            merge(space, poly, x);
 }
 
-/* In k*(x/2) + l*((x+1)/2) the smaller factor becomes 0. */
+/* Rewrites k*(x/2) + l*((x+1)/2) so that the smaller factor becomes 0. */
 static bool join_halves(sym_space_t *space, sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {

@@ -1,9 +1,9 @@
-/* All guards as one flat program over the sizes of names: an expression that several guards have is
- * calculated once, after its operands.
+/* Compiles all guards into one flat program over the sizes of names. Shared subexpressions are
+ * computed once.
  *
  *   r0 = H; r1 = r0/8; r2 = r0-8*r1; guard 0: r2 == 0; r3 = W; r4 = r3-100; guard 1: r4 >= 0
  *
- * A program belongs to the guards that there were when it was made. */
+ * A new guard makes the program outdated. */
 #include <string.h>
 
 #include "tensor/sym_impl.h"
@@ -11,16 +11,16 @@
 #define MAX_REGISTERS 1024
 
 struct sym_program {
-    int n_asked;              /* guards when it was made */
-    int n_guards;             /* those of them that had room */
-    int n_nodes;              /* node i gives register i */
-    const sym_node_t **nodes; /* operands before who reads them */
-    int *ends;                /* [guard] nodes needed for it; the last is its value */
-    int *values;              /* [guard] its register */
-    int16_t *registers;       /* by the number of a node of the space; -1: none */
+    int n_asked;              /* number of guards when the program was made */
+    int n_guards;             /* guards that fit into the registers */
+    int n_nodes;              /* node i writes register i */
+    const sym_node_t **nodes; /* operands come before their users */
+    int *ends;                /* [guard] number of nodes it needs */
+    int *values;              /* [guard] register of its value */
+    int16_t *registers;       /* [node number] its register; -1: none */
 };
 
-/* Adds the node behind its operands; false: no room. */
+/* Adds the node after its operands; false if registers run out. */
 static bool add_node(const sym_space_t *space, sym_program_t *program, int64_t handle)
 {
     const sym_node_t *node = sym_find(space, handle);
@@ -46,7 +46,7 @@ static sym_program_t *make_program(sym_space_t *space)
         program->values = sym_get(space, (n_guards + 1) * sizeof *program->values);
         program->registers = sym_get(space, (n_nodes + 1) * sizeof *program->registers);
     }
-    /* Without memory guards are calculated one by one. */
+    /* without memory, guards are evaluated one by one */
     if (program == NULL || program->nodes == NULL || program->ends == NULL ||
         program->values == NULL || program->registers == NULL) {
         space->status = status;
@@ -63,7 +63,7 @@ static sym_program_t *make_program(sym_space_t *space)
     return program;
 }
 
-/* The program of the guards so far, made once; NULL: no memory. */
+/* The program for the guards so far, made on demand; NULL: no memory. */
 static const sym_program_t *program_of(const sym_space_t *space)
 {
     sym_space_t *own = (sym_space_t *)(uintptr_t)space;
@@ -101,7 +101,7 @@ static bool get_name(const sym_node_t *node, sym_size_t size_of, void *user, sym
     return !sym_is(out->integer) && !sym_is_huge(out->integer);
 }
 
-/* The guards from `first` on, one by one. */
+/* Evaluates the guards from `first` on, one by one. */
 static bool hold_alone(const sym_space_t *space, int first, sym_size_t size_of, void *user,
                        int *out_first)
 {
@@ -138,7 +138,7 @@ bool sym_guards_hold(const sym_space_t *space, sym_size_t size_of, void *user, i
     return hold_alone(space, run.program->n_guards, size_of, user, out_first);
 }
 
-/* ---- reading guards ---- */
+/* ---- queries of guards ---- */
 
 int sym_n_guards(const sym_space_t *space)
 {

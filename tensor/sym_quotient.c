@@ -1,13 +1,14 @@
-/* Quotients, rounded down. Their normal form, by rules:
+/* Quotients, rounded down. Rules of their normal form:
  *
  *   - multiples of the divisor are pulled out:        (9*x+y+8)/8 is x+(x+y)/8+1
- *   - what is known to leave r is divided exactly:    (2*x+1)/2 is x; H/8*8 is H where H % 8 == 0
+ *   - a known remainder makes the division exact:     (2*x+1)/2 is x; H/8*8 is H if H % 8 == 0
  *   - a common divisor of all factors is cancelled:   (4*x+3)/8 is x/2
- *   - a quotient in a quotient becomes one:           (x/2+1)/3 is (x+2)/6
- *   - what lies between two multiples is known:       (x%8)/8 is 0
+ *   - nested quotients are joined:                    (x/2+1)/3 is (x+2)/6
+ *   - a range between two multiples gives a number:   (x%8)/8 is 0
  *   - common factors of both sides are cancelled:     (H*W)/W is H, (H*W*2)/(W*4) is H/2
- *   - what a symbolic divisor divides is pulled out:  (H*W+1)/W is H+1/W
- * So factors and constants of a numerator over a number d are from 0 to d-1. */
+ *   - multiples of a symbolic divisor are pulled out: (H*W+1)/W is H+1/W
+ *
+ * So factors and constants of a numerator over a number d are between 0 and d-1. */
 #include "tensor/sym_impl.h"
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -26,7 +27,7 @@ static int64_t rest_of(int64_t a, int64_t b)
     return a - b * sym_floor(a, b);
 }
 
-/* quotient + product, where the product is a handle or a number. */
+/* quotient + atom, where atom is a handle or a number. */
 static int64_t finish(sym_space_t *space, sym_poly_t *quotient, int64_t atom)
 {
     sym_poly_t one;
@@ -41,7 +42,7 @@ static int64_t make(sym_space_t *space, int64_t numerator, int64_t divisor)
     return sym_atom(space, sym_intern(space, SYM_QUOTIENT, 0, 2, operands));
 }
 
-/* Pulls multiples of the divisor out of a into out_quotient. */
+/* Moves multiples of the divisor from a to quotient. */
 static void pull_out(sym_poly_t *a, int64_t divisor, sym_poly_t *quotient)
 {
     int n = 0;
@@ -68,7 +69,7 @@ static void cancel(sym_poly_t *a, int64_t *divisor)
     *divisor /= common;
 }
 
-/* (m/k+r)/divisor becomes (m+k*r)/(k*divisor); false: no such term, or it would overflow. */
+/* (m/k+r)/divisor becomes (m+k*r)/(k*divisor); false if there is no such term, or on overflow. */
 static bool flatten(sym_space_t *space, sym_poly_t *a, int64_t *divisor)
 {
     for (int i = 0; i < a->n; i++) {
@@ -90,7 +91,7 @@ static bool flatten(sym_space_t *space, sym_poly_t *a, int64_t *divisor)
     return false;
 }
 
-/* Of a polynomial without denominator. */
+/* Divides a polynomial without denominator. */
 static int64_t divide_by_number(sym_space_t *space, sym_poly_t *a, int64_t divisor)
 {
     sym_poly_t whole = {.denominator = 1}, pulled;
@@ -118,7 +119,7 @@ static int64_t divide_by_number(sym_space_t *space, sym_poly_t *a, int64_t divis
 
 /* ---- symbolic divisors ---- */
 
-/* The largest product that divides all terms; 1: none does. */
+/* The largest product that divides all terms; 1 if none does. */
 static int64_t common_product(sym_space_t *space, const sym_poly_t *a, const sym_poly_t *b)
 {
     const int64_t *atoms;
@@ -164,8 +165,8 @@ static void divide_content(sym_poly_t *a, sym_poly_t *b)
     b->constant /= common;
 }
 
-/* Takes terms out of a that the first term of b divides, each with all of b. With a divisor of one
- * term all such; else only what is left when a is a multiple of b. */
+/* Polynomial division by the first term of b: subtracts multiples of b from a as long as terms are
+ * divisible. The caller uses a nonzero rest only if b has a single term. */
 static bool divide_by_sum(sym_space_t *space, sym_poly_t *a, const sym_poly_t *b,
                           sym_poly_t *quotient)
 {
@@ -208,7 +209,7 @@ static int64_t divide_by_expression(sym_space_t *space, sym_poly_t *a, sym_poly_
         rest = *a;
         quotient = (sym_poly_t){.denominator = 1};
     }
-    /* 0 <= rest < b */
+    /* the quotient is exact if 0 <= rest < b */
     sym_poly_t above = *b;
     above.constant--;
     if (!sym_poly_add(space, &above, -1, &rest)) return SYM_NONE;

@@ -1,8 +1,8 @@
-/* What is known of expressions: ranges by interval arithmetic, with infinite ends, and
+/* Known facts about expressions: ranges by interval arithmetic with infinite ends, and
  * divisibility.
  *
- * A set {min, max, modulus, remainder} is derived for each node from its operands, once after each
- * guard that says something new, and met with what guards say of the node itself. */
+ * A set {min, max, modulus, remainder} is derived for each node from its operands, once per
+ * informative guard, and intersected with the facts from guards on the node itself. */
 #include "tensor/sym_impl.h"
 
 #define MAX_MODULUS (INT64_C(1) << 40)
@@ -36,7 +36,7 @@ static sym_known_t number(int64_t value)
 
 /* ---- divisibility ---- */
 
-/* Brings the remainder into its range; what is too large to be of use is forgotten. */
+/* Normalises the remainder; drops a modulus that is too large. */
 static void set_modulus(sym_known_t *known, sym_wide_t modulus, sym_wide_t remainder)
 {
     if (modulus < 0) modulus = -modulus;
@@ -49,7 +49,7 @@ static void set_modulus(sym_known_t *known, sym_wide_t modulus, sym_wide_t remai
     known->remainder = (int64_t)remainder;
 }
 
-/* x is of one of both sets. */
+/* Union: x is in one of both sets. */
 static void join_modulus(sym_known_t *known, const sym_known_t *other)
 {
     const int64_t both = gcd(gcd(known->modulus, other->modulus),
@@ -57,7 +57,8 @@ static void join_modulus(sym_known_t *known, const sym_known_t *other)
     set_modulus(known, both, known->remainder);
 }
 
-/* x is of both: by the Chinese remainder theorem, found by trying the larger's members. */
+/* Intersection by the Chinese remainder theorem, trying members of the set with the larger
+ * modulus. */
 static void meet_modulus(sym_known_t *known, const sym_known_t *other)
 {
     const sym_known_t *large = known, *small = other;
@@ -104,7 +105,7 @@ void sym_known_meet(sym_known_t *known, const sym_known_t *other)
 
 /* ---- sums and products ---- */
 
-/* An end times a factor; 0 times an infinite end is 0. */
+/* Product of an end and a factor; 0 times infinity is 0. */
 static int64_t times(int64_t end, int64_t factor)
 {
     if (end == 0 || factor == 0) return 0;
@@ -146,7 +147,7 @@ static sym_known_t add(sym_known_t a, sym_known_t b)
     return known;
 }
 
-/* Of the set of multiples of the divisor in a. */
+/* Quotients of the multiples of the divisor in a. */
 static sym_known_t divide_exactly(sym_known_t a, int64_t divisor)
 {
     sym_known_t known = {a.min, a.max, 1, 0};
@@ -166,9 +167,9 @@ static sym_known_t of_terms(sym_space_t *space, const sym_poly_t *poly)
     return known;
 }
 
-/* Replaces each quotient k*(m/d) by k*m/d - k*rest/d with 0 <= rest < d, since m may cancel with
- * other terms: H - 8*(H/8) is from 0 to 7. out_rests: the sum of what is subtracted, over the
- * denominator. False when there is none. */
+/* Replaces each quotient k*(m/d) by k*m/d - k*rest/d with 0 <= rest < d, because m may cancel other
+ * terms: H - 8*(H/8) is between 0 and 7. out_rests: the range of all that is subtracted, over the
+ * denominator. False if there are no quotients. */
 static bool open_quotients(sym_space_t *space, sym_poly_t *poly, sym_known_t *out_rests)
 {
     bool has_opened = false;
@@ -197,7 +198,7 @@ static bool open_quotients(sym_space_t *space, sym_poly_t *poly, sym_known_t *ou
     return has_opened;
 }
 
-/* What guards say of sums: x*H - y*W + c by that of x*H - y*W. */
+/* Intersects with facts about sums: a fact about x*H - y*W bounds x*H - y*W + c. */
 static void meet_form(sym_space_t *space, const sym_poly_t *poly, sym_known_t *known)
 {
     int64_t factor;
@@ -232,7 +233,7 @@ static sym_known_t of_quotient(sym_space_t *space, const sym_node_t *node)
     const sym_known_t b = sym_know(space, node->operands[1]);
     sym_known_t known = {SYM_LOWEST, SYM_HIGHEST, 1, 0};
     if (b.min < 1) return known;
-    /* the ends are at a.min or a.max over b.min or b.max; over an infinite b it is 0 or -1 */
+    /* the extremes are a.min or a.max over b.min or b.max; over an infinite b they are 0 or -1 */
     const int64_t low = a.min >= 0 ? b.max : b.min, high = a.max >= 0 ? b.min : b.max;
     if (!is_infinite(a.min)) known.min = is_infinite(low) ? 0 : sym_floor(a.min, low);
     if (!is_infinite(a.max)) known.max = is_infinite(high) ? -1 : sym_floor(a.max, high);
@@ -296,7 +297,7 @@ static sym_known_t derive(sym_space_t *space, const sym_node_t *node)
     }
 }
 
-/* What guards exclude at an end moves the end. */
+/* Moves an end of the range if guards exclude its value. */
 static void exclude(const sym_space_t *space, int64_t form, sym_known_t *known)
 {
     const int64_t step = known->modulus > 1 ? known->modulus : 1;

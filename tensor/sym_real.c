@@ -1,6 +1,6 @@
-/* Floating numbers that sizes are calculated with: constants are calculated at once, each operation
- * is rounded to its type. A rounding becomes an expression of integers where the floating numbers
- * are exact: floor(f32(H)*2.0) is 2*H, floor(f32(H)/3.0) is H/3, as long as H is small. */
+/* Floating numbers in size calculations. Constants are computed at once, and each operation rounds
+ * to its type. Rounding gives an integer expression if the floating calculation is exact:
+ * floor(f32(H)*2.0) is 2*H, floor(f32(H)/3.0) is H/3, as long as H is small. */
 #include <math.h>
 #include <string.h>
 
@@ -103,7 +103,8 @@ static void range_of_arithmetic(const sym_space_t *space, sym_node_t *node)
     node->real_max = is_nan ? INFINITY : high;
 }
 
-/* Each rounded operation is monotonic, so that ends of ranges make ends. */
+/* Each rounded operation is monotonic, so the ends of the operands' ranges give the ends of the
+ * result. */
 void sym_real_range(sym_space_t *space, sym_node_t *node)
 {
     if (node->known_stamp == space->stamp) return;
@@ -138,21 +139,21 @@ void sym_real_range(sym_space_t *space, sym_node_t *node)
     }
 }
 
-/* ---- roundings that are integer expressions ---- */
+/* ---- rounding to integer expressions ---- */
 
-/* A real that is integer * factor / divisor. is_exact: without any rounding. */
+/* A real equal to integer * factor / divisor. is_exact: without rounding error. */
 typedef struct ratio {
-    int64_t integer, factor, divisor, bound; /* it holds for integers up to bound */
+    int64_t integer, factor, divisor, bound; /* valid for integers up to bound */
     bool is_exact;
 } ratio_t;
 
-/* An integer that the type has, and so has all below it. */
+/* The largest n such that the type represents all integers up to n. */
 static int64_t largest_exact(int type)
 {
     return type == SYM_F32 ? 1 << 24 : INT64_C(1) << 53;
 }
 
-/* True when the number is a whole one above 0 that is not large. */
+/* True if the number is a positive integer of at most 65536. */
 static bool is_whole(double number, int64_t *out_whole)
 {
     if (!(number >= 1.0 && number <= 65536.0 && floor(number) == number)) return false;
@@ -160,9 +161,9 @@ static bool is_whole(double number, int64_t *out_whole)
     return true;
 }
 
-/* f32(H), times or over constants. Products are exact while they are below 2^24; so is a division
- * by a power of 2. A quotient by another number is rounded, but not onto a whole number that it has
- * not reached, nor over one, while all is below 2^23. */
+/* Reads f32(H) multiplied or divided by constants. Products below 2^24 and divisions by powers of 2
+ * are exact. A quotient by another number is rounded, but below 2^23 rounding never reaches or
+ * passes the next integer. */
 static bool read_ratio(const sym_space_t *space, const sym_node_t *node, ratio_t *out)
 {
     int64_t whole = 1;
@@ -195,7 +196,7 @@ static bool read_ratio(const sym_space_t *space, const sym_node_t *node, ratio_t
     return out->divisor <= 65536 && out->factor <= 65536 && out->bound > 0;
 }
 
-/* floor, or ceil by -floor(-x), or to the nearest by floor(x + 1/2). */
+/* floor; ceil as -floor(-x); nearest as floor(x + 1/2). */
 static int64_t round_ratio(sym_space_t *space, sym_rounding_t rounding, const ratio_t *ratio)
 {
     sym_poly_t poly;
@@ -215,7 +216,7 @@ static int64_t round_ratio(sym_space_t *space, sym_rounding_t rounding, const ra
     return sign < 0 ? sym_sum(space, 0, -1, quotient) : quotient;
 }
 
-/* Adds the guard integer <= bound, where the hint is that small. */
+/* True if integer <= bound; may add that guard if it holds at the hint. */
 static bool is_bounded(sym_space_t *space, const ratio_t *ratio, bool guards)
 {
     const sym_known_t known = sym_know(space, ratio->integer);

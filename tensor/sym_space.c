@@ -1,4 +1,4 @@
-/* A space of symbolic integers: memory, handles, interned nodes, names. */
+/* A space of symbolic integers: memory, handles, unique nodes, names. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,7 +113,7 @@ void sym_space_release(sym_space_t *space)
 
 /* ---- handles ---- */
 
-/* Chunk k begins with node SYM_FIRST_CHUNK * (2^k - 1). */
+/* Chunk k starts with node SYM_FIRST_CHUNK * (2^k - 1). */
 static int chunk_of(uint64_t number)
 {
     return 63 - __builtin_clzll(number / SYM_FIRST_CHUNK + 1);
@@ -126,7 +126,8 @@ static sym_node_t *node_at(const sym_space_t *space, uint64_t number)
     return nodes + (number - (((UINT64_C(1) << k) - 1) * SYM_FIRST_CHUNK));
 }
 
-/* No multiple of 2, 3, 5, 7 or 11: a test of divisibility that takes it for a number says no. */
+/* Handles are not divisible by 2, 3, 5, 7 or 11, so code that tests divisibility of a handle by
+ * mistake gets false. */
 static int64_t make_handle(const sym_space_t *space, uint64_t number)
 {
     uint64_t check = hash_mix(space->salt, number) & CHECK_MASK;
@@ -197,7 +198,7 @@ sym_node_t *sym_look_up(sym_space_t *space, sym_kind_t kind, int part, int n,
     return NULL;
 }
 
-/* Makes sure that there is room for one node more. */
+/* Ensures space for one more node. */
 static bool make_room(sym_space_t *space)
 {
     const int n = atomic_load(&space->n_nodes);
@@ -213,7 +214,7 @@ static bool make_room(sym_space_t *space)
     return true;
 }
 
-/* What operands say of a node: its depth, and how long its text is. */
+/* Computes a node's depth and weight from its operands. */
 static bool measure(sym_space_t *space, sym_node_t *node)
 {
     unsigned depth = 0, weight = 1;
@@ -233,7 +234,7 @@ static bool measure(sym_space_t *space, sym_node_t *node)
     return true;
 }
 
-/* An operand's value at the hints. */
+/* Value of an operand at the hints. */
 static bool hint_of(void *user, int64_t operand, sym_value_t *out_value)
 {
     const sym_node_t *node = sym_is(operand) ? sym_find(user, operand) : NULL;
@@ -241,7 +242,7 @@ static bool hint_of(void *user, int64_t operand, sym_value_t *out_value)
     return node != NULL ? node->has_hint : operand != SYM_NONE;
 }
 
-/* The node is in no table yet. */
+/* Adds a node that is not in the table yet. */
 static sym_node_t *add_node(sym_space_t *space, const sym_node_t *given)
 {
     if (!make_room(space)) return NULL;
@@ -323,7 +324,7 @@ sym_node_t *sym_new_name(sym_space_t *space, const char *text, int64_t hint, int
 
 /* ---- order ---- */
 
-/* "#1" behind "H". */
+/* Sorts "#1" after "H". */
 static int compare_names(const char *a, const char *b)
 {
     if ((*a == '#') != (*b == '#')) return *a == '#' ? 1 : -1;

@@ -1,4 +1,4 @@
-/* Expressions and guards as text, which sym_parse reads back. */
+/* Prints expressions and guards in the grammar of sym_parse.c. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include "tensor/sym_impl.h"
 #include "tensor/text.h"
 
-/* Into a text that grows, or where that is NULL into bytes, cut to capacity. */
+/* Writes to a growing text or, if that is NULL, to a buffer, cut to capacity. */
 typedef struct writer {
     const sym_space_t *space;
     text_t *grows;
@@ -17,7 +17,7 @@ typedef struct writer {
     size_t capacity, length;
 } writer_t;
 
-/* What binds stronger than what stands round it needs no brackets. */
+/* Binding strength: operands that bind stronger than their context need no brackets. */
 typedef enum level { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_FACTOR } level_t;
 
 static void write(writer_t *writer, const char *format, ...) TESSERA_PRINTF(2, 3);
@@ -46,21 +46,21 @@ static void write_operand(writer_t *writer, int64_t a, level_t level);
 
 /* ---- sums ---- */
 
-/* A sum as it is written: its terms, and at most one remainder factor * (a % divisor). */
+/* A sum prepared for printing: its terms, and at most one remainder factor * (a % divisor). */
 typedef struct view {
     sym_poly_t poly;
     sym_poly_t a;
     int64_t factor, divisor; /* factor 0: no remainder */
-    int64_t joined;          /* a quotient that has the constant in its numerator; 0: none */
+    int64_t joined;          /* quotient whose numerator absorbs the constant; 0: none */
 } view_t;
 
 static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)
 {
-    /* sym_load reads only */
+    /* sym_load does not modify the space */
     (void)sym_load((sym_space_t *)(uintptr_t)space, a, out);
 }
 
-/* Takes factor * a out of poly; false where poly has other factors of a term of a. */
+/* Subtracts factor * a from poly; false if the factors of a term differ. */
 static bool take(sym_poly_t *poly, int64_t factor, const sym_poly_t *a)
 {
     sym_poly_t rest = *poly;
@@ -78,8 +78,8 @@ static bool take(sym_poly_t *poly, int64_t factor, const sym_poly_t *a)
     return true;
 }
 
-/* Finds k*a - k*d*(a/d), which is k*(a % d); and 2*k*((a+1)/2) - k*a, which is k*(a % 2). Without
- * may_be_minus only with k above 0. */
+/* Finds k*a - k*d*(a/d), which is k*(a % d), and 2*k*((a+1)/2) - k*a, which is k*(a % 2). Unless
+ * may_be_minus, only for positive k. */
 static void find_remainder(const sym_space_t *space, bool may_be_minus, view_t *view)
 {
     for (int i = 0; i < view->poly.n && view->poly.denominator == 1; i++) {
@@ -106,7 +106,7 @@ static void find_remainder(const sym_space_t *space, bool may_be_minus, view_t *
 
 static void write_poly(writer_t *writer, const sym_poly_t *poly, level_t level);
 
-/* "(H+1)/2-1" is written "(H-1)/2": a constant joins that of the only quotient. */
+/* Moves a constant into the only quotient: "(H+1)/2-1" prints as "(H-1)/2". */
 static void join_constant(const sym_space_t *space, view_t *view)
 {
     const sym_poly_t *poly = &view->poly;
@@ -143,7 +143,7 @@ static void write_product(writer_t *writer, int64_t factor, int64_t product)
     }
 }
 
-/* "H%8", "3*((H+1)%4)" */
+/* Writes "H%8", "3*((H+1)%4)". */
 static void write_remainder(writer_t *writer, const view_t *view, int64_t factor)
 {
     if (factor != 1) write(writer, "%" PRId64 "*(", factor);
@@ -156,7 +156,7 @@ static int64_t magnitude(int64_t a)
     return a < 0 ? -a : a;
 }
 
-/* What is added stands first: "H-W+1", "3-H". */
+/* Writes positive terms first: "H-W+1", "3-H". */
 static void write_terms(writer_t *writer, const view_t *view)
 {
     const size_t begin = writer->length;
@@ -236,7 +236,7 @@ static void write_pair(writer_t *writer, const sym_node_t *node, const char *ope
     if (has_brackets) write(writer, ")");
 }
 
-/* The shortest digits that are read back as the same number. */
+/* Writes the fewest digits that read back as the same number. */
 static void write_number(writer_t *writer, bool is_f32, double number)
 {
     char digits[40] = "";
@@ -301,7 +301,7 @@ void sym_append(text_t *text, const sym_space_t *space, int64_t a)
 
 /* ---- guards ---- */
 
-/* "H % 8 == 0": the constant of what is divided stands on the right. */
+/* Writes "H % 8 == 0": the dividend's constant moves to the right-hand side. */
 static void write_remainder_guard(writer_t *writer, view_t *view, sym_relation_t relation)
 {
     const int64_t d = view->divisor;
@@ -312,7 +312,7 @@ static void write_remainder_guard(writer_t *writer, view_t *view, sym_relation_t
     write(writer, " %% %" PRId64 " %s %" PRId64, d, relation == SYM_ZERO ? "==" : "!=", rest);
 }
 
-/* Moves the terms with a minus to the right. */
+/* Moves negative terms to the right-hand side. */
 static void split(const sym_poly_t *poly, int64_t sign, sym_poly_t *out_left, sym_poly_t *out_right)
 {
     *out_left = *out_right = (sym_poly_t){.denominator = 1};

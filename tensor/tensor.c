@@ -13,7 +13,7 @@
 
 /* ---- lifetime ---- */
 
-/* Takes over one reference of the storage. */
+/* Takes one reference of the storage. */
 static void init_handle(context_t *ctx, tensor_t *tensor, const tensor_info_t *info,
                         storage_t *storage, int64_t offset)
 {
@@ -140,7 +140,7 @@ void tensor_drop(tensor_t *tensor)
 {
     if (tensor == NULL || !references_drop(&tensor->n_references)) return;
     allocator_t allocator = tensor->allocator;
-    bool is_in_block = tensor->is_in_block; /* then it ends with its storage */
+    bool is_in_block = tensor->is_in_block; /* then it is freed with its storage */
     storage_release(tensor->storage);
     if (!is_in_block) allocator_put(&allocator, tensor);
 }
@@ -165,7 +165,7 @@ status_t tensor_writable(context_t *ctx, tensor_t *tensor, void **out_bytes)
     return STATUS_OK;
 }
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 status_t tensor_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
 {
@@ -182,7 +182,7 @@ tensor_info_t info_strided(dtype_t dtype, int rank, const int64_t *sizes, const 
     return info;
 }
 
-/* Contiguous and uninitialised, not yet given out. */
+/* Makes a contiguous, uninitialised tensor that is not yet in a scope. */
 static status_t make_dense(context_t *ctx, const char *op, dtype_t dtype, int rank,
                            const int64_t *sizes, tensor_t **out_tensor, void **out_bytes)
 {
@@ -234,7 +234,7 @@ status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *siz
     return tensor_give(ctx, tensor, out_tensor);
 }
 
-/* As many random bits as the type has digits, so that rounding never reaches 1. */
+/* Number of random bits that the dtype holds exactly, so that rounding never gives 1. */
 static int digits(dtype_t dtype)
 {
     switch (dtype) {
@@ -251,7 +251,7 @@ static void draw_uniform(context_t *ctx, dtype_t dtype, int n, double *out)
     for (int i = 0; i < n; i++) out[i] = ldexp((double)(context_random(ctx) >> (64 - bits)), -bits);
 }
 
-/* Box-Muller: two normals from two uniforms, the first of which is never 0. */
+/* Box-Muller: two normals from two uniforms; the first uniform is never 0. */
 static void draw_normal(context_t *ctx, dtype_t dtype, int n, double *out)
 {
     (void)dtype;
@@ -306,7 +306,7 @@ status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
     return make_random(ctx, "tensor_randn", dtype, rank, sizes, draw_normal, out_tensor);
 }
 
-/* Integral types count in integers, which stay exact above 2^53. */
+/* Integral types count in integers, which are exact above 2^53. */
 status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
                        tensor_t **out_tensor)
 {
@@ -386,7 +386,7 @@ static status_t check_borrowed(context_t *ctx, const tensor_info_t *info, const 
     return STATUS_OK;
 }
 
-/* The deleter is armed last: on failure the memory is still the caller's. */
+/* The deleter is set last: after a failure the caller still owns the memory. */
 status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                        const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
                        void *user, tensor_t **out_tensor)
@@ -416,7 +416,7 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 dtype_t tensor_dtype(const tensor_t *tensor)
 {
@@ -433,7 +433,8 @@ int tensor_rank(const tensor_t *tensor)
     return tensor != NULL ? tensor->info.rank : 0;
 }
 
-/* Who looks at the sizes of a hollow tensor may do other things at other sizes. */
+/* Counts an access to a placeholder's sizes: the program may behave differently for other
+ * sizes. */
 static void note_look(const tensor_t *tensor)
 {
     atomic_int *looks = tensor != NULL ? storage_looks(tensor->storage) : NULL;
@@ -481,7 +482,7 @@ status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **
     return STATUS_OK;
 }
 
-/* The elements are there to be read. */
+/* Checks that the tensor has elements, and restores them. */
 static status_t need_elements(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     REQUIRE(ctx, storage_looks(tensor->storage) == NULL,
@@ -509,7 +510,7 @@ status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     return tensor_writable(ctx, tensor, out_data);
 }
 
-/* The first element lies first in every format. */
+/* Checks for exactly one element; in every format it is at offset 0. */
 static status_t need_one(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     if (tensor == NULL) return context_null(ctx, op, "tensor");

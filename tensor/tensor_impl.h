@@ -60,7 +60,7 @@ static inline void tensor_set_stamp(const tensor_t *tensor, uint64_t stamp)
     atomic_store_explicit(&((tensor_t *)(uintptr_t)tensor)->stamp, stamp, memory_order_relaxed);
 }
 
-/* Makes a dense tensor without elements: see storage_set_hollow. */
+/* Makes a dense placeholder, which has sizes but no elements: see storage_set_hollow. */
 status_t tensor_hollow(context_t *ctx, const tensor_info_t *info, atomic_int *looks,
                        tensor_t **out_tensor);
 

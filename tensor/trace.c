@@ -65,7 +65,7 @@ static void print_template(context_t *ctx, int index)
     context_trace_line(ctx, line);
 }
 
-/* A line too long for the buffer is cut and ends in "...". */
+/* A line that exceeds the buffer is cut and ends in "...". */
 void trace_event(context_t *ctx, trace_category_t category, const char *format, ...)
 {
     if (ctx == NULL || format == NULL || !context_traces(ctx, category)) return;

@@ -9,7 +9,8 @@
 #define VERSION 1
 static const char owner[] = "trim";
 
-/* Of the format: the order of the dimensions as digits, the block, and all sizes but the rows. */
+/* The format's numbers: the order of dimensions as digits, the block, and all sizes except the
+ * rows. */
 enum { RANK, ORDER, BLOCK_DIM, BLOCK_SIZE, SIZES, N_NUMBERS = SIZES + TRIM_MAX_RANK - 1 };
 
 /* ---- the format ---- */
@@ -19,7 +20,7 @@ static bool is_matrix(const tensor_info_t *info)
     return info->dtype == DTYPE_F32 && info->rank == 2 && info->sizes[0] > 0 && info->sizes[1] > 0;
 }
 
-/* One row under the sizes of the order: its first dimension has one element. */
+/* Info of one row under the sizes of the order, with first size 1. */
 static tensor_info_t row_of(int rank, const int64_t *sizes, const format_t *tag)
 {
     int64_t row[TENSOR_MAX_RANK] = {1};
@@ -60,7 +61,7 @@ bool trim_plain(const tensor_info_t *matrix, tensor_info_t *out_info)
     return trim_ordered(matrix, 2, matrix->sizes, &plain, out_info);
 }
 
-/* The order that the numbers of a format say; false where they say none. */
+/* Decodes the order from a format's numbers; false if they are invalid. */
 static bool read_order(const int64_t *numbers, int64_t *out_sizes, format_t *out_tag)
 {
     int64_t digits = numbers[ORDER];
@@ -113,7 +114,7 @@ int64_t trim_groups(const tensor_info_t *info)
 
 /* ---- elements ---- */
 
-/* Adding carries into the exponent, beyond the largest to infinity. */
+/* A carry may go into the exponent; above the largest number it gives infinity. */
 static uint32_t round_bits(float value)
 {
     uint32_t bits;
@@ -135,7 +136,7 @@ float trim_round(float value)
     return widen(round_bits(value));
 }
 
-/* For each column as it lies the one that it is; -1: padding. */
+/* Lists the column stored at each position; -1: padding. */
 static status_t list_columns(context_t *ctx, const tensor_info_t *info, int64_t **out_columns)
 {
     tensor_info_t row;
@@ -161,7 +162,7 @@ typedef struct work {
     uint32_t *out;
 } work_t;
 
-/* The words of one row for a group whose columns are listed. */
+/* Packs one row of a group with the listed columns. */
 static void pack_row(const float *row, const int64_t *columns, uint32_t *out)
 {
     uint32_t bits[TRIM_COLUMNS];

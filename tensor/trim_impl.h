@@ -19,7 +19,7 @@
 #define TRIM_ROWS 16
 #define TRIM_COLUMNS 4
 #define TRIM_WORDS (3 * TRIM_ROWS) /* words of a group, in one block of rows */
-#define TRIM_MAX_RANK 5            /* of the tag that orders columns, with the rows' dimension */
+#define TRIM_MAX_RANK 5            /* rank of the column order's tag, with the rows' dimension */
 
 /* Info of the trimmed matrix. trim_plain: columns in row-major order. trim_ordered: columns in the
  * order of `tag` for `sizes`, whose first is the number of rows; the tag has the rows outermost and

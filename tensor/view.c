@@ -18,7 +18,7 @@ static status_t give_view(context_t *ctx, const tensor_t *base, int rank, const 
     return tensor_give(ctx, view, out_view);
 }
 
-/* First and one-past-last byte that the view reaches, in the storage; false on overflow. */
+/* First byte and end of the view within the storage; false on overflow. */
 static bool find_reach(const tensor_t *base, int rank, const int64_t *sizes, const int64_t *strides,
                        int64_t offset, int64_t *out_first, int64_t *out_end)
 {
@@ -60,8 +60,8 @@ status_t tensor_as_strided(context_t *ctx, const tensor_t *base, int rank, const
     return give_view(ctx, base, rank, sizes, strides, offset, out_view);
 }
 
-/* As PyTorch's computeStride: runs of the base's dimensions that lie one behind the other in memory
- * are one long dimension each, and every new dimension must divide one of them. */
+/* As PyTorch's computeStride: dimensions of the base that are contiguous in memory merge into one
+ * run, and each new dimension must divide a run. */
 bool view_strides(const tensor_info_t *base, int rank, const int64_t *sizes, int64_t *out_strides)
 {
     int64_t numel;
@@ -89,7 +89,7 @@ bool view_strides(const tensor_info_t *base, int rank, const int64_t *sizes, int
     return d == -1;
 }
 
-/* Puts the one size that is -1 in. */
+/* Computes the one size that is -1. */
 static status_t infer_size(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                            int64_t *out_sizes)
 {
@@ -160,7 +160,7 @@ status_t tensor_permute(context_t *ctx, const tensor_t *base, int rank, const in
     return give_view(ctx, base, rank, sizes, strides, 0, out_view);
 }
 
-/* An empty result begins where the base does, so that it never points behind the storage. */
+/* An empty view starts at the base's start, so that it never points past the storage. */
 status_t tensor_narrow(context_t *ctx, const tensor_t *base, int64_t dim, int64_t start,
                        int64_t length, tensor_t **out_view)
 {

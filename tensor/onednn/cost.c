@@ -5,9 +5,7 @@
 
 #include "tensor/onednn/onednn.h"
 
-#define CALL_NS                                                                                    \
-    1000.0 /* overhead of a call of oneDNN, and of native kernels that are not listed              \
-              below */
+#define CALL_NS 1000.0    /* overhead of a call of oneDNN, and of other native kernels */
 #define OWN_CALL_NS 300.0 /* overhead of the listed native kernels */
 #define APART 0.3         /* fraction of memory reads that computation does not hide */
 

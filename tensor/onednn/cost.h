@@ -13,7 +13,7 @@
  * set only, with values that perf/limits measured, so that the same file gets the same choices on
  * all machines of a kind. */
 typedef struct cost_limits {
-    double flops;   /* of one core */
+    double flops;   /* per core */
     double cached;  /* bytes of activations, which are in cache because the previous operator has
                        just written them */
     double memory;  /* bytes of weights, which the rest of the network has evicted from the

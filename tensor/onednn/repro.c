@@ -114,7 +114,7 @@ static double scale_of(const onednn_quantization_t *q)
     return q->has_scale && q->scale != NULL ? (double)q->scale[0] : 1.0;
 }
 
-/* Version 2 has one scale, for sums. Of scales per channel only the first is printed. */
+/* Version 2 has one scale, for sums. Only the first of several scales per channel is printed. */
 static void append_scales(text_t *text, const onednn_problem_t *p)
 {
     const onednn_quantization_t *src = &p->src_quantization, *weight = &p->weight_quantization,
