@@ -5,7 +5,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/references_impl.h"
 
-/* Stands before the bytes of a block, and is as wide as they are aligned. */
+/* Header of a block, as wide as the alignment of its bytes. */
 typedef union block {
     struct {
         union block *next;
@@ -38,7 +38,7 @@ arenas_t *arenas_retain(arenas_t *arenas)
     return arenas;
 }
 
-/* The idle blocks that are larger than `most`, out of the list; under the lock. */
+/* Removes the idle blocks larger than `most` from the list; call it under the lock. */
 static block_t *take_larger(arenas_t *arenas, size_t most)
 {
     block_t *taken = NULL;
@@ -73,8 +73,8 @@ void arenas_release(arenas_t *arenas)
     allocator_put(&allocator, arenas);
 }
 
-/* An idle block that is too small gives way to one that is a quarter larger than needed, so that
- * growing sizes seldom need another; pages that nothing writes are not in memory. */
+/* If no idle block is large enough, frees one and allocates a quarter more than needed, so that
+ * growing sizes rarely cause another allocation. Unused pages occupy no memory. */
 char *arenas_lease(arenas_t *arenas, size_t bytes)
 {
     pthread_mutex_lock(&arenas->lock);

@@ -1,7 +1,7 @@
-/* Memory that the runs of several plans share: each run leases one block for its intermediate
- * results and scratch, and gives it back. So plans for 32 sizes need the memory of the largest one,
- * and a plan for a new size begins in pages that are in memory already. As many blocks exist as
- * runs were going on at once. */
+/* Memory that the runs of several plans share. Each run leases one block for intermediate results
+ * and scratch, and returns it. So plans for 32 sizes need only the memory of the largest one, and a
+ * new plan starts with pages that are already in memory. The number of blocks is the maximum number
+ * of simultaneous runs. */
 #ifndef TESSERA_GRAPH_PROGRAM_ARENAS_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_ARENAS_IMPL_H
 
@@ -13,14 +13,15 @@ status_t arenas_create(context_t *ctx, arenas_t **out_arenas);
 arenas_t *arenas_retain(arenas_t *arenas);
 void arenas_release(arenas_t *arenas);
 
-/* At least so many bytes, uninitialised and aligned to 64; NULL: the allocator refused. */
+/* Returns at least this many bytes, uninitialised and 64-byte aligned; NULL if the allocator
+ * fails. */
 char *arenas_lease(arenas_t *arenas, size_t bytes);
 void arenas_return(arenas_t *arenas, char *block);
 
-/* Frees idle blocks that are more than twice as large as any plan needs. */
+/* Frees idle blocks that are more than twice as large as `most`, the largest need of any plan. */
 void arenas_trim(arenas_t *arenas, size_t most);
 
-/* Bytes of idle blocks. */
+/* The bytes of idle blocks. */
 size_t arenas_bytes(arenas_t *arenas);
 
 #endif

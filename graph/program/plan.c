@@ -1,4 +1,4 @@
-/* Plans: lifetime and running. */
+/* Lifetime and running of plans. */
 #include "graph/program/plan.h"
 
 #include <string.h>
@@ -170,7 +170,7 @@ size_t plan_run_bytes(const plan_t *plan)
     return scratch_offset(plan) + plan->scratch_bytes;
 }
 
-/* Most runs get the block that the run before them had. */
+/* Sets addresses in the arena, unless the run got the same block as the previous run. */
 static void place_frame(const plan_t *plan, plan_frame_t *frame, char *arena)
 {
     if (frame->arena == arena) return;
@@ -236,7 +236,7 @@ size_t plan_own_bytes(const plan_t *plan)
     return bytes;
 }
 
-/* A tensor over the constant's own bytes is no form of it. */
+/* True if the source is a packed form, not the constant's own bytes. */
 static bool is_form(const plan_source_t *source)
 {
     return source->kind == SOURCE_TENSOR &&
@@ -278,8 +278,8 @@ static status_t find_parameter(context_t *ctx, const plan_t *plan,
     return STATUS_OK;
 }
 
-/* By their paths, when some module has changed since the frame's last run. The first change of all
- * is that of a first member, so that a frame that never ran finds them. */
+/* Looks up parameters by path if some module has changed since the frame's last run. module_changes
+ * is never 0 here, so a new frame always looks them up. */
 static status_t find_parameters(plan_run_t *run)
 {
     const plan_t *plan = run->plan;
@@ -293,8 +293,8 @@ static status_t find_parameters(plan_run_t *run)
     return STATUS_OK;
 }
 
-/* A view shares the parameter's storage, and with it the packed forms that are kept there, unless
- * the parameter lies in another way than when the plan was made. */
+/* A view shares the parameter's storage and the packed forms kept there. If the parameter's format
+ * differs from the planned one, the view is taken of a converted copy. */
 status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *tensor = (tensor_t *)(uintptr_t)run->frame->parameters[source->parameter];
@@ -325,7 +325,7 @@ static status_t convert_parameter(plan_run_t *run, const plan_source_t *source,
     return pack_weight(run->ctx, source->kernel, tensor, want, out_tensor);
 }
 
-/* *out_tensor NULL: the elements are in the source's room. */
+/* Sets *out_tensor to NULL if the elements are in the source's arena buffer. */
 static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *tensor = NULL;
@@ -335,16 +335,16 @@ static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, te
     return status;
 }
 
-/* ---- steps that write in place, or set attributes ---- */
+/* ---- steps that write in place or set attributes ---- */
 
-/* Before a root is written: who else has its bytes keeps them as they are (snapshots) or is told
- * (forms, by the version). All roots that lie in this storage find its bytes anew. */
+/* Prepares a buffer for writing: snapshots get their own bytes, and forms become out of date by the
+ * version. Then updates the addresses of all buffers in the same storage. */
 static status_t open_root(plan_run_t *run, int root)
 {
     plan_frame_t *frame = run->frame;
     tensor_t *written = frame->bound[root];
     void *bytes = NULL;
-    if (written == NULL) return STATUS_OK; /* of the arena: nobody else has them */
+    if (written == NULL) return STATUS_OK; /* in the arena: not shared with others */
     TRY(tensor_writable(run->ctx, written, &bytes));
     if (frame->pointers[root] == bytes) return STATUS_OK;
     for (int r = 0; r < run->plan->n_roots; r++)
@@ -353,8 +353,8 @@ static status_t open_root(plan_run_t *run, int root)
     return STATUS_OK;
 }
 
-/* Operands that lie where an in-place operator writes, such as views of its target, are read from
- * copies. copies[i] belongs to the caller, also on failure. */
+/* Copies operands that overlap the target of an in-place operator, such as views of it. The caller
+ * frees copies[i], also on failure. */
 static status_t part_operands(plan_run_t *run, const step_t *step, void **in, const char *written,
                               void **copies)
 {
@@ -383,7 +383,7 @@ static status_t run_kernel_in_place(plan_run_t *run, const step_t *step, void **
     return status;
 }
 
-/* Bytes that lie alike are moved as they are, which is no reorder. */
+/* Bytes with the same layout are copied directly, which does not count as a reorder. */
 static status_t run_conversion(plan_run_t *run, const step_t *step, const void *in, void *out)
 {
     bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
@@ -515,16 +515,16 @@ status_t plan_run_step(plan_run_t *run, const step_t *step)
     return status;
 }
 
-/* ---- results into tensors of the caller's ---- */
+/* ---- results in the caller's tensors ---- */
 
-/* What kernels write is aligned as our own memory is. Bytes that are shed lie nowhere yet. */
+/* Kernels need outputs with our own alignment. Bytes that were released have no address yet. */
 static bool is_aligned(const tensor_t *tensor)
 {
     uintptr_t place = (uintptr_t)storage_place(tensor->storage);
     return place != 0 && (place + (uintptr_t)tensor->offset) % 64 == 0;
 }
 
-/* Steps read parameters where they lie, at any time of the run. */
+/* True if a wanted tensor overlaps a parameter, which steps may read at any time during the run. */
 static bool has_parameter_in(plan_run_t *run, const tensor_t *wanted)
 {
     for (int i = 0; i < run->plan->n_parameters; i++)
@@ -532,7 +532,7 @@ static bool has_parameter_in(plan_run_t *run, const tensor_t *wanted)
     return false;
 }
 
-/* The tensor that a result, which is the whole of root r, may be written to straight away. */
+/* Finds the caller's tensor into which a result that fills buffer r can be written directly. */
 static tensor_t *find_wanted(plan_run_t *run, int r, int n_in, const tensor_t *const *in)
 {
     const plan_t *plan = run->plan;
@@ -598,8 +598,8 @@ static status_t bind_inputs(plan_run_t *run, int n_in, const tensor_t *const *in
     return STATUS_OK;
 }
 
-/* What is all of an output buffer, or of a shared input, is the tensor that was bound to it. A
- * constant is given so that whoever writes it does not write the plan. */
+/* Returns the bound tensor itself if the value is a complete output or shared input. Returns a
+ * snapshot of a constant, so that a later write by the caller does not change the plan. */
 static status_t take_tensor(plan_run_t *run, int root, size_t at, const tensor_info_t *info,
                             tensor_t **out)
 {
@@ -647,7 +647,8 @@ static status_t run_steps(plan_run_t *run)
     return STATUS_OK;
 }
 
-/* Behind a call nothing fails that can be made before it. */
+/* With calls, creates arguments and results before the first step, since nothing may fail after a
+ * call. */
 static status_t run_frame(plan_run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
 {
     const bool has_calls = run->plan->n_arguments > 0;

@@ -1,4 +1,4 @@
-/* Building a plan: one step for each node, conversions where formats differ, then the arena. */
+/* Builds a plan: one step per node, conversions where formats differ, then the arena. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -11,7 +11,7 @@
 #include "tensor/info_impl.h"
 #include "tensor/interrupt_impl.h"
 
-/* What a value of the graph is for the plan. */
+/* The source of a graph value while building. */
 typedef struct slot {
     plan_source_t source; /* SOURCE_NONE: absent, or not a tensor */
     bool is_module;
@@ -24,9 +24,9 @@ typedef struct build {
     slot_t *slots; /* [n_values] */
     const lifetimes_t *lifetimes;
     int roots_capacity, steps_capacity, parameters_capacity;
-    int node;                   /* being built */
-    const plan_share_t *shares; /* [n_values], of a region; NULL: nothing is shared, and results
-                                   leave dense */
+    int node;                   /* index of the current node */
+    const plan_share_t *shares; /* [n_values], for a region; NULL: nothing is shared, and results
+                                   become dense */
     bool calls;                 /* methods of self may be called */
     int n_masters;
     const plan_master_t *masters;
@@ -37,7 +37,7 @@ static plan_share_t share_of(const build_t *b, value_t value)
     return b->shares == NULL || value < 0 ? PLAN_ALONE : b->shares[value];
 }
 
-/* ---- roots ---- */
+/* ---- buffers ---- */
 
 static status_t add_root(build_t *b, root_kind_t kind, const tensor_info_t *info, int *out_root)
 {
@@ -68,7 +68,7 @@ static status_t constant_source(build_t *b, const tensor_t *tensor, plan_source_
 
 /* ---- steps ---- */
 
-/* Zeroed; its arrays are cut from one block. */
+/* Adds a zeroed step; one block holds all its arrays. */
 static status_t add_step(build_t *b, int n_sources, int n_outputs, step_t **out_step)
 {
     plan_t *plan = b->plan;
@@ -89,7 +89,7 @@ static status_t add_step(build_t *b, int n_sources, int n_outputs, step_t **out_
     return STATUS_OK;
 }
 
-/* The roots that a step reads and writes live until it. */
+/* Extends the lifetimes of the buffers that a step reads or writes to this step. */
 static void touch(build_t *b, const step_t *step)
 {
     int now = (int)(step - b->plan->steps);
@@ -102,8 +102,8 @@ static void touch(build_t *b, const step_t *step)
     }
 }
 
-/* The source in another form: an alias where the bytes are the same, else a conversion step, by
- * `pack` where that is not NULL. */
+/* Provides the source in another format: an alias if the bytes are the same, else a conversion
+ * step. The step uses `pack` unless it is NULL. */
 static status_t convert_source(build_t *b, const plan_source_t *from, const tensor_info_t *want,
                                convert_pack_t pack, const char *path, plan_source_t *out)
 {
@@ -138,7 +138,7 @@ static const tensor_info_t *said_info(const build_t *b, value_t value)
     return type_is_static(type) ? &type->info : NULL;
 }
 
-/* A dense activation with strides of its own, which a kernel may read where it lies. */
+/* True for a dense, non-contiguous activation, which some kernels can read directly. */
 static bool reads_view(const graph_node_t *node, const tensor_info_t *const *infos)
 {
     for (int i = 0; i < node->n_inputs; i++)
@@ -148,7 +148,8 @@ static bool reads_view(const graph_node_t *node, const tensor_info_t *const *inf
     return false;
 }
 
-/* As the layout pass decided, when the types say so; else as an eager call would. */
+/* Selects a kernel with the formats of the graph's types if the layout pass set them; else as an
+ * eager call would. */
 static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -176,8 +177,8 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
                               POLICY_AUTO, out_prepared);
 }
 
-/* The constant as this value sees it: whole, or what a view takes of it. Packed forms are kept with
- * the graph's own tensor, and found there by the next plan. */
+/* The part of a constant that a value refers to: all of it, or a view. Packed forms are kept with
+ * the graph's tensor, so later plans find them. */
 static status_t constant_view(build_t *b, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *whole = b->plan->roots[source->root].tensor;
@@ -199,9 +200,9 @@ static status_t convert_constant(build_t *b, const tensor_t *tensor, const tenso
     return STATUS_OK;
 }
 
-/* A constant is brought into the form that the kernel of a weight wants, or that another operand is
- * wanted in (kernel is NULL), now and for good: where that is the graph's own bytes,
- * the plan's snapshot of them stands in, for the graph's own may be written. */
+/* Converts a constant once, while building: into the packed form that `kernel` needs, or for other
+ * operands (kernel NULL) into the given format. If the result shares the graph's bytes, uses the
+ * plan's snapshot of them, since the graph's may be written. */
 static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_info_t *want,
                                 const kernel_t *kernel)
 {
@@ -247,7 +248,7 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
     return convert_source(b, &source, want, pack_of(prepared->kernel, want), node->path, out);
 }
 
-/* What nothing reads later may be overwritten. */
+/* True if nothing reads the source after this node, so that it may be overwritten. */
 static bool dies_here(const build_t *b, const graph_node_t *node, const plan_source_t *source)
 {
     if (source->kind != SOURCE_ROOT || source->offset != 0 ||
@@ -268,8 +269,8 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
-/* The input whose root output 0 takes over, or -1. Where a kernel may overwrite its first input
- * only, commutative operators get their operands in the other order. */
+/* The input whose buffer output 0 reuses, or -1. If the kernel can overwrite only its first input,
+ * operands of a commutative operator are swapped when that helps. */
 static int find_overwritten(const build_t *b, const graph_node_t *node, step_t *step, int *out_root)
 {
     const prepared_t *prepared = step->prepared;
@@ -312,8 +313,9 @@ static status_t place_outputs(build_t *b, const graph_node_t *node, step_t *step
     return STATUS_OK;
 }
 
-/* True if the kernel may write the target of an in-place operator: output 0 and operand 0 lie alike
- * there, and no other operand is known to lie there. Of others it is seen when the step is run. */
+/* True if the kernel may write directly to the target of an in-place operator: output 0 and operand
+ * 0 have the target's format, and no other operand is known to use the same buffer. Further
+ * overlaps are checked at run time. */
 static bool writes_target(const step_t *step, const plan_source_t *target)
 {
     const prepared_t *prepared = step->prepared;
@@ -383,7 +385,8 @@ static status_t build_sources(build_t *b, const graph_node_t *node, const prepar
     return STATUS_OK;
 }
 
-/* A view of shared bytes is one in a plan as it is elsewhere: of what lies as the view reads it. */
+/* Fails if a view of shared bytes would need a converted copy, since it would no longer share
+ * them. */
 static status_t check_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
 {
     const tensor_info_t *base = &b->slots[node->inputs[0]].source.info;
@@ -393,8 +396,7 @@ static status_t check_view(build_t *b, const graph_node_t *node, const prepared_
     return STATUS_OK;
 }
 
-/* What is shared leaves its operator as all its names see it: dense where views share it or its
- * type says so. */
+/* Makes shared results dense if views share them or if their type is dense. */
 static status_t share_outputs(build_t *b, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -411,7 +413,7 @@ static status_t share_outputs(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* A parameter's views are taken of it at each run, by the steps that read them. */
+/* Views of a parameter are taken at each run, by the steps that read them. */
 static status_t build_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
 {
     plan_source_t source = b->slots[node->inputs[0]].source;
@@ -458,9 +460,9 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
     return share_outputs(b, node);
 }
 
-/* Builds the step of an in-place operator, as add_(%a, %b), whose result goes into the bytes of
- * operand 0. A kernel that may overwrite its input writes there itself; the result of another goes
- * to the arena, and a second step copies it. */
+/* Builds an in-place operator such as add_(%a, %b), which writes its result into operand 0. If the
+ * kernel can overwrite its input, it writes there directly. Otherwise the result goes to the arena,
+ * and a second step copies it. */
 static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t *prepared)
 {
     const plan_source_t target = b->slots[node->inputs[0]].source;
@@ -479,7 +481,7 @@ static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t 
     return build_prepared(b, node, prepared);
 }
 
-/* A parameter stays where it is: the step that reads it converts it. */
+/* A conversion of a parameter adds no step: the step that reads the parameter converts it. */
 static status_t build_conversion(build_t *b, const graph_node_t *node, bool *out_done)
 {
     const tensor_info_t *said = said_info(b, node->outputs[0]);
@@ -515,7 +517,7 @@ static status_t build_op(build_t *b, const graph_node_t *node)
 
 /* ---- other nodes ---- */
 
-/* Also on failure *out_tensor is the caller's. */
+/* Makes a number tensor; the caller owns *out_tensor, also on failure. */
 static status_t number_tensor(context_t *ctx, const datum_t *datum, tensor_t **out_tensor)
 {
     const bool is_float = datum_kind(datum) == DATUM_FLOAT;
@@ -578,7 +580,8 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The attribute gets a tensor over the value's root, which then lies in no arena. */
+/* The attribute gets a tensor over the value's buffer, so the buffer is allocated outside the
+ * arena. */
 static status_t build_setattr(build_t *b, const graph_node_t *node)
 {
     const plan_source_t *value = &b->slots[node->inputs[1]].source;
@@ -642,7 +645,7 @@ static status_t build_node(build_t *b, const graph_node_t *node)
     }
 }
 
-/* Who reads last what the node's results lie in. */
+/* Updates the last reader of the buffers that hold the values. */
 static void note_last_uses(build_t *b, int n, const value_t *values)
 {
     for (int i = 0; i < n; i++) {
@@ -654,7 +657,7 @@ static void note_last_uses(build_t *b, int n, const value_t *values)
     }
 }
 
-/* ---- borders ---- */
+/* ---- parameters and results ---- */
 
 static status_t build_params(build_t *b)
 {
@@ -685,8 +688,7 @@ static status_t build_params(build_t *b)
     return STATUS_OK;
 }
 
-/* What a result is given as: dense, or, of a region, what its type says; shared bytes as they are.
- */
+/* The format of a result: dense; for a region, as its type says; shared bytes keep their format. */
 static tensor_info_t result_info(const build_t *b, value_t value, const tensor_info_t *made)
 {
     const tensor_info_t *said = b->shares != NULL ? said_info(b, value) : NULL;
@@ -696,7 +698,7 @@ static tensor_info_t result_info(const build_t *b, value_t value, const tensor_i
     return info_dense(made->dtype, made->rank, made->sizes);
 }
 
-/* Those that lie in the arena get tensors of their own. */
+/* Results in the arena become separate output tensors. */
 static status_t build_results(build_t *b)
 {
     const graph_block_t *body = graph_body(b->graph);
@@ -750,7 +752,7 @@ static status_t build_all(build_t *b)
     return STATUS_OK;
 }
 
-/* build: shares, and what calls are about. */
+/* The caller sets the shares, calls and masters of `build`. */
 static status_t create(context_t *ctx, const graph_t *graph, module_t *self, build_t *build,
                        plan_t **out_plan)
 {

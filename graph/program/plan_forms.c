@@ -1,8 +1,9 @@
-/* Forms of parameters that pass: a plan which writes a weight finds every form but the written one
- * dirty at its next run, so that a form which one step reads needs memory for that step alone.
- * Example: the gradient of a convolution's input reads the weight as BAcd16a16b, forward and update
- * have it as ABcd16b16a. A step that is run for slices of a batch would make it for each of them.
- */
+/* Temporary forms of parameters. If a plan writes a weight, all other forms are out of date at the
+ * next run. A form that only one step reads then needs memory only during that step.
+ *
+ * Example: the gradient of a convolution's input reads the weight as BAcd16a16b; forward and update
+ * use ABcd16b16a. Steps that run for slices of a batch are skipped, since they would make the form
+ * for each slice. */
 #include <string.h>
 
 #include "graph/program/plan_impl.h"

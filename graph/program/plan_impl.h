@@ -1,4 +1,4 @@
-/* The inside of plans, shared by building and running. */
+/* Data structures of plans, used for building and running. */
 #ifndef TESSERA_GRAPH_PROGRAM_PLAN_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_PLAN_IMPL_H
 
@@ -11,102 +11,103 @@
 #include "tensor/convert_impl.h"
 #include "tensor/hash_impl.h"
 
-/* A run of bytes that values lie in. Values that are views share their root. */
+/* A plan_root_t is a buffer: a range of bytes that holds values. Views share the buffer of their
+ * base. */
 typedef enum root_kind {
-    ROOT_INPUT,    /* given at each run; index is the input's; state where is_shared */
-    ROOT_CONSTANT, /* snapshot */
-    ROOT_ARENA,    /* offset in the frame's arena */
-    ROOT_OUTPUT    /* a tensor made at each run */
+    ROOT_INPUT,    /* passed at each run; index is the input's. With is_shared it may be state */
+    ROOT_CONSTANT, /* snapshot of a constant */
+    ROOT_ARENA,    /* at `offset` in the frame's arena */
+    ROOT_OUTPUT    /* a tensor that each run allocates */
 } root_kind_t;
 
 typedef struct plan_root {
     root_kind_t kind;
     int index;          /* ROOT_INPUT */
-    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's own, retained; packed forms hang on it */
-    tensor_t *snapshot; /* ROOT_CONSTANT: what runs read, though the graph's own may be written */
-    tensor_info_t info; /* of the whole: what ROOT_OUTPUT makes */
+    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's tensor, retained; it keeps packed forms */
+    tensor_t *snapshot; /* ROOT_CONSTANT: runs read this, since the graph's tensor may be written */
+    tensor_info_t info; /* info of the complete buffer; ROOT_OUTPUT allocates it */
     size_t bytes, offset;
-    int first_step, last_step; /* ROOT_ARENA: written first, read last */
-    int last_node; /* while the plan is built: the last that reads a value which lies there, or -1
-                    */
-    int twin;      /* ROOT_ARENA: 1 + the root that has the same offset, since the one grows into
-                      the other in a step that is the last of this and the first of that; or 0 */
-    int block; /* ROOT_ARENA: 1 + the root that it lies in, of which each worker has a copy; or 0 */
-    int n_copies;      /* of such a block; else 0 */
-    size_t copy_bytes; /* of what lies in a block: from a worker's to the next one's; else 0 */
-    bool is_shared; /* ROOT_INPUT: the plan uses the bytes of the tensor that is given, and no other
-                       form of it: they are written, here or elsewhere, or the tensor is kept */
-    bool is_written; /* ROOT_INPUT: a step writes it */
+    int first_step, last_step; /* ROOT_ARENA: first write, last read */
+    int last_node; /* while building: last node that reads a value in the buffer, or -1 */
+    int twin;      /* ROOT_ARENA: 1 + the buffer with the same offset, or 0. One of them grows into
+                      the other in a step that is the last of the one and the first of the other. */
+    int block;     /* ROOT_ARENA: 1 + the enclosing block, of which each worker has a copy; or 0 */
+    int n_copies;  /* of such a block; else 0 */
+    size_t copy_bytes; /* for buffers in a block: distance between the copies of two workers; else
+                          0 */
+    bool is_shared;  /* ROOT_INPUT: uses the bytes of the passed tensor directly, not another form,
+                        since they are written here or elsewhere, or the tensor is kept */
+    bool is_written; /* ROOT_INPUT: some step writes it */
 } plan_root_t;
 
-/* Where a step finds an input. */
+/* How a step finds an input. */
 typedef enum source_kind {
     SOURCE_NONE,
     SOURCE_ROOT,
     SOURCE_TENSOR,
     SOURCE_PARAMETER,
-    SOURCE_DATUM /* of a call: a constant that is no tensor */
+    SOURCE_DATUM /* call argument: a constant that is not a tensor */
 } source_kind_t;
 
-/* A parameter that steps read at each run, as it is then. */
+/* A parameter that steps read at each run. */
 typedef struct plan_parameter {
-    const char *path;   /* of the module; in the graph's arena */
-    tensor_info_t info; /* dtype and sizes that it was planned for */
+    const char *path;   /* path in the module; stored in the graph's arena */
+    tensor_info_t info; /* planned dtype and sizes */
 } plan_parameter_t;
 
 typedef struct plan_source {
     source_kind_t kind;
-    int root; /* SOURCE_PARAMETER: room for a form that one step reads, or -1 */
+    int root; /* SOURCE_PARAMETER: buffer for a form that one step reads, or -1 */
     size_t offset;
-    size_t stride;    /* SOURCE_ROOT: from a slice of the batch to the next */
-    tensor_t *tensor; /* SOURCE_TENSOR: packed at build, retained */
-    tensor_t *given;  /* SOURCE_TENSOR: the constant as the graph has it, for observers; retained */
-    int parameter;    /* SOURCE_PARAMETER: of the plan's */
-    datum_t *datum;   /* SOURCE_DATUM: the graph's */
-    tensor_info_t info; /* as it lies there */
-    bool is_view; /* SOURCE_PARAMETER: what is read is a view of it, which begins at `offset` */
-    tensor_info_t base; /* of what lies as this */
+    size_t stride;      /* SOURCE_ROOT: distance between slices of the batch */
+    tensor_t *tensor;   /* SOURCE_TENSOR: packed while building; retained */
+    tensor_t *given;    /* SOURCE_TENSOR: the graph's constant, shown to observers; retained */
+    int parameter;      /* SOURCE_PARAMETER: index in the plan's parameters */
+    datum_t *datum;     /* SOURCE_DATUM: owned by the graph */
+    tensor_info_t info; /* format of the source's bytes */
+    bool is_view;       /* SOURCE_PARAMETER: read a view of it, which begins at `offset` */
+    tensor_info_t base; /* format that the parameter must have for the view */
     tensor_info_t view;
-    tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
+    tensor_info_t want; /* SOURCE_PARAMETER: format that the step needs */
     bool is_weight;
-    const kernel_t *kernel; /* that wants it, where it is a weight */
+    const kernel_t *kernel; /* the kernel that reads a weight */
 } plan_source_t;
 
 typedef struct step {
-    plan_step_t view;     /* what explain sees */
-    prepared_t *prepared; /* NULL: conversion of source 0 into the output */
+    plan_step_t view;     /* shown by explain */
+    prepared_t *prepared; /* NULL: converts source 0 into the output */
     int n_sources, n_outputs;
     plan_source_t *sources;
     int *output_roots;
     size_t *output_offsets;
-    size_t *output_strides;      /* from a slice of the batch to the next */
-    onednn_primitive_t *reorder; /* of a conversion that oneDNN does in one go, else NULL */
-    convert_pack_t pack;         /* the kernel's that `to` is a format of, or NULL */
-    tensor_info_t from, to;      /* conversions; `from` also of what goes into an attribute */
+    size_t *output_strides;      /* distance between slices of the batch */
+    onednn_primitive_t *reorder; /* for conversions that oneDNN does directly, else NULL */
+    convert_pack_t pack;         /* pack function of the kernel that defines format `to`, or NULL */
+    tensor_info_t from, to;      /* for conversions; `from` also for setattr */
     reorder_cause_t cause;
-    bool is_in_place;      /* output 0 is what an in-place operator writes */
-    const char *attribute; /* of self that source 0 becomes, no more; NULL: of no attribute */
-    const char *method;    /* of self that is called with the sources, no more; NULL: none is */
-    int first_argument;    /* of a call: among those of a run */
+    bool is_in_place;      /* output 0 is the target of an in-place operator */
+    const char *attribute; /* attribute of self that the step sets to source 0, or NULL */
+    const char *method;    /* method of self that the step calls with the sources, or NULL */
+    int first_argument;    /* for a call: index in the run's arguments */
 } step_t;
 
-/* Steps that are run for a slice of the batch, one behind another, then for the next slice. Either
- * all threads run each step together, or each worker runs slices of its own, on one thread. */
+/* Steps that run one after another for a slice of the batch, then for the next slice. Either all
+ * threads share each step, or each worker runs its own slices on one thread. */
 typedef struct plan_loop {
     int first_step, n_steps, n_slices;
-    int n_workers; /* 1: all threads together */
+    int n_workers; /* 1: all threads share each step */
 } plan_loop_t;
 
 typedef struct plan_frame {
     struct plan_frame *next;
-    char *arena;   /* of the plan's arenas, while the frame is leased; as it was placed before */
-    char *scratch; /* behind the arena */
-    void *workers; /* see plan_workers_bytes */
-    tensor_t *
-        *bound; /* [n_roots]: inputs and outputs of the run, NULL between runs; behind pointers */
-    const tensor_t **parameters; /* [n_parameters]: borrowed, found when `changes` was what
-                                    module_changes gave; behind bound */
-    uint64_t changes;            /* 0: not found yet */
+    char *arena;      /* leased from the plan's arenas; between runs the previous address */
+    char *scratch;    /* follows the arena */
+    void *workers;    /* see plan_workers_bytes */
+    tensor_t **bound; /* [n_roots] tensors of inputs and outputs, NULL between runs; stored after
+                         pointers */
+    const tensor_t **parameters; /* [n_parameters] borrowed; valid while module_changes equals
+                                    `changes`; stored after bound */
+    uint64_t changes;            /* 0: not looked up yet */
     void *pointers[];            /* [n_roots] */
 } plan_frame_t;
 
@@ -114,60 +115,60 @@ typedef struct plan_result {
     int root;
     size_t offset;
     tensor_info_t info;
-    bool is_whole; /* all of a root that a run makes, with the root's own info */
+    bool is_whole; /* a complete buffer that a run allocates, with the buffer's info */
 } plan_result_t;
 
 struct plan {
     atomic_int n_references;
     allocator_t allocator;
     graph_t *graph;
-    module_t *self; /* borrowed: the module that holds the method holds the plan */
+    module_t *self; /* borrowed: the module owns the method, which owns the plan */
     int n_inputs, n_roots, n_steps, n_results, n_parameters;
-    int n_threads;   /* it was prepared for: runs have no more */
-    int n_arguments; /* of all calls */
+    int n_threads;   /* threads that kernels were prepared for; runs use no more */
+    int n_arguments; /* total over all calls */
     plan_parameter_t *parameters;
-    tensor_info_t *inputs; /* expected: dense, or in the tag or strides that the graph says */
+    tensor_info_t *inputs; /* expected inputs: dense, or in the tag or strides of the graph */
     plan_root_t *roots;
     step_t *steps;
     int n_loops;
-    plan_loop_t *loops; /* by their first steps */
+    plan_loop_t *loops; /* sorted by first step */
     plan_result_t *results;
     size_t arena_bytes, scratch_bytes, weight_bytes;
-    size_t worker_scratch;  /* bytes of scratch_bytes from a worker's to the next one's */
-    arenas_t *arenas;       /* its own, or those of its method */
-    atomic_bool is_retired; /* forms of weights that nobody else holds go with it */
+    size_t worker_scratch;  /* part of scratch_bytes: distance between the scratch of two workers */
+    arenas_t *arenas;       /* its own, or shared by its method */
+    atomic_bool is_retired; /* forms of weights that nothing else uses are released with the plan */
     pthread_mutex_t lock;
     plan_frame_t *idle;
 };
 
-/* Runs from now on lease their memory there; before the first run. */
+/* Lets later runs lease their memory from these arenas; call before the first run. */
 void plan_share_arenas(plan_t *plan, arenas_t *arenas);
 
 /* The bytes of a run's arena and scratch. */
 size_t plan_run_bytes(const plan_t *plan);
 
-/* An estimate of the bytes that end with the plan: its steps, primitives and frames, without its
- * graph, arenas and weights. */
+/* Estimates the bytes that are freed with the plan: steps, primitives and frames, but not graph,
+ * arenas and weights. */
 size_t plan_own_bytes(const plan_t *plan);
 
-/* Bytes of the forms of constants that its steps read and that are not in `seen` yet, which they
- * are after. */
+/* Counts the bytes of packed constants that its steps read, except those in `seen`; adds them to
+ * `seen`. */
 status_t plan_form_bytes(context_t *ctx, const plan_t *plan, hash_table_t *seen, size_t *out_bytes);
 
-/* With the last reference forms of constants go, too, that no other plan reads. */
+/* Makes the last release also free forms of constants that no other plan reads. */
 void plan_retire(plan_t *plan);
 
-/* Who else has the bytes of a value while a region runs. */
+/* Sharing of a value's bytes while a region runs. */
 typedef enum plan_share {
-    PLAN_ALONE,  /* nobody writes them: a plan may copy or convert them as it likes */
-    PLAN_SHARED, /* written somewhere in the run, or kept in an attribute: all names of these bytes
-                    stay names of the same bytes */
-    PLAN_VIEWED  /* the same, and views share them: dense */
+    PLAN_ALONE,  /* nothing writes them, so a plan may copy or convert them */
+    PLAN_SHARED, /* written during the run or kept in an attribute; all names must keep referring to
+                    the same bytes */
+    PLAN_VIEWED  /* like PLAN_SHARED, and views share them, so they must be dense */
 } plan_share_t;
 
-/* plan_create for a region of a program: results leave in the layout and format that their types
- * say, where plan_create makes them dense. The region may write in place and set attributes of
- * self: `shares` tells of each value of the graph who else has its bytes. */
+/* Like plan_create, for a region of a program. Results keep the layout and format of their types,
+ * while plan_create makes them dense. The region may write in place and set attributes of self.
+ * shares [n_values] describes the sharing of each value's bytes. */
 status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
                             const plan_share_t *shares, plan_t **out_plan);
 
@@ -177,62 +178,65 @@ typedef struct plan_master {
     tensor_info_t info;
 } plan_master_t;
 
-/* The same for a graph that calls methods of self which give nothing, as the update of a training
- * step: call(%self, "conv1.weight", %gradient) method="update". A method is called in its turn
- * with tensors over the plan's own bytes, which end with the run and may not be written; tensors
- * and results are made before the first step is run, so that a call is the last that may fail. Of
- * the masters' parameters a form that one step alone reads is made in the arena, for it would be
- * dirty before the next run. */
+/* Like plan_create_region, for a graph that also calls methods of self without results, such as the
+ * update of a training step: call(%self, "conv1.weight", %gradient) method="update". Arguments are
+ * tensors over the plan's memory; they are valid during the run and must not be written. Arguments
+ * and results are created before the first step, so nothing but the call itself can fail after a
+ * call. If only one step reads a form of a master's parameter, the form is made in the arena, since
+ * a kept form would be out of date at the next run. */
 status_t plan_create_calling(context_t *ctx, const graph_t *graph, module_t *self,
                              const plan_share_t *shares, int n_masters,
                              const plan_master_t *masters, plan_t **out_plan);
 
-/* Takes such forms of a plan whose steps are there, before roots are placed. */
+/* Adds arena buffers for such forms. Call it after all steps are built and before plan_place. */
 status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
                                 const plan_master_t *masters, int *roots_capacity);
 
-/* True if input `index` is planned for this dtype and these sizes; of shared bytes, for this very
- * form, too. */
+/* True if input `index` is planned for this dtype and these sizes; for shared bytes also for this
+ * format. */
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info);
 
-/* True if the plan would convert an input whose bytes it writes by another name: then it would read
- * the bytes as they were before. plan_takes is true for all of the inputs. */
+/* True if the plan would convert an input that overlaps an input it writes: the converted copy
+ * would then miss the write. Requires plan_takes for all inputs. */
 bool plan_splits(const plan_t *plan, const tensor_t *const *in);
 
-/* True for a tensor two elements of which lie in the same bytes, as f32[4]{0}. */
+/* True if two elements of a tensor share memory, as in f32[4]{0}. */
 bool plan_overlaps_itself(const tensor_info_t *info);
 
-/* Lets go of what a source holds. */
+/* Releases the tensors of a source. */
 void plan_source_clear(const plan_source_t *source);
 
-/* plan_run whose results belong to the caller, whatever scope is open; out has room for all. */
+/* Like plan_run, but the caller owns the results, independent of scopes. out must have one element
+ * per result. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
-/* The same, with result i written straight into wanted[i] where that can be: out[i] is then that,
- * or another tensor over its bytes. NULL: nothing is wanted for that result. INVALID_ARGUMENT,
- * before anything is run, for others than the results' dtypes, sizes and number. */
+/* Like plan_execute, but writes result i directly into wanted[i] if possible; out[i] is then that
+ * tensor, or another tensor over its bytes. A NULL in wanted requests nothing. INVALID_ARGUMENT,
+ * before anything runs, if number, dtypes or sizes differ from the results. */
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                            int n_wanted, tensor_t *const *wanted, tensor_t **out);
 
-/* Has runs of steps done slice by slice of their batch, so that what one step writes the next reads
- * from a cache, and threads do not wait for each other; before plan_join. */
+/* Turns ranges of steps into loops over slices of their batch, so that each step reads the previous
+ * step's output from a cache, and workers need not wait for each other. Call it before
+ * plan_join. */
 status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity);
 
-/* What a step of a loop reads in one slice, or writes, others may read in another: its root lives
- * as long as the loop. After plan_join. */
+/* Extends the lifetime of buffers that a loop reads or writes slice by slice to the complete loop.
+ * Call it after plan_join. */
 void plan_keep_sliced(plan_t *plan);
 
-/* Has the parts of joins (concat) written at their place in the result, where a plan's steps allow
- * it; before roots are placed. */
+/* Makes producers write the parts of joins (concat) directly into the result, if possible. Call it
+ * before plan_place. */
 status_t plan_join(context_t *ctx, plan_t *plan, int *roots_capacity);
 
-/* Up to whole pages, so that what one thread writes is seldom in a page of another's. */
+/* Rounds up to pages, so that threads rarely write to the same page. */
 static inline size_t plan_round_to_page(size_t bytes)
 {
     return (bytes + 4095) & ~(size_t)4095;
 }
 
-/* Gives every root of kind ROOT_ARENA its offset, so that roots alive at once do not overlap. */
+/* Assigns an arena offset to every ROOT_ARENA buffer, so that buffers alive at the same time do not
+ * overlap. */
 status_t plan_place(context_t *ctx, plan_t *plan);
 
 #endif

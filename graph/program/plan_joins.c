@@ -1,23 +1,24 @@
-/* Joins in place: what a concat lays side by side is written there by its producers. The concat's
- * kernel leaves alone what lies at its place already.
+/* Joins in place: producers write the parts of a concat directly into its result. The concat kernel
+ * skips parts that are already at their offset.
  *
- * Joins are looked at from the last one back, so that of concats which grow block by block the
- * largest buffer is the one that all parts are written into:
+ * Joins are processed last to first. In concats that grow step by step, all parts are then written
+ * into the largest buffer:
  *
- *   %c1 = concat(%x, %a)        %x at 0, %a behind it, in the bytes of %c2
+ *   %c1 = concat(%x, %a)        %x at 0, followed by %a, in the bytes of %c2
  *   %c2 = concat(%x, %a, %b)    %c1 is the first part of %c2
  *
- * A value that is overwritten in place while others need its bytes gets a root of its own there. */
+ * A value that is overwritten in place while other steps still need its bytes gets a separate
+ * buffer from there on. */
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 
 typedef struct joins {
     context_t *ctx;
     plan_t *plan;
-    int *capacity; /* of the plan's roots */
+    int *capacity; /* capacity of the plan's buffer array */
 } joins_t;
 
-/* The first step behind `step` that writes these bytes of a root, or -1. */
+/* The first step after `step` that writes bytes [begin, end) of a buffer, or -1. */
 static int next_writer(const plan_t *plan, int step, int root, size_t begin, size_t end)
 {
     for (int s = step + 1; s < plan->n_steps; s++)
@@ -32,8 +33,8 @@ static int next_writer(const plan_t *plan, int step, int root, size_t begin, siz
     return -1;
 }
 
-/* Whoever reads or writes root `from` finds it in `to`, `offset` bytes in, and so many further in
- * each slice of the batch. */
+/* Moves buffer `from` into `to` at `offset`, and adds `stride` per slice of the batch, in all
+ * steps. */
 static void move_root(plan_t *plan, int from, int to, size_t offset, size_t stride)
 {
     plan_root_t *old = &plan->roots[from], *new = &plan->roots[to];
@@ -57,7 +58,7 @@ static void move_root(plan_t *plan, int from, int to, size_t offset, size_t stri
     old->bytes = 0;
 }
 
-/* From step `at` on, which overwrites it whole, a root is another one. */
+/* From step `at` on, which overwrites all of it, uses a new buffer for the value. */
 static status_t split_root(const joins_t *joins, int root, int at)
 {
     plan_t *plan = joins->plan;
@@ -82,7 +83,7 @@ static status_t split_root(const joins_t *joins, int root, int at)
     return STATUS_OK;
 }
 
-/* True if a step writes all of a root anew, so that its output may as well lie elsewhere. */
+/* True if a step writes all of a buffer, so its output may be placed elsewhere. */
 static bool may_lie_apart(const plan_t *plan, const step_t *step, int root)
 {
     return !step->is_in_place && step->prepared != NULL && step->output_roots[0] == root &&
@@ -91,7 +92,8 @@ static bool may_lie_apart(const plan_t *plan, const step_t *step, int root)
            step->view.overwrites != step->prepared->sum_operand;
 }
 
-/* Sees to it that nobody behind step `s` writes a root; false if somebody has to. */
+/* Ensures that no step after `s` writes the buffer, by splitting it; *out_done is false if that is
+ * impossible. */
 static status_t end_writes(const joins_t *joins, int s, int root, bool *out_done)
 {
     const plan_t *plan = joins->plan;
@@ -100,7 +102,7 @@ static status_t end_writes(const joins_t *joins, int s, int root, bool *out_done
     return writer < 0 || !*out_done ? STATUS_OK : split_root(joins, root, writer);
 }
 
-/* True if a source is all that its root holds, in the arena. */
+/* True if a source is a complete buffer in the arena. */
 static bool is_whole(const plan_t *plan, const plan_source_t *source)
 {
     return source->kind == SOURCE_ROOT && source->offset == 0 &&
@@ -108,7 +110,7 @@ static bool is_whole(const plan_t *plan, const plan_source_t *source)
            plan->roots[source->root].bytes == info_bytes(&source->info);
 }
 
-/* True if the sources of a join lie side by side in one root. */
+/* True if the sources of a join are adjacent in one buffer. */
 static bool lies_joined(const step_t *step)
 {
     size_t at = step->sources[0].offset;
@@ -122,7 +124,7 @@ static bool lies_joined(const step_t *step)
     return step->sources[0].root != step->output_roots[0];
 }
 
-/* The result of the join is the bytes that its sources lie in. */
+/* Uses the bytes of the join's sources as its result. */
 static status_t join_as_part(const joins_t *joins, int s)
 {
     plan_t *plan = joins->plan;
@@ -141,7 +143,7 @@ static status_t join_as_part(const joins_t *joins, int s)
     return STATUS_OK;
 }
 
-/* The result is overwritten in place while one of its parts is still to be read. */
+/* Handles a result that is overwritten in place while one of its parts is still read. */
 static status_t keep_parts(const joins_t *joins, int s, bool *out_done)
 {
     const plan_t *plan = joins->plan;
@@ -157,7 +159,7 @@ static status_t keep_parts(const joins_t *joins, int s, bool *out_done)
     return is_read ? end_writes(joins, s, root, out_done) : STATUS_OK;
 }
 
-/* Sources that are whole roots move into the result's. */
+/* Moves sources that are complete buffers into the result's buffer. */
 static status_t join_parts(const joins_t *joins, int s)
 {
     plan_t *plan = joins->plan;

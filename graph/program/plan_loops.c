@@ -1,6 +1,5 @@
-/* Loops of plans: steps that are run for one slice of a batch behind another, by all threads
- * together or by workers, each of which has a thread, slices and copies of what lies between steps.
- */
+/* Loops of plans: steps that run slice by slice. Either all threads share each step, or workers run
+ * their own slices, each on one thread with its own copies of intermediate buffers. */
 #include "graph/program/plan_run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/threads_impl.h"
@@ -18,11 +17,11 @@ static status_t run_together(plan_run_t *run, const plan_loop_t *loop)
 
 /* ---- workers ---- */
 
-/* A worker's own run, and how it went. */
+/* A worker's run state and status. */
 typedef struct worker {
     plan_run_t run;
     const plan_loop_t *loop;
-    const step_t *step; /* where all workers run the same step, which is watched */
+    const step_t *step; /* the step that all workers run, if it is watched */
     status_t status;
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
     plan_watch_t watch;
@@ -54,7 +53,7 @@ static status_t make_workers(plan_run_t *run, const plan_loop_t *loop)
     return STATUS_OK;
 }
 
-/* What workers counted, and the failure of the first that has one. */
+/* Adds up the workers' counters and reports the first failure. */
 static status_t end_workers(plan_run_t *run, const plan_loop_t *loop, worker_t *workers)
 {
     status_t status = STATUS_OK;
@@ -66,8 +65,8 @@ static status_t end_workers(plan_run_t *run, const plan_loop_t *loop, worker_t *
     return status;
 }
 
-/* Worker w of n has slices [n_slices * w / n, n_slices * (w + 1) / n): as other steps share a
- * batch, so that a thread finds in its cache what it wrote. */
+/* Worker w of n runs slices [n_slices * w / n, n_slices * (w + 1) / n). Other steps divide the
+ * batch in the same way, so each thread finds its own output in its cache. */
 static void run_slices(worker_t *worker)
 {
     const plan_loop_t *loop = worker->loop;
@@ -92,7 +91,7 @@ static void run_some(void *user, int64_t first, int64_t last)
     for (int64_t w = first; w < last; w++) run_slices(&workers[w]);
 }
 
-/* ---- workers that are watched ---- */
+/* ---- watched workers ---- */
 
 static void run_step_of_some(void *user, int64_t first, int64_t last)
 {
@@ -102,8 +101,8 @@ static void run_step_of_some(void *user, int64_t first, int64_t last)
                                             workers[w].out);
 }
 
-/* One step of as many slices as there are workers, from slice `first` on, at once; then observers
- * are told of each, that it took its part of the time. */
+/* Runs one step for as many slices as there are workers, from slice `first` on, in parallel. Then
+ * reports each slice to observers, with an equal share of the time. */
 static status_t watch_step(plan_run_t *run, const step_t *step, int first, int n, worker_t *workers)
 {
     status_t status = STATUS_OK;

@@ -1,11 +1,11 @@
-/* Memory plan: roots one by one, each at the lowest place that is free while it lives, in the order
- * that needs the least.
+/* Assigns arena offsets. Each buffer gets the lowest offset that is free during its lifetime;
+ * several orders are tried, and the smallest arena wins.
  *
- * A root that a step makes longer, as a concat of batches does to its first input, may begin where
- * that does: twins, which are placed at once.
+ * If a step extends a buffer, as a concat of batches does with its first input, its result may
+ * start at the same offset. Such twins are placed together.
  *
- * What the workers of a loop have copies of lies in a block, whose roots are placed by themselves.
- * The block is a root of the arena as long as all copies together:
+ * Buffers of which each worker of a loop has a copy are placed in a block, separately from the
+ * arena. The block is one buffer of the arena, large enough for all copies:
  *
  *   block of 2 workers   | %1 %2 %3 of the first | %1 %2 %3 of the second | */
 #include <string.h>
@@ -28,8 +28,8 @@ static const plan_root_t *twin_of(const plan_t *plan, const plan_root_t *root)
     return root->twin > 0 ? &plan->roots[root->twin - 1] : NULL;
 }
 
-/* The lowest offset from `offset` on at which a root overlaps none of those placed that live with
- * it. placed is sorted by offset. */
+/* The lowest offset, starting from `offset`, at which a buffer overlaps no placed buffer with an
+ * overlapping lifetime. placed is sorted by offset. */
 static size_t lowest_offset(const plan_t *plan, const int *placed, int n_placed,
                             const plan_root_t *root, size_t offset)
 {
@@ -43,7 +43,7 @@ static size_t lowest_offset(const plan_t *plan, const int *placed, int n_placed,
     return offset;
 }
 
-/* The lowest one that is right for its twin, too. */
+/* The lowest offset that is possible for the buffer and its twin. */
 static size_t common_offset(const plan_t *plan, const int *placed, int n_placed,
                             const plan_root_t *root)
 {
@@ -67,7 +67,7 @@ static void insert_by_offset(const plan_t *plan, int *placed, int n_placed, int 
     placed[at] = root;
 }
 
-/* What goes first: no order is best for all graphs, and a plan is made once. */
+/* Orders of placement. No order is best for all graphs, and a plan is made only once. */
 typedef enum order { BY_BYTES, BY_AREA, BY_LIFETIME, BY_STEP, N_ORDERS } order_t;
 
 static double weight_of(const plan_root_t *root, order_t order)
@@ -81,7 +81,7 @@ static double weight_of(const plan_root_t *root, order_t order)
     }
 }
 
-/* The roots of a block, or of the arena, in an order; gives how many. */
+/* Lists the buffers of a block, or of the arena, in an order; returns their number. */
 static int sort_roots(const plan_t *plan, int block, order_t order, int *sorted)
 {
     int n = 0;
@@ -96,11 +96,11 @@ static int sort_roots(const plan_t *plan, int block, order_t order, int *sorted)
     return n;
 }
 
-/* Roots that are more than this are placed by their steps alone: those that are dead by then need
- * not be looked at, which is all that keeps the time from growing with the square. */
+/* Above this number, buffers are placed in step order only, and dead ones are skipped; otherwise
+ * the time would grow quadratically. */
 enum { MOST_ORDERED = 4000 };
 
-/* Keeps those that still live at a step. Gives how many. */
+/* Keeps the buffers that are alive at a step; returns their number. */
 static int drop_dead(const plan_t *plan, int *placed, int n_placed, int step)
 {
     int n = 0;
@@ -109,7 +109,7 @@ static int drop_dead(const plan_t *plan, int *placed, int n_placed, int step)
     return n;
 }
 
-/* Gives each its offset; placed has room for all. Gives the bytes. */
+/* Assigns offsets and returns the total bytes. placed must have n elements. */
 static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
 {
     size_t arena_bytes = 0;
@@ -131,14 +131,14 @@ static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
     return arena_bytes;
 }
 
-/* From this step on its bytes are those of its twin. */
+/* True if from this step on the buffer's bytes belong to its twin. */
 static bool has_grown(const plan_t *plan, const plan_root_t *root, int step)
 {
     const plan_root_t *twin = twin_of(plan, root);
     return twin != NULL && root->last_step == step && twin->first_step == step;
 }
 
-/* What lives at once: no placement has less. */
+/* The bytes alive at the same time: a lower bound for any placement. */
 static size_t least_bytes(const plan_t *plan, int n, const int *sorted)
 {
     size_t most = 0;
@@ -155,7 +155,7 @@ static size_t least_bytes(const plan_t *plan, int n, const int *sorted)
     return most;
 }
 
-/* Whoever lies at the arena's end goes first, the others keep their order. */
+/* Moves the buffers that end at the arena's end to the front; others keep their order. */
 static void put_last_first(const plan_t *plan, int n, int *sorted, size_t arena_bytes)
 {
     for (int i = 1; i < n; i++) {
@@ -168,8 +168,8 @@ static void put_last_first(const plan_t *plan, int n, int *sorted, size_t arena_
 
 enum { MOST_TRIES = 32, MOST_ROOTS = 1000 };
 
-/* Each order, and what follows from it when those that do not fit are placed before the others,
- * until no order can be better. rooms: three of n_roots. The best order is left in the first. */
+/* Tries each order, then variants in which buffers at the arena's end are placed first, until the
+ * lower bound is reached. rooms: three arrays [n_roots]; the first returns the best order. */
 static size_t place_best(plan_t *plan, int block, int *const *rooms, int *out_n)
 {
     int *best = rooms[0], *sorted = rooms[1], *placed = rooms[2];
@@ -192,7 +192,7 @@ static size_t place_best(plan_t *plan, int block, int *const *rooms, int *out_n)
     return best_bytes;
 }
 
-/* The blocks, each by itself, then the arena. */
+/* Places each block separately, then the arena. */
 static size_t place_blocks(plan_t *plan, int *const *rooms, int *out_n)
 {
     for (int b = 0; b < plan->n_roots; b++) {
@@ -218,14 +218,14 @@ static int n_readers(const step_t *step, int root)
     return n;
 }
 
-/* A root of the arena that has just these elements, and no twin. */
+/* True if the buffer is in the arena, contains exactly these elements, and has no twin. */
 static bool is_alone(const plan_root_t *root, size_t offset, const tensor_info_t *info)
 {
     return root->kind == ROOT_ARENA && offset == 0 && root->twin == 0 &&
            root->bytes == info_bytes(info);
 }
 
-/* The first input ends with the step, and its result begins there. */
+/* True if the first input's lifetime ends with the step, and the result's begins there. */
 static bool can_grow(const plan_t *plan, int s)
 {
     const step_t *step = &plan->steps[s];
@@ -241,7 +241,7 @@ static bool can_grow(const plan_t *plan, int s)
            to->first_step == s;
 }
 
-/* Gives how many steps grow their first input. */
+/* Makes twins where possible; returns their number. */
 static int join_twins(plan_t *plan)
 {
     int n = 0;
@@ -267,7 +267,8 @@ static void part_twins(plan_t *plan)
     for (int r = 0; r < plan->n_roots; r++) plan->roots[r].twin = 0;
 }
 
-/* Growing has threads wait for each other at each row: it has to spare an eighth. */
+/* When growing, threads must wait for each other at each row, so it must save at least an eighth of
+ * the memory. */
 static size_t place_all(plan_t *plan, int *const *rooms, int *out_n)
 {
     const size_t apart = place_blocks(plan, rooms, out_n);

@@ -1,19 +1,19 @@
-/* A run of a plan, for those who run its steps. */
+/* The state of one run of a plan. */
 #ifndef TESSERA_GRAPH_PROGRAM_PLAN_RUN_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_PLAN_RUN_IMPL_H
 
 #include "graph/program/plan_impl.h"
 
 typedef struct plan_run {
-    context_t *ctx; /* of a worker that of its thread */
+    context_t *ctx; /* in a worker: the worker's context */
     plan_t *plan;
     plan_frame_t *frame;
-    bool is_watched;   /* observers, or the trace, are told of steps */
-    bool shows_inputs; /* one of them reads elements of inputs */
-    int slice;         /* of the loop that is run, else 0 */
-    int worker;        /* of that loop, else 0 */
+    bool is_watched;   /* observers or the trace receive steps */
+    bool shows_inputs; /* an observer reads elements of inputs */
+    int slice;         /* current slice of the loop, else 0 */
+    int worker;        /* current worker of that loop, else 0 */
     int n_wanted;
-    tensor_t *const *wanted; /* tensors of the caller's, for results */
+    tensor_t *const *wanted; /* the caller's tensors for results */
     datum_t **arguments;     /* [n_arguments] */
 } plan_run_t;
 
@@ -21,34 +21,35 @@ typedef struct plan_run {
 
 status_t plan_run_step(plan_run_t *run, const step_t *step);
 
-/* Fails where the run was cancelled, or its time is up; a worker may ask. */
+/* Fails if the run was cancelled or its time limit has passed; workers may call it. */
 status_t plan_check_step(const plan_run_t *run, const step_t *step);
 
-/* The parameter of a source, or the view of it that the source is; the caller drops it. */
+/* Returns a parameter, or the view of it that the source describes; the caller releases it. */
 status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor);
 
-/* Where a step of a slice reads, NULL for what is no root and no packed tensor, and writes. */
+/* Sets the addresses that a step reads (NULL if neither buffer nor packed tensor) and writes, for
+ * the current slice. */
 void plan_find_places(const plan_run_t *run, const step_t *step, void **in, void **out);
 
 /* ---- plan_loops.c ---- */
 
 status_t plan_run_loop(plan_run_t *run, const plan_loop_t *loop);
 
-/* Of what a frame has for the workers of any loop. */
+/* The bytes that a frame needs for the workers of any loop. */
 size_t plan_workers_bytes(const plan_t *plan);
 
 /* ---- plan_watch.c ---- */
 
-/* A tensor over bytes of the frame, while the step runs. */
+/* Makes a tensor over bytes of the frame, valid while the step runs. */
 status_t plan_tensor_at(plan_run_t *run, const tensor_info_t *info, void *bytes, tensor_t **out);
 
-/* What observers see of a step: tensors over what it reads and writes. */
+/* The tensors that observers see for a step's inputs and outputs. */
 typedef struct plan_watch {
     tensor_t *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
 } plan_watch_t;
 
-/* Before the kernel runs, and behind it, when it took so long. The second lets go of what the first
- * made, and tells observers of it where the run did not fail. */
+/* Called before and after the kernel; ns is its time. The second call passes the step to observers
+ * unless the run failed, and releases what the first one made. */
 status_t plan_watch_begin(plan_run_t *run, const step_t *step, void *const *in, void *const *out,
                           plan_watch_t *watch);
 status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, uint64_t ns,

@@ -1,22 +1,20 @@
-/* Slices of a batch: where what a step makes of a whole batch is more than the last cache holds,
- * the next step reads it from memory. Steps that see each element of the batch by itself, as
- * convolutions do, are then run for a few elements, one step behind another, and again for the next
- * few:
+/* Slices of a batch. If a step's output for the complete batch exceeds the last-level cache, the
+ * next step must read it from memory. Steps that treat batch elements independently, such as
+ * convolutions, can instead run one after another for a few elements, then for the next few:
  *
  *   %1 = conv2d(%x, ...)       [16,64,112,112]: 51 MB          for each of 8 slices of 2 elements:
- *   %2 = max_pool2d(%1)        [16,64,56,56]                       %1 in 6.4 MB, %2 in its place
+ *   %2 = max_pool2d(%1)        [16,64,56,56]                       %1 in 6.4 MB, %2 at its offset
  *
- * All threads run each of these steps together, or they are workers, each of which runs all steps
- * for slices of its own. Workers do not wait for each other behind each step and read what they
- * have written themselves, but all of them read all weights.
+ * Either all threads share each step, or they are workers that run all steps for their own slices.
+ * Workers do not wait for each other after each step and read their own output, but each of them
+ * reads all weights.
  *
- * Of values that such a loop alone uses there is one slice, or one for each worker; others lie
- * whole, and each slice of them at its place. A step gets another prepared operator, for the
- * smaller batch; its weights stay what they are.
+ * A value used only inside the loop needs memory for one slice, or for one per worker. Other values
+ * are stored completely, each slice at its offset. A step gets another prepared operator for the
+ * smaller batch; its weights do not change.
  *
- * Which steps are taken together, how many elements at a time and by whom is what a sum of
- * estimates says: bytes by the rate of memory or cache, and for each slice what it costs to start a
- * step. */
+ * Estimated costs decide which steps form a loop, the number of slices and the kind of workers:
+ * bytes divided by the bandwidth of memory or cache, plus a cost per slice and step. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -25,8 +23,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/threads_impl.h"
 
-/* A kernel that takes more than so much longer for slices on one thread each, by its own estimate,
- * and than so many nanoseconds more, is for all threads. */
+/* A step is not run by workers if its estimated time on one thread per slice exceeds the time on
+ * all threads by this share plus this many nanoseconds. */
 #define WORKER_LOSS 0.05
 #define WORKER_NS 3000.0
 
@@ -36,20 +34,20 @@ typedef struct slicing {
     context_t *ctx;
     plan_t *plan;
     int n_threads;
-    bool is_large; /* the steps that loops are chosen of: more than the cache holds */
+    bool is_large; /* some step reads and writes more than a quarter of the cache */
     plan_slice_costs_t *estimates;
-    int64_t *batches;     /* [n_steps] of what can be sliced, else 0 */
-    int *most_slices;     /* [n_steps] for workers; 0 for what they do not do */
-    prepared_t **smaller; /* [n_steps] for a slice, while loops are chosen */
-    double *costs;        /* [n_steps + 1] of the steps before it */
-    plan_loop_t *chosen;  /* [n_steps + 1] the loop that ends before it */
+    int64_t *batches;     /* [n_steps] batch size; 0: cannot be sliced */
+    int *most_slices;     /* [n_steps] maximum for workers; 0: not by workers */
+    prepared_t **smaller; /* [n_steps] operator for one slice, while loops are chosen */
+    double *costs;        /* [n_steps + 1] best cost of all earlier steps */
+    plan_loop_t *chosen;  /* [n_steps + 1] the loop that ends before the step */
     int n_loops;
     plan_loop_t *loops; /* [n_steps] */
 } slicing_t;
 
-/* ---- what can be sliced ---- */
+/* ---- which steps can be sliced ---- */
 
-/* Whether the elements of a batch lie one behind another. */
+/* True if batch elements are contiguous and in order. */
 static bool lies_by_batch(const tensor_info_t *info)
 {
     const format_t *format = &info->format;
@@ -60,7 +58,7 @@ static bool lies_by_batch(const tensor_info_t *info)
     return true;
 }
 
-/* Parameters are packed when they are read, by one thread. */
+/* Parameters are packed when they are read, by one thread, so workers cannot read them. */
 static bool reads_parameters(const step_t *step)
 {
     for (int i = 0; i < step->n_sources; i++)
@@ -75,9 +73,9 @@ static bool is_whole(const plan_t *plan, int root, size_t offset, const tensor_i
            lies_by_batch(info);
 }
 
-/* An operand without a batch is read whole for each slice: no step of a loop may write it, as steps
- * write neither inputs nor constants. Example: %2 = slice(%1) end=1, whose root is that of %1, of
- * which there may be only one slice at a time. */
+/* An operand without a batch is read completely for each slice, so no step of the loop may write
+ * it; steps write neither inputs nor constants. Example: %2 = slice(%1) end=1 shares the buffer of
+ * %1, which may contain only one slice at a time. */
 static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
 {
     const plan_source_t *source = &step->sources[index];
@@ -91,7 +89,7 @@ static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
     return index > 0 || (step->prepared->op->traits & TRAIT_BATCHED) == 0;
 }
 
-/* Gives the batch of a step, 0 where it is none that can be sliced. */
+/* The batch size of a step; 0 if it cannot be sliced. */
 static int64_t batch_of(const plan_t *plan, const step_t *step)
 {
     const prepared_t *prepared = step->prepared;
@@ -127,7 +125,7 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
-/* The operand whose bytes the result takes, or -1: its number, where the plan changed the order of
+/* The operand whose buffer the result reuses, or -1. view.overwrites may differ if the plan swapped
  * operands. */
 static int find_overwritten(const step_t *step)
 {
@@ -137,7 +135,7 @@ static int find_overwritten(const step_t *step)
     return -1;
 }
 
-/* Whether one takes what the other takes and leaves what it leaves, but for the batch. */
+/* True if the smaller operator uses the same formats and may replace the step's operator. */
 static bool can_replace(const step_t *step, const prepared_t *smaller)
 {
     const prepared_t *whole = step->prepared;
@@ -153,7 +151,7 @@ static bool can_replace(const step_t *step, const prepared_t *smaller)
            (smaller->overwrites >> overwritten & 1) != 0;
 }
 
-/* *out_smaller is NULL where no kernel does it as the whole batch is done. */
+/* Sets *out_smaller to NULL if no kernel handles the slice as the complete batch is handled. */
 static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_t *step, int64_t n,
                            prepared_t **out_smaller)
 {
@@ -181,7 +179,7 @@ static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_
     return STATUS_OK;
 }
 
-/* A slice of so many elements, on all threads or, for workers, on one. */
+/* Prepares the operator for a slice of n elements, on all threads or, for workers, on one. */
 static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int64_t n,
                               int n_workers, prepared_t **out_smaller)
 {
@@ -195,10 +193,10 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
     return status == STATUS_OK ? status : context_blame(ctx, worker, status);
 }
 
-/* ---- which loops ---- */
+/* ---- choice of loops ---- */
 
-/* A loop is taken if it is cheaper than what is known, with what is best for the steps before it.
- */
+/* Takes a loop if its cost, with the best choice for earlier steps, is the lowest so far for its
+ * end. */
 static void try_loop(slicing_t *slicing, plan_loop_t loop)
 {
     const int end = loop.first_step + loop.n_steps;
@@ -212,7 +210,7 @@ static void try_loop(slicing_t *slicing, plan_loop_t loop)
     slicing->chosen[end] = loop;
 }
 
-/* Of some steps, by all numbers of slices, of which workers may have so many. */
+/* Tries all numbers of slices for steps [first, end); workers may have at most most_slices. */
 static void try_slices(slicing_t *slicing, int first, int end, int most_slices)
 {
     const int64_t batch = slicing->batches[first];
@@ -225,7 +223,8 @@ static void try_slices(slicing_t *slicing, int first, int end, int most_slices)
     }
 }
 
-/* The cheapest loop that ends before step `end`, from step `begin` on, or its last step alone. */
+/* Finds the cheapest loop that ends before step `end` and starts at `begin` or later, or the last
+ * step alone. */
 static void choose_last(slicing_t *slicing, int begin, int end)
 {
     int most_slices = MAX_WORKER_SLICES;
@@ -239,7 +238,7 @@ static void choose_last(slicing_t *slicing, int begin, int end)
     }
 }
 
-/* Adds the best loops of steps [begin, end), which have the same batch. */
+/* Adds the best loops of steps [begin, end), which have the same batch size. */
 static void choose_loops(slicing_t *slicing, int begin, int end)
 {
     slicing->costs[begin] = 0.0;
@@ -267,7 +266,7 @@ static void choose_all(slicing_t *slicing)
     }
 }
 
-/* ---- making loops ---- */
+/* ---- building loops ---- */
 
 static void forget_smaller(const slicing_t *slicing)
 {
@@ -277,7 +276,7 @@ static void forget_smaller(const slicing_t *slicing)
     }
 }
 
-/* Whether it takes no longer on one thread for each slice than on all threads for all of them. */
+/* True if one thread per slice is not slower than all threads for all slices. */
 static bool is_for_workers(const slicing_t *slicing, const plan_loop_t *loop, int s)
 {
     const double together = slicing->plan->steps[s].prepared->cost_ns;
@@ -300,7 +299,8 @@ static status_t prepare_step(slicing_t *slicing, const plan_loop_t *loop, int s,
     return STATUS_OK;
 }
 
-/* False: a step was found that is not done in slices, or in fewer by workers. */
+/* Sets *out_done to false if a step turns out not to support its slices; loops must then be chosen
+ * again. */
 static status_t prepare_loops(slicing_t *slicing, bool *out_done)
 {
     *out_done = true;
@@ -313,7 +313,7 @@ static status_t prepare_loops(slicing_t *slicing, bool *out_done)
     return STATUS_OK;
 }
 
-/* Bytes from a slice of a root to the next: none where there is only one. */
+/* Distance between slices of a buffer; 0 if it holds only one slice. */
 static size_t stride_of(const plan_t *plan, int root, const plan_loop_t *loop)
 {
     const plan_root_t *of = &plan->roots[root];
@@ -341,7 +341,8 @@ static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
     step->view.n_workers = loop->n_workers;
 }
 
-/* The root that copies of what stays inside a loop lie in. Gives 1 + its number, 0 for none. */
+/* Adds the block that holds the workers' copies of a loop's inner buffers. *out_block is 1 + its
+ * index; 0: none. */
 static status_t make_block(const slicing_t *slicing, const plan_loop_t *loop, int *roots_capacity,
                            int *out_block)
 {

@@ -1,55 +1,56 @@
-/* Estimates of loops of slices: what computing takes by the estimates of kernels, and what is read
- * from memory and written to it, which depends on what the last cache holds meanwhile. */
+/* Cost estimates for loops of slices: compute time as estimated by kernels, plus memory traffic,
+ * which depends on how much data stays in the last-level cache. */
 #include "graph/program/plan_slices_impl.h"
 
 #include "dispatch/select_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/onednn/cost.h"
 
-/* By measurement: what a step costs for each slice besides its work, what part of the work kernels
- * lose by having less of it at a time, and what part of moving bytes computing does not hide. */
+/* Measured: cost per step and slice; share of work lost by smaller slices; share of memory time
+ * that computing does not hide. */
 #define STEP_NS 3000.0
 #define SLICE_LOSS 0.04
 #define APART 0.3
 
-/* For steps of workers: what one costs for each slice; what all threads together wait for each
- * other behind a step, and the part of the work by which the last is behind. */
+/* Measured for workers: cost per step and slice; time in which threads wait for each other after a
+ * shared step, constant and as a share of its work. */
 #define WORKER_STEP_NS 500.0
 #define WAIT_NS 2000.0
 #define WAIT_SHARE 0.02
 
-/* A root with a batch that a step reads or writes. */
+/* A buffer with a batch that a step reads or writes. */
 typedef struct use {
     double bytes;
     int root;
 } use_t;
 
-/* Of a step: uses are [first_use, last_use). */
+/* Estimates for one step; its uses are [first_use, last_use). */
 typedef struct work {
-    double computed; /* nanoseconds, of the whole batch */
+    double computed; /* nanoseconds for the complete batch */
     size_t batch_bytes, weight_bytes;
     int first_use, last_use;
-    double outside_share; /* of what is used outside of the loop, too: from memory */
+    double outside_share; /* share of memory traffic for buffers that are also used outside the
+                             loop */
 } work_t;
 
-/* Bytes that live while a loop runs, and the loop. */
+/* The memory need of a candidate loop. */
 typedef struct room {
     int first, end;
-    double outside;      /* of what lives before it or behind it, too */
-    double inside;       /* most at once of what does not, for the whole batch */
+    double outside;      /* buffers that are also alive before or after the loop */
+    double inside;       /* maximum of the other buffers, for the complete batch */
     double *inside_step; /* [n_steps] */
-    int *first_alive;    /* [n_steps + 1]: where in `alive` the arena's roots of a step begin */
-    int *alive;          /* those that live at each step */
+    int *first_alive;    /* [n_steps + 1] index in `alive` of a step's first buffer */
+    int *alive;          /* the arena's buffers alive at each step */
 } room_t;
 
 struct plan_slice_costs {
     const plan_t *plan;
     cost_limits_t limits;
-    double cache; /* bytes */
+    double cache; /* bytes of the last-level cache */
     int n_threads;
     work_t *works; /* [n_steps] */
     use_t *uses;
-    double peak; /* bytes of the arena without loops */
+    double peak; /* arena bytes without loops */
     room_t room;
 };
 
@@ -62,8 +63,8 @@ bool plan_has_batch(const step_t *step, int index)
            in->sizes[0] == out->sizes[0];
 }
 
-/* Of what is read or written between uses of so many other bytes, the share that comes from memory:
- * nothing in a quarter of the cache, all in more than the whole. */
+/* The share of accesses that go to memory if this many other bytes are used in between: none up to
+ * a quarter of the cache, all from its full size on. */
 static double memory_share(const plan_slice_costs_t *costs, size_t bytes)
 {
     const double whole = costs->cache, quarter = whole / 4.0;
@@ -96,8 +97,8 @@ static void describe(plan_slice_costs_t *costs, const step_t *step, work_t *work
 
 /* ---- the arena ---- */
 
-/* The first step that writes a part of a join: the result lives from there on, for its parts lie in
- * it. */
+/* The first step that writes a part of a join. The result is alive from there on, since it contains
+ * the part. */
 static int first_of_joined(const plan_t *plan, const step_t *step)
 {
     int first = plan->roots[step->output_roots[0]].first_step;
@@ -109,7 +110,8 @@ static int first_of_joined(const plan_t *plan, const step_t *step)
     return first;
 }
 
-/* Of the first input, where the step may grow it (plan_place.c): it lies in the result already. */
+/* Bytes of the first input if the step may grow it (plan_place.c), since it is then part of the
+ * result. */
 static double grown_bytes(const plan_t *plan, int s)
 {
     const step_t *step = &plan->steps[s];
@@ -119,8 +121,8 @@ static double grown_bytes(const plan_t *plan, int s)
     return root->kind == ROOT_ARENA && root->last_step == s ? (double)root->bytes : 0.0;
 }
 
-/* The most that lives at once: parts of joins (plan_joins.c) in their result. alive: [n_steps] of
- * zeros; is_part: [n_roots] of zeros. */
+/* The maximum of bytes alive at the same time, counting parts of joins (plan_joins.c) as part of
+ * the result. alive: [n_steps] zeros; is_part: [n_roots] zeros. */
 static double find_peak(const plan_t *plan, double *alive, bool *is_part)
 {
     double peak = 0.0;
@@ -145,13 +147,13 @@ static double find_peak(const plan_t *plan, double *alive, bool *is_part)
     return peak;
 }
 
-/* A step's roots come by their numbers. */
+/* Lists the arena's buffers alive at each step, sorted by index. */
 static status_t list_alive(context_t *ctx, const plan_t *plan, room_t *room)
 {
     const size_t n_steps = (size_t)plan->n_steps;
     TRY(context_get_zeroed(ctx, (n_steps + 2) * sizeof *room->first_alive, "roots of steps",
                            &room->first_alive));
-    int *next = room->first_alive + 2; /* counts; then where the next one goes, one step behind */
+    int *next = room->first_alive + 2; /* first counts, then positions, shifted by one step */
     for (int r = 0; r < plan->n_roots; r++)
         for (int s = plan->roots[r].first_step;
              plan->roots[r].kind == ROOT_ARENA && s <= plan->roots[r].last_step; s++)
@@ -216,7 +218,7 @@ bool plan_slice_costs_have_room(const plan_slice_costs_t *costs, int n_slices, i
     return costs->room.outside + costs->room.inside * n_workers / n_slices <= costs->peak;
 }
 
-/* ---- all of it ---- */
+/* ---- all steps ---- */
 
 status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
                                  const int64_t *batches, plan_slice_costs_t **out_costs)
@@ -276,8 +278,8 @@ static double computed_ns(const plan_slice_costs_t *costs, const plan_loop_t *lo
     return work->computed + (costs->n_threads > 1 ? WAIT_NS : 0.0);
 }
 
-/* From memory and to it, by all slices; inside_share: of what stays in the loop. Workers read their
- * weights at once. */
+/* Time for memory traffic of all slices. inside_share: share of accesses to buffers inside the loop
+ * that go to memory. Workers read their weights at the same time. */
 static double moved_ns(const plan_slice_costs_t *costs, const plan_loop_t *loop, const work_t *work,
                        double inside_share)
 {
@@ -307,7 +309,7 @@ double plan_slice_costs_loop(const plan_slice_costs_t *costs, const plan_loop_t 
     for (int s = 0; s < loop->n_steps; s++) {
         const double computed = computed_ns(costs, loop, &works[s]);
         const double moved = moved_ns(costs, loop, &works[s], inside_share);
-        /* Whichever takes longer hides a part of the other. */
+        /* The longer time hides part of the shorter one. */
         ns += moved > computed ? moved + APART * computed : computed + APART * moved;
     }
     return ns;

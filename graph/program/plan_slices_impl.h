@@ -1,44 +1,46 @@
-/* What slices of a batch are made of, and what they are estimated to cost: see plan_slices.c. */
+/* Cost estimates for slices of a batch, see plan_slices.c. */
 #ifndef TESSERA_GRAPH_PROGRAM_PLAN_SLICES_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_PLAN_SLICES_IMPL_H
 
 #include "graph/program/plan_impl.h"
 
-/* Operands have a batch or are the same for all elements of it, as a weight is. */
+/* True if the operand has a batch dimension; false if it is the same for all elements, like a
+ * weight. */
 bool plan_has_batch(const step_t *step, int index);
 
-/* Whether the steps of a loop alone write and read a root. */
+/* True if only steps of the loop write and read the buffer. */
 static inline bool plan_stays_inside(const plan_root_t *root, const plan_loop_t *loop)
 {
     return root->kind == ROOT_ARENA && root->first_step >= loop->first_step &&
            root->last_step < loop->first_step + loop->n_steps;
 }
 
-/* By the worker that has most; all of them where there are none. */
+/* The largest number of slices of any worker; all slices if there are no workers. */
 static inline int plan_slices_of_each(const plan_loop_t *loop)
 {
     return (loop->n_slices + loop->n_workers - 1) / loop->n_workers;
 }
 
-/* Estimates for the steps that have a batch; of the others, where it is 0, nothing is asked. On
- * failure *out_costs is to be destroyed, too. */
+/* Estimates steps that have a batch (batches[s] > 0); the others must not be queried. Destroy
+ * *out_costs even on failure. */
 typedef struct plan_slice_costs plan_slice_costs_t;
 status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
                                  const int64_t *batches, plan_slice_costs_t **out_costs);
 void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs);
 
-/* Nanoseconds that all slices of a loop take; a loop of one slice is a step by itself. */
+/* Estimated nanoseconds for all slices of a loop; a loop with one slice is a single step. */
 double plan_slice_costs_loop(const plan_slice_costs_t *costs, const plan_loop_t *loop);
 
-/* What the arena needs. A loop may keep more than its steps would one by one, since what it reads
- * or writes in slices lives as long as it: it is not worth more memory than the whole plan needs.
- * Loops that end before step `end` are asked for from the shortest on: each call is for one step
- * more. */
+/* Checks the arena's size. A loop may keep more memory alive than its single steps, since buffers
+ * that it accesses in slices live as long as the loop. It must not exceed the need of the plan
+ * without loops. To check loops that end before step `end`, call end_before, then add for each
+ * earlier step in turn; have_room checks the loop that starts at the step added last. */
 void plan_slice_costs_end_before(plan_slice_costs_t *costs, int end);
 void plan_slice_costs_add(plan_slice_costs_t *costs, int first);
 bool plan_slice_costs_have_room(const plan_slice_costs_t *costs, int n_slices, int n_workers);
 
-/* Whether one of the steps [begin, end) reads and writes more than stays in the last cache. */
+/* True if one of the steps [begin, end) reads and writes more than a quarter of the last-level
+ * cache in a run without slices. */
 bool plan_slice_costs_are_large(const plan_slice_costs_t *costs, int begin, int end);
 
 #endif

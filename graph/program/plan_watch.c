@@ -1,4 +1,4 @@
-/* Steps of plans that observers see. */
+/* Shows steps of plans to observers. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -15,8 +15,8 @@ status_t plan_tensor_at(plan_run_t *run, const tensor_info_t *info, void *bytes,
     return status;
 }
 
-/* What an observer sees of an input: weights as the graph has them, and what the step overwrites as
- * it was, if one of them reads it. */
+/* Makes the tensor that observers see for an input: a weight as in the graph; an input that the
+ * step overwrites as a copy, if an observer reads elements. */
 static status_t show_input(plan_run_t *run, const step_t *step, int index, void *bytes,
                            tensor_t **out)
 {

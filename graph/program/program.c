@@ -95,7 +95,7 @@ static bool has_state(const alias_t *alias)
     return has_state;
 }
 
-/* A graph that is no straight line, or has state, has regions instead of a plan. */
+/* Uses one plan for a graph without control flow and effects, regions otherwise. */
 static status_t compile(context_t *ctx, program_t *program, module_t *self)
 {
     const alias_t *alias = NULL;

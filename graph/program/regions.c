@@ -1,4 +1,4 @@
-/* Finding the regions of a graph, and making each a graph of its own for its plan. */
+/* Finds the regions of a graph, and builds a separate graph and plan for each. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -21,21 +21,21 @@ typedef struct finding {
     module_t *self;
     const alias_t *alias;
     const lifetimes_t *lifetimes;
-    module_t **objects; /* [n_values]: modules that values are; NULL: not one, or not known */
-    attribute_t *set;   /* attributes that setattr replaces */
+    module_t **objects; /* [n_values] the module that a value refers to; NULL: none, or not known */
+    attribute_t *set;   /* attributes replaced by setattr */
     int n_set, set_capacity;
-    bool sets_any; /* a call, or setattr of a module that is not known: it may replace any */
+    bool sets_any; /* a call, or setattr on an unknown module, may replace any attribute */
     int capacity;
-    int *uses;    /* [n_values]: by operators of regions */
-    int *made_in; /* [n_values]: the number of the stretch whose operator makes the value, or 0 */
+    int *uses;    /* [n_values] number of uses by operators in regions */
+    int *made_in; /* [n_values] number of the node range whose operator makes the value, or 0 */
     int n_stretches;
     value_t *
-        map; /* [n_values]: the value in the region's graph, or VALUE_UNMAPPED; while one is made */
-    const graph_node_t **setters; /* setattr nodes of the stretch that is looked at */
+        map; /* [n_values] the value in the region's graph while it is built, else VALUE_UNMAPPED */
+    const graph_node_t **setters; /* setattr nodes of the current range */
     int n_setters, setter_capacity;
 } finding_t;
 
-/* ---- what may be part of a region ---- */
+/* ---- which nodes can be part of a region ---- */
 
 static status_t note_setters(void *user, const graph_node_t *node)
 {
@@ -71,7 +71,8 @@ static bool is_self(const finding_t *f, value_t value)
            graph_value_type(f->graph, value)->kind == TYPE_MODULE;
 }
 
-/* Who else has the bytes of a value: other names in the graph, or an attribute it is put into. */
+/* Describes sharing of a value's bytes: with views or other names in the graph, or with an
+ * attribute. */
 static plan_share_t share_of(const finding_t *f, value_t value)
 {
     int class = alias_class(f->alias, value);
@@ -87,7 +88,7 @@ static bool is_number(const datum_t *datum)
     return kind == DATUM_INT || kind == DATUM_FLOAT || kind == DATUM_BOOL;
 }
 
-/* A parameter of self that keeps its tensor and that tensor its elements. */
+/* True for a parameter of self whose tensor and elements do not change during the run. */
 static bool is_parameter(const finding_t *f, const graph_node_t *node)
 {
     attribute_t member;
@@ -98,7 +99,8 @@ static bool is_parameter(const finding_t *f, const graph_node_t *node)
            attribute_tensor(&member) != NULL && !is_set(f, &member);
 }
 
-/* What a plan reads as it was when it was built, or finds by itself: no input of the region. */
+/* True for values that a plan fixes when it is built or looks up itself, so they are not inputs of
+ * the region. */
 static bool is_constant(const finding_t *f, const graph_node_t *node)
 {
     if (node == NULL) return false;
@@ -120,8 +122,8 @@ static bool is_static_tensor(const finding_t *f, value_t value)
     return type->kind == TYPE_TENSOR && type_is_static(type) && !type->is_optional;
 }
 
-/* Operators whose types say all. A conversion of shared bytes stays outside: whether it gives the
- * tensor itself or another is seen when it is run. */
+/* True for operators with completely known types. Conversions of shared bytes are excluded: only at
+ * run time is it known if they return the same tensor. */
 static bool can_join_op(const finding_t *f, const graph_node_t *node)
 {
     if (node->n_outputs == 0 || node->n_sized > 0) return false;
@@ -152,7 +154,7 @@ static const char *last_name(const char *path)
     return dot != NULL ? dot + 1 : path;
 }
 
-/* Nodes between those of a stretch that can be run before it: what they give is the same there. */
+/* True for nodes inside a range that can run before it with the same result. */
 static bool can_run_before(const finding_t *f, const graph_node_t *node)
 {
     if (node->kind == NODE_CONSTANT) return true;
@@ -162,7 +164,7 @@ static bool can_run_before(const finding_t *f, const graph_node_t *node)
     return true;
 }
 
-/* ---- borders ---- */
+/* ---- live-ins and live-outs ---- */
 
 typedef struct values {
     value_t *items;
@@ -225,8 +227,8 @@ static void copy_node(finding_t *f, graph_builder_t *to, values_t *mapped, value
     for (int i = 0; i < node->n_outputs; i++) map_value(f, mapped, node->outputs[i], outputs[i]);
 }
 
-/* The type of a live-in: of shared bytes what the attribute has at present, in blocks or strides
- * that the graph does not know of. */
+/* The type of a live-in. For shared bytes it is that of the attribute's current tensor, which may
+ * be blocked or strided without the graph's knowledge. */
 static graph_type_t live_in_type(const finding_t *f, value_t value)
 {
     graph_type_t type = *graph_value_type(f->graph, value);
@@ -274,7 +276,7 @@ static status_t find_shares(finding_t *f, const graph_t *graph, const values_t *
     return STATUS_OK;
 }
 
-/* The caller puts the shares back. */
+/* Builds the region's graph and shares; the caller frees the shares. */
 static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_graph,
                            plan_share_t **out_shares)
 {
@@ -301,9 +303,10 @@ static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_g
     return status;
 }
 
-/* ---- stretches ---- */
+/* ---- node ranges ---- */
 
-/* Gives OK without adding the region when no plan can run it: its nodes stay control. */
+/* Plans a region. If no plan can run it, returns OK without a plan, and its nodes remain
+ * control. */
 static status_t plan_region(finding_t *f, region_t *region)
 {
     graph_t *graph = NULL;
@@ -349,7 +352,7 @@ static bool has_effect(const finding_t *f, const region_t *region)
     return false;
 }
 
-/* A stretch with more results than a plan gives is cut in two. */
+/* Adds a range of nodes as a region; splits it if it has too many results for one plan. */
 static status_t add_stretch(finding_t *f, const graph_block_t *block, int first, int n_nodes)
 {
     region_t region = {.block = block, .first = first, .n_nodes = n_nodes};
@@ -374,7 +377,7 @@ static status_t add_stretch(finding_t *f, const graph_block_t *block, int first,
     return add_stretch(f, block, first + n_nodes / 2, n_nodes - n_nodes / 2);
 }
 
-/* A node of the stretch that is looked at. */
+/* Records a node of the current range. */
 static status_t note_joined(finding_t *f, const graph_node_t *node)
 {
     if (node->kind != NODE_SETATTR) return STATUS_OK;
@@ -384,8 +387,8 @@ static status_t note_joined(finding_t *f, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* A node of no region, as one whose sizes only values tell: what is packed of constant weights is
- * kept for the next run. */
+/* For a node outside regions (its sizes may depend on values): keeps packed forms of its constant
+ * weights for later runs. */
 static void keep_packed(const finding_t *f, const graph_node_t *node)
 {
     for (int i = 0; node->kind == NODE_OP && i < node->n_inputs; i++) {
@@ -397,8 +400,8 @@ static void keep_packed(const finding_t *f, const graph_node_t *node)
     }
 }
 
-/* The regions of a block stand in a row, those of inner blocks after them. Nodes that can be run
- * before a stretch do not end it. */
+/* Adds the regions of a block, followed by those of inner blocks. Nodes that can run before a range
+ * do not end it. */
 static status_t look_at_block(finding_t *f, const graph_block_t *block)
 {
     int first = -1, last = -1;
@@ -424,8 +427,8 @@ static status_t look_at_block(finding_t *f, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* Nodes that stand inside a stretch and are run before it: all but constants and parameters that
- * plans alone read. */
+/* Lists nodes inside a region that run before it: all except constants and parameters that only
+ * plans read. */
 static status_t find_before(finding_t *f, region_t *region)
 {
     int capacity = 0;
@@ -458,7 +461,7 @@ static status_t find_all(finding_t *f)
     return STATUS_OK;
 }
 
-/* What running looks for: regions by block, room for inputs. */
+/* Groups regions by block, and finds the largest number of inputs. */
 static status_t settle_rows(finding_t *f)
 {
     program_t *program = f->program;

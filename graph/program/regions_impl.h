@@ -1,11 +1,11 @@
-/* Finding the regions of a program. */
+/* Splits a program's graph into regions. */
 #ifndef TESSERA_GRAPH_PROGRAM_REGIONS_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_REGIONS_IMPL_H
 
 #include "graph/program/program_impl.h"
 
-/* Fills the program's regions from its graph, each with its plan. On failure those that were found
- * are the program's all the same. */
+/* Finds the program's regions and builds their plans. On failure the program still owns the regions
+ * found so far. */
 status_t regions_find(context_t *ctx, program_t *program, module_t *self);
 
 #endif

@@ -52,7 +52,7 @@ static status_t run_tuple(const call_t *call)
     return datum_tuple(call->ctx, call->n_in, call->in, call->out);
 }
 
-/* Keys and values in turn. */
+/* Operands alternate between keys and values. */
 static status_t run_dict(const call_t *call)
 {
     context_t *ctx = call->ctx;
@@ -92,7 +92,8 @@ static status_t run_unpack(const call_t *call)
     return STATUS_OK;
 }
 
-/* An int, or a tensor of one integer, from -n to n - 1, or to n: the place from the beginning. */
+/* Reads an index from an int or a tensor of one integer; negative ones count from the end. Allowed:
+ * -n to n - 1, or to n if takes_end. */
 static status_t read_place(const call_t *call, int operand, int n, bool takes_end, int *out_place)
 {
     const datum_t *datum = call->in[operand];
@@ -138,7 +139,8 @@ static status_t run_append(const call_t *call)
     return datum_append(call->ctx, call->in[0], call->in[1]);
 }
 
-/* The items of a list before a place, what is put there, and those behind `skipped` of them. */
+/* Copies a list: the items before `place`, then `put` unless it is NULL, then the rest without
+ * `skipped` items. */
 static status_t copy_list(const call_t *call, int place, datum_t *put, int skipped)
 {
     const datum_t *list = call->in[0];
@@ -165,7 +167,7 @@ static status_t require_list(const call_t *call)
     return STATUS_OK;
 }
 
-/* Negative places count from the end; the number of items is a place as well. */
+/* Inserts before an item; negative indices count from the end, and the length means "append". */
 static status_t run_insert(const call_t *call)
 {
     TRY(require_list(call));
@@ -199,9 +201,9 @@ static status_t run_len(const call_t *call)
     return datum_int(call->ctx, datum_length(container), call->out);
 }
 
-/* ---- join ---- */
+/* ---- join and stack ---- */
 
-/* Tensors of ours, which an open scope shall not release as well. */
+/* Tensors that we own, taken from any open scope. */
 typedef struct pieces {
     int n;
     tensor_t **tensors;
@@ -213,7 +215,7 @@ static void drop_pieces(pieces_t *pieces)
     pieces->n = 0;
 }
 
-/* The tensors of the list; of a stack with a dimension of size 1 more. */
+/* Takes the tensors of the list; for stack, inserts a dimension of size 1. */
 static status_t take_pieces(const call_t *call, bool is_stack, int64_t dim, pieces_t *pieces)
 {
     const datum_t *list = call->in[0];
@@ -233,7 +235,7 @@ static status_t take_pieces(const call_t *call, bool is_stack, int64_t dim, piec
     return STATUS_OK;
 }
 
-/* Each OP_MAX_INPUTS of them become one. */
+/* Concatenates groups of OP_MAX_INPUTS tensors into one tensor each. */
 static status_t join_once(context_t *ctx, int64_t dim, pieces_t *pieces)
 {
     int n_joined = 0, from = 0;
@@ -253,7 +255,7 @@ static status_t join_once(context_t *ctx, int64_t dim, pieces_t *pieces)
     return status;
 }
 
-/* What stands for the tensors of an empty list. */
+/* Returns operand 2, which provides the result for an empty list. */
 static status_t give_empty(const call_t *call)
 {
     const datum_t *empty = call->in[2];
@@ -342,7 +344,7 @@ static status_t run_shape(const call_t *call)
 
 static const struct {
     const char *name;
-    int n_in; /* -1: any */
+    int n_in; /* -1: any number */
     status_t (*run)(const call_t *call);
 } containers[] = {
     {"list", -1, run_list},    {"tuple", -1, run_tuple}, {"dict", -1, run_dict},
@@ -352,7 +354,7 @@ static const struct {
     {"fail", 1, run_fail},     {"shape", 1, run_shape},  {"size", 2, run_size},
 };
 
-/* ---- scalars: ints stay ints, and a float among them makes floats ---- */
+/* ---- scalars: ints give ints; if one operand is a float, the result is a float ---- */
 
 typedef enum scalar_op {
     SCALAR_ADD,
@@ -379,14 +381,14 @@ static const char *const scalar_names[SCALAR_COUNT] = {
     "scalar_neg", "scalar_eq",  "scalar_ne",  "scalar_lt",  "scalar_le",       "scalar_gt",
     "scalar_ge",  "scalar_and", "scalar_or",  "scalar_not"};
 
-/* A number in both forms; integer is not looked at when it is a float. */
+/* A number in both forms; integer is unused if is_float. */
 typedef struct number {
     bool is_float;
     int64_t integer;
     double value;
 } number_t;
 
-/* A scalar, or the one element of a tensor. */
+/* Reads a scalar, or the only element of a tensor. */
 static status_t read_number(const call_t *call, int i, number_t *out_number)
 {
     const datum_t *datum = call->in[i];
@@ -408,7 +410,7 @@ static status_t read_number(const call_t *call, int i, number_t *out_number)
     return STATUS_OK;
 }
 
-/* Both round to minus infinity, as Python's. */
+/* Quotient and remainder round to minus infinity, as in Python. */
 static status_t divide(const call_t *call, int64_t a, int64_t b, int64_t *out_quotient,
                        int64_t *out_remainder)
 {
@@ -461,7 +463,7 @@ static status_t calculate_float(const call_t *call, scalar_op_t op, double a, do
     return datum_float(call->ctx, result, call->out);
 }
 
-/* Integers are compared as such; a NaN is unequal to everything. */
+/* Two integers are compared as integers. NaN is unequal to everything. */
 static bool compare(scalar_op_t op, const number_t *a, const number_t *b)
 {
     bool as_float = a->is_float || b->is_float;
@@ -478,7 +480,7 @@ static bool compare(scalar_op_t op, const number_t *a, const number_t *b)
     }
 }
 
-/* Strings and none can be compared for equality, too. */
+/* True if this is == or != with a string or none. */
 static bool is_equality_of_others(const call_t *call, scalar_op_t op)
 {
     if (op != SCALAR_EQ && op != SCALAR_NE) return false;

@@ -1,9 +1,9 @@
-/* The inputs of a run. */
+/* Checking and binding the inputs of a run. */
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* *out_info: of a tensor, else NULL. */
+/* Checks an input's kind. *out_info is NULL if it is not a tensor. */
 static status_t check_kind(run_t *run, value_t value, const datum_t *datum,
                            const tensor_info_t **out_info)
 {
@@ -28,7 +28,7 @@ static status_t check_inputs(run_t *run, int first, int n_in, datum_t *const *in
     return graph_check_inputs(run->ctx, run->graph, n_in, run->infos);
 }
 
-/* An mkldnn input of which views are written runs as a dense tensor, under each of its names. */
+/* Replaces an mkldnn input by a dense copy, under all its names, if views of it are written. */
 static status_t bind_dense(run_t *run, int first, int n_in, int input)
 {
     const value_t *params = graph_body(run->graph)->params + first;

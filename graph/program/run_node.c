@@ -1,4 +1,4 @@
-/* Nodes without blocks, one by one. */
+/* Runs nodes without blocks. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -39,7 +39,7 @@ static status_t check_bytes(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The format that the layout pass chose for what a node makes, or NULL; transitions have theirs in
+/* The format that the layout pass chose for a node's output, or NULL. Conversions have theirs in
  * their attributes. */
 static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
 {
@@ -50,7 +50,8 @@ static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
     return is_chosen ? &type->info.format : NULL;
 }
 
-/* The node's attributes with what its sized integers are now, which the caller puts back. */
+/* Copies the node's attributes and fills in integers that depend on sizes; the caller frees the
+ * copy. */
 static status_t size_attributes(run_t *run, const graph_node_t *node, void **out_attrs)
 {
     const size_names_t names = {run->graph, run->infos};
@@ -76,7 +77,7 @@ static status_t run_op_node(run_t *run, const graph_node_t *node)
     TRY(run_gather(run, node, 0));
     status_t status = node->n_sized > 0 ? size_attributes(run, node, &sized) : STATUS_OK;
     const void *attrs = sized != NULL ? sized : node->attrs;
-    /* Observers are shown the operator that writes: a trace of this graph records it. */
+    /* Observers see the writing operator itself, so that a trace of this graph records it. */
     bool is_watched = false, shows_inputs = false;
     if (status == STATUS_OK && node->is_in_place && writes_tensor(run, node))
         status = dispatch_is_watched(ctx, &is_watched, &shows_inputs);
@@ -131,8 +132,7 @@ static status_t run_setattr(run_t *run, const graph_node_t *node)
     return attribute_set(run->ctx, module, node->name, run->in[0]);
 }
 
-/* Calls of methods by graphs that run now: a method that calls itself without an end would fill the
- * thread's stack. */
+/* Limit for nested method calls, since endless recursion would overflow the thread's stack. */
 enum { MAX_CALLS = 128 };
 static const context_slot_t calls_slot = {sizeof(int), NULL, NULL};
 
@@ -175,8 +175,8 @@ static status_t run_call(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* A constant is given so that whoever writes a result does not write the graph: a tensor is copied
- * when it is written. */
+/* Returns a constant as a snapshot, so that a caller who writes the result does not change the
+ * graph. */
 static status_t give_constant(run_t *run, datum_t *constant, datum_t **out_datum)
 {
     if (datum_kind(constant) != DATUM_TENSOR) return datum_clone(run->ctx, constant, out_datum);

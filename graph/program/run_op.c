@@ -1,4 +1,4 @@
-/* Operators on datums. */
+/* Runs operators on datums. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -8,7 +8,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A tensor of ours, which an open scope shall not release as well. */
+/* Releases a tensor that we own, after taking it from any open scope. */
 static void drop(context_t *ctx, tensor_t *tensor)
 {
     scope_take(ctx, tensor);
@@ -28,7 +28,7 @@ static status_t number_of(context_t *ctx, const char *op, const datum_t *datum, 
     }
 }
 
-/* Operands on their way into dispatch; `made` marks the numbers, which are ours. */
+/* Operands for dispatch; `made` marks number tensors that we created. */
 typedef struct operands {
     int n;
     tensor_t *tensors[OP_MAX_INPUTS];

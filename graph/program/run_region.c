@@ -1,10 +1,11 @@
-/* Regions as their plans. */
+/* Runs regions as plans. */
 #include "graph/program/plan_impl.h"
 #include "graph/program/run_inside_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* False when a live-in is not the tensor that the plan was built for: a number, or other sizes. */
+/* Returns false if a live-in is not a tensor like the planned one, for example a number or another
+ * size. */
 static bool gather_live_in(run_t *run, const region_t *region)
 {
     for (int i = 0; i < region->n_in; i++) {
@@ -16,7 +17,8 @@ static bool gather_live_in(run_t *run, const region_t *region)
     return !plan_splits(region->plan, run->live_in);
 }
 
-/* What fails here fails again at its own place among the nodes, when they are run one by one. */
+/* Returns false on failure. The nodes then run one by one, and the failure is reported at the right
+ * node. */
 static bool run_before(run_t *run, const region_t *region)
 {
     status_t status = STATUS_OK;
