@@ -1,4 +1,4 @@
-/* The ways in which the elements of an activation may lie in memory. */
+/* Memory arrangements of an activation's elements. */
 #ifndef TESSERA_TESTS_ARRANGE_H
 #define TESSERA_TESTS_ARRANGE_H
 
@@ -7,9 +7,9 @@
 typedef enum arrangement {
     ARRANGE_CONTIGUOUS,
     ARRANGE_LAST,     /* dense, channels last */
-    ARRANGE_REVERSED, /* dense, the first dimension fastest */
-    ARRANGE_GAPPED,   /* dense, every other element of something larger */
-    ARRANGE_SNAPSHOT, /* mkldnn, the bytes as they were */
+    ARRANGE_REVERSED, /* dense, first dimension varies fastest */
+    ARRANGE_GAPPED,   /* dense, every second element of a larger tensor */
+    ARRANGE_SNAPSHOT, /* mkldnn, bytes not reordered yet */
     ARRANGE_BLOCKS_16,
     ARRANGE_BLOCKS_8,
     ARRANGE_MKLDNN_LAST,
@@ -18,10 +18,10 @@ typedef enum arrangement {
 
 const char *arrange_name(arrangement_t arrangement);
 
-/* Whether a dense tensor can lie so: channels come last where there are channels. */
+/* Returns true if a dense tensor can have the arrangement; channels-last ones need channels. */
 bool arrange_is_possible(const tensor_t *tensor, arrangement_t arrangement);
 
-/* A tensor of the same elements that lies so. */
+/* Makes a tensor with the same elements in this arrangement. */
 status_t arrange(context_t *ctx, tensor_t *tensor, arrangement_t arrangement, tensor_t **out);
 
 #endif

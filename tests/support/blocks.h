@@ -1,11 +1,11 @@
-/* Elements of tensors whose channels lie in blocks, for tests of kernels. */
+/* Elements of tensors with blocked channels, for tests of kernels. */
 #ifndef TESSERA_TESTS_SUPPORT_BLOCKS_H
 #define TESSERA_TESTS_SUPPORT_BLOCKS_H
 
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Place of element `at` of channel c of image n in [N][C / lanes][plane][lanes]. */
+/* Returns the offset of element `at` of channel c of image n in [N][C / lanes][plane][lanes]. */
 static inline int64_t blocks_at(int64_t n_channels, int64_t plane, int lanes, int64_t n, int64_t c,
                                 int64_t at)
 {
@@ -13,7 +13,7 @@ static inline int64_t blocks_at(int64_t n_channels, int64_t plane, int lanes, in
     return ((n * n_blocks + c / lanes) * plane + at) * lanes + c % lanes;
 }
 
-/* In [-1, 1]. */
+/* Returns a random number in [-1, 1]. */
 static inline float blocks_draw(void)
 {
     return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;

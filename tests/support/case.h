@@ -1,11 +1,11 @@
-/* Cases of operators, as opdef.h has them: "(f32[1,3,7,7], f32[4,3,3,3], none) padding=[1,1]".
+/* Cases of operators, as in opdef.h: "(f32[1,3,7,7], f32[4,3,3,3], none) padding=[1,1]".
  *
  *   case    = "(" [operand {"," operand}] ")" {attribute "=" literal}
  *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+"] ["<" limit | "*" scale]
  *
- * Operands are filled at random: floating ones with a standard normal, or with its magnitude plus
- * 0.1 after "+"; after "*" times scale; integers in [0, limit), or in [-5, 5] (u8: [0, 10]). A
- * number such as 2.5 or 3 is one that takes part in type promotion as PyTorch's numbers do. */
+ * Operands have random elements. Floats are standard normal; "+" takes the magnitude and adds 0.1,
+ * "*" multiplies by scale. Integers are in [0, limit), or in [-5, 5] (u8: [0, 10]). A number such
+ * as 2.5 or 3 takes part in type promotion as in PyTorch. */
 #ifndef TESSERA_TESTS_CASE_H
 #define TESSERA_TESTS_CASE_H
 
@@ -19,7 +19,7 @@ typedef struct case_operand {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK];
     bool is_positive;
-    int64_t limit; /* 0: none */
+    int64_t limit; /* 0: unlimited */
     int64_t scale; /* 0: 1 */
     bool is_number;
     double number;
@@ -31,13 +31,13 @@ typedef struct case_call {
     _Alignas(16) char attrs[CASE_MAX_ATTRS];
 } case_call_t;
 
-/* INVALID_ARGUMENT says what the text lacks. */
+/* Parses a case. INVALID_ARGUMENT names the error in the text. */
 status_t case_parse(context_t *ctx, const opdef_t *op, const char *text, case_call_t *out_call);
 
-/* A dense contiguous tensor from the context's random numbers; NULL for an absent operand. */
+/* Makes a dense contiguous tensor from the context's random numbers; NULL for an absent operand. */
 status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out_tensor);
 
-/* What an operator gives for these tensors; that of one which measures is seen from elements. */
+/* Infers the outputs of an operator for these tensors, from elements if it needs them. */
 status_t case_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                     tensor_t *const *in, int *out_n, tensor_info_t *out);
 

@@ -1,9 +1,9 @@
-"""Numbers that follow from a name: what stands for trained weights, in Python and in C (drawn.c)."""
+"""Pseudo-random numbers determined by a name, the same in Python and C (drawn.c)."""
 import numpy
 
 
 def draw(key, n):
-    """n numbers in [-1, 1), multiples of 2**-23, which follow from the key and their position."""
+    """Returns n numbers in [-1, 1), multiples of 2**-23, determined by the key and their index."""
     seed = 2166136261
     for letter in key.encode():
         seed = (seed ^ letter) * 16777619 & 0xFFFFFFFF

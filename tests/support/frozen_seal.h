@@ -1,10 +1,10 @@
-/* The checksums of a .tessera file, made right: needs nothing of a test. */
+/* Corrects the checksums of a .tessera file. Does not depend on the test framework. */
 #ifndef TESSERA_TESTS_FROZEN_SEAL_H
 #define TESSERA_TESTS_FROZEN_SEAL_H
 
 #include "freeze/file_impl.h"
 
-/* Of all that lies inside the file, and its size, as a patient attacker does. */
+/* Corrects the size and every checksum in the file, as an attacker would. */
 void frozen_seal(void *bytes, size_t n);
 
 #endif

@@ -10,14 +10,14 @@ module_t *net_grouped(context_t *ctx);
 
 /* conv, batch norm, relu, and a residual addition. */
 module_t *net_residual(context_t *ctx);
-/* Of x [batch, 96, 32, 32]: a step that adds y = conv2d(x) to what is made of it, in the place of
- * y. */
+/* For x [batch, 96, 32, 32]: y = conv2d(x), two more convolutions of y, then the sum with y, relu and
+ * max_pool2d. The plan writes the sum to the memory of y. */
 module_t *net_sum(context_t *ctx, int64_t batch);
 
-/* A random input of net_grouped and net_residual. */
+/* Makes a random input of net_grouped and net_residual. */
 tensor_t *net_input(context_t *ctx, int64_t batch);
 
-/* Each image of y is what the module gives for that image of x. */
+/* Checks that each image of y equals the module's result for that image of x alone. */
 void net_compare(context_t *ctx, module_t *module, const tensor_t *x, const tensor_t *y);
 
 #endif

@@ -1,9 +1,9 @@
-/* The networks of the zoo by name, for tests that have a test of each. */
+/* Lists the networks of the zoo, for tests with one test per network. */
 #ifndef TESTS_SUPPORT_NETWORKS_H
 #define TESTS_SUPPORT_NETWORKS_H
 
-/* X(name) of all but vgg16, whose 130 million weights take minutes to draw and pack in builds that
- * are not optimised. */
+/* X(name) of all but vgg16, whose 130 million weights take minutes in builds without
+ * optimisation. */
 #define NETWORKS_BUT_VGG(X)                                                                        \
     X(alexnet)                                                                                     \
     X(resnet18)                                                                                    \

@@ -1,11 +1,11 @@
-/* Numbers that tests give to what they make. */
+/* Numbers for the tensors of tests. */
 #ifndef TESSERA_TESTS_NUMBER_H
 #define TESSERA_TESTS_NUMBER_H
 
 #include <stdint.h>
 
-/* Element i of a run: none is 0, few are alike, and each is a little different from what it is
- * without shaking. */
+/* Returns element i: never 0, and seldom equal to its neighbours. shake changes each by a small
+ * relative amount. */
 static inline double number_of(int64_t i, double shake)
 {
     double number = (double)(i % 5 - 2) + 0.25 * (double)(i % 3 + 1);

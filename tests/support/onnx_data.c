@@ -35,7 +35,7 @@ static void plain_put(void *user, void *block)
     free(block);
 }
 
-/* The importer takes the bytes out of a message: a copy of it is read. */
+/* The importer takes the bytes out of the message, so it gets a copy. */
 status_t onnx_data_tensor(context_t *ctx, const Onnx__TensorProto *proto, tensor_t **out_tensor)
 {
     onnx_t onnx = {.ctx = ctx, .allocator = {plain_get, plain_put, NULL}};
@@ -53,7 +53,7 @@ status_t onnx_data_tensor(context_t *ctx, const Onnx__TensorProto *proto, tensor
 
 /* ---- sequences and optionals ---- */
 
-/* A part of a message: bytes of one field. */
+/* A part of a message: the bytes of one field. */
 typedef struct part {
     const uint8_t *bytes;
     size_t n;
@@ -71,7 +71,8 @@ static uint64_t take_varint(part_t *message)
     return number;
 }
 
-/* The next field that is bytes; false at the end. onnx-data.proto has no fixed numbers. */
+/* Reads the next field of type bytes; returns false at the end. onnx-data.proto has no fixed-size
+ * numbers. */
 static bool next_part(part_t *message, uint64_t *out_field, part_t *out_part)
 {
     while (message->n > 0) {
@@ -103,7 +104,7 @@ static bool read_tensor(context_t *ctx, part_t message, datum_t **out_datum)
     return true;
 }
 
-/* SequenceProto: field 3 is a tensor of it. */
+/* SequenceProto: field 3 is a tensor of the sequence. */
 static bool read_sequence(context_t *ctx, part_t message, datum_t **out_datum)
 {
     uint64_t field = 0;
@@ -123,7 +124,7 @@ static bool read_sequence(context_t *ctx, part_t message, datum_t **out_datum)
     return true;
 }
 
-/* OptionalProto: field 3 is its tensor, field 5 its sequence. */
+/* OptionalProto: field 3 is a tensor, field 5 a sequence. */
 static bool read_optional(context_t *ctx, const Onnx__TypeProto *type, part_t message,
                           datum_t **out_datum)
 {
@@ -177,7 +178,7 @@ bool onnx_data_is_same_datum(context_t *ctx, const datum_t *got, const datum_t *
     return same;
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 static double *elements_of(context_t *ctx, const tensor_t *tensor)
 {

@@ -123,7 +123,7 @@ Onnx__TensorProto *maker_initializer(maker_t *maker, const char *name, int data_
     return tensor;
 }
 
-/* Splits at blanks; the pieces lie in the node. */
+/* Splits at blanks; the parts are stored in the node. */
 static size_t split(maker_node_t *node, size_t *used, const char *names, char **out)
 {
     size_t n = 0;

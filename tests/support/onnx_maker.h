@@ -1,4 +1,4 @@
-/* Makes small ONNX models for tests: begin, add, pack. Texts are borrowed until the pack, arrays
+/* Makes small ONNX models for tests: begin, add, pack. Texts are borrowed until the pack; arrays
  * are copied. */
 #ifndef TESSERA_TESTS_ONNX_MAKER_H
 #define TESSERA_TESTS_ONNX_MAKER_H
@@ -11,12 +11,12 @@
 
 #include <onnx.pb-c.h>
 
-#define MAKER_MAX 24    /* inputs and outputs of the model, and of a node */
+#define MAKER_MAX 24    /* inputs and outputs of the model and of a node */
 #define MAKER_NODES 240 /* nodes; initializers */
-#define MAKER_ATTRS 8   /* of a node */
+#define MAKER_ATTRS 8   /* per node */
 #define MAKER_NAMES 256 /* bytes of a node's names */
 #define MAKER_DIMS 6
-#define MAKER_BYTES 262144 /* of sizes and elements */
+#define MAKER_BYTES 262144 /* bytes of sizes and elements */
 
 typedef struct maker_value {
     Onnx__ValueInfoProto value;
@@ -54,31 +54,31 @@ typedef struct maker {
 
 void maker_begin(maker_t *maker, int64_t opset);
 
-/* Sizes of -1 are open: named "N". */
+/* A size of -1 is open and named "N". */
 void maker_input(maker_t *maker, const char *name, int data_type, int rank, const int64_t *sizes);
-/* Renames an open size of the input added last; NULL: it has no name. */
+/* Renames an open size of the last added input; NULL removes its name. */
 void maker_open(maker_t *maker, int dim, const char *name);
 void maker_output(maker_t *maker, const char *name);
 
 /* Raw little-endian elements. */
 Onnx__TensorProto *maker_initializer(maker_t *maker, const char *name, int data_type, int rank,
                                      const int64_t *sizes, const void *elements, size_t n_bytes);
-/* A tensor by itself, for attributes. */
+/* Makes a separate tensor, for attributes. */
 void maker_tensor(maker_t *maker, Onnx__TensorProto *out_tensor, int data_type, int rank,
                   const int64_t *sizes, const void *elements, size_t n_bytes);
 
-/* Names of inputs and outputs are separated by blanks; "-" is one left out. */
+/* Names of inputs and outputs are separated by blanks; "-" omits one. */
 maker_node_t *maker_node(maker_t *maker, const char *type, const char *name, const char *inputs,
                          const char *outputs);
 void maker_int(maker_node_t *node, const char *name, int64_t value);
 void maker_float(maker_node_t *node, const char *name, float value);
 void maker_ints(maker_node_t *node, const char *name, int n, const int64_t *values);
 void maker_string(maker_node_t *node, const char *name, const char *value);
-/* The graph of another maker, which has to live until the pack. */
+/* Sets the graph of another maker, which must exist until the pack. */
 void maker_attr_graph(maker_node_t *node, const char *name, maker_t *block);
 void maker_attr_tensor(maker_node_t *node, const char *name, Onnx__TensorProto *tensor);
 
-/* The model's bytes; the caller frees. */
+/* Returns the model's bytes; the caller frees them. */
 uint8_t *maker_pack(const maker_t *maker, size_t *out_n_bytes);
 
 #endif

@@ -34,7 +34,6 @@ module_t *load_model(context_t *ctx)
     return model;
 }
 
-/* The model's graph has this line in it. */
 void check_model_line(context_t *ctx, const module_t *model, const char *line)
 {
     text_t text = text_begin(ctx);
@@ -46,7 +45,6 @@ void check_model_line(context_t *ctx, const module_t *model, const char *line)
     text_clear(&text);
 }
 
-/* Runs on the elements 1, 2, 3, ... of the first input's shape, and compares all elements. */
 void check_model_result(context_t *ctx, module_t *model, int64_t n, const float *wanted)
 {
     module_value_t input;

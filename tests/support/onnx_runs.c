@@ -141,7 +141,7 @@ static bool check_output(context_t *ctx, const onnx_runs_t *runs, int run, const
     return is_same;
 }
 
-/* Pictures of mode nhwc are channels_last, as mode_prepare has them. */
+/* In mode nhwc, 4-D inputs are channels_last, as in mode_prepare. */
 static void set_inputs(context_t *ctx, const onnx_runs_t *runs, int run, const model_t *model,
                        runner_t *runner)
 {

@@ -1,6 +1,6 @@
-/* ONNX models stored with what they give. NAME.values is a GraphProto whose initializers are the
- * tensors of several runs: "0/x" is the value of input or output x in run 0; "0/x drawn" has the
- * sizes of an input whose elements follow from the name "0/x" (drawn.h). */
+/* ONNX models with stored inputs and outputs. NAME.values is a GraphProto whose initializers are
+ * the tensors of several runs: "0/x" is input or output x in run 0. "0/x drawn" has only the sizes
+ * of an input; its elements are determined by the name "0/x" (drawn.h). */
 #ifndef TESSERA_TESTS_ONNX_RUNS_H
 #define TESSERA_TESTS_ONNX_RUNS_H
 
@@ -16,28 +16,28 @@ typedef struct onnx_runs {
     Onnx__GraphProto *values;
 } onnx_runs_t;
 
-/* Reads FOLDER/NAME.values; the strings stay the caller's. */
+/* Reads FOLDER/NAME.values; borrows the strings. */
 void onnx_runs_open(context_t *ctx, const char *folder, const char *name, onnx_runs_t *out_runs);
 void onnx_runs_close(onnx_runs_t *runs);
 
-/* The tensor "RUN/NAME", or NULL; the caller releases. */
+/* Returns the tensor "RUN/NAME", or NULL; the caller releases it. */
 tensor_t *onnx_runs_find(context_t *ctx, const onnx_runs_t *runs, int run, const char *name);
 
-/* The message FOLDER/FILE.onnx; freed by protobuf-c, with no allocator. */
+/* Reads the message FOLDER/FILE.onnx. protobuf-c frees it, with no allocator. */
 Onnx__ModelProto *onnx_runs_model(context_t *ctx, const onnx_runs_t *runs, const char *file);
 
-/* FOLDER/FILE.onnx imported at the sizes of this run, with its inputs, which are there when the
- * import fails, too; the caller clears the model. */
+/* Imports FOLDER/FILE.onnx at the sizes of this run, and reads its inputs even if the import fails.
+ * The caller clears the model. */
 status_t onnx_runs_load(context_t *ctx, const onnx_runs_t *runs, const char *file, int run,
                         model_t *out_model);
 
-/* Inputs of this run, by the names of the model's, into n_inputs empty places. */
+/* Writes the inputs of this run, in the order of the model's inputs, to n_inputs empty slots. */
 void onnx_runs_inputs(context_t *ctx, const onnx_runs_t *runs, int run, const model_t *model,
                       tensor_t **out_in);
 
-/* Runs the module on the inputs of this run. All outputs have to be what is stored: within atol +
- * rtol * |element|, or, where rtol is 0, within atol * |largest element|. Prints what is not, and
- * where a call fails its message; `form` says what is run. */
+/* Runs the module on the inputs of this run. All outputs must match the stored ones within atol +
+ * rtol * |element|, or, if rtol is 0, within atol * |largest element|. Prints differences and
+ * messages of failed calls; `form` names the module in them. */
 bool onnx_runs_check(context_t *ctx, const onnx_runs_t *runs, int run, const model_t *model,
                      runner_t *runner, double rtol, double atol, const char *form);
 

@@ -13,7 +13,7 @@
 
 #define FLOAT ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
 #define INT64 ONNX__TENSOR_PROTO__DATA_TYPE__INT64
-/* How many integers, and these. */
+/* A list of integers, preceded by its length. */
 #define DIMS(...)                                                                                  \
     (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[])                                       \
     {                                                                                              \
@@ -24,8 +24,8 @@
 #define MAX_VALUES (2 * MAX_NODES + 1)
 #define OPSET 17
 
-/* A value of the model. A size is at least 1 where it is known; others are the same where they are
- * the same negative number. */
+/* A value of the model. Known sizes are at least 1. Unknown sizes are negative; equal numbers mean
+ * equal sizes. */
 typedef struct value {
     char name[8];
     int rank;
@@ -41,11 +41,11 @@ typedef struct draft {
     item_t values[MAX_VALUES];
     int n_values;
     int64_t n_symbols;
-    char texts[MAX_NODES * 6][64]; /* which the maker borrows */
+    char texts[MAX_NODES * 6][64]; /* borrowed by the maker */
     int n_texts;
 } draft_t;
 
-/* ---- drawing ---- */
+/* ---- choosing ---- */
 
 static int draw(draft_t *draft, int n)
 {
@@ -57,7 +57,7 @@ static char *text(draft_t *draft)
     return draft->texts[draft->n_texts++];
 }
 
-/* One of the last values; it is marked as read. */
+/* Chooses one of the last four values and marks it as read. */
 static item_t *pick(draft_t *draft)
 {
     int back = draw(draft, draft->n_values < 4 ? draft->n_values : 4);
@@ -66,7 +66,7 @@ static item_t *pick(draft_t *draft)
     return value;
 }
 
-/* A new value like x, whose sizes the caller changes. */
+/* Adds a value with the sizes of x, which the caller changes. */
 static item_t *add_value(draft_t *draft, const item_t *x)
 {
     item_t *value = &draft->values[draft->n_values];
@@ -81,7 +81,7 @@ static int64_t new_symbol(draft_t *draft)
     return -1 - draft->n_symbols++;
 }
 
-/* A weight of numbers near 0; its name. */
+/* Adds a weight with numbers around `middle`; returns its name. */
 static const char *weight(draft_t *draft, int rank, const int64_t *sizes, double middle)
 {
     static float elements[4096];
@@ -118,7 +118,7 @@ static bool has_channels(const item_t *x)
     return x->rank == 4 && x->sizes[1] > 0 && x->sizes[1] <= 64;
 }
 
-/* ---- nodes: false where x does not suit ---- */
+/* ---- nodes: false if x is not suitable ---- */
 
 static bool add_unary(draft_t *draft, item_t *x)
 {
@@ -238,7 +238,7 @@ static bool add_transpose(draft_t *draft, item_t *x)
     return true;
 }
 
-/* [a, b, c, d] to [a, b, c d], or back from rank 3 to [a, b, 1, c]. */
+/* Reshapes [a, b, c, d] to [a, b, c d], or [a, b, c] to [a, b, 1, c]. */
 static bool add_reshape(draft_t *draft, item_t *x)
 {
     char inputs[48];
@@ -323,7 +323,7 @@ static const adder_t adders[] = {add_unary,     add_conv,   add_batch_norm, add_
                                  add_reduction, add_conv,   add_unary,      add_global_pool};
 enum { N_ADDERS = sizeof adders / sizeof *adders };
 
-/* Results are what no node reads. */
+/* Values that no node reads become the outputs. */
 static void draft_model(draft_t *draft)
 {
     static const int64_t channels[] = {1, 3, 7, 16, 17, 31};

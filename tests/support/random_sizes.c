@@ -20,7 +20,7 @@ static maker_t maker, blocks[2];
 typedef struct program {
     const uint8_t *bytes;
     size_t n_bytes, at;
-    char names[MAX_VALUES][8]; /* which the maker borrows */
+    char names[MAX_VALUES][8]; /* borrowed by the maker */
     int n_names;
     maker_node_t *last;
     bool has_branch;
@@ -231,7 +231,8 @@ static const char *expand(program_t *program, const char *x)
     return APPLY(program, "Add", x, sum);
 }
 
-/* An If whose blocks multiply x by 2 and by 3. A model has one: later ones transpose x. */
+/* Adds an If whose branches multiply x by 2 and by 3. A model has at most one; later calls add a
+ * Transpose. */
 static const char *branch(program_t *program, const char *x)
 {
     static const char *const ends[] = {"then_branch", "else_branch"};
@@ -263,7 +264,7 @@ static const step_t steps[] = {pool,    resize, crop_half, crop_columns, windows
                                flatten, pad,    positions, expand,       branch};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
-/* Three bytes for each run stand before those of the model. */
+/* The first three bytes per run choose sizes; the model's bytes follow. */
 void random_sizes_draw(const uint8_t *bytes, size_t n_bytes,
                        int64_t out_sizes[RANDOM_SIZES_RUNS][4])
 {

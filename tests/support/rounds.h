@@ -1,20 +1,22 @@
-/* Graphs through their text and back, and what they give, compared. */
+/* Round trips of graphs through their text, and comparison of results. */
 #ifndef TESSERA_TESTS_ROUNDS_H
 #define TESSERA_TESTS_ROUNDS_H
 
 #include "graph/ir/graph.h"
 
-/* The text of a graph reads back as a graph of the same text, which is the caller's. NULL when not:
- * the context says why, and both texts are printed. */
+/* Parses the text of a graph, and checks that the result prints the same text. The caller owns it.
+ * Returns NULL on failure: the context has the message, and both texts are printed. */
 graph_t *rounds_of_text(context_t *ctx, const graph_t *graph);
 
-/* A copy of the module whose graph methods all went through their text; fails the test. */
+/* Returns a copy of the module with all graph methods parsed from their text; fails the test
+ * otherwise. */
 module_t *rounds_of_module(context_t *ctx, const module_t *module);
 
-/* Appends a value as the literal that it is, with the elements of tensors: <1 2.5>. */
+/* Appends a value as a literal, including the elements of tensors: <1 2.5>. */
 void rounds_show(context_t *ctx, const datum_t *datum, text_t *text);
 
-/* As datum_equal; floats and tensors of floats within the tolerance, relative and absolute. */
+/* Like datum_equal, but floats and float tensors may differ by the relative or absolute
+ * tolerance. */
 bool rounds_near(context_t *ctx, const datum_t *a, const datum_t *b, double tolerance);
 
 #endif

@@ -35,7 +35,7 @@ static void *bytes_of(const run_primitive_t *run, int argument, tensor_info_t *o
     return run->bytes[index];
 }
 
-/* Counts an index on by one, row-major. */
+/* Advances an index by one in row-major order. */
 static void next(const tensor_info_t *info, int64_t *index)
 {
     for (int d = info->rank - 1; d >= 0; d--) {

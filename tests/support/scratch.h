@@ -1,11 +1,11 @@
-/* A directory for what a program of tests writes. */
+/* A directory for files that a test program writes. */
 #ifndef TESSERA_TESTS_SCRATCH_H
 #define TESSERA_TESTS_SCRATCH_H
 
-/* Its path, from scratch_begin on. */
+/* Its path, valid after scratch_begin. */
 extern char scratch[];
 
-/* Before and after a group of tests: make it, and remove it with all that is in it. */
+/* Setup and teardown of a group of tests: create the directory, and remove it with its content. */
 int scratch_begin(void **state);
 int scratch_end(void **state);
 

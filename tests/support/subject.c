@@ -8,8 +8,8 @@
 
 /* ---- nets ---- */
 
-/* "w=8,3,3,3 v=8": random parameters; those whose name begins with v are between 0.5 and 1.5, as
- * variances and divisors are. */
+/* Parses "w=8,3,3,3 v=8" and adds random parameters; those whose names begin with v are between 0.5
+ * and 1.5, for variances and divisors. */
 static void add_parameters(context_t *ctx, module_t *net, const char *parameters)
 {
     char name[16], sizes_text[64];
@@ -47,7 +47,7 @@ static void append_getattrs(const module_t *net, const char *parameters, char *t
     }
 }
 
-/* A method of this name: parameters become values of their names before the body. */
+/* Defines a method; a getattr for each parameter precedes the body. */
 void subject_method(context_t *ctx, module_t *net, const char *method, const char *parameters,
                     const char *inputs, const char *body)
 {
@@ -140,7 +140,8 @@ static void compare(const subject_t *s, module_t *a, module_t *b, double toleran
     }
 }
 
-/* Fused and merged within 1e-5 of not, and that of what the module itself gives. */
+/* Checks fused against unfused results (1e-5), and the frozen module against the original
+ * (1e-4). */
 void subject_check_values(const subject_t *s)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
@@ -170,8 +171,8 @@ static uint64_t moves(const counters_t *counters, reorder_cause_t cause)
     return counters->reorders[cause] + counters->copies[cause];
 }
 
-/* At most one tensor enters the blocked world, and `n_out` leave it: at the end, or earlier where
- * what follows is cheaper on plain tensors, as for few channels in blocks of many. */
+/* At most one tensor enters blocked formats and `n_out` leave them: at the end, or earlier if plain
+ * tensors are cheaper for the rest, e.g. for few channels. */
 void subject_check_borders(const subject_t *s, uint64_t n_out)
 {
     tensor_t *out[OP_MAX_OUTPUTS];

@@ -1,5 +1,5 @@
-/* A module with a graph made from a few lines, frozen, and what it is run on: for tests of what
- * freezing does to it. */
+/* A module with a graph made from a few lines, its frozen form, and inputs: for tests of
+ * freezing. */
 #ifndef TESSERA_TESTS_SUBJECT_H
 #define TESSERA_TESTS_SUBJECT_H
 
@@ -13,14 +13,14 @@ typedef struct subject {
     context_t *ctx;
     module_t *net, *frozen;
     int n_in;
-    tensor_t *in[SUBJECT_MAX_INPUTS]; /* random, as the parameters of `forward` say; ones for
-                                         integers and bools */
-    text_t text;                      /* of the frozen graph that runs on them, formats in it */
+    tensor_t *in[SUBJECT_MAX_INPUTS]; /* random, typed like the parameters of `forward`; integers
+                                         and bools are ones */
+    text_t text;                      /* frozen graph that runs on them, with formats */
 } subject_t;
 
-/* Parameters "w=8,3,3,3 v=8" are random; those whose name begins with v are between 0.5 and 1.5, as
- * variances and divisors are. inputs: "%x : f32[1,3,9,9]". In the body each parameter is a value of
- * its name. */
+/* Makes a module. Parameters "w=8,3,3,3 v=8" are random; those whose names begin with v are between
+ * 0.5 and 1.5, for variances and divisors. inputs: "%x : f32[1,3,9,9]". The body refers to each
+ * parameter by its name. */
 module_t *subject_net(context_t *ctx, const char *parameters, const char *inputs, const char *body);
 void subject_method(context_t *ctx, module_t *net, const char *method, const char *parameters,
                     const char *inputs, const char *body);
@@ -29,16 +29,16 @@ subject_t subject_begin(context_t *ctx, const char *parameters, const char *inpu
                         const char *body);
 void subject_end(subject_t *subject);
 
-/* Fused and merged, the results are within 1e-5 of those without, and near what the module itself
- * gives. */
+/* Checks that fused and merged results are within 1e-5 of unfused ones, and within 1e-4 of the
+ * module's. */
 void subject_check_values(const subject_t *subject);
 
-/* A part stands that often in the text. */
+/* Counts the occurrences of a part in the text. */
 int subject_count(const subject_t *subject, const char *part);
 void subject_check_count(const subject_t *subject, const char *part, int wanted);
 
-/* At most one tensor is reordered into blocks, at most n_out out of them, and none on the way; no
- * weight is. Our own copies count. */
+/* Checks that at most one tensor is reordered into blocks and at most n_out out of them, with no
+ * reorders between and none of weights. Our own copies count. */
 void subject_check_borders(const subject_t *subject, uint64_t n_out);
 
 #endif
