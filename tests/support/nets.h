@@ -10,8 +10,8 @@ module_t *net_grouped(context_t *ctx);
 
 /* conv, batch norm, relu, and a residual addition. */
 module_t *net_residual(context_t *ctx);
-/* For x [batch, 96, 32, 32]: y = conv2d(x), two more convolutions of y, then the sum with y, relu and
- * max_pool2d. The plan writes the sum to the memory of y. */
+/* For x [batch, 96, 32, 32]: y = conv2d(x), two more convolutions of y, then the sum with y, relu
+ * and max_pool2d. The plan writes the sum to the memory of y. */
 module_t *net_sum(context_t *ctx, int64_t batch);
 
 /* Makes a random input of net_grouped and net_residual. */
