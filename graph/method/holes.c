@@ -1,6 +1,5 @@
-/* The same graph at several sizes: what differs, and how it follows sizes.
- *
- * An expression of sizes is sought that gives what each graph has. */
+/* Compares traces of the same graph at several sizes: finds the numbers that differ, and for each
+ * an expression of sizes that gives its value in every trace. */
 #include <math.h>
 #include <stdalign.h>
 #include <string.h>
@@ -50,7 +49,7 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Attributes but for the values of integers. */
+/* Compares attributes without the values of integers. */
 static bool match_attributes(const graph_node_t *a, const graph_node_t *b)
 {
     alignas(16) char copy[ATTRS_MAX];
@@ -102,9 +101,9 @@ bool holes_match(context_t *ctx, const graph_t *a, const graph_t *b, const graph
     return true;
 }
 
-/* ---- seeking ---- */
+/* ---- search for expressions ---- */
 
-/* A size that varies: values[g] in graph g. */
+/* A size that varies; sizes[g] is its value in graph g. */
 typedef struct variable {
     value_t value;
     int dim;
@@ -117,9 +116,10 @@ typedef struct seeking {
     const graph_t *const *graphs;
     int n;
     variable_t variables[MAX_VARIABLES];
-    int64_t integers[TRACE_MAX_GRAPHS]; /* what is to be explained */
+    int64_t integers[TRACE_MAX_GRAPHS]; /* the values to explain, one per graph */
     double floats[TRACE_MAX_GRAPHS];
-    const size_pool_t *pool; /* over sizes of inputs; NULL at few sizes */
+    const size_pool_t *pool; /* expressions for sizes of intermediate values over input sizes; NULL
+                                if not used */
     hole_t *hole;
 } seeking_t;
 
@@ -141,7 +141,7 @@ static void add_variables(seeking_t *seeking, value_t value, bool is_input)
     }
 }
 
-/* The very same double, as it is calculated later. */
+/* Requires the same double as the later computation will give. */
 static bool explain_float(const seeking_t *seeking, const int64_t *product, hole_t *hole)
 {
     for (int inverse = 0; inverse < 2; inverse++) {
@@ -172,7 +172,7 @@ static void add_size(const seeking_t *seeking, int variable, hole_t *hole)
     hole->dims[hole->n_sizes++] = seeking->variables[variable].dim;
 }
 
-/* Variables of the expression, which are those of seeking, become those of the hole. */
+/* Renumbers the variables of the expression from indices in `seeking` to indices in the hole. */
 static void take_sizes(const seeking_t *seeking, hole_t *hole)
 {
     hole->n_sizes = 0;
@@ -226,7 +226,7 @@ static void explain_attribute(seeking_t *seeking, const graph_node_t *node, hole
     hole->is_found = explain(seeking, hole);
 }
 
-/* Sizes of what is inside, over those of inputs. */
+/* Fills the pool with sizes of intermediate values, as functions of input sizes. */
 static void fill_pool(seeking_t *seeking, size_pool_t *pool)
 {
     const int64_t *sizes[MAX_VARIABLES];
@@ -246,7 +246,7 @@ static void fill_pool(seeking_t *seeking, size_pool_t *pool)
     }
 }
 
-/* A number follows inputs, else what was made before it, the last first. */
+/* Explains a number by sizes of inputs, else by sizes of earlier values, the latest first. */
 static void explain_number(seeking_t *seeking, const graph_node_t *node, hole_t *hole)
 {
     hole->is_float = datum_kind(node->datum) == DATUM_FLOAT;
@@ -332,7 +332,7 @@ const hole_t *holes_open(const holes_t *holes)
     return NULL;
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 typedef struct sizes_in {
     const graph_t *graph;
@@ -409,13 +409,13 @@ bool holes_agree(const holes_t *holes, const graph_t *base, const graph_t *graph
     return true;
 }
 
-/* ---- filling ---- */
+/* ---- filling holes ---- */
 
 typedef struct filling {
     const holes_t *holes;
     const graph_t *base;
     const graph_type_t *types;
-    int at; /* the node in the body that is next */
+    int at; /* index of the next node in the body */
 } filling_t;
 
 static value_t add_builtin(rewrite_t *rewrite, const char *name, value_t a, value_t b)
@@ -492,7 +492,7 @@ static status_t add_expr(rewrite_t *rewrite, const hole_t *hole, value_t *out_va
     return STATUS_OK;
 }
 
-/* size, scalar_mul, ... that calculate the number. */
+/* Adds nodes (size, scalar_mul, ...) that compute the number. */
 static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_value)
 {
     value_t result = VALUE_NONE, number = VALUE_NONE;
@@ -508,7 +508,7 @@ static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_
     return STATUS_OK;
 }
 
-/* Dimensions of inputs go by their names. */
+/* Refers to named dimensions of inputs by name. */
 static size_variable_t variable_of(const filling_t *filling, const hole_t *hole, int index)
 {
     size_variable_t variable = {.name = NULL, .dim = hole->dims[index]};

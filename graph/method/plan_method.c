@@ -1,4 +1,4 @@
-/* The method class "plan": a graph, and its programs for the shapes it was called with. */
+/* The method class "plan": a graph, and its programs for the shapes of earlier calls. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -14,7 +14,7 @@ static void release_method(void *state)
     programs_release(state);
 }
 
-/* Programs belong to the module they read parameters of: a clone begins without. */
+/* Programs read parameters of their module, so a clone starts without programs. */
 static status_t clone_method(context_t *ctx, const void *state, void **out_state)
 {
     programs_t *copy = NULL;
@@ -25,8 +25,8 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
 
 /* ---- running ---- */
 
-/* An input that is a tensor of the module, or shares bytes with one. A run in another thread may
- * be putting another tensor in the place of an attribute. */
+/* True if an input shares bytes with a tensor of the module. Takes the lock because a run in
+ * another thread may replace an attribute. */
 static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
 {
     bool is_own = false;
@@ -37,8 +37,8 @@ static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
     return is_own;
 }
 
-/* Passes and programs take it that inputs and what the module holds are apart. Where they are not,
- * and something is written, the graph runs as it was given. */
+/* Runs the graph unoptimised: passes and programs assume that inputs do not overlap the module's
+ * tensors, which fails if something is written. */
 static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, int n_in,
                               datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -73,7 +73,8 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     return status;
 }
 
-/* Only a plan writes results where they shall be: a program with control flow is not run here. */
+/* Only a plan can write into the caller's tensors; for a program with control flow nothing runs
+ * here. */
 static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_out, tensor_t **out)
@@ -101,7 +102,7 @@ static void *own_graph(void *state)
     return programs->graph;
 }
 
-/* As the first graph says; sizes that others fix otherwise are open. */
+/* Describes the first graph; a size that differs in another graph is open. */
 static status_t describe_method(context_t *ctx, void *state, bool is_output, int index, int *out_n,
                                 struct module_value *out_value)
 {
@@ -213,7 +214,7 @@ void plan_set_capacity(module_t *module, const char *method, int capacity)
     for (; found != NULL; found = found->next) programs_set_capacity(found, capacity);
 }
 
-/* All graphs are given all lines: inputs are for one of them alone. */
+/* Every graph gets all lines, since each set of inputs belongs to only one graph. */
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text)
 {
     status_t status = STATUS_OK;
@@ -241,7 +242,7 @@ program_t *program_of(const module_t *module, const char *method)
     return found != NULL ? programs_last(used != NULL ? used : found) : NULL;
 }
 
-/* The method keeps the program that the plan belongs to. */
+/* The method still owns the program, so the plan stays valid. */
 plan_t *plan_of(const module_t *module, const char *method)
 {
     program_t *program = program_of(module, method);
@@ -267,7 +268,7 @@ status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int
     return STATUS_OK;
 }
 
-/* For the sizes that the graph says, if it says all. */
+/* Builds the plan for the graph's own sizes, if all are known. */
 static status_t warm_graph(context_t *ctx, module_t *module, const char *method,
                            const graph_t *graph)
 {

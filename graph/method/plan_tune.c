@@ -1,6 +1,7 @@
-/* Tuning the programs of a method: kernels of its operators are measured one by one, and the search
- * runs with their times. With inputs, whole runs by either choice are compared, and the measured
- * choice is kept if it is clearly faster. Without inputs nothing else runs, and it is kept. */
+/* Tunes the programs of a method. Measures kernels of its operators one by one, then searches
+ * layouts with these times. With inputs, complete runs of both choices are compared, and the
+ * measured choice is kept if it is clearly faster. Without inputs nothing else runs, and it is
+ * always kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +16,17 @@
 #include "tensor/form_impl.h"
 #include "tensor/interrupt_impl.h"
 
-#define MEASURING_SHARE 0.7 /* of the time; the rest is for comparing */
-#define LEAST_PAIRS 5       /* of runs, by estimate and tuned in turns */
+#define MEASURING_SHARE 0.7 /* share of the time; the rest is for comparing */
+#define LEAST_PAIRS 5       /* number of pairs of runs, untuned and tuned alternately */
 #define MOST_PAIRS 200
-#define LARGEST_RATIO 0.99 /* of tuned to untuned time that counts as faster */
+#define LARGEST_RATIO 0.99 /* largest ratio of tuned to untuned time that counts as faster */
 
 typedef struct tuner {
     context_t *ctx;
     module_t *module;
     programs_t *programs;
-    programs_entry_t *entry;       /* the inputs; nothing else */
-    const tensor_t *const *inputs; /* NULL: no values are known */
+    programs_entry_t *entry;       /* contains only the inputs */
+    const tensor_t *const *inputs; /* NULL: values are not known */
     text_t untuned, tuned, timings;
     plan_tuned_t result;
 } tuner_t;
@@ -36,7 +37,7 @@ static status_t specialise_as(tuner_t *t, const layout_talk_t *talk, graph_t **o
     return specialise(t->ctx, t->module, t->programs->computed, &shapes, talk, out_graph);
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 static status_t run_once(tuner_t *t, const program_t *program, datum_t *const *in, double *out_ns)
 {
@@ -55,8 +56,8 @@ static int compare_numbers(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Runs differ by some per cent: the bound above the median that 19 of 20 such series keep to has to
- * be below 1 by a per cent. */
+/* Run times vary by a few per cent. With 95 % confidence, the median lies below the chosen order
+ * statistic, which must be at most LARGEST_RATIO. */
 bool plan_tune_is_faster(int n, double *ratios, double *out_median)
 {
     const int above = n / 2 + (int)sqrt((double)n);
@@ -65,7 +66,7 @@ bool plan_tune_is_faster(int n, double *ratios, double *out_median)
     return ratios[above < n ? above : n - 1] <= LARGEST_RATIO;
 }
 
-/* By the ratios of runs that follow each other. */
+/* Compares by the ratios of consecutive runs. */
 static status_t compare_runs(tuner_t *t, const program_t *untuned, const program_t *tuned,
                              datum_t *const *in, uint64_t deadline)
 {
@@ -83,7 +84,7 @@ static status_t compare_runs(tuner_t *t, const program_t *untuned, const program
     return STATUS_OK;
 }
 
-/* Forms that only the comparison wanted are not to be saved. */
+/* Drops forms that only the comparison needed, so that they are not saved. */
 static status_t drop_forms(void *user, const graph_node_t *node)
 {
     (void)user;
@@ -119,9 +120,9 @@ static status_t compare(tuner_t *t, const graph_t *untuned, const graph_t *tuned
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- tuning ---- */
 
-/* What is kept: the choice, and beside a tuned one the times that it was made by. */
+/* Stores the choice; for a tuned one also the measured times. */
 static status_t keep(tuner_t *t)
 {
     text_t lines = text_begin(t->ctx);

@@ -12,7 +12,7 @@
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
 
-/* ---- life ---- */
+/* ---- creation and release ---- */
 
 status_t programs_memory(context_t *ctx, const programs_t *programs, size_t bytes,
                          const char *purpose, void *out_block)
@@ -77,7 +77,7 @@ status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_
     return status;
 }
 
-/* Under the lock. */
+/* Drops a reference; call it under the lock. */
 static void let_go(const programs_t *programs, programs_entry_t *entry)
 {
     if (--entry->n_references > 0) return;
@@ -151,7 +151,7 @@ static bool is_abandoned(const programs_entry_t *entry)
     return entry->state == PROGRAMS_COMPILING && entry->forks != threads_forks();
 }
 
-/* The entry for these inputs, moved to the front, or NULL. */
+/* Finds the entry for these inputs and moves it to the front; NULL if there is none. */
 static programs_entry_t *find(programs_t *programs, int n_threads, int n_in,
                               const tensor_info_t *const *in)
 {
@@ -162,9 +162,9 @@ static programs_entry_t *find(programs_t *programs, int n_threads, int n_in,
     return entry;
 }
 
-/* The least recently used program beyond the first n_kept, out of the list, or NULL. What is being
- * compiled does not go. Forms of weights go with a program that nobody else reads, once nobody runs
- * it. */
+/* Unlists and returns the least recently used program beyond the first n_kept, or NULL. Entries
+ * that are being compiled are skipped. Forms of weights that no other program reads are freed with
+ * the program, after its last run. */
 static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
 {
     programs_entry_t *last = NULL;
@@ -180,11 +180,11 @@ static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
     return last;
 }
 
-/* Sizes that are always kept, whatever their programs need. */
+/* This many programs are always kept, whatever their size. */
 #define LEAST_KEPT 2
 
-/* How many programs, the most recently used first, are within the context's bytes; the bytes of
- * those, and of all others. A form of a weight counts with the first that reads it. */
+/* Counts the most recently used programs that fit in the context's limit of bytes, their bytes, and
+ * the bytes of all others. A form of a weight counts for the first program that reads it. */
 static status_t count_within_bytes(context_t *ctx, const programs_t *programs, int *out_n,
                                    size_t *out_bytes, size_t *out_beyond)
 {
@@ -209,7 +209,7 @@ static status_t count_within_bytes(context_t *ctx, const programs_t *programs, i
     return status;
 }
 
-/* No run of a program that is kept needs more than the blocks that stay. */
+/* Frees arena blocks that are too large for the remaining programs. */
 static void trim_arenas(const programs_t *programs)
 {
     size_t most = 0;
@@ -221,9 +221,8 @@ static void trim_arenas(const programs_t *programs)
     arenas_trim(programs->arenas, most);
 }
 
-/* After so many bytes the C library is asked to give free pages back: forms of weights are too
- * large to leave them in its heap, and smaller blocks between them keep it from shrinking by
- * itself. */
+/* After freeing this many bytes, asks the C library to return free pages. Forms of weights are
+ * large, and smaller blocks between them keep the heap from shrinking by itself. */
 #define FREED_BYTES ((size_t)32 << 20)
 
 static status_t evict(context_t *ctx, programs_t *programs)
@@ -263,7 +262,7 @@ void programs_forget(programs_t *programs)
     pthread_mutex_unlock(&programs->lock);
 }
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
                           const tensor_info_t *const *in, programs_entry_t **out_entry)
@@ -272,7 +271,7 @@ static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
     size_t bytes = sizeof *entry + (size_t)n_in * sizeof(tensor_info_t);
     TRY(graph_check_inputs(ctx, programs->graph, n_in, in));
     TRY(programs_memory(ctx, programs, bytes, "a plan", &entry));
-    entry->n_references = 2; /* the list, and who compiles */
+    entry->n_references = 2; /* the list and the compiling thread */
     entry->n_threads = context_threads(ctx);
     entry->n_inputs = n_in;
     entry->forks = threads_forks();
@@ -283,7 +282,7 @@ static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
     return STATUS_OK;
 }
 
-/* Under the lock, which is let go meanwhile. */
+/* Compiles an entry. Call it under the lock, which is released during compilation. */
 static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
                            programs_entry_t *entry)
 {
@@ -304,7 +303,7 @@ static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
     text_clear(&chosen);
     if (status == STATUS_OK) {
         entry->state = PROGRAMS_READY;
-        move_to_front(programs, entry); /* others may have been used meanwhile */
+        move_to_front(programs, entry); /* others may have been used in the meantime */
         status = evict(ctx, programs);
     }
     if (status == STATUS_OK) {
@@ -325,8 +324,8 @@ static void wait_for(programs_t *programs, programs_entry_t *entry)
         pthread_cond_wait(&programs->changed, &programs->lock);
 }
 
-/* Whoever waited for an entry that failed tries himself, and has a message of his own. Gives the
- * entry with a reference more. */
+/* Returns the entry with an additional reference. If an entry fails while a thread waits for it,
+ * the thread compiles it again itself and so gets its own error message. */
 static status_t get_entry(context_t *ctx, programs_t *programs, module_t *self, int n_in,
                           const tensor_info_t *const *in, programs_entry_t **out_entry)
 {

@@ -1,9 +1,9 @@
-/* Compiling the program of an entry. */
+/* Compiles the program of an entry. */
 #include "graph/method/programs_impl.h"
 #include "graph/method/specialise_impl.h"
 #include "graph/passes/layout_impl.h"
 
-/* "0:onednn d 1:taps " to "0 d 1 ": estimates choose the kernels again. */
+/* Changes "0:onednn d 1:taps " to "0 d 1 ", so that estimates choose the kernels again. */
 static void drop_kernels(char *layout)
 {
     char *to = layout;
@@ -15,7 +15,7 @@ static void drop_kernels(char *layout)
     *to = '\0';
 }
 
-/* Kernels that were chosen by measured times are part of the choice. */
+/* The stored layout contains kernel names only if measured times chose them. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
                           const char *known, const char *timings, programs_entry_t *entry,
                           text_t *chosen)

@@ -1,5 +1,5 @@
-/* Several graphs of one method. Each was made for other sizes, and takes inputs that those before
- * it refuse. */
+/* Several graphs of one method, each made for other sizes. A graph is used for inputs that all
+ * earlier ones reject. */
 #include <stdio.h>
 
 #include "graph/ir/graph_impl.h"

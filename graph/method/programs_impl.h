@@ -1,7 +1,7 @@
-/* The programs of a method: one for each set of input dtypes and sizes and number of threads.
+/* The programs of a method: one per set of input dtypes and sizes and number of threads.
  *
- * The lock is held to look, never to compile: while a thread compiles for new sizes, others run on
- * with what there is, and one that wants the same sizes waits for that entry alone. */
+ * The lock is held only for lookups, not while compiling. While one thread compiles for new sizes,
+ * others use existing programs; a thread that needs the same sizes waits only for that entry. */
 #ifndef TESSERA_GRAPH_METHOD_PROGRAMS_IMPL_H
 #define TESSERA_GRAPH_METHOD_PROGRAMS_IMPL_H
 
@@ -13,23 +13,23 @@
 typedef enum programs_state {
     PROGRAMS_COMPILING,
     PROGRAMS_READY,
-    PROGRAMS_FAILED /* no longer listed; whoever waited tries himself */
+    PROGRAMS_FAILED /* no longer listed; waiting threads try again themselves */
 } programs_state_t;
 
 typedef struct programs_entry {
     struct programs_entry *next;
-    int n_references; /* the list, who compiles, who waits; under the lock */
+    int n_references; /* from the list, the compiling thread and waiting threads; under the lock */
     programs_state_t state;
     int n_threads, n_inputs;
-    int forks; /* threads_forks where it is compiled: in a forked child nobody compiles it */
+    int forks; /* threads_forks when compiling started; in a forked child, no thread compiles it */
     program_t *program;
-    char *layout;           /* what the layout pass chose; NULL while it is compiled */
+    char *layout;           /* choice of the layout pass; NULL while compiling */
     size_t own_bytes;       /* program_own_bytes */
-    tensor_info_t inputs[]; /* dtype and sizes matter */
+    tensor_info_t inputs[]; /* only dtype and sizes are used */
 } programs_entry_t;
 
-/* Sizes that layouts were searched for, and what was chosen for these, kernels named. Sizes near
- * them take the same choice. */
+/* The result of a layout search: sizes, and the choice with kernel names. Sizes near an anchor
+ * reuse its choice. */
 typedef struct programs_anchor {
     struct programs_anchor *next;
     int n_threads, n_inputs;
@@ -37,97 +37,101 @@ typedef struct programs_anchor {
     tensor_info_t inputs[];
 } programs_anchor_t;
 
-/* Entries are listed with the most recently used first. */
+/* Entries are sorted by last use, the latest first. */
 typedef struct programs {
     allocator_t allocator;
     graph_t *graph;
-    graph_t *computed; /* what programs are made of: `graph`, or widened for this processor */
+    graph_t *computed; /* the graph to compile: `graph`, or a version of it widened for this
+                          processor */
     int capacity;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* an entry is no longer compiling */
+    pthread_cond_t changed; /* signals that an entry has left state COMPILING */
     programs_entry_t *entries;
-    programs_anchor_t *anchors; /* the latest first */
-    size_t freed_bytes;         /* by evictions, since the allocator was trimmed */
-    arenas_t *arenas;           /* that all programs run in */
-    char *layouts; /* lines "infos;choice" of programs to come, and "#name;nanoseconds" of ways that
-                      were measured, for `layouts_threads`; NULL: none */
+    programs_anchor_t *anchors; /* newest first */
+    size_t freed_bytes;         /* bytes freed by evictions since the last allocator_trim */
+    arenas_t *arenas;           /* shared by all programs */
+    char *layouts; /* lines "infos;choice" for later programs and "#name;nanoseconds" of measured
+                      kernels, for `layouts_threads`; or NULL */
     int layouts_threads;
-    const char **skip; /* passes that programs leave out, NULL-terminated, names behind; or NULL */
-    struct programs *next; /* of the method's next graph, for inputs that this one refuses; owned */
-    _Atomic(struct programs *) used; /* of the first: whose graph ran last; NULL: its own */
+    const char **skip;     /* passes to skip, NULL-terminated, followed by their names; or NULL */
+    struct programs *next; /* programs of the method's next graph, for inputs that this one rejects;
+                              owned */
+    _Atomic(struct programs *) used; /* in the first one: the programs whose graph ran last; NULL:
+                                        the first */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
 void programs_release(programs_t *programs);
 
-/* Those of a method that runs as plans, of its first graph; or NULL. */
+/* The programs of the first graph of a plan method; NULL for other methods. */
 programs_t *programs_of(const module_t *module, const char *method);
 
-/* Those of the first graph of the method that takes these inputs; of the first one, which then
- * refuses them in words, where there is no other. INVALID_ARGUMENT: of several none does. */
+/* Finds the programs of the first graph that accepts these inputs. If there is only one graph,
+ * returns it without a check; it reports errors itself. INVALID_ARGUMENT if none of several graphs
+ * accepts them. */
 status_t programs_choose(context_t *ctx, programs_t *first, int n_in,
                          const tensor_info_t *const *in, programs_t **out_programs);
 
-/* A copy for another module: the same graphs, without programs. */
+/* Copies the graphs for another module, without programs. */
 status_t programs_clone(context_t *ctx, programs_t *first, programs_t **out_programs);
 
-/* Puts those of another graph behind all others of the method. */
+/* Adds the programs of another graph after those of all other graphs. */
 void programs_append(programs_t *first, programs_t *other);
 
-/* The program for these inputs, retained: found, waited for or compiled. */
+/* Returns the program for these inputs, retained: finds it, waits for it or compiles it. */
 status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int n_in,
                       const tensor_info_t *const *in, program_t **out_program);
 
-/* That of the entry used last, retained; NULL when there is none. */
+/* The program used last, retained; NULL if there is none. */
 program_t *programs_last(programs_t *programs);
 
-/* How many entries are kept; those beyond go at once. */
+/* The maximum number of entries. Setting it drops surplus entries immediately. */
 int programs_capacity(programs_t *programs);
 void programs_set_capacity(programs_t *programs, int capacity);
 
-/* Lets all programs go that nobody compiles: those to come are compiled anew. */
+/* Drops all programs that are not being compiled, so that they are compiled again. */
 void programs_forget(programs_t *programs);
 
-/* Compiles what an entry is for; of the entry only `program`, `layout` and `own_bytes` are written.
- * known: what the layout pass shall choose, or NULL; timings: measured times that it may choose by,
- * or NULL. `chosen` takes the layout with the names of its kernels. */
+/* Compiles the program of an entry; writes only `program`, `layout` and `own_bytes`. known: the
+ * layout choice to use, or NULL. timings: measured times for the choice, or NULL. Appends the
+ * layout with kernel names to `chosen`. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
                           const char *known, const char *timings, programs_entry_t *entry,
                           text_t *chosen);
 
-/* ---- what the layout pass chose ---- */
+/* ---- choices of the layout pass ---- */
 
-/* "f32[1,3,224,224] s64[4];" */
+/* Appends "f32[1,3,224,224] s64[4];". */
 void programs_print_key(const programs_entry_t *entry, text_t *text);
 
-/* A copy of all such lines, by the context; NULL when there are none for the entry's threads. Under
- * the lock. */
+/* Copies all lines for the entry's number of threads, for the caller to free; NULL if there are
+ * none. Call it under the lock. */
 status_t programs_known_lines(context_t *ctx, const programs_t *programs,
                               const programs_entry_t *entry, char **out_lines);
 
-/* The layout that a plan for an entry's inputs takes without a search, a copy by the context: the
- * one that the file has for exactly these inputs, else that of an anchor near them; NULL: neither
- * exists. Under the lock. */
+/* The layout that a plan for an entry's inputs can use without a search, copied for the caller to
+ * free: the given line for exactly these inputs, else that of an anchor near them; NULL if neither
+ * exists. Call it under the lock. */
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout);
 
-/* Keeps the layout that a search chose for an entry's inputs, as an anchor. Beyond a fixed number
- * the oldest anchor goes. Under the lock. */
+/* Keeps the result of a layout search as an anchor, and drops the oldest beyond a fixed number.
+ * Call it under the lock. */
 status_t programs_add_anchor(context_t *ctx, programs_t *programs, const programs_entry_t *entry,
                              const char *layout);
 void programs_end_anchors(programs_t *programs);
 
-/* As plan_layouts and plan_set_layouts. */
+/* Implement plan_layouts and plan_set_layouts. */
 status_t programs_layouts(context_t *ctx, programs_t *programs, text_t *text);
 status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *lines);
 
-/* Lines of the same keys give way to these, all others stay. */
+/* Adds lines; they replace lines with the same keys. */
 status_t programs_add_layouts(context_t *ctx, programs_t *programs, const char *lines);
 
-/* Programs to come leave these passes out; before the first. skip may be NULL. */
+/* Makes later programs skip these passes; call it before the first one. skip may be NULL. */
 status_t programs_leave_out(context_t *ctx, programs_t *programs, const char *const *skip);
 
-/* What the programs of a method keep is their own allocator's, whichever context asks. Zeroed. */
+/* Allocate from the allocator of `programs`, whichever context asks; memory is zeroed. */
 status_t programs_memory(context_t *ctx, const programs_t *programs, size_t bytes,
                          const char *purpose, void *out_block);
 status_t programs_string(context_t *ctx, const programs_t *programs, const char *text,

@@ -1,4 +1,4 @@
-/* What the layout pass chose for the programs of a method, as lines. */
+/* Stores the layout choices of a method's programs as lines of text. */
 #include <string.h>
 
 #include "graph/method/programs_impl.h"
@@ -14,7 +14,7 @@ void programs_print_key(const programs_entry_t *entry, text_t *text)
     text_append(text, ";");
 }
 
-/* The line behind this key, or NULL. */
+/* The text after this key, or NULL. */
 static const char *find_line(const char *lines, const char *key)
 {
     size_t length = strlen(key);
@@ -32,15 +32,15 @@ status_t programs_known_lines(context_t *ctx, const programs_t *programs,
     return context_string(ctx, programs->layouts, out_lines);
 }
 
-/* ---- sizes that differ little ---- */
+/* ---- similar sizes ---- */
 
-/* The factor between the elements of an input up to which its choice is taken. ResNet-18 then lost
- * at most 9 % to a search of its own; up to a factor of 4 it lost 31 %. */
+/* The largest factor between the element counts of two inputs that may share a layout choice. With
+ * it, ResNet-18 was at most 9 % slower than with its own search; with a factor of 4, 31 %. */
 #define REACH 1.5
 #define MAX_ANCHORS 16
 
-/* The factor between the elements of the input that differs most; 0: what was chosen for the anchor
- * says nothing of the entry, which has other ranks, or a dimension of 1 where that has more. */
+/* The factor for the input that differs most. Returns 0 if the anchor is not comparable: another
+ * rank, or a dimension that is 1 in only one of them. */
 static double difference(const programs_entry_t *entry, const programs_anchor_t *anchor)
 {
     double most = 1.0;
@@ -60,10 +60,10 @@ static double difference(const programs_entry_t *entry, const programs_anchor_t 
     return most;
 }
 
-/* The layout of the anchor whose sizes differ least from the entry's; NULL: all differ too much. A
- * search asks every operator in every format, which is most of the time that a new size takes; and
- * plans of one layout read the same forms of weights. Where times were measured, each size has a
- * search of its own. */
+/* The layout of the most similar anchor; NULL if all differ too much. Reusing a layout avoids a
+ * search, which evaluates every operator in every format and takes most of the time for a new size.
+ * Plans with the same layout also share packed weights. With measured times, each size gets its own
+ * search. */
 static const char *near_layout(const programs_t *programs, const programs_entry_t *entry)
 {
     const char *nearest = NULL;
@@ -117,7 +117,7 @@ status_t programs_add_anchor(context_t *ctx, programs_t *programs, const program
     return STATUS_OK;
 }
 
-/* Of the lines that the method was given, that for exactly these inputs; NULL: there is none. */
+/* Finds the given line for exactly these inputs; NULL if there is none. */
 static status_t find_given(context_t *ctx, const programs_t *programs,
                            const programs_entry_t *entry, const char **out_line)
 {
@@ -146,7 +146,7 @@ status_t programs_known_layout(context_t *ctx, const programs_t *programs,
     return STATUS_OK;
 }
 
-/* The entries' lines, the oldest first, behind those that are known already. */
+/* Appends the entries' lines, the oldest first, unless their keys are there already. */
 static void print_entries(const programs_entry_t *entry, int n_threads, text_t *text)
 {
     if (entry == NULL) return;
@@ -162,7 +162,7 @@ static void print_entries(const programs_entry_t *entry, int n_threads, text_t *
     text_clear(&key);
 }
 
-/* The lines whose keys the text has not yet, from another graph of the method. */
+/* Appends lines of another graph of the method whose keys are not yet in the text. */
 static void append_new(const char *lines, text_t *text)
 {
     const bool is_first = text->length == 0;

@@ -1,5 +1,5 @@
-/* What a graph takes and gives. Types of results are those at the sizes that the graph was made at;
- * which of them are open is found out by inferring them again at other sizes. */
+/* Describes the arguments and results of a graph. Result types are known only for the sizes at
+ * which the graph was made. To find their open sizes, types are inferred again at other sizes. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -38,7 +38,7 @@ static void read_type(const graph_type_t *type, const char *name, module_value_t
     }
 }
 
-/* The name of the input's size that is `before` and becomes `after`; NULL where there is none. */
+/* The name of the input size that changes from `before` to `after`; NULL if there is none. */
 static const char *find_name(const graph_t *graph, const graph_t *resized, int64_t before,
                              int64_t after)
 {
@@ -54,7 +54,7 @@ static const char *find_name(const graph_t *graph, const graph_t *resized, int64
     return NULL;
 }
 
-/* The graph at sizes that are all different from its own; NULL when none was found. */
+/* Resizes the graph so that all open sizes change; NULL if no sizes work. */
 static status_t resize(context_t *ctx, const graph_t *graph, graph_t **out_graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -77,8 +77,8 @@ static status_t resize(context_t *ctx, const graph_t *graph, graph_t **out_graph
     return status;
 }
 
-/* Sizes of result `index` that are others at other sizes of the inputs are open; all are where no
- * others could be tried, or nothing is known of the result there. */
+/* Marks sizes of result `index` as open if they change with input sizes. All are open if other
+ * sizes could not be tried or the result's type is not known there. */
 static status_t open_sizes(context_t *ctx, const graph_t *graph, int index, module_value_t *value)
 {
     if (value->rank <= 0 || !graph_is_open(graph)) return STATUS_OK;

@@ -27,7 +27,7 @@ static bool fits(const graph_t *graph, const shapes_t *shapes)
     return input == shapes->n;
 }
 
-/* The graph with its parameters typed as these inputs, and all types that follow. */
+/* Sets the parameter types to those of the inputs, and infers all other types. */
 static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *shapes,
                        graph_t **out_graph)
 {
@@ -41,9 +41,9 @@ static status_t find_sized(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* What `size` and `shape` give becomes constants, and so does what is calculated from them, and
- * from constants by integers that follow sizes. An operator whose sizes are constants then has a
- * type, of which the shape is known: until nothing more is. */
+/* Turns results of `size` and `shape` into constants, and values computed from them, or from
+ * constants with attributes that depend on sizes. Operators whose sizes have become constants then
+ * get types, whose shapes are known too, so this repeats until nothing changes. */
 static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **graph)
 {
     static const char *const find[] = {"sizes", NULL};
@@ -86,7 +86,7 @@ status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const 
     return status;
 }
 
-/* ---- for one set of inputs ---- */
+/* ---- specialising for one set of inputs ---- */
 
 static status_t check_tensors(context_t *ctx, const graph_t *graph)
 {
@@ -126,7 +126,7 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
     return status;
 }
 
-/* The first of the method's graphs that takes the inputs, or the first of all. */
+/* The method's first graph that accepts the inputs, else its first graph. */
 static graph_t *graph_among(const module_t *module, const char *method, int n_in,
                             const tensor_t *const *inputs)
 {

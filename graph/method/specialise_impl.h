@@ -1,4 +1,4 @@
-/* A graph made one for the dtypes and sizes of a set of inputs. */
+/* Specialising a graph for the dtypes and sizes of a set of inputs. */
 #ifndef TESSERA_GRAPH_METHOD_SPECIALISE_IMPL_H
 #define TESSERA_GRAPH_METHOD_SPECIALISE_IMPL_H
 
@@ -11,19 +11,19 @@ typedef struct shapes {
     const tensor_info_t *infos;
 } shapes_t;
 
-/* What passes are told and tell, the layout pass above all; each may be NULL. */
+/* Inputs and outputs of the passes, mainly the layout pass; each may be NULL. */
 typedef struct layout_talk {
-    const char *known;  /* what it shall choose */
-    text_t *chosen;     /* what it chose */
-    bool names_kernels; /* in `chosen`, see layout_choice_print */
+    const char *known;  /* the choice to use */
+    text_t *chosen;     /* receives the choice made */
+    bool names_kernels; /* include kernel names in `chosen`, see layout_choice_print */
     layout_certificate_t *certificate;
-    const char *timings;          /* that count instead of estimates */
-    struct layout_tuning *tuning; /* it measures by itself */
-    const char *const *skip;      /* passes that are left out, it or others */
+    const char *timings;          /* measured times to use instead of estimates */
+    struct layout_tuning *tuning; /* lets the pass measure kernels */
+    const char *const *skip;      /* passes to skip */
 } layout_talk_t;
 
-/* What a program for these shapes is built from: types inferred anew, sizes computed, the passes of
- * pass_pipeline_plan run. */
+/* Makes the graph from which a program for these shapes is built: infers types, computes sizes,
+ * runs pass_pipeline_plan. */
 status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const shapes_t *shapes,
                     const layout_talk_t *layout, graph_t **out_graph);
 

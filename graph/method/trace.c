@@ -11,14 +11,15 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-#define VALUE_UNMADE (-2) /* of an attribute that no operator has asked for yet */
+#define VALUE_UNMADE (-2) /* value of an attribute that no operator has read yet */
 
-/* A tensor the trace has met. It is held until the end, so that its address means it alone. */
+/* A tensor that the trace has seen. It is held until the end, so its address stays unique. */
 typedef struct known {
     tensor_t *tensor;
     value_t value;
-    char *path;       /* of an attribute below the module, else NULL */
-    uint64_t version; /* of an attribute's storage after the last operator that wrote it */
+    char *path;       /* path for attributes below the module, else NULL */
+    uint64_t version; /* for attributes: version of the storage after the last operator that wrote
+                         it */
 } known_t;
 
 typedef struct tracer {
@@ -29,12 +30,12 @@ typedef struct tracer {
     known_t *known;
     int n_known;
     int capacity;
-    map_t by_tensor; /* index + 1 into known */
-    map_t by_bytes;  /* the same, by the address of the storage's bytes */
-    char *path;      /* of the module that runs, below the traced one */
+    map_t by_tensor; /* index + 1 in known */
+    map_t by_bytes;  /* the same, by address of the storage's bytes */
+    char *path;      /* of the running module, relative to the traced one */
     int path_length;
     int path_capacity;
-    status_t status; /* of callbacks that cannot give one */
+    status_t status; /* status of callbacks without a return value */
 } tracer_t;
 
 /* ---- tensors ---- */
@@ -50,7 +51,7 @@ static known_t *find(const tracer_t *tracer, const map_t *map, const void *key)
     return place > 0 ? &tracer->known[place - 1] : NULL;
 }
 
-/* The tensor stands for the value from now on; takes over the path. */
+/* Associates the tensor with the value; takes ownership of the path. */
 static status_t learn_take(tracer_t *tracer, tensor_t *tensor, value_t value, char *path)
 {
     known_t *old = find(tracer, &tracer->by_tensor, tensor);
@@ -100,8 +101,8 @@ static status_t add_number(tracer_t *tracer, const tensor_t *tensor, value_t *ou
     return STATUS_OK;
 }
 
-/* What no operator made is the same at every run, unless it lies in bytes that an operator made.
- * The graph has a snapshot of it: the method may write it later. */
+/* Adds a tensor that no operator made as a constant, unless it shares bytes with a known tensor.
+ * The graph gets a snapshot, since the method may write the tensor later. */
 static status_t add_constant(tracer_t *tracer, tensor_t *tensor, value_t *out_value)
 {
     context_t *ctx = tracer->ctx;
@@ -144,7 +145,7 @@ static status_t value_of(tracer_t *tracer, const tensor_t *tensor, value_t *out_
 
 /* ---- the observer ---- */
 
-/* The target of a call in place is what the call gave, from now on. */
+/* Associates the target of an in-place call with the call's result. */
 static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t value)
 {
     if (event->target->info.dtype != event->out[0]->info.dtype)
@@ -157,7 +158,8 @@ static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t 
     return STATUS_OK;
 }
 
-/* Bytes that were shared with a snapshot have moved, and versions have grown. */
+/* Updates addresses and versions after a write, which may have moved bytes that were shared with a
+ * snapshot. */
 static status_t note_written(context_t *ctx, void *user, tensor_t *target)
 {
     (void)ctx;
@@ -227,7 +229,7 @@ static void leave(context_t *ctx, void *user, const char *path)
     tracer->path[tracer->path_length] = '\0';
 }
 
-/* ---- the whole ---- */
+/* ---- tracing ---- */
 
 static status_t learn_attributes(context_t *ctx, void *user, const char *path, module_t *module)
 {
@@ -263,7 +265,8 @@ static status_t begin(tracer_t *tracer, module_t *module, int n_in, const tensor
     return module_walk(tracer->ctx, module, learn_attributes, tracer);
 }
 
-/* A write that is no operator would be missing from the graph. */
+/* Fails if an attribute was written by other means than an operator, since the graph would not
+ * contain the write. */
 static status_t check_unchanged(const tracer_t *tracer)
 {
     for (int i = 0; i < tracer->n_known; i++) {
@@ -355,8 +358,8 @@ static status_t check_method(context_t *ctx, const char *caller, const module_t 
     return STATUS_OK;
 }
 
-/* Traces a method on tensors, or, where `in` is NULL, on infos alone. The graph, opened to other
- * sizes, becomes the method. */
+/* Traces a method on tensors, or on infos alone if `in` is NULL. The graph, opened to other sizes,
+ * becomes the method. */
 static status_t trace(context_t *ctx, const char *caller, module_t *module, const char *method,
                       int n_in, const tensor_t *const *in, const tensor_info_t *const *infos)
 {

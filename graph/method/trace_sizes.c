@@ -1,9 +1,9 @@
-/* The proof of a traced graph at other sizes.
+/* Checks a traced graph at other sizes.
  *
- * The method is run again, on hollow tensors, with sizes of its inputs changed: each dimension by
- * itself, then all that may vary at once. What the runs differ in has to follow the sizes; at every
- * further size the graph has to foretell the run, and where the run fails the graph has to fail. A
- * method that looks at sizes may do something else at any of them, so it is run at many. */
+ * The method runs again on tensors without data, with changed input sizes: first each dimension
+ * separately, then all variable ones together. Every number that differs between runs must be an
+ * expression of the sizes. At further sizes the graph must predict the run, and fail where the run
+ * fails. A method that reads sizes may behave differently at any of them, so it is run at many. */
 #include "graph/method/trace_impl.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@
 
 typedef struct name {
     char text[16];
-    int64_t size, step; /* at the trace; how far it is known to move */
+    int64_t size, step; /* size in the trace; step by which it was seen to vary */
 } name_t;
 
 typedef struct proof {
@@ -35,15 +35,15 @@ typedef struct proof {
     module_t *initial;
     const char *method;
     int n_in;
-    tensor_info_t *base;  /* infos of inputs */
-    tensor_info_t *infos; /* of the run that is next */
+    tensor_info_t *base;  /* infos of the inputs */
+    tensor_info_t *infos; /* for the next run */
     const graph_t *graph;
     int8_t *name_of; /* [input * TENSOR_MAX_RANK + dim]: index in names, NOT_NAMED */
-    int64_t *steps;  /* by which the dimension alone may vary, 0: it may not */
+    int64_t *steps;  /* step by which the dimension can vary alone; 0: it cannot */
     int n_names;
     name_t names[MAX_NAMES];
     bool has_looked;
-    char reason[256]; /* why sizes are fixed that could have varied */
+    char reason[256]; /* why sizes are fixed that might have varied */
 } proof_t;
 
 /* ---- one run ---- */
@@ -65,8 +65,8 @@ static status_t run_hollow(proof_t *proof, hollow_run_t *hollow, tensor_t **in, 
     return status;
 }
 
-/* A run at proof->infos; with may_fail, *out_graph is NULL when the method fails there. Leaves no
- * trace in the context. */
+/* Runs the method at proof->infos. With may_fail, sets *out_graph to NULL if the method fails.
+ * Leaves the context's state unchanged. */
 static status_t attempt(proof_t *proof, bool may_fail, graph_t **out_graph)
 {
     context_t *ctx = proof->ctx;
@@ -138,7 +138,7 @@ static void give_hole(proof_t *proof, const hole_t *hole)
     give_reason(proof, node, why);
 }
 
-/* ---- what may vary ---- */
+/* ---- which sizes can vary ---- */
 
 static bool matches(proof_t *proof, const graph_t *graph)
 {
@@ -148,7 +148,7 @@ static bool matches(proof_t *proof, const graph_t *graph)
     return false;
 }
 
-/* Tries to move dimensions of this group by each step; *out_step is 0 if none will do. */
+/* Tries several steps for the dimensions of a group; *out_step is 0 if none works. */
 static status_t find_step(proof_t *proof, int n, const int *places, int64_t *out_step)
 {
     static const int64_t small[] = {1, 2, 4, 8}, large[] = {32, 1, 2, 64};
@@ -175,7 +175,7 @@ static int64_t size_at(const proof_t *proof, int place)
     return proof->base[place / TENSOR_MAX_RANK].sizes[place % TENSOR_MAX_RANK];
 }
 
-/* Dimensions that cannot vary alone, as they have to be equal, may vary together. */
+/* Dimensions that cannot vary alone because they must be equal may vary together. */
 static status_t try_group(proof_t *proof, int n_places, const int *places, int first)
 {
     int group[MAX_INPUTS], n = 0;
@@ -232,7 +232,7 @@ static bool is_taken(const proof_t *proof, int n, const char *text)
     return false;
 }
 
-/* The field's letters where the rank tells them. */
+/* Chooses the usual letters for the rank, such as NCHW. */
 static void choose_names(proof_t *proof, int n_places, const int *places)
 {
     static const char *const letters[] = {"", "N", "NC", "NCT", "NCHW", "NCDHW"};
@@ -270,8 +270,8 @@ static void renumber(proof_t *proof, int n_places, const int *places)
     choose_names(proof, n_places, places);
 }
 
-/* Dimensions of different inputs at the same place and of the same size get one name; or the first
- * dimensions alone keep theirs, as one. */
+/* Gives equal dimensions at the same position of different inputs one name. With first_only, keeps
+ * only the names of first dimensions, merged into one. */
 static void merge_names(proof_t *proof, bool first_only, int n_places, const int *places)
 {
     for (int i = 0; i < n_places; i++) {
@@ -317,9 +317,9 @@ static status_t fill(proof_t *proof, holes_t *holes, graph_t **out_graph)
     return status;
 }
 
-/* ---- the proof ---- */
+/* ---- checks ---- */
 
-/* Graphs of the method at several sizes, the first of which is proof->graph. */
+/* Graphs of the method at several sizes; the first is proof->graph. */
 typedef struct made {
     int n;
     graph_t *graphs[TRACE_MAX_GRAPHS];
@@ -331,7 +331,7 @@ static void release_made(made_t *made)
     made->n = 0;
 }
 
-/* Runs at these sizes of the names; what the method refuses is not made. */
+/* Runs at these sizes and adds the graph, unless the method fails there. */
 static status_t make_at(proof_t *proof, const int64_t *sizes, bool *out_is_made, made_t *made)
 {
     graph_t *graph = NULL;
@@ -344,7 +344,7 @@ static status_t make_at(proof_t *proof, const int64_t *sizes, bool *out_is_made,
     return STATUS_OK;
 }
 
-/* All names at sizes that have nothing in common. */
+/* Runs with all names at varying, unrelated sizes. */
 static status_t make_few(proof_t *proof, bool *out_fits, made_t *made)
 {
     *out_fits = true;
@@ -360,8 +360,8 @@ static status_t make_few(proof_t *proof, bool *out_fits, made_t *made)
     return STATUS_OK;
 }
 
-/* Each name by itself at all small sizes, and about larger ones: quotients are alike but for few
- * sizes, and each has to be the only one. */
+/* Runs with each name at all small sizes and at sizes around larger ones. Quotients with similar
+ * divisors differ at only few sizes, and the expression must be unique. */
 static status_t make_many(proof_t *proof, bool *out_fits, made_t *made)
 {
     enum { N_SMALL = 40 };
@@ -402,7 +402,7 @@ static status_t fit(proof_t *proof, bool is_at_many, holes_t *holes, bool *out_f
     return status;
 }
 
-/* Whether the opened graph fails, as the method did, at the sizes of the last run. */
+/* Checks that the opened graph fails, as the method did, at the sizes of the last run. */
 static status_t check_failure(proof_t *proof, const graph_t *opened, bool *out_agrees)
 {
     graph_t *resized = NULL;
@@ -436,7 +436,7 @@ static status_t check_at(proof_t *proof, const holes_t *holes, const graph_t *op
     return STATUS_OK;
 }
 
-/* Each name by itself: at few sizes, or at many where the method looks at sizes. */
+/* Checks each name separately: at a few sizes, or at many if the method reads sizes. */
 static status_t check_sizes(proof_t *proof, const holes_t *holes, const graph_t *opened,
                             bool *out_agrees)
 {
@@ -477,7 +477,7 @@ static status_t prove_by(proof_t *proof, bool is_at_many, graph_t **out_graph)
     return status;
 }
 
-/* Few sizes do for lines. */
+/* A few sizes suffice for linear expressions; more are tried only if the method reads sizes. */
 static status_t prove(proof_t *proof, graph_t **out_graph)
 {
     if (proof->n_names == 0) return STATUS_OK;
