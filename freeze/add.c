@@ -14,7 +14,7 @@
 /* A constant of the module that graphs are added to. */
 typedef struct known {
     const datum_t *datum;
-    uint64_t hash; /* of the elements */
+    uint64_t hash; /* hash of the elements */
 } known_t;
 
 typedef struct adding {

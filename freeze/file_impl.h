@@ -36,7 +36,7 @@ typedef struct file_header {
     uint32_t byte_order; /* 0x01020304 in the writer's byte order */
     uint64_t file_bytes;
     file_section_t text, machines, blobs;
-    uint64_t checksum; /* of all fields before it */
+    uint64_t checksum; /* covers all fields before it */
 } file_header_t;
 
 typedef struct file_machine {

@@ -57,8 +57,8 @@ typedef struct freeze_options {
     const char *const *keep_f32;
     int n_examples; /* inputs of `forward`, like those expected later: for measuring and for s8 */
     const tensor_t *const *const *examples; /* [n_examples], each NULL-terminated */
-    calibration_t calibration;              /* of s8 */
-    double percentile; /* of elements below the upper bound, and above the lower one; 0: 99.99 */
+    calibration_t calibration;              /* for s8 */
+    double percentile; /* % of elements below the upper bound and above the lower; 0: 99.99 */
     double max_error;  /* layers with a larger error stay f32; 0 without has_max_error: no limit */
     /* Called for each measured layer, in the order of running; NULL: not called. */
     void (*report)(void *user, const freeze_layer_t *layer);

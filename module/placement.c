@@ -132,8 +132,7 @@ static bool has_placed(const module_t *module)
 
 typedef status_t (*maker_t)(context_t *ctx, module_t **out_module);
 
-/* Inserts a new layer at member index `at`; its name is the prefix plus the name of layer
- * `beside`. */
+/* Inserts a new layer at member index `at`; its name is the prefix plus the neighbour's name. */
 static status_t insert(context_t *ctx, module_t *module, int at, const char *prefix,
                        const char *beside, maker_t make)
 {

@@ -29,7 +29,7 @@ status_t layer_embedding(context_t *ctx, int64_t n, int64_t dim, module_t **out_
  *
  * forward takes x [N][T][E]; or x and a mask that broadcasts to [N][heads][T][T]; or query, key,
  * value and optionally a mask. Masks are as in attention.h: in a bool mask, true means "attend".
- * That is the opposite of attn_mask in torch.nn.MultiheadAttention. */
+ * In attn_mask of torch.nn.MultiheadAttention, true means the opposite. */
 status_t layer_multi_head_attention(context_t *ctx, int64_t embed_dim, int64_t num_heads,
                                     bool has_bias, module_t **out_module)
     TESSERA_API(layer_multi_head_attention);

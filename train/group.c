@@ -13,7 +13,7 @@
 #define HOST_BYTES 256
 #define PATH_TEMPLATE "/tmp/tessera-rank-XXXXXX"
 
-/* What a rank tells the others about its file. */
+/* Information about its file that a rank sends to the others. */
 typedef struct card {
     char host[HOST_BYTES];
     char path[sizeof PATH_TEMPLATE];

@@ -27,7 +27,7 @@ status_t update_check_rmsprop(context_t *ctx, const char *op, const rmsprop_opti
 
 typedef struct optimizer_entry {
     char *name;
-    tensor_info_t info; /* of the parameter at creation: dtype and sizes */
+    tensor_info_t info; /* the parameter's dtype and sizes at creation */
     int64_t n_updates;
     tensor_t *state[UPDATE_MAX_STATES];
 } optimizer_entry_t;

@@ -51,7 +51,7 @@ struct train_program {
     tensor_info_t *given;  /* [parameters] info of the gradient; DTYPE_NONE: none */
     plan_master_t *masters;
     int n_masters;
-    train_sink_t *sink; /* of the current run */
+    train_sink_t *sink; /* callbacks of the current run */
 };
 
 typedef struct train_asked {

@@ -113,8 +113,8 @@ typedef struct extent {
     const tensor_t *parameter;
 } extent_t;
 
-/* If plain bytes were released, uses the address of the storage instead. That suffices, since such
- * a tensor can share bytes only within its storage. */
+/* If plain bytes were released, uses the address of the storage instead. It suffices, since such a
+ * tensor can share bytes only within its storage. */
 static extent_t extent_of(const tensor_t *tensor)
 {
     const void *place = storage_place(tensor->storage);

@@ -251,7 +251,7 @@ static void drop_programs(trainer_t *trainer, int n_kept)
     }
 }
 
-/* Finds or creates the program for these inputs, and moves it to the front. Creates it anew if the
+/* Finds or creates the program for these inputs, and moves it to the front. Creates it again if the
  * module has changed. */
 static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const *in,
                              train_program_t **out_program)

@@ -32,7 +32,7 @@ typedef struct tracer {
     int capacity;
     map_t by_tensor; /* index + 1 in known */
     map_t by_bytes;  /* the same, by address of the storage's bytes */
-    char *path;      /* of the running module, relative to the traced one */
+    char *path;      /* path of the running module, relative to the traced one */
     int path_length;
     int path_capacity;
     status_t status; /* status of callbacks without a return value */

@@ -36,7 +36,7 @@ typedef struct plan_step {
     const char *path; /* module path or NULL */
     int n_in;
     const value_t *inputs;
-    size_t arena_offset; /* of output 0 */
+    size_t arena_offset; /* offset of output 0 */
     int overwrites;      /* input whose memory output 0 reuses, or -1 */
     int n_slices;        /* slices of the batch that run one by one; 1: all at once */
     int n_workers;       /* threads that run slices independently; 1: all threads share each step */

@@ -461,7 +461,7 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
 }
 
 /* Builds an in-place operator such as add_(%a, %b), which writes its result into operand 0. If the
- * kernel can overwrite its input, it writes there directly. Otherwise the result goes to the arena,
+ * kernel can overwrite its input, it writes there directly. Otherwise it writes to the arena,
  * and a second step copies it. */
 static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t *prepared)
 {

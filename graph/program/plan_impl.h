@@ -32,7 +32,7 @@ typedef struct plan_root {
     int twin;      /* ROOT_ARENA: 1 + the buffer with the same offset, or 0. One of them grows into
                       the other in a step that is the last of the one and the first of the other. */
     int block;     /* ROOT_ARENA: 1 + the enclosing block, of which each worker has a copy; or 0 */
-    int n_copies;  /* of such a block; else 0 */
+    int n_copies;  /* copies of such a block; else 0 */
     size_t copy_bytes; /* for buffers in a block: distance between the copies of two workers; else
                           0 */
     bool is_shared;  /* ROOT_INPUT: uses the bytes of the passed tensor directly, not another form,
