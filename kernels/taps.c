@@ -154,16 +154,9 @@ static void run_strip(const run_t *run, int64_t item, float *copy)
     }
 }
 
-/* Shares of threads_share begin where this says, each with a copy of its own. */
-static void run_strips(void *user, int64_t first, int64_t last)
+static void run_strips(void *user, int64_t first, int64_t last, int member)
 {
     const run_t *run = user;
-    int64_t member = 0;
-    const int64_t share = run->n / run->n_threads, rest = run->n % run->n_threads;
-    if (first < last)
-        member = first < rest * (share + 1)
-                     ? first / (share + 1)
-                     : rest + (first - rest * (share + 1)) / (share > 0 ? share : 1);
     float *copy = (float *)(void *)(run->copies + (size_t)member * run->shape->bytes);
     for (int64_t i = first; i < last; i++) run_strip(run, i, copy);
 }
@@ -182,5 +175,5 @@ void taps_run(const taps_t *taps, isa_t isa, int n_threads, void *scratch)
                  .n_threads = n_threads};
     run.n = taps->n_images * taps->groups * taps->out[0] * shape.n_strips;
     find_offsets(&run);
-    threads_share(n_threads, run.n, run_strips, &run);
+    threads_share_members(n_threads, run.n, run_strips, &run);
 }

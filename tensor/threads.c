@@ -204,10 +204,10 @@ void threads_unlimit(context_t *ctx, threads_limit_t limit)
     if (omp_get_max_threads() != limit.n_openmp) omp_set_num_threads(limit.n_openmp);
 }
 
-void threads_share(int n_threads, int64_t n, threads_body_t body, void *user)
+void threads_share_members(int n_threads, int64_t n, threads_member_body_t body, void *user)
 {
     if (n_threads <= 1) {
-        body(user, 0, n);
+        body(user, 0, n, 0);
         return;
     }
 #pragma omp parallel num_threads(n_threads)
@@ -215,6 +215,24 @@ void threads_share(int n_threads, int64_t n, threads_body_t body, void *user)
         int64_t n_members = omp_get_num_threads(), member = omp_get_thread_num();
         int64_t share = n / n_members, rest = n % n_members;
         int64_t first = member * share + (member < rest ? member : rest);
-        body(user, first, first + share + (member < rest ? 1 : 0));
+        body(user, first, first + share + (member < rest ? 1 : 0), (int)member);
     }
+}
+
+typedef struct plain {
+    threads_body_t body;
+    void *user;
+} plain_t;
+
+static void run_plain(void *user, int64_t first, int64_t last, int member)
+{
+    const plain_t *plain = user;
+    (void)member;
+    plain->body(plain->user, first, last);
+}
+
+void threads_share(int n_threads, int64_t n, threads_body_t body, void *user)
+{
+    plain_t plain = {body, user};
+    threads_share_members(n_threads, n, run_plain, &plain);
 }

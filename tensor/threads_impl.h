@@ -60,11 +60,18 @@ static inline int threads_for(const context_t *ctx, int64_t n_elements)
     return n_elements >= 16384 ? context_threads(ctx) : 1;
 }
 
-/* Has body take equal shares of [0, n) on this many threads, of which some are empty where n is
- * less. One thread takes all of it without an OpenMP team, which costs 0.3 us to make even for one.
- * n_threads is 1 or the context's number: OpenMP ends threads that a smaller team does not need,
- * and those that it makes anew have their parent's floating-point mode for good. */
+/* Calls body for ranges [first, last) that together are [0, n), each index once, on up to this many
+ * threads. One thread may get several ranges, and some threads none: a body finds what it needs
+ * from its indices, never from how many ranges there are or where they begin. n_threads is 1 or the
+ * context's number. */
 typedef void (*threads_body_t)(void *user, int64_t first, int64_t last);
 void threads_share(int n_threads, int64_t n, threads_body_t body, void *user);
+
+/* The same for bodies that need memory of their own: no two calls with the same member, in
+ * [0, n_threads), run at the same time, so that a body may write to scratch + member * size. It may
+ * find there what an earlier range left. Which member gets which range differs from run to run, so
+ * sums of floats by member do too: sum by fixed pieces of [0, n) instead. */
+typedef void (*threads_member_body_t)(void *user, int64_t first, int64_t last, int member);
+void threads_share_members(int n_threads, int64_t n, threads_member_body_t body, void *user);
 
 #endif
