@@ -10,10 +10,10 @@
 
 /* ---- classes ---- */
 
-/* Its address says whose analysis it is that a graph keeps. */
+/* Its address identifies this analysis. */
 static const char analysis_kind;
 
-/* While joining: halves the way for the next who asks. */
+/* Union-find with path halving. */
 static int find_root(alias_t *alias, int index)
 {
     alias_class_t *classes = alias->classes;
@@ -42,7 +42,7 @@ int alias_class(const alias_t *alias, value_t value)
     return alias_root(alias, value);
 }
 
-/* That of all that calls may reach; it lies in itself. */
+/* The class of everything that calls may reach; it contains itself. */
 static int outside(const alias_t *alias)
 {
     return graph_n_values(alias->graph);
@@ -57,7 +57,7 @@ static status_t add_class(alias_t *alias, int *out_index)
     return STATUS_OK;
 }
 
-/* Contents of what becomes one become one, too. Negative: nothing to join. */
+/* Joins two classes and then their contents. Negative: no class. */
 static void join(alias_t *alias, int a, int b)
 {
     alias_class_t *classes = alias->classes;
@@ -102,7 +102,7 @@ static void add_origin(alias_t *alias, int class, alias_origin_t origin)
     if (class >= 0) alias->classes[alias_root(alias, class)].origins |= origin;
 }
 
-/* ---- places ---- */
+/* ---- members of modules ---- */
 
 static status_t add_place(alias_t *alias, int parent, const char *name, size_t length, int *out)
 {
@@ -125,7 +125,7 @@ static status_t add_place(alias_t *alias, int parent, const char *name, size_t l
     return STATUS_OK;
 }
 
-/* Of a module value: what getattr gave has one already, others begin a tree. */
+/* The entry of a module value; adds the start of a new tree if it has none. */
 static status_t place_of(alias_t *alias, value_t module, int *out)
 {
     *out = alias->place_of[module];
@@ -153,7 +153,7 @@ static status_t place_below(alias_t *alias, int place, const char *path, int *ou
     return STATUS_OK;
 }
 
-/* Parents stand before their children. */
+/* Parents precede their children. */
 static void join_outside(alias_t *alias)
 {
     for (int i = 0; i < alias->n_places; i++) {
@@ -171,8 +171,8 @@ static int by_name(const void *a, const void *b)
     return memcmp(x->name, y->name, (size_t)x->length);
 }
 
-/* A module that came by another way than from the first parameter may be any: then members of one
- * name may be one. */
+/* A module that does not come from the first parameter may be any module, so members with equal
+ * names may alias. */
 static status_t join_unknown_modules(alias_t *alias)
 {
     const graph_block_t *body = graph_body(alias->graph);
@@ -209,7 +209,7 @@ bool alias_has_effect(const graph_node_t *node)
     return false;
 }
 
-/* Beside views, operators that give their input back where there is nothing to convert. */
+/* Includes operators that return their input if no conversion is needed. */
 bool alias_shares(const graph_node_t *node)
 {
     if (node->kind == NODE_BUILTIN)
@@ -236,7 +236,7 @@ static void join_blocks(alias_t *alias, const graph_node_t *node)
     }
 }
 
-/* A list as an operand stands for its items; what has no type may be one. */
+/* An operand that is a list stands for its items; an operand of unknown type may be a list. */
 static status_t look_at_op(alias_t *alias, const graph_node_t *node)
 {
     if (!alias_shares(node) || node->n_inputs == 0 || node->inputs[0] < 0) return STATUS_OK;
@@ -254,7 +254,7 @@ static status_t look_at_op(alias_t *alias, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* A new list, of items of the one that is given and of what is put in. */
+/* A new list, of the items of the given one and the inserted item. */
 static status_t look_at_copy(alias_t *alias, const graph_node_t *node)
 {
     int items, copies;
@@ -287,7 +287,7 @@ static status_t look_at_builtin(alias_t *alias, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Of a module, or an item of a dict; what has no type may be both. */
+/* Reads from a module or a dict; an operand of unknown type may be either. */
 static status_t look_at_getattr(alias_t *alias, const graph_node_t *node)
 {
     value_t object = node->inputs[0], out = node->outputs[0];
@@ -339,7 +339,7 @@ static status_t look_at(void *user, const graph_node_t *node)
     }
 }
 
-/* When all places are known. */
+/* Runs after all member entries exist. */
 static status_t look_at_call(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;
@@ -417,7 +417,7 @@ static status_t join_constants(alias_t *alias)
 
 /* ---- parameters ---- */
 
-/* Who writes something of a kind that came from outside. */
+/* Per kind, the first node that writes a value from outside. */
 typedef struct writing {
     const graph_node_t *by_kind[TYPE_DICT + 1];
     bool is_marking;
@@ -461,9 +461,9 @@ static status_t join_params(alias_t *alias)
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- analysis ---- */
 
-/* Down the contents until nothing is new. */
+/* Propagates origins and keepers to the contents. */
 static void hand_down(alias_t *alias, int class)
 {
     while (alias->classes[class].contents >= 0) {
@@ -478,8 +478,8 @@ static void hand_down(alias_t *alias, int class)
     }
 }
 
-/* What an attribute keeps can be written by other methods; that is nothing to what begins anew in
- * each run. */
+/* Other methods may write a value that an attribute keeps. This does not matter for values that
+ * each run creates. */
 static void mark_kept(alias_t *alias, int class)
 {
     const alias_class_t *at = &alias->classes[class];
@@ -487,8 +487,8 @@ static void mark_kept(alias_t *alias, int class)
         mark(alias, class, at->keeper);
 }
 
-/* Follows the contents from a class until one that is done, the end, or round a circle; then gives
- * writers up. */
+/* Follows contents from a class to the end, to a finished class, or around a cycle. Then propagates
+ * writers from contents to containers. */
 static void settle(alias_t *alias, int class, int *path, char *state)
 {
     int n = 0;
@@ -533,7 +533,7 @@ static status_t settle_all(alias_t *alias)
     return status;
 }
 
-/* When all classes are known. Conversions give snapshots, no views. */
+/* Runs after all classes are joined. Conversions create snapshots, not views. */
 static status_t note_views(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;
@@ -545,7 +545,7 @@ static status_t note_views(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* What the body returns, and what lies in it. */
+/* Marks the results of the body and their contents. */
 static void mark_returned(alias_t *alias)
 {
     const graph_block_t *body = graph_body(alias->graph);
@@ -580,13 +580,13 @@ static status_t analyze(alias_t *alias)
     return settle_all(alias);
 }
 
-/* The parents of all classes become the last ones: readers of a kept analysis write nothing. */
+/* Makes every parent the representative, so that readers need not write. */
 static void flatten(alias_t *alias)
 {
     for (int i = 0; i < alias->n_classes; i++) alias->classes[i].parent = find_root(alias, i);
 }
 
-/* Everything in one block of the graph's allocator: what the graph keeps outlives the context. */
+/* Copies everything into one block of the graph's allocator, since it outlives the context. */
 static status_t pack(const alias_t *alias, alias_t **out_packed)
 {
     size_t classes = (size_t)alias->n_classes * sizeof *alias->classes;

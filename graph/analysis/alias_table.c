@@ -1,19 +1,19 @@
-/* The table of the alias analysis: one row for each class of memory. */
+/* Prints the alias analysis, one row per memory class. */
 #include "graph/analysis/alias_impl.h"
 
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
-/* Classes are numbered in the order of their first values, contents behind their containers. */
+/* Rows are ordered by their first values; contents follow their containers. */
 typedef struct table {
     const alias_t *alias;
     text_t *text;
     int n_rows;
-    int *rows;      /* class of a row */
-    int *numbers;   /* row of a class, or -1 */
-    value_t *first; /* value of a class, or -1 */
-    value_t *next;  /* value of the same class, or -1 */
-    bool has_facts; /* of the row being printed */
+    int *rows;      /* class of each row */
+    int *numbers;   /* row of each class, or -1 */
+    value_t *first; /* first value of each class, or -1 */
+    value_t *next;  /* next value of the same class, or -1 */
+    bool has_facts; /* whether the current row has any facts */
 } table_t;
 
 /* ---- rows ---- */
@@ -35,8 +35,8 @@ static bool is_literal(const graph_t *graph, value_t value)
     return producer != NULL && producer->is_inline;
 }
 
-/* Literals have no name and nobody else has them; attributes that hold scalars have rows when they
- * are set. */
+/* Literals are omitted: they have no name and are not shared. Attributes of scalars have rows if
+ * they are set. */
 static void find_rows(table_t *table)
 {
     const alias_t *alias = table->alias;
@@ -107,7 +107,7 @@ static bool has_result(const table_t *table, int class)
     return false;
 }
 
-/* What is written for certain, and what only may be that. */
+/* Distinguishes certain from possible writes. */
 static void print_writer(table_t *table, int class)
 {
     const alias_class_t *at = &table->alias->classes[class];
@@ -145,7 +145,7 @@ static void print_row(table_t *table, int row)
     text_append(table->text, "\n");
 }
 
-/* ---- the whole ---- */
+/* ---- printing ---- */
 
 static status_t print_table(context_t *ctx, table_t *table)
 {

@@ -5,7 +5,7 @@
 #include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
 
-/* The member of this module whose name is the first `length` bytes of `name`. */
+/* The member of this module with the name `name`, of the given length. */
 static const char *find_own(const module_t *module, const char *name, size_t length,
                             member_kind_t *out_kind)
 {
@@ -65,7 +65,7 @@ status_t attribute_get(context_t *ctx, module_t *module, const char *path, datum
     return STATUS_OK;
 }
 
-/* The module that a member of this path belongs to, though the member may not be there yet. */
+/* The module for a member of this path, even if the member does not exist yet. */
 static bool find_owner(module_t *module, const char *path, attribute_t *out_attribute)
 {
     const char *dot;
@@ -151,7 +151,7 @@ static bool can_change(const datum_t *value)
     return changes;
 }
 
-/* The list's items as a tuple; the list is released. */
+/* Converts a list to a tuple; releases the list. */
 static status_t tuple_of(context_t *ctx, datum_t *list, datum_t **out_tuple)
 {
     int n = datum_length(list);

@@ -8,12 +8,12 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* All methods are looked at before anything is decided. Two lists come out: attributes that stay by
- * their name, and the bytes, lists and dicts that may be written through them; whatever else has
- * one of those stays as well. A module that is used as a value (by a call, a branch, a result)
- * stays whole, since nobody knows what is read of it. */
+/* All methods are analysed before any decision. This produces two lists: attributes that stay
+ * because of their name, and storages, lists and dicts that may be written through them. Other
+ * attributes that share one of those stay, too. A module used as a value (in a call, branch or
+ * result) stays completely, since its use is unknown. */
 
-/* A method that is being looked at. */
+/* The method being analysed. */
 typedef struct look {
     keeping_t *keeping;
     const graph_t *graph;
@@ -29,7 +29,7 @@ static status_t add(keeping_t *keeping, const kept_t *kept)
     return STATUS_OK;
 }
 
-/* ---- bytes and containers ---- */
+/* ---- storages and containers ---- */
 
 static status_t add_thing(keeping_t *keeping, const void *thing)
 {
@@ -54,7 +54,7 @@ static status_t add_datum(keeping_t *keeping, const datum_t *datum)
     return STATUS_OK;
 }
 
-/* The attribute was the last to be added. */
+/* Adds the writable parts of the attribute added last. */
 static status_t add_things(keeping_t *keeping, const attribute_t *attribute)
 {
     if (attribute->kind == MEMBER_ATTRIBUTE)
@@ -63,7 +63,7 @@ static status_t add_things(keeping_t *keeping, const attribute_t *attribute)
     return tensor != NULL ? add_thing(keeping, tensor->storage) : STATUS_OK;
 }
 
-/* Whether there is anything to write in place. */
+/* True if the datum has any part that can be written in place. */
 static bool has_things(const datum_t *datum)
 {
     bool has = thing_of(datum) != NULL;
@@ -95,7 +95,7 @@ static int find_shared(const keeping_t *keeping, const attribute_t *attribute)
     return tensor != NULL ? find_thing(keeping, tensor->storage) : -1;
 }
 
-/* ---- what stays ---- */
+/* ---- attributes that stay ---- */
 
 static status_t add_attribute(keeping_t *keeping, const kept_t *why, const attribute_t *attribute)
 {
@@ -127,7 +127,7 @@ static status_t add_module(context_t *ctx, void *user, const char *path, module_
     return STATUS_OK;
 }
 
-/* The module and all below it. */
+/* Adds the module and its descendants. */
 static status_t add_whole(keeping_t *keeping, const kept_t *why, module_t *module)
 {
     spread_t spread = {keeping, why};
@@ -146,8 +146,7 @@ static status_t add_named(context_t *ctx, void *user, const char *path, module_t
     return add_things(spread->keeping, &attribute);
 }
 
-/* Of a module that is not known: what has the last part of this path as its name, wherever it is.
- */
+/* For an unknown module: adds the last name of the path, in every module. */
 static status_t add_anywhere(keeping_t *keeping, const kept_t *why, const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -161,7 +160,7 @@ static status_t add_anywhere(keeping_t *keeping, const kept_t *why, const char *
 
 /* ---- methods ---- */
 
-/* A list that grows is written, and not what lies in it; nor a list whose tensors are. */
+/* Adds only the containers and storages that are written, not all contents of a written list. */
 static status_t add_written(look_t *look, int class, const datum_t *datum)
 {
     const alias_class_t *at = &look->alias->classes[alias_root(look->alias, class)];
@@ -212,7 +211,7 @@ typedef struct callee {
     const char *name;
 } callee_t;
 
-/* A method in C of this name may do anything to its module. */
+/* A C method of this name may change its entire module. */
 static status_t look_for_c_method(context_t *ctx, void *user, const char *path, module_t *module)
 {
     (void)ctx;
@@ -225,7 +224,7 @@ static status_t look_for_c_method(context_t *ctx, void *user, const char *path, 
     return add_whole(callee->spread.keeping, callee->spread.why, method.owner);
 }
 
-/* Graph methods are looked at themselves. */
+/* Graph methods are analysed separately. */
 static status_t look_at_call(look_t *look, const graph_node_t *node)
 {
     kept_t why = {.reason = KEEP_PART, .graph = look->graph, .node = node};
@@ -242,7 +241,7 @@ static status_t take_whole(look_t *look, const graph_node_t *taker, value_t valu
     return add_whole(look->keeping, &why, look->objects[value]);
 }
 
-/* Modules used as values. A call of a graph method of self needs nothing more than the method. */
+/* Adds modules used as values. A call of a graph method of self does not count as such a use. */
 static status_t look_at_modules(look_t *look, const graph_node_t *node)
 {
     bool is_access = node->kind == NODE_GETATTR || node->kind == NODE_SETATTR;
@@ -314,7 +313,7 @@ static status_t look_at_wishes(keeping_t *keeping, const char *const *wishes)
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- search ---- */
 
 status_t keep_find(context_t *ctx, module_t *root, const char *const *wishes, const graph_t *graph,
                    module_t *self, keeping_t *out_keeping)

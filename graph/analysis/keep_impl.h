@@ -1,33 +1,33 @@
-/* Which attributes below a module have to stay, and why: what freezing goes by and explains. */
+/* Finds the attributes of a module that must not be frozen, and why. */
 #ifndef TESSERA_GRAPH_ANALYSIS_KEEP_IMPL_H
 #define TESSERA_GRAPH_ANALYSIS_KEEP_IMPL_H
 
 #include "graph/analysis/attribute_impl.h"
 #include "graph/ir/graph.h"
 
-/* In order: the first that applies is said. */
+/* In order of priority; the first that applies is reported. */
 typedef enum keep_reason {
-    KEEP_WISHED,  /* asked for by name, or part of a module that was */
-    KEEP_PART,    /* of a module that a node takes as a whole, or a method returns */
+    KEEP_WISHED,  /* requested by name, or part of a requested module */
+    KEEP_PART,    /* part of a module that a node uses as a value, or a method returns */
     KEEP_SET,     /* a node sets it */
-    KEEP_WRITTEN, /* a node writes its value in place, or may do so */
-    KEEP_SHARED   /* its bytes or its lists are those of another one that stays */
+    KEEP_WRITTEN, /* a node may write its value in place */
+    KEEP_SHARED   /* shares bytes or containers with another attribute that stays */
 } keep_reason_t;
 
 typedef struct kept {
     keep_reason_t reason;
-    const module_t *owner;    /* NULL: of every module */
-    const char *name;         /* NULL: all that the owner has */
-    const char *wish;         /* KEEP_WISHED: the path that was asked for */
-    const graph_t *graph;     /* of the node; NULL: none */
+    const module_t *owner;    /* NULL: any module */
+    const char *name;         /* NULL: all members of owner */
+    const char *wish;         /* KEEP_WISHED: the requested path */
+    const graph_t *graph;     /* the graph that contains node; NULL: none */
     const graph_node_t *node; /* NULL: the graph returns it */
-    int because;              /* KEEP_SHARED: index of what it shares with */
+    int because;              /* KEEP_SHARED: index of the attribute it shares with */
 } kept_t;
 
-/* What may be written: bytes, or a list or dict. */
+/* A storage, list or dict that may be written. */
 typedef struct keep_thing {
     const void *thing;
-    int because; /* index of the attribute that has it */
+    int because; /* index of the attribute that holds it */
 } keep_thing_t;
 
 typedef struct keeping {
@@ -39,16 +39,16 @@ typedef struct keeping {
     int n_things, things_capacity;
 } keeping_t;
 
-/* Looks at every graph method below the root, and at one more graph (may be NULL) whose self is
- * `self`. wishes: NULL-terminated paths below the root, or NULL. All is borrowed. */
+/* Analyses all graph methods below the root, and one more graph (may be NULL) with the given self.
+ * wishes: NULL-terminated paths relative to the root, or NULL. Everything is borrowed. */
 status_t keep_find(context_t *ctx, module_t *root, const char *const *wishes, const graph_t *graph,
                    module_t *self, keeping_t *out_keeping);
 void keep_clear(keeping_t *keeping);
 
-/* Whether the attribute has to stay, and the first reason; out_why may be NULL. */
+/* True if the attribute must stay. out_why, which may be NULL, receives the first reason. */
 bool keep_holds(const keeping_t *keeping, const attribute_t *attribute, kept_t *out_why);
 
-/* Whether all of the module has to stay. */
+/* True if the entire module must stay. */
 bool keep_holds_all(const keeping_t *keeping, const module_t *module);
 
 #endif

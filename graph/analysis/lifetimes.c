@@ -2,7 +2,7 @@
 
 #include "tensor/context_impl.h"
 
-/* Its address says whose analysis it is that a graph keeps. */
+/* Its address identifies this analysis. */
 static const char analysis_kind;
 
 typedef struct level {

@@ -1,4 +1,4 @@
-/* Where each value is made and read last: what an interpreter needs to release values early. */
+/* The first and last use of each value, for releasing values early. */
 #ifndef TESSERA_GRAPH_ANALYSIS_LIFETIMES_IMPL_H
 #define TESSERA_GRAPH_ANALYSIS_LIFETIMES_IMPL_H
 
@@ -6,14 +6,14 @@
 
 typedef struct lifetimes {
     graph_analysis_t kept;
-    int most_operands;          /* inputs or outputs of one node, at the most */
-    const graph_block_t **home; /* [n_values]: the block whose parameter or node makes the value */
-    int *last_use; /* [n_values]: index in home's nodes of the last one that reads the value, itself
-                      or in its blocks; n_nodes for a result of home; -1 for a parameter that
-                      nothing reads; its own node for another value that nothing reads */
+    int most_operands;          /* largest number of inputs or outputs of a node */
+    const graph_block_t **home; /* [n_values]: block that contains the value's definition */
+    int *last_use; /* [n_values]: index in home's nodes of the last node that reads the value,
+                      itself or in its blocks; n_nodes for a result of home; if unused, its own
+                      node, or -1 for a parameter */
 } lifetimes_t;
 
-/* Made when it is first asked for, and borrowed from the graph, which keeps it to its end. */
+/* The lifetimes of a graph. The first call computes them; the graph owns them. */
 status_t lifetimes_of(context_t *ctx, const graph_t *graph, const lifetimes_t **out_lifetimes);
 
 #endif

@@ -35,7 +35,7 @@ struct graph_builder {
     context_t *ctx;
     graph_t *graph;
     status_t status;
-    char message[CONTEXT_ERROR_MAX]; /* of the first failure */
+    char message[CONTEXT_ERROR_MAX]; /* message of the first failure */
     value_record_t *values;
     int n_values, values_capacity;
     open_block_t blocks[GRAPH_MAX_DEPTH + 1];

@@ -4,7 +4,7 @@
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
-/* Constants and results have their own ids, since a value may be drawn several times. */
+/* Constants and results have their own ids, since a value may appear several times. */
 typedef struct drawing {
     const graph_t *graph;
     text_t *text;

@@ -128,12 +128,12 @@ typedef enum builtin_rule {
     BUILTIN_INT,
     BUILTIN_FLOAT,
     BUILTIN_BOOL,
-    BUILTIN_SHAPE,    /* of a tensor: s64[rank] */
+    BUILTIN_SHAPE,    /* sizes of a tensor: s64[rank] */
     BUILTIN_TENSOR,   /* a tensor, no dtype or sizes */
     BUILTIN_NUMBER,   /* float if an operand is float, else int */
-    BUILTIN_LIST,     /* of the operands' common type */
-    BUILTIN_TUPLE,    /* of the operands' types */
-    BUILTIN_DICT,     /* of key, value, key, value, ... */
+    BUILTIN_LIST,     /* its items have the operands' common type */
+    BUILTIN_TUPLE,    /* its items have the operands' types */
+    BUILTIN_DICT,     /* operands are key, value, key, value, ... */
     BUILTIN_ITEM,     /* one item of a list, tuple or dict */
     BUILTIN_ITEMS,    /* all items of a tuple or list */
     BUILTIN_SAME,     /* the type of operand 0 */

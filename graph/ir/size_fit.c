@@ -207,7 +207,8 @@ static bool find_offsets(int n_samples, const int64_t *product, const int64_t *v
     return true;
 }
 
-/* Of a large range of offsets, returns both ends and some between. */
+/* Lists matching quotients. From a large range of offsets, lists only both ends and some between.
+ */
 static int find_quotients(int n_samples, const int64_t *product, const int64_t *values,
                           quotient_t *out_quotients)
 {
@@ -333,7 +334,7 @@ typedef struct seeking {
     int n_own; /* number of variables; the rest are pool entries */
     const size_variable_t *variables;
     const int64_t *values;
-    int64_t factor, offset; /* of the linear function found */
+    int64_t factor, offset; /* the linear function found */
 } seeking_t;
 
 static size_expr_t expr_at(const seeking_t *seeking, int index)

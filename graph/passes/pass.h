@@ -18,8 +18,9 @@ typedef struct pass_stepped {
 /* Quality of the chosen formats, as estimated nanoseconds per run. `lower_bound` is proven: no
  * other choice among the same formats and kernels costs less. */
 typedef struct layout_certificate {
-    double cost;         /* of the choice; 0: an earlier choice was reused */
-    double best_uniform; /* of the best choice that uses one format wherever operators support it */
+    double cost;         /* cost of the choice; 0: an earlier choice was reused */
+    double best_uniform; /* cost of the best choice that uses one format wherever operators support
+                            it */
     double lower_bound;
 } layout_certificate_t;
 
