@@ -4,12 +4,11 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* What has to stay is found first, in this graph and in all graph methods below the root. Every
- * other getattr becomes a constant: one for each attribute, made in the body, where all uses see
- * it.
- */
+/* First finds the attributes that must stay, using this graph and all graph methods below the root.
+ * Every other getattr becomes a constant: one per attribute, added to the body, where all uses can
+ * refer to it. */
 
-/* A constant that was made. */
+/* A constant that was added. */
 typedef struct frozen {
     attribute_t attribute;
     value_t value;
@@ -23,7 +22,7 @@ typedef struct freezing {
     keeping_t keeping;
     frozen_t *frozen;
     int n_frozen, capacity;
-    int n_in_body; /* nodes of the body that were walked */
+    int n_in_body; /* nodes of the body visited so far */
     int n_done;
 } freezing_t;
 
@@ -51,8 +50,8 @@ static bool is_frozen(const freezing_t *freezing, const graph_node_t *node,
 
 /* ---- constants ---- */
 
-/* A constant is called by the path that the graph reads it by: "layer1.conv1.weight", in one
- * getattr or in several, one behind the other. */
+/* Names a constant after the path it is read by, "layer1.conv1.weight", from one getattr or a chain
+ * of them. */
 static void name_constant(const freezing_t *freezing, const graph_node_t *node, text_t *name)
 {
     const graph_node_t *owner = graph_producer(freezing->graph, node->inputs[0]);
@@ -91,7 +90,7 @@ static status_t make_constant(rewrite_t *rewrite, const graph_node_t *node,
     return status;
 }
 
-/* A parameter that is absent is an operand left out, where only operators ask for it. */
+/* If only operators read an absent parameter, it becomes an omitted operand. */
 static status_t map_constant(rewrite_t *rewrite, const graph_node_t *node,
                              const attribute_t *attribute)
 {
@@ -120,7 +119,7 @@ static status_t freeze_inner(void *user, const graph_node_t *node)
                                                       : STATUS_OK;
 }
 
-/* Before a node of the body the constants of its blocks are made. */
+/* Before a node of the body, adds the constants used in its blocks. */
 static status_t freeze_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     freezing_t *freezing = rewrite->user;
@@ -136,7 +135,7 @@ static status_t freeze_node(rewrite_t *rewrite, const graph_node_t *node, bool *
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- pass ---- */
 
 static status_t count_getattr(void *user, const graph_node_t *node)
 {

@@ -15,36 +15,36 @@
 #include "tensor/scope_impl.h"
 #include "tensor/trim_impl.h"
 
-/* What may lose a little to take less time, as long as the sum over the graph stays in the bound.
+/* Allows faster, less accurate algorithms while the sum of their errors stays within a bound.
  *
- * Each convolution of 3 by 3 or 5 by 5, or of more where a network begins, that winograd can do is
- * measured with its own weight, for each size of transforms; each linear of few rows with its
- * weight in 3 bytes an element; and each linear of many rows, convolution of 1 by 1, and lstm of
- * many sequences, that Strassen's algorithm suits. Then all are allowed size 2 or such a weight,
- * after that size 4 and 6, and last of all, since it gains least, Strassen's algorithm; each time
- * those that lose least first. Whether tiles and quarters pay is for the choice of layouts to say,
- * which knows all sizes. Weights in 3 bytes are constants of that format from here on, and count
- * when the pass runs once more: every kernel reads the same numbers.
+ * Measured with the layer's own weight: winograd, for each transform size, on convolutions of 3x3
+ * or 5x5, and larger ones at the start of a network; 3-byte weights, on linears of few rows;
+ * Strassen's algorithm, on linears of many rows, 1x1 convolutions, and lstms of many sequences.
+ * First, all layers may get transforms of size 2 or 3-byte weights, then size 4, then size 6, and
+ * last Strassen's algorithm, which saves least time. In each round, layers with the smallest errors
+ * come first. The layout pass, which knows all sizes, decides whether an allowed algorithm is used.
+ * A weight that becomes 3-byte stays so and counts if the pass runs again: every kernel then reads
+ * the same numbers.
  *
- * Convolutions of bf16 lose up to 2^-8 by rounding what they read, and as much by rounding what
- * they give. Where options say no bound, transforms may lose as much again in each of
- * them, which does not count.
+ * bf16 convolutions lose up to 2^-8 by rounding inputs, and as much by rounding outputs. If the
+ * options have no bound, transforms may lose as much again in each bf16 convolution without being
+ * counted.
  *
- * Where weights are trained they are transformed in each call, which pays from results of 13 by 13
- * on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
+ * Trained weights are transformed in each call. This pays for results of 13x13 and more: ResNet-50
+ * is faster at sizes 56, 28 and 14, and slower at 7. */
 
 #define LEAST_TRAINED 13                 /* rows and columns of the result */
-#define LEAST_CHANNELS 16                /* of the source: fewer would be padded to that */
-#define LEAST_TRIMMED ((int64_t)1 << 18) /* elements: smaller weights stay in caches */
-#define MAX_ERROR 1e-4                   /* of options that say none */
+#define LEAST_CHANNELS 16                /* channels of the source; fewer are padded to this */
+#define LEAST_TRIMMED ((int64_t)1 << 18) /* elements; smaller weights stay in caches */
+#define MAX_ERROR 1e-4                   /* bound if the options have none */
 
-/* What a layer may do beside what it does: transforms of size 2, 4 and 6; a weight in 3 bytes;
- * Strassen's algorithm; nothing, since its weight has 3 bytes already. */
+/* The options for a layer: winograd transforms of size 2, 4 or 6; 3-byte weights;
+ * Strassen's algorithm; nothing, if its weight is 3-byte already. */
 typedef enum site_kind {
     SITE_WINOGRAD,
     SITE_TRIM,
     SITE_STRASSEN,
-    SITE_LSTM, /* by it, too */
+    SITE_LSTM, /* Strassen's algorithm in an lstm */
     SITE_TRIMMED
 } site_kind_t;
 
@@ -66,7 +66,7 @@ typedef struct site {
     site_kind_t kind;
     tensor_t *weight;
     int level;
-    double errors[N_LEVELS]; /* of level 0: none, others are compared with it; but SITE_TRIMMED */
+    double errors[N_LEVELS]; /* relative to level 0, whose error is 0 except for SITE_TRIMMED */
 } site_t;
 
 typedef struct search {
@@ -82,7 +82,7 @@ static bool is_bounded(const pass_options_t *options)
     return options->has_rounding_error || options->rounding_error > 0.0;
 }
 
-/* ---- which ---- */
+/* ---- candidates ---- */
 
 static bool has_info(const graph_type_t *type)
 {
@@ -101,7 +101,7 @@ static tensor_t *constant_weight(const graph_t *graph, const graph_node_t *node)
     return constant_input(graph, node, 1);
 }
 
-/* What is known of a weight that is trained, if transforming it in each call pays; or NULL. */
+/* The info of a trained weight if transforming it in each call pays, else NULL. */
 static const tensor_info_t *trained_weight(const graph_t *graph, const graph_node_t *node)
 {
     const graph_type_t *type = graph_value_type(graph, node->inputs[1]);
@@ -123,7 +123,7 @@ static bool has_windows(const graph_node_t *node, const tensor_info_t *weight)
     return (weight->dtype == DTYPE_F32 || weight->dtype == DTYPE_BF16) && fits;
 }
 
-/* Those that this pass decides about, also when it runs once more. */
+/* True if this pass decides about the node, also when it runs again. */
 static bool is_open(const graph_node_t *node)
 {
     const int *algorithm = rewrite_attr(node, "algorithm", ATTR_NAME);
@@ -136,8 +136,7 @@ static bool is_open(const graph_node_t *node)
     return false;
 }
 
-/* Rows that a weight is multiplied with, of an image or a matrix; any number, if nothing is known.
- */
+/* Number of rows that the weight is multiplied with, per image or matrix; INT64_MAX if unknown. */
 static int64_t count_rows(const graph_t *graph, const graph_node_t *node)
 {
     const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
@@ -150,7 +149,7 @@ static int64_t count_rows(const graph_t *graph, const graph_node_t *node)
     return n_rows;
 }
 
-/* Convolutions of 1 by 1, and linears. */
+/* True for linears and 1x1 convolutions that suit Strassen's algorithm. */
 static bool is_product(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
 {
     const bool is_conv = rewrite_is_op(node, "conv2d");
@@ -162,7 +161,7 @@ static bool is_product(const graph_t *graph, const graph_node_t *node, const ten
            strassen_suits(weight->sizes[1], weight->sizes[0], count_rows(graph, node));
 }
 
-/* Linears of few rows that alone read a large weight. */
+/* True for a linear of few rows that is the only reader of a large weight. */
 static bool is_streamed(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
 {
     const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
@@ -172,7 +171,7 @@ static bool is_streamed(const graph_t *graph, const graph_node_t *node, const te
            info_numel(&result->info) <= STREAM_BLOCKED_ROWS * weight->sizes[0];
 }
 
-/* Any number of steps and sequences, if nothing is known. */
+/* Unknown numbers of steps and sequences are INT64_MAX. */
 static recurrent_sizes_t find_sizes(const graph_t *graph, const graph_node_t *node,
                                     const tensor_info_t *weight)
 {
@@ -192,7 +191,7 @@ static bool has_elements(const tensor_t *tensor, int64_t n)
     return tensor_info(tensor)->dtype == DTYPE_F32 && tensor_numel(tensor) == n;
 }
 
-/* An lstm whose weights are constant. */
+/* True for an lstm with constant weights that suits Strassen's algorithm. */
 static bool is_recurrent(const graph_t *graph, const graph_node_t *node,
                          const tensor_info_t *weight)
 {
@@ -203,9 +202,9 @@ static bool is_recurrent(const graph_t *graph, const graph_node_t *node,
            recurrent_strassen_suits(node->attrs, &sizes);
 }
 
-/* ---- constant weights ---- */
+/* ---- measuring errors ---- */
 
-/* free: what is lost by so little does not count. */
+/* free: errors up to this do not count. */
 static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const float *weight,
                              double free, site_t *site)
 {
@@ -213,19 +212,20 @@ static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const fl
     const int64_t stride = attrs->stride[0];
     const bool is_split = conv_parities_fits(info, attrs->stride, attrs->dilation, attrs->groups);
     for (int i = 1; i < N_LEVELS; i++) {
-        site->errors[i] = site->errors[i - 1]; /* no such transform */
+        site->errors[i] = site->errors[i - 1]; /* there may be no such transform */
         if (is_split && conv_parities_tile(info, 2 * i) > 0)
             TRY(conv_parities_error(ctx, info, weight, 2 * i, &site->errors[i]));
         if (conv_winograd_tile(info->sizes[2], stride, 2 * i) > 0)
             TRY(conv_winograd_error(ctx, info, weight, stride, 2 * i, &site->errors[i]));
-        const double least = site->errors[i - 1]; /* what smaller ones lose, which are allowed */
+        const double least = site->errors[i - 1]; /* error of the smaller sizes, which are allowed
+                                                     too */
         if (info->dtype == DTYPE_BF16 && (site->errors[i] <= free || site->errors[i] < least))
             site->errors[i] = least;
     }
     return STATUS_OK;
 }
 
-/* Elements that are rounded to these: any lower byte may have been there. */
+/* Random elements that round to the given ones: restores lost low bytes with random values. */
 static status_t draw_lost_bytes(context_t *ctx, tensor_t *weight)
 {
     void *bytes = NULL;
@@ -239,7 +239,7 @@ static status_t draw_lost_bytes(context_t *ctx, tensor_t *weight)
     return STATUS_OK;
 }
 
-/* Row-major, in f32. */
+/* Converts to row-major f32. */
 static status_t widen(context_t *ctx, const tensor_t *weight, tensor_t **out_plain)
 {
     const tensor_info_t *info = tensor_info(weight);
@@ -256,7 +256,7 @@ static status_t widen(context_t *ctx, const tensor_t *weight, tensor_t **out_pla
     return status;
 }
 
-/* Biases that are no constants are left out. */
+/* Ignores biases that are not constants. */
 static status_t measure_lstm(context_t *ctx, const graph_t *graph, site_t *site)
 {
     enum { N = 5 };
@@ -284,7 +284,7 @@ static status_t measure_lstm(context_t *ctx, const graph_t *graph, site_t *site)
     return status;
 }
 
-/* What a weight lost that is trimmed already is estimated. */
+/* Measures the error of each level. For a weight that is 3-byte already, estimates what it lost. */
 static status_t measure(context_t *ctx, const graph_t *graph, double free, site_t *site)
 {
     if (site->kind == SITE_LSTM) return measure_lstm(ctx, graph, site);
@@ -310,7 +310,7 @@ static status_t measure(context_t *ctx, const graph_t *graph, double free, site_
     return status;
 }
 
-/* Whether there is something to decide about a node with this weight. */
+/* Finds what can be decided for a node with this weight; false if nothing. */
 static bool find_kind(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight,
                       site_kind_t *out_kind)
 {
@@ -357,14 +357,14 @@ static bool is_by_strassen(const site_t *site)
     return site->kind == SITE_STRASSEN || site->kind == SITE_LSTM;
 }
 
-/* Whether a site gets to this level, from 1 on, in this round. */
+/* True if the site's next level is handled in this round (from 1). */
 static bool has_turn(const site_t *site, int round)
 {
     if (is_by_strassen(site)) return round == N_ROUNDS;
     return round < n_levels[site->kind];
 }
 
-/* The site whose turn it is that adds least; NULL: none is left. */
+/* The site of this round with the smallest error; NULL if none is left. */
 static site_t *find_next(const search_t *search, int round)
 {
     site_t *next = NULL;
@@ -414,7 +414,7 @@ static void note_rest(const search_t *search)
     }
 }
 
-/* ---- the graph ---- */
+/* ---- rewriting ---- */
 
 static const site_t *find_site(const search_t *search, const graph_node_t *node)
 {
@@ -423,7 +423,7 @@ static const site_t *find_site(const search_t *search, const graph_node_t *node)
     return NULL;
 }
 
-/* -1: it stays. */
+/* The algorithm to allow; -1: unchanged. */
 static int algorithm_for(const search_t *search, const graph_node_t *node)
 {
     const bool is_conv = rewrite_is_op(node, "conv2d");
@@ -440,7 +440,7 @@ static int algorithm_for(const search_t *search, const graph_node_t *node)
                : -1;
 }
 
-/* The linear that may have this constant trimmed, or NULL. */
+/* The linear whose weight is this constant and becomes 3-byte, or NULL. */
 static const site_t *trimmed_site(const search_t *search, const graph_node_t *node)
 {
     for (int i = 0; i < search->n && node->kind == NODE_CONSTANT; i++) {

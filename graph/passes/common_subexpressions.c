@@ -6,28 +6,28 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/hash_impl.h"
 
-/* Nodes are compared with those that ran before them in the same block or one around it, inputs by
- * what already stands for them. A graph in which something is written is left alone, and so is a
- * value that a post-op accumulates on: it must not get more uses. Of two equal values that are both
- * returned each stays, for the caller may write one of them. */
+/* Compares each node with earlier nodes of the same or an enclosing block, after replacing inputs
+ * by their earlier equals. Graphs with writes are left alone. So is a value that a post-op
+ * accumulates into, since it must not get more uses. If two equal values are both returned, both
+ * stay: the caller may write one of them. */
 
-/* A node that ran before, in this block or one around it. */
+/* An earlier node of this block or an enclosing one. */
 typedef struct seen {
     uint64_t hash;
     const struct search *search;
     const graph_node_t *node;
-    struct seen *before; /* the one that was seen last before it */
+    struct seen *before; /* the previous entry */
 } seen_t;
 
 typedef struct search {
     context_t *ctx;
     const graph_t *graph;
-    value_t *stands_for; /* an old value, or the earlier one that equals it */
-    hash_table_t seen;   /* of seen_t */
+    value_t *stands_for; /* for each old value: itself, or an earlier equal value */
+    hash_table_t seen;   /* entries are seen_t */
     seen_t *last;
-    bool *is_summed; /* values that a post-op accumulates on */
+    bool *is_summed; /* values that a post-op accumulates into */
     const alias_t *alias;
-    bool *is_returned; /* [n_classes]: so far, for what stands for another is returned with it */
+    bool *is_returned; /* [n_classes]: returned, directly or as a replacement */
     int n_found;
 } search_t;
 
@@ -36,7 +36,7 @@ static value_t canonical(const search_t *search, value_t value)
     return value < 0 ? value : search->stands_for[value];
 }
 
-/* The i-th input; the first two of commutative operators in a fixed order. */
+/* The i-th input; the first two inputs of commutative operators are sorted. */
 static value_t input_at(const search_t *search, const graph_node_t *node, int i)
 {
     bool swaps = i < 2 && node->kind == NODE_OP && node->n_inputs >= 2 &&
@@ -131,7 +131,7 @@ static bool *returned(const search_t *search, value_t value)
     return class >= 0 ? &search->is_returned[class] : NULL;
 }
 
-/* Whether the node makes memory of its own that is returned, and so does the earlier one. */
+/* True if both nodes allocate memory that is returned. */
 static bool are_returned(const search_t *search, const graph_node_t *earlier,
                          const graph_node_t *node)
 {
@@ -171,7 +171,7 @@ static status_t look_at(search_t *search, const graph_node_t *node)
     return hash_put(search->ctx, &search->seen, hash, seen);
 }
 
-/* Forgets what was seen since `before`: a block is over. */
+/* Forgets entries after `before`, at the end of a block. */
 static void forget(search_t *search, const seen_t *before)
 {
     while (search->last != before) {

@@ -11,11 +11,11 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Walks in order and asks the new graph what is constant there, so what was just computed feeds the
- * next. What is written somewhere, and what could not be run, stays as it is.
+/* Visits nodes in order and asks the new graph which inputs are constant, so results feed later
+ * nodes. Nodes that write or are written, and nodes that fail to run, stay.
  *
- * An if whose condition is known becomes its branch, a loop that runs never or once what it carries
- * or its body; a loop on constants alone is run by the interpreter, within limits. */
+ * An if with known condition becomes its branch. A loop that runs never or once becomes its inputs
+ * or its body. A loop on constants only is run by the interpreter, within limits. */
 
 #define MAX_BYTES ((size_t)64 << 20)
 #define MAX_TRIPS 1024
@@ -26,7 +26,7 @@ typedef struct propagation {
     datum_t *none;
 } propagation_t;
 
-/* ---- what may be run ---- */
+/* ---- nodes that can run ---- */
 
 static bool is_written(const propagation_t *propagation, const graph_node_t *node)
 {
@@ -38,7 +38,7 @@ static bool is_written(const propagation_t *propagation, const graph_node_t *nod
     return written;
 }
 
-/* A builtin needs none: an empty list is known, too. */
+/* A builtin needs no constant input: an empty list is known as well. */
 static bool has_constant_inputs(const rewrite_t *rewrite, const graph_node_t *node)
 {
     int n_constants = node->kind == NODE_BUILTIN;
@@ -62,8 +62,8 @@ static size_t bytes_of(const datum_t *datum)
     return bytes;
 }
 
-/* Bytes that a result may have: as many as the operands, which dead code frees then; for others
- * MAX_BYTES. */
+/* Limit on the bytes of results: MAX_BYTES, or the bytes of the operands if larger, since dead_code
+ * frees those. */
 static size_t limit_of(const rewrite_t *rewrite, const graph_node_t *node)
 {
     size_t bytes = 0;
@@ -100,7 +100,7 @@ static bool can_run(const rewrite_t *rewrite, const graph_node_t *node)
 
 /* ---- running ---- */
 
-/* A constant is contiguous, and in the layout that the graph says: dense unless it says mkldnn. */
+/* Makes a constant contiguous, and dense unless the graph says mkldnn. */
 static status_t settle(context_t *ctx, const graph_type_t *type, datum_t **datum)
 {
     if (datum_kind(*datum) != DATUM_TENSOR) return STATUS_OK;
@@ -138,7 +138,7 @@ static status_t run_node(rewrite_t *rewrite, const graph_node_t *node, datum_t *
                   node->n_outputs, out);
 }
 
-/* Scalars are written where they are read. */
+/* Scalars become literals. */
 static value_t add_constant(rewrite_t *rewrite, datum_t *datum, const char *name)
 {
     switch (datum_kind(datum)) {
@@ -151,8 +151,8 @@ static value_t add_constant(rewrite_t *rewrite, datum_t *datum, const char *name
     }
 }
 
-/* What an operator makes of constants is called after the first that has a name:
- * "fc.weight.permute" of "fc.weight". A long name is not made longer, and gets a number. */
+/* Names a result after its first named operand: "fc.weight" gives "fc.weight.permute". Long names
+ * are not extended; the builder then adds a number. */
 static void name_result(const rewrite_t *rewrite, const graph_node_t *node, text_t *name)
 {
     for (int i = 0; i < node->n_inputs && node->kind == NODE_OP; i++) {
@@ -184,8 +184,7 @@ static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datu
     return status;
 }
 
-/* What a failed run means: nothing, but that the node stays. It may stand in a branch that is never
- * taken. */
+/* After a failed run the node stays, without an error: it may be in a branch that never runs. */
 static status_t leave(rewrite_t *rewrite, const graph_node_t *node, status_t status)
 {
     if (interrupt_is_final(status)) return status;
@@ -213,7 +212,7 @@ static status_t run_constant(rewrite_t *rewrite, const graph_node_t *node, bool 
 
 /* ---- branches ---- */
 
-/* The constant that stands for an old value that nobody writes; none for an operand left out. */
+/* The constant for an old value that is never written, or NULL; none for an omitted operand. */
 static datum_t *known_datum(const rewrite_t *rewrite, value_t old)
 {
     const propagation_t *propagation = rewrite->user;
@@ -234,7 +233,7 @@ static bool find_truth(const rewrite_t *rewrite, value_t condition, bool *out_tr
 
 /* ---- loops ---- */
 
-/* How often a loop may run at most, as far as that is known; -1 if not. */
+/* Maximum number of iterations of a loop; -1 if unknown. */
 static int64_t most_trips(const rewrite_t *rewrite, const graph_node_t *loop)
 {
     const datum_t *count = known_datum(rewrite, loop->inputs[0]);
@@ -253,7 +252,7 @@ static int64_t most_trips(const rewrite_t *rewrite, const graph_node_t *loop)
     return n < 0 ? 0 : n;
 }
 
-/* True when a loop that may run runs exactly once, as trip count and conditions say. */
+/* True if trip count and conditions show that the loop runs exactly once. */
 static bool runs_once(const rewrite_t *rewrite, const graph_node_t *loop, int64_t most)
 {
     const datum_t *condition = known_datum(rewrite, loop->inputs[1]);
@@ -285,7 +284,7 @@ static status_t take_body(rewrite_t *rewrite, const graph_node_t *loop)
     return STATUS_OK;
 }
 
-/* What a loop reads of the graph around it. */
+/* The values that a loop reads from outside. */
 typedef struct reading {
     const rewrite_t *rewrite;
     datum_t **known; /* [n_values] */
@@ -348,9 +347,9 @@ static status_t propagate_loop(rewrite_t *rewrite, const graph_node_t *loop, boo
     return status;
 }
 
-/* ---- what containers hold, and what is not none ---- */
+/* ---- items of containers, and comparisons with none ---- */
 
-/* The place of an item among the operands of the node that made the container; -1 if not known. */
+/* Index of an item among the operands of the node that made the container; -1 if unknown. */
 static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t key)
 {
     const datum_t *datum = known_datum(rewrite, key);
@@ -370,8 +369,8 @@ static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t
     return place;
 }
 
-/* index and unpack of a list or dict that was made here, and that nobody changes; tuples are
- * lower_tuples' matter. */
+/* Replaces index and unpack of a list or dict made in this graph and never changed. lower_tuples
+ * does the same for tuples. */
 static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
 {
     bool is_index = rewrite_is_builtin(node, "index"),
@@ -389,7 +388,7 @@ static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
     return true;
 }
 
-/* A value whose type is known is not none. */
+/* Replaces a comparison with none if the other type is known and not optional. */
 static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     bool is_equal = rewrite_is_builtin(node, "scalar_eq");
@@ -411,10 +410,10 @@ static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, 
     return STATUS_OK;
 }
 
-/* ---- operators whose last operands are known ---- */
+/* ---- operators with known last operands ---- */
 
-/* reshape_by(x, constant) becomes reshape(x) sizes=...: *out_attrs, which the caller puts back, or
- * NULL where it stays. */
+/* The attributes that replace constant operands: reshape_by(x, constant) becomes reshape(x)
+ * sizes=.... The caller frees *out_attrs; NULL if the node stays. */
 static status_t fix_attributes(rewrite_t *rewrite, const graph_node_t *node, void **out_attrs)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -451,7 +450,7 @@ static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool 
 {
     value_t inputs[OP_MAX_INPUTS];
     void *attrs = NULL;
-    /* an open graph's types are those of one set of sizes */
+    /* the types of an open graph hold for one set of sizes only */
     if (node->kind != NODE_OP || node->op->fixed == NULL || graph_has_names(rewrite->from) ||
         is_written(rewrite->user, node))
         return STATUS_OK;
@@ -468,7 +467,7 @@ static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool 
     return status;
 }
 
-/* Integers that follow dimensions of an operand are numbers once its type is known. */
+/* Computes integers that depend on an operand's dimensions, once its type is known. */
 static status_t fill_sized(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     value_t inputs[OP_MAX_INPUTS];
@@ -492,7 +491,7 @@ static status_t fill_sized(rewrite_t *rewrite, const graph_node_t *node, bool *o
     return status;
 }
 
-/* ---- the walk ---- */
+/* ---- pass ---- */
 
 static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
@@ -515,7 +514,7 @@ status_t pass_constant_propagation(context_t *ctx, const graph_t *graph,
     (void)options;
     propagation_t propagation = {.none = NULL};
     graph_t *result = NULL;
-    scope_attempt(ctx); /* what cannot be run is left, and no failure of the scope */
+    scope_attempt(ctx); /* a node that fails to run is not a failure of the scope */
     status_t status = alias_of(ctx, graph, &propagation.alias);
     if (status == STATUS_OK) status = datum_none(ctx, &propagation.none);
     if (status == STATUS_OK) status = rewrite_graph(ctx, graph, propagate, &propagation, &result);

@@ -1,13 +1,13 @@
-/* Elimination of variables, and improvement one variable at a time.
+/* Eliminates variables, then improves the choice one variable at a time.
  *
- * All costs are tables over few variables. Eliminating a variable adds the tables that it is in,
- * and takes the least over its values: what is left is a table over its neighbours. The last
- * variable's least is the least cost of all, and walking back gives the choice. The order takes the
- * variable next that leaves the smallest table: a heap knows it, and each variable its tables, so
- * that a step touches its neighbours only. Where the sum would be larger than TABLE_MAX the
- * tables are added in several groups, of which each takes its own least: the sum of these is at
- * most what any choice costs, so the end is a lower bound. Before, groups share what they say of
- * the variable's values equally, which lifts the bound. */
+ * All costs are tables over few variables. Eliminating a variable adds up the tables that contain
+ * it and takes the minimum over its values. The result is a table over its neighbours. The last
+ * minimum is the least total cost, and walking back gives the choice. The next variable is the one
+ * that leaves the smallest table; a heap finds it. Each variable has a list of its tables, so that
+ * a step visits only its neighbours. If a sum would exceed TABLE_MAX, its tables are added in
+ * several groups, and each group takes its own minimum. The sum of these minima is at most the cost
+ * of any choice, so the result is a lower bound. Before that, the groups' minima for each value are
+ * averaged, which raises the bound. */
 #include <math.h>
 #include <string.h>
 
@@ -18,19 +18,19 @@
 
 #define SCOPE_MAX 16       /* variables of a table */
 #define TABLE_MAX 32768    /* elements of a table */
-#define FAN_TABLE_MAX 4096 /* of one that a fan becomes */
+#define FAN_TABLE_MAX 4096 /* elements of a table for one fan */
 
-/* ---- what a choice costs ---- */
+/* ---- cost of a choice ---- */
 
 static int form_of(const network_end_t *end, const int *chosen)
 {
     return end->forms[end->variable == NETWORK_GIVEN ? 0 : chosen[end->variable]];
 }
 
-/* Forms of a fan that are told apart by a bit; there are seldom more. */
+/* Forms of a fan that are tracked in a bit set; there are seldom more. */
 #define BIT_FORMS 64
 
-/* Of the readers from `first` on, n of them: a form that several of these want costs once. */
+/* Cost of n readers from `first` on. A form that several of these need costs once. */
 static double readers_cost(const network_fan_t *fan, int first, int n, const int *chosen)
 {
     const int made = form_of(&fan->maker, chosen);
@@ -60,34 +60,34 @@ double network_cost(const network_t *network, const int *chosen)
 
 /* ---- tables ---- */
 
-/* Costs of all combinations of the values of its variables; the last runs fastest. */
+/* Costs for all combinations of its variables' values; the last variable varies fastest. */
 typedef struct cost_table {
     int n, variables[SCOPE_MAX];
-    int bucket, group; /* the variable that it was eliminated with, or -1: not yet; and where */
+    int bucket, group; /* the variable with which it was eliminated, or -1; its group there */
     double *costs;
 } cost_table_t;
 
-/* A table of a variable, and the next one. */
+/* An entry in a variable's list of tables. */
 typedef struct link {
-    int table, next; /* next: number of a link, or -1 */
+    int table, next; /* next: index of a link, or -1 */
 } link_t;
 
 typedef struct solver {
     context_t *ctx;
     const network_t *network;
     int n_tables, capacity;
-    cost_table_t *tables; /* that of variable v alone is tables[v] */
+    cost_table_t *tables; /* tables[v] is that of variable v alone */
     int n_links, link_capacity;
     link_t *links;
-    int *first, *last; /* links of each variable, or -1 */
-    int *order;        /* variables as they were eliminated */
+    int *first, *last; /* list of each variable; -1: empty */
+    int *order;        /* variables in order of elimination */
     bool *is_eliminated;
     int n_waiting;
-    int *heap, *place; /* of the n_waiting variables that are left, and where each stands in it */
-    int *size;         /* of the table that is left when the variable goes */
-    int *stamp;        /* of each variable the number of the last step that asked for its size */
+    int *heap, *place; /* heap of the n_waiting remaining variables; position of each in it */
+    int *size;         /* elements of the table left after eliminating the variable */
+    int *stamp;        /* for each variable, the last step that updated its size */
     double lower_bound;
-    int64_t work; /* tables that were looked at, and their elements that were computed */
+    int64_t work; /* tables visited, and elements computed */
 } solver_t;
 
 static bool has_variable(const cost_table_t *table, int variable)
@@ -97,7 +97,7 @@ static bool has_variable(const cost_table_t *table, int variable)
     return has;
 }
 
-/* Adds the variables of one table to those of another; false: they would be too many. */
+/* Adds the variables of one table to another; false if there would be too many. */
 static bool join_scope(cost_table_t *to, const cost_table_t *from)
 {
     for (int i = 0; i < from->n; i++) {
@@ -108,7 +108,7 @@ static bool join_scope(cost_table_t *to, const cost_table_t *from)
     return true;
 }
 
-/* Elements of a table over these variables; more than any limit where they would be too many. */
+/* Number of elements of a table; TABLE_MAX + 1 if there are too many. */
 static int table_size(const network_t *network, const cost_table_t *table)
 {
     int64_t size = 1;
@@ -117,7 +117,7 @@ static int table_size(const network_t *network, const cost_table_t *table)
     return size > TABLE_MAX ? TABLE_MAX + 1 : (int)size;
 }
 
-/* The newest table becomes the last of the variable's. */
+/* Appends the newest table to the variable's list. */
 static status_t add_link(solver_t *solver, int variable)
 {
     TRY(context_grow(solver->ctx, &solver->links, &solver->link_capacity, solver->n_links + 1,
@@ -130,7 +130,7 @@ static status_t add_link(solver_t *solver, int variable)
     return STATUS_OK;
 }
 
-/* A table of zeros over the variables of `scope`, added to those of the solver. */
+/* Adds a table of zeros over the variables of `scope`. */
 static status_t add_table(solver_t *solver, const cost_table_t *scope, double **out_costs)
 {
     const size_t size = (size_t)table_size(solver->network, scope);
@@ -147,7 +147,7 @@ static status_t add_table(solver_t *solver, const cost_table_t *scope, double **
     return STATUS_OK;
 }
 
-/* Moves to the next combination of values; false after the last. */
+/* Advances to the next combination of values; false after the last. */
 static bool next_values(const network_t *network, const cost_table_t *scope, int *values)
 {
     for (int i = scope->n - 1; i >= 0; i--) {
@@ -166,7 +166,7 @@ static int place_of(const network_t *network, const cost_table_t *table, const i
     return place;
 }
 
-/* ---- fans become tables ---- */
+/* ---- tables of fans ---- */
 
 static void scope_of_end(cost_table_t *scope, const network_end_t *end)
 {
@@ -175,7 +175,7 @@ static void scope_of_end(cost_table_t *scope, const network_end_t *end)
     if (scope->n < SCOPE_MAX) (void)join_scope(scope, &one);
 }
 
-/* How many readers from `first` on fit into one table with the maker; at least one. */
+/* Number of readers, from `first` on, that fit into one table with the maker; at least one. */
 static int count_readers(const network_t *network, const network_fan_t *fan, int first,
                          cost_table_t *out_scope)
 {
@@ -191,8 +191,9 @@ static int count_readers(const network_t *network, const network_fan_t *fan, int
     return n;
 }
 
-/* Where its readers are too many for one table, each part of them says an equal share of what it
- * wants: together at most what the fan costs. `values` has room for all variables. */
+/* Adds the tables of a fan. If there are too many readers for one table, they are divided into
+ * parts, each of which counts an equal share of its cost. The sum is at most the cost of the fan.
+ * `values` has an entry per variable. */
 static status_t add_fan(solver_t *solver, const network_fan_t *fan, int *values)
 {
     cost_table_t scope;
@@ -223,7 +224,7 @@ static status_t add_own(solver_t *solver, int variable)
 
 /* ---- elimination ---- */
 
-/* Lets go of the variable's tables that went with others. */
+/* Removes eliminated tables from the variable's list. */
 static void drop_gone(solver_t *solver, int variable)
 {
     int *at = &solver->first[variable];
@@ -240,7 +241,7 @@ static void drop_gone(solver_t *solver, int variable)
     }
 }
 
-/* Elements of the table that is left when the variable goes. */
+/* Number of elements of the table left after eliminating the variable. */
 static int size_left(solver_t *solver, int variable)
 {
     cost_table_t scope = {.n = 1, .variables = {variable}};
@@ -252,7 +253,7 @@ static int size_left(solver_t *solver, int variable)
     return table_size(solver->network, &scope);
 }
 
-/* ---- who goes next: a heap by size, and by number among equals ---- */
+/* ---- elimination order: a heap ordered by size, then by number ---- */
 
 static bool goes_before(const solver_t *solver, int a, int b)
 {
@@ -306,7 +307,7 @@ static int take_next(solver_t *solver)
     return next;
 }
 
-/* Sizes change of those that share a table with the one that went, in this step. */
+/* Updates the sizes of variables that shared a table with the eliminated one. */
 static void update_neighbours(solver_t *solver, int variable, int step)
 {
     for (int l = solver->first[variable]; l >= 0; l = solver->links[l].next) {
@@ -323,13 +324,13 @@ static void update_neighbours(solver_t *solver, int variable, int step)
     }
 }
 
-/* ---- elimination of a variable ---- */
+/* ---- eliminating one variable ---- */
 
-/* Tables that are added up before the least is taken. The variable that goes is the scope's first:
- * it runs slowest. */
+/* Tables that are added before the minimum is taken. The eliminated variable is first in the scope,
+ * so it varies slowest. */
 typedef struct group {
-    cost_table_t scope; /* with the sum as its costs */
-    int n_left;         /* elements for one value of the variable */
+    cost_table_t scope; /* its costs are the sum */
+    int n_left;         /* number of elements per value of the variable */
 } group_t;
 
 typedef struct groups {
@@ -394,7 +395,8 @@ static double least_of(const group_t *group, int value)
     return least;
 }
 
-/* Every group's least for a value becomes the mean of all groups' leasts: their sum stays. */
+/* Sets every group's minimum for a value to the mean of all groups' minima; their sum is
+ * unchanged. */
 static void share(const solver_t *solver, const groups_t *groups)
 {
     for (int value = 0; value < solver->network->n_values[groups->variable]; value++) {
@@ -409,7 +411,7 @@ static void share(const solver_t *solver, const groups_t *groups)
     }
 }
 
-/* The least over the values of the variable, for one combination of those of the others. */
+/* The minimum over the variable's values, for one combination of the others. */
 static double least_at(const group_t *group, int n_values, int combination)
 {
     double least = group->scope.costs[combination];
@@ -420,8 +422,8 @@ static double least_at(const group_t *group, int n_values, int combination)
     return least;
 }
 
-/* A table of these for all that is left in the scope; a number where nothing is. What one variable
- * is left alone is added to its own table. */
+/* Adds the table of these minima over the remaining variables. With none left, adds to the bound;
+ * with one, to its own table. */
 static status_t take_least(solver_t *solver, const group_t *group, int n_values)
 {
     cost_table_t left = {.n = group->scope.n - 1};
@@ -453,7 +455,7 @@ static status_t eliminate(solver_t *solver, int variable, int *values)
     return status;
 }
 
-/* Each variable takes what is best for the tables that it was eliminated with, the last first. */
+/* In reverse order of elimination, chooses each variable's best value for its eliminated tables. */
 static void walk_back(const solver_t *solver, int *chosen)
 {
     for (int i = solver->network->n_variables - 1; i >= 0; i--) {
@@ -481,7 +483,7 @@ static status_t run_elimination(solver_t *solver, int *values, int *out_chosen)
     const network_t *network = solver->network;
     for (int v = 0; v < network->n_variables; v++) TRY(add_own(solver, v));
     for (int f = 0; f < network->n_fans; f++) TRY(add_fan(solver, &network->fans[f], values));
-    for (int t = 0; t < solver->n_tables; t++) /* of fans without a variable */
+    for (int t = 0; t < solver->n_tables; t++) /* fans without variables */
         if (solver->tables[t].n == 0) solver->lower_bound += solver->tables[t].costs[0];
     fill_heap(solver);
     for (int i = 0; i < network->n_variables; i++) {
@@ -531,24 +533,23 @@ static status_t solve_by_elimination(context_t *ctx, const network_t *network, i
 
 /* ---- improvement ---- */
 
-/* An end of a fan: the maker where reader is -1. */
+/* One end of a fan; reader -1 is the maker. */
 typedef struct touch {
     int fan, reader;
 } touch_t;
 
-/* A choice that is being improved. The ends that variable v is are touches[first[v]] to
- * touches[first[v + 1] - 1], those of one fan together; n_wanting[of_fan[f] + form] readers of fan
- * f want a form. */
+/* A choice being improved. Variable v is the ends touches[first[v]] to touches[first[v + 1] - 1],
+ * grouped by fan. n_wanting[of_fan[f] + form] readers of fan f need a form. */
 typedef struct improver {
     context_t *ctx;
     const network_t *network;
     int *first, *of_fan, *n_wanting;
     touch_t *touches;
     int *chosen;
-    int64_t work; /* forms of fans that were looked at */
+    int64_t work; /* forms of fans visited */
 } improver_t;
 
-/* Counts, or with `touches` lists; a fan comes once for each end that the variable is. */
+/* Counts the ends of each variable, or stores them in `touches` if not NULL. */
 static void list_touches(const network_t *network, int *next, touch_t *touches)
 {
     for (int f = 0; f < network->n_fans; f++) {
@@ -590,7 +591,7 @@ static status_t find_touches(improver_t *improver)
                        &improver->n_wanting);
 }
 
-/* More readers want what this one does, or fewer. */
+/* Changes the count of readers for the form that this reader needs. */
 static void count_reader(improver_t *improver, int f, int reader, int more)
 {
     const int wanted = form_of(&improver->network->fans[f].readers[reader], improver->chosen);
@@ -631,7 +632,7 @@ static double fan_cost(improver_t *improver, int f)
     return cost;
 }
 
-/* What depends on the variable. */
+/* The cost that depends on the variable. */
 static double cost_near(improver_t *improver, int variable)
 {
     const int begin = improver->first[variable];
@@ -642,7 +643,7 @@ static double cost_near(improver_t *improver, int variable)
     return cost;
 }
 
-/* Takes another value only where that is clearly better, so that ties keep what is there. */
+/* Minimum gain for another value, so that ties keep the current one. */
 #define LEAST_GAIN 1.0
 
 static bool improve_one(improver_t *improver, int variable)
@@ -683,7 +684,7 @@ static void try_choice(improver_t *improver, int *best, double *best_cost)
     memcpy(best, improver->chosen, (size_t)improver->network->n_variables * sizeof *best);
 }
 
-/* The starts come first, so that of choices that cost the same the most uniform is taken. */
+/* The starts come first, so that the most uniform of equally good choices wins. */
 static status_t solve(improver_t *improver, int n_starts, const int *const *starts, int *out_chosen,
                       network_certificate_t *certificate)
 {

@@ -1,24 +1,24 @@
-/* Cost function networks: the problem that the layout pass solves, without what it is about.
+/* Cost function networks: the optimisation problem of the layout pass, without its context.
  *
- * Each variable takes one of its values. A value costs something by itself; and where one variable
- * makes what others read, each form that is wanted but not made has to be converted to, once
- * however many readers want it:
+ * Each variable takes one of its values. A value has its own cost. A variable may also produce data
+ * in some form, which other variables (readers) need in certain forms. Each needed form that
+ * differs from the produced one costs one conversion, regardless of the number of its readers:
  *
  *   cost = sum(variables v) own[v][value of v]
- *        + sum(fans) sum(forms f that a reader wants) costs[form made][f]
+ *        + sum(fans) sum(forms f that a reader needs) costs[form made][f]
  *
- * With one reader a fan is an edge of a partitioned boolean quadratic problem. The solver is exact
- * where the variables can be eliminated one after the other without a table that is too large, as
- * on trees, chains and residual networks; else it gives a lower bound beside its choice. */
+ * With one reader, a fan is an edge of a partitioned boolean quadratic problem. The solver is exact
+ * if the variables can be eliminated one by one without an oversized table, as in trees, chains and
+ * residual networks. Otherwise it returns a choice and a lower bound. */
 #ifndef TESSERA_GRAPH_PASSES_COST_NETWORK_IMPL_H
 #define TESSERA_GRAPH_PASSES_COST_NETWORK_IMPL_H
 
 #include "tensor/context.h"
 
-#define NETWORK_GIVEN (-1)   /* a maker or reader that is no variable: its form is forms[0] */
-#define NETWORK_NO_FORM (-1) /* of a value: it neither makes nor wants anything here */
+#define NETWORK_GIVEN (-1)   /* a maker or reader that is not a variable: its form is forms[0] */
+#define NETWORK_NO_FORM (-1) /* this value neither makes nor needs a form here */
 
-/* A variable, and the form that each of its values makes or wants. */
+/* A variable, and the form that each of its values makes or needs. */
 typedef struct network_end {
     int variable;
     const int *forms; /* [values of the variable] */
@@ -29,7 +29,7 @@ typedef struct network_fan {
     int n_readers;
     const network_end_t *readers;
     int n_forms;
-    const double *costs; /* [made * n_forms + wanted], 0 where both are the same */
+    const double *costs; /* [made * n_forms + wanted], 0 if both are equal */
 } network_fan_t;
 
 typedef struct network {
@@ -39,20 +39,20 @@ typedef struct network {
     const network_fan_t *fans;
 } network_t;
 
-/* What is known of a choice. */
+/* Quality of a choice. */
 typedef struct network_certificate {
-    double cost;        /* of what was chosen */
-    double best_start;  /* the least cost of the starts as they were given */
+    double cost;        /* cost of the choice */
+    double best_start;  /* least cost among the given starts */
     double lower_bound; /* no choice costs less */
-    bool is_optimal;    /* the bound was met, to 1 */
-    int64_t work;       /* tables and forms that were looked at, elements that were computed */
+    bool is_optimal;    /* the cost equals the bound, up to 1 */
+    int64_t work;       /* work done: tables and forms visited, elements computed */
 } network_certificate_t;
 
-/* chosen[variable] is the number of a value. */
+/* The cost of a choice; chosen[variable] is the index of a value. */
 double network_cost(const network_t *network, const int *chosen);
 
-/* Finds a choice that costs no more than any of the starts, each of which has a value for every
- * variable. NO_MEMORY */
+/* Finds a choice that costs no more than any of the starts. A start has a value for every
+ * variable. */
 status_t network_solve(context_t *ctx, const network_t *network, int n_starts,
                        const int *const *starts, int *out_chosen,
                        network_certificate_t *out_certificate);

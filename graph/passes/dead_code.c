@@ -2,8 +2,8 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* Backwards over each block: a node is needed if one of its outputs is, or if it has an effect;
- * then its inputs are, and the results of its blocks. */
+/* Visits each block backwards. A node is needed if one of its outputs is, or if it has effects;
+ * then its inputs and the results of its blocks are needed. */
 
 typedef struct needs {
     bool *values;

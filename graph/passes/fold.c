@@ -11,16 +11,16 @@
 
 #define NAME_MAX_BYTES 256
 
-/* An anchor and the nodes folded into it, in order; the operator stands where the anchor stood. */
+/* An anchor and the nodes folded into it, in order. The result replaces the anchor. */
 typedef struct fold {
     fold_anchor_t anchor;
-    value_t end;     /* the value it makes from now on */
-    int first, last; /* steps */
+    value_t end;     /* the value that it now produces */
+    int first, last; /* indices of steps */
 } fold_t;
 
 typedef struct step {
     const graph_node_t *node;
-    int next; /* -1: none */
+    int next; /* index of the next step; -1: none */
 } step_t;
 
 typedef struct folding {
@@ -28,9 +28,9 @@ typedef struct folding {
     const graph_t *graph;
     const fold_rule_t *rule;
     const alias_t *alias;
-    bool *is_constant; /* for each value: it is computed from constants, which nobody writes */
-    int *block_of;     /* for each value that a node makes */
-    int *fold_of;      /* for each value that an anchor or a folded node makes; -1: none */
+    bool *is_constant; /* for each value: it is computed from constants that are never written */
+    int *block_of;     /* for each value produced by a node */
+    int *fold_of;      /* for each value: fold whose anchor or step produces it; -1: none */
     int n_blocks;
     fold_t *folds;
     int n_folds, folds_capacity;
@@ -92,7 +92,7 @@ static bool find_kind(const graph_node_t *node, fold_anchor_t *anchor)
     return anchor->channel_from_end > 0;
 }
 
-/* A reason where a conv, a transposed conv or a linear cannot take anything in. */
+/* The reason why nothing can fold into a conv, a transposed conv or a linear; NULL if it can. */
 static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
 {
     const graph_t *graph = folding->graph;
@@ -119,9 +119,9 @@ static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
     return anchor->n_channels > 0 ? NULL : "the operator before it has no channels";
 }
 
-/* ---- finding what folds ---- */
+/* ---- finding folds ---- */
 
-/* The result must be what the anchor gives but for the values. */
+/* Folding must not change dtype or shape. */
 static const char *compare_types(const folding_t *folding, value_t before, value_t after)
 {
     const graph_type_t *a = graph_value_type(folding->graph, before);
@@ -134,7 +134,7 @@ static const char *compare_types(const folding_t *folding, value_t before, value
     return NULL;
 }
 
-/* A loop would write the same result again and again. */
+/* Declines writes to values of another block: a loop would fold the same write repeatedly. */
 static const char *check_writes(const folding_t *folding, const graph_node_t *node, int operand)
 {
     value_t value = node->inputs[operand];
@@ -241,8 +241,8 @@ status_t fold_apply(rewrite_t *rewrite, const char *op, const char *attrs, value
     return STATUS_OK;
 }
 
-/* "%w" gives "w.bn_folded", and so does "%w.folded"; what has a number only gets another. A bias
- * that was absent is named after the weight. */
+/* "%w" becomes "w.bn_folded", and so does "%w.folded". Numbered values stay numbered. An absent
+ * bias is named after the weight. */
 static const char *folded_name(const rewrite_t *rewrite, const fold_anchor_t *anchor, bool is_bias,
                                char *out_name)
 {
@@ -285,7 +285,7 @@ static value_t add_fold(rewrite_t *rewrite, const char *op, const fold_anchor_t 
     return value;
 }
 
-/* A weight that is not scaled stays what it is; so does a bias that is absent and would be zero. */
+/* An unscaled weight does not change; nor does an absent bias that would be zero. */
 static status_t write_step(rewrite_t *rewrite, const fold_anchor_t *anchor,
                            const graph_node_t *node, value_t *weight, value_t *bias)
 {
@@ -338,7 +338,7 @@ static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     return fold->anchor.node == node ? write_fold(rewrite, fold) : STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- pass ---- */
 
 static status_t find_and_fold(folding_t *folding, graph_t **out_graph)
 {

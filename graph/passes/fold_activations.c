@@ -2,8 +2,8 @@
 
 #include "graph/passes/pattern_impl.h"
 
-/* Models of opsets that lack an activation write it as a product of x and a gate of x. What is left
- * of the parts goes as dead code. */
+/* Models of older opsets write an activation as the product of x and a gate of x. dead_code removes
+ * unused parts. */
 
 static bool has_attr(const graph_node_t *node, const char *name, double number)
 {
@@ -25,7 +25,7 @@ static bool is_hardsigmoid(const match_t *match)
 
 static const struct {
     const char *activation, *attrs, *pattern;
-    bool (*check)(const match_t *match); /* of attributes; NULL: there are none */
+    bool (*check)(const match_t *match); /* checks attributes; NULL: no check */
 } rules[] = {{"hardswish", "", "div(mul(x, gate:clamp(add(x, 3))), 6)", is_clamp_to_6},
              {"hardswish", "", "div(mul(x, relu6(add(x, 3))), 6)", NULL},
              {"hardswish", "", "mul(x, gate:hardsigmoid(x))", is_hardsigmoid},

@@ -4,10 +4,10 @@
 #include "graph/passes/pattern_impl.h"
 #include "tensor/context_impl.h"
 
-/* softmax(scale * query key + mask) value as the exporters of PyTorch write it: with numbers at the
- * query, at the key or at their product; a mask that is added or none; and with the zeros that a
- * query gets that sees no key, which would be NaN. A query that sees none gets zeros in any case.
- * The scores may not be read elsewhere: they are not made any more. */
+/* Matches softmax(scale * query key + mask) value as PyTorch's exporters write it. The scale may be
+ * applied to the query, the key or their product. A mask may be added. A query that sees no key
+ * would give NaN; exporters replace NaN by zeros, and scaled_dot_product_attention always does. The
+ * scores must have no other reader, since they are no longer computed. */
 
 #define SCORES "mul(?product, scores:matmul(mul(?at_query, query), mul(?at_key, key)))"
 #define MASKED "weights:softmax(add(mask, " SCORES "))"
@@ -35,15 +35,15 @@ static bool swaps_last(const graph_node_t *node)
     return true;
 }
 
-/* The last two dimensions are the same, so that a reshape is of the others. */
+/* True if the last two dimensions are equal, so that a reshape changes only the others. */
 static bool keeps_last(const tensor_info_t *a, const tensor_info_t *b)
 {
     return a != NULL && b != NULL && a->rank >= 2 && b->rank >= 2 &&
            shape_equal(2, &a->sizes[a->rank - 2], 2, &b->sizes[b->rank - 2]);
 }
 
-/* What the value is the transposed of, as it stands in the old graph; one exporter makes batches
- * one dimension for it, and takes that back after. VALUE_NONE: nothing that is there. */
+/* The value whose last two dimensions were swapped to make this one; VALUE_NONE if there is none.
+ * One exporter merges batch dimensions before the swap and splits them afterwards. */
 static value_t before_transpose(const graph_t *graph, value_t value)
 {
     const graph_node_t *node = graph_producer(graph, value);
@@ -62,8 +62,9 @@ static value_t before_transpose(const graph_t *graph, value_t value)
     return is_kept ? merge->inputs[0] : VALUE_NONE;
 }
 
-/* Operands of one dtype and equal batch dimensions; the weights are over the last dimension, and
- * are what `node` multiplies; a mask is added, so that it is no mask of what is seen. */
+/* Checks shapes: operands have one dtype and equal batch dimensions, softmax is over the last
+ * dimension, and `node` multiplies the weights. The mask must be floating point: it is added, not
+ * boolean. */
 static bool has_shapes(const graph_t *graph, const graph_node_t *node, const match_t *match)
 {
     const value_t mask = match_value(match, "mask");
@@ -84,7 +85,7 @@ static bool has_shapes(const graph_t *graph, const graph_node_t *node, const mat
            pattern_same(graph, match_value(match, "weights"), node->inputs[0]);
 }
 
-/* What stands in the place of NaN; where there is no such value, it counts as zero. */
+/* True if the replacement for NaN is zero, or absent. */
 static status_t read_zero(context_t *ctx, const graph_t *graph, value_t value, bool *out_is)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);

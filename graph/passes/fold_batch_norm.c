@@ -3,9 +3,9 @@
 #include "graph/passes/fold_impl.h"
 #include "tensor/context_impl.h"
 
-/* batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias, for each channel. Behind a
- * linear its channels are those of the linear only where the rank is 2; elsewhere it folds when it
- * does the same to each of its channels. */
+/* batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias, per channel. After a linear,
+ * the channels are those of the linear only if the rank is 2. Otherwise it folds if all channels
+ * have equal parameters. */
 
 enum { WEIGHT = 1, BIAS, MEAN, VARIANCE, N_OPERANDS };
 
@@ -56,7 +56,7 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
     return STATUS_OK;
 }
 
-/* The operand, or the first of its elements where they are all equal. */
+/* The operand, or its first element if all are equal. */
 static status_t write_operand(rewrite_t *rewrite, const graph_node_t *node, int i,
                               const fold_anchor_t *anchor, value_t *out_value)
 {

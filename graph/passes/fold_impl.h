@@ -1,11 +1,11 @@
-/* Folding of what is affine for each channel into the weight and bias of the operator before it:
+/* Folds per-channel affine operators into the weight and bias of the operator before them:
  *
  *   factor[k] * (bias[k] - mean[k] + sum(c,r,s) x * weight[k][c][r][s]) + shift[k]
  *
- * An anchor is a conv, a transposed conv or a linear whose weight is computed from constants. A
- * pass says which nodes are affine, when that is legal, and which values they bring; fold_graph
- * writes fold_weight and fold_bias in front of the anchor, for chains one behind the other, and
- * leaves it to constant propagation to run them. */
+ * An anchor is a conv, a transposed conv or a linear with a weight computed from constants. A pass
+ * defines which nodes are affine, when folding is legal, and the operands. fold_graph adds
+ * fold_weight and fold_bias before the anchor, also for chains of nodes. Constant propagation then
+ * runs them. */
 #ifndef TESSERA_GRAPH_PASSES_FOLD_IMPL_H
 #define TESSERA_GRAPH_PASSES_FOLD_IMPL_H
 
@@ -13,18 +13,18 @@
 
 typedef struct fold_anchor {
     const graph_node_t *node;
-    value_t weight, bias; /* old values; the weight's before it was converted */
-    dtype_t dtype;        /* of the weight */
+    value_t weight, bias; /* old values; weight is the one before layout conversions */
+    dtype_t dtype;        /* dtype of the weight */
     int64_t n_channels;   /* K */
-    int64_t groups;       /* of a transposed conv, whose weight is [C][K/G][..]; else 1 */
-    int rank;             /* of the output; 0: not known (linear) */
-    int channel_from_end; /* where the channels stand in the output: 0 the last dimension */
+    int64_t groups;       /* for a transposed conv, whose weight is [C][K/G][..]; else 1 */
+    int rank;             /* rank of the output; 0: unknown (linear) */
+    int channel_from_end; /* position of the channels in the output; 0: last dimension */
     bool is_transposed;
     bool is_linear;
 } fold_anchor_t;
 
-/* What a node brings, as operands of fold_bias: values of the new graph, or VALUE_NONE; and the
- * attributes, which are the anchor's but for epsilon. */
+/* Operands of fold_bias that a node provides: new values, or VALUE_NONE. attrs: those of the
+ * anchor, and epsilon. */
 typedef struct fold_operands {
     value_t scale, shift, mean, variance;
     fold_attrs_t attrs;
@@ -32,35 +32,35 @@ typedef struct fold_operands {
 
 typedef struct fold_rule {
     const char *pass;
-    const char *suffix; /* of the names of what is folded */
+    const char *suffix; /* suffix for the names of folded values */
 
-    /* The operand that is folded into what makes it, or -1 for nodes that are not affine. */
+    /* Index of the operand to fold into its producer; -1 for nodes that are not affine. */
     int (*operand)(const graph_t *graph, const graph_node_t *node);
 
-    /* Gives a reason where it is not legal to fold the node into the anchor. */
+    /* Sets *out_reason if folding the node into the anchor is not legal. */
     status_t (*check)(context_t *ctx, const graph_t *graph, const graph_node_t *node,
                       const fold_anchor_t *anchor, const char **out_reason);
 
-    /* Adds what computes the operands in front of the anchor, and changes what they are. */
+    /* Adds nodes that compute the operands before the anchor, and sets `operands`. */
     status_t (*write)(rewrite_t *rewrite, const graph_node_t *node, const fold_anchor_t *anchor,
                       fold_operands_t *operands);
 } fold_rule_t;
 
-/* The whole pass. */
+/* Runs a folding pass. */
 status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rule,
                     graph_t **out_graph);
 
-/* The constant that a value is, whatever layouts it was converted to; NULL for others. */
+/* The constant that a value is, ignoring layout conversions; NULL for other values. */
 const datum_t *fold_constant(const graph_t *graph, value_t value);
 
-/* The elements of a number or of a tensor of any layout in row-major order as doubles; put back
- * with context_put. *out_values is NULL, and so for what is neither. */
+/* The elements of a number or tensor, in row-major order, as doubles. The caller frees *out_values
+ * with context_put. *out_values is NULL for other data. */
 status_t fold_read(context_t *ctx, const datum_t *datum, double **out_values, int64_t *out_n);
 
-/* The new value of such a constant. It is brought in front of the anchor if it stands behind. */
+/* The new value of such a constant; if it comes after the anchor, it is moved before it. */
 status_t fold_bring(rewrite_t *rewrite, value_t value, value_t *out_value);
 
-/* Replaces a new value by what an operator of one operand makes of it. attrs: "end=1", or "". */
+/* Replaces a new value by the result of a one-operand operator on it. attrs: "end=1", or "". */
 status_t fold_apply(rewrite_t *rewrite, const char *op, const char *attrs, value_t *value);
 
 #endif

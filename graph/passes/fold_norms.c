@@ -2,8 +2,9 @@
 
 #include "graph/passes/pattern_impl.h"
 
-/* Layer norm and rms norm as opsets without them have them, with weight and bias of one element
- * for each of what is normalised, or without. All that is inside has to go. */
+/* Matches layer norm and rms norm as opsets without these operators write them. Weight and bias are
+ * optional and have the shape of the normalised dimensions. Inner values must have no other
+ * reader. */
 
 #define LAYER "div(d:sub(x, mean:mean(x)), sqrt(add(?epsilon, power:mean(mul(d, d)))))"
 #define RMS "div(x, sqrt(add(?epsilon, power:mean(mul(x, x)))))"
@@ -23,7 +24,7 @@ typedef struct folding {
     pattern_t patterns[N_RULES];
 } folding_t;
 
-/* How many last dimensions of x a mean goes over and keeps at size 1; 0: it is another. */
+/* Number of last dimensions of x that a mean reduces with keepdim; 0 for other means. */
 static int count_dims(const graph_node_t *node, const tensor_info_t *x)
 {
     const ints_t *dims = rewrite_attr(node, "dims", ATTR_INTS);
@@ -45,7 +46,7 @@ static bool has_elements(const graph_t *graph, value_t value, const tensor_info_
             shape_equal(n_dims, &x->sizes[x->rank - n_dims], info->rank, info->sizes));
 }
 
-/* The number of dimensions that are normalised, or 0. */
+/* Number of normalised dimensions; 0 if the match is not a norm. */
 static int check(const match_t *match, const graph_t *graph, value_t whole)
 {
     const value_t value = match_value(match, "x");

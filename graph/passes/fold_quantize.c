@@ -11,41 +11,41 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* What stands between dequantize and quantize is done on the integers, D for dequantize, Q for
- * quantize, with scales s, zeros z and weights w:
+/* Computes operators between dequantize and quantize on the integers. D is dequantize and Q
+ * quantize; s are scales, z zeros and w weights:
  *
  *   Q(D(x, s, z), s, z)                       x
  *   Q(move(D(x, s, z)), s, z)                 move(x): reshape, permute, max_pool, concat, ..
- *   Q(conv(D(x), D(w), b)), Q(linear(..)),    requantize(conv_integer(x, w)), the scales and b as
- *     Q(matmul(..)), a relu between or not      one multiplier and one bias for each channel
+ *   Q(conv(D(x), D(w), b)), Q(linear(..)),    requantize(conv_integer(x, w)), with the scales and b
+ *     Q(matmul(..)), with or without a relu     as one multiplier and one bias per channel
  *   conv(D(x), D(w), b), ..                   D(conv_integer(x, w)) + b
  *
- * Where x is u8 and all scales, zeros, w and b are constants, convolutions come out in one pass:
+ * If x is u8 and all scales, zeros, w and b are constants, convolutions become one operator:
  *
- *   Q(conv(..)), Q(conv(..) + D(r)), a        conv_quantized(x, w, bias, multiplier, r)
- *     relu between or not; conv(..)
+ *   Q(conv(..)), Q(conv(..) + D(r)), with     conv_quantized(x, w, bias, multiplier, r)
+ *     or without a relu; conv(..)
  *
- * What is not needed any more is left to dead_code. The weight's scales are one, or one for each
- * output; those of all others are one. Weights are s8 without zeros: oneDNN's kernels take no
- * others. */
+ * dead_code removes unused nodes. A weight has one scale, or one per output; other values have one
+ * scale. Weights must be s8 without zeros: oneDNN's kernels accept no others. */
 
 typedef struct folding {
     const graph_t *graph;
     const alias_t *alias;
     rewrite_t *rewrite;
-    bool *is_folded;    /* [n_values]: a product that its quantize, which comes later, folds */
-    module_t **objects; /* [n_values]: the module that it is; NULL: attributes are not known */
+    bool *is_folded;    /* [n_values]: a product that its later quantize folds */
+    module_t **objects; /* [n_values]: the module that each value is; NULL: attributes are
+                           unknown */
 } folding_t;
 
-/* Integers with their scale and zero, which may be VALUE_NONE: of a dequantize or a quantize. */
+/* The operands of a dequantize, or those of a quantize with its result; zero may be VALUE_NONE. */
 typedef struct quantized {
     value_t integers, scale, zero;
     dtype_t dtype;
     int rank;
-    int dim; /* of a scale for each index along it; -1: one for all */
+    int dim; /* dimension with a scale per index; -1: one scale */
 } quantized_t;
 
-/* ---- what is known of values ---- */
+/* ---- facts about values ---- */
 
 static const tensor_info_t *info_of(const graph_t *graph, value_t value)
 {
@@ -82,7 +82,7 @@ static bool same_constants(const graph_t *graph, value_t a, value_t b)
     return bytes[0] == bytes[1];
 }
 
-/* One value; one attribute of one module; constants of one element that are equal. */
+/* True for the same value, the same attribute of a module, or equal one-element constants. */
 static bool same_number(const graph_t *graph, value_t a, value_t b)
 {
     if (a == b) return true;
@@ -94,7 +94,7 @@ static bool same_number(const graph_t *graph, value_t a, value_t b)
     return same_constants(graph, a, b);
 }
 
-/* True for a constant of zeros alone. */
+/* True for a constant of zeros only. */
 static bool is_nothing(const graph_t *graph, value_t value)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);
@@ -120,7 +120,7 @@ static bool is_written(const folding_t *folding, const graph_node_t *node)
 
 /* ---- dequantize and quantize ---- */
 
-/* The scales and the zero of a dequantize, or of a quantize whose integers are its result. */
+/* The scales and zero of a dequantize, or of a quantize with `integers` as its result. */
 static bool read_pair(const folding_t *folding, const graph_node_t *node, value_t integers,
                       quantized_t *out)
 {
@@ -154,7 +154,7 @@ static bool find_dequantize(const folding_t *folding, value_t value, quantized_t
     return rewrite_is_op(node, "dequantize") && read_pair(folding, node, node->inputs[0], out);
 }
 
-/* With one scale, as the integers of activations have. */
+/* A dequantize with a single scale, as activations have. */
 static bool find_whole(const folding_t *folding, value_t value, quantized_t *out)
 {
     return find_dequantize(folding, value, out) && out->dim < 0;
@@ -170,19 +170,18 @@ static bool same_pair(const graph_t *graph, const quantized_t *a, const quantize
 
 typedef struct product {
     const graph_node_t *node;
-    const opdef_t *op; /* on integers */
+    const opdef_t *op; /* its integer version */
     quantized_t x, weight;
-    value_t bias; /* f32, one for each output, or VALUE_NONE */
-    int dim;      /* of the outputs in the result */
-    bool
-        permutes; /* the weight is [outputs][inputs], the operator on integers wants it otherwise */
+    value_t bias;  /* f32, one element per output, or VALUE_NONE */
+    int dim;       /* dimension of the outputs in the result */
+    bool permutes; /* the weight is [outputs][inputs]; the integer operator needs it transposed */
 } product_t;
 
 static const char *const integer_convs[] = {NULL, "conv1d_integer", "conv2d_integer",
                                             "conv3d_integer"};
 
-/* The weight of a linear: permute(D(w)) is D(w) with other dimensions, of which the operator on
- * integers wants none. */
+/* The weight of a linear. If it is permute(D(w)), D(w) already has the dimensions that the integer
+ * operator needs. */
 static bool find_rows(const folding_t *folding, value_t value, product_t *product)
 {
     const graph_node_t *node = graph_producer(folding->graph, value);
@@ -217,7 +216,7 @@ static bool has_flag(const graph_node_t *node, const char *name)
     return flag != NULL && *flag;
 }
 
-/* Whether the sum of as many products of two bytes as make one result stays in s32. */
+/* True if the sum of all 8-bit products for one result fits s32. */
 static bool sum_fits(const graph_t *graph, const opdef_t *op, value_t x_integers,
                      value_t weight_integers)
 {
@@ -231,7 +230,7 @@ static bool sum_fits(const graph_t *graph, const opdef_t *op, value_t x_integers
     return n >= 0 && n <= INT32_MAX / (255 * 128);
 }
 
-/* A product of dequantized integers that has one on integers. */
+/* Matches a product of dequantized integers that has an integer version. */
 static bool find_product(const folding_t *folding, const graph_node_t *node, product_t *out)
 {
     product_t product = {.node = node, .bias = VALUE_NONE};
@@ -265,8 +264,8 @@ static value_t emit_two(folding_t *folding, const graph_node_t *at, const char *
     return emit(folding, at, op, NULL, 2, (const value_t[]){a, b});
 }
 
-/* Attributes at their defaults, but for some: `dim`, `dtype` and `relu` as far as the operator has
- * them. */
+/* Values for the attributes `dim`, `dtype` and `relu`, if the operator has them; others are
+ * default. */
 typedef struct settings {
     int64_t dim;
     dtype_t dtype;
@@ -305,7 +304,7 @@ static status_t emit_transposed(folding_t *folding, const graph_node_t *at, valu
     return STATUS_OK;
 }
 
-/* The sums of products, s32, and the scale that they have. */
+/* Adds the s32 sums of products, and their scale. */
 static status_t emit_sums(folding_t *folding, const product_t *product, value_t *out_sums,
                           value_t *out_scale)
 {
@@ -326,7 +325,7 @@ static status_t emit_sums(folding_t *folding, const product_t *product, value_t 
     return STATUS_OK;
 }
 
-/* Q(product), or Q(relu(product)). */
+/* Adds Q(product), or Q(relu(product)). */
 static status_t emit_requantized(folding_t *folding, const graph_node_t *node,
                                  const product_t *product, const quantized_t *result, bool has_relu)
 {
@@ -345,7 +344,7 @@ static status_t emit_requantized(folding_t *folding, const graph_node_t *node,
     return STATUS_OK;
 }
 
-/* A bias for each channel of a convolution, as what is added to its result. */
+/* Reshapes a convolution's bias so that it can be added to the result. */
 static status_t emit_planes(folding_t *folding, const product_t *product, value_t *bias)
 {
     const graph_node_t node = {.kind = NODE_OP, .op = ops_find("reshape")};
@@ -361,12 +360,12 @@ static status_t emit_planes(folding_t *folding, const product_t *product, value_
     return STATUS_OK;
 }
 
-/* ---- convolutions in one pass ---- */
+/* ---- convolutions as one operator ---- */
 
 static const char *const quantized_convs[] = {NULL, "conv1d_quantized", "conv2d_quantized",
                                               "conv3d_quantized"};
 
-/* Of a convolution of numbers or of integers. */
+/* Number of spatial dimensions of a convolution or integer convolution. */
 static int count_spatial(const graph_node_t *conv)
 {
     int n = rewrite_conv(conv);
@@ -388,7 +387,8 @@ static fold_pair_t pair_of(const quantized_t *quantized)
     return (fold_pair_t){quantized->integers, quantized->scale, quantized->zero};
 }
 
-/* A convolution; what is added to it, and what its result is quantized as, may be NULL. */
+/* Describes a convolution; false if it cannot become one operator. addend and result may be
+ * NULL. */
 static bool describe_conv(const folding_t *folding, const product_t *product,
                           const quantized_t *addend, const quantized_t *result, bool has_relu,
                           fold_conv_t *out_conv)
@@ -424,8 +424,7 @@ static value_t add_channels(rewrite_t *rewrite, int64_t n, const float *elements
     return value;
 }
 
-/* Padding is number 0, which is another integer: it is put round x, and the convolution pads no
- * more. */
+/* Padding has the value 0, which another integer represents. Pads x explicitly instead. */
 static status_t emit_padded(folding_t *folding, const graph_node_t *node, int zero,
                             conv_attrs_t *attrs, value_t *x)
 {
@@ -487,7 +486,7 @@ static status_t emit_conv(folding_t *folding, const graph_node_t *node, const fo
     return STATUS_OK;
 }
 
-/* A product whose result stays numbers. */
+/* A product whose result is not quantized. */
 static status_t emit_numbers(folding_t *folding, const product_t *product)
 {
     const settings_t settings = {.dim = product->dim};
@@ -506,10 +505,10 @@ static status_t emit_numbers(folding_t *folding, const product_t *product)
     return STATUS_OK;
 }
 
-/* ---- what comes before a quantize ---- */
+/* ---- operators before a quantize ---- */
 
-/* What a quantize reads, and nobody else; behind a relu, if there is one. A relu cuts the other
- * half off where the scale is negative. */
+/* The node that only a quantize reads, directly or through a relu. With a negative scale, a relu
+ * would clip the other half. */
 static const graph_node_t *find_read(const folding_t *folding, const graph_node_t *quantize,
                                      const quantized_t *result, bool *out_has_relu)
 {
@@ -523,15 +522,15 @@ static const graph_node_t *find_read(const folding_t *folding, const graph_node_
     return graph_n_uses(graph, value) == 1 ? graph_producer(graph, value) : NULL;
 }
 
-/* The product that a quantize, or a relu before it, reads, and nobody else. */
+/* The product that only a quantize, or a relu before it, reads. */
 static bool find_source(const folding_t *folding, const graph_node_t *quantize,
                         const quantized_t *result, product_t *out, bool *out_has_relu)
 {
     return find_product(folding, find_read(folding, quantize, result, out_has_relu), out);
 }
 
-/* A sum of a convolution, which nobody else reads, and of numbers that are integers of the result's
- * dtype: all that comes out as one. */
+/* Matches the sum of a convolution, which has no other reader, and dequantized integers of the
+ * result's dtype. */
 static bool find_sum(const folding_t *folding, const graph_node_t *quantize,
                      const quantized_t *result, product_t *out_product, fold_conv_t *out_conv)
 {
@@ -556,7 +555,8 @@ static bool find_sum(const folding_t *folding, const graph_node_t *quantize,
     return false;
 }
 
-/* Operators whose results are elements of their first operand; of all operands, for concat. */
+/* True for operators that only move elements of their first operand; of all operands, for
+ * concat. */
 static bool moves(const graph_node_t *node)
 {
     static const char *const names[] = {"max_pool1d",      "max_pool2d", "max_pool3d", "gather",
@@ -569,8 +569,8 @@ static bool moves(const graph_node_t *node)
     return moves;
 }
 
-/* A moving operator that a quantize reads, and nobody else, with the quantize's own scale and zero
- * for the integers that it moves. */
+/* Matches a moving operator that only this quantize reads, on integers with the quantize's own
+ * scale and zero. */
 static bool find_move(const folding_t *folding, const graph_node_t *quantize,
                       const quantized_t *result, const graph_node_t **out_node)
 {
@@ -581,7 +581,7 @@ static bool find_move(const folding_t *folding, const graph_node_t *quantize,
         return false;
     if (strncmp(node->op->name, "max_pool", 8) == 0 &&
         !fold_may_order(graph, folding->objects, result->scale))
-        return false; /* the largest number is the smallest integer */
+        return false; /* the largest number would be the smallest integer */
     const int n = rewrite_is_op(node, "concat") ? node->n_inputs : 1;
     for (int i = 0; i < n; i++)
         if (!find_whole(folding, node->inputs[i], &source) || !same_pair(graph, &source, result))
@@ -629,8 +629,8 @@ static status_t fold_quantize(folding_t *folding, const graph_node_t *node, bool
     return STATUS_OK;
 }
 
-/* A convolution of integers that was found before its operands were constants, in graphs that come
- * with such pairs: requantize(conv_integer(x, w)). */
+/* Matches requantize(conv_integer(x, w)): an integer convolution that was found before its operands
+ * became constants. */
 static bool find_requantized(const folding_t *folding, const graph_node_t *node,
                              const graph_node_t **out_conv, fold_conv_t *out)
 {
@@ -673,7 +673,7 @@ static status_t fold_requantize(folding_t *folding, const graph_node_t *node, bo
     return *out_done ? emit_conv(folding, sums, &conv, result->dtype, node->outputs[0]) : STATUS_OK;
 }
 
-/* ---- the walk ---- */
+/* ---- pass ---- */
 
 static status_t note_quantize(void *user, const graph_node_t *node)
 {

@@ -1,10 +1,10 @@
-/* What a convolution of integers does to its sums, found of constants: for pass `fold_quantize`. */
+/* For pass `fold_quantize`: constants that an integer convolution applies to its sums. */
 #ifndef TESSERA_GRAPH_PASSES_FOLD_QUANTIZE_IMPL_H
 #define TESSERA_GRAPH_PASSES_FOLD_QUANTIZE_IMPL_H
 
 #include "graph/passes/pass_impl.h"
 
-/* Integers with their scale and zero; VALUE_NONE: no such operand, scale 1, zero 0. */
+/* A quantized value: integers, scale and zero. VALUE_NONE: no such operand, scale 1, zero 0. */
 typedef struct fold_pair {
     value_t integers, scale, zero;
 } fold_pair_t;
@@ -17,24 +17,24 @@ typedef struct fold_conv {
     bool has_addend, has_relu;
 } fold_conv_t;
 
-/* For each channel bias and multiplier of sums, and what the addend is multiplied with; the integer
- * that is number 0 in x. */
+/* Per-channel bias and multiplier of the sums; factor for the addend; integer in x that represents
+ * 0. */
 typedef struct fold_sums {
     float *bias, *multiplier;
     double addend_scale;
     int x_zero;
 } fold_sums_t;
 
-/* Output channels of the weight; 0: it is no constant. */
+/* Number of output channels; 0 if the weight is not a constant. */
 int64_t fold_conv_channels(const fold_conv_t *conv);
 
-/* Bias and multiplier have room for as many channels, or are NULL. False: some number is no
- * constant, or none that f32 has. */
+/* Computes the sums' constants. bias and multiplier have an entry per channel, or are NULL. False
+ * if a number is not a constant or not representable in f32. */
 bool fold_conv_sums(const fold_conv_t *conv, fold_sums_t *out_sums);
 
-/* Whether larger numbers have larger integers: false for a scale that is not above 0, and for one
- * that is not known. objects: the module that each value is, as attribute_objects gives them, for
- * scales that are attributes; NULL: only constants are known. */
+/* True if larger numbers have larger integers; false if the scale is unknown or not above 0.
+ * objects: the module that each value is, as from attribute_objects, for scales that are
+ * attributes; NULL: only constants are known. */
 bool fold_may_order(const graph_t *graph, module_t *const *objects, value_t scale);
 
 #endif

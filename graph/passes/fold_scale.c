@@ -3,9 +3,8 @@
 #include "graph/passes/fold_impl.h"
 #include "tensor/context_impl.h"
 
-/* x + c, c + x, x - c, c - x, x * c, c * x and x / c, where c is a number or a constant with one
- * element for each channel: [K,1,1] or [1,K,1,1] behind a 2-D conv, [K] or [1,K] behind a linear.
- */
+/* Folds x + c, c + x, x - c, c - x, x * c, c * x and x / c, where c is a number or a constant with
+ * one element per channel: [K,1,1] or [1,K,1,1] after a 2-D conv, [K] or [1,K] after a linear. */
 
 typedef enum scale_kind { SCALE_NONE, SCALE_ADD, SCALE_SUB, SCALE_MUL, SCALE_DIV } scale_kind_t;
 
@@ -27,8 +26,8 @@ static int operand(const graph_t *graph, const graph_node_t *node)
     return -1;
 }
 
-/* The constant may not change the result's dtype, as PyTorch promotes; where the graph knows the
- * result's type that has been compared already. */
+/* True if promotion with the constant keeps the dtype of the result. If the graph knows the
+ * result's type, fold_graph has compared it already. */
 static bool keeps_dtype(const tensor_t *constant, const fold_anchor_t *anchor)
 {
     dtype_t dtype = tensor_dtype(constant);
@@ -50,7 +49,7 @@ static const char *check_tensor(const tensor_t *constant, const fold_anchor_t *a
     return NULL;
 }
 
-/* What is divided by has to have a reciprocal in f32. */
+/* Divisors must have a finite reciprocal in f32. */
 static const char *check_values(bool divides, int64_t n, const double *values)
 {
     for (int64_t k = 0; k < n; k++)
@@ -75,7 +74,7 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
     return STATUS_OK;
 }
 
-/* 1 / c, in f32 where c has fewer bits. */
+/* 1 / c; in f32 if c is narrower. */
 static status_t invert(rewrite_t *rewrite, const datum_t *datum, value_t *value)
 {
     bool is_tensor = datum_kind(datum) == DATUM_TENSOR;

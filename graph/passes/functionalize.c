@@ -6,22 +6,21 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* An in-place operator becomes the operator itself where nobody can see the write but by values
- * that are known: what it writes was made by an operator in the same block; what shares those bytes
- * and was made since is either the same tensor by another name (what in-place operators gave), and
- * then stands for the result from here on, or not read any more; and none of it went into a
- * container, an attribute or a call before. What was made earlier cannot share the bytes of a
- * tensor that was new.
+/* An in-place operator becomes out of place if nothing else can observe the write. The conditions:
+ * an operator in the same block made the written tensor. Values made since then that share its
+ * bytes are either the same tensor (results of in-place operators), which the new result replaces,
+ * or not read later. None of them was stored in a container or attribute, or passed to a call.
+ * Values made earlier cannot share the bytes of a new tensor.
  *
- * Where types are not known, an error is lost: that the result would not have fit into operand 0.
- */
+ * If types are unknown, one error is no longer detected: a result that does not fit into operand
+ * 0. */
 
-/* Nodes are numbered as they run; a node with blocks gives its outputs behind them. */
+/* Times count nodes in execution order. A node with blocks makes its outputs after them. */
 typedef struct times {
     int made, last_use, first_leak;
     const graph_block_t *home;
-    value_t same; /* the first name of this very tensor */
-    value_t next; /* of the same class, or -1 */
+    value_t same; /* first name of the same tensor */
+    value_t next; /* next value of the same class, or -1 */
 } times_t;
 
 typedef struct functionalizing {
@@ -83,7 +82,7 @@ static void note_block(functionalizing_t *f, const graph_block_t *block)
 
 /* ---- choosing ---- */
 
-/* Where the bytes were made, through views and in-place operators. */
+/* The value that allocated the bytes, before views and in-place operators. */
 static value_t find_base(const functionalizing_t *f, value_t value)
 {
     for (;;) {
@@ -107,7 +106,7 @@ static const char *why_not_new(const graph_node_t *producer)
     }
 }
 
-/* NULL: it can. */
+/* The reason to leave the operator in place; NULL if it can become out of place. */
 static const char *why_not(const functionalizing_t *f, const graph_node_t *node)
 {
     value_t target = node->inputs[0], base = find_base(f, target);

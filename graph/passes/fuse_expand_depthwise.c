@@ -8,8 +8,8 @@
 #include "ops/expand_depthwise_impl.h"
 #include "tensor/context_impl.h"
 
-/* A convolution of 1 by 1 that a depthwise one alone reads becomes one operator with it, where that
- * is estimated to take less time on this machine:
+/* Fuses a 1x1 convolution and the depthwise convolution that is its only reader, if the estimate
+ * for this machine is faster:
  *
  *   %e = conv2d(%x, %v, %a) post=["clamp(0,6)"]                              f32[1,96,112,112]
  *   %y = conv2d(%e, %w, %b) padding=[1,1] groups=96 post=["clamp(0,6)"]
@@ -18,18 +18,19 @@
  *
  *   %y = expand_depthwise(%x, %v, %a, %w, %b) padding=[1,1] activation="relu6" post=["clamp(0,6)"]
  *
- * The weights are constants, so that their forms are made once. */
+ * The weights must be constants, so that they are packed once. */
 
-/* Between two operators threads wait for each other, and fetch what others made. By measurement of
- * MobileNetV2, whose small pictures gain that much. */
+/* Cost of a barrier between two operators, and of reading data that other threads wrote. Measured
+ * on MobileNetV2 with small images. */
 #define JOIN_NS 7000.0
 
 typedef struct fusing {
     context_t *ctx;
     const graph_t *graph;
     const alias_t *alias;
-    const graph_node_t **firsts; /* [values of the graph]: by the second's result */
-    bool *is_between;            /* [values of the graph] */
+    const graph_node_t **firsts; /* [values of the graph]: first convolution, at the result of the
+                                    second */
+    bool *is_between;            /* [values of the graph]: result of a first convolution */
     int n_found;
 } fusing_t;
 
@@ -110,7 +111,8 @@ static void join_inputs(const graph_node_t *first, const graph_node_t *second, v
 
 /* ---- estimates ---- */
 
-/* Of an operator, its activation in blocks of channels; and the kernel. */
+/* Estimates an operator with a channel-blocked activation; also whether its kernel keeps that
+ * format. */
 static status_t estimate(const fusing_t *fusing, const opdef_t *op, const void *attrs, int n,
                          const value_t *inputs, double *out_ns, bool *out_is_blocked)
 {
@@ -147,7 +149,7 @@ static status_t pays(const fusing_t *fusing, const graph_node_t *first, const gr
     return STATUS_OK;
 }
 
-/* ---- the graph ---- */
+/* ---- rewriting ---- */
 
 static status_t look(void *user, const graph_node_t *node)
 {

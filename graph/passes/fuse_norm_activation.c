@@ -6,24 +6,23 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* An activation that alone reads what a batch norm of the batch's own statistics makes becomes the
- * operator's attribute:
+/* An activation that is the only reader of a batch_norm_training result becomes its attribute:
  *
  *   %n, %m, %v = batch_norm_training(%x, %w, %b)
- *   %y = relu(%n)                                    the same bits, without a pass over %n
+ *   %y = relu(%n)
  *
- * becomes
+ * becomes, with the same bits and without another pass over %n,
  *
- *   %y, %m, %v = batch_norm_training(%x, %w, %b) activation="relu"
- */
+ *   %y, %m, %v = batch_norm_training(%x, %w, %b) activation="relu" */
 
 typedef struct fusing {
     const graph_t *graph;
-    const graph_node_t **readers; /* [values of the graph]: of a batch norm's elements, or NULL */
+    const graph_node_t **readers; /* [values of the graph]: the activation that reads a batch norm's
+                                     result, or NULL */
     int n_found;
 } fusing_t;
 
-/* The place of the name among those that the attribute may have, or -1. */
+/* Index of the name among the attribute's values, or -1. */
 static int find_name(const graph_node_t *norm, const char *name)
 {
     const attr_table_t *table = &norm->op->attrs;
@@ -59,7 +58,7 @@ static status_t fuse(rewrite_t *rewrite, const graph_node_t *node, bool *out_don
     alignas(16) char attrs[ATTRS_MAX];
     if (node->kind != NODE_OP || node->n_outputs < 1) return STATUS_OK;
     if (rewrite_is_mapped(rewrite, node->outputs[0])) {
-        *out_done = true; /* an activation that stands in its batch norm */
+        *out_done = true; /* an activation that is now part of its batch norm */
         return STATUS_OK;
     }
     reader = fusing->readers[node->outputs[0]];

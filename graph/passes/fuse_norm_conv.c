@@ -9,8 +9,8 @@
 #include "ops/conv_impl.h"
 #include "tensor/context_impl.h"
 
-/* A batch norm right before the convolution that alone reads it is computed while that reads, where
- * formats are chosen and our own kernel takes both:
+/* Computes a batch norm inside the convolution that directly follows it and is its only reader.
+ * Formats must have been chosen, and our own kernel must support the pair:
  *
  *   %n = batch_norm(%x, %s, %t, %m, %v) post=["relu"] : f32[1,128,28,28]@aBcd16b
  *   %y = conv2d(%n, %w, %b) : f32[1,32,28,28]@aBcd16b
@@ -25,14 +25,15 @@ typedef struct fusing {
     const graph_t *graph;
     const alias_t *alias;
     const opdef_t *op;
-    const graph_node_t **norms; /* [values of the graph]: of a convolution's result, or NULL */
-    bool *is_gone;              /* [values of the graph]: results of these norms */
-    bool *is_converted;         /* [values of the graph]: made by a reorder */
-    const graph_node_t *before; /* the node that was looked at last, no constant */
+    const graph_node_t **norms; /* [values of the graph]: batch norm for a convolution's result, or
+                                   NULL */
+    bool *is_gone;              /* [values of the graph]: results of these batch norms */
+    bool *is_converted;         /* [values of the graph]: results of reorders */
+    const graph_node_t *before; /* the previous node, ignoring constants */
     int n_found;
 } fusing_t;
 
-/* The activation that the norm's post-ops are; false: another function. */
+/* The activation that equals the norm's post-ops; false if there is none. */
 static bool find_activation(const post_ops_t *post, int *out_activation)
 {
     float lower = 0.0f, upper = 0.0f;
@@ -55,7 +56,7 @@ static bool set_attrs(const fusing_t *fusing, const graph_node_t *conv, const gr
     return find_activation(rewrite_post(norm), &out_attrs->activation);
 }
 
-/* Operands of the two in the order of the one's; gives how many. */
+/* Operands of the fused operator, in its order. Returns their number. */
 static int join_inputs(const graph_node_t *conv, const graph_node_t *norm, value_t *inputs)
 {
     int n = 0;
@@ -66,7 +67,7 @@ static int join_inputs(const graph_node_t *conv, const graph_node_t *norm, value
     return n;
 }
 
-/* Whether a kernel that reads the norm's operand takes the call in the formats that were chosen. */
+/* Checks that a kernel supports the fused call in the chosen formats. */
 static status_t is_taken(const fusing_t *fusing, const graph_node_t *conv,
                          const batch_norm_conv_attrs_t *attrs, int n, const value_t *inputs,
                          bool *out_is)
@@ -103,7 +104,7 @@ static status_t look_at_conv(fusing_t *fusing, const graph_node_t *conv)
         !set_attrs(fusing, conv, norm, &attrs))
         return STATUS_OK;
     const int n = join_inputs(conv, norm, inputs);
-    /* a plan shows kernels what was there before a reorder, and this one takes blocks only */
+    /* a plan passes kernels the tensor before a reorder, but this kernel needs blocks */
     if (fusing->is_converted[norm->inputs[0]]) {
         pass_note(fusing->ctx, "fuse_norm_conv", conv, "the norm reads what was reordered");
         return STATUS_OK;

@@ -7,26 +7,25 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* Chains from an operator that takes post-ops (the anchor) through activations, and through
- * operators of two operands, each the only use of the one before, all in one block. The fused
- * operator stands where the chain ends, because the tensors that take part must have been made. */
+/* Finds chains: an operator that supports post-ops (the anchor), followed by activations and binary
+ * operators, each the only reader of the one before, all in one block. The fused operator is placed
+ * at the end of the chain, where all operands exist. */
 
 typedef struct chain {
     const graph_node_t *anchor;
     post_ops_t post;
-    value_t operands[POST_MAX]; /* that take part beside the anchor's own */
+    value_t operands[POST_MAX]; /* operands of post-ops */
     int n_operands;
     value_t end;
 } chain_t;
 
-/* What is known of a value: the block that makes it, and how it is used there. */
+/* The block that makes a value, and how the value is used there. */
 typedef struct usage {
     const graph_block_t *home;
-    int made_at;  /* index in home's nodes */
-    int last_use; /* the same, inner blocks included */
-    bool
-        is_shared; /* something that outlives a use may share its bytes: a view, a list, a result */
-    int chain;     /* of which it is the end or a middle; -1: none */
+    int made_at;    /* index in home's nodes */
+    int last_use;   /* index in home's nodes, including uses in inner blocks */
+    bool is_shared; /* its bytes may be shared beyond a use: by a view, a list, a result */
+    int chain;      /* the chain it belongs to; -1: none */
 } usage_t;
 
 typedef struct fusing {
@@ -88,7 +87,7 @@ static bool is_written(const fusing_t *fusing, int n, const value_t *values)
     return written;
 }
 
-/* The chain that ends in this value, or -1: begins one if an anchor makes it. */
+/* The chain that ends in this value; starts one if an anchor makes it; -1 if there is none. */
 static status_t chain_at(fusing_t *fusing, const graph_block_t *block, value_t value,
                          int *out_chain)
 {
@@ -110,11 +109,11 @@ static status_t chain_at(fusing_t *fusing, const graph_block_t *block, value_t v
     return STATUS_OK;
 }
 
-/* What a node does to the chain that comes in by one of its inputs. */
+/* The post-ops that a node adds to a chain. */
 typedef struct link {
     int n;
     post_op_t op[2];
-    value_t operand; /* of the last one, or VALUE_NONE */
+    value_t operand; /* operand of the last one, or VALUE_NONE */
 } link_t;
 
 static void leave(const fusing_t *fusing, const graph_node_t *node, const char *reason)
@@ -127,7 +126,7 @@ static bool is_linear(const post_op_t *op)
     return op->kind == POST_ELTWISE && op->eltwise == ELTWISE_LINEAR;
 }
 
-/* Two linear functions in a row are one. */
+/* Appends a post-op; merges two consecutive linear functions. */
 static void append(post_ops_t *post, const post_op_t *op)
 {
     post_op_t *last = post->n > 0 ? &post->op[post->n - 1] : NULL;
@@ -139,7 +138,7 @@ static void append(post_ops_t *post, const post_op_t *op)
     }
 }
 
-/* False, with a note, where the operator has no room for it. */
+/* Adds the node to the chain. False, with a note, if the post-ops would not be supported. */
 static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const link_t *link)
 {
     chain_t *chain = &fusing->chains[place];
@@ -164,8 +163,8 @@ static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const 
     return true;
 }
 
-/* Operators with a weight or a state run on floating tensors only; of others the type has to say
- * so. */
+/* True if the chain is floating point. Operators with a weight or state are always; for others the
+ * type must say so. */
 static bool is_floating(const fusing_t *fusing, const chain_t *chain)
 {
     const graph_type_t *type = graph_value_type(fusing->graph, chain->end);
@@ -184,7 +183,7 @@ static post_op_t function(eltwise_t eltwise, double alpha, double beta)
     return (post_op_t){.kind = POST_ELTWISE, .eltwise = eltwise, .alpha = alpha, .beta = beta};
 }
 
-/* The one element of a constant that is a number or a tensor. */
+/* Reads a constant that is a number, or a floating-point tensor of one element. */
 static status_t read_number(const fusing_t *fusing, value_t value, double *out_number, bool *out_is)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(fusing->graph, value);
@@ -205,7 +204,7 @@ static status_t read_number(const fusing_t *fusing, value_t value, double *out_n
     return STATUS_OK;
 }
 
-/* Functions that oneDNN lacks are made of those it has where that is exact. */
+/* Describes a function as post-ops; some functions are composed exactly from those oneDNN has. */
 static const char *describe_function(post_op_t op, link_t *out_link)
 {
     onednn_post_op_t unused;
@@ -271,8 +270,8 @@ static bool same_tensors(const fusing_t *fusing, value_t a, value_t b)
            shape_equal(x->info.rank, x->info.sizes, y->info.rank, y->info.sizes);
 }
 
-/* True if the result may be accumulated on the tensor: an operator made it in this block, for uses
- * that are over, and nobody else can see its bytes. */
+/* True if the result may be accumulated into the tensor: an operator in this block made it, its
+ * other uses are over, and nothing else shares its bytes. */
 static bool is_free(const fusing_t *fusing, const graph_block_t *block, int index, value_t value)
 {
     const graph_node_t *producer = graph_producer(fusing->graph, value);
@@ -296,7 +295,7 @@ static bool reads(const chain_t *chain, value_t value)
     return found;
 }
 
-/* x op c, or c op x where the chain comes second. */
+/* x op c; or c op x if the chain is the second operand. */
 static const char *describe_number(post_kind_t kind, bool is_second, double c, link_t *out_link)
 {
     double inverse = 1.0 / c;
@@ -320,8 +319,8 @@ static const char *describe_number(post_kind_t kind, bool is_second, double c, l
     return NULL;
 }
 
-/* One element, or one for each channel: dimension 1 where the weight is a conv's, which has the
- * result's rank; else the last. Others would be walked by index. */
+/* True for one element, or one per channel. Channels are dimension 1 after a conv (its weight has
+ * the rank of the result), else the last dimension. Other broadcasts would be slow. */
 static bool broadcasts(const fusing_t *fusing, const chain_t *chain, const tensor_info_t *operand,
                        const tensor_info_t *result)
 {
@@ -365,7 +364,7 @@ static const char *describe_tensor(const fusing_t *fusing, const chain_t *chain,
     return NULL;
 }
 
-/* What is added may take the result, once for an operator. */
+/* Turns an addition into a sum into the operand, if allowed; at most once per operator. */
 static void accumulate(const fusing_t *fusing, const graph_block_t *block, int index,
                        const chain_t *chain, link_t *link)
 {
@@ -425,8 +424,8 @@ static status_t find_chains(fusing_t *fusing, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* Fusing moves an anchor down to the end of its chain: if it comes to read a tensor after that was
- * accumulated on, it is to be added only. */
+/* Fusing moves an anchor to the end of its chain. If it would then read a tensor after another
+ * chain accumulates into it, that chain adds instead. */
 static void check_sum(fusing_t *fusing, int place)
 {
     chain_t *chain = &fusing->chains[place];
@@ -447,7 +446,7 @@ static void check_sum(fusing_t *fusing, int place)
 
 /* ---- rewriting ---- */
 
-/* The anchor with its own operands (those left out said so), then those of post-ops. */
+/* Adds the anchor: its own operands (none for omitted ones), then the operands of post-ops. */
 static status_t emit_chain(rewrite_t *rewrite, const chain_t *chain)
 {
     context_t *ctx = rewrite->ctx;

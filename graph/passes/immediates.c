@@ -2,8 +2,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A constant of one element beside a floating tensor, of any dtype, as exporters write numbers:
- * operators take the number itself, and the patterns and post-ops that look for numbers find it. */
+/* Exporters write numbers as one-element constants of any dtype. With a floating-point tensor as
+ * the other operand, they become literals, which patterns and post-ops recognise. */
 
 static const char *const operators[] = {"add", "sub",     "mul",     "div",
                                         "pow", "maximum", "minimum", NULL};
@@ -15,7 +15,7 @@ static bool takes_numbers(const graph_node_t *node)
     return false;
 }
 
-/* The constant brings neither dtype nor dimensions: the result is what the other operand is. */
+/* True if the constant affects neither dtype nor shape: the result is like the other operand. */
 static bool is_beside(const graph_t *graph, const graph_node_t *node, value_t other)
 {
     const tensor_info_t *x = pattern_info(graph, other);

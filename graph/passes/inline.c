@@ -7,43 +7,42 @@
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
-/* Walks the graph, and in place of a call the graph that is called, with what the values of each
- * are as modules beside it. A method that was made for some types of arguments is put in only where
- * the arguments' types are sure to be these: what refuses others is not in its nodes. Whatever is
- * read, set or called below a module that is known is read, set or called below self, by the first
- * path to it: a module that stands in two places has one path after. Values that could be one of
- * several modules stay as they are. */
+/* Replaces calls by the called graphs, and tracks which values are modules. A method made for
+ * certain argument types is inlined only if the arguments certainly have these types, since its
+ * checks are not nodes. Members of known modules are accessed relative to self, using the first
+ * path to them: a module with two paths has one path afterwards. Values that may be one of several
+ * modules stay as they are. */
 
 #define MAX_FRAMES 64
 #define MAX_NODES (1 << 18)
 
-/* A graph method below self; depth in the search for circles while that goes through it. */
+/* A graph method of self or a descendant. depth is set while the search for cycles visits it. */
 typedef struct method {
     module_t *owner;
     const char *name;
     const graph_t *graph;
-    int depth; /* 0: not on the way */
+    int depth; /* 0: not being visited */
     bool is_seen, is_recursive;
 } method_t;
 
 typedef struct inlining {
     context_t *ctx;
-    value_t self; /* in the new graph */
-    tree_t tree;  /* self and all below it */
+    value_t self; /* value in the new graph */
+    tree_t tree;  /* self and its descendants */
     method_t *methods;
     int n_methods, methods_capacity;
     int n_nodes, n_done, n_calls;
-    bool has_names; /* sizes in the types of the graph are those of one run among others */
-    graph_t *other; /* with names: the same graph at sizes of another run, or NULL */
+    bool has_names; /* the graph has named sizes; the sizes in its types are an example */
+    graph_t *other; /* with names: the same graph at other sizes, or NULL */
 } inlining_t;
 
-/* A graph on its way into the new one. */
+/* A graph being inlined. */
 typedef struct frame {
     inlining_t *inlining;
     const struct frame *caller;
     int depth;
     const graph_t *graph;
-    module_t **objects; /* for each value of it the module that it is, or NULL */
+    module_t **objects; /* for each of its values the module it is, or NULL */
 } frame_t;
 
 /* ---- modules and their paths ---- */
@@ -74,7 +73,7 @@ static module_t *object_of(const frame_t *frame, const graph_node_t *node)
     return node->n_inputs > 0 && node->inputs[0] >= 0 ? frame->objects[node->inputs[0]] : NULL;
 }
 
-/* The member's path below self; false when that would be another member. */
+/* The member's path relative to self; false if that path leads to another member. */
 static bool write_path(const frame_t *frame, const attribute_t *member, text_t *text)
 {
     attribute_t found;
@@ -94,7 +93,7 @@ static bool reads_self(const rewrite_t *rewrite, const graph_node_t *node)
            ((const frame_t *)rewrite->user)->inlining->self;
 }
 
-/* A getattr, setattr or call of a method below self, by its whole path. */
+/* Replaces access to a member of a known module by access through self, with the full path. */
 static status_t reach_member(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     frame_t *frame = rewrite->user;
@@ -125,8 +124,7 @@ static status_t reach_member(rewrite_t *rewrite, const graph_node_t *node, bool 
     return status;
 }
 
-/* ---- methods that call themselves, if by way of others: one of every circle is not inlined ----
- */
+/* ---- recursion: one method of every cycle is not inlined ---- */
 
 static method_t *find_method(const inlining_t *inlining, module_t *object, const char *name)
 {
@@ -191,7 +189,7 @@ static status_t find_sized(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Why the call stays, or NULL. */
+/* Why the call cannot be inlined, or NULL. */
 static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *node,
                                  const method_t *method)
 {
@@ -211,7 +209,7 @@ static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *n
     return is_sized ? "integers of its attributes follow the sizes of its inputs" : NULL;
 }
 
-/* The type of a value at the sizes of another run; unknown where that cannot be told. */
+/* The type of a value at the other sizes; unknown if it cannot be determined. */
 static const graph_type_t *other_type(const frame_t *frame, value_t value)
 {
     const graph_t *other = frame->inlining->other;
@@ -222,8 +220,8 @@ static const graph_type_t *other_type(const frame_t *frame, value_t value)
     return is_known ? graph_value_type(other, value) : type_plain(TYPE_UNKNOWN);
 }
 
-/* Whether the method is sure to take these arguments; in a graph that holds for many sizes, at all
- * of them: [4,8] may be [N,8] at one N. */
+/* Checks that the method certainly accepts these arguments. With named sizes, at all sizes: [4,8]
+ * may be [N,8] at one N. */
 static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
                            const graph_t *callee, bool *out_takes)
 {
@@ -243,8 +241,8 @@ static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
     return STATUS_OK;
 }
 
-/* New values for the parameters of what is called, and the modules among them. A method that was
- * called by a dotted name has a self of its own. */
+/* Sets the callee's parameters and the modules among them. A method called by a dotted name has its
+ * own self. */
 static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *owner, frame_t *frame,
                      value_t *params)
 {
@@ -268,7 +266,7 @@ static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *own
     return STATUS_OK;
 }
 
-/* Modules that come out of what was called are known where they are used. */
+/* Maps the results. Modules among them are known to the caller. */
 static void map_results(rewrite_t *rewrite, const graph_node_t *node, const frame_t *frame,
                         const value_t *results)
 {
@@ -331,7 +329,7 @@ static status_t reach_method(rewrite_t *rewrite, const graph_node_t *node, bool 
     return inline_call(rewrite, node, method);
 }
 
-/* ---- the walk ---- */
+/* ---- pass ---- */
 
 static status_t reach(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
@@ -343,7 +341,7 @@ static status_t reach(rewrite_t *rewrite, const graph_node_t *node, bool *out_do
     }
 }
 
-/* The graph at sizes of another run; NULL when there are none. */
+/* The graph at other sizes; NULL if there are none. */
 static status_t make_other(context_t *ctx, const graph_t *graph, graph_t **out_other)
 {
     tensor_info_t *infos = NULL;
@@ -377,8 +375,8 @@ static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, 
     return status;
 }
 
-/* Types of what stands in an inlined graph are known at other sizes when that is done: with names,
- * its own calls are for the next round. */
+/* With named sizes, types in an inlined graph are known at the other sizes only afterwards, so its
+ * own calls are inlined in the next round. */
 static status_t run_rounds(context_t *ctx, const graph_t *graph, inlining_t *inlining,
                            graph_t **out_graph)
 {

@@ -1,10 +1,10 @@
-/* Layout: chooses formats for the whole graph at once, and writes the transitions down.
+/* Layout: chooses formats for all operators at once, and makes every conversion a node.
  *
- * After it every value of a known type says its format, and every change of format is a node:
- * to_mkldnn (bytes stay), reorder, to_dense. Weights get a reorder too: fold_reorders turns that of
- * a constant into a blocked constant, and that of an attribute is run, once if the attribute is
- * marked by module_mkldnn. Nodes of unknown types, those that write in place, and borders of blocks
- * get dense tensors, but for tensors that are written and were blocked before: these stay so. */
+ * Afterwards, every value of known type has a format, and every format change is a node: to_mkldnn
+ * (no bytes move), reorder, or to_dense. Weights get reorders, too. fold_reorders turns the reorder
+ * of a constant into a packed constant. The reorder of an attribute runs; only once if
+ * module_mkldnn marked the attribute. Nodes of unknown types, nodes that write in place, and block
+ * inputs and results use dense tensors. Written tensors that were blocked before stay blocked. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -12,23 +12,24 @@
 #include "tensor/context_impl.h"
 #include "tensor/trace.h"
 
-/* A converted form of an old value, made once. */
+/* A converted form of an old value. */
 typedef struct form {
     value_t old, value;
-    int next; /* another one of that value, or -1 */
+    int next; /* next form of the same value, or -1 */
     tensor_info_t info;
 } form_t;
 
 typedef struct emission {
     layout_search_t search;
     form_t *forms;
-    int *first_forms; /* [graph_n_values]: of each old value, or -1 */
+    int *first_forms; /* [graph_n_values]: list of each value's forms, or -1 */
     int n_forms, capacity;
     bool has_blocks, keeps_results;
-    int n_outer; /* forms made outside the block that is being filled */
+    int n_outer; /* number of forms made outside the current block */
 } emission_t;
 
-/* What stands for an old value in the new graph. What an in-place operator gives is its operand. */
+/* The format of an old value in the new graph. The result of an in-place operator is its
+ * operand. */
 static const tensor_info_t *form_of(const emission_t *emission, value_t old)
 {
     const graph_node_t *node = graph_producer(emission->search.graph, old);
@@ -69,7 +70,7 @@ value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *h
     return converted;
 }
 
-/* A form of the old value that was made before, or VALUE_NONE. */
+/* An existing form of the old value, or VALUE_NONE. */
 static value_t find_form(const emission_t *emission, value_t old, const tensor_info_t *want)
 {
     for (int i = emission->first_forms[old]; i >= 0; i = emission->forms[i].next)
@@ -77,7 +78,7 @@ static value_t find_form(const emission_t *emission, value_t old, const tensor_i
     return VALUE_NONE;
 }
 
-/* The new value that stands for `old` in the form that is wanted. */
+/* The new value for `old` in the format of `want`. */
 static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want, value_t *out)
 {
     emission_t *emission = rewrite->user;
@@ -104,8 +105,8 @@ static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want
     return STATUS_OK;
 }
 
-/* What is written in place stays as it is: a dense copy would be written instead of it, or read
- * after it. */
+/* A dense form of a value. Values written in place are not converted: the write would go to a copy,
+ * or a copy would miss it. */
 static status_t fetch_dense(rewrite_t *rewrite, value_t old, value_t *out)
 {
     const emission_t *emission = rewrite->user;
@@ -127,15 +128,15 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
     if (site->node->op->operands[input].role != ROLE_WEIGHT) return false;
     const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
     const graph_node_t *maker = graph_producer(emission->search.graph, value);
-    /* The interpreter, too, packs attributes by itself, once. */
+    /* the interpreter also packs attributes itself, once */
     bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT ||
                                        (maker->kind == NODE_GETATTR && !emission->has_blocks));
-    /* What only one version of oneDNN can read is packed by the plan, beside the plain constant. */
+    /* the plan packs formats that only one oneDNN version can read, and keeps the plain constant */
     return is_stored && have != NULL && want->format.kind != FORMAT_OPAQUE &&
            shape_equal(have->rank, have->sizes, want->rank, want->sizes);
 }
 
-/* A line of the pass trace for each reorder of an activation: why it is done. */
+/* Writes a pass trace line with the reason for the reorder of an activation. */
 static status_t note_reorder(const emission_t *emission, const layout_site_t *site, int input)
 {
     context_t *ctx = emission->search.ctx;
@@ -203,8 +204,8 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     return status;
 }
 
-/* Results are dense, but where the graph's own are asked for as they are made; what was converted
- * in the block is not seen behind it. */
+/* Block results are dense, except the graph's own if keeps_results is set. Forms made in the block
+ * are not visible after it. */
 static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_t *results)
 {
     emission_t *emission = rewrite->user;
@@ -218,7 +219,7 @@ static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_
     return STATUS_OK;
 }
 
-/* As chosen earlier if that is known and still possible. */
+/* Reuses an earlier choice if there is one that still fits; else searches. */
 static status_t search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        layout_search_t *out_search)
 {

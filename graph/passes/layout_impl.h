@@ -1,5 +1,8 @@
-/* The layout pass in three parts: the sites and their ways, the choice, and the graph that has the
- * chosen formats. */
+/* The layout pass in three parts: sites and their ways, the choice, and the graph in the chosen
+ * formats.
+ *
+ * A site is a node whose formats are chosen. A way to run it is a prepared operator with fixed
+ * formats and kernel. */
 #ifndef TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
 #define TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
 
@@ -8,14 +11,14 @@
 #include "graph/passes/cost_network_impl.h"
 #include "graph/passes/pass_impl.h"
 
-/* Ways to run one node: each a prepared operator that says what it wants and makes. */
+/* Maximum number of ways per site. */
 #define LAYOUT_MAX_WAYS 24
 
-/* What was asked for a way: candidates (of candidates_list) for the main input, and for the output
- * (of a gradient of a weight: for its second input), -1 where none was; dense has neither. Below -1
- * in `in`: dense views, see layout_search.c. And the operator's kernel by number, -1: that of the
- * least estimate. For one pair of formats that one is as good as any, as long as estimates count:
- * others become ways where there are measured times. */
+/* The request that led to a way. `in` is the index of the main input's format in candidates_list,
+ * and `second` that of the output (of the second input, for a weight gradient); -1: none; dense has
+ * neither. `in` below -1 means dense views, see layout_search.c. `kernel` is an index of the
+ * operator's kernels; -1: the one with the least estimate. With estimates only, that one is enough
+ * for a pair of formats. With measured times, the other kernels become ways, too. */
 typedef struct layout_asked {
     int8_t in, second, kernel;
 } layout_asked_t;
@@ -26,13 +29,13 @@ typedef struct layout_site {
     int n_ways, chosen;
     prepared_t *ways[LAYOUT_MAX_WAYS];
     layout_asked_t asked[LAYOUT_MAX_WAYS];
-    double costs[LAYOUT_MAX_WAYS]; /* in nanoseconds: estimated, or measured */
+    double costs[LAYOUT_MAX_WAYS]; /* nanoseconds, estimated or measured */
     bool is_measured;
     int *producers;   /* [node->n_inputs]: site that makes the input, or -1 */
-    value_t *sources; /* [node->n_inputs]: its output that arrives there */
+    value_t *sources; /* [node->n_inputs]: the output of that site */
 } layout_site_t;
 
-/* The choice among the ways, with its costs. */
+/* The choice among the ways as an optimisation problem. */
 typedef struct layout_problem layout_problem_t;
 
 typedef struct layout_search {
@@ -40,67 +43,66 @@ typedef struct layout_search {
     const graph_t *graph;
     int n_sites;
     layout_site_t *sites;
-    int *site_of_value; /* [graph_n_values]: producing site, or -1 */
-    value_t (
-        *passed_on)[2]; /* [graph_n_values]: what a result or parameter of a block stands for */
+    int *site_of_value;      /* [graph_n_values]: site that makes the value, or -1 */
+    value_t (*passed_on)[2]; /* [graph_n_values]: values yielded to a block's result or parameter */
     const alias_t *alias;
-    bool has_timings;          /* every kernel that competes is a way */
-    double scale;              /* of estimates beside measured times */
-    layout_problem_t *problem; /* NULL: nothing was searched for */
-    int *inputs;               /* behind every site's producers */
+    bool has_timings;          /* every competing kernel is a way */
+    double scale;              /* factor from estimates to measured times */
+    layout_problem_t *problem; /* NULL: no search was done */
+    int *inputs;               /* storage for the producers of all sites */
     value_t *sources;
 } layout_search_t;
 
-/* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole
- * graph, reorders included, is least. */
+/* Finds all sites and their ways. Chooses a way for each, so that the estimated time of the graph,
+ * including reorders, is minimal. */
 status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        layout_search_t *out_search, layout_certificate_t *out_certificate);
 
-/* Measuring ways within the pass: what layout_measure is told and tells. */
+/* Measuring ways within the pass: input and output of layout_measure. */
 typedef struct layout_tuning {
-    uint64_t deadline; /* by context_now */
-    text_t *timings;   /* lines "#name;nanoseconds" */
-    int n_measured;    /* operators; those that are alike count once */
+    uint64_t deadline; /* compared with context_now */
+    text_t *timings;   /* receives lines "#name;nanoseconds" */
+    int n_measured;    /* number of operators measured; identical ones count once */
 } layout_tuning_t;
 
-/* Times the ways of the sites that take longest until the deadline. And sets costs by such lines,
- * of which those that do not begin with # are passed over. */
+/* layout_measure times the ways of the slowest sites until the deadline. layout_take_timings sets
+ * costs from such lines, and ignores lines that do not begin with #. */
 status_t layout_measure(const layout_search_t *search, layout_tuning_t *tuning);
 status_t layout_take_timings(layout_search_t *search, const char *lines);
 bool layout_has_timings(const char *lines);
 
-/* Of ways of one site in the same formats the cheapest stays. */
+/* Keeps only the cheapest of a site's ways with equal formats. */
 void layout_drop_worse(layout_search_t *search);
 
-/* The second half of that: makes the problem, and sets the chosen way of each site. */
+/* Second half of layout_search: builds the problem and sets the chosen way of each site. */
 status_t layout_choose(layout_search_t *search, const pass_options_t *options,
                        layout_certificate_t *out_certificate);
 void layout_problem_release(layout_problem_t *problem);
 
-/* What was chosen, as text: for each site "-" (nothing), "d" (dense), "v", "w", "x" (views), or the
- * digits of the candidates that were asked for ("0", "0" "3": "03"), and a kernel where it was not
- * chosen by estimate ("0:winograd_4"), or with names_kernels wherever kernels compete. And the
- * search without searching: only the ways that such a text says; *out_fits is false, and nothing is
- * made, when the text is not of this graph or a way is refused. */
+/* layout_choice_print writes the choice as text. For each site: "-" (nothing), "d" (dense), "v",
+ * "w", "x" (views), or the digits of the requested candidates ("0", or "03" for 0 and 3). A kernel
+ * follows if the estimate did not choose it ("0:winograd_4"); with names_kernels, wherever kernels
+ * compete. layout_search_chosen makes only the ways in such a text. If the text does not fit the
+ * graph, or a way is refused, *out_fits is false and nothing is made. */
 void layout_choice_print(const layout_search_t *search, bool names_kernels, text_t *text);
 status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
                               layout_search_t *out_search, bool *out_fits);
 void layout_search_clear(layout_search_t *search);
 
-/* What a way wants of an input and makes. */
+/* The chosen way, which has the formats of inputs and outputs; NULL if the site has none. */
 static inline const prepared_t *layout_way(const layout_site_t *site)
 {
     return site->n_ways > 0 ? site->ways[site->chosen] : NULL;
 }
 
-/* The kernel that was asked for by itself, or NULL. */
+/* The kernel that the chosen way requested explicitly, or NULL. */
 static inline const kernel_t *layout_kernel(const layout_site_t *site)
 {
     if (site->n_ways == 0 || site->asked[site->chosen].kernel < 0) return NULL;
     return site->node->op->kernels[site->asked[site->chosen].kernel];
 }
 
-/* Which of a site's outputs a value is. */
+/* Index of a value among a site's outputs. */
 static inline int layout_output_of(const layout_site_t *site, value_t value)
 {
     int output = 0;
@@ -108,20 +110,20 @@ static inline int layout_output_of(const layout_site_t *site, value_t value)
     return output;
 }
 
-/* Why an activation, which comes as `have`, is reordered for a site: how much longer the site and
- * its neighbours would take by estimate without that. Example: "grad comes in acdb and is read in
- * abcd; read as it comes: not to be had; made by relu as it is read: 12.5 us longer". */
+/* Appends why an activation in the format of `have` is reordered for a site: the estimated extra
+ * time of the alternatives. Example: "grad comes in acdb and is read in abcd; read as it comes: not
+ * to be had; made by relu as it is read: 12.5 us longer". */
 void layout_say_why(const layout_search_t *search, const layout_site_t *site, int input,
                     const tensor_info_t *have, text_t *text);
 
-/* The info of a value as the graph has it, or NULL when that is not known. */
+/* The info of a value from its type, or NULL if it is unknown. */
 const tensor_info_t *layout_value_info(const graph_t *graph, value_t value);
 
-/* The same bytes in another form: the node to_dense, to_mkldnn or reorder. */
+/* Adds a conversion of `value`: to_dense, to_mkldnn or reorder. */
 value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *have,
                        const tensor_info_t *want, const char *path);
 
-/* True for inputs whose format follows the choice: activations of rank 1 and more. */
+/* True for inputs whose format is chosen: activations of rank 1 or more. */
 bool layout_is_activation(const layout_site_t *site, int input);
 
 #endif

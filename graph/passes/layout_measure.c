@@ -1,10 +1,11 @@
-/* Costs of ways as this machine measures them, in place of estimates.
+/* Replaces estimated costs of ways by times measured on this machine.
  *
- * Sites that are alike have one name for each way and are measured once, those that take longest by
- * estimate first, until the time is over. The ways of a site take turns, so that all see the same
- * machine, and the least time of each counts. Activations are where the run before left them;
- * weights are read from another part of a large block each time, as in a network whose weights are
- * in no cache. What was not measured is scaled by how wrong estimates were elsewhere. */
+ * Identical sites have the same names for their ways and are measured once. Sites with the largest
+ * estimates come first, until the deadline. The ways of a site run alternately, so that all see the
+ * same machine state; the minimum of each counts. Activations stay in caches as the previous run
+ * left them. Weights are read from a different part of a large block each time, as in a network
+ * with weights in no cache. Estimates of unmeasured ways are scaled by the average ratio
+ * elsewhere. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +18,16 @@
 #include "tensor/interrupt_impl.h"
 #include "tensor/threads_impl.h"
 
-#define POOL_BYTES ((size_t)32 << 20) /* that weights are read from */
-#define WORTH_MEASURING 4.0           /* times the least estimate */
-#define WORTH_REPEATING 1.6           /* times the least time so far */
+#define POOL_BYTES ((size_t)32 << 20) /* block that weights are read from */
+#define WORTH_MEASURING 4.0           /* limit, as a multiple of the least estimate */
+#define WORTH_REPEATING 1.6           /* limit, as a multiple of the least time so far */
 #define MOST_ROUNDS 9
 #define LEAST_ROUNDS 3
-#define MOST_NS_EACH 6e7 /* of one site, once it has the least number of rounds */
+#define MOST_NS_EACH 6e7 /* time limit per site, after the minimum number of rounds */
 
 /* ---- names ---- */
 
-/* "conv2d padding=[1,1] f32[1,64,56,56]@aBcd8b ... to f32[1,64,56,56]@aBcd8b by winograd_4". */
+/* "#conv2d padding=[1,1] f32[1,64,56,56]@aBcd8b ... to f32[1,64,56,56]@aBcd8b by winograd_4;". */
 static void print_name(const layout_site_t *site, int way, text_t *text)
 {
     const prepared_t *prepared = site->ways[way];
@@ -43,7 +44,7 @@ static void print_name(const layout_site_t *site, int way, text_t *text)
     text_append(text, " by %s;", prepared->kernel->name);
 }
 
-/* What the lines say of a name; 0: nothing. */
+/* The time for a name in the lines; 0 if there is none. */
 static double find_timing(const char *lines, const text_t *name)
 {
     for (const char *at = lines; at != NULL && *at != '\0';) {
@@ -63,11 +64,11 @@ bool layout_has_timings(const char *lines)
 /* ---- one way ---- */
 
 typedef struct trial {
-    const prepared_t *prepared; /* NULL: it is not measured, or no longer */
+    const prepared_t *prepared; /* NULL: not measured, or no longer */
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS], *scratch;
     int weight; /* input that is read from the pool, or -1 */
     size_t weight_bytes, weight_at;
-    double ns; /* least; 0: not yet */
+    double ns; /* minimum; 0: none yet */
 } trial_t;
 
 typedef struct bench {
@@ -85,7 +86,8 @@ static void fill(dtype_t dtype, size_t bytes, void *to)
         for (size_t i = 0; i < bytes / sizeof *numbers; i++) numbers[i] = 0.5f;
 }
 
-/* Views compute nothing, joins are settled by the plan, and strided inputs are views of others. */
+/* Views compute nothing, the plan decides about joins, and strided inputs are views of other
+ * tensors. */
 static bool can_measure(const layout_site_t *site, int way)
 {
     const prepared_t *prepared = site->ways[way];
@@ -139,7 +141,7 @@ static status_t run_trial(bench_t *bench, trial_t *trial, bool counts)
                                            trial->scratch);
     const double ns = (double)(context_now() - begin);
     if (status ==
-        STATUS_INVALID_ARGUMENT) { /* of the elements, which are made up: a quotient by 0 */
+        STATUS_INVALID_ARGUMENT) { /* the made-up elements were invalid, such as a divisor of 0 */
         trial->prepared = NULL;
         trial->ns = 0.0;
         context_clear_error(bench->ctx);
@@ -160,7 +162,7 @@ static double least_cost(const layout_site_t *site)
     return least;
 }
 
-/* Every way once; those that are far behind are not tried again. */
+/* Runs every way once, then drops those that are much slower. */
 static status_t run_round(bench_t *bench, int n_ways, bool counts)
 {
     double least = 0.0;
@@ -182,7 +184,7 @@ static status_t run_rounds(bench_t *bench, const layout_site_t *site)
     for (int w = 0; w < site->n_ways; w++)
         if (can_measure(site, w) && site->ways[w]->cost_ns <= WORTH_MEASURING * least)
             TRY(begin_trial(bench, site->ways[w], &bench->trials[w]));
-    TRY(run_round(bench, site->n_ways, false)); /* pages are there after it */
+    TRY(run_round(bench, site->n_ways, false)); /* warm-up: maps the pages */
     for (int round = 0; round < MOST_ROUNDS; round++) {
         const uint64_t now = context_now();
         if ((round > 0 && now >= bench->deadline) ||
@@ -209,11 +211,11 @@ static status_t measure_site(bench_t *bench, const layout_site_t *site, text_t *
 
 /* ---- all sites ---- */
 
-/* Sites that are alike. */
+/* Identical sites. */
 typedef struct kind {
-    uint64_t hash; /* of the name of the first way */
-    int site;      /* one of them */
-    double heat;   /* estimate of all together */
+    uint64_t hash; /* hash of the first way's name */
+    int site;      /* index of one of them */
+    double heat;   /* sum of their estimates */
 } kind_t;
 
 static int compare_heat(const void *a, const void *b)
@@ -296,7 +298,7 @@ static status_t take_site(context_t *ctx, layout_site_t *site, const char *lines
         *out_measured += ns;
         *out_estimated += site->ways[w]->cost_ns;
     }
-    /* the others of this site are not taken for better than they are */
+    /* scales unmeasured ways of this site by the largest ratio, so that they do not look better */
     for (int w = 0; w < site->n_ways && ratio > 0.0; w++)
         if (!is_measured[w]) site->costs[w] *= ratio;
     site->is_measured = ratio > 0.0;

@@ -1,9 +1,9 @@
-/* The choice of formats as a cost function network: what cost_network_impl.h solves.
+/* Expresses the choice of formats as a cost function network; see cost_network_impl.h.
  *
- * A site with several ways is a variable, its ways are the values. A value of the graph is a fan:
- * its maker, and the sites that read it, each in the format that its way wants. A weight that is
- * stepped is one more: it lies as its gradient is made, and is copied for uses that want another
- * format. A result that leaves the graph dense is read by a reader that has no choice. */
+ * Each site with several ways is a variable, and its ways are the values. Each value of the graph
+ * is a fan: its maker, and the sites that read it, each in the format of its way. A weight that is
+ * updated is another fan: it has the format of its gradient, and is copied for uses in other
+ * formats. A result that leaves the graph dense has a reader without choice. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -13,16 +13,16 @@
 #include "tensor/onednn/candidates.h"
 #include "tensor/onednn/cost.h"
 
-/* A reader of a fan, while the fans are being made. */
+/* A reader of a fan, during construction. */
 typedef struct entry {
-    int site, input; /* site -1: a result that has to be dense */
-    int next;        /* of the same fan, or -1 */
+    int site, input; /* site -1: a result that must be dense */
+    int next;        /* next entry of the fan, or -1 */
 } entry_t;
 
-/* What an end of a fan may be: one info, or one for each of a site's ways. */
+/* An end of a fan: one info, or one for each way of a site. */
 typedef struct end {
-    const layout_site_t *site; /* NULL: info */
-    int input, output;         /* of the site; input -1: the output */
+    const layout_site_t *site; /* NULL: use info */
+    int input, output;         /* operand of the site; input -1: use output */
     const tensor_info_t *info;
 } end_t;
 
@@ -32,20 +32,20 @@ struct layout_problem {
     network_t network;
     int *n_values;
     const double **own;
-    double *costs; /* of the ways of all sites: where own points */
+    double *costs; /* costs of the ways of all sites; own points into it */
     network_fan_t *fans;
-    double **fan_costs; /* of each fan: where its costs point */
+    double **fan_costs; /* costs of each fan */
     network_end_t *readers;
-    int (*forms)[LAYOUT_MAX_WAYS]; /* of each end, makers' too */
+    int (*forms)[LAYOUT_MAX_WAYS]; /* forms of each end, including makers */
     int n_readers, n_forms, n_entries;
     entry_t *entries;
-    int *first_entry;   /* of each value; then of each value as the gradient of a weight */
-    value_t *gradients; /* of each value that is a weight that is stepped; else VALUE_NONE */
-    int *variables;     /* of each site, or -1 */
+    int *first_entry;   /* entries of each value; then of each value as a weight's gradient */
+    value_t *gradients; /* gradient of each value that is an updated weight; else VALUE_NONE */
+    int *variables;     /* variable of each site, or -1 */
     int *chosen;        /* value of each variable */
 };
 
-/* ---- who reads what ---- */
+/* ---- readers ---- */
 
 static void add_entry(layout_problem_t *problem, int fan, int site, int input)
 {
@@ -59,8 +59,8 @@ static bool is_weight(const layout_site_t *site, int input)
            select_operand(site->node->op, input)->role == ROLE_WEIGHT;
 }
 
-/* Constants are converted once, when a plan is made; what is no activation costs nothing here, but
- * for weights that are stepped. */
+/* Constants are converted once, when a plan is made, so they cost nothing. Other inputs count only
+ * if they are activations or updated weights. */
 static void add_input(layout_problem_t *problem, int s, int input)
 {
     const layout_search_t *search = problem->search;
@@ -97,7 +97,7 @@ static const tensor_info_t *info_at(const end_t *end, int way)
     return end->input < 0 ? &prepared->out[end->output] : &prepared->in[end->input];
 }
 
-/* The number of a form among those of a fan; the same bytes are one form. */
+/* Index of a form in a fan; infos with equal bytes are the same form. */
 static int number_of(const tensor_info_t *info, const tensor_info_t **infos, int *n)
 {
     int i = 0;
@@ -139,7 +139,7 @@ static status_t make_costs(context_t *ctx, const tensor_info_t *const *infos, in
     return STATUS_OK;
 }
 
-/* `infos` has room for those of all ends. */
+/* `infos` has space for the forms of all ends. */
 static status_t make_fan(layout_problem_t *problem, int number, const tensor_info_t **infos)
 {
     const layout_search_t *search = problem->search;
@@ -285,9 +285,9 @@ void layout_problem_release(layout_problem_t *problem)
     context_put(problem->ctx, problem);
 }
 
-/* ---- uniform choices, and the best ---- */
+/* ---- solving ---- */
 
-/* A way that makes this format, preferring one that also takes it; else the cheapest. */
+/* A way with this output format, preferably with the same input format; else the cheapest. */
 static int uniform_way(const layout_site_t *site, int candidate)
 {
     int best = 0, best_score = -1;
@@ -311,8 +311,8 @@ static int uniform_way(const layout_site_t *site, int candidate)
     return best;
 }
 
-/* From each uniform choice (all blocked, all channels last, ...), of which the best is the measure
- * of what mixing gains. */
+/* Starts from each uniform choice (all blocked, all channels last, ...). The best of these shows
+ * what mixing formats gains. */
 static status_t solve(layout_problem_t *problem, layout_certificate_t *out_certificate)
 {
     const layout_search_t *search = problem->search;
@@ -357,8 +357,8 @@ status_t layout_choose(layout_search_t *search, const pass_options_t *options,
 
 /* ---- reasons ---- */
 
-/* How much longer all would take with the best of a site's ways that has `info` as this input, or
- * with output >= 0 as that output, and else what was chosen; negative: no way has it. */
+/* Extra time if the site used its best way with `info` as this input (or as output `output`, if >=
+ * 0) and all other choices stayed; negative if there is no such way. */
 static double cost_more(const layout_problem_t *problem, const layout_site_t *site, int input,
                         int output, const tensor_info_t *info)
 {

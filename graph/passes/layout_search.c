@@ -1,8 +1,8 @@
-/* The sites of the search for formats, and their ways.
+/* Finds the sites for the layout choice, and their ways.
  *
- * Every operator is asked in which formats it runs without a reference implementation, and what
- * each costs by estimate. layout_problem.c chooses one way for every node, so that the sum over
- * nodes and over the reorders between them is least. */
+ * Asks every operator in which formats it runs without a reference implementation, and for an
+ * estimate of each. layout_problem.c then chooses a way for every site, so that the sum over sites
+ * and reorders is minimal. */
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
@@ -28,7 +28,7 @@ bool layout_is_activation(const layout_site_t *site, int input)
 
 /* ---- ways ---- */
 
-/* Input infos of a node; false when something is not known. */
+/* Collects the infos of a node's inputs; false if any type is unknown. */
 static bool gather_infos(const graph_t *graph, const graph_node_t *node, tensor_info_t *out)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -54,19 +54,20 @@ static int main_rank(const graph_node_t *node, const tensor_info_t *infos)
     return 0;
 }
 
-/* Channels that are fewer than any block has lanes. */
+/* Fewer channels than any block has. */
 #define FEW_CHANNELS 4
 
-/* A layer's weight gets its gradient from its source and its result's gradient. These may lie in
- * two formats: images of three channels are read row-major beside a blocked gradient. */
+/* True for an operator that computes a weight gradient from a source and a result's gradient. The
+ * two may have different formats: images of three channels stay row-major while the gradient is
+ * blocked. */
 static bool gives_weight_gradient(const graph_node_t *node)
 {
     return (node->op->traits & TRAIT_GRADS_WEIGHT) != 0;
 }
 
 static const layout_asked_t asked_dense = {-1, -1, -1};
-/* Dense inputs as their producers make them: a permuted view is read where it lies, and so are a
- * view of a view, and one of that. The level tells them apart; 0: not of views. */
+/* Dense inputs in the strides that their producers make, so that views are read without a copy.
+ * Level 1 reads a view, level 2 a view of a view, level 3 deeper ones; level 0: no views. */
 #define MAX_LEVEL 3
 
 static layout_asked_t ask_views(int level)
@@ -115,7 +116,7 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
     return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
 }
 
-/* The way of the least estimate; and where times are known those of the kernels that lost. */
+/* Adds the way with the least estimate. With measured times, adds the other competing kernels. */
 static status_t add_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                          const tensor_info_t *infos, const format_t *candidates,
                          layout_asked_t asked)
@@ -133,8 +134,8 @@ static status_t add_ways(context_t *ctx, const layout_search_t *search, layout_s
     return STATUS_OK;
 }
 
-/* The value as a way of its producer makes it that gives a view, or was shown one: of a level below
- * this one, the highest. Those of the last level stand on others of it. NULL: none does. */
+/* The info of a value as a view: from the producer's way of the highest level below this one. The
+ * last level may also use others of that level. NULL if no way makes a view. */
 static const tensor_info_t *find_view(const layout_search_t *search, value_t value, int level)
 {
     const int maker = value < 0 ? -1 : search->site_of_value[value];
@@ -153,7 +154,7 @@ static const tensor_info_t *find_view(const layout_search_t *search, value_t val
     return best;
 }
 
-/* The way with such views as inputs, if there are some. */
+/* Adds a way that reads views as inputs, if there are any. */
 static status_t add_view_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                              const tensor_info_t *infos, int level)
 {
@@ -192,15 +193,15 @@ static status_t list_ways(context_t *ctx, const layout_search_t *search, layout_
     return STATUS_OK;
 }
 
-/* A candidate's digit, or -1 when this is none. */
+/* Parses a candidate's digit; -1 if there is none. */
 static int8_t read_candidate(const char **at, int n)
 {
     if (**at < '0' || **at >= '0' + n) return -1;
     return (int8_t)(*(*at)++ - '0');
 }
 
-/* ":winograd_4": the number of this kernel of the operator; -1 where no colon stands, and where
- * there is no such kernel, before which *at stays. */
+/* Parses ":winograd_4" to a kernel index. -1 without a colon, or, leaving *at, for an unknown
+ * kernel. */
 static int8_t read_kernel(const opdef_t *op, const char **at)
 {
     if (**at != ':') return -1;
@@ -214,8 +215,7 @@ static int8_t read_kernel(const opdef_t *op, const char **at)
     return -1;
 }
 
-/* The one way that the text says; *at is NULL after a site that has none, or text of another kind.
- */
+/* Adds the way in the text. Sets *at to NULL if the text is invalid or the way is refused. */
 static status_t take_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                          const tensor_info_t *infos, const char **at)
 {
@@ -241,7 +241,7 @@ static status_t take_way(context_t *ctx, const layout_search_t *search, layout_s
     return STATUS_OK;
 }
 
-/* All ways, or with `at` the chosen one: see take_way. */
+/* Finds all ways, or only the one in the text *at: see take_way. */
 static status_t find_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                           const char **at)
 {
@@ -289,7 +289,7 @@ void layout_choice_print(const layout_search_t *search, bool names_kernels, text
 
 /* ---- sites ---- */
 
-/* What is written in place stays where its writer finds it. */
+/* Operators on values written in place are not sites. */
 static bool is_site(const layout_search_t *search, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->is_in_place) return false;
@@ -329,8 +329,9 @@ static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *
     return context_get(ctx, n_inputs * sizeof *search->sources, "layout sites", &search->sources);
 }
 
-/* Values that cross the border of a block: an if gives what either branch yields, a loop what its
- * body yields, to itself and in the end. What a loop begins with comes once only. */
+/* Records values that enter or leave blocks. An if's output comes from either branch. A loop's
+ * output and its parameters come from the body; the initial values are ignored, since they are read
+ * once. */
 static status_t note_borders(void *user, const graph_node_t *node)
 {
     layout_search_t *search = user;
@@ -345,8 +346,8 @@ static status_t note_borders(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The output of a site that arrives as this value, through borders of blocks; VALUE_NONE if it
- * comes from elsewhere. Values that loops carry round unchanged end at the limit. */
+/* The site output that reaches this value through block results and parameters; VALUE_NONE if there
+ * is none. The limit stops at values that loops pass on unchanged. */
 static value_t find_source(const layout_search_t *search, value_t value, int limit)
 {
     if (value < 0 || limit == 0) return VALUE_NONE;
@@ -373,7 +374,7 @@ static void link_producers(layout_search_t *search)
     }
 }
 
-/* Sites being listed; *chosen moves over what was chosen earlier, NULL: nothing was. */
+/* Sites being listed. *chosen is the rest of an earlier choice's text; chosen NULL: none. */
 typedef struct listing {
     layout_search_t *search;
     const char **chosen;

@@ -6,11 +6,10 @@
 #include "tensor/context_impl.h"
 #include "tensor/text_impl.h"
 
-/* Convolutions, linears and matmuls of f32 are computed in the narrow dtype, which sums in f32; an
- * operator that follows is, where all it reads was made so. A value that was made narrow is cast
- * for each reader that wants f32, and the other way round: common_subexpressions makes one of
- * several casts, and constant_propagation casts weights. Biases stay f32; so do softmax, losses and
- * whatever else is not named here. */
+/* Computes f32 convolutions, linears and matmuls in the narrow dtype, with sums in f32. Operators
+ * after them follow if all their inputs are narrow. Casts are added for each reader of another
+ * dtype. common_subexpressions merges equal casts, and constant_propagation casts weights. Biases,
+ * softmax, losses and all operators not listed here stay f32. */
 
 /* ---- kinds of operators ---- */
 
@@ -68,7 +67,7 @@ static bool has_dtype(const graph_type_t *type, dtype_t dtype)
     return info != NULL && info->dtype == dtype;
 }
 
-/* The mean over height and width is pooling; other means are parts of norms. */
+/* A mean over height and width is pooling; other means belong to norms. */
 static bool is_pooling_mean(const graph_t *graph, const graph_node_t *node)
 {
     if (!rewrite_is_op(node, "mean")) return false;
@@ -107,8 +106,8 @@ operand_role_t precision_role(const graph_node_t *node, int index)
                                                          : ROLE_ACTIVATION;
 }
 
-/* What reads narrow operands and sums in f32. A weight that is none of the graph's constants would
- * be cast at each run. */
+/* True for a product that accumulates narrow operands in f32. The weight must be constant, since
+ * others would be cast in each run. */
 static bool is_product(const graph_t *graph, const graph_node_t *node)
 {
     if (rewrite_conv(node) == 0 && rewrite_conv_transpose(node) == 0 &&
@@ -147,7 +146,7 @@ typedef struct lowering {
     const alias_t *alias;
 } lowering_t;
 
-/* Was made narrow, though the old value is f32. */
+/* True if an old f32 value is narrow in the new graph. */
 static bool is_narrow(const rewrite_t *rewrite, value_t old)
 {
     const lowering_t *lowering = rewrite->user;
@@ -184,7 +183,7 @@ static value_t narrow(rewrite_t *rewrite, value_t old, const char *path)
 
 /* ---- nodes ---- */
 
-/* Operands of post-ops that broadcast over the result, and numbers, may be of any dtype. */
+/* Operands of post-ops that broadcast over the result, and numbers, may have any dtype. */
 static bool is_small(const graph_t *graph, value_t value, const graph_node_t *node)
 {
     const tensor_info_t *info = info_of(graph_value_type(graph, value));
@@ -208,8 +207,8 @@ static status_t lower_product(rewrite_t *rewrite, const graph_node_t *node)
     return rewrite_emit(rewrite, node, inputs, node->outputs);
 }
 
-/* All tensors of f32 that it reads as activations were made narrow. A number has no dtype of its
- * own, and prelu's slopes go with its input. */
+/* True if all f32 tensors that it reads as activations became narrow. Numbers have no dtype of
+ * their own, and slopes of prelu follow its input. */
 static bool reads_narrow(const rewrite_t *rewrite, const graph_node_t *node)
 {
     int n_narrow = 0;

@@ -7,28 +7,28 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Operators with a constant weight that read one value, in one block, alike but for the number of
- * their outputs, are one operator over their weights joined, and a split of what it gives. It
- * stands where the first of them stood: the input is there already, and what makes the weights of
- * the others moves up, since it depends on constants only. */
+/* Merges operators of constant weight that read the same value in one block, and differ only in
+ * weight and number of outputs. The result is one operator on concatenated weights, and a split. It
+ * replaces the first of them. Nodes that compute the other weights move before it; they depend on
+ * constants only. */
 
-#define MAX_MEMBERS TENSOR_MAX_RANK /* of one split */
+#define MAX_MEMBERS TENSOR_MAX_RANK /* parts of one split */
 
-/* When it pays, by measurement (AVX-512, one thread, 2 MB of L2):
+/* When merging pays, measured with AVX-512, one thread and 2 MB of L2; relative time:
  *
- *   linear, one row       0.84 to 0.99 of the time: one call, and parts that lie in one run
+ *   linear, one row       0.84 to 0.99: one call, and contiguous parts
  *   linear, 4 to 512 rows 1.01 to 1.24: parts are copied, while x was in cache anyway
- *   conv, x of 6 to 13 MB 0.66 to 0.99: x comes from memory once; GoogLeNet, batch 16: 0.98
+ *   conv, x of 6 to 13 MB 0.66 to 0.99: x is read from memory once; GoogLeNet, batch 16: 0.98
  *   conv, x below 4 MB    0.93 to 1.06; GoogLeNet, batch 1: 1.01 */
 #define LARGE_BYTES ((size_t)4 << 20)
 
-/* Channels of a split begin at a multiple of this, which all blocks divide: so a part of an image
- * lies in one run. */
+/* Parts begin at a multiple of this number of channels. All block sizes divide it, so each image's
+ * part is contiguous. */
 #define BLOCK 16
 
 typedef struct group {
     const graph_block_t *block;
-    const graph_node_t *members[MAX_MEMBERS]; /* in order of the parts */
+    const graph_node_t *members[MAX_MEMBERS]; /* in the order of the parts */
     int64_t outputs[MAX_MEMBERS];
     int n;
     bool is_left;
@@ -40,9 +40,9 @@ typedef struct merging {
     const alias_t *alias;
     group_t *groups;
     int n_groups, capacity;
-    int *group_of; /* [n_values]: of what a member makes; -1: none */
-    bool *is_made; /* [n_values]: by the rewrite so far */
-    bool *moved;   /* [n_values]: its node was copied before its turn */
+    int *group_of; /* [n_values]: group of the member that makes the value; -1: none */
+    bool *is_made; /* [n_values]: exists in the new graph */
+    bool *moved;   /* [n_values]: its node was copied early */
 } merging_t;
 
 static void leave(const merging_t *merging, const graph_node_t *node, const char *reason)
@@ -124,7 +124,7 @@ static status_t add_group(merging_t *merging, const graph_block_t *block, const 
     return STATUS_OK;
 }
 
-/* Joins the first group of this block and input that takes it; else begins one. */
+/* Adds the node to the first group of this block and input that accepts it; else starts a group. */
 static status_t place(merging_t *merging, const graph_block_t *block, const graph_node_t *node)
 {
     const char *reason = NULL;
@@ -155,9 +155,10 @@ static status_t find_groups(merging_t *merging, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* ---- what pays ---- */
+/* ---- profitability ---- */
 
-/* Of a conv's parts all but the last fill their blocks; the one that does not goes last. */
+/* Moves the only part with incomplete blocks to the end; all other parts of a conv must fill
+ * theirs. */
 static const char *order_parts(group_t *group)
 {
     int n_odd = 0, odd = group->n - 1;
@@ -208,7 +209,7 @@ static bool decide_all(merging_t *merging)
 
 /* ---- rewriting ---- */
 
-/* What makes a constant is copied before its turn. */
+/* Copies the nodes that compute a constant before their turn. */
 static status_t make_early(rewrite_t *rewrite, value_t value)
 {
     merging_t *merging = rewrite->user;
@@ -235,7 +236,7 @@ static status_t add_zeros(rewrite_t *rewrite, dtype_t dtype, int64_t n, value_t 
     return STATUS_OK;
 }
 
-/* Operand `input` of all members, one behind the other; none where all lack it. */
+/* Concatenates operand `input` of all members; VALUE_NONE if none has it. */
 static status_t join(rewrite_t *rewrite, const group_t *group, int input, value_t *out_value)
 {
     const graph_t *graph = rewrite->from;

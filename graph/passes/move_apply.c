@@ -1,4 +1,4 @@
-/* One move of a reorder, done. */
+/* Applies one move of a reorder. */
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/move_impl.h"
 #include "tensor/context_impl.h"
@@ -6,7 +6,7 @@
 typedef struct apply {
     const move_t *move;
     bool is_made;
-    value_t made; /* what stands for all conversions like the moved one, once it is made */
+    value_t made; /* value that replaces all conversions equal to the moved one */
 } apply_t;
 
 static const graph_type_t *target_of(const rewrite_t *rewrite)
@@ -21,7 +21,7 @@ static void set_made(apply_t *apply, value_t value)
     apply->made = value;
 }
 
-/* An old value in the form that the moved conversion gives. */
+/* Converts an old value to the form of the moved conversion. */
 static value_t convert(rewrite_t *rewrite, value_t old)
 {
     const apply_t *apply = rewrite->user;
@@ -48,7 +48,7 @@ static void outputs_clear(context_t *ctx, outputs_t *outputs)
     context_put(ctx, outputs->names);
 }
 
-/* As the node's, but the moved one converted, or behind them. */
+/* Outputs of the node, with the moved one converted in place or appended. */
 static status_t outputs_begin(rewrite_t *rewrite, const graph_node_t *node, outputs_t *out)
 {
     const apply_t *apply = rewrite->user;
@@ -74,7 +74,7 @@ static status_t outputs_begin(rewrite_t *rewrite, const graph_node_t *node, outp
     return STATUS_OK;
 }
 
-/* Where the moved one stands among the outputs. */
+/* Index of the moved value among the outputs. */
 static int moved_place(const apply_t *apply, const graph_node_t *node)
 {
     return apply->move->replaces ? apply->move->index : node->n_outputs;
@@ -88,7 +88,8 @@ static void map_others(rewrite_t *rewrite, const graph_node_t *node, const outpu
             rewrite_map(rewrite, node->outputs[i], outputs->values[i]);
 }
 
-/* Ends a block whose first results are those of the old one, from `first` on in `block`. */
+/* Ends a block with the results of the old one and the moved value. `first` is the number of
+ * results before the outputs. */
 static status_t end_block(rewrite_t *rewrite, const graph_node_t *node, const graph_block_t *block,
                           int first, value_t moved)
 {
@@ -209,7 +210,7 @@ static value_t add_builtin(rewrite_t *rewrite, const char *name, value_t a, valu
     return value;
 }
 
-/* Whether the loop will run: its count is above zero, and its condition true. */
+/* Adds the condition that the loop runs: its count is above zero and its initial condition true. */
 static status_t add_guard(rewrite_t *rewrite, const graph_node_t *loop, value_t *out_guard)
 {
     value_t count = rewrite_value(rewrite, loop->inputs[0]);
@@ -228,7 +229,7 @@ static status_t add_guard(rewrite_t *rewrite, const graph_node_t *loop, value_t 
     return STATUS_OK;
 }
 
-/* Two branches: the loop as it is, and what it would begin with. */
+/* Fills two branches: the loop itself, and its initial values. */
 static status_t fill_guard(rewrite_t *rewrite, const graph_node_t *loop, value_t *results)
 {
     int n = loop->n_outputs;
@@ -257,7 +258,7 @@ static status_t guard(rewrite_t *rewrite, const graph_node_t *loop)
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- applying ---- */
 
 static status_t apply_to(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
@@ -289,7 +290,7 @@ static status_t apply_to(rewrite_t *rewrite, const graph_node_t *node, bool *out
     }
 }
 
-/* What was made in a block is not seen behind it. */
+/* A value made in a block is not visible after it. */
 static status_t leave_block(rewrite_t *rewrite, const graph_block_t *block, value_t *results)
 {
     (void)results;

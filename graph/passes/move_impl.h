@@ -1,4 +1,4 @@
-/* Moving of reorders in two halves: the search for one move, and the graph after it. */
+/* Moving reorders: the search finds one move, and move_apply makes the graph after it. */
 #ifndef TESSERA_GRAPH_PASSES_MOVE_IMPL_H
 #define TESSERA_GRAPH_PASSES_MOVE_IMPL_H
 
@@ -6,12 +6,12 @@
 
 typedef enum move_kind {
     MOVE_NONE,
-    MOVE_REPLACE, /* `source` is what the conversion gives */
-    MOVE_CONVERT, /* `source` is converted instead of what was converted before */
-    MOVE_HOIST,   /* done before the node `at`, for all that follow in its block */
-    MOVE_SINK,    /* of a result of the if `at`: done in the branches */
-    MOVE_CARRY,   /* of what the loop `at` carries: the loop carries it converted */
-    MOVE_GUARD    /* the loop `at` stands in an if, so that there it runs at least once */
+    MOVE_REPLACE, /* replaces the conversion by `source`, an equal value */
+    MOVE_CONVERT, /* converts `source` instead of its converted form */
+    MOVE_HOIST,   /* converts before the node `at`, for all uses after it in its block */
+    MOVE_SINK,    /* converts a result of the if `at` in its branches */
+    MOVE_CARRY,   /* makes the loop `at` carry the converted value */
+    MOVE_GUARD    /* puts the loop `at` into an if, in which it runs at least once */
 } move_kind_t;
 
 typedef struct move {
@@ -19,19 +19,20 @@ typedef struct move {
     const graph_node_t *conversion;
     value_t source;
     const graph_node_t *at;
-    const graph_block_t *block; /* that `at` stands in */
-    int index;                  /* of the result or carried value */
-    bool replaces;              /* nobody reads the unconverted one */
-    value_t available[2]; /* what has the form already, for each branch; VALUE_NONE: nothing */
+    const graph_block_t *block; /* block that contains `at` */
+    int index;                  /* index of the result or carried value */
+    bool replaces;              /* the unconverted value has no other reader */
+    value_t available[2];       /* existing converted values, per branch; VALUE_NONE: none */
 } move_t;
 
-/* A conversion that may be moved: of a tensor of known type that is no constant. */
+/* True for a conversion that may be moved: of a tensor of known type, not a constant. */
 bool move_is_conversion(const graph_t *graph, const graph_node_t *node);
 
-/* Both give the same form of the same value. */
+/* True if both make the same form of the same value. */
 bool move_is_same(const graph_t *graph, const graph_node_t *a, const graph_node_t *b);
 
-/* True when a loop's trip count (its condition) alone lets it run at least once. */
+/* True if the trip count (move_may_begin: the initial condition) alone allows at least one
+ * iteration. */
 bool move_has_trip(const graph_t *graph, const graph_node_t *loop);
 bool move_may_begin(const graph_t *graph, const graph_node_t *loop);
 

@@ -1,15 +1,15 @@
-/* Reorders are moved to where fewest are executed: partial redundancy elimination on the nodes
+/* Moves reorders to where they run least often: partial redundancy elimination on the nodes
  * to_mkldnn, to_dense and reorder.
  *
- * One move is searched and done at a time, until there is none. A move is made only if no path
- * through the graph executes more conversions after it, and some path fewer or as many:
- *   - a conversion that was done before, or that undoes another, is not done again;
- *   - one inside an if or loop that every way on behind it does anyhow, one in both branches, and
- *     one that every iteration does of a value from outside, is done before;
- *   - one of what an if gives is done in the branches, when one of them has that form already;
- *   - one of what a loop carries is done before the loop, when an iteration ends with that form.
- * The last three need a loop that runs; one that may not is put in an if that asks. Nothing that is
- * written in place is moved. */
+ * Finds and applies one move at a time until none is left. A move must not add a conversion to any
+ * path:
+ *   - a conversion that was done before, or that undoes another, is removed;
+ *   - a conversion in an if or loop moves before it, if every path after the node also does it, if
+ * both branches do it, or if every iteration does it to a value from outside;
+ *   - a conversion of an if's result moves into the branches, if one of them has that form already;
+ *   - a conversion of a carried value moves before the loop, if an iteration ends with that form.
+ * Moves out of a loop, and of carried values, need a loop that runs at least once; otherwise the
+ * loop is put into an if that checks this. Values written in place are not moved. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -18,9 +18,9 @@
 
 typedef struct place {
     const graph_block_t *block;
-    int outer;                 /* place of the block around it, or -1 */
+    int outer;                 /* index in places of the enclosing block, or -1 */
     const graph_node_t *owner; /* NULL: the graph's body */
-    int index;                 /* of owner in the block around it */
+    int index;                 /* index of owner in the enclosing block */
 } place_t;
 
 typedef struct survey {
@@ -29,10 +29,10 @@ typedef struct survey {
     const alias_t *alias;
     int n_places, capacity;
     place_t *places; /* blocks, outer ones first */
-    int *home;       /* [value]: place of the block that makes it */
+    int *home;       /* [value]: index in places of the block that makes it */
 } survey_t;
 
-/* ---- what may be moved ---- */
+/* ---- conversions ---- */
 
 static bool is_static(const graph_t *graph, value_t value)
 {
@@ -74,7 +74,7 @@ static const graph_type_t *form_of(const survey_t *survey, const graph_node_t *c
     return graph_value_type(survey->graph, conversion->outputs[0]);
 }
 
-/* ---- places ---- */
+/* ---- blocks ---- */
 
 static status_t add_places(survey_t *survey, const graph_block_t *block, int outer,
                            const graph_node_t *owner, int index)
@@ -120,7 +120,8 @@ bool move_may_begin(const graph_t *graph, const graph_node_t *loop)
     return loop->inputs[1] < 0 || is_true(graph_constant(graph, loop->inputs[1]));
 }
 
-/* What is known where a condition holds: that this count is above zero, that this value is true. */
+/* Facts implied by a condition: tells_count, that the count is above zero; tells_truth, that the
+ * value is true. */
 static bool tells_count(const graph_t *graph, value_t condition, value_t count)
 {
     const graph_node_t *node = condition < 0 ? NULL : graph_producer(graph, condition);
@@ -142,7 +143,7 @@ static bool tells_truth(const graph_t *graph, value_t condition, value_t value)
             tells_truth(graph, node->inputs[1], value));
 }
 
-/* Known of itself, or because it stands in a branch that asked. */
+/* True if the loop certainly runs: from its operands, or because an enclosing if checks it. */
 static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
 {
     const graph_t *graph = survey->graph;
@@ -159,14 +160,14 @@ static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
     return has_trip && may_begin;
 }
 
-/* Asked before the loop, it says the same in it: so the branch that asked knows. */
+/* True if the value cannot change, so that a check before the loop still holds in it. */
 static bool is_lasting(const survey_t *survey, value_t value)
 {
     return value >= 0 && graph_constant(survey->graph, value) == NULL &&
            !alias_is_mutated(survey->alias, value);
 }
 
-/* Whether the loop would be known to run in a branch that asks for it. */
+/* True if an if around the loop could check that it runs. */
 static bool can_guard(const survey_t *survey, const graph_node_t *loop)
 {
     const graph_t *graph = survey->graph;
@@ -181,7 +182,7 @@ static int place_of(const survey_t *survey, const graph_block_t *block)
     return place;
 }
 
-/* True if every way through the block from its first-th node on does this conversion. */
+/* True if every path through the block, from its first-th node on, does this conversion. */
 static bool is_sure(const survey_t *survey, const graph_block_t *block, int first,
                     const graph_node_t *conversion)
 {
@@ -198,9 +199,9 @@ static bool is_sure(const survey_t *survey, const graph_block_t *block, int firs
     return false;
 }
 
-/* ---- what is there already ---- */
+/* ---- existing forms ---- */
 
-/* A form of a value that this one was converted from. */
+/* A value that this one was converted from and that has this form; VALUE_NONE if there is none. */
 static value_t original(const survey_t *survey, value_t value, const graph_type_t *form)
 {
     while (value >= 0 && !type_equal(graph_value_type(survey->graph, value), form)) {
@@ -210,8 +211,8 @@ static value_t original(const survey_t *survey, value_t value, const graph_type_
     return value;
 }
 
-/* A conversion like this, of `value`, that is done before the index-th node of a block or around
- * it. */
+/* The result of an equal conversion of `value` before the index-th node of this block, or in an
+ * enclosing block. */
 static value_t earlier(const survey_t *survey, int place, int index, value_t value,
                        const graph_type_t *form)
 {
@@ -245,11 +246,11 @@ static bool find_replacement(const survey_t *survey, int place, int index, move_
 
 /* ---- out of blocks ---- */
 
-/* A conversion in blocks of the node, and what it is asked about. */
+/* A conversion in the blocks of a node, while it is examined. */
 typedef struct inner {
     const survey_t *survey;
     int place, index;
-    const graph_node_t *node; /* that stands there */
+    const graph_node_t *node; /* the node at `index` */
     move_t *move;
 } inner_t;
 
@@ -292,9 +293,9 @@ static bool find_hoist(const survey_t *survey, int place, int index, move_t *mov
     return move->kind != MOVE_NONE;
 }
 
-/* ---- over borders of blocks ---- */
+/* ---- moves into branches and carried values ---- */
 
-/* How many conversions like this there are. */
+/* Number of equal conversions. */
 typedef struct likes {
     const survey_t *survey;
     const graph_node_t *conversion;
@@ -308,7 +309,7 @@ static status_t count_like(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* True if its value is read by such conversions only. */
+/* True if only such conversions read the value. */
 static bool reads_all(const survey_t *survey, const graph_node_t *conversion)
 {
     likes_t likes = {survey, conversion, 0};
@@ -316,7 +317,7 @@ static bool reads_all(const survey_t *survey, const graph_node_t *conversion)
     return likes.n == graph_n_uses(survey->graph, conversion->inputs[0]);
 }
 
-/* What a block yields in this form, without converting it at the end. */
+/* A value in this form at the end of a block, without a conversion there. */
 static value_t ready_at_end(const survey_t *survey, const graph_block_t *block, value_t result,
                             const graph_type_t *form)
 {
@@ -325,11 +326,11 @@ static value_t ready_at_end(const survey_t *survey, const graph_block_t *block, 
     return earlier(survey, place_of(survey, block), block->n_nodes, result, form);
 }
 
-/* The first conversion of a value, in the order nodes stand, that has one of a kind. */
+/* The first conversion of a value, in node order, that every path does. */
 typedef struct wanted {
     const survey_t *survey;
     value_t value;
-    const graph_block_t *block; /* in which it must be done on every way */
+    const graph_block_t *block; /* block in which every path must do it */
     int first;
     const graph_node_t *found;
 } wanted_t;
@@ -377,8 +378,8 @@ static bool find_sink(const survey_t *survey, int place, int index, move_t *move
     return false;
 }
 
-/* The carried value that nobody reads but to convert it need not be carried; what reads it behind
- * the loop then converts back once, which must not be more than the iterations did. */
+/* True if the unconverted carried value is no longer needed. Readers after the loop then convert
+ * back once, which must not exceed what the iterations did. */
 static bool replaces_carried(const survey_t *survey, const graph_node_t *loop,
                              const graph_node_t *conversion, int index)
 {
@@ -434,7 +435,7 @@ static bool find_move(const survey_t *survey, move_t *move)
     return false;
 }
 
-/* Why conversions in loops stay there. */
+/* Reports why conversions in loops stay. */
 static void note_left(const survey_t *survey)
 {
     for (int place = 1; place < survey->n_places; place++) {
@@ -466,7 +467,7 @@ static void survey_end(survey_t *survey)
     context_put(survey->ctx, survey->places);
 }
 
-/* *current is replaced by what one move makes of it. */
+/* Applies one move to *current. */
 static status_t move_one(context_t *ctx, const pass_options_t *options, graph_t **current,
                          bool *out_moves)
 {

@@ -17,17 +17,16 @@ static const pass_t passes[] = {
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
-/* Of a group that is repeated: each round decides something for good, so this is never reached. */
+/* Limit on repetitions of a group. Never reached: each round makes a permanent decision. */
 #define MAX_ROUNDS 32
 
 /* clang-format off */
 
-/* Names between "[" and "]" are run again until none of them changes the graph. */
+/* Passes between "[" and "]" repeat until none of them changes the graph. */
 
-/* Mode graph: attributes stay.
+/* Mode graph: attributes are not frozen.
  *
- *   traced ──► calls inlined ──► integers ──► numbers computed ──► clean up ──► plan
- */
+ *   traced ──► calls inlined ──► integers ──► numbers computed ──► clean up ──► plan */
 static const char *const pipeline_graph[] = {
     "inline",
     "fold_quantize",
@@ -42,7 +41,7 @@ static const char *const pipeline_graph[] = {
     NULL,
 };
 
-/* Specialising to one set of input shapes: what a plan is built from. */
+/* Specialising to one set of input shapes, before building a plan. */
 static const char *const pipeline_plan[] = {
     "fuse_expand_depthwise",
     "layout", "move_reorders", "fold_reorders",
@@ -51,31 +50,30 @@ static const char *const pipeline_plan[] = {
     NULL,
 };
 
-/* Freezing: what a known value decides can show more that is known, such as whom a call calls.
+/* Freezing. A known value can reveal others, such as the callee of a call, so the group repeats.
  *
- *   calls inlined ──► getattr into constants ──► integers ──► what is computed from constants ──┐
- *   ▲                                                                                           │
- *   └───────────────────────────────────────────────────────────────────────────────────────────┘
+ *   calls inlined ──► getattr becomes constant ──► integers ──► constants computed ──┐
+ *   ▲                                                                                │
+ *   └────────────────────────────────────────────────────────────────────────────────┘
  *
- * Products of integers are found before their weights, dequantized, would be computed.
- */
+ * Integer products are found before constant propagation would dequantize their weights. */
 static const char *const pipeline_freeze[] = {
     "[", "inline", "lower_tuples", "attributes", "fold_quantize", "constant_propagation", "]",
     "dead_code",
     NULL,
 };
 
-/* Optimising what is frozen.
+/* Optimising a frozen graph.
  *
  *   clean up ──► folded ──► integers ──► fused ──► made narrow ──► computed ──► clean up ──► plan
  *                │          │            │         │               │
  *                │          │            │         │               fold_weight and fold_bias of constants,
  *                │          │            │         │               joined weights, casts of weights
- *                │          │            │         in the dtype of the options
- *                │          │            post-ops, activations of norms, what shares an input
- *                │          where the options have ranges, and where the graph has them
- *                numbers; activations, norms and attention in parts; views for gathers and before permutes;
- *                batch norm, scales, and the batch norms behind those
+ *                │          │            │         if the options name a dtype
+ *                │          │            post-ops, activations of norms, operators with a shared input
+ *                │          if the options have ranges, or the graph has quantized values
+ *                numbers; activations, norms and attention written as several operators; gathers and
+ *                permutes as views; batch norms and scales
  */
 static const char *const pipeline_optimize[] = {
     "remove_identity",
@@ -98,7 +96,8 @@ static const char *const pipeline_optimize[] = {
     NULL,
 };
 
-/* The beginning of that, with all constants computed: what ranges are measured on. */
+/* The first part of pipeline_optimize, with all constants computed. Ranges are measured on its
+ * result. */
 static const char *const pipeline_calibrate[] = {
     "remove_identity",
     "functionalize",
@@ -194,7 +193,7 @@ static status_t dump(context_t *ctx, const pass_t *pass, const graph_t *graph,
     return status;
 }
 
-/* One pass: a graph that does not verify is the pass's fault, and named so. */
+/* Runs one pass. If its result does not verify, the error names the pass. */
 static status_t run_one(context_t *ctx, const pass_t *pass, const graph_t *graph,
                         const pass_options_t *options, graph_t **out_graph)
 {
@@ -250,7 +249,7 @@ static status_t check_pipeline(context_t *ctx, const char *const *names)
     return STATUS_OK;
 }
 
-/* *current is replaced by what the pass makes of it. */
+/* Replaces *current by the result of the pass. */
 static status_t advance(context_t *ctx, const char *name, const pass_options_t *options,
                         graph_t **current, bool *out_changes)
 {
@@ -264,7 +263,7 @@ static status_t advance(context_t *ctx, const char *name, const pass_options_t *
     return STATUS_OK;
 }
 
-/* Up to the name behind "]". */
+/* Repeats a group; moves *names to its "]". */
 static status_t repeat(context_t *ctx, const char *const **names, const pass_options_t *options,
                        graph_t **current)
 {
@@ -296,10 +295,10 @@ static status_t run_all(context_t *ctx, const graph_t *graph, const char *const 
     return status;
 }
 
-/* ---- graphs that hold for many sizes ---- */
+/* ---- graphs for many sizes ---- */
 
-/* The graph at these sizes, its names kept; NULL where a node does not take them, and then
- * `reason`, if it has none yet and is not NULL, says which. */
+/* The graph at these sizes, with names. NULL if a node rejects them; then appends which one to
+ * `reason`, unless that is NULL or not empty. */
 static status_t try_sizes(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                           text_t *reason, graph_t **out_graph)
 {
@@ -326,8 +325,8 @@ status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *
     return STATUS_OK;
 }
 
-/* What the passes make of the graph at generic sizes, at its own sizes again; NULL when that cannot
- * be, for the reason that is given. */
+/* Runs the passes on the graph at generic sizes, then returns to its own sizes. NULL if that is not
+ * possible; see reason. */
 static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
                             const char *const *names, const pass_options_t *options, text_t *reason,
                             graph_t **out_graph)
@@ -348,7 +347,7 @@ static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t 
     return status;
 }
 
-/* reason: why the graph holds for its own sizes alone, or "". */
+/* reason: why the graph is valid only for its own sizes, or "". */
 static status_t run_closed(context_t *ctx, const graph_t *graph, const char *const *names,
                            const pass_options_t *options, const char *reason, graph_t **out_graph)
 {
@@ -361,9 +360,9 @@ static status_t run_closed(context_t *ctx, const graph_t *graph, const char *con
     return status;
 }
 
-/* What a pass decides by sizes has to be right at all of them: [1,8] and [N,8] are equal at one N
- * alone. So passes see sizes that nothing else is equal to; a graph for which there are none holds
- * for its own sizes after. */
+/* Decisions of passes must hold for all sizes: [1,8] and [N,8] are equal at one N only. So passes
+ * see generic sizes, which equal nothing else by accident. If a graph accepts none, it becomes
+ * valid only for its own sizes. */
 static status_t run_open(context_t *ctx, const graph_t *graph, const char *const *names,
                          const pass_options_t *options, graph_t **out_graph)
 {

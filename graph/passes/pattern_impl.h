@@ -1,17 +1,18 @@
-/* Patterns: what exporters write as several operators, stated as text and found in a graph.
+/* Patterns: text that describes an operator which exporters write as several, and a matcher for
+ * graphs.
  *
  *   "mul(0.5, x, add(1, erf(div(x, 1.41421356))))"
  *
  *   pattern = number | "?" name | name | [name ":"] operator "(" pattern {"," pattern} ")"
  *
- * A number matches a constant that is near it. ?name takes any number, and 1 in a product, 0 in a
- * sum where there is none. A name takes any value, the same wherever it stands; name:pattern names
- * what the pattern matches. mul and div are a product, add and sub a sum, of any number of operands
- * in any order, however the graph brackets them: reciprocal, neg, square, pow by 2 or 3 and numbers
- * multiplied together are seen through, and 1 / sqrt(x) is also rsqrt(x). Other operators have
- * their operands in order; their attributes are for the pass to look at.
+ * A number matches a constant close to it. ?name matches any number; if there is none, it is 1 in a
+ * product and 0 in a sum. A name matches any value, but the same wherever it occurs. name:pattern
+ * gives a name to the value that the pattern matches. mul and div form a product, add and sub a
+ * sum, with any number of operands in any order and nesting. reciprocal, neg, square, pow by 2 or 3
+ * and products of numbers are recognised, and 1 / sqrt(x) also matches rsqrt(x). Operands of other
+ * operators are ordered; passes check their attributes.
  *
- * Nothing matches that is written in place. */
+ * Values written in place never match. */
 #ifndef TESSERA_GRAPH_PASSES_PATTERN_IMPL_H
 #define TESSERA_GRAPH_PASSES_PATTERN_IMPL_H
 
@@ -25,60 +26,59 @@ typedef enum term_kind { TERM_NUMBER, TERM_ANY_NUMBER, TERM_VALUE, TERM_OP } ter
 typedef struct pattern_term {
     term_kind_t kind;
     double number;
-    int name; /* of pattern_t.names; -1: none */
+    int name; /* index in pattern_t.names; -1: none */
     char op[PATTERN_LENGTH];
-    int child, next; /* first operand, and the operand behind this one; -1: none */
+    int child, next; /* first operand, and the operand after this one; -1: none */
 } pattern_term_t;
 
 typedef struct pattern {
-    pattern_term_t terms[PATTERN_TERMS]; /* the first one is the whole */
+    pattern_term_t terms[PATTERN_TERMS]; /* the first is the outermost */
     int n_terms;
     char names[PATTERN_NAMES][PATTERN_LENGTH];
     int n_names;
 } pattern_t;
 
-/* What a pattern was found to be. */
+/* The result of matching a pattern. */
 typedef struct match {
     const alias_t *alias;
     const pattern_t *pattern;
-    value_t values[PATTERN_NAMES]; /* VALUE_NONE: not met yet */
+    value_t values[PATTERN_NAMES]; /* VALUE_NONE: not matched yet */
     double numbers[PATTERN_NAMES];
-    const graph_node_t
-        *nodes[PATTERN_NODES]; /* each once; the one that makes the whole among them */
+    const graph_node_t *nodes[PATTERN_NODES]; /* each once, including the outermost */
     int n_nodes;
 } match_t;
 
-/* A text that is no pattern, or too long, is an error of ours, and matches nothing. */
+/* Invalid or too long text is an internal error, and matches nothing. */
 void pattern_parse(const char *text, pattern_t *out_pattern);
 
 bool pattern_match(const pattern_t *pattern, const alias_t *alias, value_t value,
                    match_t *out_match);
 
-/* What stands for a name of the pattern. */
+/* The value or number that a name matched. */
 value_t match_value(const match_t *match, const char *name);
 double match_number(const match_t *match, const char *name);
 
-/* The operator that makes what a name stands for. */
+/* The operator that makes the value of a name. */
 const graph_node_t *match_node(const match_t *match, const char *name);
 
-/* True where nothing outside of the match reads what is inside: then all of it goes. */
+/* True if no node outside the match reads inner values, so that all of them become unused. */
 bool match_is_closed(const match_t *match, value_t whole);
 
-/* Adds an operator: its attributes as text ("end=1", or ""), and new values; path may be NULL. */
+/* Adds an operator with attributes as text ("end=1", or "") and new values. path may be NULL. */
 status_t pattern_add(rewrite_t *rewrite, const char *op, const char *attrs, int n_inputs,
                      const value_t *inputs, const char *path, value_t *out_value);
 
-/* Puts one in the place of a node with one output. */
+/* Replaces a node with one output by such an operator. */
 status_t pattern_replace(rewrite_t *rewrite, const graph_node_t *node, const char *op,
                          const char *attrs, int n_inputs, const value_t *inputs);
 
-/* What is known of a value that is a tensor; NULL where nothing is. */
+/* The info of a tensor of known type and sizes, else NULL. */
 const tensor_info_t *pattern_info(const graph_t *graph, value_t value);
 
-/* Known tensors of one dtype and shape. */
+/* True for tensors of known, equal dtype and shape. */
 bool pattern_same(const graph_t *graph, value_t a, value_t b);
 
-/* The number that a value is; false for all else. */
+/* The number that a value is; false for other values. */
 bool pattern_number(const graph_t *graph, value_t value, double *out_number);
 
 #endif

@@ -1,19 +1,19 @@
-/* Which operators are computed in a narrower dtype, and the casts between: what lower_precision,
- * and who measures before it, have in common. */
+/* Choice of operators for a narrower dtype, and casts. Shared by lower_precision and the
+ * calibration that runs before it. */
 #ifndef TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
 #define TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
 
 #include "graph/analysis/alias_impl.h"
 #include "graph/passes/pass_impl.h"
 
-/* True for a product of f32 (a convolution, linear or matmul) whose weight is constant and whose
- * operands and result are not written in place. */
+/* True for an f32 product (convolution, linear or matmul) of constant weight whose operands and
+ * result are not written in place. */
 bool precision_may_lower(const graph_t *graph, const alias_t *alias, const graph_node_t *node);
 
-/* True if one of the NULL-terminated patterns (NULL: none) is for the node's path. */
+/* True if one of the NULL-terminated patterns (NULL: none) matches the node's path. */
 bool precision_is_kept(const graph_node_t *node, const char *const *patterns);
 
-/* Of an input; operands of post-ops are activations. */
+/* The role of an input; operands of post-ops are activations. */
 operand_role_t precision_role(const graph_node_t *node, int index);
 
 /* Adds a cast of a new value. */

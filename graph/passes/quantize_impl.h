@@ -1,48 +1,47 @@
-/* Where a graph of f32 is computed on integers of 8 bits: what pass `quantize`, and who measures
- * before it, have in common. */
+/* Choice of values that are computed as 8-bit integers. Shared by `quantize` and the calibration
+ * that runs before it. */
 #ifndef TESSERA_GRAPH_PASSES_QUANTIZE_IMPL_H
 #define TESSERA_GRAPH_PASSES_QUANTIZE_IMPL_H
 
 #include "graph/passes/pass_impl.h"
 
-/* What stands for a value: number = scale * (integer - zero). */
+/* The integers for a value: number = scale * (integer - zero). */
 typedef struct quantize_site {
     bool is_wanted; /* a node reads the value as integers */
-    int n_reads;    /* uses as integers */
-    value_t same;   /* another value that has to have the same scale, or VALUE_NONE */
+    int n_reads;    /* number of uses as integers */
+    value_t same;   /* another value that must have the same scale, or VALUE_NONE */
     double low, high;
     dtype_t dtype; /* u8 */
     float scale;
     int32_t zero;
 } quantize_site_t;
 
-/* By value. A product on integers, and an operator whose result has to be integers, is known by its
- * first output. */
+/* Indexed by value. A product or an operator on integers is identified by its first output. */
 typedef struct quantize_sites {
     quantize_site_t *items; /* [graph_n_values] */
     bool *has_range;        /* [graph_n_values] */
-    bool *is_product;       /* [graph_n_values]: a product of integers gives the value */
-    bool *is_on_integers;   /* [graph_n_values]: a move or an addition between integers does */
+    bool *is_product;       /* [graph_n_values]: result of an integer product */
+    bool *is_on_integers;   /* [graph_n_values]: result of a move or an addition between integers */
 } quantize_sites_t;
 
-/* Finds the products that `quantize` makes of integers, and what they read, of the ranges in the
- * options; where these have none, of those that every value may get. quantize_clear puts the arrays
- * back. */
+/* Finds the products that `quantize` computes on integers, and the values they read, with the
+ * ranges in the options. Without ranges, assumes that every value may have one. quantize_clear
+ * frees the arrays. */
 status_t quantize_find(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        quantize_sites_t *out_sites);
 void quantize_clear(context_t *ctx, quantize_sites_t *sites);
 
-/* The value whose site has the scale of all those that have to have one scale. */
+/* The value whose site holds the scale for all values that share it. */
 value_t quantize_group(const quantize_sites_t *sites, value_t value);
 
-/* Whether a node reads its input as integers. */
+/* True if a node reads this input as integers. */
 bool quantize_reads(const quantize_sites_t *sites, const graph_node_t *node, int input);
 
-/* The dimension of a product's weight that has a scale for each index: that of the outputs. */
+/* The dimension of a product's weight that has one scale per index: that of the outputs. */
 int quantize_weight_dim(const graph_node_t *product);
 
-/* A weight of f32 as s8, with a scale for each index of dim: the largest magnitude is 127. The
- * caller drops both. */
+/* Quantizes an f32 weight to s8, with one scale per index of dim, so that the largest magnitude
+ * becomes 127. The caller drops both. */
 status_t quantize_weight(context_t *ctx, const tensor_t *weight, int dim, tensor_t **out_integers,
                          tensor_t **out_scales);
 

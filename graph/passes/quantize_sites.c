@@ -6,14 +6,16 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Products come first: those of f32 with a constant weight that fold_quantize knows on integers.
- * From the last node to the first, what they read is wanted as integers; and where a result is:
+/* First finds products: f32, with constant weight and an integer version in fold_quantize. Then,
+ * from the last node to the first, marks the values they read as integers. If a result is read as
+ * integers:
  *
- *   moves (max_pool, views, concat)   what they move is wanted, too, by the same scale
- *   add(product, r), relu behind      r is wanted: it need not be there as f32, too
- *   a mean of such a sum              the sum is wanted, so that the one before it is integers, too
+ *   moves (max_pool, views, concat)      the moved values are, too, with the same scale
+ *   add(product, r), with or without     r is, so that its f32 form is not needed
+ *     a relu
+ *   a mean of such a sum                 the sum is, so that the sum before it is, too
  *
- * Values of one scale are a chain, by `same`, that ends in the one that has the scale. */
+ * Values with one scale form a chain over `same`, which ends at the value that holds the scale. */
 
 typedef struct finding {
     const graph_t *graph;
@@ -22,7 +24,7 @@ typedef struct finding {
     quantize_sites_t *sites;
 } finding_t;
 
-/* ---- what is known of values ---- */
+/* ---- facts about values ---- */
 
 static const tensor_info_t *number_info(const graph_t *graph, value_t value)
 {
@@ -75,7 +77,7 @@ static bool is_finite(const tensor_t *weight)
     return is_finite;
 }
 
-/* As many terms of 255 * 128 as one result sums up stay in s32. */
+/* Checks the weight; sums of terms up to 255 * 128 must fit s32. */
 static const char *check_weight(const finding_t *finding, const graph_node_t *node)
 {
     const datum_t *datum = graph_constant(finding->graph, node->inputs[1]);
@@ -92,7 +94,7 @@ static const char *check_weight(const finding_t *finding, const graph_node_t *no
     return is_finite(weight) ? NULL : "its weight is not finite";
 }
 
-/* Why a product stays in f32; NULL: it does not. */
+/* Why a product stays f32; NULL if it is quantized. */
 static const char *check_product(const finding_t *finding, const graph_node_t *node)
 {
     const post_ops_t *post = rewrite_post(node);
@@ -120,14 +122,15 @@ static void find_product(context_t *ctx, finding_t *finding, const graph_node_t 
         pass_note(ctx, "quantize", node, reason);
 }
 
-/* ---- what lies between ---- */
+/* ---- operators between products ---- */
 
 static bool is_one_op(const graph_node_t *node)
 {
     return node->kind == NODE_OP && !node->is_in_place && node->n_outputs == 1;
 }
 
-/* Operators whose results are elements of their first operand; of all operands, for concat. */
+/* Number of first operands that an operator moves elements of: all for concat, else 1; 0: no
+ * move. */
 static int count_moved(const graph_node_t *node)
 {
     const bool is_pool = rewrite_is_op(node, "max_pool1d") || rewrite_is_op(node, "max_pool2d") ||
@@ -148,7 +151,7 @@ static bool find_move(finding_t *finding, const graph_node_t *node)
     return n > 0;
 }
 
-/* The value is integers for all that read it, or a relu of it is. */
+/* True if all readers use the value, or the relu that is its only reader, as integers. */
 static bool becomes_integers(const finding_t *finding, value_t value)
 {
     const quantize_site_t *items = finding->sites->items;
@@ -182,7 +185,7 @@ static bool find_sum(finding_t *finding, const graph_node_t *node)
     return false;
 }
 
-/* The nodes of a sum and its relu are one with the product before. */
+/* True for a sum, with or without relu, that is fused into the product before it. */
 static bool is_residual(const finding_t *finding, value_t value)
 {
     const graph_t *graph = finding->graph;
@@ -233,8 +236,8 @@ bool quantize_reads(const quantize_sites_t *sites, const graph_node_t *node, int
 
 /* ---- scales ---- */
 
-/* u8 from 0 on; of both signs with a zero: 128, by the larger of both, where that takes few more
- * than the range. What is always zero has any scale. */
+/* The scale for u8. If the range is nearly symmetric, the zero is 128 and the larger side maps to
+ * 127. Otherwise the range maps to 0..255. A value that is always zero gets scale 1. */
 static void choose_scale(quantize_site_t *site)
 {
     const double low = fmin(site->low, 0.0), high = fmax(site->high, 0.0);
@@ -246,7 +249,7 @@ static void choose_scale(quantize_site_t *site)
     site->zero = is_centred ? 128 : (int32_t)fmin(255.0, nearbyint(-low / (double)site->scale));
 }
 
-/* ---- all of it ---- */
+/* ---- search ---- */
 
 static void read_ranges(finding_t *finding)
 {

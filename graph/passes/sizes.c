@@ -7,8 +7,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* What `shape` and `size` give, where the type says it. An open graph is left alone: its types are
- * those of one set of sizes. */
+/* Replaces `shape` and `size` of values with known sizes. Open graphs are left alone, since their
+ * types hold for one set of sizes. */
 
 static status_t find_size(rewrite_t *rewrite, const graph_node_t *node, datum_t **out_datum)
 {

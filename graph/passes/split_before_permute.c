@@ -4,22 +4,23 @@
 #include "graph/analysis/alias_impl.h"
 #include "graph/passes/pattern_impl.h"
 
-/* reshape(permute(reshape(x))) whose last step splits dimensions only becomes permute(reshape(x)):
+/* reshape(permute(reshape(x))), where the last reshape only splits dimensions, becomes
+ * permute(reshape(x)):
  *
  *   x f32[197,16,768] > reshape [197,192,64] > permute [192,197,64] > reshape [16,12,197,64]
  *   x f32[197,16,768] > reshape [197,16,12,64] > permute [16,12,197,64]
  *
- * The first joins batch and heads, which a part of a wider row has to be copied for; the second is
- * a view. */
+ * The first merges batch and heads, which needs a copy if x is part of a wider row. The second is a
+ * view. */
 
 typedef struct chain {
     value_t x;
     int rank;
-    int64_t sizes[TENSOR_MAX_RANK]; /* of the one reshape */
-    int64_t dims[TENSOR_MAX_RANK];  /* of the permute behind it */
+    int64_t sizes[TENSOR_MAX_RANK]; /* sizes of the new reshape */
+    int64_t dims[TENSOR_MAX_RANK];  /* dims of the permute after it */
 } chain_t;
 
-/* Sizes from `at` on that multiply to n: how many, or 0. */
+/* Number of sizes, from `at` on, whose product is n; 0 if there is none. */
 static int count_split(const tensor_info_t *info, int at, int64_t n)
 {
     int64_t product = 1;
@@ -29,7 +30,7 @@ static int count_split(const tensor_info_t *info, int at, int64_t n)
     return product == n ? count : 0;
 }
 
-/* What each dimension of `permuted` is split to in `out`. */
+/* Finds the dimensions of `out` into which each dimension of `permuted` is split. */
 static bool find_splits(const tensor_info_t *permuted, const tensor_info_t *out, int *starts,
                         int *counts)
 {
@@ -49,8 +50,8 @@ static bool is_plain_op(const alias_t *alias, const graph_node_t *node, const ch
            !alias_is_mutated(alias, node->inputs[0]) && !alias_is_mutated(alias, node->outputs[0]);
 }
 
-/* Numbers that hold for these sizes alone, so that others in their place do, too: none that is left
- * open (-1) or copied (0), or that follows the size of an input. */
+/* True if all sizes are explicit, so that they may be replaced: none is inferred (-1), copied (0)
+ * or computed from an input's size. */
 static bool has_fixed_sizes(const graph_node_t *reshape)
 {
     const ints_t *sizes = rewrite_attr(reshape, "sizes", ATTR_INTS);
