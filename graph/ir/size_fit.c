@@ -207,8 +207,7 @@ static bool find_offsets(int n_samples, const int64_t *product, const int64_t *v
     return true;
 }
 
-/* Lists matching quotients. From a large range of offsets, lists only both ends and some between.
- */
+/* Lists matching quotients; from a large range of offsets, only its ends and some between. */
 static int find_quotients(int n_samples, const int64_t *product, const int64_t *values,
                           quotient_t *out_quotients)
 {
