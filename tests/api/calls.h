@@ -1,5 +1,5 @@
-/* Every public function, to be called with arguments from an array. make_calls.awk writes the table
- * from tests/packages/abi.txt. */
+/* A table of all public functions, each callable with arguments from an array. make_calls.awk
+ * writes it from tests/packages/abi.txt. */
 #ifndef TESSERA_TESTS_CALLS_H
 #define TESSERA_TESTS_CALLS_H
 
@@ -14,10 +14,10 @@ typedef union argument {
 
 #define CALL_MAX_ARGUMENTS 16
 
-/* kind: p a pointer, i a number, e an enumerator, b a bool, d a double, f a function. */
+/* kind: p pointer, i integer, e enumerator, b bool, d double, f function. */
 typedef struct call {
     const char *name;
-    int (*run)(const argument_t *arguments); /* gives the status, 0 if it has none */
+    int (*run)(const argument_t *arguments); /* returns the status, or 0 */
     bool has_status;
     int n;
     struct {

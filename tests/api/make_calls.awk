@@ -1,5 +1,5 @@
-# Writes a table of the public functions of abi.txt in C: what each takes, and a function that calls
-# it with arguments from an array. usage: awk -f make_calls.awk ABI.TXT >FILE
+# Writes a C table of the public functions in abi.txt: the types of their arguments, and a function
+# that calls each with arguments from an array. usage: awk -f make_calls.awk ABI.TXT >FILE
 #
 #     tessera_npy_save function status_t (context_t *, const char *, const tensor_t *)
 #

@@ -12,7 +12,7 @@ enum { BYTES = 1 << 16, LARGEST = 1 << 26, KINDS = 8 };
 
 static char folder[] = "/tmp/tessera_arguments_XXXXXX";
 
-/* Too large a result is refused like any other memory that is lacking. */
+/* Refuses very large blocks, like any allocation that fails. */
 static void *get(void *user, size_t bytes)
 {
     (void)user;
@@ -57,7 +57,7 @@ static struct {
     const void *cursor;
 } made;
 
-/* Plain data: options that are all zero, and room for outputs. */
+/* Plain data: zeroed options, and memory for outputs. */
 static _Alignas(64) char zeros[BYTES], room[BYTES];
 
 static status_t see(context_t *ctx, void *user, const op_event_t *event)
@@ -199,7 +199,7 @@ static const char *pick_text(unsigned choice)
     return choice % (n + 1) == n ? path : texts[choice % (n + 1)];
 }
 
-/* By the type without a const in front. */
+/* Returns an object of the type, which is given without a leading const. */
 static void *pick_pointer(const char *type, unsigned choice)
 {
     const unsigned n = choice % KINDS;
@@ -249,7 +249,7 @@ static void *pick_pointer(const char *type, unsigned choice)
     return zeros;
 }
 
-/* What a function writes to. */
+/* Returns memory that a function may write to. */
 static void *pick_output(const char *type, unsigned choice)
 {
     if (strcmp(type, "char *") == 0 || strcmp(type, "int64_t *") == 0) return room;

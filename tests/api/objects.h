@@ -1,4 +1,4 @@
-/* Arguments that are right for their types, to call any public function with. */
+/* Valid arguments of every type, to call any public function with. */
 #ifndef TESSERA_TESTS_OBJECTS_H
 #define TESSERA_TESTS_OBJECTS_H
 
@@ -10,20 +10,20 @@
 /* Items of each array. */
 #define OBJECTS_ARRAY 1024
 
-/* A directory for files, as the current one, and its removal. */
+/* Creates a directory for files and makes it the current one; removes it. */
 bool objects_begin(void);
 void objects_end(void);
 
-/* Makes all objects anew, in a process of its own. */
+/* Makes all objects in a new process. */
 void objects_make(void);
 
-/* That of all objects. */
+/* Returns the context of the objects. */
 context_t *objects_context(void);
 
-/* One of the right arguments of a type; NULL where it has none. */
+/* Returns one of the valid arguments of a type, or NULL if there is none. */
 argument_t objects_pick(char kind, const char *type, unsigned choice);
 
-/* Whether the type is that of an array whose number of items another argument says. */
+/* Returns true if the type is an array whose length is another argument. */
 bool objects_is_array(const char *type);
 
 #endif

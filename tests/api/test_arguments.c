@@ -1,12 +1,13 @@
-/* Every public function with wrong arguments: none crashes or hangs.
+/* Calls every public function with wrong arguments: none may crash or hang.
  *
- * Each call begins with arguments that are right for their types. In turn, then, each pointer is
- * NULL, each enumerator out of range, each number negative or too large; after that several of
- * them at once, chosen by a seed. Calls run in child processes, so that a crash costs one call.
+ * Each call starts from valid arguments. First each argument is made wrong alone: pointers become
+ * NULL, enumerators leave their range, numbers become negative or too large. Then several at once
+ * are made wrong, chosen by a seed. Calls run in child processes, so that a crash costs one call.
  *
- * A failure has a message, and sets the object that it should have made to NULL.
+ * A failure must have a message, and must set the object that it would have made to NULL.
  *
- * usage: test_arguments [CALLS [SEED [FUNCTION]]]   random calls after the calls in turn */
+ * usage: test_arguments [CALLS [SEED [FUNCTION]]]   number of random calls after the systematic
+ * ones */
 #include "tests/api/calls.h"
 
 #include <fcntl.h>
@@ -22,11 +23,11 @@
 #include "tessera.h"
 #include "tests/api/objects.h"
 
-/* Rounds of right arguments that are spoilt one by one, wrong values of a kind, and calls of one
- * child: its objects are made anew for the next. */
+/* Rounds of valid arguments that are made wrong one by one, wrong values per kind, and calls per
+ * child, which has its own objects. */
 enum { ROUNDS = 2, FLAWS = 4, BATCH = 64, SECONDS = 10, SHOWN = 40, WRONG = 3 };
 
-/* What the child is at, for the parent to read after a crash. */
+/* The call that a child is making, for the parent to report after a crash. */
 typedef struct progress_note {
     int64_t next;
     char call[1024];
@@ -41,16 +42,16 @@ static unsigned draw(unsigned n)
     return (unsigned)(random_state >> 33) % n;
 }
 
-/* Numbers that are too large for any array come with no array. */
+/* True for numbers that exceed every array; such calls get no array. */
 static bool is_huge(char kind, const char *type, argument_t argument)
 {
     if (kind != 'i') return false;
-    const bool is_size = strcmp(type, "size_t") == 0; /* -1 is the largest */
+    const bool is_size = strcmp(type, "size_t") == 0; /* -1 is the largest size_t */
     return argument.i > OBJECTS_ARRAY || argument.i < (is_size ? 0 : -OBJECTS_ARRAY);
 }
 
-/* A function that cannot refuse, such as dtype_cast, trusts a count and a stride: together they may
- * leave the array, on either side. */
+/* True if a count and a stride may together leave an array. A function without status, such as
+ * dtype_cast, cannot check that. */
 static bool leaves_arrays(const call_t *call, const argument_t *arguments)
 {
     double product = 1.0;
@@ -102,7 +103,7 @@ static void describe(const call_t *call, const argument_t *arguments)
     if ((size_t)length < size) snprintf(text + length, size - (size_t)length, ")");
 }
 
-/* Flaws to be made in turn: of each argument all that its kind has. */
+/* Counts the systematic flaws of a call: every flaw of every argument. */
 static int64_t count_flaws(const call_t *call)
 {
     int64_t n = 0;
@@ -122,7 +123,8 @@ static void spoil_one(const call_t *call, argument_t *arguments, int64_t flaw)
     }
 }
 
-/* The call number `index` of a function: those in turn come first. */
+/* Chooses the arguments of call `index` of a function: first the systematic flaws, then random
+ * ones. */
 static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t *arguments)
 {
     random_state = seed * 1000003u + (uint64_t)index * 7919u + 1;
@@ -143,7 +145,7 @@ static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t 
         if (objects_is_array(call->takes[i].type)) arguments[i].p = NULL;
 }
 
-/* What such a function is given is no longer to be used. */
+/* True for functions after which an argument must not be used again. */
 static bool consumes(const char *name)
 {
     static const char *const words[] = {"release", "destroy", "close",  "_take", "_end",
@@ -153,12 +155,12 @@ static bool consumes(const char *name)
     return false;
 }
 
-/* The output of a call that makes one object; NULL for others, arrays among them. */
+/* Returns the output of a call that makes one object; NULL for others, including arrays. */
 static void **output_of(const call_t *call, const argument_t *arguments)
 {
     const char *type = call->n > 0 ? call->takes[call->n - 1].type : "";
     const size_t length = strlen(type);
-    /* Of these it is an array. */
+    /* The outputs of these are arrays. */
     if (strcmp(call->name, "op_split") == 0 || strcmp(call->name, "dispatch_run_prepared") == 0)
         return NULL;
     int n_outputs = 0;
@@ -175,7 +177,8 @@ static void **output_of(const call_t *call, const argument_t *arguments)
 static bool is_told(const call_t *call, const argument_t *arguments, int status)
 {
     if (status == 0 || !call->has_status) return true;
-    /* One says what it is given, the other's answer may be no. */
+    /* context_fail returns the given status; dispatch_select_fixed may answer no without a
+     * message. */
     if (strcmp(call->name, "context_fail") == 0 || strcmp(call->name, "dispatch_select_fixed") == 0)
         return true;
     const bool has_context = strcmp(call->takes[0].type, "context_t *") == 0;
@@ -209,7 +212,8 @@ static void run_child(const call_t *call, int64_t end, uint64_t seed)
     _exit(0);
 }
 
-/* Gives the number of calls that ended in a signal. */
+/* Returns the number of calls that crashed, hung, or returned without a message or with an output
+ * left. */
 static int check_function(const call_t *call, int64_t n_random, uint64_t seed)
 {
     int n_failed = 0;

@@ -24,11 +24,11 @@
 
 #include "tests/support/number.h"
 
-#define MAX_ELEMENTS 4096 /* of a tensor in a graph that is run */
+#define MAX_ELEMENTS 4096 /* elements of a tensor in a graph that runs */
 #define MAX_NODES 64
 #define MAX_IN 16
 
-/* ---- failing ---- */
+/* ---- failures ---- */
 
 void fuzz_fail(const char *condition, const char *file, int line, const char *format, ...)
 {
@@ -48,7 +48,7 @@ void fuzz_check_failure(const context_t *ctx, status_t status)
 
 /* ---- memory ---- */
 
-/* A block has its size in front of it. */
+/* Each block is preceded by its size. */
 #define FRONT 64
 
 static struct limits {
@@ -80,7 +80,7 @@ static void put_limited(void *user, void *block)
     free((unsigned char *)block - FRONT);
 }
 
-/* Kept from the first input on, so that oneDNN's engine is not made anew for each. */
+/* Keeps a context from the first input on, so that oneDNN's engine is created only once. */
 static void keep_engine(void)
 {
     static context_t *ctx;
@@ -126,9 +126,9 @@ const char *fuzz_file(const void *bytes, size_t n_bytes)
     return path;
 }
 
-/* Mappings of files (the linker calls these for mmap and munmap) end where a page that cannot be
- * read begins, and what their last page has beyond the file is poisoned: nothing else would tell of
- * a read beyond the end. */
+/* Mappings of files end at an unreadable page, and the bytes of the last page after the file are
+ * poisoned, so that reads beyond the end are detected. The linker replaces mmap and munmap by
+ * these. */
 
 void *__real_mmap(void *address, size_t n, int protection, int flags, int descriptor, off_t offset);
 int __real_munmap(void *address, size_t n);
@@ -200,7 +200,8 @@ double fuzz_shake(const graph_t *graph)
     return shake;
 }
 
-/* Floating elements are fuzz_number, others 0 and 1 in turns: what indices and conditions like. */
+/* Floats are fuzz_number; other elements alternate between 0 and 1, which suits indices and
+ * conditions. */
 static status_t make_tensor(context_t *ctx, const tensor_info_t *info, double shake, datum_t **out)
 {
     tensor_t *tensor = NULL, *typed = NULL, *shaped = NULL;
@@ -232,7 +233,7 @@ static status_t make_input(context_t *ctx, const graph_type_t *type, double shak
     }
 }
 
-/* False when there is no input for one of the parameters, or no memory for it. */
+/* Returns false if a parameter has no possible input, or if memory is short. */
 static bool make_inputs(context_t *ctx, const graph_t *graph, double shake, int *out_n,
                         datum_t **out)
 {
@@ -267,7 +268,7 @@ static double *read_elements(context_t *ctx, const tensor_t *tensor)
     return elements;
 }
 
-/* Takes over the outputs. */
+/* Records the outcome; takes ownership of the outputs. */
 static void tell(context_t *ctx, fuzz_outcome_t *outcome, status_t status, int n_out, datum_t **out)
 {
     *outcome = (fuzz_outcome_t){.status = status, .n = status == STATUS_OK ? n_out : 0};
@@ -323,14 +324,14 @@ void fuzz_run_method(context_t *ctx, const graph_t *graph, module_t *self)
     fuzz_outcome_clear(&outcome);
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 static bool are_alike(const tensor_info_t *a, const tensor_info_t *b)
 {
     return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes);
 }
 
-/* The largest difference of finite elements, and the largest of those of a. */
+/* Returns the largest difference of finite elements; *out_largest: the largest magnitude in a. */
 static double difference(int64_t n, const double *a, const double *b, double *out_largest)
 {
     double most = 0.0;

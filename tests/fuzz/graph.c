@@ -1,5 +1,5 @@
-/* Graphs as text: what parses prints, and what was printed parses and prints as the same; what
- * verifies as well can be run, and passes may not spoil it. */
+/* Graphs as text: a text that parses must print, and the printed text must parse and print the
+ * same. A graph that also verifies can run, and passes must not change its result. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static status_t add_constant(context_t *ctx, const struct constant *constant, do
     return status;
 }
 
-/* False when there is no memory; what was made is the caller's in any case. */
+/* Returns false if out of memory; the caller owns what was made in either case. */
 static bool make_world(context_t *ctx, double shake, datum_t **out_pool, module_t **out_self)
 {
     datum_t *training = NULL;
@@ -64,7 +64,7 @@ static bool make_world(context_t *ctx, double shake, datum_t **out_pool, module_
     return status == STATUS_OK;
 }
 
-/* The text of a graph, with tensors put in a new pool. NULL when there is no memory. */
+/* Prints a graph; its tensors are added to a new pool. Returns NULL if out of memory. */
 static char *print(context_t *ctx, const graph_t *graph, datum_t **out_pool)
 {
     char *copy = NULL;
@@ -98,7 +98,7 @@ static void check_text(context_t *ctx, const graph_t *graph)
     free(text_again);
 }
 
-/* On a module of its own, since running may change it. */
+/* Runs on a separate module, since running may change it. */
 static bool run(context_t *ctx, const graph_t *graph, double shake, fuzz_outcome_t *outcome)
 {
     datum_t *pool = NULL;
@@ -110,8 +110,8 @@ static bool run(context_t *ctx, const graph_t *graph, double shake, fuzz_outcome
     return has_run;
 }
 
-/* A pass that makes a wrong graph of a right one is told by the driver, which verifies; what runs
- * before runs after. */
+/* Runs the passes. The driver verifies after each one and reports a pass that makes an invalid
+ * graph. Results before and after must agree. */
 static void optimise(context_t *ctx, const graph_t *graph, module_t *self)
 {
     const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_freeze(),

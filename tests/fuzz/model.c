@@ -1,6 +1,6 @@
 /* Random ONNX models: each input is the bytes of one (tests/support/random_model.h). It is imported
- * at one set of sizes and run at two, dense operator by operator, with weights of mkldnn layout,
- * frozen, and from a file: all give the same. */
+ * at one set of sizes and run at two: dense and operator by operator, with mkldnn weights, frozen,
+ * and from a file. All results must agree. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@
 #include "tests/support/random_model.h"
 
 #define N_SIZES RANDOM_MODEL_RUNS
-#define MAX_NUMEL RANDOM_MODEL_NUMEL /* of a result */
-#define MAX_SHAKEN 16.0              /* times as far as shaken numbers reach may a result be off */
+#define MAX_NUMEL RANDOM_MODEL_NUMEL /* elements of a result */
+#define MAX_SHAKEN 16.0              /* maximum error, relative to the change by shaken numbers */
 
 /* ---- running ---- */
 

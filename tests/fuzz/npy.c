@@ -1,4 +1,4 @@
-/* .npy files: refused with a message, or a tensor all of whose elements can be read. */
+/* .npy files: loading fails with a message, or all elements of the tensor can be read. */
 #include "tests/fuzz/fuzz.h"
 
 #include "io/npy.h"

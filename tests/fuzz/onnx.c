@@ -1,4 +1,4 @@
-/* ONNX models: refused with a message, or a graph that verifies; small ones are run. */
+/* ONNX models: importing fails with a message, or the graph verifies; small graphs run. */
 #include "tests/fuzz/fuzz.h"
 
 #include "io/onnx.h"

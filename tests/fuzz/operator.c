@@ -1,10 +1,10 @@
-/* Calls of operators as text: what is inferred runs, in the layouts asked for, and is what the
- * specification says.
+/* Calls of operators as text: if inference succeeds, the call runs in the requested layouts, and
+ * its result matches the specification.
  *
  *   input = digit digit " " operator case      "50 conv2d(f32[1,3,7,7], f32[4,3,3,3], none)"
  *
- * The digits say how the first activation and the others lie (tests/support/arrange.h); cases are
- * those of tests/support/case.h. */
+ * The digits choose the arrangements of the first activation and of the others
+ * (tests/support/arrange.h). For cases see tests/support/case.h. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -17,12 +17,12 @@
 #include "tests/support/arrange.h"
 #include "tests/support/case.h"
 
-#define MAX_NUMEL 4096 /* of an operand, and of a result */
-#define MAX_NUMBER 1e3 /* in an attribute of a call whose result is looked at */
-#define N_LOOKS 24     /* elements of a result that are */
+#define MAX_NUMEL 4096 /* elements of an operand or result */
+#define MAX_NUMBER 1e3 /* limit of attributes if the result is checked */
+#define N_LOOKS 24     /* elements checked per result */
 
-/* A wrong element is many bounds off. Roundings on the way, which exponents such as lrn's beta=32
- * multiply, are the conformance suite's to judge. */
+/* A wrong element is off by many bounds. Smaller errors are for the conformance suite: exponents
+ * such as lrn's beta=32 multiply the rounding of intermediate results. */
 #define MAX_ERROR 32.0
 
 typedef struct call {
@@ -32,7 +32,7 @@ typedef struct call {
     tensor_t *in[CASE_MAX_INPUTS];
 } call_t;
 
-/* False for what is no call, or a large one. */
+/* Returns false if the text is not a call, or if the call is large. */
 static bool read_call(context_t *ctx, char *text, call_t *out)
 {
     char *open = strchr(text, '(');
@@ -83,7 +83,7 @@ static bool is_tame(double number)
     return isfinite(number) && fabs(number) <= MAX_NUMBER;
 }
 
-/* Numbers far from 1 overflow on the way, in an order that is the kernel's. */
+/* Large numbers overflow in intermediate results, depending on the order in the kernel. */
 static bool has_tame_numbers(const call_t *call)
 {
     const attr_table_t *table = &call->op->attrs;
@@ -118,7 +118,7 @@ static bool infer(context_t *ctx, const call_t *call)
     return status == STATUS_OK;
 }
 
-/* Integers may be indices, which are refused when they are seen. */
+/* Integers may be indices, which are checked only when the call runs. */
 static bool has_integers(const call_t *call)
 {
     bool has = false;
@@ -127,9 +127,9 @@ static bool has_integers(const call_t *call)
     return has;
 }
 
-/* Of floating numbers they jump where a quotient is whole (6 % 1.2 is 0, or nearly 1.2), or where
- * the operand of an activation, which is made again, is nearly 0; recurrent layers of steep
- * functions make errors larger in each step. */
+/* True for operators whose float result is not continuous or amplifies errors: at whole quotients
+ * (6 % 1.2 is 0 or nearly 1.2), where the recomputed operand of an activation is near 0, and in
+ * recurrent layers with steep functions. */
 static bool jumps(const call_t *call, const tensor_t *out)
 {
     static const char *const names[] = {"remainder",           "fmod", "div_floor", "div_trunc",
@@ -186,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 }
 
 #ifdef TESSERA_LIBFUZZER
-/* ---- mutations that keep the grammar: most others are no case ---- */
+/* ---- mutations that keep the grammar, since most others are not a case ---- */
 
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n, size_t max_n);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned seed);
@@ -196,7 +196,7 @@ static bool is_digit(uint8_t byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* Puts a word in the place of bytes [first, last). */
+/* Replaces the bytes [first, last) by a word. */
 static size_t replace(uint8_t *bytes, size_t n, size_t max_n, size_t first, size_t last,
                       const char *word)
 {
@@ -207,7 +207,7 @@ static size_t replace(uint8_t *bytes, size_t n, size_t max_n, size_t first, size
     return grown;
 }
 
-/* A case of some operator, in some layouts. */
+/* Writes a case of some operator, with some arrangements. */
 static size_t put_case(uint8_t *bytes, size_t n, size_t max_n, unsigned pick)
 {
     char text[256];
@@ -223,7 +223,7 @@ static size_t put_case(uint8_t *bytes, size_t n, size_t max_n, unsigned pick)
     return (size_t)length;
 }
 
-/* Another number for one of the text, another dtype for one, or another case. */
+/* Replaces a number, a dtype, or the entire case. */
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned seed)
 {
     static const char *const numbers[] = {"0", "1", "1", "2",  "2",  "3",  "3",  "4",  "5",  "6",
@@ -242,7 +242,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned 
         return replace(bytes, n, max_n, first, last, dtypes[pick / n % 10]);
     }
     while (first < n && !is_digit(bytes[first])) first++;
-    size_t last = first + (first < 2); /* a layout's digit stays one */
+    size_t last = first + (first < 2); /* an arrangement keeps a single digit */
     while (first >= 2 && first > 2 && is_digit(bytes[first - 1])) first--;
     while (first >= 2 && last < n && is_digit(bytes[last])) last++;
     if (first == n) return LLVMFuzzerMutate(bytes, n, max_n);

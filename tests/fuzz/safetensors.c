@@ -1,5 +1,5 @@
-/* .safetensors files: refused with a message, or a table whose tensors can all be read, as borrowed
- * from a mapping and as copied from memory. */
+/* .safetensors files: loading fails with a message, or all tensors can be read, both borrowed from
+ * a mapping and copied from memory. */
 #include "tests/fuzz/fuzz.h"
 
 #include "io/safetensors.h"

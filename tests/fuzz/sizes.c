@@ -1,7 +1,7 @@
-/* Random ONNX models that calculate with sizes (tests/support/random_sizes.h). Each is imported
- * with the sizes fixed, where all of them are numbers, and with open sizes at the first run's. At
- * every size at which the guards of the open model hold, it gives what the fixed one gives, and
- * fails where that fails. Where they do not hold, an import at that size does. */
+/* Random ONNX models that compute with sizes (tests/support/random_sizes.h). Each is imported with
+ * fixed sizes and with open sizes at the first run's. At every size where the guards of the open
+ * model hold, both give the same result or both fail. Where they do not hold, an import at that
+ * size is compared instead. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "module/module.h"
 #include "tests/support/random_sizes.h"
 
-#define MAX_NUMEL 16384 /* of an input and of a result */
+#define MAX_NUMEL 16384 /* elements of an input or result */
 
 typedef struct result {
     status_t status;
@@ -71,7 +71,7 @@ static bool lacks_memory(const result_t *result)
 static void compare(context_t *ctx, const char *what, const int64_t *sizes, const result_t *fixed,
                     const result_t *open)
 {
-    static double wanted[MAX_NUMEL], got[MAX_NUMEL]; /* of elements of four or eight bytes */
+    static double wanted[MAX_NUMEL], got[MAX_NUMEL]; /* elements of four or eight bytes */
     if (lacks_memory(fixed) || lacks_memory(open)) return;
     FUZZ_CHECK(fixed->status == open->status, "%s at %lldx3x%lldx%lld: %s, with sizes fixed %s: %s",
                what, (long long)sizes[0], (long long)sizes[2], (long long)sizes[3],

@@ -22,7 +22,7 @@ FNR == limit + 1 && limit { complain(FNR, "more than " limit " lines") }
     for (i = 1; i <= length(code); i++) {
         c = substr(code, i, 1)
         if (c == "{") {
-            # At depth 0 a brace opens a function if what stands before has parameters and is no
+            # At depth 0 a brace opens a function if the text before it has parameters and is not an
             # initialiser.
             if (depth == 0 && head ~ /\(/ && head !~ /=/) opened = head_line
             else if (depth == 0) opened = 0

@@ -1,4 +1,4 @@
-# Reads headers first, then tests.
+# Input: headers first, then tests.
 { code = blank() }
 
 FILENAME !~ /^tests\// {
@@ -22,11 +22,11 @@ END {
         if (line !~ /^#/) {
             split(line, word, " ")
             if (!(word[1] in declared) || word[1] in used)
-                print "calls.txt: the line of " word[1] " can go"
+                print "calls.txt: the line " word[1] " can be removed"
             excepted[word[1]] = 1
         }
     for (name in declared)
-        # tessera_version is declared by its symbol's name without the prefix, as all are.
+        # A declaration may omit the prefix: TESSERA_API(version) declares tessera_version.
         if (!(name in used) && !(("tessera_" name) in used) && !(name in excepted)) {
             print declared[name] ": no test calls " name
             failed = 1

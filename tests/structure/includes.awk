@@ -11,7 +11,7 @@ function complain(what) {
     failed = 1
 }
 
-# "graph/ir/graph.h" gives "graph/ir"; a file that lies in the folder itself gives "graph".
+# Returns "graph/ir" for "graph/ir/graph.h", and "graph" for a file directly in that folder.
 function subfolder(name) {
     sub(/\/[^\/]*$/, "", name)
     return name
@@ -26,7 +26,7 @@ function check_include(name,    folder, inner) {
     if (name ~ /(^|\/)\.\.\//)
         complain("\"" name "\" is not written from the top")
     else if (!(from in place)) {
-        # try_impl.h is macros alone; an example is built against what is installed
+        # try_impl.h has only macros; examples use only installed headers
         if (name == "tensor/try_impl.h" && from != "examples") return
         if (name ~ /_impl\.h$|^tensor\/onednn\//)
             complain(from " is a client and includes \"" name "\"; only public headers")
@@ -56,15 +56,15 @@ code ~ /^[ \t]*#[ \t]*include/ {
 from in place && match(code, calls) {
     call = substr(code, RSTART, RLENGTH)
     gsub(/[^A-Za-z_]/, "", call)
-    # The environment is one table, read in one place.
+    # Only tensor/context.c reads the environment.
     if (!(FILENAME == "tensor/context.c" && call == "getenv"))
         complain("library code calls " call)
 }
 
-# Of a tensor that a scope lists these would give the scope's reference up.
+# If a scope lists the tensor, these functions would release the scope's reference.
 from in place && FILENAME != "tensor/tensor.c" &&
     match(code, /(^|[^A-Za-z0-9_])tensor_(retain|release)[ ]*\(/) && FILENAME !~ /\.h$/ {
-    complain("library code takes tensor_hold and tensor_drop, tensor_retain and tensor_release are the user's")
+    complain("library code must use tensor_hold and tensor_drop; tensor_retain and tensor_release are for users")
 }
 
 END { exit failed }

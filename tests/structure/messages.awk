@@ -1,13 +1,13 @@
-# Reads library sources first, then tests. Adjacent string literals are one text.
+# Input: library sources first, then tests. Adjacent string literals are one text.
 FNR == 1 { flush(); in_comment = 0; state = ""; depth = 0 }
 
 { scan($0) }
 
-# A text ends where something other than white space or another literal follows.
+# A text ends before anything other than white space or another literal.
 function flush() {
     if (!has_text) return
     if (FILENAME_of_text ~ /^tests\//) tests = tests "\n" text
-    else if (is_message && text ~ / /) { # of one word: part of a condition
+    else if (is_message && text ~ / /) { # a single word is part of a condition
         n++
         message[n] = text
         at[n] = FILENAME_of_text
@@ -40,7 +40,7 @@ function scan(line,    i, c, two, end) {
             continue
         } else {
             flush()
-            # The first text after these is a message.
+            # The first text after FAIL or REQUIRE is a message.
             if (match(substr(line, i), /^(FAIL|REQUIRE)\(/)) is_message = 1
             if (c == ";") is_message = 0
             if (match(substr(line, i), /^[A-Za-z0-9_]+/)) i += RLENGTH - 1
@@ -54,8 +54,8 @@ function closing(line, i, quote) {
     return i
 }
 
-# Three words in a row that hold no conversion; of a format that has none such, what stands between
-# two conversions.
+# Looks for three consecutive words without a conversion; if the format has none, for the text
+# between two conversions.
 function is_mentioned(format,    pieces, n_pieces, words, n_words, p, w, part, is_long) {
     gsub(/%[-+ #0]*[0-9.*]*(hh|h|ll|l|z|j|t)?[a-zA-Z]/, "\001", format)
     n_pieces = split(format, pieces, /\001/)
@@ -89,7 +89,7 @@ END {
             ceiling[word[1]] = word[2]
         }
     for (folder in all) {
-        print folder ": " missing[folder] + 0 " of " all[folder] " messages are in no test, " \
+        print folder ": " missing[folder] + 0 " of " all[folder] " messages are not in any test, " \
             ceiling[folder] + 0 " may be"
         if (missing[folder] + 0 > ceiling[folder] + 0) {
             print "more than messages.txt has: these are" list[folder]
