@@ -18,8 +18,7 @@ static uint64_t sum_copied(const loading_t *l, int blob)
     return file_block_copy(l->block, l->places[blob], l->mapping, at->offset, at->bytes, true);
 }
 
-/* Finds the last blob with a wrong checksum, or -1. Threads divide blobs, since a checksum covers a
- * complete blob. */
+/* Finds the last blob with a wrong checksum, or -1. Each thread checks complete blobs. */
 static void find_damaged(const loading_t *l, sum_t *sum, int *out_damaged)
 {
     int damaged = -1;

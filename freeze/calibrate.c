@@ -1,5 +1,4 @@
-/* Computes the ranges of values on the examples: one histogram per value, and bounds derived from
- * it. */
+/* Computes the ranges of values on the examples, from one histogram per value. */
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +12,7 @@
 /* Number of bins of magnitudes for CALIBRATION_ENTROPY. */
 #define MAGNITUDES 2048
 
-/* Covers -reach to reach. The first magnitude sets reach, which doubles when a number exceeds
- * it. */
+/* Covers -reach to reach. The first magnitude sets reach; it doubles when a number exceeds it. */
 typedef struct histogram {
     double reach, least, most;
     int64_t n;                /* elements */
@@ -132,8 +130,7 @@ static double divergence(const double *bins, double above, int n, int levels)
     return loss + log((total - above) / total);
 }
 
-/* Cuts off at most 1 %: otherwise a range with all remaining numbers in one bin would appear
- * lossless. */
+/* Cuts off at most 1 %: a range with all remaining numbers in one bin would appear lossless. */
 static void cut_entropy(const histogram_t *h, pass_range_t *range)
 {
     double bins[MAGNITUDES] = {0.0}, all = 0.0, above = 0.0, least = INFINITY;

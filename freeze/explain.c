@@ -82,8 +82,7 @@ static void print_why(explaining_t *explaining, const attribute_t *attribute, co
     }
 }
 
-/* Without a reason to keep it, the attribute is read but was not made a constant, because the pass
- * was skipped. */
+/* An attribute without a reason is read, but was not made a constant since the pass was skipped. */
 static void explain_attribute(explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;

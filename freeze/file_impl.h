@@ -62,8 +62,7 @@ typedef struct file_blob {
     char format[FORMAT_TEXT_MAX]; /* format of the tensor with `sizes`; "" if dense */
     uint32_t rank, constant_rank;
     int64_t sizes[TENSOR_MAX_RANK];
-    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the constant's sizes, for the same elements in
-                                                row-major order */
+    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the constant's, for the same row-major elements */
 } file_blob_t;
 
 /* ---- writing ---- */
@@ -91,8 +90,7 @@ typedef struct image {
 
 void image_clear(image_t *image);
 
-/* Sets the hints of this process's machine; adds the machine if it is new. UNSUPPORTED if the file
- * has too many machines. */
+/* Sets the hints of this process's machine, which may be new. UNSUPPORTED if there are too many. */
 status_t image_add_machine(image_t *image, const module_t *frozen, int *out_machine);
 
 /* Adds all forms that the constant has in this process. Forms that exist already are marked as used

@@ -114,8 +114,7 @@ static void insert(image_t *image, const image_blob_t *blob)
     image->n_blobs++;
 }
 
-/* Adds the contiguous bytes of a form. If the form exists already, only marks it as used by the
- * machine. */
+/* Adds the contiguous bytes of a form, or marks an existing form as used by the machine. */
 static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_info_t *constant,
                          int number, int machine)
 {

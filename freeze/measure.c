@@ -125,8 +125,7 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
 
 /* ---- one product ---- */
 
-/* The error of winograd transforms for a bf16 convolution, if `bound_errors` allows them; else
- * 0. */
+/* Error of winograd transforms for a bf16 convolution, if `bound_errors` allows them; else 0. */
 static status_t measure_transforms(const measuring_t *m, const graph_node_t *node,
                                    const datum_t *weight, double *out_error)
 {

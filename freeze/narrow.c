@@ -1,5 +1,4 @@
-/* Decisions before a network is converted to a narrower dtype: ranges of values, and layers that
- * stay f32. */
+/* Decisions before converting to a narrower dtype: ranges of values, and layers that stay f32. */
 #include "freeze/freeze_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"

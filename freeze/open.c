@@ -1,5 +1,4 @@
-/* Opens a .tessera file and checks everything before use. An opened file can be converted to an
- * image for writing. */
+/* Opens a .tessera file and checks all of it before use; can convert it to an image for writing. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
@@ -139,8 +138,7 @@ bool file_is_wanted(const loading_t *l, int index)
     return is_main || l->machine < 0 || (blob->machines >> l->machine & 1) != 0;
 }
 
-/* Checks that blobs of a constant are adjacent, and that bytes follow the order of the table
- * without overlap. */
+/* Checks that a constant's blobs are adjacent, and that bytes follow the table without overlap. */
 static status_t check_order(loading_t *l)
 {
     uint32_t constant = 0;

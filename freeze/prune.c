@@ -1,5 +1,4 @@
-/* Selects what a frozen module keeps: the methods that are needed, and the members that they
- * read. */
+/* Selects what a frozen module keeps: needed methods, and the members that they read. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"

@@ -1,5 +1,4 @@
-/* Saving: writes graphs and attributes as text without layouts, and constants in the formats that
- * the plans chose. */
+/* Saving: graphs and attributes as text without layouts, constants in the formats of the plans. */
 #include <stdio.h>
 #include <string.h>
 

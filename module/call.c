@@ -258,8 +258,8 @@ static status_t find_method(context_t *ctx, module_t **module, const char *name,
     return STATUS_OK;
 }
 
-/* The policy of layers that module_mkldnn skipped: their methods, and all that these call, run in
- * plain layouts. */
+/* The policy of layers that module_mkldnn skipped: their methods and callees run in plain
+ * layouts. */
 typedef struct layer_policy {
     bool is_switched;
     policy_t before;
@@ -426,8 +426,7 @@ static bool is_same(const tensor_t *a, const tensor_t *b)
            tensor_lies_like(&a->info, &b->info);
 }
 
-/* Copies each result that overlaps a tensor to be written, unless it already is that result's
- * tensor. */
+/* Copies each result that overlaps a tensor to be written, except that result's own tensor. */
 static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_t *const *wanted)
 {
     for (int i = 0; i < n; i++) {
@@ -466,8 +465,7 @@ static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *want
     return STATUS_OK;
 }
 
-/* Lets the method write its results into the caller's tensors if it can; otherwise runs it
- * normally. */
+/* Lets the method write into the caller's tensors if it can; otherwise runs it normally. */
 static status_t run_into(context_t *ctx, module_t *module, const char *name, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_made, tensor_t **made)

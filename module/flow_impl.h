@@ -31,8 +31,7 @@ void flow_flatten(flow_t *flow);
 void flow_pool(flow_t *flow);
 /* Adds the other flow's tensor and ends the other flow. */
 void flow_add(flow_t *flow, flow_t *other);
-/* Concatenates the tensors of the branches along channels, continues with the result and ends the
- * branches. */
+/* Continues with the branches' tensors, concatenated along channels, and ends the branches. */
 void flow_concat(flow_t *flow, int n, flow_t *branches);
 
 /* Returns the result, or the first failure. The flow has ended in both cases. */

@@ -42,8 +42,7 @@ typedef struct conv_init {
     bool has_bias;
 } conv_init_t;
 
-/* He initialisation: standard deviation sqrt(2 / fan_in) keeps the mean square constant through
- * relu. */
+/* He initialisation: deviation sqrt(2 / fan_in) keeps the mean square constant through relu. */
 static status_t init_conv(context_t *ctx, module_t *module, const void *user)
 {
     const conv_init_t *conv = user;

@@ -42,8 +42,8 @@ status_t layer_activation(context_t *ctx, eltwise_t eltwise, double alpha, doubl
                           module_t **out_module) TESSERA_API(layer_activation);
 status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, module_t **out_module)
     TESSERA_API(layer_flatten);
-/* Dropout, AlphaDropout and Dropout1d to 3d. In inference they return x. In training AlphaDropout
- * is UNSUPPORTED. */
+/* Dropout, AlphaDropout, Dropout1d to 3d. In inference: x. AlphaDropout in training:
+ * UNSUPPORTED. */
 status_t layer_dropout(context_t *ctx, double p, module_t **out_module) TESSERA_API(layer_dropout);
 status_t layer_alpha_dropout(context_t *ctx, double p, module_t **out_module)
     TESSERA_API(layer_alpha_dropout);
@@ -57,8 +57,8 @@ status_t layer_softmax(context_t *ctx, int64_t dim, module_t **out_module)
     TESSERA_API(layer_softmax);
 status_t layer_log_softmax(context_t *ctx, int64_t dim, module_t **out_module)
     TESSERA_API(layer_log_softmax);
-/* weight [num_parameters], filled with init. num_parameters is 1 or the number of channels. torch's
- * defaults are 1 and 0.25. */
+/* weight [num_parameters], filled with init: 1, or one per channel. torch's defaults: 1 and
+ * 0.25. */
 status_t layer_prelu(context_t *ctx, int64_t num_parameters, double init, module_t **out_module)
     TESSERA_API(layer_prelu);
 /* Splits one dimension into n; one of the sizes may be -1. */

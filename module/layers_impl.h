@@ -49,7 +49,7 @@ status_t layer_set_bool(context_t *ctx, module_t *module, const char *name, bool
 status_t layer_set_sizes(context_t *ctx, module_t *module, const char *name, int n,
                          const int64_t *values);
 
-/* Runs the children in order: the forward of Sequential, and of modules that are a Sequential in
+/* Runs the children in order: forward of Sequential, and of modules derived from it in
  * torchvision. */
 status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out);

@@ -7,8 +7,7 @@
 /* Start with ctx set and the rest zero. Keys and values are borrowed and not NULL. */
 typedef struct map {
     context_t *ctx;
-    hash_table_t table; /* values by the hash of the key's address; the hash is unique per
-                           address */
+    hash_table_t table; /* values by the hash of the key's address, which is unique */
 } map_t;
 
 /* The value of a key, or NULL if the key is absent. */

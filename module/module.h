@@ -55,8 +55,7 @@ typedef status_t (*forward_t)(context_t *ctx, module_t *self, int n_in, const te
 
 /* ---- building ---- */
 
-/* type_name ("Conv2d", "BasicBlock") is shown to users. The new module has attribute `training`,
- * false. */
+/* type_name ("Conv2d", "BasicBlock") is shown to users. Attribute `training` starts as false. */
 status_t module_create(context_t *ctx, const char *type_name, module_t **out_module)
     TESSERA_API(module_create);
 module_t *module_retain(module_t *module) TESSERA_API(module_retain);
@@ -142,8 +141,7 @@ status_t module_call_into(context_t *ctx, module_t *module, const char *method, 
 status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,
                           tensor_t **out) TESSERA_API(module_run_child);
 
-/* Deep copy: the clone's tensors are dense and have their own bytes; tensors shared inside stay
- * shared. */
+/* Deep copy: the clone's tensors are dense, with their own bytes; shared tensors stay shared. */
 status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)
     TESSERA_API(module_clone);
 

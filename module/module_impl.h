@@ -11,8 +11,7 @@
 typedef struct member {
     member_kind_t kind;
     char *name;
-    uint64_t change; /* value of module_changes when the member was last set; unique to this
-                        member */
+    uint64_t change; /* module_changes when the member was last set; unique */
     union {
         tensor_t *tensor; /* parameter, NULL when absent; or buffer */
         datum_t *datum;   /* attribute */
@@ -24,8 +23,7 @@ typedef struct member {
     } is;
 } member_t;
 
-/* Members are in the order of setting. All memory comes from the allocator of the creating
- * context. */
+/* Members are in the order of setting. All memory comes from the creating context's allocator. */
 struct module {
     atomic_int n_references;
     allocator_t allocator;
@@ -77,8 +75,7 @@ status_t module_check_result(context_t *ctx, int index, const tensor_info_t *mad
 /* The function of a C method; NULL for methods of other classes. */
 forward_t module_c_forward(const member_t *method);
 
-/* Runs a function in its own scope. The caller owns the results. out has METHOD_MAX_OUTPUTS
- * elements. */
+/* Runs a function in its own scope. The caller owns the results, at most METHOD_MAX_OUTPUTS. */
 status_t module_run_forward(context_t *ctx, module_t *module, const char *method, forward_t forward,
                             int n_in, const tensor_t *const *in, int *n_out, tensor_t **out);
 

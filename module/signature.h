@@ -12,15 +12,12 @@ TESSERA_BEGIN
 /* One argument or result of a method. */
 typedef struct module_value {
     const char *name;                  /* from the model's file, else from the graph; may be NULL */
-    datum_kind_t kind;                 /* DATUM_NONE: not known. The other fields describe
-                                          tensors */
+    datum_kind_t kind;                 /* DATUM_NONE: not known. The rest describes tensors */
     dtype_t dtype;                     /* DTYPE_NONE: not known */
     int rank;                          /* -1: not known */
     int64_t sizes[TENSOR_MAX_RANK];    /* -1: open */
-    const char *dims[TENSOR_MAX_RANK]; /* name of an open size, or NULL; equal names mean equal
-                                          sizes */
-    int64_t made[TENSOR_MAX_RANK];     /* sizes when the method was traced or imported; -1: not
-                                          known */
+    const char *dims[TENSOR_MAX_RANK]; /* open size's name, equal for equal sizes; or NULL */
+    int64_t made[TENSOR_MAX_RANK];     /* sizes when traced or imported; -1: not known */
 } module_value_t;
 
 /* The number of arguments or results of a method; -1 if it is not known or there is no such method.

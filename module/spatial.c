@@ -51,8 +51,7 @@ typedef struct conv_init {
     bool has_bias;
 } conv_init_t;
 
-/* He initialisation as in layer_conv: at stride 1, each output element sums over C/G channels and
- * the kernel. */
+/* He initialisation as in layer_conv: at stride 1, an output sums C/G channels and the kernel. */
 static status_t init_conv_transpose(context_t *ctx, module_t *module, const void *user)
 {
     const conv_init_t *conv = user;

@@ -15,8 +15,7 @@ status_t layer_conv_transpose(context_t *ctx, int n_spatial, int64_t in_channels
                               const conv_transpose_attrs_t *attrs, bool has_bias,
                               module_t **out_module) TESSERA_API(layer_conv_transpose);
 
-/* MaxPool1d to 3d, AvgPool1d to 3d. Note that torch.nn.AvgPool2d sets count_include_pad by
- * default. */
+/* MaxPool1d to 3d, AvgPool1d to 3d. torch.nn.AvgPool2d sets count_include_pad by default. */
 status_t layer_max_pool(context_t *ctx, int n_spatial, const pool_attrs_t *attrs,
                         module_t **out_module) TESSERA_API(layer_max_pool);
 status_t layer_avg_pool(context_t *ctx, int n_spatial, const pool_attrs_t *attrs,

@@ -114,8 +114,7 @@ static bool has_key(const entries_t *entries, const char *key, int hint)
     return false;
 }
 
-/* Describes the errors of a dict as clauses joined by "; ", with at most MOST_NAMES names of each
- * kind. */
+/* Errors of a dict as clauses joined by "; ", with at most MOST_NAMES names of each kind. */
 #define MOST_NAMES 12
 
 static void begin_clause(text_t *faults)
@@ -230,8 +229,7 @@ static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *en
     return STATUS_OK;
 }
 
-/* An mkldnn tensor keeps its format: values are copied into it even if the caller asked to
- * assign. */
+/* An mkldnn tensor keeps its format: values are copied into it even for "assign". */
 static bool is_written(const entry_t *entry, bool is_assigned)
 {
     return !is_assigned || tensor_layout(entry->tensor) != LAYOUT_DENSE;

@@ -1,5 +1,5 @@
-/* Layers of transformers: norms, embedding, attention, encoder. Parameters have torch.nn's names;
- * see layers.h. */
+/* Layers of transformers: norms, embedding, attention, encoder. Names as in torch.nn; see
+ * layers.h. */
 #ifndef TESSERA_MODULE_TRANSFORMER_H
 #define TESSERA_MODULE_TRANSFORMER_H
 

@@ -25,8 +25,7 @@ static bool is_gapless(const tensor_info_t *info)
     return format_of_strides(info->rank, info->sizes, info->format.strides).kind == FORMAT_TAG;
 }
 
-/* True if elements of a view may share memory: f32[3,2]{1,1} has 4 elements in memory. Strides are
- * not negative. */
+/* True if elements may share memory: f32[3,2]{1,1} has 4 in memory. Strides are not negative. */
 static bool may_overlap(const tensor_info_t *info)
 {
     int64_t last = 0; /* largest offset reached by the dimensions so far, in elements */
@@ -52,8 +51,7 @@ static status_t make_seen(context_t *ctx, const tensor_info_t *info, uint8_t **o
     return context_get_zeroed(ctx, (size_t)(last / 8 + 1), "elements of a gradient", out_seen);
 }
 
-/* Marks a part whose bytes an earlier part has too: the gradient of a sum is the gradient of both
- * operands. */
+/* Marks a part whose bytes an earlier part has: both operands of a sum have the same gradient. */
 static status_t find_repeat(context_t *ctx, const part_t *parts, part_t *part)
 {
     const tensor_t *gradient = part->gradient;
@@ -165,8 +163,7 @@ static void multiply_gapped(const part_t *part, float factor)
     } while (shape_next(info->rank, info->sizes, index));
 }
 
-/* Handles what the loop over pieces skips: parts with gaps, and padded lanes, which a NaN factor
- * has changed. */
+/* Handles what the loop over pieces skips: parts with gaps, and padded lanes that are NaN. */
 static void finish(const part_t *part, float factor)
 {
     const tensor_info_t info = convert_inner_info(&part->gradient->info);

@@ -11,8 +11,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* The request: gradients of result `loss` with respect to `wrt`; values `more` become additional
- * results. */
+/* The request: gradients of `loss` with respect to `wrt`; values `more` become results too. */
 typedef struct grad_asked {
     int loss, n_more, n_wrt;
     const value_t *more, *wrt;
@@ -28,8 +27,7 @@ typedef struct grad_builder {
     value_t *map;     /* [values of from] their copies in the new graph */
     value_t *grad;    /* [values of from] their gradients in the new graph */
     bool *is_tracked; /* [values of from] */
-    bool *is_written; /* [values of from] by number in the new graph: some node writes it in
-                         place */
+    bool *is_written; /* [values of from] by new number: some node writes it in place */
     tensor_info_t number;
 } grad_builder_t;
 

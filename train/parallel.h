@@ -42,8 +42,7 @@ typedef struct parallel parallel_t;
 
 /* Zero-initialised options are the defaults. */
 typedef struct parallel_options {
-    bool bf16_gradients; /* sends half the bytes: gradients are rounded to bf16 before they are
-                            summed */
+    bool bf16_gradients; /* halves the bytes sent: gradients are rounded to bf16 before summing */
     size_t bucket_bytes; /* bytes of f32 gradients per bucket; 0: 4 MB */
 } parallel_options_t;
 

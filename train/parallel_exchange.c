@@ -129,8 +129,7 @@ void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradien
                                                 &is_done, MPI_STATUS_IGNORE));
 }
 
-/* Packs all remaining gradients. If this rank's step has failed, packs zeros and reports the status
- * in *own. */
+/* Packs all remaining gradients; zeros if this rank's step has failed, with the status in *own. */
 static status_t begin_rest(parallel_t *parallel, status_t *own, tensor_t *const *gradients)
 {
     for (int i = parallel->n - 1; i >= 0; i--) {
@@ -331,8 +330,7 @@ static status_t make_plan(parallel_t *parallel, const optimizer_t *optimizer,
 
 /* ---- the exchange ---- */
 
-/* Replaces each gradient by a tensor over the means. Parameters without a gradient on any rank stay
- * without. */
+/* Replaces each gradient by a tensor over the means; NULL if no rank has the gradient. */
 static status_t take(parallel_t *parallel, const double *votes, tensor_t **gradients)
 {
     const int64_t n = info_numel(tensor_info(parallel->elements));
@@ -361,8 +359,7 @@ static status_t check_dtypes(context_t *ctx, const optimizer_t *optimizer,
     return STATUS_OK;
 }
 
-/* If an error is returned, the caller leaves the group; a failed step is reported in *own
- * instead. */
+/* If it returns an error, the caller leaves the group; *own reports a failed step instead. */
 static status_t exchange(parallel_t *parallel, status_t *own, const optimizer_t *optimizer,
                          tensor_t **gradients, double *loss, double *votes)
 {

@@ -283,8 +283,7 @@ static status_t check_state(context_t *ctx, const graph_t *graph, const module_t
     return STATUS_OK;
 }
 
-/* Replaces an in-place operator on an attribute by the normal one, and makes its value a result of
- * the graph. */
+/* Makes an in-place operator on an attribute a normal one, and its value a result of the graph. */
 static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     states_t *states = rewrite->user;
@@ -322,8 +321,7 @@ static void find_parameters(const graph_t *graph, const module_t *module,
     }
 }
 
-/* Adds gradients of the parameters that are read. gradients [parameters] gets the result index, or
- * -1. */
+/* Adds gradients of the parameters that are read. gradients [parameters]: result index, or -1. */
 static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *module,
                               optimizer_t *optimizer, const states_t *states, int *gradients,
                               graph_t **out_graph)
@@ -552,8 +550,7 @@ static status_t print_ties(context_t *ctx, names_t *names, const tensor_t *tenso
     return STATUS_OK;
 }
 
-/* True if only the change number identifies a member: methods, and attributes whose text is
- * incomplete. */
+/* True if only the change number identifies it: a method, or an attribute with incomplete text. */
 static bool is_told_by_change(const member_t *member)
 {
     if (member->kind == MEMBER_METHOD) return true;

@@ -39,8 +39,7 @@ struct train_program {
     train_state_t *states;
     int n_states;
     bool keep_numerics; /* from train_options_t */
-    char *tree;         /* description of the module, its methods and shared tensors when it was
-                           traced */
+    char *tree;         /* text of the module, its methods and shared tensors in the trace */
     uint64_t changes;   /* module_changes when the module last matched `tree` */
 
     /* For a program that updates parameters in its run. n_updates 0: gradients are results. */
@@ -82,8 +81,7 @@ status_t train_program_check(context_t *ctx, train_program_t *program, bool *out
 #define TRAIN_CHECK "check"
 #define TRAIN_UPDATE "update"
 
-/* Adds a call for each update to the graph. Returns the graph unchanged if updates are not possible
- * in it. */
+/* Adds a call for each update to the graph, or returns the same graph if that is impossible. */
 status_t train_program_add_updates(context_t *ctx, optimizer_t *optimizer, const graph_t *graph,
                                    train_program_t *program, graph_t **out_graph);
 status_t train_program_set_calls(context_t *ctx, train_program_t *program);

@@ -46,8 +46,7 @@ typedef struct recompute {
     const alias_t *alias;
     int first_backward; /* the first node after the loss */
     int *made;          /* [values] index of the producing node; -1: parameter */
-    int *first, *last;  /* [values] first and last node of the backward pass that reads it; -1:
-                           none */
+    int *first, *last;  /* [values] first and last reading node of the backward pass; -1: none */
     bool *is_used;      /* [values] it is dropped, or a chain reads it */
     int n_chains, capacity;
     chain_t *chains;
@@ -78,8 +77,7 @@ static bool is_forward(const recompute_t *r, value_t value)
     return r->made[value] >= 0 && r->made[value] < r->first_backward;
 }
 
-/* True for operators that prefer no layout, use no random numbers and return the same in each
- * run. */
+/* True for operators without layout preference whose result is the same in each run. */
 static bool is_cheap(const graph_node_t *node)
 {
     return node->kind == NODE_OP && !node->is_in_place && node->op->preference != OP_PREFERS &&
@@ -87,8 +85,7 @@ static bool is_cheap(const graph_node_t *node)
            !graph_is_conversion(node->op);
 }
 
-/* True if the value exists during the complete run: inputs, attributes, constants, and their
- * conversions. */
+/* True if the value exists during the complete run: input, attribute, constant, or converted. */
 static bool is_lasting(const recompute_t *r, value_t value)
 {
     const graph_node_t *node = graph_producer(r->from, value);
@@ -208,8 +205,7 @@ static bool is_free(const recompute_t *r, const chain_t *chain)
     return is_free;
 }
 
-/* Selects the best chains first. Inputs of a chain are kept; a dropped value is no input of another
- * chain. */
+/* Selects the best chains. Inputs of a chain are kept, and a dropped value is never an input. */
 static void choose_chains(recompute_t *r)
 {
     int n = 0;
@@ -228,8 +224,7 @@ static void choose_chains(recompute_t *r)
 
 /* ---- rewriting ---- */
 
-/* Copies a node. In the backward pass it reads the recomputed copy of a value, if there is one
- * already. */
+/* Copies a node. In the backward pass it reads recomputed values if they exist already. */
 static void copy_node(recompute_t *r, const graph_node_t *node, bool is_backward,
                       value_t *out_values)
 {

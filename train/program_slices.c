@@ -87,8 +87,7 @@ static int sliced_operand(int dim)
     return dim == 0 ? GRAD : X;
 }
 
-/* Finds the implementation for n indices in the format of the unsplit gradient; "" if there is
- * none. */
+/* Finds the implementation for n indices in the unsplit gradient's format; "" if there is none. */
 static status_t find_kernel(context_t *ctx, const graph_t *graph, const graph_node_t *node, int dim,
                             int64_t n, char *out_name)
 {

@@ -218,8 +218,7 @@ static int find_parameter(const calls_t *calls, const graph_node_t *node, int in
     return -1;
 }
 
-/* Computes and applies each slice of the gradients of a weight and its bias before the next
- * slice. */
+/* Computes and applies each slice of a weight's and its bias's gradient before the next one. */
 static status_t add_slices(calls_t *calls, int parameter)
 {
     const graph_node_t *node = calls->written[parameter].sliced;
@@ -343,8 +342,7 @@ static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
     return true;
 }
 
-/* The calls replace the node; weight and bias are updated together, at the later of both
- * positions. */
+/* The calls replace the node; weight and bias are updated at the later of both positions. */
 static void take_node(calls_t *calls, int parameter, int bias, const graph_node_t *node)
 {
     written_t *written = &calls->written[parameter];

@@ -38,8 +38,7 @@ tensor_info_t step_slice_info(const tensor_info_t *info, step_slices_t slices, i
     return slice;
 }
 
-/* True if a packed form may become the parameter's master, so that plain bytes need not follow each
- * step. */
+/* True if a packed form may become the master, so that plain bytes need not follow each step. */
 static bool may_be_blocked(const tensor_t *parameter)
 {
     const tensor_info_t *info = tensor_info(parameter);
@@ -106,8 +105,7 @@ static status_t read_gradient(context_t *ctx, step_item_t *item)
     return STATUS_OK;
 }
 
-/* Address range of a parameter's elements. `end_most` is the largest end of all ranges up to this
- * one. */
+/* Address range of a parameter; `end_most` is the largest end of all ranges up to this one. */
 typedef struct extent {
     uintptr_t begin, end, end_most;
     const tensor_t *parameter;
@@ -147,8 +145,7 @@ static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gra
     return false;
 }
 
-/* Marks gradients that share bytes with parameters: the gradient of x * y with respect to x is y
- * itself. */
+/* Marks gradients that overlap parameters: the gradient of x * y with respect to x is y itself. */
 static status_t find_written(context_t *ctx, int n, step_item_t *items)
 {
     extent_t *extents = NULL;

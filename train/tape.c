@@ -1,5 +1,4 @@
-/* The tape is an observer that records calls, and an emitter that runs the operators which gradient
- * rules emit. */
+/* The tape is an observer that records calls, and an emitter that runs what gradient rules emit. */
 #include "train/tape_impl.h"
 
 #include <stdatomic.h>
@@ -23,8 +22,7 @@ typedef struct record {
     uint32_t taped;
     tensor_t *elements;
     uint64_t version; /* version of the elements' storage when they were recorded */
-    uint64_t seen;    /* version of the tensor's storage when it was last created or written in
-                         place */
+    uint64_t seen;    /* storage version when the tensor was made or last written in place */
     bool is_tracked;  /* gradients pass through it */
     bool is_leaf;
     tensor_t *grad; /* during backward; for a leaf until gradients are zeroed */
@@ -473,8 +471,8 @@ static bool is_leaf(const tape_t *tape, value_t value)
     return value >= 0 && value < tape->n_leaves;
 }
 
-/* Entries are processed last to first, so a leaf's gradient is complete after the first entry that
- * reads the leaf. */
+/* Entries run last to first, so a leaf's gradient is complete after the first entry that reads
+ * it. */
 static void find_first_uses(tape_t *tape)
 {
     for (int i = tape->n_entries - 1; i >= 0; i--)
@@ -518,7 +516,7 @@ static status_t make_one(context_t *ctx, const tensor_t *output, tensor_t **out_
     return STATUS_OK;
 }
 
-/* Exchanges the leaves' gradients with `kept`, to set them aside and to restore them after a
+/* Exchanges the leaves' gradients with `kept`: sets them aside, or restores them after a
  * failure. */
 static void swap_gradients(tape_t *tape, tensor_t **kept)
 {

@@ -35,8 +35,7 @@ struct trainer {
     train_program_t *programs; /* planned: most recently used first */
     tensor_t **gradients;      /* [parameters] */
     int n_spare;
-    tensor_t **spare; /* [parameters] gradient tensors of the last planned step, for reuse; or
-                         NULL */
+    tensor_t **spare; /* [parameters] gradients of the last planned step, for reuse; or NULL */
     uint64_t simple;  /* module_changes when may_update was computed */
     bool may_update;  /* a plan may update the parameters */
     bool is_broken;   /* a failed step has updated some parameters */
@@ -94,9 +93,7 @@ static status_t update(trainer_t *trainer)
         TRY(clip_gradients(ctx, optimizer_n_parameters(trainer->optimizer), trainer->gradients,
                            trainer->options.max_norm, NULL));
     status_t status = optimizer_step(ctx, trainer->optimizer, trainer->gradients);
-    if (status != STATUS_OK)
-        parallel_leave(trainer->options.parallel); /* the other ranks have
-                                                      updated */
+    if (status != STATUS_OK) parallel_leave(trainer->options.parallel); /* others have updated */
     TRY(status);
     trainer->times.update_ns = context_now() - begin;
     trainer->n_steps++;
@@ -251,8 +248,8 @@ static void drop_programs(trainer_t *trainer, int n_kept)
     }
 }
 
-/* Finds or creates the program for these inputs, and moves it to the front. Creates it again if the
- * module has changed. */
+/* Finds the program for these inputs, or creates it, also if the module has changed; moves it
+ * first. */
 static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const *in,
                              train_program_t **out_program)
 {

@@ -43,8 +43,8 @@ typedef struct trainer trainer_t;
 
 typedef enum train_mode { TRAIN_EAGER, TRAIN_PLANNED } train_mode_t;
 
-/* Computes the loss of the module's first result with operators: a floating tensor of one
- * element. */
+/* Computes the loss, a floating tensor of one element, of the module's first result with
+ * operators. */
 typedef status_t (*train_loss_t)(context_t *ctx, void *user, const tensor_t *output,
                                  const tensor_t *target, tensor_t **out_loss);
 
@@ -53,8 +53,8 @@ typedef struct train_options {
     double max_norm;      /* limit for the norm of all gradients, see clip_gradients; 0: none */
     bool keep_numerics;   /* planned: no winograd convolutions, whose rounding differs */
     bool update_apart;    /* planned: update parameters after the plan, see above */
-    size_t memory_limit;  /* planned: limit for the bytes of a plan's arena (trainer_arena_bytes);
-                             0: none */
+    size_t memory_limit;  /* planned: limit for a plan's arena in bytes (trainer_arena_bytes); 0:
+                             none */
     parallel_t *parallel; /* the ranks that train together, borrowed; NULL: only this process */
 } train_options_t;
 

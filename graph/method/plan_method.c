@@ -73,7 +73,7 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     return status;
 }
 
-/* Only a plan can write into the caller's tensors; for a program with control flow nothing runs
+/* Only a plan can write into the caller's tensors; a program with control flow does not run
  * here. */
 static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,

@@ -1,5 +1,4 @@
-/* Several graphs of one method, each made for other sizes. A graph is used for inputs that all
- * earlier ones reject. */
+/* Several graphs of one method, for different sizes; the first that accepts the inputs is used. */
 #include <stdio.h>
 
 #include "graph/ir/graph_impl.h"

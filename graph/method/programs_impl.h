@@ -28,8 +28,7 @@ typedef struct programs_entry {
     tensor_info_t inputs[]; /* only dtype and sizes are used */
 } programs_entry_t;
 
-/* The result of a layout search: sizes, and the choice with kernel names. Sizes near an anchor
- * reuse its choice. */
+/* The result of a layout search, with kernel names. Sizes near an anchor reuse its choice. */
 typedef struct programs_anchor {
     struct programs_anchor *next;
     int n_threads, n_inputs;
@@ -41,8 +40,7 @@ typedef struct programs_anchor {
 typedef struct programs {
     allocator_t allocator;
     graph_t *graph;
-    graph_t *computed; /* the graph to compile: `graph`, or a version of it widened for this
-                          processor */
+    graph_t *computed; /* the graph to compile: `graph`, or widened for this processor */
     int capacity;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signals that an entry has left state COMPILING */
@@ -54,10 +52,8 @@ typedef struct programs {
                       kernels, for `layouts_threads`; or NULL */
     int layouts_threads;
     const char **skip;     /* passes to skip, NULL-terminated, followed by their names; or NULL */
-    struct programs *next; /* programs of the method's next graph, for inputs that this one rejects;
-                              owned */
-    _Atomic(struct programs *) used; /* in the first one: the programs whose graph ran last; NULL:
-                                        the first */
+    struct programs *next; /* for the method's next graph, which takes other inputs; owned */
+    _Atomic(struct programs *) used; /* in the first: whose graph ran last; NULL: first */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
@@ -115,8 +111,7 @@ status_t programs_known_lines(context_t *ctx, const programs_t *programs,
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout);
 
-/* Keeps the result of a layout search as an anchor, and drops the oldest beyond a fixed number.
- * Call it under the lock. */
+/* Keeps a search result as an anchor; drops the oldest beyond a fixed number. Under the lock. */
 status_t programs_add_anchor(context_t *ctx, programs_t *programs, const programs_entry_t *entry,
                              const char *layout);
 void programs_end_anchors(programs_t *programs);

@@ -22,8 +22,7 @@ typedef struct layout_talk {
     const char *const *skip;      /* passes to skip */
 } layout_talk_t;
 
-/* Makes the graph from which a program for these shapes is built: infers types, computes sizes,
- * runs pass_pipeline_plan. */
+/* Makes the graph for a program: infers types, computes sizes, runs pass_pipeline_plan. */
 status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const shapes_t *shapes,
                     const layout_talk_t *layout, graph_t **out_graph);
 

@@ -18,8 +18,7 @@ typedef struct known {
     tensor_t *tensor;
     value_t value;
     char *path;       /* path for attributes below the module, else NULL */
-    uint64_t version; /* for attributes: version of the storage after the last operator that wrote
-                         it */
+    uint64_t version; /* for attributes: storage version after the last operator's write */
 } known_t;
 
 typedef struct tracer {
@@ -158,8 +157,7 @@ static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t 
     return STATUS_OK;
 }
 
-/* Updates addresses and versions after a write, which may have moved bytes that were shared with a
- * snapshot. */
+/* Updates addresses and versions after a write, which may move bytes shared with a snapshot. */
 static status_t note_written(context_t *ctx, void *user, tensor_t *target)
 {
     (void)ctx;
@@ -265,8 +263,7 @@ static status_t begin(tracer_t *tracer, module_t *module, int n_in, const tensor
     return module_walk(tracer->ctx, module, learn_attributes, tracer);
 }
 
-/* Fails if an attribute was written by other means than an operator, since the graph would not
- * contain the write. */
+/* Fails if an attribute was written without an operator: the graph would miss the write. */
 static status_t check_unchanged(const tracer_t *tracer)
 {
     for (int i = 0; i < tracer->n_known; i++) {

@@ -65,8 +65,7 @@ const hole_t *holes_open(const holes_t *holes);
 bool holes_agree(const holes_t *holes, const graph_t *base, const graph_t *graph,
                  const graph_node_t **out_node);
 
-/* Makes the graph with expressions in its holes. types: types of its parameters, with named
- * sizes. */
+/* Makes the graph with expressions in its holes. types: its parameters', with named sizes. */
 status_t holes_fill(holes_t *holes, const graph_t *base, const graph_type_t *types,
                     graph_t **out_graph);
 

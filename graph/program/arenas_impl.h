@@ -13,8 +13,7 @@ status_t arenas_create(context_t *ctx, arenas_t **out_arenas);
 arenas_t *arenas_retain(arenas_t *arenas);
 void arenas_release(arenas_t *arenas);
 
-/* Returns at least this many bytes, uninitialised and 64-byte aligned; NULL if the allocator
- * fails. */
+/* At least this many bytes, uninitialised and 64-byte aligned; NULL if the allocator fails. */
 char *arenas_lease(arenas_t *arenas, size_t bytes);
 void arenas_return(arenas_t *arenas, char *block);
 

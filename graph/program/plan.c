@@ -647,8 +647,7 @@ static status_t run_steps(plan_run_t *run)
     return STATUS_OK;
 }
 
-/* With calls, creates arguments and results before the first step, since nothing may fail after a
- * call. */
+/* With calls, makes arguments and results before the first step: nothing may fail after a call. */
 static status_t run_frame(plan_run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
 {
     const bool has_calls = run->plan->n_arguments > 0;

@@ -80,8 +80,7 @@ status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int
 int plan_n_graphs(const module_t *module, const char *method) TESSERA_API(plan_n_graphs);
 graph_t *plan_graph_at(const module_t *module, const char *method, int index)
     TESSERA_API(plan_graph_at);
-/* True for methods made by plan_set_method; graph_of then returns the graph before
- * specialisation. */
+/* True for methods made by plan_set_method; graph_of returns the graph before specialisation. */
 bool plan_is_method(const module_t *module, const char *method) TESSERA_API(plan_is_method);
 /* True if the method's bf16 products are computed in f32 because this processor has no bf16
  * instructions. Results are correct, at the speed of f32. */

@@ -25,8 +25,8 @@ typedef struct build {
     const lifetimes_t *lifetimes;
     int roots_capacity, steps_capacity, parameters_capacity;
     int node;                   /* index of the current node */
-    const plan_share_t *shares; /* [n_values], for a region; NULL: nothing is shared, and results
-                                   become dense */
+    const plan_share_t *shares; /* [n_values], for a region; NULL: results are dense, nothing is
+                                   shared */
     bool calls;                 /* methods of self may be called */
     int n_masters;
     const plan_master_t *masters;
@@ -148,8 +148,8 @@ static bool reads_view(const graph_node_t *node, const tensor_info_t *const *inf
     return false;
 }
 
-/* Selects a kernel with the formats of the graph's types if the layout pass set them; else as an
- * eager call would. */
+/* Selects with the formats of the graph's types if a layout pass set them; else like an eager
+ * call. */
 static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -385,8 +385,7 @@ static status_t build_sources(build_t *b, const graph_node_t *node, const prepar
     return STATUS_OK;
 }
 
-/* Fails if a view of shared bytes would need a converted copy, since it would no longer share
- * them. */
+/* Fails if a view of shared bytes would need a converted copy, which no longer shares them. */
 static status_t check_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
 {
     const tensor_info_t *base = &b->slots[node->inputs[0]].source.info;
@@ -580,8 +579,7 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The attribute gets a tensor over the value's buffer, so the buffer is allocated outside the
- * arena. */
+/* The attribute gets a tensor over the value's buffer, which must then be outside the arena. */
 static status_t build_setattr(build_t *b, const graph_node_t *node)
 {
     const plan_source_t *value = &b->slots[node->inputs[1]].source;

@@ -11,8 +11,8 @@
 #include "tensor/convert_impl.h"
 #include "tensor/hash_impl.h"
 
-/* A plan_root_t is a buffer: a range of bytes that holds values. Views share the buffer of their
- * base. */
+/* A plan_root_t is a buffer: a range of bytes that holds values. Views share their base's
+ * buffer. */
 typedef enum root_kind {
     ROOT_INPUT,    /* passed at each run; index is the input's. With is_shared it may be state */
     ROOT_CONSTANT, /* snapshot of a constant */
@@ -33,8 +33,7 @@ typedef struct plan_root {
                       the other in a step that is the last of the one and the first of the other. */
     int block;     /* ROOT_ARENA: 1 + the enclosing block, of which each worker has a copy; or 0 */
     int n_copies;  /* copies of such a block; else 0 */
-    size_t copy_bytes; /* for buffers in a block: distance between the copies of two workers; else
-                          0 */
+    size_t copy_bytes; /* in a block: distance between the copies of two workers; else 0 */
     bool is_shared;  /* ROOT_INPUT: uses the bytes of the passed tensor directly, not another form,
                         since they are written here or elsewhere, or the tensor is kept */
     bool is_written; /* ROOT_INPUT: some step writes it */
@@ -103,7 +102,7 @@ typedef struct plan_frame {
     char *arena;      /* leased from the plan's arenas; between runs the previous address */
     char *scratch;    /* follows the arena */
     void *workers;    /* see plan_workers_bytes */
-    tensor_t **bound; /* [n_roots] tensors of inputs and outputs, NULL between runs; stored after
+    tensor_t **bound; /* [n_roots] tensors of inputs and outputs, NULL between runs; follows
                          pointers */
     const tensor_t **parameters; /* [n_parameters] borrowed; valid while module_changes equals
                                     `changes`; stored after bound */
@@ -147,12 +146,11 @@ void plan_share_arenas(plan_t *plan, arenas_t *arenas);
 /* The bytes of a run's arena and scratch. */
 size_t plan_run_bytes(const plan_t *plan);
 
-/* Estimates the bytes that are freed with the plan: steps, primitives and frames, but not graph,
- * arenas and weights. */
+/* Estimates the bytes freed with the plan: steps, primitives and frames; no graph, arena,
+ * weights. */
 size_t plan_own_bytes(const plan_t *plan);
 
-/* Counts the bytes of packed constants that its steps read, except those in `seen`; adds them to
- * `seen`. */
+/* Counts the bytes of packed constants that steps read, except those in `seen`; adds them to it. */
 status_t plan_form_bytes(context_t *ctx, const plan_t *plan, hash_table_t *seen, size_t *out_bytes);
 
 /* Makes the last release also free forms of constants that no other plan reads. */
@@ -192,8 +190,7 @@ status_t plan_create_calling(context_t *ctx, const graph_t *graph, module_t *sel
 status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
                                 const plan_master_t *masters, int *roots_capacity);
 
-/* True if input `index` is planned for this dtype and these sizes; for shared bytes also for this
- * format. */
+/* True if input `index` is planned for this dtype and sizes; if shared also for this format. */
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info);
 
 /* True if the plan would convert an input that overlaps an input it writes: the converted copy
@@ -206,8 +203,7 @@ bool plan_overlaps_itself(const tensor_info_t *info);
 /* Releases the tensors of a source. */
 void plan_source_clear(const plan_source_t *source);
 
-/* Like plan_run, but the caller owns the results, independent of scopes. out must have one element
- * per result. */
+/* Like plan_run, but the caller owns the results, independent of scopes; out [n_results]. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
 /* Like plan_execute, but writes result i directly into wanted[i] if possible; out[i] is then that
@@ -221,12 +217,10 @@ status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_
  * plan_join. */
 status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity);
 
-/* Extends the lifetime of buffers that a loop reads or writes slice by slice to the complete loop.
- * Call it after plan_join. */
+/* Extends the lifetime of buffers that a loop accesses by slices to the loop; after plan_join. */
 void plan_keep_sliced(plan_t *plan);
 
-/* Makes producers write the parts of joins (concat) directly into the result, if possible. Call it
- * before plan_place. */
+/* Makes producers write parts of joins (concat) into the result, if possible; before plan_place. */
 status_t plan_join(context_t *ctx, plan_t *plan, int *roots_capacity);
 
 /* Rounds up to pages, so that threads rarely write to the same page. */
@@ -235,8 +229,7 @@ static inline size_t plan_round_to_page(size_t bytes)
     return (bytes + 4095) & ~(size_t)4095;
 }
 
-/* Assigns an arena offset to every ROOT_ARENA buffer, so that buffers alive at the same time do not
- * overlap. */
+/* Assigns arena offsets to ROOT_ARENA buffers; those alive at the same time do not overlap. */
 status_t plan_place(context_t *ctx, plan_t *plan);
 
 #endif

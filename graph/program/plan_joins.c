@@ -33,8 +33,7 @@ static int next_writer(const plan_t *plan, int step, int root, size_t begin, siz
     return -1;
 }
 
-/* Moves buffer `from` into `to` at `offset`, and adds `stride` per slice of the batch, in all
- * steps. */
+/* Moves buffer `from` into `to` at `offset`, plus `stride` per slice of the batch, in all steps. */
 static void move_root(plan_t *plan, int from, int to, size_t offset, size_t stride)
 {
     plan_root_t *old = &plan->roots[from], *new = &plan->roots[to];
@@ -92,8 +91,7 @@ static bool may_lie_apart(const plan_t *plan, const step_t *step, int root)
            step->view.overwrites != step->prepared->sum_operand;
 }
 
-/* Ensures that no step after `s` writes the buffer, by splitting it; *out_done is false if that is
- * impossible. */
+/* Splits the buffer so that no step after `s` writes it; *out_done is false if impossible. */
 static status_t end_writes(const joins_t *joins, int s, int root, bool *out_done)
 {
     const plan_t *plan = joins->plan;

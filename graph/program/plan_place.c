@@ -267,8 +267,8 @@ static void part_twins(plan_t *plan)
     for (int r = 0; r < plan->n_roots; r++) plan->roots[r].twin = 0;
 }
 
-/* When growing, threads must wait for each other at each row, so it must save at least an eighth of
- * the memory. */
+/* Threads that grow a buffer wait for each other at each row, so it must save an eighth of
+ * memory. */
 static size_t place_all(plan_t *plan, int *const *rooms, int *out_n)
 {
     const size_t apart = place_blocks(plan, rooms, out_n);

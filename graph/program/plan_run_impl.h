@@ -27,8 +27,8 @@ status_t plan_check_step(const plan_run_t *run, const step_t *step);
 /* Returns a parameter, or the view of it that the source describes; the caller releases it. */
 status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor);
 
-/* Sets the addresses that a step reads (NULL if neither buffer nor packed tensor) and writes, for
- * the current slice. */
+/* Sets the addresses that a step reads (NULL if none is fixed) and writes, for the current
+ * slice. */
 void plan_find_places(const plan_run_t *run, const step_t *step, void **in, void **out);
 
 /* ---- plan_loops.c ---- */

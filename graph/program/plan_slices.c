@@ -125,8 +125,7 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
-/* The operand whose buffer the result reuses, or -1. view.overwrites may differ if the plan swapped
- * operands. */
+/* The operand whose buffer the result reuses, or -1; unlike view.overwrites if the plan swapped. */
 static int find_overwritten(const step_t *step)
 {
     for (int i = 0; step->view.overwrites >= 0 && i < step->n_sources; i++)
@@ -195,8 +194,7 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
 
 /* ---- choice of loops ---- */
 
-/* Takes a loop if its cost, with the best choice for earlier steps, is the lowest so far for its
- * end. */
+/* Takes a loop if its cost, with the best choice before it, is the lowest so far for its end. */
 static void try_loop(slicing_t *slicing, plan_loop_t loop)
 {
     const int end = loop.first_step + loop.n_steps;
@@ -223,8 +221,7 @@ static void try_slices(slicing_t *slicing, int first, int end, int most_slices)
     }
 }
 
-/* Finds the cheapest loop that ends before step `end` and starts at `begin` or later, or the last
- * step alone. */
+/* Finds the cheapest loop from `begin` or later that ends before step `end`, or its last step. */
 static void choose_last(slicing_t *slicing, int begin, int end)
 {
     int most_slices = MAX_WORKER_SLICES;
@@ -299,8 +296,7 @@ static status_t prepare_step(slicing_t *slicing, const plan_loop_t *loop, int s,
     return STATUS_OK;
 }
 
-/* Sets *out_done to false if a step turns out not to support its slices; loops must then be chosen
- * again. */
+/* *out_done is false if a step does not support its slices; loops must then be chosen again. */
 static status_t prepare_loops(slicing_t *slicing, bool *out_done)
 {
     *out_done = true;
@@ -341,8 +337,7 @@ static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
     step->view.n_workers = loop->n_workers;
 }
 
-/* Adds the block that holds the workers' copies of a loop's inner buffers. *out_block is 1 + its
- * index; 0: none. */
+/* Adds the block for the workers' copies of inner buffers. *out_block: 1 + its index; 0: none. */
 static status_t make_block(const slicing_t *slicing, const plan_loop_t *loop, int *roots_capacity,
                            int *out_block)
 {

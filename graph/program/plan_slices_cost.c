@@ -29,8 +29,7 @@ typedef struct work {
     double computed; /* nanoseconds for the complete batch */
     size_t batch_bytes, weight_bytes;
     int first_use, last_use;
-    double outside_share; /* share of memory traffic for buffers that are also used outside the
-                             loop */
+    double outside_share; /* share of traffic for buffers also used outside the loop */
 } work_t;
 
 /* The memory need of a candidate loop. */
@@ -97,8 +96,8 @@ static void describe(plan_slice_costs_t *costs, const step_t *step, work_t *work
 
 /* ---- the arena ---- */
 
-/* The first step that writes a part of a join. The result is alive from there on, since it contains
- * the part. */
+/* The first step that writes a part of a join; the result, which contains it, is alive from
+ * there. */
 static int first_of_joined(const plan_t *plan, const step_t *step)
 {
     int first = plan->roots[step->output_roots[0]].first_step;
@@ -110,8 +109,7 @@ static int first_of_joined(const plan_t *plan, const step_t *step)
     return first;
 }
 
-/* Bytes of the first input if the step may grow it (plan_place.c), since it is then part of the
- * result. */
+/* Bytes of the first input if the step may grow it (plan_place.c) into the result. */
 static double grown_bytes(const plan_t *plan, int s)
 {
     const step_t *step = &plan->steps[s];

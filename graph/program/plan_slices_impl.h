@@ -4,8 +4,7 @@
 
 #include "graph/program/plan_impl.h"
 
-/* True if the operand has a batch dimension; false if it is the same for all elements, like a
- * weight. */
+/* True if the operand has a batch dimension, unlike a weight. */
 bool plan_has_batch(const step_t *step, int index);
 
 /* True if only steps of the loop write and read the buffer. */
@@ -21,8 +20,7 @@ static inline int plan_slices_of_each(const plan_loop_t *loop)
     return (loop->n_slices + loop->n_workers - 1) / loop->n_workers;
 }
 
-/* Estimates steps that have a batch (batches[s] > 0); the others must not be queried. Destroy
- * *out_costs even on failure. */
+/* Estimates steps with batches[s] > 0; do not query others. Destroy *out_costs even on failure. */
 typedef struct plan_slice_costs plan_slice_costs_t;
 status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
                                  const int64_t *batches, plan_slice_costs_t **out_costs);

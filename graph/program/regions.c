@@ -71,8 +71,7 @@ static bool is_self(const finding_t *f, value_t value)
            graph_value_type(f->graph, value)->kind == TYPE_MODULE;
 }
 
-/* Describes sharing of a value's bytes: with views or other names in the graph, or with an
- * attribute. */
+/* Sharing of a value's bytes: with views or other names in the graph, or with an attribute. */
 static plan_share_t share_of(const finding_t *f, value_t value)
 {
     int class = alias_class(f->alias, value);
@@ -99,8 +98,7 @@ static bool is_parameter(const finding_t *f, const graph_node_t *node)
            attribute_tensor(&member) != NULL && !is_set(f, &member);
 }
 
-/* True for values that a plan fixes when it is built or looks up itself, so they are not inputs of
- * the region. */
+/* True for values that a plan fixes or looks up itself, so they are not inputs of the region. */
 static bool is_constant(const finding_t *f, const graph_node_t *node)
 {
     if (node == NULL) return false;
@@ -305,8 +303,7 @@ static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_g
 
 /* ---- node ranges ---- */
 
-/* Plans a region. If no plan can run it, returns OK without a plan, and its nodes remain
- * control. */
+/* Plans a region. If no plan can run it, returns OK without one, and its nodes remain control. */
 static status_t plan_region(finding_t *f, region_t *region)
 {
     graph_t *graph = NULL;
@@ -387,8 +384,7 @@ static status_t note_joined(finding_t *f, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* For a node outside regions (its sizes may depend on values): keeps packed forms of its constant
- * weights for later runs. */
+/* For a node outside regions: keeps packed forms of its constant weights for later runs. */
 static void keep_packed(const finding_t *f, const graph_node_t *node)
 {
     for (int i = 0; node->kind == NODE_OP && i < node->n_inputs; i++) {
@@ -400,8 +396,8 @@ static void keep_packed(const finding_t *f, const graph_node_t *node)
     }
 }
 
-/* Adds the regions of a block, followed by those of inner blocks. Nodes that can run before a range
- * do not end it. */
+/* Adds the regions of a block, then of inner blocks. Nodes that can run before a range do not end
+ * it. */
 static status_t look_at_block(finding_t *f, const graph_block_t *block)
 {
     int first = -1, last = -1;
@@ -427,8 +423,7 @@ static status_t look_at_block(finding_t *f, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* Lists nodes inside a region that run before it: all except constants and parameters that only
- * plans read. */
+/* Lists nodes in a region that run before it: not constants and parameters that only plans read. */
 static status_t find_before(finding_t *f, region_t *region)
 {
     int capacity = 0;

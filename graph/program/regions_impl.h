@@ -4,8 +4,7 @@
 
 #include "graph/program/program_impl.h"
 
-/* Finds the program's regions and builds their plans. On failure the program still owns the regions
- * found so far. */
+/* Finds and plans the program's regions. On failure it still owns those found so far. */
 status_t regions_find(context_t *ctx, program_t *program, module_t *self);
 
 #endif

@@ -24,8 +24,7 @@ void run_release_dead(run_t *run, const graph_block_t *block, int index, value_t
         run_clear_slot(&run->slots[value]);
 }
 
-/* Releases values whose last use is the index-th node of `block`; `node` is that node or one inside
- * it. */
+/* Releases values last used by the index-th node of `block`; `node` is that one or inside it. */
 static void release_all(run_t *run, const graph_block_t *block, int index, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_inputs; i++) run_release_dead(run, block, index, node->inputs[i]);

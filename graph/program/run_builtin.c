@@ -139,8 +139,7 @@ static status_t run_append(const call_t *call)
     return datum_append(call->ctx, call->in[0], call->in[1]);
 }
 
-/* Copies a list: the items before `place`, then `put` unless it is NULL, then the rest without
- * `skipped` items. */
+/* Copies a list: items before `place`, `put` unless NULL, and the rest after `skipped` items. */
 static status_t copy_list(const call_t *call, int place, datum_t *put, int skipped)
 {
     const datum_t *list = call->in[0];

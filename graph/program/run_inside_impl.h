@@ -1,5 +1,4 @@
-/* State of an interpreter run, shared by the files that run operators, nodes, regions and
- * blocks. */
+/* State of an interpreter run, for the files that run operators, nodes, regions and blocks. */
 #ifndef TESSERA_GRAPH_PROGRAM_RUN_INSIDE_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_RUN_INSIDE_IMPL_H
 

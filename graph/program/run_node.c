@@ -39,8 +39,7 @@ static status_t check_bytes(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The format that the layout pass chose for a node's output, or NULL. Conversions have theirs in
- * their attributes. */
+/* The format that the layout pass chose for a node's output, or NULL; not for conversions. */
 static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
 {
     if (node->n_outputs == 0 || graph_is_conversion(node->op)) return NULL;
@@ -50,8 +49,7 @@ static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
     return is_chosen ? &type->info.format : NULL;
 }
 
-/* Copies the node's attributes and fills in integers that depend on sizes; the caller frees the
- * copy. */
+/* Copies the attributes with integers that depend on sizes filled in; the caller frees the copy. */
 static status_t size_attributes(run_t *run, const graph_node_t *node, void **out_attrs)
 {
     const size_names_t names = {run->graph, run->infos};
@@ -175,8 +173,7 @@ static status_t run_call(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Returns a constant as a snapshot, so that a caller who writes the result does not change the
- * graph. */
+/* Returns a constant as a snapshot, so that writing the result does not change the graph. */
 static status_t give_constant(run_t *run, datum_t *constant, datum_t **out_datum)
 {
     if (datum_kind(constant) != DATUM_TENSOR) return datum_clone(run->ctx, constant, out_datum);

@@ -4,8 +4,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Returns false if a live-in is not a tensor like the planned one, for example a number or another
- * size. */
+/* Returns false if a live-in is not a tensor like the planned one: a number, or another size. */
 static bool gather_live_in(run_t *run, const region_t *region)
 {
     for (int i = 0; i < region->n_in; i++) {
@@ -17,8 +16,7 @@ static bool gather_live_in(run_t *run, const region_t *region)
     return !plan_splits(region->plan, run->live_in);
 }
 
-/* Returns false on failure. The nodes then run one by one, and the failure is reported at the right
- * node. */
+/* Returns false on failure; the nodes then run one by one, and the right one reports it. */
 static bool run_before(run_t *run, const region_t *region)
 {
     status_t status = STATUS_OK;

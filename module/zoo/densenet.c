@@ -1,13 +1,11 @@
-/* DenseNet (Huang et al., 2016): each layer reads the results of all earlier layers of its
- * block. */
+/* DenseNet (Huang et al., 2016): each layer reads all earlier results of its block. */
 #include <stdio.h>
 
 #include "module/zoo/zoo_impl.h"
 
 #define N_BLOCKS 4
 
-/* Appends each layer's output to the block's input along channels, since all later layers read
- * both. */
+/* Appends each layer's output to the block's input; later layers read both. */
 static status_t forward_block(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out)
 {

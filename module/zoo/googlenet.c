@@ -4,8 +4,7 @@
 
 #define EPSILON 1e-3
 
-/* Output channels of each branch; reduce3 and reduce5 are the widths before the 3x3
- * convolutions. */
+/* Output channels of the branches; reduce3 and reduce5 are widths before 3x3 convolutions. */
 typedef struct inception {
     const char *name;
     int64_t one, reduce3, three, reduce5, five, pool;

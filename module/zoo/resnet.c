@@ -1,5 +1,4 @@
-/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016), with the stride in the 3x3
- * convolution. */
+/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016); the 3x3 convolution has the stride. */
 #include <stdio.h>
 
 #include "module/zoo/zoo_impl.h"
@@ -64,8 +63,7 @@ static module_t *basic(zoo_build_t *build, int64_t in, int64_t planes, int64_t s
     return block;
 }
 
-/* A divided network has fewer groups, so that each group keeps its width. Powers of two divide all
- * widths. */
+/* A divided network has fewer groups of the same width. Powers of two divide all widths. */
 static int64_t divided_groups(const zoo_build_t *build, const design_t *design)
 {
     int64_t groups = design->groups;

@@ -9,8 +9,7 @@
 
 #define ZOO_EPSILON 1e-5
 
-/* Weight of the batch norm at the end of a residual branch; keeps the sum over all blocks
- * bounded. */
+/* Weight of a residual branch's last batch norm; keeps the sum over all blocks bounded. */
 #define ZOO_BRANCH_SCALE 0.3
 
 typedef struct zoo_build {
