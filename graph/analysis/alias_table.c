@@ -113,9 +113,9 @@ static void print_writer(table_t *table, int class)
     const alias_class_t *at = &table->alias->classes[class];
     const graph_node_t *writer = at->writer;
     if (writer == NULL) {
-        if (at->deep != NULL) text_append(begin_fact(table), "what is in it is written");
+        if (at->deep != NULL) text_append(begin_fact(table), "its contents are written");
     } else if (writer->kind == NODE_SETATTR) {
-        print_by(table, "other methods may write what is kept by", writer);
+        print_by(table, "may be written by other methods; stored by", writer);
     } else if (writer->kind == NODE_CALL) {
         print_by(table, "may be written and kept by", writer);
     } else if (alias_class(table->alias, writer->inputs[0]) == class) {

@@ -167,7 +167,7 @@ static status_t use_values(graph_builder_t *builder, const char *who, int n, con
 {
     for (int i = 0; i < n; i++)
         REQUIRE(builder->ctx, values[i] >= VALUE_NONE && values[i] < builder->n_values,
-                "%s: %" PRId32 " is no value of this graph, which has %d", who, values[i],
+                "%s: value %" PRId32 " does not exist, the graph has %d values", who, values[i],
                 builder->n_values);
     for (int i = 0; i < n; i++)
         if (values[i] >= 0) builder->values[values[i]].n_uses++;
@@ -247,7 +247,7 @@ static status_t infer_op(graph_builder_t *builder, const graph_node_t *node,
     if (n != node->n_outputs)
         return fail_at_path(ctx,
                             context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                                         "%s: it has %d outputs, %d values are to take them",
+                                         "%s: it has %d outputs, %d values are given",
                                          node->op->name, n, node->n_outputs),
                             node->path);
     for (int i = 0; i < n; i++) TRY(type_of_info(ctx, builder->graph, &infos[i], &out_types[i]));
@@ -312,7 +312,7 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     case NODE_OP:
         if (node->op == NULL) return context_null(ctx, "graph_add_node", "op");
         most = OP_MAX_INPUTS;
-        REQUIRE(ctx, node->n_outputs <= OP_MAX_OUTPUTS, "%s: %d results, %d are the most",
+        REQUIRE(ctx, node->n_outputs <= OP_MAX_OUTPUTS, "%s: %d results, at most %d are allowed",
                 node->op->name, node->n_outputs, OP_MAX_OUTPUTS);
         break;
     case NODE_CONSTANT:
@@ -326,7 +326,7 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     case NODE_LOOP: least = most = node->n_outputs + 2; break;
     case NODE_BUILTIN: {
         const builtin_t *builtin = node->name != NULL ? graph_builtin(node->name) : NULL;
-        REQUIRE(ctx, builtin != NULL, "graph_add_node: \"%s\" is no builtin",
+        REQUIRE(ctx, builtin != NULL, "graph_add_node: \"%s\" is not a builtin",
                 node->name != NULL ? node->name : "");
         least = builtin->min_inputs;
         if (builtin->max_inputs >= 0) most = builtin->max_inputs;
@@ -336,15 +336,15 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     if (needs_name && node->name == NULL) return context_null(ctx, graph_node_word(node), "name");
     REQUIRE(ctx, node->n_inputs >= least, "%s: %d operands, %d are needed", graph_node_word(node),
             node->n_inputs, least);
-    REQUIRE(ctx, node->n_inputs <= most, "%s: %d operands, %d are the most", graph_node_word(node),
-            node->n_inputs, most);
+    REQUIRE(ctx, node->n_inputs <= most, "%s: %d operands, at most %d are allowed",
+            graph_node_word(node), node->n_inputs, most);
     REQUIRE(ctx,
             node->kind != NODE_BUILTIN || strcmp(node->name, "dict") != 0 ||
                 node->n_inputs % 2 == 0,
             "dict: %d operands, a key and a value for each item are needed", node->n_inputs);
     n_outputs = fixed_outputs(node);
     REQUIRE(ctx, node->n_outputs >= 0 && (n_outputs < 0 || node->n_outputs == n_outputs),
-            "%s: it has %d outputs, %d values are to take them", graph_node_word(node), n_outputs,
+            "%s: it has %d outputs, %d values are given", graph_node_word(node), n_outputs,
             node->n_outputs);
     return STATUS_OK;
 }
@@ -392,9 +392,8 @@ static status_t copy_parts(graph_builder_t *builder, const graph_node_t *from, g
         node->attrs = attrs;
         node->n_post_inputs = graph_n_post(from->op, attrs);
         TRY(size_copy(ctx, graph, from->op, attrs, from->n_sized, from->sized, &node->sized));
-        REQUIRE(ctx, node->n_post_inputs <= from->n_inputs,
-                "%s: %d operands, its post-ops alone take %d", from->op->name, from->n_inputs,
-                node->n_post_inputs);
+        REQUIRE(ctx, node->n_post_inputs <= from->n_inputs, "%s: %d operands, its post-ops need %d",
+                from->op->name, from->n_inputs, node->n_post_inputs);
     }
     if (from->kind == NODE_CONSTANT) TRY(graph_hold(ctx, graph, from->datum));
     if (from->kind == NODE_BUILTIN)
@@ -578,7 +577,7 @@ value_t graph_add_param(graph_builder_t *builder, const char *name, const graph_
 static status_t begin_block(graph_builder_t *builder)
 {
     graph_node_t *owner = builder->blocks[builder->depth].waiting;
-    REQUIRE(builder->ctx, owner != NULL, "graph_block_begin: the node added last takes no block");
+    REQUIRE(builder->ctx, owner != NULL, "graph_block_begin: the last node needs no further block");
     REQUIRE(builder->ctx, builder->depth < GRAPH_MAX_DEPTH,
             "graph_block_begin: blocks are nested more than %d deep", GRAPH_MAX_DEPTH);
     open_block_t *block = &builder->blocks[++builder->depth];

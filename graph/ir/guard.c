@@ -178,7 +178,7 @@ static status_t refuse_guard(context_t *ctx, const graph_t *graph, int k, const 
     if (status == STATUS_OK)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
                               "%s: %s, the graph holds where %s%s%s%s", graph_name(graph),
-                              naming.n_told > 0 ? text_string(&text) : "a size is not known", guard,
+                              naming.n_told > 0 ? text_string(&text) : "a size is unknown", guard,
                               *origin != '\0' ? " (" : "", origin, *origin != '\0' ? ")" : "");
     text_clear(&text);
     return status;

@@ -162,7 +162,7 @@ static status_t parse_kernel(parser_t *parser, statement_t *statement)
     TRY(parse_string(parser, &name));
     parse_blanks(parser);
     if (statement->node.kind != NODE_OP)
-        return parse_fail(parser, begin, "`by` names the kernel of an operator, this is none");
+        return parse_fail(parser, begin, "`by` names a kernel, but this is not an operator");
     for (int k = 0; op->kernels[k] != NULL; k++)
         if (strcmp(op->kernels[k]->name, parser->bytes + name) == 0)
             statement->node.kernel = op->kernels[k];
@@ -274,7 +274,7 @@ static status_t add_outputs(parser_t *parser, statement_t *statement, const char
     TRY(check_builder(parser, statement->begin));
     for (int i = 0; i < node->n_outputs && statement->n_names > 0; i++)
         if (graph_builder_find(parser->builder, names[i], strlen(names[i])) != outputs[i])
-            return parse_fail(parser, statement->begin, "%%%s stands twice before the =", names[i]);
+            return parse_fail(parser, statement->begin, "%%%s is defined twice", names[i]);
     return STATUS_OK;
 }
 
@@ -316,7 +316,7 @@ static status_t parse_op(parser_t *parser, statement_t *statement)
     int needed = graph_n_post(node->op, attrs);
     if ((n_post >= 0 || needed > 0) && n_post != needed)
         return parse_fail(parser, statement->begin,
-                          "%s: %d operands stand behind a semicolon, its post-ops take %d",
+                          "%s: %d operands after the semicolon, its post-ops need %d",
                           node->op->name, n_post < 0 ? 0 : n_post, needed);
     if (statement->n_names == 0) node->n_outputs = node->op->n_outputs;
     TRY(parse_tail(parser, statement));
@@ -335,7 +335,7 @@ static status_t parse_other(parser_t *parser, statement_t *statement)
     TRY(parse_arguments(parser, &n_post));
     if (n_post >= 0)
         return parse_fail(parser, statement->begin,
-                          "only operators with post-ops take a semicolon");
+                          "a semicolon is allowed only for operators with post-ops");
     if (node->kind != NODE_BUILTIN) TRY(parse_own_attribute(parser, statement));
     parse_blanks(parser);
     if (literal_is_letter(*parser->at) && !is_last_clause(parser->at))
@@ -403,7 +403,7 @@ static status_t parse_loop(parser_t *parser, statement_t *statement)
         return parse_fail(parser, statement->begin,
                           "loop: a trip count and a condition are needed");
     if (parser->n_values - 2 != statement->n_names)
-        return parse_fail(parser, statement->begin, "loop: %d values are carried, %d come out",
+        return parse_fail(parser, statement->begin, "loop: %d carried values, but %d outputs",
                           parser->n_values - 2, statement->n_names);
     TRY(add_node(parser, statement));
     TRY(parse_keyword(parser, "do", "\"do\""));
@@ -596,7 +596,7 @@ static status_t parse_guard(parser_t *parser)
         if (*at == ' ' && parse_word_is(at + 1, "from")) from = at + 1 + strlen("from");
     if (from != NULL) from += strspn(from, " \t");
     if (from != NULL) n = strcspn(from, "\n");
-    if (n >= sizeof origin) return parse_fail(parser, from, "what a guard comes from is too long");
+    if (n >= sizeof origin) return parse_fail(parser, from, "the origin of this guard is too long");
     if (n > 0) memcpy(origin, from, n);
     origin[n] = '\0';
     sym_space_t *before = sym_space_enter(ctx, space);

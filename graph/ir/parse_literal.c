@@ -132,11 +132,11 @@ status_t parse_string(parser_t *parser, int *out_offset)
         TRY(parse_put_bytes(parser, parser->at, n));
         parser->at += n;
         if (*parser->at == '"') break;
-        if (*parser->at != '\\') return parse_fail(parser, begin, "this string has no end");
+        if (*parser->at != '\\') return parse_fail(parser, begin, "this string is not closed");
         const char *escape = parser->at++;
         char bytes[4];
         int n_bytes = literal_escape(&parser->at, bytes);
-        if (n_bytes == 0) return parse_fail(parser, escape, "this is no escape of a string");
+        if (n_bytes == 0) return parse_fail(parser, escape, "unknown escape in a string");
         TRY(parse_put_bytes(parser, bytes, (size_t)n_bytes));
     }
     parser->at++;
@@ -262,7 +262,7 @@ static status_t push_container(parser_t *parser, const char *begin, int base)
         TRY(status);
         if (datum_length(datum) < n) {
             datum_release(datum);
-            return parse_fail(parser, begin, "a key stands twice in this dict");
+            return parse_fail(parser, begin, "this dict has a key twice");
         }
     }
     parse_drop_items(parser, base);

@@ -33,7 +33,7 @@ static status_t read_expr(parser_t *parser, sized_attr_t *sized)
     sym_space_enter(ctx, before);
     if (status != STATUS_OK) return parse_place(parser, begin, status);
     if (sized->value == SYM_NONE)
-        return parse_fail(parser, begin, "a size that is too large, or divided by 0");
+        return parse_fail(parser, begin, "this size is too large or divides by 0");
     if (sym_any_name(sized->space, sized->value, name_is_no_dimension, NULL))
         return parse_fail(parser, begin, "a tensor has at most %d dimensions", TENSOR_MAX_RANK);
     return STATUS_OK;
@@ -56,7 +56,8 @@ static status_t read_place(parser_t *parser, const opdef_t *op, sized_attr_t *ou
         TRY(read_integer(parser, &index));
         TRY(parse_character(parser, ']'));
     }
-    if (index < 0 || index > INT16_MAX) return parse_fail(parser, begin, "no such integer");
+    if (index < 0 || index > INT16_MAX)
+        return parse_fail(parser, begin, "this index is out of range");
     out_sized->index = (int)index;
     return STATUS_OK;
 }

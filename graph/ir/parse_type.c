@@ -123,7 +123,7 @@ static status_t read_format(parser_t *parser, tensor_info_t *info)
     TRY(cut_format(parser, text));
     TRY(parse_place(parser, begin, format_parse(parser->ctx, text, &info->format)));
     if (info->format.kind != FORMAT_ANY && info->format.rank != info->rank)
-        return parse_fail(parser, begin, "format %s is of rank %d, the tensor of rank %d", text,
+        return parse_fail(parser, begin, "format %s has rank %d, the tensor has rank %d", text,
                           info->format.rank, info->rank);
     return STATUS_OK;
 }
@@ -139,7 +139,7 @@ static status_t check_bytes(parser_t *parser, const char *begin, const tensor_in
                                                     : info->format.kind == FORMAT_STRIDED;
     if (has_format && (!format_elements(&info->format, sizes, &elements) ||
                        !shape_multiply(elements, (int64_t)dtype_size(info->dtype), &bytes)))
-        return parse_fail(parser, begin, "the bytes of this tensor overflow");
+        return parse_fail(parser, begin, "this tensor is too large");
     return STATUS_OK;
 }
 

@@ -105,7 +105,7 @@ status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t
         REQUIRE(ctx,
                 sym_calculate(sized->space, sized->value, size_of_name_or_dim, &sizes,
                               size_place(node->op, attrs, sized->field, sized->index)),
-                "%s: %s[%d] follows a size that is not known or too large", node->op->name,
+                "%s: %s[%d] depends on a size that is unknown or too large", node->op->name,
                 node->op->attrs.fields[sized->field].name, sized->index);
     }
     return STATUS_OK;
@@ -157,8 +157,8 @@ status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void
     if (n == 0) return STATUS_OK;
     TRY(graph_get(ctx, graph, (size_t)n * sizeof *copy, &copy));
     for (int i = 0; i < n; i++) {
-        REQUIRE(ctx, is_possible(op, attrs, &sized[i]), "%s: no attribute has the sized integer %d",
-                op->name, i);
+        REQUIRE(ctx, is_possible(op, attrs, &sized[i]),
+                "%s: sized integer %d belongs to no attribute", op->name, i);
         copy[i] = sized[i];
         if (graph->space == NULL) graph_set_space(graph, sized[i].space);
         copy[i].space = graph->space;

@@ -143,7 +143,7 @@ status_t size_symbol(context_t *ctx, const size_expr_t *expr, sym_space_t *space
     const status_t status = sym_status(ctx);
     sym_space_enter(ctx, before);
     TRY(status);
-    REQUIRE(ctx, sum != SYM_NONE, "a size that is calculated from others overflows");
+    REQUIRE(ctx, sum != SYM_NONE, "a computed size overflows");
     *out_value = sum;
     return STATUS_OK;
 }

@@ -176,7 +176,7 @@ static status_t type_of_entries(context_t *ctx, graph_t *graph, const datum_t *d
     int n = datum_length(datum);
     datum_kind_t kind = datum_kind(datum);
     REQUIRE(ctx, kind != DATUM_DICT || n <= GRAPH_MAX_DICT,
-            "constant: a dict with %d keys, %d are the most", n, GRAPH_MAX_DICT);
+            "constant: a dict with %d keys, at most %d are allowed", n, GRAPH_MAX_DICT);
     for (int i = 0; i < n; i++) {
         TRY(type_of_level(ctx, graph, datum_item(datum, i), depth + 1, &item));
         if (kind == DATUM_TUPLE && i < GRAPH_MAX_PARTS)
@@ -199,7 +199,7 @@ static status_t type_of_entries(context_t *ctx, graph_t *graph, const datum_t *d
 static status_t type_of_level(context_t *ctx, graph_t *graph, const datum_t *datum, int depth,
                               const graph_type_t **out_type)
 {
-    REQUIRE(ctx, depth < GRAPH_MAX_NESTING, "constant: lists in lists more than %d deep",
+    REQUIRE(ctx, depth < GRAPH_MAX_NESTING, "constant: nested more than %d deep",
             GRAPH_MAX_NESTING);
     type_kind_t kind = TYPE_UNKNOWN;
     switch (datum_kind(datum)) {

@@ -77,7 +77,7 @@ static status_t check_visible(verifier_t *verifier, const graph_node_t *node, in
 {
     for (int i = 0; i < n; i++) {
         if (values[i] < 0 || verifier->is_visible[values[i]]) continue;
-        return wrong(verifier, node, "%%%s is not made before it is used, or in another block",
+        return wrong(verifier, node, "%%%s is used before its definition, or outside its block",
                      graph_value_name(verifier->graph, values[i]));
     }
     return STATUS_OK;
@@ -149,7 +149,8 @@ static status_t check_operands(verifier_t *verifier, const graph_node_t *node)
     for (int i = 0; i < node->n_inputs; i++) {
         const operand_t *operand = operand_at(op, n_own, i);
         if (i < n_own && operand == NULL && !has_list)
-            return wrong(verifier, node, "%d operands, %d are the most", n_own, op->n_operands);
+            return wrong(verifier, node, "%d operands, at most %d are allowed", n_own,
+                         op->n_operands);
         TRY(check_operand(verifier, node, operand, node->inputs[i]));
     }
     return STATUS_OK;
@@ -158,13 +159,13 @@ static status_t check_operands(verifier_t *verifier, const graph_node_t *node)
 static status_t check_post(verifier_t *verifier, const graph_node_t *node, const post_ops_t *post)
 {
     if (post->n < 0 || post->n > POST_MAX)
-        return wrong(verifier, node, "%d post-ops, %d are the most", post->n, POST_MAX);
+        return wrong(verifier, node, "%d post-ops, at most %d are allowed", post->n, POST_MAX);
     for (int i = 0; i < post->n; i++) {
         const post_op_t *op = &post->op[i];
         bool is_known = (unsigned)op->kind < POST_ELTWISE ||
                         (op->kind == POST_ELTWISE && (unsigned)op->eltwise < ELTWISE_COUNT &&
                          op->eltwise != ELTWISE_NONE);
-        if (!is_known) return wrong(verifier, node, "post-op %d is of no kind", i);
+        if (!is_known) return wrong(verifier, node, "post-op %d has an unknown kind", i);
     }
     return STATUS_OK;
 }
@@ -186,18 +187,18 @@ static status_t check_attributes(verifier_t *verifier, const graph_node_t *node)
             break;
         case ATTR_DTYPE:
             if (*(const dtype_t *)at >= DTYPE_COUNT)
-                return wrong(verifier, node, "attribute %s is no dtype", field->name);
+                return wrong(verifier, node, "attribute %s is not a dtype", field->name);
             break;
         case ATTR_INTS:
             n = ((const ints_t *)at)->n;
             if (n < 0 || n > TENSOR_MAX_RANK)
-                return wrong(verifier, node, "attribute %s has %d integers, %d are the most",
+                return wrong(verifier, node, "attribute %s has %d integers, at most %d are allowed",
                              field->name, n, TENSOR_MAX_RANK);
             break;
         case ATTR_FLOATS:
             n = ((const floats_t *)at)->n;
             if (n < 0 || n > TENSOR_MAX_RANK)
-                return wrong(verifier, node, "attribute %s has %d numbers, %d are the most",
+                return wrong(verifier, node, "attribute %s has %d numbers, at most %d are allowed",
                              field->name, n, TENSOR_MAX_RANK);
             break;
         case ATTR_POST: TRY(check_post(verifier, node, at)); break;
@@ -219,14 +220,15 @@ static status_t check_inferred(verifier_t *verifier, const graph_node_t *node)
     TRY(wrong_as_told(verifier, node,
                       graph_infer(ctx, node->op, node->attrs, node->n_inputs, in, &n, infos)));
     if (n > 0 && n != node->n_outputs)
-        return wrong(verifier, node, "%d outputs are inferred, it has %d", n, node->n_outputs);
+        return wrong(verifier, node, "%d outputs are inferred, the node has %d", n,
+                     node->n_outputs);
     for (int i = 0; i < n; i++) {
         graph_type_t said = *type_at(verifier, node->outputs[i]);
         graph_type_t inferred = {.kind = TYPE_TENSOR, .has_info = true, .info = infos[i]};
         char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
         bool formats_only = false;
         if (type_fits(&said, &inferred, &formats_only) || formats_only) continue;
-        return wrong(verifier, node, "output %d is said to be %s, inferred is %s", i,
+        return wrong(verifier, node, "output %d has type %s, but %s was inferred", i,
                      type_text(verifier, &said, a), type_text(verifier, &inferred, b));
     }
     return STATUS_OK;
@@ -297,14 +299,14 @@ static status_t check_op(verifier_t *verifier, const graph_node_t *node)
     for (int i = 0; i < node->n_outputs; i++) {
         const graph_type_t *type = type_at(verifier, node->outputs[i]);
         if (type->kind != TYPE_UNKNOWN && type->kind != TYPE_TENSOR)
-            return wrong(verifier, node, "output %d is said to be %s, operators give tensors", i,
+            return wrong(verifier, node, "output %d has type %s, operators return tensors", i,
                          type_text(verifier, type, text));
     }
     TRY(check_inferred(verifier, node));
     TRY(check_formats(verifier, node));
     if (!node->is_in_place) return STATUS_OK;
     if (node->n_outputs != 1 || node->n_inputs == 0 || node->inputs[0] < 0)
-        return wrong(verifier, node, "in place needs one output and an operand 0 to write");
+        return wrong(verifier, node, "an in-place operator needs one output and an operand 0");
     const graph_type_t *target = type_at(verifier, node->inputs[0]);
     if (target->kind != TYPE_TENSOR && target->kind != TYPE_UNKNOWN)
         return wrong(verifier, node, "operand 0 is %s, only a tensor can be written in place",
@@ -321,8 +323,8 @@ static status_t check_constant(verifier_t *verifier, const graph_node_t *node)
     const graph_type_t *said = type_at(verifier, node->outputs[0]), *type = NULL;
     TRY(type_of_datum(verifier->ctx, verifier->scratch, node->datum, &type));
     if (type_fits(type, said, NULL)) return STATUS_OK;
-    return wrong(verifier, node, "it is said to be %s, but is %s", type_text(verifier, said, taken),
-                 type_text(verifier, type, given));
+    return wrong(verifier, node, "its type is %s, but its value is %s",
+                 type_text(verifier, said, taken), type_text(verifier, type, given));
 }
 
 /* Checks the kind of a value; an unknown type passes. */
@@ -351,7 +353,7 @@ static status_t check_builtin_operands(verifier_t *verifier, const graph_node_t 
         TRY(check_kind(verifier, node, node->inputs[i], "a key", KIND(TYPE_STRING), "a string"));
     for (int i = 0; i < node->n_inputs; i++)
         if (type_at(verifier, node->inputs[i])->kind == TYPE_MODULE)
-            return wrong(verifier, node, "an operand is a module, builtins take none");
+            return wrong(verifier, node, "an operand is a module, builtins accept none");
     if (strcmp(node->name, "append") == 0 || strcmp(node->name, "insert") == 0 ||
         strcmp(node->name, "erase") == 0)
         return check_kind(verifier, node, node->inputs[0], "operand 0", KIND(TYPE_LIST), "a list");
@@ -368,15 +370,15 @@ static status_t check_builtin_operands(verifier_t *verifier, const graph_node_t 
     if (builtin->rule == BUILTIN_ITEM) {
         TRY(check_kind(verifier, node, node->inputs[0], "operand 0", KINDS_CONTAINER,
                        "a list, tuple or dict"));
-        return check_kind(verifier, node, node->inputs[1], "the place",
+        return check_kind(verifier, node, node->inputs[1], "the index",
                           KIND(TYPE_INT) | KIND(TYPE_STRING) | KIND(TYPE_TENSOR),
                           "an int or a string");
     }
     if (builtin->rule != BUILTIN_ITEMS) return STATUS_OK;
     const graph_type_t *type = type_at(verifier, node->inputs[0]);
     if (type->kind == TYPE_TUPLE && type->n_items != node->n_outputs)
-        return wrong(verifier, node, "a tuple of %d items, %d values are to take them",
-                     type->n_items, node->n_outputs);
+        return wrong(verifier, node, "a tuple of %d items, %d values are given", type->n_items,
+                     node->n_outputs);
     return check_kind(verifier, node, node->inputs[0], "operand 0",
                       KIND(TYPE_LIST) | KIND(TYPE_TUPLE), "a list or tuple");
 }
@@ -394,7 +396,7 @@ static status_t check_builtin(verifier_t *verifier, const graph_node_t *node)
     for (int i = 0; i < node->n_outputs; i++) {
         char said[TYPE_TEXT_MAX], inferred[TYPE_TEXT_MAX];
         if (type_fits(out[i], type_at(verifier, node->outputs[i]), NULL)) continue;
-        return wrong(verifier, node, "output %d is said to be %s, inferred is %s", i,
+        return wrong(verifier, node, "output %d has type %s, but %s was inferred", i,
                      type_text(verifier, type_at(verifier, node->outputs[i]), said),
                      type_text(verifier, out[i], inferred));
     }
@@ -420,8 +422,8 @@ static status_t check_loop(verifier_t *verifier, const graph_node_t *node)
     TRY(check_kind(verifier, node, node->inputs[1], "the condition", KINDS_SCALAR | none,
                    "a bool or none"));
     TRY(check_kind(verifier, node, block->params[0], "the iteration", KIND(TYPE_INT), "an int"));
-    TRY(check_kind(verifier, node, block->results[0], "the condition that is yielded",
-                   KINDS_SCALAR | none, "a bool or none"));
+    TRY(check_kind(verifier, node, block->results[0], "the yielded condition", KINDS_SCALAR | none,
+                   "a bool or none"));
     for (int i = 0; i < node->n_outputs; i++) {
         const graph_type_t *param = type_at(verifier, block->params[i + 1]);
         const graph_type_t *output = type_at(verifier, node->outputs[i]);
@@ -488,7 +490,7 @@ static status_t check_params(verifier_t *verifier)
         if (type->kind != TYPE_TENSOR || !type->has_info) continue;
         format_kind_t kind = type->info.format.kind;
         if (kind == FORMAT_OPAQUE || kind == FORMAT_REGROUPED)
-            return wrong(verifier, NULL, "parameter %%%s is %s, must be in a tag or strides",
+            return wrong(verifier, NULL, "parameter %%%s is %s, must have a tag or strides",
                          graph_value_name(verifier->graph, body->params[i]),
                          type_text(verifier, type, text));
     }

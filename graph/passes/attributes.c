@@ -155,10 +155,10 @@ static status_t note_what_stays(void *user, const graph_node_t *node)
 {
     static const char *const reasons[] = {
         [KEEP_WISHED] = "it is preserved by name",
-        [KEEP_PART] = "it is part of a module that is used as a whole",
+        [KEEP_PART] = "it belongs to a module that is used as a value",
         [KEEP_SET] = "a method sets it",
         [KEEP_WRITTEN] = "a method writes it in place",
-        [KEEP_SHARED] = "what a method changes has bytes or lists of it",
+        [KEEP_SHARED] = "it shares bytes or lists with a value that a method changes",
     };
     freezing_t *freezing = user;
     attribute_t attribute;

@@ -398,16 +398,15 @@ static void allow(search_t *search)
 
 static void note_rest(const search_t *search)
 {
-    static const char *const losing[] = {[SITE_TRIM] = "a weight in 3 bytes loses",
-                                         [SITE_STRASSEN] = "Strassen's algorithm loses",
-                                         [SITE_LSTM] = "Strassen's algorithm loses"};
+    static const char *const losing[] = {[SITE_TRIM] = "a 3-byte weight adds",
+                                         [SITE_STRASSEN] = "Strassen's algorithm adds",
+                                         [SITE_LSTM] = "Strassen's algorithm adds"};
     char text[128], transforms[40];
     for (int i = 0; i < search->n; i++) {
         const site_t *site = &search->sites[i];
         if (site->level + 1 == n_levels[site->kind]) continue;
-        snprintf(transforms, sizeof transforms, "transforms of size %d lose",
-                 2 * (site->level + 1));
-        snprintf(text, sizeof text, "%s %.1e, which the bound has no room for",
+        snprintf(transforms, sizeof transforms, "transforms of size %d add", 2 * (site->level + 1));
+        snprintf(text, sizeof text, "%s an error of %.1e, which exceeds the bound",
                  site->kind == SITE_WINOGRAD ? transforms : losing[site->kind],
                  site->errors[site->level + 1]);
         pass_note(search->ctx, "bound_errors", site->node, text);

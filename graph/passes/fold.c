@@ -106,7 +106,7 @@ static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
     if (anchor->bias != VALUE_NONE && !folding->is_constant[anchor->bias])
         return "the bias before it is not constant";
     const graph_type_t *type = graph_value_type(graph, anchor->weight);
-    if (!type_is_static(type)) return "the weight before it is of no known type";
+    if (!type_is_static(type)) return "the weight before it has an unknown type";
     const tensor_info_t *weight = &type->info;
     const int64_t *groups = rewrite_attr(node, "groups", ATTR_INT);
     anchor->dtype = weight->dtype;
@@ -140,7 +140,7 @@ static const char *check_writes(const folding_t *folding, const graph_node_t *no
     value_t value = node->inputs[operand];
     if (node->is_in_place && operand != 0) return "its constant is written";
     if (node->is_in_place && folding->block_of[value] != folding->block_of[node->outputs[0]])
-        return "it writes what another block computes";
+        return "it writes a value of another block";
     for (int i = 0; i < node->n_inputs; i++)
         if (i != operand && alias_is_mutated(folding->alias, node->inputs[i]))
             return "its constant is written";

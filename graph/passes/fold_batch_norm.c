@@ -29,12 +29,12 @@ static const char *check_values(const fold_anchor_t *anchor, int64_t n, const do
                                 double smallest)
 {
     if (!has_own_channels(anchor) && n != anchor->n_channels)
-        return "its channels are not those of the operator before it";
+        return "its number of channels differs from the operator before it";
     for (int64_t k = 0; k < n; k++) {
         if (!isfinite(values[k]) || !(values[k] > smallest))
-            return "the constants give what is not finite";
+            return "the folded constants are not finite";
         if (has_own_channels(anchor) && values[k] != values[0])
-            return "behind a linear of rank other than 2 the channels are not the last dimension";
+            return "after a linear of rank other than 2, its channels are not the last dimension";
     }
     return n > 0 ? NULL : "it has no channels";
 }
@@ -42,7 +42,7 @@ static const char *check_values(const fold_anchor_t *anchor, int64_t n, const do
 static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *node,
                       const fold_anchor_t *anchor, const char **out_reason)
 {
-    if (anchor->is_linear && anchor->rank == 0) *out_reason = "the rank is not known";
+    if (anchor->is_linear && anchor->rank == 0) *out_reason = "the rank is unknown";
     for (int i = WEIGHT; i < N_OPERANDS && *out_reason == NULL; i++) {
         double *values = NULL;
         int64_t n = 0;

@@ -44,7 +44,7 @@ static const char *check_tensor(const tensor_t *constant, const fold_anchor_t *a
     for (int d = 0; d < rank; d++) {
         bool is_channel = rank - 1 - d == anchor->channel_from_end;
         if (sizes[d] != 1 && !(is_channel && sizes[d] == anchor->n_channels))
-            return "the constant has elements that are not one for each channel";
+            return "the constant does not have one element per channel";
     }
     return NULL;
 }
@@ -54,7 +54,7 @@ static const char *check_values(bool divides, int64_t n, const double *values)
 {
     for (int64_t k = 0; k < n; k++)
         if (!isfinite(values[k]) || (divides && !isfinite((float)(1.0 / values[k]))))
-            return "the constants give what is not finite";
+            return "the folded constants are not finite";
     return NULL;
 }
 
@@ -68,7 +68,7 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
         *out_reason = check_tensor(datum_as_tensor(datum), anchor);
     if (*out_reason != NULL) return STATUS_OK;
     TRY(fold_read(ctx, datum, &values, &n));
-    *out_reason = values == NULL ? "the constant is no number"
+    *out_reason = values == NULL ? "the constant is not a number"
                                  : check_values(kind_of(node) == SCALE_DIV, n, values);
     context_put(ctx, values);
     return STATUS_OK;

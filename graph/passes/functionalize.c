@@ -95,14 +95,14 @@ static value_t find_base(const functionalizing_t *f, value_t value)
 
 static const char *why_not_new(const graph_node_t *producer)
 {
-    if (producer == NULL) return "what it writes came in";
+    if (producer == NULL) return "it writes an input";
     switch (producer->kind) {
-    case NODE_CONSTANT: return "what it writes is a constant";
-    case NODE_GETATTR: return "what it writes is an attribute";
-    case NODE_CALL: return "what it writes came from a call";
-    case NODE_BUILTIN: return "what it writes is an item of a container";
+    case NODE_CONSTANT: return "it writes a constant";
+    case NODE_GETATTR: return "it writes an attribute";
+    case NODE_CALL: return "it writes the result of a call";
+    case NODE_BUILTIN: return "it writes an item of a container";
     case NODE_OP: return NULL;
-    default: return "what it writes came from a branch or a loop";
+    default: return "it writes a result of a branch or loop";
     }
 }
 
@@ -110,19 +110,19 @@ static const char *why_not_new(const graph_node_t *producer)
 static const char *why_not(const functionalizing_t *f, const graph_node_t *node)
 {
     value_t target = node->inputs[0], base = find_base(f, target);
-    if (alias_class(f->alias, target) < 0) return "operand 0 is no tensor";
+    if (alias_class(f->alias, target) < 0) return "operand 0 is not a tensor";
     const char *reason = why_not_new(graph_producer(f->graph, base));
     if (reason != NULL) return reason;
     int now = f->times[node->outputs[0]].made, since = f->times[base].made;
     if (f->times[base].home != f->times[node->outputs[0]].home)
-        return "what it writes was made outside the block";
+        return "it writes a value of another block";
     for (value_t v = f->first[alias_class(f->alias, target)]; v >= 0; v = f->times[v].next) {
         const times_t *times = &f->times[v];
         if (times->made < since || times->made >= now) continue;
         if (times->first_leak < now)
-            return "a container, an attribute or a call has what it writes";
+            return "a container, an attribute or a call received the written tensor";
         if (times->same != f->times[target].same && times->last_use > now)
-            return "another view of what it writes is read later";
+            return "another view of the written tensor is read later";
     }
     return NULL;
 }

@@ -145,7 +145,7 @@ static status_t pays(const fusing_t *fusing, const graph_node_t *first, const gr
     *out_pays = is_blocked && both < one + other + JOIN_NS;
     if (!*out_pays)
         pass_note(fusing->ctx, "fuse_expand_depthwise", second,
-                  is_blocked ? "the two take less time apart" : "no kernel does both");
+                  is_blocked ? "two separate operators are faster" : "no kernel does both");
     return STATUS_OK;
 }
 

@@ -106,14 +106,15 @@ static status_t look_at_conv(fusing_t *fusing, const graph_node_t *conv)
     const int n = join_inputs(conv, norm, inputs);
     /* a plan passes kernels the tensor before a reorder, but this kernel needs blocks */
     if (fusing->is_converted[norm->inputs[0]]) {
-        pass_note(fusing->ctx, "fuse_norm_conv", conv, "the norm reads what was reordered");
+        pass_note(fusing->ctx, "fuse_norm_conv", conv, "the input of the norm was reordered");
         return STATUS_OK;
     }
     for (int i = 0; i < n; i++)
         if (alias_is_mutated(fusing->alias, inputs[i])) return STATUS_OK;
     TRY(is_taken(fusing, conv, &attrs, n, inputs, &is));
     if (!is) {
-        pass_note(fusing->ctx, "fuse_norm_conv", conv, "no kernel reads what a batch norm makes");
+        pass_note(fusing->ctx, "fuse_norm_conv", conv,
+                  "no kernel computes this batch norm inside the convolution");
         return STATUS_OK;
     }
     fusing->norms[conv->outputs[0]] = norm;

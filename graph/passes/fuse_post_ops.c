@@ -146,12 +146,12 @@ static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const 
     const char *reason = NULL;
     for (int i = 0; i < link->n && reason == NULL; i++) {
         if (post.n == POST_MAX && !(is_linear(&post.op[post.n - 1]) && is_linear(&link->op[i])))
-            reason = "the operator has as many post-ops as it takes";
+            reason = "the operator has the maximum number of post-ops";
         else
             append(&post, &link->op[i]);
     }
     if (reason == NULL && !choose_tells_apart(&post))
-        reason = "oneDNN mixes up two post-ops of one function";
+        reason = "oneDNN confuses two post-ops of the same function";
     if (reason != NULL) {
         leave(fusing, node, reason);
         return false;
@@ -311,7 +311,7 @@ static const char *describe_number(post_kind_t kind, bool is_second, double c, l
     case POST_MAXIMUM: out_link->op[0] = function(ELTWISE_CLAMP, c, INFINITY); break;
     case POST_MINIMUM: out_link->op[0] = function(ELTWISE_CLAMP, -INFINITY, c); break;
     default:
-        if (is_second) return "a number divided by the result is no post-op";
+        if (is_second) return "a number divided by the result is not a post-op";
         if (!isfinite((float)inverse)) return "the number has no inverse";
         out_link->op[0] = function(ELTWISE_LINEAR, inverse, 0.0);
         break;
@@ -346,14 +346,14 @@ static const char *describe_tensor(const fusing_t *fusing, const chain_t *chain,
     const graph_type_t *type = operand < 0 ? NULL : graph_value_type(fusing->graph, operand);
     if (type == NULL || type->kind != TYPE_TENSOR || !type->has_info || !type_is_static(type) ||
         !same_tensors(fusing, chain->end, node->outputs[0]))
-        return "shapes and dtypes are not known, or the result is not what it was before";
+        return "shapes or dtypes are unknown, or the operator changes them";
     const tensor_info_t *result = &graph_value_type(fusing->graph, node->outputs[0])->info;
     if (type->info.dtype != result->dtype) return "the operand has another dtype";
     if (!same_tensors(fusing, operand, node->outputs[0]) &&
         !broadcasts(fusing, chain, &type->info, result))
         return "the operand broadcasts over more than channels";
     if (is_written(fusing, 1, &operand)) return "the operand is written";
-    if (is_second && kind == POST_DIV) return "a tensor divided by the result is no post-op";
+    if (is_second && kind == POST_DIV) return "a tensor divided by the result is not a post-op";
     out_link->n = 0;
     out_link->operand = operand;
     if (is_second && kind == POST_SUB) {

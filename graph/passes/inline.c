@@ -203,10 +203,10 @@ static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *n
     if (frame->inlining->n_nodes + graph_n_nodes(callee) > MAX_NODES)
         return "the graph would be too large";
     if (body->n_params != node->n_inputs || body->n_results != node->n_outputs)
-        return "the method takes or gives another number of values";
+        return "the method takes or returns another number of values";
     bool is_sized = false;
     (void)rewrite_visit(body, find_sized, &is_sized);
-    return is_sized ? "integers of its attributes follow the sizes of its inputs" : NULL;
+    return is_sized ? "integers of its attributes depend on the sizes of its inputs" : NULL;
 }
 
 /* The type of a value at the other sizes; unknown if it cannot be determined. */
@@ -316,7 +316,7 @@ static status_t reach_method(rewrite_t *rewrite, const graph_node_t *node, bool 
     method_t *method = find_method(inlining, object, node->name);
     if (method != NULL) TRY(follow(inlining, method, 1));
     const char *obstacle = method != NULL   ? find_obstacle(rewrite, node, method)
-                           : object == NULL ? "which module it is a method of is not known"
+                           : object == NULL ? "the module of the method is unknown"
                                             : "the method has no graph";
     bool takes = false;
     if (obstacle == NULL) TRY(find_takes(rewrite, node, method->graph, &takes));

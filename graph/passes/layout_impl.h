@@ -111,8 +111,8 @@ static inline int layout_output_of(const layout_site_t *site, value_t value)
 }
 
 /* Appends why an activation in the format of `have` is reordered for a site: the estimated extra
- * time of the alternatives. Example: "grad comes in acdb and is read in abcd; read as it comes: not
- * to be had; made by relu as it is read: 12.5 us longer". */
+ * time of the alternatives. Example: "grad arrives in acdb and is read in abcd; read as it arrives:
+ * not possible; made by relu as it is read: 12.5 us slower". */
 void layout_say_why(const layout_search_t *search, const layout_site_t *site, int input,
                     const tensor_info_t *have, text_t *text);
 

@@ -109,11 +109,11 @@ static status_t begin_trial(bench_t *bench, const prepared_t *prepared, trial_t 
             trial->weight_bytes = (bytes + 63) & ~(size_t)63;
             continue;
         }
-        TRY(context_get(ctx, bytes, "an input that is measured with", &trial->in[i]));
+        TRY(context_get(ctx, bytes, "an input for measurements", &trial->in[i]));
         fill(info->dtype, bytes, trial->in[i]);
     }
     for (int i = 0; i < prepared->n_out; i++)
-        TRY(context_get_zeroed(ctx, info_bytes(&prepared->out[i]), "a result that is measured",
+        TRY(context_get_zeroed(ctx, info_bytes(&prepared->out[i]), "a result for measurements",
                                &trial->out[i]));
     if (prepared->scratch_bytes > 0)
         TRY(context_get(ctx, prepared->scratch_bytes, "scratch", &trial->scratch));
@@ -265,8 +265,8 @@ status_t layout_measure(const layout_search_t *search, layout_tuning_t *tuning)
     context_t *ctx = search->ctx;
     bench_t bench = {.ctx = ctx, .deadline = tuning->deadline};
     kind_t *kinds = NULL;
-    TRY(context_get(ctx, (size_t)search->n_sites * sizeof *kinds, "what is measured", &kinds));
-    status_t status = context_get(ctx, POOL_BYTES, "weights that are measured with", &bench.pool);
+    TRY(context_get(ctx, (size_t)search->n_sites * sizeof *kinds, "operators to measure", &kinds));
+    status_t status = context_get(ctx, POOL_BYTES, "weights for measurements", &bench.pool);
     if (status == STATUS_OK) {
         const threads_guard_t guard = threads_enter(ctx);
         status = measure_kinds(search, tuning, &bench, kinds);

@@ -381,9 +381,9 @@ static double cost_more(const layout_problem_t *problem, const layout_site_t *si
 static void append_more(text_t *text, double more)
 {
     if (more < 0.0)
-        text_append(text, "not to be had");
+        text_append(text, "not possible");
     else
-        text_append(text, "%.1f us longer", more / 1000.0);
+        text_append(text, "%.1f us slower", more / 1000.0);
 }
 
 void layout_say_why(const layout_search_t *search, const layout_site_t *site, int input,
@@ -392,14 +392,14 @@ void layout_say_why(const layout_search_t *search, const layout_site_t *site, in
     char from[FORMAT_TEXT_MAX], to[FORMAT_TEXT_MAX];
     const tensor_info_t *want = &layout_way(site)->in[input];
     const int producer = site->producers[input];
-    text_append(text, "%s comes in %s and is read in %s; ",
+    text_append(text, "%s arrives in %s and is read in %s; ",
                 select_operand(site->node->op, input)->name, format_text(&have->format, from),
                 format_text(&want->format, to));
     if (search->problem == NULL) {
         text_append(text, "as chosen earlier");
         return;
     }
-    text_append(text, "read as it comes: ");
+    text_append(text, "read as it arrives: ");
     append_more(text, cost_more(search->problem, site, input, -1, have));
     if (producer < 0) return;
     const layout_site_t *maker = &search->sites[producer];

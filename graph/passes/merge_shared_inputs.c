@@ -104,8 +104,8 @@ static const char *compare(const merging_t *merging, const graph_node_t *a, cons
     if (a->n_post_inputs > 0 || b->n_post_inputs > 0) return "its post-ops have operands";
     if (v->dtype != w->dtype) return "its weight has another dtype";
     if (!shape_equal(v->rank - 1, &v->sizes[1], w->rank - 1, &w->sizes[1]))
-        return "its weight has other sizes beyond the outputs";
-    if (!attrs_equal(&a->op->attrs, a->attrs, b->attrs)) return "its attributes are others";
+        return "its weight differs in more than the number of outputs";
+    if (!attrs_equal(&a->op->attrs, a->attrs, b->attrs)) return "its attributes differ";
     return NULL;
 }
 
@@ -134,7 +134,7 @@ static status_t place(merging_t *merging, const graph_block_t *block, const grap
         if (group->block != block || first->inputs[0] != node->inputs[0] || first->op != node->op)
             continue;
         reason = compare(merging, first, node);
-        if (reason == NULL && group->n == MAX_MEMBERS) reason = "there are too many";
+        if (reason == NULL && group->n == MAX_MEMBERS) reason = "the group is full";
         if (reason != NULL) continue;
         group->outputs[group->n] = info_of(merging->graph, node->inputs[1])->sizes[0];
         group->members[group->n++] = node;
@@ -184,7 +184,7 @@ static const char *decide(const merging_t *merging, group_t *group)
     const graph_node_t *first = group->members[0];
     const tensor_info_t *x = info_of(merging->graph, first->inputs[0]);
     const tensor_info_t *out = info_of(merging->graph, first->outputs[0]);
-    if (x == NULL || out == NULL) return "its shape is not known, so neither what merging saves";
+    if (x == NULL || out == NULL) return "its shape is unknown, so the gain cannot be estimated";
     if (is_linear(first))
         return info_numel(out) == group->outputs[0] ? NULL : "parts of many rows would be copied";
     if (info_bytes(x) < LARGE_BYTES) return "the input is small enough to be read again from cache";

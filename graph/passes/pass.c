@@ -220,7 +220,7 @@ static status_t run_one(context_t *ctx, const pass_t *pass, const graph_t *graph
 static status_t check_names(context_t *ctx, const char *const *names, const char *what)
 {
     for (; names != NULL && *names != NULL; names++)
-        REQUIRE(ctx, pass_find(*names) != NULL, "pass_run: \"%s\" %s is no pass", *names, what);
+        REQUIRE(ctx, pass_find(*names) != NULL, "pass_run: \"%s\" %s is not a pass", *names, what);
     return STATUS_OK;
 }
 
@@ -239,13 +239,13 @@ static status_t check_pipeline(context_t *ctx, const char *const *names)
     bool is_inside = false;
     for (; names != NULL && *names != NULL; names++) {
         bool is_bracket = opens(*names) || closes(*names);
-        REQUIRE(ctx, is_bracket || pass_find(*names) != NULL, "pass_run: \"%s\" to run is no pass",
-                *names);
+        REQUIRE(ctx, is_bracket || pass_find(*names) != NULL,
+                "pass_run: \"%s\" to run is not a pass", *names);
         REQUIRE(ctx, !is_bracket || opens(*names) != is_inside,
-                "pass_run: \"%s\" has no other bracket", *names);
+                "pass_run: \"%s\" has no matching bracket", *names);
         if (is_bracket) is_inside = !is_inside;
     }
-    REQUIRE(ctx, !is_inside, "pass_run: \"[\" has no other bracket");
+    REQUIRE(ctx, !is_inside, "pass_run: \"[\" has no matching bracket");
     return STATUS_OK;
 }
 
@@ -375,7 +375,7 @@ static status_t run_open(context_t *ctx, const graph_t *graph, const char *const
     context_put(ctx, infos);
     if (status == STATUS_OK) status = text_status(&reason);
     if (status == STATUS_OK && result == NULL) {
-        trace_event(ctx, TRACE_PASS, "sizes,,,,%s: holds for the sizes in its types alone, %s",
+        trace_event(ctx, TRACE_PASS, "sizes,,,,%s: valid only for the sizes in its types, %s",
                     graph_name(graph), text_string(&reason));
         status = run_closed(ctx, graph, names, options, text_string(&reason), &result);
     }

@@ -81,13 +81,13 @@ static bool is_finite(const tensor_t *weight)
 static const char *check_weight(const finding_t *finding, const graph_node_t *node)
 {
     const datum_t *datum = graph_constant(finding->graph, node->inputs[1]);
-    if (datum == NULL || datum_kind(datum) != DATUM_TENSOR) return "its weight is no constant";
+    if (datum == NULL || datum_kind(datum) != DATUM_TENSOR) return "its weight is not a constant";
     const tensor_t *weight = datum_as_tensor(datum);
     const int64_t *sizes = tensor_info(weight)->sizes;
     const int dim = quantize_weight_dim(node);
     if (tensor_layout(weight) != LAYOUT_DENSE || !info_is_contiguous(tensor_info(weight)))
-        return "its weight is not plain";
-    if (rewrite_conv(node) == 0 && tensor_rank(weight) != 2) return "its weight is no matrix";
+        return "its weight is not row-major";
+    if (rewrite_conv(node) == 0 && tensor_rank(weight) != 2) return "its weight is not a matrix";
     if (tensor_numel(weight) == 0) return "its weight is empty";
     if (tensor_numel(weight) / sizes[dim] > INT32_MAX / (255 * 128))
         return "its sums may be too large for s32";
@@ -100,14 +100,14 @@ static const char *check_product(const finding_t *finding, const graph_node_t *n
     const post_ops_t *post = rewrite_post(node);
     const bool *flattens = rewrite_attr(node, "flatten", ATTR_BOOL);
     if (precision_is_kept(node, finding->options->keep_f32)) return "it is kept in f32";
-    if (rewrite_conv_transpose(node) > 0) return "no transposed convolution is on integers";
+    if (rewrite_conv_transpose(node) > 0) return "transposed convolutions have no integer version";
     if ((post != NULL && post->n > 0) || node->n_sized > 0 || (flattens != NULL && *flattens))
         return "it was fused already";
     if (graph_constant(finding->graph, node->inputs[0]) != NULL) return "its input is a constant";
     if (!may_be_integers(finding, node->inputs[0])) return "its input has no range";
     if (node->n_inputs > 2 && node->inputs[2] != VALUE_NONE) {
         const tensor_info_t *bias = number_info(finding->graph, node->inputs[2]);
-        if (bias == NULL || bias->rank != 1) return "its bias is not f32 of one dimension";
+        if (bias == NULL || bias->rank != 1) return "its bias is not a one-dimensional f32 tensor";
     }
     return check_weight(finding, node);
 }

@@ -347,7 +347,7 @@ static void freeze_module_with_non_static_module_container_index(void **state)
                              "%m = index(%l, %i)\n"
                              "%y = call(%m, %x) method=\"forward\"\n"
                              "return %y\n}\n"),
-                STATUS_INVALID_ARGUMENT, "an operand is a module, builtins take none");
+                STATUS_INVALID_ARGUMENT, "an operand is a module, builtins accept none");
     module_release(net);
 }
 

@@ -83,7 +83,7 @@ static void to_write_an_item_writes_what_it_came_from(void **state)
                 "  %v = slice(%t) dim=0 start=0 end=1 : f32[1]\n"
                 "  %u = relu_(%v) : f32[1]\n"
                 "  return %w\n",
-                "[0] %l: holds [1]; attribute sub.list; what is in it is written\n"
+                "[0] %l: holds [1]; attribute sub.list; its contents are written\n"
                 "[1] %t %v %u: written by %u = relu_(%v) : f32[1]\n"
                 "[2] %w: attribute weight; result\n");
 }
@@ -102,10 +102,10 @@ static void items_of_tuples_and_dicts_are_found_by_unpack_and_index(void **state
                 "  %j = relu_(%i) : f32[2]\n"
                 "  return %b\n",
                 "[0] %x: input\n"
-                "[1] %a %d %p %q: holds [2]; what is in it is written\n"
+                "[1] %a %d %p %q: holds [2]; its contents are written\n"
                 "[2] %c %i %j: written by %j = relu_(%i) : f32[2]\n"
                 "[3] %b: result\n"
-                "[4] %t: holds [1]; what is in it is written\n");
+                "[4] %t: holds [1]; its contents are written\n");
 }
 
 static void branches_and_loops_carry_what_goes_in(void **state)
@@ -157,10 +157,10 @@ static void what_an_attribute_keeps_may_be_written_elsewhere(void **state)
                 "  setattr(%self, %y) name=\"last\"\n"
                 "  return\n",
                 "[0] %x: input\n"
-                "[1] %w: attribute start; other methods may write what is kept by "
+                "[1] %w: attribute start; may be written by other methods; stored by "
                 "setattr(%self, %l) name=\"state\"\n"
                 "[2] %l: holds [1]; attribute state; set by setattr(%self, %l) name=\"state\"; "
-                "what is in it is written\n"
+                "its contents are written\n"
                 "[3] %y: attribute last; set by setattr(%self, %y) name=\"last\"\n");
 }
 
@@ -191,7 +191,7 @@ static void inputs_may_share_bytes_when_one_is_written(void **state)
                 "  return\n",
                 "[0] %x %z: input; written by %z = relu_(%x) : f32[2]\n"
                 "[1] %y: input; may be the input written by %z = relu_(%x) : f32[2]\n"
-                "[2] %l: holds [3]; input; what is in it is written\n"
+                "[2] %l: holds [3]; input; its contents are written\n"
                 "[3]: input; may be the input written by %z = relu_(%x) : f32[2]\n"
                 "[4] %n: holds [5]; input\n"
                 "[5]: input\n");
@@ -259,7 +259,7 @@ static void constants_of_one_storage_share_it(void **state)
     CHECK_OK(ctx, graph_alias(ctx, graph, &text));
     assert_string_equal(text_string(&text),
                         "[0] %a %w: constant; written by %w = relu_(%a) : f32[2]\n"
-                        "[1] %l: holds [0]; constant; result; what is in it is written\n");
+                        "[1] %l: holds [0]; constant; result; its contents are written\n");
     text_clear(&text);
     graph_release(graph);
     datum_release(pool);

@@ -232,7 +232,7 @@ static void unpack_takes_as_many_as_there_are(void **state)
     module_t *net = mini_module(ctx, "Net");
     CHECK_FAILS(ctx,
                 graph_define(ctx, net, FORWARD("%t = tuple(1, %x)\n%a = unpack(%t)\nreturn %a\n")),
-                STATUS_INVALID_ARGUMENT, "a tuple of 2 items, 1 values are to take them");
+                STATUS_INVALID_ARGUMENT, "a tuple of 2 items, 1 values are given");
     mini_define(ctx, net, FORWARD("%l = list(1, 2, 3)\n%a, %b = unpack(%l)\nreturn %a\n"));
     check_refused(ctx, net, "unpack: 3 items, the graph takes 2");
     check_twice(ctx,

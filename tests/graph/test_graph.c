@@ -243,7 +243,7 @@ static void an_operator_with_several_outputs_has_as_many_as_it_infers(void **sta
     graph_add_op_n(builder, split, attrs, 1, &x, "a", 3, three);
     assert_int_equal(three[2], VALUE_NONE);
     check_failure(builder, STATUS_INVALID_ARGUMENT,
-                  "split: it has 2 outputs, 3 values are to take them at \"a\"");
+                  "split: it has 2 outputs, 3 values are given at \"a\"");
 }
 
 /* ---- failures ---- */
@@ -277,7 +277,7 @@ static void a_value_of_another_graph_is_refused(void **state)
     graph_builder_t *builder = begin();
     add_image(builder);
     assert_int_equal(add_relu(builder, 5), VALUE_NONE);
-    check_failure(builder, STATUS_INVALID_ARGUMENT, "relu: 5 is no value of this graph");
+    check_failure(builder, STATUS_INVALID_ARGUMENT, "relu: value 5 does not exist");
 }
 
 static void a_finished_builder_is_empty(void **state)
@@ -316,10 +316,10 @@ static void builtins_are_checked_for_their_number_of_operands(void **state)
         int n_inputs, n_outputs;
         const char *part;
     } cases[] = {{"len", 0, 1, "len: 0 operands, 1 are needed"},
-                 {"scalar_add", 3, 1, "scalar_add: 3 operands, 2 are the most"},
-                 {"scalar_not", 1, 2, "scalar_not: it has 1 outputs, 2 values are to take them"},
+                 {"scalar_add", 3, 1, "scalar_add: 3 operands, at most 2 are allowed"},
+                 {"scalar_not", 1, 2, "scalar_not: it has 1 outputs, 2 values are given"},
                  {"dict", 3, 1, "a key and a value for each item"},
-                 {"int_add", 2, 1, "\"int_add\" is no builtin"}};
+                 {"int_add", 2, 1, "\"int_add\" is not a builtin"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         graph_builder_t *builder = begin();
         value_t one = add_int(builder, 1), in[] = {one, one, one}, out[2];
@@ -434,7 +434,7 @@ static void blocks_that_are_missing_or_wrong_fail_the_builder(void **state)
 
     builder = begin();
     graph_block_begin(builder);
-    check_failure(builder, STATUS_INVALID_ARGUMENT, "the node added last takes no block");
+    check_failure(builder, STATUS_INVALID_ARGUMENT, "the last node needs no further block");
 
     builder = begin();
     graph_block_end(builder, 0, NULL);

@@ -547,13 +547,13 @@ static void an_unknown_pass_is_named(void **state)
     CHECK_OK(ctx, graph_parse(ctx, two_relus, NULL, &graph));
     const char *const names[] = {"dead_code", "fold_everything", NULL};
     CHECK_FAILS(ctx, pass_run(ctx, graph, names, NULL, &result), STATUS_INVALID_ARGUMENT,
-                "\"fold_everything\" to run is no pass");
+                "\"fold_everything\" to run is not a pass");
     pass_options_t options = {.skip = names};
     CHECK_FAILS(ctx, pass_run(ctx, graph, pass_pipeline_graph(), &options, &result),
-                STATUS_INVALID_ARGUMENT, "\"fold_everything\" to skip is no pass");
+                STATUS_INVALID_ARGUMENT, "\"fold_everything\" to skip is not a pass");
     options = (pass_options_t){.after = "nothing"};
     CHECK_FAILS(ctx, pass_run(ctx, graph, pass_pipeline_graph(), &options, &result),
-                STATUS_INVALID_ARGUMENT, "\"nothing\" to dump after is no pass");
+                STATUS_INVALID_ARGUMENT, "\"nothing\" to dump after is not a pass");
     assert_null(result);
     graph_release(graph);
 }
@@ -624,11 +624,11 @@ static void groups_are_repeated_until_nothing_changes(void **state)
     assert_int_equal(graph_n_nodes(result), 0);
     graph_release(result);
     CHECK_FAILS(ctx, pass_run(ctx, graph, open, NULL, &result), STATUS_INVALID_ARGUMENT,
-                "pass_run: \"[\" has no other bracket");
+                "pass_run: \"[\" has no matching bracket");
     CHECK_FAILS(ctx, pass_run(ctx, graph, closed, NULL, &result), STATUS_INVALID_ARGUMENT,
-                "pass_run: \"]\" has no other bracket");
+                "pass_run: \"]\" has no matching bracket");
     CHECK_FAILS(ctx, pass_run(ctx, graph, nested, NULL, &result), STATUS_INVALID_ARGUMENT,
-                "pass_run: \"[\" has no other bracket");
+                "pass_run: \"[\" has no matching bracket");
     graph_release(graph);
 }
 

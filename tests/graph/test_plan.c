@@ -566,7 +566,7 @@ static void a_parameter_has_no_format_that_no_tag_describes(void **state)
         CHECK_OK(ctx, module_create(ctx, "M", &module));
         CHECK_OK(ctx, plan_set_method(ctx, module, "forward", graph, 0));
         CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_INVALID_ARGUMENT,
-                    "must be in a tag or strides");
+                    "must have a tag or strides");
         context_clear_error(ctx);
         graph_release(graph);
         module_release(module);

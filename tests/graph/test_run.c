@@ -395,14 +395,14 @@ static void operands_beyond_what_operators_take_are_refused(void **state)
     for (int i = 0; i < 65; i++) text_append(&text, "%s%%x", i > 0 ? ", " : "");
     text_append(&text, ") dim=0 : f32[65,2]\n  return %%y\n}\n");
     CHECK_FAILS(ctx, graph_parse(ctx, text_string(&text), NULL, &graph), STATUS_INVALID_ARGUMENT,
-                "concat: 65 operands, 64 are the most");
+                "concat: 65 operands, at most 64 are allowed");
     text_clear(&text);
     text = text_begin(ctx);
     text_append(&text, "graph f(%%x : f32[33]) {\n  %%y0");
     for (int i = 1; i < 33; i++) text_append(&text, ", %%y%d", i);
     text_append(&text, " = split(%%x) sizes=[1]\n  return %%y0\n}\n");
     CHECK_FAILS(ctx, graph_parse(ctx, text_string(&text), NULL, &graph), STATUS_INVALID_ARGUMENT,
-                "split: 33 results, 32 are the most");
+                "split: 33 results, at most 32 are allowed");
     text_clear(&text);
 }
 

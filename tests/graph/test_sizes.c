@@ -599,7 +599,7 @@ static void a_sized_integer_that_an_attribute_lacks_is_refused(void **state)
                             "  %1 = reshape(%x) sizes=[8] where sizes[1]=N\n"
                             "  return %1\n}\n",
                             NULL, &graph),
-                STATUS_INVALID_ARGUMENT, "reshape: no attribute has the sized integer 0");
+                STATUS_INVALID_ARGUMENT, "reshape: sized integer 0 belongs to no attribute");
     CHECK_FAILS(ctx,
                 graph_parse(ctx,
                             "graph f(%x : f32[N=2,4]) {\n"

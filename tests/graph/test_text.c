@@ -396,7 +396,7 @@ static void broken_statements_are_told_with_line_and_column(void **state)
     (void)state;
     check_statement_rejected("%y = relu(%x) by \"winograd_4\"", 15,
                              "relu has no kernel \"winograd_4\"");
-    check_statement_rejected("%y = list(%x) by \"native\"", 15, "`by` names the kernel");
+    check_statement_rejected("%y = list(%x) by \"native\"", 15, "`by` names a kernel");
     check_statement_rejected("%y relu(%x)", 4, "expected \",\" or \"=\", found \"relu\"");
     check_statement_rejected("%y = (%x)", 6, "expected an operator, found \"(\"");
     check_statement_rejected("%y = foo(%x)", 6, "operator \"foo\" is unknown");
@@ -409,14 +409,14 @@ static void broken_statements_are_told_with_line_and_column(void **state)
     check_statement_rejected("%y = relu(%y)", 11, "%y is not defined here");
     check_statement_rejected("%y = relu(y)", 11, "expected a literal, found \"y\"");
     check_statement_rejected("%x = relu(%x)", 1, "%x is defined already");
-    check_statement_rejected("%a, %a = split(%x) sizes=[1,1]", 10, "%a stands twice");
+    check_statement_rejected("%a, %a = split(%x) sizes=[1,1]", 10, "%a is defined twice");
     check_statement_rejected("%a, %b = relu(%x)", 10, "relu: it has 1 outputs, 2 values");
     check_statement_rejected("%y = relu(%x) at", 15, "relu: attribute \"at\" is unknown");
     check_statement_rejected("%y = relu(%x) : f32[2,3] at x", 26, "expected the end of the");
     check_statement_rejected("%y = relu(%x) : f32[2,3], int", 16, "2 types are given");
     check_statement_rejected("%y = relu(%x) %z", 15, "expected the end of the statement");
-    check_statement_rejected("%y = relu(%x; %x)", 6, "its post-ops take 0");
-    check_statement_rejected("%y = conv2d(%u, %u) post=[\"sum\"]", 6, "its post-ops take 1");
+    check_statement_rejected("%y = relu(%x; %x)", 6, "its post-ops need 0");
+    check_statement_rejected("%y = conv2d(%u, %u) post=[\"sum\"]", 6, "its post-ops need 1");
     check_statement_rejected("%y = conv2d(%x, %x)", 6, "conv2d: ");
     check_statement_rejected("%y = conv2d(%u, %u) foo=1", 21, "attribute \"foo\" is unknown");
     check_statement_rejected("%y = conv2d(%u, %u) groups=x", 21, "an integer is needed");
@@ -444,10 +444,10 @@ static void broken_literals_are_told_with_line_and_column(void **state)
     check_statement_rejected("%y = constant() value=(1]", 25, "expected \",\" or \")\"");
     check_statement_rejected("%y = constant() value={1: 2}", 24, "expected a key");
     check_statement_rejected("%y = constant() value={\"a\" 2}", 28, "expected \":\"");
-    check_statement_rejected("%y = constant() value={\"a\": 2,\"a\": 3}", 23, "stands twice");
-    check_statement_rejected("%y = constant() value=\"abc", 23, "this string has no end");
-    check_statement_rejected("%y = constant() value=\"a\\qc\"", 25, "no escape");
-    check_statement_rejected("%y = constant() value=\"\\u0000\"", 24, "no escape");
+    check_statement_rejected("%y = constant() value={\"a\": 2,\"a\": 3}", 23, "has a key twice");
+    check_statement_rejected("%y = constant() value=\"abc", 23, "this string is not closed");
+    check_statement_rejected("%y = constant() value=\"a\\qc\"", 25, "unknown escape");
+    check_statement_rejected("%y = constant() value=\"\\u0000\"", 24, "unknown escape");
     check_statement_rejected("%y = constant() value=$", 24, "expected the number of a blob");
     check_statement_rejected("%y = constant() value=$9", 23, "but the pool has 3");
     check_statement_rejected("%y = constant() value=$-1", 24, "expected the number of a blob");
@@ -462,15 +462,17 @@ static void broken_types_are_told_with_line_and_column(void **state)
     check_statement_rejected("%y = relu(%x) : f32[-2]", 21, "expected a size, a name or");
     check_statement_rejected("%y = relu(%x) : f32[2", 22, "expected \",\" or \"]\"");
     check_statement_rejected("%y = relu(%x) : f32[99999999999999999999]", 21, "too large");
-    check_statement_rejected("%y = relu(%x) : f32[9999999999,9999999999]", 17, "overflow");
+    check_statement_rejected("%y = relu(%x) : f32[9999999999,9999999999]", 17,
+                             "this tensor is too large");
     check_statement_rejected("%y = relu(%x) : f32[1,1,1,1,1,1,1,1,1,1,1,1,1]", 45, "at most 12");
     check_statement_rejected("%y = relu(%x) : f32[2,3]@", 26, "expected a format");
     check_statement_rejected("%y = relu(%x) : f32[2,3]@aB", 25, "format: \"aB\"");
     check_statement_rejected("%y = relu(%x) : f32[2,3]@abc", 25,
-                             "format abc is of rank 3, the tensor of rank 2");
-    check_statement_rejected("%y = relu(%x) : f32[2,3]{1}", 25, "of rank 1");
+                             "format abc has rank 3, the tensor has rank 2");
+    check_statement_rejected("%y = relu(%x) : f32[2,3]{1}", 25, "has rank 1");
     check_statement_rejected("%y = relu(%x) : f32[2,3]{1,x}", 28, "expected a stride");
-    check_statement_rejected("%y = relu(%x) : f32[2,3]{1,9223372036854775807}", 17, "overflow");
+    check_statement_rejected("%y = relu(%x) : f32[2,3]{1,9223372036854775807}", 17,
+                             "this tensor is too large");
     check_statement_rejected("%y = relu(%x) : list<int", 25, "expected \",\" or \">\"");
     check_statement_rejected("%y = relu(%x) : list<int,int>", 17, "a list has 1 item type");
     check_statement_rejected("%y = relu(%x) : dict<int>", 17, "a key type and a value type");
@@ -484,7 +486,7 @@ static void broken_blocks_are_told_with_line_and_column(void **state)
     check_statement_rejected("%y = if(%n) { yield } else { yield }", 6, "yields 0 values, 1 are");
     check_statement_rejected("loop(1) do (%i) { yield true }", 1, "a trip count and a condition");
     check_statement_rejected("loop(1, true, %x) do (%i) { yield true }", 1,
-                             "1 values are carried, 0 come out");
+                             "1 carried values, but 0 outputs");
     check_statement_rejected("loop(1, true) do { yield true }", 18, "expected \"(\"");
     check_statement_rejected("loop(1, true) do (%i, %j) { yield true }", 1,
                              "its block has 2 parameters, 1 are needed");

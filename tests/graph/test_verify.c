@@ -98,7 +98,7 @@ static void values_are_made_before_they_are_used_and_in_scope(void **state)
     graph_block_end(builder, 1, &inner);
     graph_block_begin(builder);
     graph_block_end(builder, 1, &inner);
-    check_built(builder, y, "if: %2 is not made before it is used, or in another block, in \"");
+    check_built(builder, y, "if: %2 is used before its definition, or outside its block, in \"");
 
     builder = begin();
     c = graph_add_param(builder, "c", &type);
@@ -107,7 +107,7 @@ static void values_are_made_before_they_are_used_and_in_scope(void **state)
     graph_block_end(builder, 1, &c);
     graph_block_begin(builder);
     graph_block_end(builder, 1, &y);
-    check_built(builder, y, "if: %1 is not made before");
+    check_built(builder, y, "if: %1 is used before");
 
     builder = begin();
     c = graph_add_param(builder, "c", &type);
@@ -117,7 +117,7 @@ static void values_are_made_before_they_are_used_and_in_scope(void **state)
     graph_block_end(builder, 1, &inner);
     graph_block_begin(builder);
     graph_block_end(builder, 1, &c);
-    check_built(builder, inner, "f: %2 is not made before");
+    check_built(builder, inner, "f: %2 is used before");
 }
 
 /* ---- operators ---- */
@@ -126,7 +126,8 @@ static void operands_are_as_many_and_of_the_kinds_that_the_operator_takes(void *
 {
     (void)state;
     check_bad("%a = conv2d(%u)", "conv2d: 1 operands, weight is missing, in \"%a = conv2d(%u)\"");
-    check_bad("%a = relu(%u, %u)", "relu: 2 operands, 1 are the most, in \"%a = relu(%u, %u)\"");
+    check_bad("%a = relu(%u, %u)",
+              "relu: 2 operands, at most 1 are allowed, in \"%a = relu(%u, %u)\"");
     check_bad("%a = conv2d(%u, none)", "conv2d: operand weight is missing");
     check_bad("%a = relu(%s)", "relu: operand x is string, must be a tensor or a number");
     check_bad("%a = relu(%self)", "relu: operand x is module, must be a tensor or a number");
@@ -137,15 +138,16 @@ static void said_types_are_those_that_are_inferred(void **state)
 {
     (void)state;
     check_bad("%a = relu(%x) : f32[2,17]",
-              "relu: output 0 is said to be f32[2,17], inferred is f32[2,16], in "
+              "relu: output 0 has type f32[2,17], but f32[2,16] was inferred, in "
               "\"%a = relu(%x) : f32[2,17]\"");
-    check_bad("%a = relu(%x) : bf16[2,16]", "output 0 is said to be bf16[2,16]");
-    check_bad("%a = relu(%x) : int", "output 0 is said to be int, operators give tensors");
+    check_bad("%a = relu(%x) : bf16[2,16]", "output 0 has type bf16[2,16]");
+    check_bad("%a = relu(%x) : int", "output 0 has type int, operators return tensors");
     check_bad("%a = flatten(%x) start_dim=7 : f32[32]", "in \"%a = flatten(%x) start_dim=7");
-    check_bad("%a = constant() value=3 : float", "constant: it is said to be float, but is int");
-    check_bad("%a = scalar_add(%n, 1) : float", "said to be float, inferred is int");
+    check_bad("%a = constant() value=3 : float",
+              "constant: its type is float, but its value is int");
+    check_bad("%a = scalar_add(%n, 1) : float", "has type float, but int was inferred");
     check_bad("%t = tuple(%x, %n)\n%a, %b, %c = unpack(%t)",
-              "unpack: a tuple of 2 items, 3 values are to take them");
+              "unpack: a tuple of 2 items, 3 values are given");
 }
 
 static void attributes_are_in_range(void **state)
@@ -155,7 +157,7 @@ static void attributes_are_in_range(void **state)
     value_t in[] = {graph_add_param(builder, "x", NULL), graph_add_param(builder, "w", NULL)};
     conv_attrs_t attrs = {.post = {1, {{.kind = POST_ELTWISE, .eltwise = ELTWISE_COUNT}}}};
     value_t y = graph_add_op(builder, ops_find("conv2d"), &attrs, 2, in, NULL);
-    check_built(builder, y, "conv2d: post-op 0 is of no kind");
+    check_built(builder, y, "conv2d: post-op 0 has an unknown kind");
 }
 
 /* ---- formats ---- */
@@ -189,7 +191,7 @@ static void other_nodes_take_operands_of_their_kinds(void **state)
     check_bad("%a = list(%self)", "list: an operand is a module");
     check_bad("append(%x, %x)", "append: operand 0 is f32[2,16], must be a list");
     check_bad("%a = index(%n, 0)", "index: operand 0 is int, must be a list, tuple or dict");
-    check_bad("%l = list(%x)\n%a = index(%l, 1.5)", "index: the place is float, must be an int");
+    check_bad("%l = list(%x)\n%a = index(%l, 1.5)", "index: the index is float, must be an int");
     check_bad("%a = unpack(%n)", "unpack: operand 0 is int, must be a list or tuple");
     check_bad("%a = len(%n)", "len: operand 0 is int, must be a list, tuple or dict");
 }
@@ -203,8 +205,7 @@ static void blocks_give_what_their_node_says(void **state)
               "loop: the trip count is string, must be an int or none");
     check_bad("loop(1, %s) do (%i) { yield true }",
               "loop: the condition is string, must be a bool");
-    check_bad("loop(1, true) do (%i) { yield \"a\" }",
-              "loop: the condition that is yielded is string");
+    check_bad("loop(1, true) do (%i) { yield \"a\" }", "loop: the yielded condition is string");
     check_bad("%a = loop(1, true, %x) do (%i, %c) { yield true, 3 }",
               "loop: carried value 0 comes from %");
 }
