@@ -126,7 +126,8 @@ Tensor tensor_of_array(context_t *ctx, nb::handle object)
     }
     const dtype_t dtype = dtype_of(array.dtype());
     if (dtype == DTYPE_NONE)
-        throw nb::type_error((words_of(object) + ", must have a dtype that Tessera has").c_str());
+        throw nb::type_error(
+            (words_of(object) + ", must have a dtype that Tessera supports").c_str());
     auto *keep = new Array(array);
     // Inputs are never written: in-place operators of a plan work on copies.
     void *data = const_cast<void *>(static_cast<const void *>(array.data()));
@@ -151,7 +152,8 @@ nb::object array_of_tensor(context_t *ctx, Tensor tensor, Framework framework)
     tensor = own(ctx, std::move(tensor));
     const dtype_t dtype = tensor_dtype(tensor.get());
     if (dtype == DTYPE_BF16 && framework == Framework::numpy)
-        throw nb::type_error("an output is bf16, which numpy has not: give PyTorch's tensors");
+        throw nb::type_error(
+            "an output is bf16, which numpy does not support: pass PyTorch tensors");
     const size_t rank = static_cast<size_t>(tensor_rank(tensor.get()));
     const int64_t *strides = nullptr;
     const void *data = nullptr;

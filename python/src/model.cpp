@@ -202,8 +202,8 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
     if (!dtype.empty() && model->dtype_ == DTYPE_NONE)
         raise(STATUS_INVALID_ARGUMENT, "dtype is " + dtype + ", must be f32 or bf16");
     if (model->dtype_ == DTYPE_S8)
-        raise(STATUS_INVALID_ARGUMENT, "dtype is s8, which needs examples: tessera freeze "
-                                       "--dtype s8 --calibrate DIR makes a file of both");
+        raise(STATUS_INVALID_ARGUMENT, "dtype is s8, which needs examples: use tessera freeze "
+                                       "--dtype s8 --calibrate DIR");
     model->source_ = model->source_of(bytes, initializers, guards);
     model->again_ = again;
     std::vector<Shape> given = shapes_of_dict(shapes);
@@ -439,8 +439,8 @@ void Model::save(const std::string &path)
 {
     context_t *ctx = context();
     if (is_described_ && variants_.size() == 1)
-        raise(STATUS_INVALID_ARGUMENT, "the model's sizes are open, and none of those tried fits: "
-                                       "give shapes, or run it once before it is saved");
+        raise(STATUS_INVALID_ARGUMENT, "the model's sizes are open, and no default fits: "
+                                       "pass shapes, or run the model before saving it");
     // before releasing the GIL: another thread may add a variant
     std::vector<ModuleOwner> kept;
     for (size_t i = is_described_ ? 1 : 0; i < variants_.size(); i++)
@@ -505,7 +505,7 @@ std::vector<Datum> Model::inputs_of(const nb::args &args) const
         if (value.kind != DATUM_TENSOR || value.rank < 0 ||
             std::any_of(value.made, value.made + value.rank, [](int64_t size) { return size < 0; }))
             raise(STATUS_INVALID_ARGUMENT,
-                  std::string("give inputs: the sizes of \"") + value.name + "\" are not known");
+                  std::string("pass inputs: the sizes of \"") + value.name + "\" are unknown");
         check(ctx, tensor_zeros(ctx, value.dtype, value.rank, value.made, &zeros));
         const Tensor tensor(zeros);
         check(ctx, datum_tensor(ctx, zeros, &datum));
@@ -522,8 +522,8 @@ nb::object Model::explain(nb::args args)
     run_where_it_fits(ctx, inputs_of(args), outputs, other);
     const plan_t *plan = plan_of(other ? other.get() : first(), "forward");
     if (plan == nullptr)
-        raise(STATUS_UNSUPPORTED, "the model is no plan, but control flow around several: "
-                                  "profile tells of what runs");
+        raise(STATUS_UNSUPPORTED, "the model has control flow around several plans: "
+                                  "use profile instead of explain");
     nb::list rows;
     for (int i = 0; i < plan_n_steps(plan); i++) rows.append(row_of(plan_step(plan, i)));
     return nb::module_::import_("tessera.report").attr("table")(rows);

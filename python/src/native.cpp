@@ -88,7 +88,7 @@ void refuse_names(const nb::kwargs &names)
 {
     for (auto [name, value] : names)
         raise_type("input " + nb::cast<std::string>(nb::str(name)) +
-                   " is given by name: a call takes inputs in order, run takes a dict of names");
+                   " is passed by name: a call takes inputs in order, run takes a dict of names");
 }
 
 int iterations_of(nb::handle object)
@@ -104,22 +104,22 @@ int iterations_of(nb::handle object)
 
 NB_MODULE(_native, m)
 {
-    m.doc() = "What the Python files of the package tessera stand on: the C API.";
+    m.doc() = "The C API, for the Python files of the package tessera.";
     nb::class_<Value>(m, "Value", "An input or output of a model.")
-        .def_ro("name", &Value::name, "As the model's file has it.")
-        .def_ro("dtype", &Value::dtype, "\"f32\", \"s64\", ...; \"list\" where it is no tensor.")
+        .def_ro("name", &Value::name, "The name in the model's file.")
+        .def_ro("dtype", &Value::dtype, "\"f32\", \"s64\", ...; \"list\" if it is not a tensor.")
         .def_prop_ro(
             "shape", [](const Value &value) { return value.shape; },
             nb::for_getter(nb::sig("def shape(self) -> tuple[int | str | None, ...] | None")),
-            "A tuple of sizes: numbers, names of open sizes (one name is one size), or None\n"
-            "where neither is known; None where the rank is not.")
+            "A tuple of sizes: numbers, names of open sizes (equal names are equal sizes), or\n"
+            "None if neither is known. None instead of a tuple if the rank is unknown.")
         .def("__repr__", [](const Value &value) {
             return value.name + ": " + value.dtype +
                    (value.shape.is_none() ? "" : nb::cast<std::string>(nb::str(value.shape)));
         });
 
     nb::class_<Model>(m, "Model", nb::is_weak_referenceable(),
-                      "A frozen model. Threads may call it at once.")
+                      "A frozen model. Several threads may call it at once.")
         .def(
             "__call__",
             [](Model &model, nb::args inputs, nb::kwargs names) {
@@ -127,17 +127,17 @@ NB_MODULE(_native, m)
                 return model.call(inputs);
             },
             nb::sig("def __call__(self, *inputs: typing.Any) -> typing.Any"),
-            "Runs on arrays, in the order of `inputs`: numpy's, PyTorch's, or any with __dlpack__\n"
-            "on the CPU, with any strides; they are read where they lie. Gives the output, or a\n"
-            "tuple of several, as arrays of the same library, whose memory nobody else has.")
+            "Runs on arrays, in the order of `inputs`: of numpy, PyTorch, or any with __dlpack__\n"
+            "on the CPU, with any strides; they are not copied. Returns the output, or a tuple of\n"
+            "several, as arrays of the same library with memory of their own.")
         .def_prop_ro(
             "inputs", [](const Model &model) { return model.values(false); },
             nb::for_getter(nb::sig("def inputs(self) -> list[Value]")),
-            "What the model takes, in order.")
+            "The inputs of the model, in order.")
         .def_prop_ro(
             "outputs", [](const Model &model) { return model.values(true); },
             nb::for_getter(nb::sig("def outputs(self) -> list[Value]")),
-            "What the model gives, in order.")
+            "The outputs of the model, in order.")
         .def(
             "save",
             [](Model &model, nb::object path) {
@@ -146,9 +146,10 @@ NB_MODULE(_native, m)
                 model.save(nb::steal<nb::bytes>(encoded).c_str());
             },
             nb::arg("path"), nb::sig("def save(self, path: str | bytes | os.PathLike) -> None"),
-            "Writes a .tessera file, which maps straight back in, whole or not at all.")
-        .def("cancel", &Model::cancel, nb::sig("def cancel(self) -> None"),
-             "Ends the calls of this model that run now in other threads: they raise Cancelled.")
+            "Writes a .tessera file, which loads by mapping. Saves are atomic.")
+        .def(
+            "cancel", &Model::cancel, nb::sig("def cancel(self) -> None"),
+            "Ends the calls of this model that are running in other threads: they raise Cancelled.")
         .def("__repr__",
              [](const Model &model) {
                  const auto list = [](nb::list values) {
@@ -169,7 +170,7 @@ NB_MODULE(_native, m)
             },
             nb::arg("inputs"),
             nb::sig("def run(self, inputs: dict[str, typing.Any]) -> dict[str, typing.Any]"),
-            "The same by names: a dict of inputs in, a dict of outputs out.")
+            "Runs on a dict of inputs by name; returns a dict of outputs by name.")
         .def(
             "explain",
             [](Model &model, nb::args inputs, nb::kwargs names) {
@@ -177,8 +178,8 @@ NB_MODULE(_native, m)
                 return model.explain(inputs);
             },
             nb::sig("def explain(self, *inputs: typing.Any) -> str"),
-            "A table of what runs on such inputs, step by step: operator, path, kernel,\n"
-            "implementation, formats in and out. Without inputs: at the sizes of the file.")
+            "Returns a table of the steps that run on such inputs: operator, path, kernel,\n"
+            "implementation, formats in and out. Without inputs: at the sizes in the file.")
         .def(
             "profile",
             [](Model &model, nb::args inputs, nb::object iterations) {
@@ -187,9 +188,9 @@ NB_MODULE(_native, m)
             nb::arg("inputs"), nb::arg("iterations") = 20,
             nb::sig("def profile(self, *inputs: typing.Any, iterations: int = 20) -> "
                     "tessera.report.Profile"),
-            "What runs on such inputs and how long it takes, as `tessera profile` says it: a list\n"
-            "of a dict for each node, with the keys that --json gives nodes; as text a table.\n"
-            "Times are medians of so many runs.");
+            "Measures the nodes that run on such inputs, like `tessera profile`. Returns a list\n"
+            "with one dict per node, with the keys of --json; str() of it is a table. Times are\n"
+            "medians over the given number of runs.");
 
     m.def(
         "load_onnx", &Model::of_onnx, nb::arg("path"), nb::arg("bytes").none(), nb::arg("shapes"),
@@ -201,24 +202,23 @@ NB_MODULE(_native, m)
             "collections.abc.Sequence[int]], settings: tuple[int, int, float, int], dtype: str, "
             "initializers: dict[str, typing.Any] = ..., is_closed: bool = False, "
             "guards: list[str] = ..., again: typing.Any = None) -> Model"),
-        "A model of an ONNX file, or where the path is \"\" of its bytes. initializers: arrays\n"
-        "that are read where they lie in place of what the file has by that name. is_closed:\n"
-        "it takes no other sizes than those it is loaded for, and the bytes are not kept. guards:\n"
-        "what sizes have to satisfy, \"H % 8 == 0\", by the names that inputs give them. again:\n"
-        "called with a dict of shapes that the model refuses; gives bytes, initializers and\n"
-        "guards of the same model that takes them.");
-    m.def(
-        "load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("settings"),
-        nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
-        "A model of a .tessera file, which is mapped, or whose constants are copied, and are not\n"
-        "compared with their checksums.");
+        "Loads a model from an ONNX file, or from bytes if the path is \"\". initializers: arrays\n"
+        "that replace the initializers of these names; they are not copied. is_closed: the model\n"
+        "accepts only the sizes it is loaded for, and the bytes are not kept. guards: conditions\n"
+        "on the named sizes of inputs, \"H % 8 == 0\". again: called with a dict of shapes that\n"
+        "the model rejects; returns bytes, initializers and guards of the same model for these\n"
+        "shapes.");
+    m.def("load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("settings"),
+          nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
+          "Loads a model from a .tessera file. is_copied: copies the constants instead of mapping\n"
+          "the file. is_unchecked: does not compare them with their checksums.");
     m.def("counters", dict_of_counters, nb::sig("def counters() -> dict[str, typing.Any]"),
-          "What this thread has counted since it began, or since reset_counters: \"reorders\" and\n"
-          "\"copies\" are dicts by cause, the rest are numbers.");
+          "Returns this thread's counters since it started or called reset_counters. \"reorders\"\n"
+          "and \"copies\" are dicts by cause; the others are numbers.");
     m.def("reset_counters", reset_counters_of_thread, "Sets the counters of this thread to zero.");
     m.def("audit_text", audit_text, nb::arg("log"),
           nb::sig("def audit_text(log: str) -> dict[str, typing.Any]"),
-          "As tessera.audit, of the text of a log.");
+          "Like tessera.audit, for the text of a log.");
     m.attr("__version__") = tessera_version_text();
     m.attr("onednn_version") = onednn_version_text();
     m.attr("isa") = onednn_isa_text();

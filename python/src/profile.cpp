@@ -24,7 +24,7 @@ const profile_limits_t &limits_of(int n_threads)
     if (found != all.end()) return found->second;
     profile_limits_t limits = {};
     if (!profile_measure_limits(n_threads, &limits))
-        raise(STATUS_OUT_OF_MEMORY, "no memory to measure the limits of this machine with");
+        raise(STATUS_OUT_OF_MEMORY, "out of memory while measuring the limits of this machine");
     return all[n_threads] = limits;
 }
 

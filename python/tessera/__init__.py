@@ -63,16 +63,16 @@ def load(
     Raises FileError, Corrupt, or Unsupported, which lists all unknown operators.
     """
     if isinstance(path, (bytes, bytearray, memoryview)):
-        raise TypeError("a path is wanted: load_bytes takes the bytes of an ONNX model")
+        raise TypeError("path is a bytes object: pass the bytes of an ONNX model to load_bytes")
     path = os.fspath(path)
     dtype, shapes = _check_dtype(dtype), _check_shapes(shapes)
     settings = _settings_of(threads, limit_bytes, limit_seconds, limit_iterations)
     if path.endswith(".tessera"):
         if shapes is not None or dtype is not None:
-            raise InvalidArgument(f"{path}: shapes and dtype are of .onnx files")
+            raise InvalidArgument(f"{path}: shapes and dtype apply only to .onnx files")
         return _load_tessera(path, settings, bool(copied), bool(unchecked))
     if copied or unchecked:
-        raise InvalidArgument(f"{path}: copied and unchecked are of .tessera files")
+        raise InvalidArgument(f"{path}: copied and unchecked apply only to .tessera files")
     return _load_onnx(path, None, shapes or {}, settings, dtype or "")
 
 

@@ -57,7 +57,7 @@ def _check_pure(program: torch.export.ExportedProgram) -> None:
         raise Unsupported(f"it writes to {', '.join(map(str, written))}")
     for node in program.graph.nodes:
         if _is_random(node):
-            raise Unsupported(f"{node.target} draws random numbers")
+            raise Unsupported(f"{node.target} uses random numbers")
 
 
 @contextlib.contextmanager
@@ -189,7 +189,7 @@ def _load(
         nonlocal n_exports
         sizes = [shapes[name] for name in names]
         if n_exports == _MAX_EXPORTS or any(len(s) != rank for s, (_, rank) in zip(sizes, kinds)):
-            raise Unsupported(f"it was exported {n_exports} times for sizes that guards refuse")
+            raise Unsupported(f"it was exported {n_exports} times, and its guards reject these sizes, too")
         n_exports += 1
         example = [torch.zeros(s, dtype=dtype) for s, (dtype, _) in zip(sizes, kinds)]
         return _export_to_onnx(make(), example, dynamic_shapes)[1:]
@@ -218,7 +218,7 @@ def compile(
 ) -> _native.Model:
     """Implements tessera.compile."""
     if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"{type(module).__name__} is no torch.nn.Module")
+        raise TypeError(f"module is a {type(module).__name__}, must be a torch.nn.Module")
 
     def make() -> torch.nn.Module:
         if module.training:
@@ -233,9 +233,9 @@ def compile(
         if _is_packed(module, example):
             raise TypeError(
                 f"compile: the example is a {type(example[0]).__name__}, which the module does not "
-                f"take: give its {len(example[0])} inputs one by one, compile(module, *example)"
+                f"take: pass its {len(example[0])} inputs one by one, compile(module, *example)"
             ) from error
-        raise Unsupported(f"PyTorch does not export it: {_reason(error)}") from error
+        raise Unsupported(f"PyTorch cannot export it: {_reason(error)}") from error
 
 
 # ---- decompositions of fused PyTorch operators that its exporter does not support ----
@@ -408,9 +408,9 @@ class _Captured:
                 self.n_outputs += 1
                 self.dtypes.append(item.meta["example_value"].dtype)
             else:
-                raise Unsupported(f"output {item.name} is no tensor")
+                raise Unsupported(f"output {item.name} is not a tensor")
         if self.n_outputs == 0 or not self.tensors:
-            raise Unsupported("it has no tensor to compute from, or none to give")
+            raise Unsupported("it has no input tensor or no output tensor")
 
     def names_of_dtypes(self) -> list[str | None]:
         """Returns the dtypes of the exported outputs by their names in a model."""
@@ -462,7 +462,7 @@ class _Captured:
             number = node.meta.get("example_value")
             at = sizes.get(number.node.expr) if isinstance(number, torch.SymInt) else None
             if at is None:
-                raise Unsupported(f"{node.name} is no size of a tensor")
+                raise Unsupported(f"{node.name} is not the size of a tensor")
             made[node] = graph.call_method("size", (made[self._placeholders[at[0]]], at[1]))
 
     def module(
@@ -578,7 +578,7 @@ class _Compiled:
             model = self._models.find(key)
             if model is None:
                 if self._n_exports == _MAX_EXPORTS:
-                    raise Unsupported(f"it had {_MAX_EXPORTS} sets of numbers, and is given others")
+                    raise Unsupported(f"it already ran with {_MAX_EXPORTS} sets of sizes and numbers")
                 self._n_exports += 1
                 tensors = [args[i].detach() for i in captured.tensors]
                 model = _load(captured.module(args, False), tensors, settings_of(torch.get_num_threads()))
@@ -636,7 +636,7 @@ class _Modules:
     def _add(self, args: Sequence[Any]) -> Callable:
         try:
             if self._n_dropped >= _MAX_EXPORTS:  # each call would export
-                raise Unsupported(f"more than {_MAX_MODULES} modules of a class take turns")
+                raise Unsupported(f"more than {_MAX_MODULES} modules of one class run alternately")
             run = _Compiled(_Captured(self._graph_module, args), args)
         except Exception as error:
             if not self._has_warned:
@@ -681,7 +681,7 @@ def backend(graph_module: torch.fx.GraphModule, example: Sequence[Any], **_: Any
         if torch.is_autocast_enabled("cpu"):
             raise Unsupported("autocast is on: weights would be constants of another dtype")
         if _needs_gradients(example):
-            raise Unsupported("it needs gradients: call the model under torch.no_grad()")
+            raise Unsupported("it needs gradients: call the model in torch.no_grad()")
         return _Modules(graph_module, example)
     except Exception as error:  # PyTorch can run any graph that the exporter rejects
         _warn(error)

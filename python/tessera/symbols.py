@@ -107,7 +107,7 @@ class _Writer:
                 return self._names[expr]
             known = self._env.replace(expr)  # s94, where s94 == 2*s27
             if known == expr:
-                raise Unsupported(f"{expr} is no size of an input")
+                raise Unsupported(f"{expr} is not the size of an input")
             return self.integer(known)
         if expr.is_Integer:
             return str(expr) if expr >= 0 else f"(0{expr})"

@@ -333,7 +333,7 @@ def test_numbers_without_end_are_left_to_pytorch(exports, monkeypatch):
     monkeypatch.setattr(tessera.pytorch, "_MAX_EXPORTS", 2)
     x = torch.randn(4, 6)
     function = torch.compile(lambda x, n: x.clamp(max=n), backend="tessera", dynamic=True)
-    with pytest.warns(Fallback, match="2 sets of numbers"):
+    with pytest.warns(Fallback, match="2 sets of sizes and numbers"):
         for n in (3, 5, 3, 7, 9):
             assert torch.equal(function(x * 5, n), (x * 5).clamp(max=n))
     assert len(exports) == 2
