@@ -1,5 +1,5 @@
-/* Depthwise convolution, and that of small groups, on every instruction set that the machine has,
- * against sums in double. */
+/* Depthwise convolution, and convolution with small groups, on every ISA of the machine, compared
+ * with sums in double. */
 #include "kernels/depthwise_impl.h"
 
 #include <float.h>
@@ -11,14 +11,14 @@
 #include "tests/support/support.h"
 
 #define MAX_ELEMENTS (4 * 80 * 24 * 24)
-#define AFTER 12345.0f /* behind the result: nobody writes it */
+#define AFTER 12345.0f /* sentinel after the result, must not change */
 
 typedef struct problem {
     float *x, *weight, *bias, *out;
-    double *sums; /* that are wanted */
+    double *sums; /* expected sums */
 } problem_t;
 
-/* Padded channels of x and of the weight are zero. */
+/* Fills with random numbers; padded channels of x and of the weight are zero. */
 static void fill(const depthwise_t *d, const problem_t *p, int lanes)
 {
     const int64_t plane = d->height * d->width, window = (int64_t)d->kernel * d->kernel;
@@ -36,7 +36,8 @@ static void fill(const depthwise_t *d, const problem_t *p, int lanes)
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) p->out[i] = AFTER;
 }
 
-/* What one element of the kernel adds to channel c, whose group is [first, first + group). */
+/* Returns what one element of the kernel adds to channel c, whose group is [first, first +
+ * group). */
 static double add_group(const depthwise_t *d, int lanes, int64_t n, int64_t c, int64_t at,
                         int64_t element)
 {
@@ -69,7 +70,7 @@ static void twice(const void *user, float *row, int64_t n)
     for (int64_t i = 0; i < n; i++) row[i] *= 2.0f;
 }
 
-/* In the order of `check`. */
+/* Computes the expected sums, in the order of `check`. */
 static void expect(const depthwise_t *d, const problem_t *p, int lanes)
 {
     double *sum = p->sums;
@@ -133,7 +134,7 @@ static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int group
     }
 }
 
-/* Sides that fit no tile, one tile, and several; heights and widths differ. */
+/* Runs sides smaller than a tile, of one tile, and of several; heights and widths differ. */
 static void run_sides(const problem_t *p, isa_t isa, int64_t n_channels, int group, int first_kind,
                       int kind_step)
 {
@@ -177,7 +178,7 @@ static void every_set_gives_the_sums(void **state)
     drop(p);
 }
 
-/* Groups that are part of a block of lanes, a block, and several. */
+/* Groups smaller than a block of lanes, of one block, and of several. */
 static void every_set_gives_the_sums_of_groups(void **state)
 {
     (void)state;
@@ -189,7 +190,7 @@ static void every_set_gives_the_sums_of_groups(void **state)
     for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         if (!isa_has(isa)) continue;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            run_sides(p, isa, cases[i].channels, cases[i].group, 0, 2); /* kernels of 3 */
+            run_sides(p, isa, cases[i].channels, cases[i].group, 0, 2); /* only kernels of 3 */
     }
     drop(p);
 }

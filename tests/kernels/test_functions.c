@@ -1,4 +1,4 @@
-/* Functions of floats on every instruction set that the machine has, against double. */
+/* Functions of floats on every ISA of the machine, compared with double. */
 #include "kernels/functions_impl.h"
 
 #include <float.h>
@@ -24,7 +24,8 @@ static double exact(function_t function, double x)
     }
 }
 
-/* gelu loses the digits of 1 + erf at negative x; of the others the exponent is rounded. */
+/* Error bound. gelu loses digits in 1 + erf at negative x; in the others the exponent is
+ * rounded. */
 static double bound(function_t function, double x, double y)
 {
     const double cubic = 1.5957691216057308 * (x + 0.044715 * x * x * x);
@@ -72,7 +73,7 @@ static void the_ends_of_the_numbers_have_their_values(void **state)
     }
 }
 
-/* What stands behind stays. */
+/* Elements after the first n must not change. */
 static void any_number_of_them_is_done_in_place(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Splitting images and weights by parity, against its definition. */
+/* Splitting of images and weights by parity, compared with its definition. */
 #include "kernels/parities_impl.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void check(const parities_t *p)
             }
 }
 
-/* Padding of any parity, more than there is to read, or negative. */
+/* Padding of either parity, larger than the image, and negative. */
 static void elements_stand_by_their_parity(void **state)
 {
     static const parities_t all[] = {{.n_channels = 3,

@@ -1,4 +1,4 @@
-/* Convolution of 1 by 1 on every instruction set that the machine has, against sums in double. */
+/* 1x1 convolution on every ISA of the machine, compared with sums in double. */
 #include "kernels/pointwise_impl.h"
 
 #include <float.h>
@@ -12,11 +12,11 @@
 #define MAX_CHANNELS 160
 #define MAX_ELEMENTS (3 * MAX_CHANNELS * 32 * 32)
 #define MAX_SCRATCH (8 << 20)
-#define AFTER 12345.0f /* behind the result: nobody writes it */
+#define AFTER 12345.0f /* sentinel after the result, must not change */
 
 typedef struct problem {
     float *x, *scale, *shift, *weight, *bias, *addend, *out, *scratch;
-    double *sums; /* that are wanted */
+    double *sums; /* expected sums */
 } problem_t;
 
 static problem_t make_problem(void)
@@ -58,7 +58,7 @@ static int64_t out_plane(const pointwise_t *p)
     return (p->height + p->stride - 1) / p->stride * ((p->width + p->stride - 1) / p->stride);
 }
 
-/* Padded channels of x, of the weight and of the addend are zero. */
+/* Fills with random numbers; padded channels of x, weight and addend are zero. */
 static void fill(const pointwise_t *p, const problem_t *of, int lanes)
 {
     const int64_t plane = p->height * p->width;
@@ -85,7 +85,7 @@ static void fill(const pointwise_t *p, const problem_t *of, int lanes)
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) of->out[i] = AFTER;
 }
 
-/* What is multiplied for element `at` of a channel. */
+/* Returns the factor from the source: element `at` of a channel, scaled and clamped. */
 static double source(const pointwise_t *p, int lanes, int64_t n, int64_t c, int64_t at)
 {
     double x = p->x[blocks_at(p->n_inputs, p->height * p->width, lanes, n, c, at)];
@@ -113,7 +113,7 @@ static void twice(const void *user, float *values, int64_t n)
     for (int64_t i = 0; i < n; i++) values[i] *= 2.0f;
 }
 
-/* In the order of `check`. */
+/* Computes the expected sums, in the order of `check`. */
 static void expect(const pointwise_t *p, const problem_t *of, int lanes)
 {
     double *sum = of->sums;
@@ -201,7 +201,7 @@ static void every_set_gives_the_sums(void **state)
     free_problem(&p);
 }
 
-/* More sources than are read at once, and images whose lines end within a tile. */
+/* More sources than are read at once, and images with lines that end within a tile. */
 static void sources_of_many_parts_are_summed(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Maxima of windows by each instruction set that the machine has, beside plain loops: numbers, NaN,
- * infinities and zeros of both signs, elements of few and many channels, f32 and bf16. */
+/* Maxima of windows on every ISA of the machine, compared with plain loops: numbers, NaN,
+ * infinities and signed zeros; few and many channels; f32 and bf16. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { COLUMNS = 9, LINES = 3, PLANES = 2, MOST_CHANNELS = 70, WINDOWS = 6 };
 static const pool_span_t columns[WINDOWS] = {{0, 1}, {0, 2}, {1, 3}, {2, 4}, {7, 1}, {0, 0}};
 static const float specials[] = {NAN, INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.0f, -0.0f, 1.5f};
 
-/* A third of the elements are special; with few others NaN is rare enough. */
+/* More than half of the elements are special, but NaN is rare. */
 static float draw(unsigned *seed)
 {
     *seed = *seed * 1664525u + 1013904223u;

@@ -1,5 +1,4 @@
-/* The product of many rows on every instruction set that the machine has, against sums in double.
- */
+/* The product with many rows on every ISA of the machine, compared with sums in double. */
 #include "kernels/product_impl.h"
 
 #include <float.h>
@@ -34,7 +33,7 @@ static float weight_at(const product_t *p, int64_t output, int64_t input)
                      output % PRODUCT_BLOCK];
 }
 
-/* Twice each element, and what says where it stands. */
+/* Doubles each element and adds a value that depends on its position. */
 static void finish(const void *user, int64_t row, int64_t column, int64_t n, float *values)
 {
     const float *step = user;
@@ -42,7 +41,7 @@ static void finish(const void *user, int64_t row, int64_t column, int64_t n, flo
         values[i] = 2.0f * values[i] + *step * (float)(row - column - i);
 }
 
-/* What is padded is NaN: it may not reach a result. */
+/* Makes a problem; padding is NaN, so that it would show in a result. */
 static problem_t begin(int64_t n_rows, int64_t n_outputs, int64_t n_inputs)
 {
     static const float step = 0.25f;
@@ -152,7 +151,7 @@ static void many_rows_and_inputs_go_in_parts(void **state)
     }
 }
 
-/* Every element of the blocks, and nothing behind them. */
+/* Checks every element of the blocks, and that the memory after them is unchanged. */
 static void check_packed(isa_t isa, int64_t n_outputs, int64_t n_inputs)
 {
     const int64_t n_blocks = (n_outputs + PRODUCT_BLOCK - 1) / PRODUCT_BLOCK;

@@ -1,5 +1,5 @@
-/* Products over either dimension of a weight in blocks, on every instruction set that the machine
- * has, against sums in double. */
+/* Products over either dimension of a blocked weight, on every ISA of the machine, compared with
+ * sums in double. */
 #include "kernels/rows_product_impl.h"
 
 #include <float.h>
@@ -46,7 +46,7 @@ static void check(const rows_product_t *p, const char *isa)
         }
 }
 
-/* What is padded is NaN, which may not reach a result. */
+/* Padding is NaN, so that it would show in a result. */
 static float *draw_weight(const rows_product_t *p)
 {
     float *weight = draw_many(padded(&p->terms) * padded(&p->results));
@@ -83,7 +83,7 @@ static void run_on(const rows_product_t *product, isa_t isa)
     test_free(scratch);
 }
 
-/* Over the inputs, as the layer does, and over the outputs, as the gradient of its input. */
+/* Runs the sum over inputs, as in the layer, and over outputs, as in the gradient of its input. */
 static void run_one(isa_t isa, int64_t block_inputs, int64_t block_outputs, int64_t n_rows,
                     int64_t n_outputs, int64_t n_inputs)
 {
@@ -112,7 +112,7 @@ static void every_instruction_set_sums_as_double_does(void **state)
     }
 }
 
-/* Several parts of the terms, of which the next is fetched ahead. */
+/* Several parts of the terms; the kernel prefetches the next part. */
 static void many_terms_go_in_parts(void **state)
 {
     (void)state;

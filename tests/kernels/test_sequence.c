@@ -1,5 +1,4 @@
-/* Layers of lstm and gru on every instruction set that the machine has, against the same in double.
- */
+/* lstm and gru layers on every ISA of the machine, compared with the same in double. */
 #include "kernels/sequence_impl.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 enum { GAP = 3, MAX_N = 70, MAX_H = 530 };
 static const float untouched = 77.0f;
 
-/* What a layer is given beside its sizes. */
+/* Optional arguments and variants of a layer. */
 typedef enum given {
     GIVEN_BIAS = 1,
     GIVEN_STATES = 2,
@@ -98,7 +97,7 @@ static void end(problem_t *p)
     for (int i = 0; i < p->n_memory; i++) test_free(p->memory[i]);
 }
 
-/* ---- in double ---- */
+/* ---- reference in double ---- */
 
 static double sigmoid(double x)
 {
@@ -141,7 +140,7 @@ static double step_element(const problem_t *p, const float *x, const double *h, 
 static void check(const char *what, const sequence_t *s, int64_t n, int64_t time, int64_t j,
                   float given, double wanted)
 {
-    /* Sums of a thousand products lose more. */
+    /* Sums of a thousand products have larger errors. */
     const double tolerance = s->n_inputs + s->n_elements > 400 ? 2e-4 : 2e-5;
     if (!(fabs((double)given - wanted) <= tolerance))
         fail_msg("%s: cell %d, T %lld, N %lld, C %lld, H %lld: sequence %lld, time %lld, element "
@@ -185,7 +184,7 @@ static void run_one(isa_t isa, sequence_cell_t cell, const int64_t *sizes, int g
     assert_true(sequence_scratch(&p.s, isa, 5, &bytes));
     void *scratch = test_malloc(bytes);
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-        memset(scratch, 0xff, bytes); /* NaN: what is not written may not reach a result */
+        memset(scratch, 0xff, bytes); /* NaN: unwritten memory must not reach a result */
         sequence_run(&p.s, isa, threads[t], scratch);
         for (int64_t n = 0; n < sizes[1]; n += step) check_sequence(&p, isa_name(isa), n);
     }
@@ -210,7 +209,8 @@ static void layers_of_every_size_give_what_double_gives(void **state)
     }
 }
 
-/* More sequences than a block is read for at once, and more inputs than are multiplied at once. */
+/* More sequences than are processed per read of a block, and more inputs than are multiplied at
+ * once. */
 static void many_sequences_and_inputs_go_in_parts(void **state)
 {
     static const int64_t sizes[][4] = {{3, MAX_N, 5, 17}, {2, 33, 131, 140}, {9, 16, 130, 20}};
@@ -227,7 +227,8 @@ static void many_sequences_and_inputs_go_in_parts(void **state)
     }
 }
 
-/* Halves of one row to several tiles, whose last ones may miss a row; T, N, C, H in vectors. */
+/* Halves of one row to several tiles; the last tile may lack a row. Sizes are T, N, then C and H in
+ * vectors. */
 static void strassen_gives_what_double_gives(void **state)
 {
     static const int64_t sizes[][4] = {{1, 1, 2, 2},  {3, 2, 4, 2},  {5, 3, 2, 4},
@@ -250,7 +251,7 @@ static void strassen_gives_what_double_gives(void **state)
     }
 }
 
-/* What is large, or no number, in one sequence is lost in no other, though they are multiplied
+/* A large number or NaN in one sequence must not affect the others, though they are multiplied
  * together. */
 static void strassen_keeps_sequences_apart(void **state)
 {
@@ -277,7 +278,7 @@ static void strassen_keeps_sequences_apart(void **state)
     }
 }
 
-/* Gates that are full or empty, whose functions are at their ends. */
+/* Gates near 0 and 1, where the functions saturate. */
 static void sums_of_any_size_stay_in_the_range_of_the_functions(void **state)
 {
     (void)state;

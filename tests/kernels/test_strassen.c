@@ -1,5 +1,4 @@
-/* Products by Strassen's algorithm on every instruction set that the machine has, against sums in
- * double. */
+/* Products with Strassen's algorithm on every ISA of the machine, compared with sums in double. */
 #include "kernels/strassen_impl.h"
 
 #include <float.h>
@@ -12,18 +11,18 @@
 
 #define MAX_INPUTS 1152
 #define MAX_OUTPUTS 192
-#define MAX_ROWS 200 /* of all images */
+#define MAX_ROWS 200 /* total of all images */
 #define MAX_X (4 * MAX_ROWS * MAX_INPUTS)
 #define MAX_SCRATCH (16 << 20)
-#define AFTER 12345.0f /* behind the result: nobody writes it */
+#define AFTER 12345.0f /* sentinel after the result, must not change */
 
 typedef struct problem {
     float *x, *weight, *bias, *addend, *out, *scratch;
     double *sums; /* [row][output] */
 } problem_t;
 
-/* Rows of a matrix, and images in blocks of channels, whose rows are elements; with a stride of 2
- * these are every other one of every other line. */
+/* A matrix; images in blocks of channels, with a row per pixel; and the same with stride 2, which
+ * takes every other pixel of every other line. */
 typedef enum shape { MATRIX, BLOCKS, STRIDED, SHAPE_COUNT } shape_t;
 
 static problem_t make_problem(void)
@@ -54,7 +53,7 @@ static void free_problem(const problem_t *p)
     free(p->scratch);
 }
 
-/* Of an image of `lines` by n_rows / lines elements. */
+/* Describes images of `lines` by n_rows / lines pixels. */
 static strassen_t describe(const problem_t *of, int64_t lanes, shape_t shape, int64_t n_images,
                            int64_t n_rows, int64_t lines, int64_t n_inputs, int64_t n_outputs)
 {
@@ -116,7 +115,7 @@ static int64_t out_at(const strassen_t *s, int64_t lanes, int64_t row, int64_t o
            output / lanes * s->out_block + output % lanes;
 }
 
-/* An element's own row and column, so that a wrong one shows. */
+/* Returns an addend that depends on row and column, so that a misplaced one shows. */
 static float added(int64_t row, int64_t column)
 {
     return (float)(row * 3 + column % 7);
@@ -188,8 +187,8 @@ static void run_all_ways(strassen_t s, const problem_t *of, isa_t isa, int kind)
     check(&s, of, lanes, isa_name(isa));
 }
 
-/* Even and odd rows, of whole tiles and not, of one image and more; inputs and outputs of one and
- * more halves of vectors. */
+/* Even and odd rows, complete and incomplete tiles, one and several images; inputs and outputs of
+ * one and several halves of vectors. */
 static void every_set_gives_the_sums(void **state)
 {
     (void)state;
@@ -212,7 +211,7 @@ static void every_set_gives_the_sums(void **state)
     free_problem(&p);
 }
 
-/* More inputs than are multiplied at once, and more rows. */
+/* More inputs and more rows than are multiplied at once. */
 static void long_sums_are_made_in_parts(void **state)
 {
     (void)state;
@@ -229,7 +228,7 @@ static void long_sums_are_made_in_parts(void **state)
     free_problem(&p);
 }
 
-/* Outputs of blocks of 32 whose halves begin within a block, with narrower vectors. */
+/* Outputs in blocks of 32, with vectors so narrow that a half begins within a block. */
 static void halves_may_begin_within_a_block(void **state)
 {
     (void)state;
@@ -240,8 +239,8 @@ static void halves_may_begin_within_a_block(void **state)
     free_problem(&p);
 }
 
-/* Each row is as exact as its own elements let it be, however large those are that it could be
- * multiplied with. */
+/* The accuracy of a row depends only on its own elements, not on large rows that it might be
+ * combined with. */
 static void small_rows_stay_exact_beside_large_ones(void **state)
 {
     (void)state;
@@ -251,7 +250,7 @@ static void small_rows_stay_exact_beside_large_ones(void **state)
         const int64_t lanes = isa_lanes(isa);
         for (float factor = 1.0f; factor < 1e9f; factor *= 3.0f) {
             const strassen_t s = describe(&p, lanes, MATRIX, 1, 37, 1, 64, 128);
-            for (int64_t i = 0; i < 37 * 64; i++) /* pairs are 19 rows apart */
+            for (int64_t i = 0; i < 37 * 64; i++) /* combined rows are 19 apart */
                 p.x[i] = blocks_draw() * (i / 64 % 7 == 0 ? factor : 1.0f);
             sum_all(&s, lanes, p.sums);
             strassen_run(&s, isa, 2, p.scratch);
@@ -268,7 +267,7 @@ static void small_rows_stay_exact_beside_large_ones(void **state)
     free_problem(&p);
 }
 
-/* What is not finite reaches its own row alone, as with sums of products. */
+/* Non-finite elements affect only their own row, as in direct products. */
 static void rows_do_not_meet_what_is_not_finite(void **state)
 {
     (void)state;
@@ -293,7 +292,7 @@ static void rows_do_not_meet_what_is_not_finite(void **state)
     free_problem(&p);
 }
 
-/* Sums of elements that no sum of products overflows by stay finite. */
+/* Sums of elements must stay finite if no sum of products overflows. */
 static void elements_near_the_largest_float_are_multiplied(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The streaming product on every instruction set that the machine has, against sums in double. */
+/* The streaming product on every ISA of the machine, compared with sums in double. */
 #include "kernels/stream_impl.h"
 
 #include <float.h>
@@ -14,8 +14,8 @@
 typedef struct problem {
     float *x, *bias, *out;
     char *weight, *scratch;
-    float *stored;           /* the elements of the weight as they are stored: rounded */
-    double *expected, *size; /* of each element of the result: the sum, and that of magnitudes */
+    float *stored;           /* the weight's elements as stored, i.e. rounded */
+    double *expected, *size; /* per result element: the sum, and the sum of magnitudes */
 } problem_t;
 
 static float draw(void)
@@ -23,8 +23,8 @@ static float draw(void)
     return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
 }
 
-/* The words of four columns of 16 rows at a time, as the sentence in tensor/trim_impl.h has them;
- * columns lie one behind the other in `stored`, each of 16 rows. */
+/* Packs 16 rows by four columns at a time into words, as described in tensor/trim_impl.h. `stored`
+ * has the columns one after another, 16 rows each. */
 static void trim(int64_t n_weights, float *stored, char *weight)
 {
     memset(weight, 0, (size_t)n_weights * 3);
@@ -55,7 +55,7 @@ static void fill(problem_t *p, stream_weight_t elements, int64_t n_weights, int6
     dtype_cast(n_weights, dtype, p->weight, 1, DTYPE_F32, p->stored, 1);
 }
 
-/* Rounding of sums of so many products, each lane of a vector by itself, then the lanes. */
+/* Rounding bound of a sum: each lane of a vector separately, then the lanes. */
 static double bound_of(int64_t n_inputs, double size)
 {
     return ((double)n_inputs / 8.0 + 16.0) * FLT_EPSILON * size;
@@ -97,7 +97,7 @@ static void check(const stream_t *s, const problem_t *p, const char *what)
         }
 }
 
-/* Rows of x and of the result have gaps, in which nothing is written. */
+/* Rows of x and of the result have gaps, which must not be written. */
 static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, int64_t n_inputs,
                     stream_weight_t elements, bool is_blocked)
 {
@@ -131,7 +131,7 @@ static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, 
     }
 }
 
-/* A share of the numbers of rows, others for other sizes. */
+/* Runs a share of the row counts, which varies with the sizes. */
 static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int step)
 {
     const size_t n_weights = (size_t)(n_outputs + 16) * (size_t)(n_inputs + 3);
@@ -139,7 +139,7 @@ static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int step)
     const size_t n_out = (size_t)STREAM_BLOCKED_ROWS * (size_t)n_outputs;
     problem_t p = {.expected = test_malloc(n_out * sizeof(double)),
                    .size = test_malloc(n_out * sizeof(double))};
-    /* four bytes off a multiple of 64: vectors lie across lines of the cache */
+    /* 4 bytes off a multiple of 64, so that vectors cross cache lines */
     char *memory[] = {test_malloc(n_x * 4 + 68),
                       test_malloc((size_t)n_outputs * 4 + 4),
                       test_malloc((size_t)STREAM_BLOCKED_ROWS * (size_t)(n_outputs + 1) * 4 + 68),

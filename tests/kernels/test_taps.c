@@ -1,5 +1,4 @@
-/* Convolutions of few channels, on every instruction set that the machine has, against sums in
- * double. */
+/* Convolutions with few channels on every ISA of the machine, compared with sums in double. */
 #include "kernels/taps_impl.h"
 
 #include <math.h>
@@ -8,7 +7,7 @@
 
 #include "tests/support/support.h"
 
-#define AFTER 12345.0f /* behind the result: nobody writes it */
+#define AFTER 12345.0f /* sentinel after the result, must not change */
 
 static float *make(int64_t n)
 {
@@ -121,7 +120,7 @@ static taps_t line(int64_t c, int64_t k, int64_t n, int64_t taps)
     return image(c, k, 1, n, 1, taps);
 }
 
-/* Windows of the last two dimensions. */
+/* Sets the windows of the last two dimensions. */
 static taps_t with(taps_t t, const int64_t *stride, const int64_t *dilation, const int64_t *padding)
 {
     memcpy(t.stride + 1, stride, 2 * sizeof *stride);
@@ -178,7 +177,7 @@ static void windows_have_strides_dilations_groups_and_padding(void **state)
     check(depthwise);
 }
 
-/* One row of them would fill the caches. */
+/* A single row would fill the caches. */
 static void windows_that_are_too_long_are_refused(void **state)
 {
     taps_shape_t shape;

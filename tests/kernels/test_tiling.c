@@ -1,5 +1,5 @@
-/* Transposed convolutions of windows side by side, on every instruction set that the machine has,
- * against sums in double. */
+/* Transposed convolutions with adjacent windows, on every ISA of the machine, compared with sums in
+ * double. */
 #include "kernels/tiling_impl.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static void negate(const void *user, float *values, int64_t n)
     for (int64_t i = 0; i < n; i++) values[i] = -values[i];
 }
 
-/* out[n][od][op][oq][k] for x [n][d][p][q][c] and a weight [c][k][t][r][s]. */
+/* Returns out[n][od][op][oq][k] for x [n][d][p][q][c] and a weight [c][k][t][r][s]. */
 static double want(const tiling_t *t, const float *weight, const float *bias, int64_t i)
 {
     int64_t at[3], place = 0, from = 0;

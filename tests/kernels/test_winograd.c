@@ -1,5 +1,5 @@
-/* Convolutions by winograd on every instruction set that the machine has, against sums in double:
- * of f32, of bf16 by products of f32, and of bf16 by products of pairs. */
+/* Winograd convolutions on every ISA of the machine, compared with sums in double: f32; bf16 with
+ * f32 products; and bf16 with products of pairs. */
 #include "kernels/winograd_impl.h"
 
 #include <float.h>
@@ -14,9 +14,9 @@ typedef struct sizes {
     int64_t n_images, n_inputs, n_outputs, height, width, top, left, out_height, out_width;
 } sizes_t;
 
-/* Padding before and behind may be more than a kernel needs, as much as no element is read for; or
- * negative, so that elements are left out. With stride 2 there are half as many rows and columns of
- * results, rounded up. */
+/* Padding before and after may exceed the kernel, so that some results read no element; or be
+ * negative, which omits elements. With stride 2, results have half as many rows and columns,
+ * rounded up. */
 static const sizes_t all_sizes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},       {1, 3, 17, 7, 7, 1, 1, 7, 7},
     {2, 17, 31, 13, 11, 1, 1, 13, 11}, {3, 16, 3, 5, 23, 0, 0, 3, 21},
@@ -38,8 +38,8 @@ static const struct {
             {WINOGRAD_LEAKY, 0.1f, 0}};
 enum { N_ACTS = sizeof acts / sizeof *acts };
 
-/* Results in a row of a tile, the kernel and its stride. Of sums of products of numbers up to 1, in
- * parts of the square root of their number: rounding adds up at random. */
+/* Results per row of a tile, the kernel and its stride. The tolerance is for sums of products of
+ * numbers up to 1, relative to the square root of their count, since rounding errors are random. */
 typedef struct shape {
     int tile, kernel, stride;
     double tolerance;
@@ -49,12 +49,13 @@ static const shape_t shapes[] = {{2, 3, 1, 1e-6}, {4, 3, 1, 4e-6},   {6, 3, 1, 2
                                  {4, 3, 2, 4e-6}, {3, 4, 1, 4e-6},   {5, 4, 1, 2.5e-5}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Transforms of products in pairs are rounded to bf16. */
+/* Transforms for products of pairs are rounded to bf16. */
 static const shape_t pair_shapes[] = {{2, 3, 1, 1e-2}, {2, 3, 2, 1e-2}};
 enum { N_PAIR_SHAPES = sizeof pair_shapes / sizeof *pair_shapes };
-#define HALF_BF16 0x1p-8 /* of itself, a number is rounded by so much at most */
+#define HALF_BF16 0x1p-8 /* maximum relative rounding error */
 
-/* Results begin with a line of so many bytes, or one element behind, by the number of inputs. */
+/* Results begin at a cache line of this size, or one element later, depending on the number of
+ * inputs. */
 #define LINE 64
 
 typedef struct problem {
@@ -64,8 +65,8 @@ typedef struct problem {
     int lanes;
     float *x, *plain, *bias, *addend, *out_memory, *out;
     void *weight;
-    uint16_t *narrow_x, *narrow_addend, *narrow_out; /* the same, where they are bf16 */
-    double *sums; /* of products: [images][outputs][rows][columns] */
+    uint16_t *narrow_x, *narrow_addend, *narrow_out; /* the same as bf16 */
+    double *sums; /* expected sums, [images][outputs][rows][columns] */
     size_t x_elements, out_elements;
 } problem_t;
 
@@ -79,7 +80,7 @@ static int64_t blocks(int64_t n, int lanes)
     return (n + lanes - 1) / lanes;
 }
 
-/* Where an element of a tensor in blocks lies. */
+/* Returns the offset of an element in a blocked tensor. */
 static int64_t blocked(int lanes, int64_t channels, int64_t height, int64_t width, int64_t n,
                        int64_t c, int64_t y, int64_t x)
 {
@@ -87,7 +88,7 @@ static int64_t blocked(int lanes, int64_t channels, int64_t height, int64_t widt
     return ((plane * height + y) * width + x) * lanes + c % lanes;
 }
 
-/* Random numbers, zeros in padded lanes. */
+/* Makes random numbers; padded lanes are zero. */
 static float *make_blocked(int lanes, int64_t n, int64_t channels, int64_t height, int64_t width)
 {
     const size_t size = (size_t)(n * blocks(channels, lanes) * lanes * height * width);
@@ -113,7 +114,7 @@ static float of_bf16(uint16_t narrow)
     return (float)dtype_load(DTYPE_BF16, &narrow);
 }
 
-/* Rounds the numbers as well. */
+/* Converts to bf16, and rounds the given numbers, too. */
 static uint16_t *narrow(float *from, size_t n)
 {
     uint16_t *made = test_malloc(n * sizeof *made);
@@ -264,7 +265,7 @@ static double check(const problem_t *p, double bound, const char *what)
     return worst;
 }
 
-/* Results that are still to be written, or the addend in their place. */
+/* Fills the result with a sentinel, or with the addend if the kernel works in place. */
 static void prepare_out(const problem_t *p)
 {
     const winograd_t *w = &p->w;
@@ -278,7 +279,7 @@ static void prepare_out(const problem_t *p)
         memcpy(p->out, p->addend, n * sizeof *p->out);
 }
 
-/* Twice over the same scratch, which is spoilt before, and has a number behind it. */
+/* Runs twice with the same scratch memory, first filled with garbage and followed by a sentinel. */
 static double run(problem_t *p, int n_threads)
 {
     winograd_t *w = &p->w;
@@ -359,7 +360,7 @@ static void every_instruction_set_sums_as_double_does(void **state)
                 worst[i] = error > worst[i] ? error : worst[i];
                 clear(&p);
             }
-    /* the bounds are no more than some times what is lost, and larger tiles lose more */
+    /* The bounds are not much larger than the errors, and larger tiles have larger errors. */
     for (int i = 0; i < N_SHAPES; i++) assert_true(worst[i] > 0.05);
     for (int i = 1; i < N_SHAPES; i++)
         if (shapes[i].kernel == shapes[i - 1].kernel && shapes[i].stride == shapes[i - 1].stride)
@@ -371,7 +372,7 @@ static bool has(isa_t isa, bool in_pairs)
     return isa_has(isa) && (!in_pairs || winograd_has_pairs(isa));
 }
 
-/* Of the largest error in parts of the bound. */
+/* Returns the largest error relative to the bound. */
 static double run_bf16(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool in_pairs,
                        int first_act)
 {
@@ -410,7 +411,7 @@ static void products_may_be_those_of_bf16(void **state)
     }
 }
 
-/* Without sources, results are biases: also those in the middle between two numbers of bf16. */
+/* With zero sources the results are the biases, some of them halfway between two bf16 numbers. */
 static void results_are_rounded_as_numbers_are(void **state)
 {
     static const sizes_t sizes = {1, 1, 100, 5, 5, 1, 1, 5, 5};
@@ -452,7 +453,7 @@ static void results_are_rounded_as_numbers_are(void **state)
     }
 }
 
-/* A source with some elements that are not finite, or with all, and kernels with zeros. */
+/* Runs with some or all elements of the source not finite, and zeros in the kernels. */
 static void run_specials(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool is_bf16,
                          bool in_pairs, int share)
 {
@@ -476,7 +477,7 @@ static void run_specials(const sizes_t *sizes, const shape_t *shape, isa_t isa, 
     clear(&p);
 }
 
-/* Not all of their tile, as the transforms would have it. */
+/* They must not affect their entire tile, as the transforms alone would make them do. */
 static void what_is_not_finite_reaches_what_direct_sums_make_of_it(void **state)
 {
     static const sizes_t many = {2, 3, 40, 60, 45, 1, 1, 60, 45};
@@ -494,8 +495,8 @@ static void what_is_not_finite_reaches_what_direct_sums_make_of_it(void **state)
                 run_specials(&all_sizes[s], &pair_shapes[i], (isa_t)isa, true, true, 200);
 }
 
-/* Kernels of any numbers are recovered as closely as sums are rounded; and numbers that overflow in
- * the transforms alone give what direct sums give. */
+/* Kernels with any numbers are recovered as accurately as sums are rounded. Numbers that overflow
+ * only in the transforms give the same results as direct sums. */
 static void large_numbers_overflow_where_direct_sums_do(void **state)
 {
     static const sizes_t sizes = {1, 20, 19, 13, 14, 1, 1, 13, 14};
@@ -516,7 +517,7 @@ static void large_numbers_overflow_where_direct_sums_do(void **state)
         }
 }
 
-/* More tiles than one group of either schedule has. */
+/* More tiles than a group of either schedule has. */
 static void many_tiles_go_in_groups(void **state)
 {
     static const sizes_t sizes = {2, 16, 40, 60, 45, 1, 1, 60, 45};
@@ -531,8 +532,8 @@ static void many_tiles_go_in_groups(void **state)
         }
 }
 
-/* A weight that lies mirrored in blocks of 16 inputs by 16 outputs, as ABcd16b16a and for the
- * gradient of sources, is transformed as the same one row-major. */
+/* A weight stored mirrored in blocks of 16 inputs by 16 outputs, like ABcd16b16a for the gradient
+ * of sources, gives the same transform as the row-major weight. */
 static void weights_in_blocks_are_transformed_as_plain_ones(void **state)
 {
     static const sizes_t sizes = {1, 19, 35, 5, 5, 1, 1, 5, 5};
@@ -563,7 +564,7 @@ static void weights_in_blocks_are_transformed_as_plain_ones(void **state)
     }
 }
 
-/* What winograd_run chooses gives the same bits as either schedule: sums have one order. */
+/* All schedules give the same bits as the choice of winograd_run, since sums have one order. */
 static void schedules_and_threads_give_the_same_bits(void **state)
 {
     static const sizes_t sizes[] = {{1, 20, 40, 20, 21, 1, 1, 20, 21},
