@@ -1,4 +1,4 @@
-# Toolchain of preset aarch64: Debian's cross compiler, the tree of Debian's arm64 packages that
+# Toolchain of preset aarch64: Debian's cross compiler, the folder with Debian's arm64 packages that
 # tools/aarch64 makes, and qemu to run the tests.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -1,6 +1,6 @@
-# libtessera.a. All objects are made one, in which only public names stay visible: a program may have
-# a function of the name of any inside of ours. What the archive needs is named as linker flags, for
-# programs whose build knows no target of ours.
+# libtessera.a. All objects are linked into one object in which only public names stay visible, so that
+# they cannot collide with functions of a program. Dependencies are linker flags, for programs whose
+# build does not use our CMake targets.
 set(archive_object ${PROJECT_BINARY_DIR}/tessera.o)
 set(archive_objects ${folder_targets})
 list(TRANSFORM archive_objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
@@ -45,4 +45,4 @@ set_target_properties(tessera_archive PROPERTIES
     OUTPUT_NAME tessera
     EXPORT_NAME static
     LINKER_LANGUAGE C)
-add_dependencies(tessera_archive tessera) # both are made with the one tessera.h
+add_dependencies(tessera_archive tessera) # both generate tessera.h

@@ -1,10 +1,10 @@
-# Gives the kind of what COMMAND OPTION takes, or of the operands for OPTION "takes".
+# Prints the kind of value that OPTION of COMMAND takes; OPTION "takes": the kind of its operands.
 _tessera_kind()
 {
     sed -nE "s/^$1 $2 //p" <<<"$_tessera_options"
 }
 
-# Completes $cur, a value of a kind.
+# Completes $cur as a value of this kind.
 _tessera_value()
 {
     [ $# -gt 0 ] || return
@@ -12,7 +12,7 @@ _tessera_value()
     shift
     case $kind in
     words) COMPREPLY=($(compgen -W "$*" -- "$cur")) ;;
-    list) # what stands before the last comma is kept
+    list) # keeps the text before the last comma
         before=${cur%"${cur##*,}"}
         COMPREPLY=($(compgen -P "$before" -W "$*" -- "${cur##*,}"))
         compopt -o nospace

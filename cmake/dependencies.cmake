@@ -1,5 +1,5 @@
-# What Tessera needs: oneDNN, OpenMP, hwloc, xxhash.h, threads; and, for parts of io and
-# train, protobuf-c with ONNX's schema, jansson, libpng, libjpeg and Open MPI.
+# Dependencies: oneDNN, OpenMP, hwloc, xxhash.h, threads; and for optional parts of io and train
+# protobuf-c with ONNX's schema, jansson, libpng, libjpeg and Open MPI.
 
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(Threads REQUIRED)
@@ -7,7 +7,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 
-# oneDNN, by header and library rather than by its CMake package: Debian's asks for OpenCL, which
+# oneDNN is found by its header and library, because Debian's CMake package requires OpenCL, which
 # nothing here uses.
 set(TESSERA_ONEDNN_ROOT "" CACHE PATH "Tree with include/ and lib/ of the oneDNN to use; empty: the system's")
 if(TESSERA_ONEDNN_ROOT)
@@ -34,15 +34,15 @@ message(STATUS "oneDNN ${onednn_version}: ${onednn_library}")
 add_library(onednn INTERFACE IMPORTED)
 target_include_directories(onednn INTERFACE ${onednn_include})
 target_link_libraries(onednn INTERFACE ${onednn_library})
-# Of a tree that the loader does not know, the installed library remembers the place; in the build
-# tree CMake sees to that.
+# If the loader does not search oneDNN's folder, the installed library stores its path. In the build
+# tree CMake does this.
 set(TESSERA_ONEDNN_RPATH)
 if(TESSERA_ONEDNN_ROOT)
     cmake_path(GET onednn_library PARENT_PATH TESSERA_ONEDNN_RPATH)
 endif()
 
-# A part of io or train is AUTO (built if its libraries are here), ON (they must be) or OFF. They are here if
-# all variables behind `needs` are true.
+# A part of io or train is AUTO (built if its libraries are found), ON (they must be found) or OFF. They
+# are found if all variables after `needs` are true.
 function(tessera_part part needs)
     set(TESSERA_${part} AUTO CACHE STRING "AUTO, ON or OFF; needs ${needs}")
     set_property(CACHE TESSERA_${part} PROPERTY STRINGS AUTO ON OFF)
@@ -70,7 +70,7 @@ endfunction()
 
 pkg_check_modules(PROTOBUF_C QUIET IMPORTED_TARGET libprotobuf-c)
 find_program(PROTOC_C protoc-c)
-# The schema is the same for every machine that is built for.
+# The schema is the same for every target machine.
 find_path(ONNX_PROTO_DIR onnx/onnx.proto CMAKE_FIND_ROOT_PATH_BOTH)
 tessera_part(ONNX "libprotobuf-c, protoc-c and onnx/onnx.proto" PROTOBUF_C_FOUND PROTOC_C ONNX_PROTO_DIR)
 

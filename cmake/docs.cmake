@@ -1,9 +1,9 @@
-# Target `docs`: the reference of the C interface from the public headers, and the guide's pages with
-# it, by Doxygen, in docs/html of the build. Any warning fails it. There where Doxygen is installed.
+# Target `docs`: Doxygen writes the reference of the public headers, together with the guide's pages, to
+# docs/html of the build folder. Any warning is an error. The target exists if Doxygen is installed.
 find_program(DOXYGEN doxygen)
 if(DOXYGEN)
     file(GLOB pages CONFIGURE_DEPENDS docs/*.md)
-    # The numbered pages in the order that README gives, then the others.
+    # First the numbered pages in the order of README.md, then the others.
     file(STRINGS README.md lines REGEX "^[0-9]+\\. .*docs/")
     list(TRANSFORM lines REPLACE ".*\\((docs/[a-z_]+\\.md)\\).*" "${PROJECT_SOURCE_DIR}/\\1")
     list(PREPEND pages ${lines})

@@ -1,6 +1,6 @@
-# A library folder: one OBJECT target tessera_<name> of its sources and those one level down; its
-# public headers are added to the property TESSERA_HEADERS. Headers named *_impl.h and those of the
-# oneDNN wrapper stay inside.
+# Adds a library folder: one OBJECT target tessera_<name> of its sources and those one level down. Its
+# public headers are added to the property TESSERA_HEADERS; *_impl.h and the headers of the oneDNN
+# wrapper are internal.
 function(tessera_folder name)
     file(GLOB sources CONFIGURE_DEPENDS *.c */*.c)
     if(NOT sources)

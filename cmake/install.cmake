@@ -1,4 +1,4 @@
-# The installed tree: libraries, header, the command, and what find_package and pkg-config read.
+# The installed tree: libraries, header, the command, and files for find_package and pkg-config.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tessera tessera_archive EXPORT tessera_targets
@@ -23,7 +23,7 @@ install(FILES
     DESTINATION ${package_dir}
     COMPONENT development)
 
-# The prefix is written relative to the .pc file, so that the installed tree may be moved.
+# The prefix is relative to the .pc file, so the installed tree can be moved.
 file(RELATIVE_PATH pc_prefix
     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})

@@ -1,5 +1,5 @@
-# Debian packages by cpack: libtessera0, libtessera-dev and tessera-tools, of one component each.
-# tools/deb builds them in build/release, checks and tries them.
+# Debian packages with cpack: libtessera0, libtessera-dev and tessera-tools, one for each component.
+# tools/deb builds them in build/release, and tests them.
 set(TESSERA_MAINTAINER "Tessera developers <developers@tessera.example.org>" CACHE STRING
     "Name and address in packages: of who distributes them")
 
@@ -75,10 +75,10 @@ keeps tensors in them, converts weights once, freezes models into files that
 are mapped, and counts every reorder.
 .
 This package has the command tessera, which runs, measures, trains, freezes
-and explains ONNX models and networks of its own.")
+and explains ONNX models and built-in networks.")
 
-# What each package has about itself: copyright and changelogs, compressed without the time.
-# The version has no part that is Debian's: no one but us makes these packages.
+# Copyright and changelogs of each package, compressed without a timestamp. The version has no Debian
+# revision, because Debian does not make these packages.
 if(TESSERA_DEB)
     set(debian ${PROJECT_BINARY_DIR}/debian)
     file(MAKE_DIRECTORY ${debian})
@@ -106,7 +106,7 @@ if(TESSERA_DEB)
         \"gzip -9nf \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1/*.1\"
         COMMAND_ERROR_IS_FATAL ANY)" COMPONENT tools)
 
-    # What packages of programs depend on follows from the symbols that they use.
+    # Dependencies of packages with programs follow from the symbols that they use.
     add_custom_command(
         OUTPUT ${debian}/symbols ${debian}/shlibs
         COMMAND ${PROJECT_SOURCE_DIR}/cmake/debian/symbols $<TARGET_FILE:tessera>

@@ -1,5 +1,5 @@
-/* A user of an installed Tessera in C, with headers, macros and functions of his own whose names
- * Tessera has inside. */
+/* A C program with an installed Tessera. Its own headers, macros and functions have names that
+ * Tessera uses internally. */
 #include "graph/graph.h"
 #include "tensor/tensor.h"
 

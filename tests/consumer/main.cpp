@@ -1,4 +1,4 @@
-// A user of an installed Tessera in C++, with headers and macros of his own.
+// A C++ program with an installed Tessera, and with its own headers and macros.
 #include "graph/graph.h"
 #include "tensor/tensor.h"
 

@@ -1,5 +1,5 @@
-# The fenced blocks of a page that name a language, each in folder/LINE.LANGUAGE, but for those that
-# are not to be run. One without a language is a picture.
+# Writes the fenced blocks of a page to folder/LINE.LANGUAGE, except blocks without a language and those
+# that cannot run.
 /^<!-- not run: .+ -->$/ { spared = 1; next }
 /^```/ {
     if (inside) {

@@ -1,9 +1,10 @@
-/* Whether each graph of a file can be read, is right, and reads back from what it prints as. */
+/* Fails unless each graph of a file parses, verifies, and prints to text that parses to the same.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <tessera.h>
 
-/* status with what the graph prints as, the same after it was read again. */
+/* Fails if the graph prints differently after it was printed and parsed once. */
 static status_t read_again(context_t *ctx, const graph_t *graph)
 {
     graph_t *again = NULL;

@@ -1,5 +1,5 @@
-/* A program, in C and in C++, that has names of its own which tessera.h has too, and uses Tessera
- * by the header in which every name is prefixed. */
+/* A program, in C and in C++, whose own names collide with those of tessera.h. It uses the header
+ * in which every name is prefixed. */
 #include <stdio.h>
 #include <string.h>
 
