@@ -426,7 +426,7 @@ static void broken_statements_are_told_with_line_and_column(void **state)
     check_statement_rejected("%y = getattr() name=\"a\"", 6, "getattr: 0 operands, 1 are needed");
     check_statement_rejected("call(%self) name=\"a\"", 13, "expected \"method=\", found \"name\"");
     check_statement_rejected("%y = constant()", 16, "expected \"value=\"");
-    check_statement_rejected("%y = constant(1) value=1", 6, "constant: 1 operands, 0 are");
+    check_statement_rejected("%y = constant(1) value=1", 6, "constant: 1 operands, at most 0 are");
     check_statement_rejected("%y = len(%x) foo=1", 14, "expected a type or the end");
     check_statement_rejected("%y = append(%u, %x)", 6, "append: it has 0 outputs, 1 values");
 }
@@ -463,7 +463,7 @@ static void broken_types_are_told_with_line_and_column(void **state)
     check_statement_rejected("%y = relu(%x) : f32[2", 22, "expected \",\" or \"]\"");
     check_statement_rejected("%y = relu(%x) : f32[99999999999999999999]", 21, "too large");
     check_statement_rejected("%y = relu(%x) : f32[9999999999,9999999999]", 17,
-                             "this tensor is too large");
+                             "its bytes overflow");
     check_statement_rejected("%y = relu(%x) : f32[1,1,1,1,1,1,1,1,1,1,1,1,1]", 45, "at most 12");
     check_statement_rejected("%y = relu(%x) : f32[2,3]@", 26, "expected a format");
     check_statement_rejected("%y = relu(%x) : f32[2,3]@aB", 25, "format: \"aB\"");
