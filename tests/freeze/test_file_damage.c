@@ -247,7 +247,7 @@ static void a_hostile_text_is_refused(void **state)
     check_text_refused(&sample,
                        TREE "graph forward(%x : f32[8,8,3,3]@opaque4x576x20603x1) {\n"
                             "  %1 = relu(%x)\n  return %1\n}\n",
-                       "parameter %x is f32[8,8,3,3]@opaque4x576x20603x1, must be in a tag");
+                       "parameter %x is f32[8,8,3,3]@opaque4x576x20603x1, must have a tag");
     check_text_refused(&sample,
                        TREE "graph forward(%x : f32[8,8,3,3]@4:lkjihgfedcba"
                             "(2,2,2,2,2,2,1,3,3,1,1,1)) {\n  %1 = relu(%x)\n  return %1\n}\n",
