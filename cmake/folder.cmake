@@ -3,6 +3,9 @@
 # wrapper are internal.
 function(tessera_folder name)
     file(GLOB sources CONFIGURE_DEPENDS *.c */*.c)
+    if(ARGN)
+        list(FILTER sources EXCLUDE REGEX "${ARGN}")
+    endif()
     if(NOT sources)
         set(sources ${CMAKE_CURRENT_BINARY_DIR}/empty.c)
         file(TOUCH ${sources})

@@ -3,7 +3,7 @@
 
 #include "dispatch/post.h"
 #include "dispatch/vector_math_impl.h"
-#include "kernels/functions_impl.h"
+#include "kernels/elementwise/functions_impl.h"
 
 static double relu(double x)
 {

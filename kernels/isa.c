@@ -7,13 +7,17 @@
 static const struct {
     const char *name;
     int lanes;
-} sets[ISA_COUNT] = {
-    [ISA_PORTABLE] = {"portable", 8}, [ISA_AVX2] = {"avx2", 8}, [ISA_AVX512] = {"avx512", 16}};
+} sets[ISA_COUNT] = {[ISA_PORTABLE] = {"portable", 8},
+                     [ISA_NEON] = {"neon", 8},
+                     [ISA_AVX2] = {"avx2", 8},
+                     [ISA_AVX512] = {"avx512", 16}};
 
 bool isa_has(isa_t isa)
 {
     if (isa == ISA_PORTABLE) return true;
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+    return isa == ISA_NEON;
+#elif defined(__x86_64__)
     const unsigned limit = onednn_isa();
     if (isa == ISA_AVX2)
         return onednn_isa_has(limit, ONEDNN_ISA_AVX2) && __builtin_cpu_supports("avx2") &&
@@ -25,7 +29,7 @@ bool isa_has(isa_t isa)
     return false;
 }
 
-/* Found once: it is asked for a few floats. */
+/* Called often, even for small tensors, so the result is cached. */
 isa_t isa_best(void)
 {
     static atomic_int known = -1;

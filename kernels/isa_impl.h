@@ -1,27 +1,58 @@
-/* Instruction sets that kernels of our own are compiled for.
+/* The instruction sets (ISAs) that our kernels are compiled for.
  *
- * A kernel's loops are written once, in a header whose vectors have KERNEL_LANES floats, and
- * compiled once for each instruction set by a file of its own: stream_avx2.c includes
- * stream_loops_impl.h with 8 lanes, under the flags that kernels/CMakeLists.txt gives it. */
+ * A kernel's loops are written once, in kernels/<family>/<name>_loops.c. The build compiles each of
+ * these files once for each ISA (kernels/CMakeLists.txt) and defines
+ *
+ *   KERNEL_ISA        the suffix of the names that the file defines: portable, avx2, avx512, neon
+ *   KERNEL_LANES      floats in a vector
+ *   KERNEL_REGISTERS  vectors that the registers hold
+ *   KERNEL_ROWS       rows of sums, two vectors each, that fit into the registers
+ *
+ * The kernel's header declares the copies with ISA_EXTERN(type, name). Its <name>.c holds them in a
+ * table, made by ISA_TABLE(name), and selects one by isa_t. */
 #ifndef TESSERA_KERNELS_ISA_IMPL_H
 #define TESSERA_KERNELS_ISA_IMPL_H
 
 #include <stdbool.h>
 
+/* In ascending order of preference. */
 typedef enum isa {
-    ISA_PORTABLE, /* 8 lanes of whatever the compiler makes of them */
+    ISA_PORTABLE, /* 8 lanes, of whatever vectors the compiler's target has */
+    ISA_NEON,     /* 64-bit Arm: 8 lanes, in two registers */
     ISA_AVX2,     /* with FMA: 8 lanes */
     ISA_AVX512,   /* AVX-512F, with FMA: 16 lanes */
     ISA_COUNT
 } isa_t;
 
-/* Whether this processor, as far as ONEDNN_MAX_CPU_ISA lets it, and this build have it. */
+/* Copies of a function or table; ISAs of other machines have none (NULL). */
+#if defined(__x86_64__)
+#define ISA_EXTERN(type, name) extern type name##_portable, name##_avx2, name##_avx512
+#define ISA_TABLE(name)                                                                            \
+    {                                                                                              \
+        [ISA_PORTABLE] = &name##_portable, [ISA_AVX2] = &name##_avx2,                              \
+        [ISA_AVX512] = &name##_avx512                                                              \
+    }
+#elif defined(__aarch64__)
+#define ISA_EXTERN(type, name) extern type name##_portable, name##_neon
+#define ISA_TABLE(name)                                                                            \
+    {                                                                                              \
+        [ISA_PORTABLE] = &name##_portable, [ISA_NEON] = &name##_neon                               \
+    }
+#else
+#define ISA_EXTERN(type, name) extern type name##_portable
+#define ISA_TABLE(name)                                                                            \
+    {                                                                                              \
+        [ISA_PORTABLE] = &name##_portable                                                          \
+    }
+#endif
+
+/* True if this build has the ISA, the processor has it, and ONEDNN_MAX_CPU_ISA allows it. */
 bool isa_has(isa_t isa);
 
-/* The widest that is there. */
+/* The most preferred ISA that isa_has. */
 isa_t isa_best(void);
 
-/* "portable", "avx2", "avx512". */
+/* "portable", "neon", "avx2", "avx512". */
 const char *isa_name(isa_t isa);
 
 /* Floats in a vector. */

@@ -1,5 +1,5 @@
-/* Vectors of KERNEL_LANES floats, which the including file sets, by the compiler's own vectors: two
- * machine vectors make one where those are narrower. */
+/* Vectors of KERNEL_LANES floats, using the compiler's vector extension: where the machine's
+ * vectors are narrower, two of them hold one. isa_impl.h says where KERNEL_LANES comes from. */
 #ifndef TESSERA_KERNELS_VECTOR_IMPL_H
 #define TESSERA_KERNELS_VECTOR_IMPL_H
 
@@ -9,6 +9,11 @@
 #if defined(__AVX__)
 #include <immintrin.h>
 #endif
+
+/* A name with the ISA appended: KERNEL_NAME(pool) is pool_avx2. */
+#define KERNEL_NAME(name) KERNEL_JOIN(name, KERNEL_ISA)
+#define KERNEL_JOIN(name, isa) KERNEL_PASTE(name, isa)
+#define KERNEL_PASTE(name, isa) name##_##isa
 
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 

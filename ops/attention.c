@@ -4,7 +4,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "dispatch/vector_math_impl.h"
-#include "kernels/product_impl.h"
+#include "kernels/linear/product_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/attention_impl.h"
 #include "tensor/sizes_impl.h"

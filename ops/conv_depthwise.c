@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/depthwise_impl.h"
+#include "kernels/conv/depthwise_impl.h"
 
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"

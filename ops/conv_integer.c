@@ -5,7 +5,7 @@
  * packed weight are found by the convolution of ones. */
 #include <string.h>
 
-#include "kernels/integer_impl.h"
+#include "kernels/quantized/integer_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
 #include "ops/integer_impl.h"

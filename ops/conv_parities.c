@@ -1,11 +1,11 @@
 /* Convolutions of stride 2 with kernels of 5 to 8 over up to 4 channels, as a network begins with:
  * by winograd, as ones of stride 1 and half the kernel over four times as many channels
- * (kernels/parities_impl.h). So few channels would leave lanes of a block empty. The source lies
- * row-major, one image at a time is split, and tiles are of the largest size that is allowed: the
- * weight is small. */
+ * (kernels/conv/parities_impl.h). So few channels would leave lanes of a block empty. The source
+ * lies row-major, one image at a time is split, and tiles are of the largest size that is allowed:
+ * the weight is small. */
 #include <stdint.h>
 
-#include "kernels/parities_impl.h"
+#include "kernels/conv/parities_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_winograd_impl.h"
 #include "tensor/convert_impl.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/pointwise_impl.h"
+#include "kernels/conv/pointwise_impl.h"
 
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"

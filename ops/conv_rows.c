@@ -5,7 +5,7 @@
  *   out[p][k] = bias[k] + sum(i < R*C) x[p*stride*C + i] * weight[k][i],   i = r*C + c
  *
  * What is 2-D may have a second dimension of 1. */
-#include "kernels/product_impl.h"
+#include "kernels/linear/product_impl.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Convolutions of few outputs or few channels with any windows, by vectors over the last dimension
  * of the result: kernels over channels, as oneDNN's are, fill one lane of eight for one output. */
-#include "kernels/taps_impl.h"
+#include "kernels/conv/taps_impl.h"
 
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"

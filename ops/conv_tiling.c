@@ -1,6 +1,6 @@
 /* Transposed convolutions whose kernel is as large as their stride, of f32 over channels last, by
  * kernels/tiling: oneDNN's make each window on its own, and many zeros where outputs are few. */
-#include "kernels/tiling_impl.h"
+#include "kernels/conv/tiling_impl.h"
 
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"

@@ -1,10 +1,10 @@
-/* Convolutions by winograd's transforms: see kernels/winograd_impl.h. A transform has a size, 2, 4
- * or 6: that of tiles of results with kernels of 3 by 3, and 2 more than that with 5 by 5. With
- * stride 2 there are 2 and 4 for 3 by 3. */
+/* Convolutions by winograd's transforms: see kernels/conv/winograd_impl.h. A transform has a size,
+ * 2, 4 or 6: that of tiles of results with kernels of 3 by 3, and 2 more than that with 5 by 5.
+ * With stride 2 there are 2 and 4 for 3 by 3. */
 #ifndef TESSERA_OPS_CONV_WINOGRAD_IMPL_H
 #define TESSERA_OPS_CONV_WINOGRAD_IMPL_H
 
-#include "kernels/winograd_impl.h"
+#include "kernels/conv/winograd_impl.h"
 #include "ops/conv_impl.h"
 
 /* The kernels of conv2d by size, and why none is for a call, whatever it would cost; NULL: some is.

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/expand_depthwise_impl.h"
+#include "kernels/conv/expand_depthwise_impl.h"
 
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"

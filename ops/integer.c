@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "kernels/integer_impl.h"
+#include "kernels/quantized/integer_impl.h"
 #include "tensor/simd_impl.h"
 
 double integer_zero_at(const spec_call_t *call, int operand, int64_t i)

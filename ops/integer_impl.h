@@ -37,7 +37,7 @@ void integer_sums(int64_t n, int64_t step, int64_t length, const int16_t *x, int
 /* Adds n numbers, step apart. All sums wrap around. */
 void integer_add(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums);
 
-/* Bytes of a weight that kernels/integer_impl.h reads. */
+/* Bytes of a weight that kernels/quantized/integer_impl.h reads. */
 int64_t integer_packed(int64_t n_outputs, int64_t n_pairs);
 
 /* Makes such a weight of s8, or of u8, which become s8 by taking 128 off. `place` says where
@@ -47,7 +47,7 @@ typedef int64_t (*integer_place_t)(const void *user, int64_t i);
 void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
                   integer_place_t place, const void *user, const void *from, int8_t *to);
 
-/* Bytes of its zeros, of which kernels/integer_impl.h reads whole blocks. */
+/* Bytes of its zeros, of which kernels/quantized/integer_impl.h reads whole blocks. */
 size_t integer_zero_bytes(int64_t n_outputs);
 
 /* The zeros of its n outputs, as the packed weight has them; false where all are 0. */

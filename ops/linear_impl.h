@@ -3,8 +3,8 @@
 #define TESSERA_OPS_LINEAR_IMPL_H
 
 #include "dispatch/prepared_impl.h"
-#include "kernels/rows_gradient_impl.h"
-#include "kernels/rows_product_impl.h"
+#include "kernels/linear/rows_gradient_impl.h"
+#include "kernels/linear/rows_product_impl.h"
 
 /* Of linear_backward_weight(x, grad), which gives the gradient of the weight; that of the source is
  * linear_backward_data(grad, weight), without attributes. */

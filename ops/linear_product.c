@@ -3,8 +3,8 @@
  * weight is AB16b32a, which oneDNN makes. */
 #include <string.h>
 
-#include "kernels/product_impl.h"
-#include "kernels/strassen_impl.h"
+#include "kernels/linear/product_impl.h"
+#include "kernels/linear/strassen_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/layers.h"
 #include "ops/linear_impl.h"

@@ -10,7 +10,7 @@
  * the order of the source. */
 #include <string.h>
 
-#include "kernels/stream_impl.h"
+#include "kernels/linear/stream_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/layers.h"
 #include "ops/linear_impl.h"

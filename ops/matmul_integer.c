@@ -7,7 +7,7 @@
  * The sums of the columns of the packed b are found by a product with ones. */
 #include <string.h>
 
-#include "kernels/integer_impl.h"
+#include "kernels/quantized/integer_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/integer_impl.h"
 #include "ops/matmul_impl.h"

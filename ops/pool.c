@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "kernels/pool_impl.h"
+#include "kernels/pool/pool_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/pool_impl.h"
 #include "ops/reduce_impl.h"
@@ -323,7 +323,8 @@ status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t
     return STATUS_OK;
 }
 
-/* Maxima by kernels/pool.c, a line of windows at a time: all but those of f32 that row_f32 makes.
+/* Maxima by kernels/pool/pool.c, a line of windows at a time: all but those of f32 that row_f32
+ * makes.
  */
 static bool runs_lines(const pool_plan_t *plan, dtype_t dtype)
 {

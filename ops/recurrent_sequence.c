@@ -1,6 +1,6 @@
 /* lstm and gru by kernels of our own, whose packed weights are read from the caches in every step:
  * f32, the usual functions, sequences of any lengths; lstm by Strassen's algorithm, too. */
-#include "kernels/sequence_impl.h"
+#include "kernels/recurrent/sequence_impl.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/sequence_impl.h"
+#include "kernels/recurrent/sequence_impl.h"
 #include "ops/recurrent_impl.h"
 #include "ops/sample_impl.h"
 #include "tensor/context_impl.h"

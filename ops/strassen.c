@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/product_impl.h"
+#include "kernels/linear/product_impl.h"
 #include "ops/sample_impl.h"
 #include "tensor/context_impl.h"
 

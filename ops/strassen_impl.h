@@ -1,9 +1,9 @@
-/* What layers by Strassen's algorithm share: kernels/strassen_impl.h. */
+/* What layers by Strassen's algorithm share: kernels/linear/strassen_impl.h. */
 #ifndef TESSERA_OPS_STRASSEN_IMPL_H
 #define TESSERA_OPS_STRASSEN_IMPL_H
 
 #include "dispatch/prepared_impl.h"
-#include "kernels/strassen_impl.h"
+#include "kernels/linear/strassen_impl.h"
 
 /* By how much more than a sum of products a result may be off: N. Higham, Accuracy and Stability of
  * Numerical Algorithms, 23.2.2, bounds Winograd's form by a factor of 18 for each level. */

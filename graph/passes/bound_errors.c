@@ -4,7 +4,7 @@
 
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"
-#include "kernels/stream_impl.h"
+#include "kernels/linear/stream_impl.h"
 #include "ops/conv_winograd_impl.h"
 #include "ops/linear_impl.h"
 #include "ops/recurrent_impl.h"

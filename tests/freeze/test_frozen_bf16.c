@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "graph/program/plan.h"
-#include "kernels/winograd_impl.h"
+#include "kernels/conv/winograd_impl.h"
 #include "tensor/convert.h"
 #include "tensor/onednn/onednn.h"
 #include "tests/support/subject.h"

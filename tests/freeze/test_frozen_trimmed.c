@@ -9,7 +9,7 @@
 
 #include "graph/ir/graph.h"
 #include "graph/program/plan.h"
-#include "kernels/stream_impl.h"
+#include "kernels/linear/stream_impl.h"
 #include "ops/linear_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"

@@ -1,6 +1,6 @@
 /* Depthwise convolution, and convolution with small groups, on every ISA of the machine, compared
  * with sums in double. */
-#include "kernels/depthwise_impl.h"
+#include "kernels/conv/depthwise_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Pairs of a 1x1 convolution and a depthwise one, on every ISA of the machine, compared with sums
  * in double. */
-#include "kernels/expand_depthwise_impl.h"
+#include "kernels/conv/expand_depthwise_impl.h"
 
 #include <float.h>
 #include <math.h>

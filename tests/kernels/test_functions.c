@@ -1,5 +1,5 @@
 /* Functions of floats on every ISA of the machine, compared with double. */
-#include "kernels/functions_impl.h"
+#include "kernels/elementwise/functions_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Sums of products of small integers on every ISA of the machine, compared with s64 sums truncated
  * to s32. */
-#include "kernels/integer_impl.h"
+#include "kernels/quantized/integer_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Splitting of images and weights by parity, compared with its definition. */
-#include "kernels/parities_impl.h"
+#include "kernels/conv/parities_impl.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* 1x1 convolution on every ISA of the machine, compared with sums in double. */
-#include "kernels/pointwise_impl.h"
+#include "kernels/conv/pointwise_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/pool_impl.h"
+#include "kernels/pool/pool_impl.h"
 #include "tensor/dtype.h"
 
 enum { COLUMNS = 9, LINES = 3, PLANES = 2, MOST_CHANNELS = 70, WINDOWS = 6 };

@@ -1,5 +1,5 @@
 /* The product with many rows on every ISA of the machine, compared with sums in double. */
-#include "kernels/product_impl.h"
+#include "kernels/linear/product_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The gradient of a blocked weight from few rows, on every ISA of the machine, compared with sums
  * in double. Computed at once or in tiles, the bits are the same on any number of threads. */
-#include "kernels/rows_gradient_impl.h"
+#include "kernels/linear/rows_gradient_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Products over either dimension of a blocked weight, on every ISA of the machine, compared with
  * sums in double. */
-#include "kernels/rows_product_impl.h"
+#include "kernels/linear/rows_product_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* lstm and gru layers on every ISA of the machine, compared with the same in double. */
-#include "kernels/sequence_impl.h"
+#include "kernels/recurrent/sequence_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

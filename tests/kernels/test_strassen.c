@@ -1,5 +1,5 @@
 /* Products with Strassen's algorithm on every ISA of the machine, compared with sums in double. */
-#include "kernels/strassen_impl.h"
+#include "kernels/linear/strassen_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The streaming product on every ISA of the machine, compared with sums in double. */
-#include "kernels/stream_impl.h"
+#include "kernels/linear/stream_impl.h"
 
 #include <float.h>
 #include <math.h>

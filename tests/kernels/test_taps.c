@@ -1,5 +1,5 @@
 /* Convolutions with few channels on every ISA of the machine, compared with sums in double. */
-#include "kernels/taps_impl.h"
+#include "kernels/conv/taps_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

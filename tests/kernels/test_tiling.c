@@ -1,6 +1,6 @@
 /* Transposed convolutions with adjacent windows, on every ISA of the machine, compared with sums in
  * double. */
-#include "kernels/tiling_impl.h"
+#include "kernels/conv/tiling_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

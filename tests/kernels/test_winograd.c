@@ -1,6 +1,6 @@
 /* Winograd convolutions on every ISA of the machine, compared with sums in double: f32; bf16 with
  * f32 products; and bf16 with products of pairs. */
-#include "kernels/winograd_impl.h"
+#include "kernels/conv/winograd_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,0 +1,56 @@
+#include "kernels/conv/depthwise_impl.h"
+
+#include "tensor/threads_impl.h"
+
+static depthwise_rows_t *const loops[ISA_COUNT] = ISA_TABLE(depthwise);
+
+typedef struct run {
+    const depthwise_t *depthwise;
+    depthwise_rows_t *rows;
+    int64_t n_blocks;
+} run_t;
+
+/* Whether threads that have as many of n as each other, but for one, have almost equal shares. */
+static bool is_even(int64_t n, int n_threads)
+{
+    const int64_t missing = (n_threads - n % n_threads) % n_threads;
+    return missing * 16 <= n;
+}
+
+/* Rows of images, all channels of each: what is before and behind, convolutions of 1 by 1, shares
+ * its work so, too, and a thread finds what it wrote in its own cache. */
+static void run_rows(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    const int64_t height = run->depthwise->out_height;
+    for (int64_t i = first; i < last; i += height - i % height) {
+        const int64_t begin = i % height, end = begin + last - i;
+        const depthwise_part_t part = {i / height, 0, run->n_blocks, begin,
+                                       end < height ? end : height};
+        run->rows(run->depthwise, &part);
+    }
+}
+
+/* Blocks of channels. */
+static void run_blocks(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t block = i % run->n_blocks;
+        const depthwise_part_t part = {i / run->n_blocks, block, block + 1, 0,
+                                       run->depthwise->out_height};
+        run->rows(run->depthwise, &part);
+    }
+}
+
+void depthwise_run(const depthwise_t *depthwise, isa_t isa, int n_threads)
+{
+    const int64_t lanes = isa_lanes(isa);
+    run_t run = {depthwise, loops[isa], (depthwise->n_channels + lanes - 1) / lanes};
+    const int64_t n_rows = depthwise->n_images * depthwise->out_height;
+    const int64_t n_planes = depthwise->n_images * run.n_blocks;
+    if (is_even(n_rows, n_threads) || n_rows >= n_planes)
+        threads_share(n_threads, n_rows, run_rows, &run);
+    else
+        threads_share(n_threads, n_planes, run_blocks, &run);
+}

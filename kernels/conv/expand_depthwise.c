@@ -1,0 +1,87 @@
+#include "kernels/conv/expand_depthwise_impl.h"
+
+#include "kernels/tiles_impl.h"
+#include "tensor/threads_impl.h"
+
+#define MOST_AT_ONCE 14 /* of all instruction sets */
+
+/* Bytes of x under a band of rows, which each group of channels reads: half of a second cache. */
+#define SOURCE_BYTES (512 << 10)
+
+/* Of shorter bands the rows that two of them make, each for itself, would take too long. */
+#define LEAST_ROWS 12
+
+static expand_depthwise_rows_t *const loops[ISA_COUNT] = ISA_TABLE(expand_depthwise);
+
+typedef struct run {
+    const expand_depthwise_t *pair;
+    expand_depthwise_rows_t *rows;
+    int64_t n_groups, n_bands; /* bands of rows of one image */
+    int n_shares;
+    float *scratch;
+    int64_t ring; /* floats of one share */
+} run_t;
+
+static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
+{
+    const int64_t lanes = isa_lanes(isa);
+    return EXPAND_DEPTHWISE_BLOCKS * lanes * expand_depthwise_kept(pair, MOST_AT_ONCE) *
+           expand_depthwise_columns(pair);
+}
+
+/* Shares of all bands of all images, by groups: bands outside, so that each thread stays with what
+ * it reads. */
+static void run_shares(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    const expand_depthwise_t *pair = run->pair;
+    for (int64_t share = first; share < last; share++) {
+        const int64_t n = pair->n_images * run->n_bands * run->n_groups;
+        const int64_t begin = n * share / run->n_shares, end = n * (share + 1) / run->n_shares;
+        for (int64_t i = begin; i < end;) {
+            const int64_t place = i / run->n_groups, group = i % run->n_groups;
+            const int64_t band = place % run->n_bands;
+            const int64_t some = run->n_groups - group < end - i ? run->n_groups - group : end - i;
+            const expand_depthwise_part_t part = {place / run->n_bands,
+                                                  group,
+                                                  group + some,
+                                                  pair->out_height * band / run->n_bands,
+                                                  pair->out_height * (band + 1) / run->n_bands,
+                                                  run->scratch + share * run->ring};
+            run->rows(pair, &part);
+            i += some;
+        }
+    }
+}
+
+/* As many as leave a band's source in a cache, and even shares. */
+static int64_t count_bands(const expand_depthwise_t *pair, isa_t isa, int64_t n_groups,
+                           int n_threads)
+{
+    const int64_t n_inputs = divide_up(pair->n_inputs, isa_lanes(isa)) * isa_lanes(isa);
+    const int64_t bytes = pair->height * pair->width * n_inputs * (int64_t)sizeof(float);
+    int64_t n = n_groups > 1 ? divide_up(bytes, SOURCE_BYTES) : 1;
+    const int64_t n_parts = pair->n_images * n * n_groups;
+    if (n_parts % n_threads != 0 && n_parts < 16 * n_threads)
+        n = divide_up(n, n_threads) * n_threads;
+    const int64_t most = pair->out_height / LEAST_ROWS;
+    return n > most ? (most > 1 ? most : 1) : n;
+}
+
+void expand_depthwise_run(const expand_depthwise_t *pair, isa_t isa, int n_threads, void *scratch)
+{
+    const int64_t n_blocks = divide_up(pair->n_channels, isa_lanes(isa));
+    run_t run = {.pair = pair,
+                 .rows = loops[isa],
+                 .n_groups = divide_up(n_blocks, EXPAND_DEPTHWISE_BLOCKS),
+                 .n_shares = n_threads,
+                 .scratch = scratch,
+                 .ring = ring_floats(pair, isa)};
+    run.n_bands = count_bands(pair, isa, run.n_groups, n_threads);
+    threads_share(n_threads, n_threads, run_shares, &run);
+}
+
+size_t expand_depthwise_scratch(const expand_depthwise_t *pair, isa_t isa, int n_threads)
+{
+    return (size_t)ring_floats(pair, isa) * (size_t)n_threads * sizeof(float);
+}

@@ -1,0 +1,112 @@
+#include "kernels/conv/pointwise_impl.h"
+
+#include "kernels/tiles_impl.h"
+#include "tensor/threads_impl.h"
+
+static const pointwise_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pointwise);
+
+/* Bytes of sources that one group of outputs after the other reads: half of a second cache. */
+#define SOURCE_BYTES (512 << 10)
+
+/* What costs as much as a byte of sources, half of which other cores have just written: a byte that
+ * is multiplied by one group of outputs, and one of weights, which are fetched ahead. By
+ * measurement on Granite Rapids. */
+#define PRODUCT_COST 2.0
+#define WEIGHT_COST 0.125
+
+typedef struct run {
+    pointwise_images_t images;
+    const pointwise_loops_t *loops;
+    int64_t n_tiles, n_groups;
+    int64_t tiles_at_once;
+    int64_t tile_elements;   /* of sources */
+    float *made;             /* of each thread so many tiles; or NULL */
+    int by_tiles, by_groups; /* shares of threads: their product is the number of threads */
+} run_t;
+
+/* Each thread has some tiles, and some groups of outputs: it reads the sources of the first and the
+ * weights of the second. What the slowest multiplies counts, and what all read. */
+static void share(run_t *run, int n_threads, double source, double weight)
+{
+    double least = 0.0;
+    for (int by_tiles = 1; by_tiles <= n_threads; by_tiles++) {
+        const int by_groups = n_threads / by_tiles;
+        if (by_tiles * by_groups != n_threads) continue;
+        const double products = (double)divide_up(run->n_tiles, by_tiles) / (double)run->n_tiles *
+                                (double)divide_up(run->n_groups, by_groups);
+        const double cost = PRODUCT_COST * products * source * n_threads +
+                            WEIGHT_COST * weight * by_tiles + source * by_groups;
+        if (by_tiles > 1 && cost >= least) continue;
+        least = cost;
+        run->by_tiles = by_tiles;
+        run->by_groups = by_groups;
+    }
+}
+
+static void run_shares(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t of_tiles = i % run->by_tiles, of_groups = i / run->by_tiles;
+        const int64_t begin = run->n_tiles * of_tiles / run->by_tiles;
+        const int64_t end = run->n_tiles * (of_tiles + 1) / run->by_tiles;
+        const int64_t n_turns = divide_up(end - begin, run->tiles_at_once);
+        for (int64_t turn = 0; turn < n_turns; turn++) {
+            const pointwise_part_t part = {
+                begin + (end - begin) * turn / n_turns,
+                begin + (end - begin) * (turn + 1) / n_turns,
+                run->n_groups * of_groups / run->by_groups,
+                run->n_groups * (of_groups + 1) / run->by_groups,
+                run->made == NULL ? NULL : run->made + i * run->tiles_at_once * run->tile_elements};
+            run->loops->multiply(&run->images, &part);
+        }
+    }
+}
+
+static int64_t out_height(const pointwise_t *p)
+{
+    return divide_up(p->height, p->stride);
+}
+
+static int64_t out_width(const pointwise_t *p)
+{
+    return divide_up(p->width, p->stride);
+}
+
+/* Tiles, and how many of them are multiplied at once. */
+static run_t describe(const pointwise_t *pointwise, isa_t isa)
+{
+    run_t run = {.images = {.pointwise = pointwise}, .loops = loops[isa]};
+    const int64_t lanes = isa_lanes(isa), n_rows = run.loops->n_rows;
+    run.images.plane = out_height(pointwise) * out_width(pointwise);
+    run.images.tiles_of_image = divide_up(run.images.plane, n_rows);
+    run.n_tiles = pointwise->n_images * run.images.tiles_of_image;
+    run.n_groups = divide_up(pointwise->n_outputs, POINTWISE_BLOCKS * lanes);
+    run.tile_elements = divide_up(pointwise->n_inputs, lanes) * lanes * n_rows;
+    const int64_t tiles = SOURCE_BYTES / (run.tile_elements * (int64_t)sizeof(float));
+    run.tiles_at_once = tiles > run.n_tiles ? run.n_tiles : tiles > 0 ? tiles : 1;
+    return run;
+}
+
+/* Whether sources are made of x before they are multiplied. */
+static bool makes_sources(const pointwise_t *pointwise)
+{
+    return pointwise->is_scaled || pointwise->stride != 1;
+}
+
+size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
+{
+    const run_t run = describe(pointwise, isa);
+    if (!makes_sources(pointwise)) return 0;
+    return (size_t)(n_threads * run.tiles_at_once * run.tile_elements) * sizeof(float);
+}
+
+void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch)
+{
+    run_t run = describe(pointwise, isa);
+    const int64_t lanes = isa_lanes(isa), n_blocks = divide_up(pointwise->n_inputs, lanes);
+    share(&run, n_threads, (double)(run.n_tiles * run.tile_elements) * sizeof(float),
+          (double)(n_blocks * lanes * pointwise->n_outputs) * sizeof(float));
+    if (makes_sources(pointwise)) run.made = scratch;
+    threads_share(n_threads, n_threads, run_shares, &run);
+}

@@ -1,0 +1,62 @@
+/* Direct convolutions of few channels, vectors over the last dimension of the result:
+ *
+ *   out[n][k][d][p][q] = finish(bias[k] + sum(tap) x[n][..] * weight[k][tap]),  tap = c, t, r, s
+ *
+ * Kernels over channels leave most lanes of a vector unused where there are few outputs. Here each
+ * thread copies the rows of x that some rows of the result read, with their padding. Elements that
+ * are a stride apart become adjacent. So each tap of each window is one offset in that copy, and
+ * the inner loop is the same for all strides, dilations, groups and ranks. */
+#ifndef TESSERA_KERNELS_CONV_TAPS_IMPL_H
+#define TESSERA_KERNELS_CONV_TAPS_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa_impl.h"
+
+/* What is done to n finished elements before they are stored. */
+typedef void (*taps_finish_t)(const void *user, float *values, int64_t n);
+
+typedef struct taps {
+    int64_t n_images, groups, group_channels, group_outputs;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3]; /* D, H, W */
+    const float *x;                                                       /* [N][G * C][D][H][W] */
+    const float *weight;                                                  /* [G * K][C][T][R][S] */
+    const float *bias;                                                    /* [G * K], or NULL */
+    float *out_values;                                                    /* [N][G * K][D][P][Q] */
+    taps_finish_t finish;                                                 /* or NULL */
+    const void *user;
+} taps_t;
+
+/* The copy of one thread: [C][T][rows][phases][width] floats for `strip` rows of the result. */
+typedef struct taps_shape {
+    int64_t strip, rows, phases, width;
+    int64_t n_taps, n_strips;
+    size_t bytes, offset_bytes; /* of a copy, of all offsets */
+} taps_shape_t;
+
+/* False where sizes overflow or a row of the result needs more than TAPS_MOST_BYTES. */
+#define TAPS_MOST_BYTES ((size_t)1 << 20)
+bool taps_describe(const taps_t *taps, taps_shape_t *out_shape);
+
+/* On this many threads, by an instruction set that isa_has. scratch: taps_scratch bytes, 64-byte
+ * aligned. */
+void taps_run(const taps_t *taps, isa_t isa, int n_threads, void *scratch);
+size_t taps_scratch(const taps_t *taps, int n_threads);
+
+/* One row of the result for outputs [first, last): x is the row's first tap. */
+typedef struct taps_row {
+    const taps_t *taps;
+    const int32_t *offsets; /* of each tap from x on */
+    int64_t n_taps, first, last;
+    const float *x;
+    float *out;       /* of output `first` */
+    int64_t out_step; /* from output to output */
+} taps_row_t;
+
+/* The loops of one instruction set. */
+typedef void taps_row_loop_t(const taps_row_t *row);
+ISA_EXTERN(taps_row_loop_t, taps);
+
+#endif

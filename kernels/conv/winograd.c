@@ -1,0 +1,409 @@
+#include "kernels/conv/winograd_impl.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernels/conv/winograd_points_impl.h"
+#include "kernels/tiles_impl.h"
+#include "tensor/onednn/onednn.h"
+#include "tensor/threads_impl.h"
+
+static const winograd_loops_t *const loops[ISA_COUNT] = ISA_TABLE(winograd);
+static const winograd_loops_t *const loops_of_pairs[ISA_COUNT] = {
+    [ISA_PORTABLE] = &winograd_pairs_portable,
+#if defined(__x86_64__)
+    [ISA_AVX512] = &winograd_pairs_avx512_bf16,
+#endif
+};
+
+bool winograd_is_for_pairs(isa_t isa)
+{
+#if defined(__x86_64__)
+    return isa == ISA_AVX512 && loops_of_pairs[isa] != NULL && isa_has(isa) &&
+           onednn_isa_has(onednn_isa(), ONEDNN_ISA_BF16) && __builtin_cpu_supports("avx512bf16");
+#else
+    (void)isa;
+    return false;
+#endif
+}
+
+bool winograd_has_pairs(isa_t isa)
+{
+    return isa == ISA_PORTABLE || winograd_is_for_pairs(isa);
+}
+
+static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
+{
+    return in_pairs ? loops_of_pairs[isa] : loops[isa];
+}
+
+/* Of threads that have tiles of their own: their transforms and products shall stay in the second
+ * cache, and be enough for each block of the weight to be read for a while. */
+#define TILES_FUSED 28
+/* Tiles for each thread from which that is faster, by measurement. */
+#define MANY_TILES 14
+#define MANY_TILES_APART 48
+/* Of a group whose phases all threads share: transforms shall stay in the last cache. */
+#define TILES_IN_PHASES WINOGRAD_MAX_TILES
+
+/* Counters of the threads lie a line apart. */
+enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
+
+/* An odd number of lines, in floats: were it a power of two, all elements of one tile would share a
+ * set of the first cache. */
+static int64_t odd_lines(int64_t n)
+{
+    return ((n + 15) / 16 | 1) * 16;
+}
+
+/* Of tiles of sources. */
+static int64_t count_points(const winograd_t *w)
+{
+    const int64_t side = winograd_side(w->tile, w->kernel, w->stride);
+    return side * side;
+}
+
+/* ---- plans ---- */
+
+typedef struct plan {
+    const winograd_t *winograd;
+    const winograd_loops_t *loops;
+    int n_threads;
+    bool is_fused;
+    winograd_group_t whole; /* all tiles, which groups share */
+    int64_t n_groups;
+    int64_t n_weight_blocks;
+    int64_t n_parts; /* groups that go through a phase together, of sources of their own */
+    bool is_apart;   /* in phases, each thread transforms all sources for itself */
+    int64_t n_bias, n_sources, n_products; /* floats: of one group; of one thread */
+    float *bias, *sources, *products;
+    atomic_llong *next; /* of each thread, a line apart: how many of its units are taken */
+} plan_t;
+
+static bool suits_fusing(const plan_t *plan)
+{
+    const winograd_t *w = plan->winograd;
+    if (w->schedule != WINOGRAD_CHOOSE) return w->schedule == WINOGRAD_FUSED;
+    const bool is_apart = plan->is_apart && w->stride == 1;
+    return plan->whole.n_tiles >= plan->n_threads * (is_apart ? MANY_TILES_APART : MANY_TILES);
+}
+
+/* What one core has written is read slowly by the others. Transforms are few beside the products of
+ * many outputs: then each thread makes its own. With stride 2 they are twice as many beside as many
+ * products. */
+#define OUTPUTS_APART 64 /* for each thread */
+
+/* Threads that end together: where there are few groups each thread has as many. */
+static int64_t count_groups(const plan_t *plan)
+{
+    const int64_t n = plan->whole.n_tiles, n_threads = plan->n_threads;
+    if (!plan->is_fused) return (n + TILES_IN_PHASES - 1) / TILES_IN_PHASES;
+    const int64_t n_groups = (n + TILES_FUSED - 1) / TILES_FUSED;
+    const int64_t even = round_up(n_groups, n_threads);
+    return n_groups < 16 * n_threads && even <= n ? even : n_groups;
+}
+
+static int64_t group_begin(const plan_t *plan, int64_t group)
+{
+    return plan->whole.n_tiles * group / plan->n_groups;
+}
+
+/* Parts of the tiles of a phase, beside the blocks of the weight: all threads shall end together,
+ * which takes twice as many units at least. */
+static int64_t count_parts(const plan_t *plan)
+{
+    const int64_t n_units = 2 * plan->n_threads;
+    const int64_t most = (plan->whole.n_tiles + plan->n_groups - 1) / plan->n_groups;
+    const int64_t n_blocks = (most + plan->loops->n_rows - 1) / plan->loops->n_rows;
+    if (plan->is_fused || plan->n_threads == 1) return 1;
+    const int64_t n = (n_units + plan->n_weight_blocks - 1) / plan->n_weight_blocks;
+    return n < n_blocks ? n : n_blocks;
+}
+
+static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *plan)
+{
+    const int64_t lanes = isa_lanes(isa), width = lanes * WINOGRAD_VECTORS;
+    const int64_t n_points = count_points(w);
+    *plan = (plan_t){.winograd = w, .loops = find_loops(isa, w->in_pairs), .n_threads = n_threads};
+    winograd_group_t *whole = &plan->whole;
+    whole->winograd = w;
+    whole->tiles_y = winograd_count_tiles(w->out_height, w->tile);
+    whole->tiles_x = winograd_count_tiles(w->out_width, w->tile);
+    whole->long_y = winograd_count_long(w->out_height, w->tile);
+    whole->long_x = winograd_count_long(w->out_width, w->tile);
+    whole->n_tiles = w->n_images * whole->tiles_y * whole->tiles_x;
+    whole->n_source_blocks = (w->n_inputs + lanes - 1) / lanes;
+    plan->n_weight_blocks = (w->n_outputs + width - 1) / width;
+    plan->is_apart = w->n_outputs >= n_threads * OUTPUTS_APART;
+    plan->is_fused = suits_fusing(plan);
+    plan->n_groups = count_groups(plan);
+    plan->n_parts = count_parts(plan);
+    plan->n_groups *= plan->n_parts;
+    const int64_t most = (whole->n_tiles + plan->n_groups - 1) / plan->n_groups;
+    whole->stride = odd_lines(most * whole->n_source_blocks * lanes);
+    plan->n_bias = round_up(plan->n_weight_blocks * width, 16);
+    plan->n_sources = n_points * whole->stride;
+    plan->n_products = n_points * odd_lines(most * width);
+}
+
+/* Its tiles of each kind. */
+static void count_tiles(const plan_t *plan, winograd_group_t *group)
+{
+    winograd_tile_t tile = winograd_first_tile(group);
+    for (int64_t i = 0; i < group->n_tiles; i++) winograd_next_tile(group, &tile);
+    for (int kind = 0; kind < WINOGRAD_KINDS; kind++) {
+        group->n[kind] = tile.number[kind];
+        group->n_blocks[kind] = (tile.number[kind] + plan->loops->n_rows - 1) / plan->loops->n_rows;
+    }
+}
+
+static float *sources_at(const plan_t *plan, int64_t part)
+{
+    return plan->sources + part * plan->n_sources;
+}
+
+static void make_group(const plan_t *plan, int64_t number, winograd_group_t *group)
+{
+    *group = plan->whole;
+    group->first = group_begin(plan, number);
+    group->n_tiles = group_begin(plan, number + 1) - group->first;
+    group->source = sources_at(plan, number % plan->n_parts);
+    group->bias = plan->bias;
+    count_tiles(plan, group);
+}
+
+/* Its own units first, the same ones in each run, whose results it has in its cache; then those
+ * that others have left. n: there is none. */
+static int64_t take_unit(const plan_t *plan, int64_t thread, int64_t n)
+{
+    const int64_t n_threads = plan->n_threads;
+    for (int64_t i = 0; i < n_threads; i++) {
+        const int64_t of = (thread + i) % n_threads, begin = n * of / n_threads;
+        const int64_t count = n * (of + 1) / n_threads - begin;
+        atomic_llong *next = &plan->next[of * WORDS_APART];
+        if (atomic_load_explicit(next, memory_order_relaxed) >= count) continue;
+        const int64_t unit = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
+        if (unit < count) return begin + unit;
+    }
+    return n;
+}
+
+static void give_units(const plan_t *plan)
+{
+    for (int64_t i = 0; i < plan->n_threads; i++) atomic_init(&plan->next[i * WORDS_APART], 0);
+}
+
+static int64_t count_sources(const plan_t *plan)
+{
+    const int64_t n = plan->is_fused || plan->is_apart ? plan->n_threads : 1;
+    return plan->n_sources * plan->n_parts * n;
+}
+
+static int64_t products_stride(const plan_t *plan)
+{
+    return plan->n_products / count_points(plan->winograd);
+}
+
+/* ---- tiles of its own for each thread ---- */
+
+static void run_groups(void *user, int64_t first, int64_t last)
+{
+    const plan_t *plan = user;
+    const int64_t n = plan->n_groups;
+    winograd_group_t group;
+    if (first == last) return;
+    for (int64_t g = take_unit(plan, first, n); g < n; g = take_unit(plan, first, n)) {
+        make_group(plan, g, &group);
+        group.source = sources_at(plan, first);
+        plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
+        for (int64_t b = 0; b < plan->n_weight_blocks; b++)
+            plan->loops->multiply(&group, b, plan->products + first * plan->n_products,
+                                  products_stride(plan));
+    }
+}
+
+/* ---- phases ---- */
+
+typedef struct phase {
+    const plan_t *plan;
+    int64_t first; /* group, of n_parts */
+} phase_t;
+
+/* The groups' sources of the thread. */
+static void make_part(const phase_t *phase, int64_t thread, int64_t part, winograd_group_t *group)
+{
+    const plan_t *plan = phase->plan;
+    make_group(plan, phase->first + part, group);
+    if (plan->is_apart) group->source = sources_at(plan, thread * plan->n_parts + part);
+}
+
+/* Of all parts, one behind the other. */
+static void transform_units(void *user, int64_t first, int64_t last)
+{
+    const phase_t *phase = user;
+    const plan_t *plan = phase->plan;
+    for (int64_t part = 0, begin = 0; part < plan->n_parts; part++) {
+        winograd_group_t group;
+        make_part(phase, 0, part, &group);
+        const int64_t n = group.n_tiles * group.n_source_blocks;
+        const int64_t from = first > begin ? first - begin : 0;
+        const int64_t to = last < begin + n ? last - begin : n;
+        if (from < to) plan->loops->transform(&group, from, to);
+        begin += n;
+    }
+}
+
+static void multiply_units(void *user, int64_t first, int64_t last)
+{
+    const phase_t *phase = user;
+    const plan_t *plan = phase->plan;
+    const int64_t n_parts = plan->n_parts, n = plan->n_weight_blocks * n_parts;
+    winograd_group_t group;
+    if (first == last) return;
+    for (int64_t part = 0; part < n_parts && plan->is_apart; part++) {
+        make_part(phase, first, part, &group);
+        plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
+    }
+    for (int64_t u = take_unit(plan, first, n); u < n; u = take_unit(plan, first, n)) {
+        make_part(phase, first, u % n_parts, &group);
+        plan->loops->multiply(&group, u / n_parts, plan->products + first * plan->n_products,
+                              products_stride(plan));
+    }
+}
+
+static void run_phases(const plan_t *plan)
+{
+    for (int64_t g = 0; g < plan->n_groups; g += plan->n_parts) {
+        phase_t phase = {plan, g};
+        const int64_t n_tiles = group_begin(plan, g + plan->n_parts) - group_begin(plan, g);
+        give_units(plan);
+        if (!plan->is_apart)
+            threads_share(plan->n_threads, n_tiles * plan->whole.n_source_blocks, transform_units,
+                          &phase);
+        threads_share(plan->n_threads, plan->n_threads, multiply_units, &phase);
+    }
+}
+
+/* ---- runs ---- */
+
+size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads)
+{
+    size_t most = 0;
+    for (int n = 1; n <= n_threads; n++) {
+        plan_t plan;
+        make_plan(winograd, isa, n, &plan);
+        const int64_t n_floats = plan.n_bias + count_sources(&plan) + plan.n_products * n;
+        const size_t size = (size_t)n * LINE + (size_t)n_floats * sizeof(float);
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *scratch)
+{
+    plan_t plan;
+    make_plan(winograd, isa, n_threads, &plan);
+    plan.next = scratch;
+    plan.bias = (float *)(void *)((char *)scratch + n_threads * LINE);
+    plan.sources = plan.bias + plan.n_bias;
+    plan.products = plan.sources + count_sources(&plan);
+    give_units(&plan);
+    memset(plan.bias, 0, (size_t)plan.n_bias * sizeof(float));
+    if (winograd->bias != NULL)
+        memcpy(plan.bias, winograd->bias, (size_t)winograd->n_outputs * sizeof(float));
+    if (plan.is_fused)
+        threads_share(n_threads, n_threads, run_groups, &plan);
+    else
+        run_phases(&plan);
+}
+
+/* ---- the weight ---- */
+
+winograd_weight_t winograd_plain_weight(int tile, int kernel, int stride, int64_t n_inputs,
+                                        int64_t n_outputs, const float *from)
+{
+    const int64_t size = (int64_t)kernel * kernel;
+    return (winograd_weight_t){.tile = tile,
+                               .kernel = kernel,
+                               .stride = stride,
+                               .from = from,
+                               .inputs = {n_inputs, 1, 0, size},
+                               .outputs = {n_outputs, 1, 0, n_inputs * size},
+                               .element = 1};
+}
+
+int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
+                                 isa_t isa)
+{
+    const int64_t lanes = isa_lanes(isa), side = tile + kernel - 1;
+    return side * side * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
+}
+
+/* A polynomial at each point, over the product of the distances to the others, so that the
+ * transform of the sources has none; then its leading coefficient. With stride 2 the polynomial is
+ * of the outer elements, no point is zero, and the middle element stands last. */
+static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGRAD_MAX_KERNEL])
+{
+    double points[WINOGRAD_MAX_SIDE] = {0.0};
+    const int kernel = weight->kernel, step = weight->stride, n_zeros = step == 1 ? 1 : 0;
+    const int n_pairs = (weight->tile + kernel - 3) / 2, n = 2 * n_pairs + n_zeros; /* of points */
+    for (int p = 0; p < n_pairs; p++) {
+        points[n_zeros + 2 * p] = (double)winograd_points[n_pairs - 1].point[p];
+        points[n_zeros + 2 * p + 1] = -points[n_zeros + 2 * p];
+    }
+    for (int i = 0; i < n; i++) {
+        double product = 1.0;
+        for (int j = 0; j < n; j++) product *= i != j ? points[i] - points[j] : 1.0;
+        matrix[i][0] = 1.0 / product;
+        for (int k = step; k < kernel; k += step) matrix[i][k] = matrix[i][k - step] * points[i];
+    }
+    matrix[n][kernel - 1] = 1.0;
+    if (step == 2) matrix[n + 1][1] = 1.0;
+}
+
+/* inverse(sum(i) g[i] g[i]^T) g[i], for rows g[i] of the matrix over their lengths: each element of
+ * a transformed weight is rounded in proportion to these. */
+void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SIDE])
+{
+    const int kernel = winograd->kernel, n = winograd->tile + kernel - 1;
+    const winograd_weight_t weight = {
+        .tile = winograd->tile, .kernel = kernel, .stride = winograd->stride};
+    double matrix[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_KERNEL] = {{0.0}};
+    double sums[WINOGRAD_MAX_KERNEL][WINOGRAD_MAX_KERNEL] = {{0.0}};
+    make_matrix(&weight, matrix);
+    for (int i = 0; i < n; i++) {
+        double square = 0.0;
+        for (int k = 0; k < kernel; k++) square += matrix[i][k] * matrix[i][k];
+        for (int k = 0; k < kernel; k++) {
+            out[k][i] = matrix[i][k] / square;
+            for (int j = 0; j < kernel; j++) sums[k][j] += out[k][i] * matrix[i][j];
+        }
+    }
+    for (int k = 0; k < kernel; k++) /* solves sums * x = out: positive definite, needs no pivots */
+        for (int row = 0; row < kernel; row++) {
+            const double factor = row != k ? sums[row][k] / sums[k][k] : 0.0;
+            for (int j = 0; j < kernel; j++) sums[row][j] -= factor * sums[k][j];
+            for (int i = 0; i < n; i++) out[row][i] -= factor * out[k][i];
+        }
+    for (int k = 0; k < kernel; k++)
+        for (int i = 0; i < n; i++) out[k][i] /= sums[k][k];
+}
+
+typedef struct packing {
+    winograd_packing_t packing;
+    const winograd_loops_t *loops;
+} packing_t;
+
+static void pack_blocks(void *user, int64_t first, int64_t last)
+{
+    const packing_t *packing = user;
+    packing->loops->pack(&packing->packing, first, last);
+}
+
+void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, void *out)
+{
+    packing_t packing = {{weight, out, {{0.0}}}, find_loops(isa, weight->in_pairs)};
+    const int64_t width = isa_lanes(isa) * WINOGRAD_VECTORS;
+    make_matrix(weight, packing.packing.matrix);
+    threads_share(n_threads, (weight->outputs.n + width - 1) / width, pack_blocks, &packing);
+}

@@ -1,0 +1,34 @@
+/* What products read, transformed sources and weights, for vectors of KERNEL_LANES floats: f32.
+ * winograd_pairs_impl.h has the same functions for pairs of bf16. */
+#include "kernels/conv/winograd_impl.h"
+#include "kernels/vector_impl.h"
+
+#define FACTOR_CHANNELS 1
+#define FACTOR_TINY 0x1p-20f /* a few roundings of a transformed weight */
+typedef float factor_t;
+
+KERNEL_INLINE void put_sources(vector_t v, factor_t *to)
+{
+    vector_store(v, to);
+}
+
+static inline void put_weights(const float *from, int width, factor_t *to)
+{
+    memcpy(to, from, (size_t)width * sizeof *to);
+}
+
+KERNEL_INLINE vector_t load_weights(const factor_t *from)
+{
+    return vector_load(from);
+}
+
+/* That of one channel and the outputs from k on, of a point with `width` outputs in a block. */
+static inline vector_t load_weight(const factor_t *point, int64_t channel, int64_t width, int64_t k)
+{
+    return vector_load(point + channel * width + k);
+}
+
+KERNEL_INLINE vector_t add_products(vector_t sum, const factor_t *x, vector_t weights)
+{
+    return sum + *x * weights;
+}

@@ -1,0 +1,37 @@
+/* The points of winograd's transforms besides zero and infinity, one of each pair +-p. Those of
+ * sides of 6 lose a third of what 1 and 2 lose; all coefficients are exact in f32. */
+#ifndef TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
+#define TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
+
+#define WINOGRAD_MAX_PAIRS 3
+
+typedef struct winograd_points {
+    float point[WINOGRAD_MAX_PAIRS];
+    float power[WINOGRAD_MAX_PAIRS][2 * WINOGRAD_MAX_PAIRS]; /* point^i */
+    /* Of products of y - p^2, by powers of y from 0 on: of all pairs, of all but one. */
+    float all[WINOGRAD_MAX_PAIRS + 1];
+    float others[WINOGRAD_MAX_PAIRS][WINOGRAD_MAX_PAIRS];
+} winograd_points_t;
+
+#define POWERS(p)                                                                                  \
+    {                                                                                              \
+        1, p, (p) * (p), (p) * (p) * (p), (p) * (p) * (p) * (p), (p) * (p) * (p) * (p) * (p)       \
+    }
+#define POINT_A 0.625f
+#define POINT_B 1.5f
+#define SQUARE(p) ((p) * (p))
+
+/* By number of pairs, less 1. */
+static const winograd_points_t winograd_points[WINOGRAD_MAX_PAIRS] = {
+    {{1}, {POWERS(1)}, {-1, 1}, {{1}}},
+    {{POINT_A, POINT_B},
+     {POWERS(POINT_A), POWERS(POINT_B)},
+     {SQUARE(POINT_A) * SQUARE(POINT_B), -(SQUARE(POINT_A) + SQUARE(POINT_B)), 1},
+     {{-SQUARE(POINT_B), 1}, {-SQUARE(POINT_A), 1}}},
+    {{0.5f, 1, 2},
+     {POWERS(0.5f), POWERS(1), POWERS(2)},
+     {-1, 5.25f, -5.25f, 1},
+     {{4, -5, 1}, {1, -4.25f, 1}, {0.25f, -1.25f, 1}}},
+};
+
+#endif

@@ -1,0 +1,107 @@
+/* The loops of integer_impl.h, compiled once for each ISA (isa_impl.h). Blocks have the same width
+ * on all of them, so vectors have 8 lanes on AVX-512, too. */
+#include "kernels/quantized/integer_impl.h"
+
+#undef KERNEL_LANES
+#define KERNEL_LANES 8
+#include "kernels/vector_impl.h"
+
+#define VECTORS (INTEGER_BLOCK / KERNEL_LANES)
+#define MOST_ROWS 6 /* by two vectors of sums: what the registers hold */
+
+typedef vector_u32_t integer_sums_t;
+
+/* Sums of a row, from an output on; as unsigned numbers, where sums are negative or wrap around. */
+KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
+                         const integer_sums_t *sums)
+{
+    const int64_t rest = p->n_outputs - output;
+    int32_t *out = p->out + row * p->out_stride + output;
+    integer_sums_t of[VECTORS];
+    KERNEL_UNROLL
+    for (int v = 0; v < VECTORS; v++) of[v] = sums[v];
+    if (p->zeros != NULL) {
+        const uint32_t sum = (uint32_t)p->sums[row];
+        KERNEL_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            integer_sums_t zeros;
+            memcpy(&zeros, p->zeros + output + v * KERNEL_LANES, sizeof zeros);
+            of[v] -= zeros * sum;
+        }
+    }
+    if (rest >= INTEGER_BLOCK)
+        memcpy(out, of, sizeof of);
+    else
+        memcpy(out, of, (size_t)rest * sizeof *out);
+}
+
+/* Adds the products of a pair of each row with a pair of each output. */
+#if defined(__AVX2__)
+KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
+                            int n_rows, integer_sums_t (*sums)[VECTORS])
+{
+    __m256i weights[VECTORS];
+    KERNEL_UNROLL
+    for (int v = 0; v < VECTORS; v++)
+        weights[v] = _mm256_cvtepi8_epi16(
+            _mm_loadu_si128((const __m128i *)(const void *)(weight + v * INTEGER_BLOCK)));
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) {
+        int32_t both;
+        memcpy(&both, x + apart[r], sizeof both);
+        const __m256i pair = _mm256_set1_epi32(both);
+        KERNEL_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            sums[r][v] += (integer_sums_t)_mm256_madd_epi16(pair, weights[v]);
+    }
+}
+#else
+KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
+                            int n_rows, integer_sums_t (*sums)[VECTORS])
+{
+    for (int r = 0; r < n_rows; r++) {
+        const int32_t a = x[apart[r]], b = x[apart[r] + 1];
+        for (int o = 0; o < INTEGER_BLOCK; o++)
+            sums[r][o / KERNEL_LANES][o % KERNEL_LANES] += (uint32_t)(a * weight[2 * o] +
+                                                                      b * weight[2 * o + 1]);
+    }
+}
+#endif
+
+KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int n_rows)
+{
+    const int8_t *weight = p->weight + output * p->n_runs * p->n_pairs * 2;
+    const int16_t *const first = p->x + p->starts[row];
+    int64_t apart[MOST_ROWS]; /* from the first row */
+    integer_sums_t sums[MOST_ROWS][VECTORS];
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) {
+        apart[r] = p->starts[row + r] - p->starts[row];
+        KERNEL_UNROLL
+        for (int v = 0; v < VECTORS; v++) sums[r][v] = (integer_sums_t){0};
+    }
+    for (int64_t run = 0; run < p->n_runs; run++) {
+        const int16_t *x = first + (p->offsets != NULL ? p->offsets[run] : 0);
+        const int16_t *const end = x + 2 * p->n_pairs;
+        KERNEL_ROLL
+        for (; x < end; x += 2, weight += 2 * INTEGER_BLOCK)
+            add_pair(weight, x, apart, n_rows, sums);
+    }
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) leave(p, row + r, output, sums[r]);
+}
+
+#define ROWS(n)                                                                                    \
+    case n: multiply(p, output, row, n); break;
+
+void KERNEL_NAME(integer)(const integer_t *p, int64_t output, int64_t first, int64_t last)
+{
+    const int64_t n_groups = (last - first + MOST_ROWS - 1) / MOST_ROWS;
+    for (int64_t g = 0; g < n_groups; g++) {
+        const int64_t row = first + (last - first) * g / n_groups;
+        switch (first + (last - first) * (g + 1) / n_groups - row) {
+            KERNEL_UP_TO_6(ROWS)
+        default: break;
+        }
+    }
+}
