@@ -9,7 +9,7 @@
 #include "graph/passes/precision_impl.h"
 #include "graph/passes/quantize_impl.h"
 #include "graph/program/run_impl.h"
-#include "ops/conv_winograd_impl.h"
+#include "ops/conv/conv_winograd_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
 

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "tensor/tensor_impl.h"
 
 enum { QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, LENGTHS };

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "ops/pool_impl.h"
+#include "ops/pool/pool_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ops/einsum_impl.h"
+#include "ops/linear/einsum_impl.h"
 
 static status_t make_reshape(void *user, int x, int rank, const int64_t *sizes, int *out)
 {

@@ -3,7 +3,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
 #include "tensor/tensor_impl.h"
 
 status_t onnx_import_gather_elements(onnx_node_t *node)

@@ -8,7 +8,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "ops/shapes.h"
+#include "ops/shape/shapes.h"
 #include "tensor/tensor_impl.h"
 
 /* Element i of an input, as a number of the graph. */

@@ -3,7 +3,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "ops/loss_impl.h"
+#include "ops/loss/loss_impl.h"
 
 /* No label: without the attribute all rows count, and what is no class is an error. */
 #define NOTHING_IGNORED INT32_MIN

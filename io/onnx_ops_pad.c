@@ -3,7 +3,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "ops/shapes.h"
+#include "ops/shape/shapes.h"
 
 /* ---- padding ---- */
 

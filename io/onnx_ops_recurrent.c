@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "ops/recurrent.h"
+#include "ops/recurrent/recurrent.h"
 #include "tensor/tensor_impl.h"
 
 #define MAX_GATES 4

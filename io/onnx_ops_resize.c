@@ -4,7 +4,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "ops/resize_impl.h"
+#include "ops/vision/resize_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -3,7 +3,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "tensor/tensor_impl.h"
 
 status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out)

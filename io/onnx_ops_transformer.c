@@ -3,7 +3,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- activations ---- */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- the lists ---- */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "ops/symbolic_impl.h"
+#include "ops/shape/symbolic_impl.h"
 #include "tensor/info_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ops/reduce_impl.h"
+#include "ops/reduce/reduce_impl.h"
 
 static void pass_zero(const gradient_call_t *call)
 {

@@ -13,7 +13,7 @@
 #ifndef TESSERA_OPS_IN_PLACE_H
 #define TESSERA_OPS_IN_PLACE_H
 
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
 
 TESSERA_BEGIN
 

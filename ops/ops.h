@@ -14,20 +14,20 @@
 #define TESSERA_OPS_OPS_H
 
 #include "dispatch/dispatch.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/combined.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/in_place.h"
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
+#include "ops/index/measured.h"
+#include "ops/index/picking.h"
 #include "ops/layers.h"
 #include "ops/making.h"
-#include "ops/measured.h"
-#include "ops/moving.h"
-#include "ops/picking.h"
-#include "ops/quantized.h"
-#include "ops/random.h"
-#include "ops/recurrent.h"
-#include "ops/shapes.h"
+#include "ops/quantized/quantized.h"
+#include "ops/random/random.h"
+#include "ops/recurrent/recurrent.h"
+#include "ops/shape/moving.h"
+#include "ops/shape/shapes.h"
 
 TESSERA_BEGIN
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "ops/loss_impl.h"
+#include "ops/loss/loss_impl.h"
 #include "tensor/tensor_impl.h"
 
 _Static_assert((int)REDUCTION_MEAN == LOSS_MEAN && (int)REDUCTION_SUM == LOSS_SUM &&

@@ -28,9 +28,9 @@
 #include "graph/analysis/weights_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
-#include "ops/linear_impl.h"
+#include "ops/linear/linear_impl.h"
 #include "ops/ops_impl.h"
-#include "ops/slabs_impl.h"
+#include "ops/shape/slabs_impl.h"
 #include "train/program_impl.h"
 
 #define PRODUCT_BYTES ((size_t)1 << 20) /* smaller gradients stay in the L2 cache */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/linear_impl.h"
-#include "ops/slabs_impl.h"
+#include "ops/linear/linear_impl.h"
+#include "ops/shape/slabs_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
 #include "tensor/threads_impl.h"

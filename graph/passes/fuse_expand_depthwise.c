@@ -5,7 +5,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "kernels/isa_impl.h"
-#include "ops/expand_depthwise_impl.h"
+#include "ops/conv/expand_depthwise_impl.h"
 #include "tensor/context_impl.h"
 
 /* Fuses a 1x1 convolution and the depthwise convolution that is its only reader, if the estimate

@@ -6,7 +6,7 @@
 #include "graph/analysis/weights_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"
-#include "ops/conv_impl.h"
+#include "ops/conv/conv_impl.h"
 #include "tensor/context_impl.h"
 
 /* Computes a batch norm inside the convolution that directly follows it and is its only reader.

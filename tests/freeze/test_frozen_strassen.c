@@ -9,9 +9,9 @@
 #include "graph/ir/graph.h"
 #include "graph/program/plan.h"
 #include "kernels/isa_impl.h"
-#include "ops/conv_winograd_impl.h"
-#include "ops/recurrent_impl.h"
-#include "ops/strassen_impl.h"
+#include "ops/conv/conv_winograd_impl.h"
+#include "ops/linear/strassen_impl.h"
+#include "ops/recurrent/recurrent_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"
 

@@ -10,7 +10,7 @@
 #include "graph/ir/graph.h"
 #include "graph/program/plan.h"
 #include "kernels/linear/stream_impl.h"
-#include "ops/linear_impl.h"
+#include "ops/linear/linear_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "ops/conv_impl.h"
-#include "ops/linear_impl.h"
+#include "ops/conv/conv_impl.h"
+#include "ops/linear/linear_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/storage_impl.h"
 

@@ -8,7 +8,7 @@
 #include "kernels/isa_impl.h"
 #include "module/layers.h"
 #include "module/mkldnn.h"
-#include "ops/conv_winograd_impl.h"
+#include "ops/conv/conv_winograd_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/convert.h"
 #include "tests/support/support.h"

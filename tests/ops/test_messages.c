@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ops/ops.h"
-#include "ops/reduce_impl.h"
+#include "ops/reduce/reduce_impl.h"
 
 static void sizes_that_overflow_are_refused(void **state)
 {

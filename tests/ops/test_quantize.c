@@ -6,7 +6,7 @@
 
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
-#include "ops/quantized.h"
+#include "ops/quantized/quantized.h"
 #include "tensor/context_impl.h"
 
 static tensor_t *make(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double value)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ops/ops_impl.h"
-#include "ops/symbolic_impl.h"
+#include "ops/shape/symbolic_impl.h"
 #include "tensor/tensor.h"
 #include "tests/support/case.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "dispatch/dispatch.h"
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
 
 /* x[0] <= 1 ? (x[1] > 2 ? leaf 0 : leaf 1) : leaf 2, where NaN in x[1] counts as true; and a tree
  * that is leaf 1 alone. */

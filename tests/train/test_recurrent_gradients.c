@@ -9,7 +9,7 @@
 #include "module/mkldnn.h"
 #include "module/recurrent.h"
 #include "ops/ops_impl.h"
-#include "ops/recurrent.h"
+#include "ops/recurrent/recurrent.h"
 #include "train/tape.h"
 
 enum { T = 5, N = 3, C = 4, H = 6, NUMBER_OF_X = 100, GRAD = 55, WEIGHTS = 77 };

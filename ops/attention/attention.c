@@ -1,0 +1,692 @@
+/* Attention: softmax(scale * Q K^T + mask) V, for a block of queries at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "dispatch/vector_math_impl.h"
+#include "kernels/linear/product_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/attention/attention_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+static const attr_field_t fields[] = {
+    {"is_causal", ATTR_BOOL, false, offsetof(attention_attrs_t, is_causal), 0, 0, NULL},
+    {"enable_gqa", ATTR_BOOL, false, offsetof(attention_attrs_t, enable_gqa), 0, 0, NULL},
+    {"scale", ATTR_FLOAT, false, offsetof(attention_attrs_t, scale), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"query", ROLE_ACTIVATION, false, false},
+                                     {"key", ROLE_ACTIVATION, false, false},
+                                     {"value", ROLE_ACTIVATION, false, false},
+                                     {"attn_mask", ROLE_STATE, true, false}};
+enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
+
+/* ---- inference ---- */
+
+/* Batch dimensions are query's; with enable_gqa the last one may be a fraction of it. */
+static bool is_batch_of(context_t *ctx, const attention_attrs_t *attrs, const tensor_info_t *query,
+                        const tensor_info_t *other)
+{
+    const int n = query->rank - 2;
+    if (other->rank != query->rank) return false;
+    for (int d = 0; d < n; d++) {
+        const bool is_head = d == n - 1 && attrs->enable_gqa;
+        if (sym_equal(ctx, query->sizes[d], other->sizes[d])) continue;
+        if (!is_head || sym_equal(ctx, other->sizes[d], 0) ||
+            !sym_divides(ctx, other->sizes[d], query->sizes[d]))
+            return false;
+    }
+    return true;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *query = call->in[QUERY], *key = call->in[KEY], *value = call->in[VALUE];
+    const char *op = call->op->name;
+    const int rank = query->rank;
+    REQUIRE(ctx, rank >= 2 && dtype_is_floating(query->dtype),
+            "%s: query is %s, a floating type of rank 2 or more is needed", op, info_brief(query));
+    for (int i = KEY; i <= VALUE; i++)
+        REQUIRE(ctx,
+                call->in[i]->dtype == query->dtype &&
+                    is_batch_of(ctx, call->attrs, query, call->in[i]),
+                "%s: %s is %s, its dtype and batch dimensions have to go with query %s", op,
+                operands[i].name, info_brief(call->in[i]), info_brief(query));
+    REQUIRE(ctx,
+            sym_equal(ctx, key->sizes[rank - 1], query->sizes[rank - 1]) &&
+                sym_equal(ctx, key->sizes[rank - 2], value->sizes[rank - 2]) &&
+                sizes_equal(ctx, rank - 2, key->sizes, rank - 2, value->sizes),
+            "%s: key is %s, query is %s and value is %s, [..,L,E], [..,S,E] and [..,S,V] are "
+            "needed",
+            op, info_brief(key), info_brief(query), info_brief(value));
+    int64_t sizes[TENSOR_MAX_RANK];
+    memcpy(sizes, query->sizes, (size_t)rank * sizeof *sizes);
+    sizes[rank - 1] = key->sizes[rank - 2];
+    if (call_has(call, MASK)) {
+        const tensor_info_t *mask = call->in[MASK];
+        int64_t both[TENSOR_MAX_RANK];
+        int n = 0;
+        REQUIRE(ctx,
+                (mask->dtype == DTYPE_BOOL || dtype_is_floating(mask->dtype)) &&
+                    sizes_broadcast(ctx, rank, sizes, mask->rank, mask->sizes, &n, both) &&
+                    sizes_equal(ctx, rank, sizes, n, both),
+                "%s: attn_mask is %s, bool or floating is needed that broadcasts to [..,%lld,%lld]",
+                op, info_brief(mask), (long long)sizes[rank - 2], (long long)sizes[rank - 1]);
+    }
+    sizes[rank - 1] = value->sizes[rank - 1];
+    TRY(shape_check(ctx, op, query->dtype, rank, sizes));
+    out[0] = info_dense(query->dtype, rank, sizes);
+    return STATUS_OK;
+}
+
+double attention_scale(const attention_attrs_t *attrs, int64_t n)
+{
+    if (attrs->scale != 0.0 || n == 0) return attrs->scale; /* of no products the sum is 0 */
+    return 1.0 / sqrt((double)n);
+}
+
+/* ---- specification ---- */
+
+/* What query `index` gives key s; -inf where it does not see it. at: an index of key. */
+static double spec_score(const spec_call_t *call, const int64_t *index, int64_t s, int64_t *at)
+{
+    const attention_attrs_t *attrs = call->attrs;
+    const tensor_info_t *query = call->in[QUERY];
+    const int rank = query->rank;
+    int64_t seen[TENSOR_MAX_RANK];
+    if (attrs->is_causal && s > index[rank - 2]) return -INFINITY;
+    memcpy(seen, index, (size_t)rank * sizeof *seen);
+    seen[rank - 1] = s;
+    double mask = spec_has(call, MASK) ? spec_at_broadcast(call, MASK, rank, seen) : 0.0;
+    if (spec_has(call, MASK) && call->in[MASK]->dtype == DTYPE_BOOL)
+        mask = mask != 0.0 ? 0.0 : -INFINITY;
+    double sum = 0.0;
+    memcpy(seen, index, (size_t)rank * sizeof *seen);
+    at[rank - 2] = s;
+    for (int64_t e = 0; e < query->sizes[rank - 1]; e++) {
+        seen[rank - 1] = at[rank - 1] = e;
+        sum += spec_at(call, QUERY, seen) * spec_at(call, KEY, at);
+    }
+    return sum * attention_scale(attrs, query->sizes[rank - 1]) + mask;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *query = call->in[QUERY], *key = call->in[KEY];
+    const int rank = query->rank;
+    int64_t at[TENSOR_MAX_RANK];
+    memcpy(at, index, (size_t)rank * sizeof *at);
+    if (rank > 2) at[rank - 3] /= query->sizes[rank - 3] / key->sizes[rank - 3];
+    double largest = -INFINITY, weights = 0.0, sum = 0.0;
+    for (int64_t s = 0; s < key->sizes[rank - 2]; s++) {
+        double score = spec_score(call, index, s, at);
+        if (score > largest || isnan(score)) largest = score;
+    }
+    if (largest == -INFINITY) return 0.0;
+    for (int64_t s = 0; s < key->sizes[rank - 2]; s++) {
+        double weight = exp(spec_score(call, index, s, at) - largest);
+        at[rank - 2] = s;
+        at[rank - 1] = index[rank - 1];
+        weights += weight;
+        if (weight != 0.0) sum += weight * spec_at(call, VALUE, at);
+    }
+    return sum / weights;
+}
+
+/* ---- kernels: what both do ---- */
+
+/* Elements of a row are neighbours, and there are no blocks: as it lies; else plain. */
+static status_t accept_rows(const op_call_t *call, prepared_t *prepared, int index)
+{
+    const tensor_info_t *info = call->in[index];
+    int64_t strides[TENSOR_MAX_RANK];
+    const bool has_strides = info->format.kind == FORMAT_STRIDED ||
+                             (info->format.kind == FORMAT_TAG && info->format.n_blocks == 0);
+    if (has_strides) format_strides(&info->format, info->sizes, strides);
+    if (has_strides && (strides[info->rank - 1] == 1 || info->sizes[info->rank - 1] == 1))
+        return STATUS_OK;
+    return accept_plain(call, prepared, index);
+}
+
+static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
+{
+    for (int i = QUERY; i <= VALUE; i++) TRY(accept_rows(call, prepared, i));
+    if (call_has(call, MASK))
+        prepared->in[MASK] = info_dense(call->in[MASK]->dtype, call->in[MASK]->rank,
+                                        call->in[MASK]->sizes);
+    const int rank = call->out[0].rank;
+    format_t format = accept_order(&prepared->in[QUERY]);
+    if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG)
+        format = *call->out_format;
+    if (format.n_blocks != 0 || format.order[rank - 1] != rank - 1) format = format_plain(rank);
+    return accept_out(call, prepared, 0, &format);
+}
+
+/* Where the operands of one head lie: [L][E], [S][E], [S][V], [L][S] and [L][V]. */
+typedef struct head {
+    const char *in[MASK + 1]; /* NULL: no mask */
+    char *out;
+    int64_t row[MASK + 1], out_row; /* strides of rows, in elements */
+    int64_t mask_step;              /* between elements of a row of the mask */
+} head_t;
+
+typedef struct problem {
+    const prepared_t *prepared;
+    void *const *in;
+    void *const *out;
+    int64_t n_heads; /* of all batch dimensions */
+    int64_t n_queries, n_keys, length, out_length;
+    double scale;
+} problem_t;
+
+static problem_t describe(const prepared_t *prepared, void *const *in, void *const *out)
+{
+    const tensor_info_t *query = &prepared->in[QUERY], *value = &prepared->in[VALUE];
+    const int rank = query->rank;
+    problem_t p = {.prepared = prepared, .in = in, .out = out, .n_heads = 1};
+    for (int d = 0; d < rank - 2; d++) p.n_heads *= query->sizes[d];
+    p.n_queries = query->sizes[rank - 2];
+    p.length = query->sizes[rank - 1];
+    p.n_keys = value->sizes[rank - 2];
+    p.out_length = value->sizes[rank - 1];
+    p.scale = attention_scale(prepared->attrs, p.length);
+    return p;
+}
+
+static bool has_mask(const problem_t *p)
+{
+    return p->prepared->n_in > MASK && p->in[MASK] != NULL;
+}
+
+/* Elements from the first to the first of head number `number`; sizes of 1 and fewer heads than
+ * query has are repeated. */
+static int64_t find_head(const problem_t *p, const tensor_info_t *info, int64_t number,
+                         int64_t *out_row, int64_t *out_step)
+{
+    const tensor_info_t *query = &p->prepared->in[QUERY];
+    const int rank = query->rank, missing = rank - info->rank;
+    int64_t strides[TENSOR_MAX_RANK], at = 0;
+    format_strides(&info->format, info->sizes, strides);
+    for (int d = rank - 3; d >= 0; d--) {
+        int64_t index = number % query->sizes[d];
+        number /= query->sizes[d];
+        if (d < missing) continue;
+        at += index * info->sizes[d - missing] / query->sizes[d] * strides[d - missing];
+    }
+    const int row = info->rank - 2, step = info->rank - 1;
+    *out_row = row >= 0 && info->sizes[row] > 1 ? strides[row] : 0;
+    *out_step = step >= 0 && info->sizes[step] > 1 ? strides[step] : 0;
+    return at;
+}
+
+static head_t describe_head(const problem_t *p, int64_t number)
+{
+    const prepared_t *prepared = p->prepared;
+    head_t head = {.mask_step = 0};
+    int64_t step = 0;
+    for (int i = QUERY; i <= MASK; i++) {
+        if (i == MASK && !has_mask(p)) break;
+        const tensor_info_t *info = &prepared->in[i];
+        int64_t at = find_head(p, info, number, &head.row[i], &step);
+        head.in[i] = (const char *)p->in[i] + at * (int64_t)dtype_size(info->dtype);
+        if (i == MASK) head.mask_step = step;
+    }
+    int64_t at = find_head(p, &prepared->out[0], number, &head.out_row, &step);
+    head.out = (char *)p->out[0] + at * (int64_t)dtype_size(prepared->out[0].dtype);
+    return head;
+}
+
+/* ---- kernel for f32 and narrower: keys transposed and values are copied once for each head, to
+ * panels of PANEL columns; then blocks of queries go through two matrix products ---- */
+
+#define PANEL PRODUCT_BLOCK /* columns that a product makes at a time */
+#define BLOCK 42            /* queries of a block: three times what a product makes at a time */
+
+static int64_t round_up(int64_t n)
+{
+    return (n + PANEL - 1) / PANEL * PANEL;
+}
+
+/* Floats for one thread. */
+typedef struct room {
+    float *keys;    /* [S / PANEL][E][PANEL] */
+    float *values;  /* [V / PANEL][S][PANEL] */
+    float *queries; /* [BLOCK][E] */
+    float *scores;  /* [BLOCK][S] */
+    float *sums;    /* [BLOCK][V] */
+    float *copy;    /* of the rows of a product */
+    float *wide;    /* [S] or [V]: a row before it is widened or narrowed */
+} room_t;
+
+typedef struct panels_state {
+    int n_threads;
+    int64_t floats; /* of a room */
+} panels_state_t;
+
+/* False on overflow. */
+static bool count_floats(int64_t n_keys, int64_t length, int64_t out_length, int64_t *out)
+{
+    const int64_t limit = INT64_C(1) << 30;
+    if (n_keys > limit || length > limit || out_length > limit) return false;
+    const int64_t keys = round_up(n_keys), values = round_up(out_length);
+    const int64_t longest = round_up(length) + keys + values;
+    if (longest > INT64_MAX / 1024 / longest) return false;
+    *out = length * keys + n_keys * values + BLOCK * 2 * longest + longest;
+    return true;
+}
+
+static status_t prepare_panels(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *query = call->in[QUERY], *value = call->in[VALUE];
+    const int rank = query->rank;
+    if (query->dtype == DTYPE_F64) return prepared_decline(prepared, "panels: dtype f64");
+    TRY(accept_operands(call, prepared));
+    panels_state_t *state = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *state, "an attention", &state));
+    prepared->state = state;
+    state->n_threads = context_threads(ctx);
+    const int64_t length = query->sizes[rank - 1], n_keys = value->sizes[rank - 2];
+    const int64_t limit = INT64_MAX / (int64_t)sizeof(float) / state->n_threads;
+    if (!count_floats(n_keys, length, value->sizes[rank - 1], &state->floats) ||
+        state->floats > limit)
+        return prepared_decline(prepared, "panels: too many keys");
+    prepared->scratch_bytes = (size_t)(state->floats * state->n_threads) * sizeof(float);
+    prepared->cost_ns = cost_run(ctx, "native",
+                                 2.0 * (double)info_numel(query) * (double)n_keys +
+                                     2.0 * (double)info_numel(&call->out[0]) * (double)n_keys,
+                                 (double)info_bytes(query) + (double)info_bytes(value));
+    return STATUS_OK;
+}
+
+static room_t divide_room(const problem_t *p, float *floats)
+{
+    const int64_t keys = round_up(p->n_keys), values = round_up(p->out_length);
+    room_t room = {.keys = floats};
+    room.values = room.keys + p->length * keys;
+    room.queries = room.values + p->n_keys * values;
+    room.scores = room.queries + BLOCK * round_up(p->length);
+    room.sums = room.scores + BLOCK * keys;
+    room.copy = room.sums + BLOCK * values;
+    room.wide = room.copy + BLOCK * (round_up(p->length) + keys + values);
+    return room;
+}
+
+/* out = x b, of m rows; b lies in panels block_stride floats apart. */
+static void multiply(int64_t m, int64_t n, int64_t k, const float *x, int64_t x_stride,
+                     const float *b, int64_t block_stride, float *out, int64_t out_stride,
+                     float *copy)
+{
+    const product_t product = {.n_rows = m,
+                               .n_outputs = n,
+                               .n_inputs = k,
+                               .x = x,
+                               .x_stride = x_stride,
+                               .weight = b,
+                               .block_stride = block_stride,
+                               .out = out,
+                               .out_stride = out_stride};
+    product_run(&product, isa_best(), 1, copy);
+}
+
+/* A row as floats: where it lies, or widened into `wide`. */
+static const float *widen(dtype_t dtype, int64_t n, const char *row, float *wide)
+{
+    if (dtype == DTYPE_F32) return (const float *)(const void *)row;
+    dtype_cast(n, dtype, row, 1, DTYPE_F32, wide, 1);
+    return wide;
+}
+
+/* Column `at` of panels of n rows. */
+static float *panel_of(float *panels, int64_t n, int64_t at)
+{
+    return panels + at / PANEL * n * PANEL + at % PANEL;
+}
+
+static void copy_keys(const problem_t *p, const head_t *head, const room_t *room)
+{
+    const dtype_t dtype = p->prepared->in[KEY].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->n_keys);
+    if (dtype == DTYPE_F32) {
+        const product_pack_t pack = {.n_outputs = p->n_keys,
+                                     .n_inputs = p->length,
+                                     .rows = (const float *)(const void *)head->in[KEY],
+                                     .row_stride = head->row[KEY],
+                                     .to = room->keys,
+                                     .block_stride = p->length * PANEL};
+        product_pack(&pack, isa_best());
+        return;
+    }
+    for (int64_t s = 0; s < padded; s++) {
+        float *to = panel_of(room->keys, p->length, s);
+        const char *row = head->in[KEY] + s * head->row[KEY] * size;
+        const float *from = s < p->n_keys ? widen(dtype, p->length, row, room->wide) : NULL;
+        for (int64_t e = 0; e < p->length; e++) to[e * PANEL] = from != NULL ? from[e] : 0.0f;
+    }
+}
+
+static void copy_values(const problem_t *p, const head_t *head, const room_t *room)
+{
+    const dtype_t dtype = p->prepared->in[VALUE].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    for (int64_t s = 0; s < p->n_keys; s++) {
+        const float *row = widen(dtype, p->out_length,
+                                 head->in[VALUE] + s * head->row[VALUE] * size, room->wide);
+        for (int64_t v = 0; v < p->out_length; v += PANEL) {
+            float *to = panel_of(room->values, p->n_keys, v) + s * PANEL;
+            const int64_t rest = p->out_length - v, n = rest < PANEL ? rest : PANEL;
+            memcpy(to, row + v, (size_t)n * sizeof *to);
+            memset(to + n, 0, (size_t)(PANEL - n) * sizeof *to);
+        }
+    }
+}
+
+static void copy_queries(const problem_t *p, const head_t *head, int64_t first, int64_t n,
+                         const room_t *room)
+{
+    const dtype_t dtype = p->prepared->in[QUERY].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), length = p->length;
+    const float scale = (float)p->scale;
+    for (int64_t i = 0; i < n; i++) {
+        const char *row = head->in[QUERY] + (first + i) * head->row[QUERY] * size;
+        const float *from = widen(dtype, length, row, room->wide);
+        float *to = room->queries + i * length;
+        for (int64_t e = 0; e < length; e++) to[e] = from[e] * scale;
+    }
+}
+
+static void add_mask(const problem_t *p, const head_t *head, int64_t query, int64_t n, float *row,
+                     float *wide)
+{
+    const dtype_t dtype = p->prepared->in[MASK].dtype;
+    const char *mask = head->in[MASK] + query * head->row[MASK] * (int64_t)dtype_size(dtype);
+    dtype_cast(n, dtype, mask, head->mask_step, DTYPE_F32, wide, 1);
+    if (dtype == DTYPE_BOOL)
+        for (int64_t s = 0; s < n; s++) row[s] = wide[s] != 0.0f ? row[s] : -INFINITY;
+    else
+        for (int64_t s = 0; s < n; s++) row[s] += wide[s];
+}
+
+static inline float larger(float a, float b)
+{
+    return b > a || b != b ? b : a;
+}
+
+/* Exponentials of a row of which elements from n on are not seen; gives 1 / their sum, or 0 where
+ * no key is seen. */
+FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
+{
+    float lanes[PANEL];
+    for (int64_t s = n; s < padded; s++) row[s] = -INFINITY;
+    for (int l = 0; l < PANEL; l++) lanes[l] = -INFINITY;
+    for (int64_t s = 0; s < padded; s += PANEL)
+        for (int l = 0; l < PANEL; l++) lanes[l] = larger(lanes[l], row[s + l]);
+    for (int half = PANEL / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lanes[l] = larger(lanes[l], lanes[l + half]);
+    const float largest = lanes[0];
+    if (largest == -INFINITY) {
+        for (int64_t s = 0; s < padded; s++) row[s] = 0.0f;
+        return 0.0f;
+    }
+    for (int l = 0; l < PANEL; l++) lanes[l] = 0.0f;
+    for (int64_t s = 0; s < padded; s += PANEL)
+        for (int l = 0; l < PANEL; l++) {
+            row[s + l] = vector_exp(row[s + l] - largest);
+            lanes[l] += row[s + l];
+        }
+    for (int half = PANEL / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
+    return 1.0f / lanes[0];
+}
+
+/* Neither an infinity nor a NaN among n: their exponents have all bits. */
+FOR_EACH_ISA static bool is_all_finite(int64_t n, const float *values)
+{
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        found |= ((bits & 0x7f800000u) + 0x00800000u) >> 31;
+    }
+    return found == 0;
+}
+
+/* A product that is not finite is made again of the keys that have a weight: a NaN that the query
+ * does not see is not its own. */
+static void mend(const problem_t *p, int64_t n_keys, const float *weights, const room_t *room,
+                 float *sums)
+{
+    if (is_all_finite(p->out_length, sums)) return;
+    for (int64_t v = 0; v < p->out_length; v++) {
+        const float *values = panel_of(room->values, p->n_keys, v);
+        float sum = 0.0f;
+        if (isfinite(sums[v])) continue;
+        for (int64_t s = 0; s < n_keys; s++)
+            if (weights[s] != 0.0f) sum += weights[s] * values[s * PANEL];
+        sums[v] = sum;
+    }
+}
+
+/* Rows [first, first + n) of a head that comes later, of what has as many: they may lie far from
+ * each other, so that the processor does not foresee them. */
+static void fetch_rows(const problem_t *p, const head_t *head, int64_t first, int64_t n)
+{
+    const int64_t n_rows[] = {p->n_queries, p->n_keys, p->n_keys};
+    const int64_t lengths[] = {p->length, p->length, p->out_length};
+    for (int i = QUERY; i <= VALUE; i++) {
+        const int64_t size = (int64_t)dtype_size(p->prepared->in[i].dtype);
+        const int64_t last = first + n < n_rows[i] ? first + n : n_rows[i];
+        for (int64_t row = first; row < last; row++)
+            for (int64_t at = 0; at < lengths[i] * size; at += 64)
+                __builtin_prefetch(head->in[i] + row * head->row[i] * size + at, 0, 2);
+    }
+}
+
+/* Queries [first, first + n) of a head. */
+static void run_block(const problem_t *p, const head_t *head, int64_t first, int64_t n,
+                      const room_t *room)
+{
+    const attention_attrs_t *attrs = p->prepared->attrs;
+    const dtype_t dtype = p->prepared->out[0].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t last = first + n; /* the most keys that one of them sees */
+    const int64_t n_keys = attrs->is_causal && last < p->n_keys ? last : p->n_keys;
+    const int64_t all = round_up(p->n_keys), padded = round_up(n_keys);
+    const int64_t values = round_up(p->out_length);
+    float factors[BLOCK];
+    copy_queries(p, head, first, n, room);
+    multiply(n, padded, p->length, room->queries, p->length, room->keys, p->length * PANEL,
+             room->scores, all, room->copy);
+    for (int64_t i = 0; i < n; i++) {
+        float *row = room->scores + i * all;
+        int64_t seen = attrs->is_causal && first + i + 1 < n_keys ? first + i + 1 : n_keys;
+        if (head->in[MASK] != NULL) add_mask(p, head, first + i, seen, row, room->wide);
+        factors[i] = soften(seen, padded, row);
+    }
+    multiply(n, values, n_keys, room->scores, all, room->values, p->n_keys * PANEL, room->sums,
+             values, room->copy);
+    for (int64_t i = 0; i < n; i++) {
+        float *sums = room->sums + i * values;
+        mend(p, n_keys, room->scores + i * all, room, sums);
+        for (int64_t v = 0; v < p->out_length; v++) sums[v] *= factors[i];
+        dtype_cast(p->out_length, DTYPE_F32, sums, 1, dtype,
+                   head->out + (first + i) * head->out_row * size, 1);
+    }
+}
+
+/* A share of all blocks: they lie behind each other, so that few heads are copied twice. */
+static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const panels_state_t *state = prepared->state;
+    const problem_t p = describe(prepared, in, out);
+    const int64_t n_blocks = (p.n_queries + BLOCK - 1) / BLOCK, n = p.n_heads * n_blocks;
+    int n_threads = threads_for(ctx, p.n_heads * p.n_queries * p.n_keys);
+    if (n_threads > n) n_threads = (int)n;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int thread = 0; thread < n_threads; thread++) {
+        const room_t room = divide_room(&p, (float *)scratch + thread * state->floats);
+        int64_t before = -1;
+        head_t head = {.out = NULL}, next = head;
+        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {
+            const int64_t first = i % n_blocks * BLOCK;
+            const int64_t count = p.n_queries - first < BLOCK ? p.n_queries - first : BLOCK;
+            if (i / n_blocks != before) {
+                before = i / n_blocks;
+                head = describe_head(&p, before);
+                next = before + 1 < p.n_heads ? describe_head(&p, before + 1) : head;
+                copy_keys(&p, &head, &room);
+                copy_values(&p, &head, &room);
+            }
+            fetch_rows(&p, &next, first, count);
+            run_block(&p, &head, first, count, &room);
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t panels = {
+    .name = "panels", .prepare = prepare_panels, .run = run_panels, .flags = KERNEL_NEEDS_ELEMENTS};
+
+/* ---- kernel for all else, f64 and no keys: a query at a time, in double ---- */
+
+typedef struct rows_state {
+    int n_threads;
+    int64_t n_keys; /* doubles for one thread: the weight of each key */
+} rows_state_t;
+
+static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *key = call->in[KEY];
+    TRY(accept_operands(call, prepared));
+    rows_state_t *state = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *state, "an attention", &state));
+    prepared->state = state;
+    state->n_threads = context_threads(ctx);
+    state->n_keys = key->sizes[key->rank - 2];
+    if (state->n_keys > INT64_MAX / (int64_t)sizeof(double) / state->n_threads)
+        return prepared_decline(prepared, "rows: too many keys");
+    prepared->scratch_bytes = (size_t)(state->n_keys * state->n_threads) * sizeof(double);
+    prepared->cost_ns = 1e9;
+    return STATUS_OK;
+}
+
+static double load(const problem_t *p, int operand, const char *from, int64_t index)
+{
+    const dtype_t dtype = p->prepared->in[operand].dtype;
+    return dtype_load(dtype, from + index * (int64_t)dtype_size(dtype));
+}
+
+static double score(const problem_t *p, const head_t *head, int64_t l, int64_t s)
+{
+    const attention_attrs_t *attrs = p->prepared->attrs;
+    if (attrs->is_causal && s > l) return -INFINITY;
+    double sum = 0.0, mask = 0.0;
+    for (int64_t e = 0; e < p->length; e++)
+        sum += load(p, QUERY, head->in[QUERY], l * head->row[QUERY] + e) *
+               load(p, KEY, head->in[KEY], s * head->row[KEY] + e);
+    if (head->in[MASK] != NULL) {
+        mask = load(p, MASK, head->in[MASK], l * head->row[MASK] + s * head->mask_step);
+        if (p->prepared->in[MASK].dtype == DTYPE_BOOL) mask = mask != 0.0 ? 0.0 : -INFINITY;
+    }
+    return sum * p->scale + mask;
+}
+
+static void run_query(const problem_t *p, const head_t *head, int64_t l, double *weights)
+{
+    const dtype_t dtype = p->prepared->out[0].dtype;
+    double largest = -INFINITY, all = 0.0;
+    for (int64_t s = 0; s < p->n_keys; s++) {
+        weights[s] = score(p, head, l, s);
+        if (weights[s] > largest || isnan(weights[s])) largest = weights[s];
+    }
+    for (int64_t s = 0; s < p->n_keys; s++) {
+        weights[s] = largest == -INFINITY ? 0.0 : exp(weights[s] - largest);
+        all += weights[s];
+    }
+    for (int64_t v = 0; v < p->out_length; v++) {
+        double sum = 0.0;
+        for (int64_t s = 0; s < p->n_keys; s++)
+            if (weights[s] != 0.0)
+                sum += weights[s] * load(p, VALUE, head->in[VALUE], s * head->row[VALUE] + v);
+        dtype_store(dtype, head->out + (l * head->out_row + v) * (int64_t)dtype_size(dtype),
+                    largest == -INFINITY ? 0.0 : sum / all);
+    }
+}
+
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch)
+{
+    const rows_state_t *state = prepared->state;
+    const problem_t p = describe(prepared, in, out);
+    const int64_t n = p.n_heads * p.n_queries;
+    const int n_threads = threads_for(ctx, n * p.n_keys);
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int thread = 0; thread < n_threads; thread++)
+        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {
+            const head_t head = describe_head(&p, i / p.n_queries);
+            run_query(&p, &head, i % p.n_queries, (double *)scratch + thread * state->n_keys);
+        }
+    return STATUS_OK;
+}
+
+static const kernel_t rows = {.name = "rows", .prepare = prepare_rows, .run = run_rows};
+static const kernel_t *const kernels[] = {&panels, &rows, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[2,3,5,8], f32[2,3,7,8], f32[2,3,7,4], none)",
+    "(f32[1,2,37,8], f32[1,2,41,8], f32[1,2,41,33], none)",
+    "(f32[1,2,70,8], f32[1,2,70,8], f32[1,2,70,8], none) is_causal=true",
+    "(f32[2,2,5,7], f32[2,2,3,7], f32[2,2,3,7], none) is_causal=true scale=0.3",
+    "(f32[2,2,5,7]*4, f32[2,2,9,7]*4, f32[2,2,9,5], f32[2,1,5,9])",
+    "(f32[2,2,5,7], f32[2,2,9,7], f32[2,2,9,5], bool[2,1,1,9])",
+    "(f32[2,2,5,7], f32[2,2,9,7], f32[2,2,9,5], bool[5,1]) is_causal=true",
+    "(f32[2,6,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[6,3,5]) enable_gqa=true",
+    "(f32[5,16], f32[7,16], f32[7,31], none)",
+    "(f32[3,1,17], f32[3,40,17], f32[3,40,17], bf16[1,40])",
+    "(bf16[2,2,9,16], bf16[2,2,9,16], bf16[2,2,9,16], none)",
+    "(f16[2,3,8], f16[2,4,8], f16[2,4,8], f16[4]) is_causal=true",
+    "(f64[2,2,4,3], f64[2,2,5,3], f64[2,2,5,2], bool[4,5])",
+    "(f32[2,3,4], f32[2,0,4], f32[2,0,5], none)",
+    "(f32[2,3,0], f32[2,4,0], f32[2,4,5], none)",
+    "(f32[2,0,4], f32[2,3,4], f32[2,3,5], none)",
+    NULL};
+
+/* ---- definition ---- */
+
+static double flops(const op_call_t *call)
+{
+    const tensor_info_t *query = call->in[QUERY], *value = call->in[VALUE];
+    return 2.0 * (double)value->sizes[value->rank - 2] *
+           ((double)info_numel(query) + (double)info_numel(&call->out[0]));
+}
+
+const opdef_t op_def_scaled_dot_product_attention = {
+    .name = "scaled_dot_product_attention",
+    .preference = OP_DENSE,
+    .attrs = {sizeof(attention_attrs_t), 3, fields},
+    .n_operands = 4,
+    .operands = operands,
+    .n_outputs = 1,
+    .infer = infer,
+    .infers_symbols = true,
+    .kernels = kernels,
+    .spec = spec,
+    .flops = flops,
+    .gradient = &attention_gradient,
+    .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
+                                         const tensor_t *value, const tensor_t *attn_mask,
+                                         const attention_attrs_t *attrs, tensor_t **out)
+{
+    const tensor_t *in[] = {query, key, value, attn_mask};
+    return dispatch_run(ctx, &op_def_scaled_dot_product_attention, attrs, 4, in, NULL, out);
+}

@@ -1,0 +1,548 @@
+/* Convolution over one to three spatial dimensions. */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/conv/conv_winograd_impl.h"
+#include "ops/conv/planes_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/linear/strassen_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+#define FIELDS(n)                                                                                  \
+    CONV_FIELDS(n),                                                                                \
+        {"algorithm", ATTR_NAME,           false, offsetof(conv_attrs_t, algorithm), 0,            \
+         CONV_DIRECT, conv_algorithm_names},                                                       \
+    {                                                                                              \
+        "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
+    }
+
+const char *const conv_algorithm_names[] = {
+    "direct",     "winograd",   "winograd_training", "winograd_up_to_2", "winograd_up_to_6",
+    "winograd_2", "winograd_4", "winograd_6",        "strassen",         "strassen_only",
+    NULL};
+
+static const attr_field_t fields_1d[] = {FIELDS(1)};
+static const attr_field_t fields_2d[] = {FIELDS(2)};
+static const attr_field_t fields_3d[] = {FIELDS(3)};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_WEIGHT, false, false},
+                                     {"bias", ROLE_BIAS, true, false}};
+enum { X, WEIGHT, BIAS, POST };
+
+/* ---- inference ---- */
+
+static status_t check_channels(context_t *ctx, const op_call_t *call, int rank)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    REQUIRE(ctx, x->rank == rank, "%s: x is %s, rank %d is needed", op, info_brief(x), rank);
+    REQUIRE(ctx, weight->rank == rank, "%s: weight is %s, rank %d is needed", op,
+            info_brief(weight), rank);
+    REQUIRE(ctx, sym_at_most(ctx, 1, attrs->groups), "%s: groups=%lld, at least 1 is needed", op,
+            (long long)attrs->groups);
+    REQUIRE(ctx, sym_divides(ctx, attrs->groups, weight->sizes[0]),
+            "%s: weight %s, its %lld outputs do not divide by %lld groups", op, info_brief(weight),
+            (long long)weight->sizes[0], (long long)attrs->groups);
+    int64_t channels = 0;
+    REQUIRE(ctx, sizes_multiply(ctx, weight->sizes[1], attrs->groups, &channels),
+            "%s: weight %s with %lld groups overflows", op, info_brief(weight),
+            (long long)attrs->groups);
+    REQUIRE(ctx, sym_equal(ctx, x->sizes[1], channels),
+            "%s: weight %s needs %lld input channels, input %s has %lld", op, info_brief(weight),
+            (long long)channels, info_brief(x), (long long)x->sizes[1]);
+    return STATUS_OK;
+}
+
+status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    int n_spatial = call->op->attrs.fields[0].length;
+    TRY(check_channels(ctx, call, n_spatial + 2));
+    int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0], weight->sizes[0]};
+    for (int i = 0; i < n_spatial; i++) {
+        int64_t stride = attrs->stride[i], dilation = attrs->dilation[i], pad = attrs->padding[i];
+        int64_t kernel = weight->sizes[2 + i], window = 0, padded = 0;
+        int64_t extra = attrs->extra_padding[i];
+        REQUIRE(ctx,
+                sym_at_most(ctx, 1, stride) && sym_at_most(ctx, 1, dilation) &&
+                    sizes_within(ctx, pad, 0, INT32_MAX),
+                "%s: stride %lld, dilation %lld, padding %lld, at least 1, 1 and 0 are needed", op,
+                (long long)stride, (long long)dilation, (long long)pad);
+        REQUIRE(ctx,
+                sym_at_most(ctx, 0, sym_add(ctx, extra, pad)) &&
+                    (sym_is(extra) || extra <= INT32_MAX),
+                "%s: extra_padding %lld behind padding %lld, at least 0 together is needed", op,
+                (long long)extra, (long long)pad);
+        REQUIRE(ctx, sym_at_most(ctx, 1, kernel), "%s: weight %s, kernels of at least 1 are needed",
+                op, info_brief(weight));
+        bool fits = sizes_multiply(ctx, sym_subtract(ctx, kernel, 1), dilation, &window) &&
+                    sizes_add(ctx, sym_add(ctx, sym_add(ctx, pad, pad), extra), x->sizes[2 + i],
+                              &padded);
+        REQUIRE(ctx, fits && sym_less(ctx, window, padded),
+                "%s: kernel %lld with dilation %lld is larger than the padded input %lld of %s", op,
+                (long long)kernel, (long long)dilation, (long long)padded, info_brief(x));
+        const int64_t last = sym_subtract(ctx, sym_subtract(ctx, padded, window), 1);
+        sizes[2 + i] = sym_add(ctx, sym_divide(ctx, last, stride), 1);
+    }
+    TRY(shape_check(ctx, op, dtype, n_spatial + 2, sizes));
+    *out = info_dense(dtype, n_spatial + 2, sizes);
+    return STATUS_OK;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    TRY(conv_infer(ctx, call, x->dtype, &out[0]));
+    REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
+            op, dtype_name(x->dtype), dtype_name(weight->dtype));
+    if (call_has(call, BIAS))
+        REQUIRE(ctx,
+                call->in[BIAS]->rank == 1 &&
+                    sym_equal(ctx, call->in[BIAS]->sizes[0], weight->sizes[0]),
+                "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
+                (long long)weight->sizes[0]);
+    return accept_post(ctx, call, &out[0]);
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {index[1]};
+    int64_t window[TENSOR_MAX_RANK] = {0};
+    int n_spatial = x->rank - 2;
+    int64_t per_group = weight->sizes[1], group = index[1] / (weight->sizes[0] / attrs->groups);
+    double sum = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[1]) : 0.0;
+    do {
+        bool is_inside = true;
+        for (int i = 0; i < n_spatial; i++) {
+            at_weight[2 + i] = window[1 + i];
+            at_x[2 + i] = index[2 + i] * attrs->stride[i] + window[1 + i] * attrs->dilation[i] -
+                          attrs->padding[i];
+            is_inside = is_inside && at_x[2 + i] >= 0 && at_x[2 + i] < x->sizes[2 + i];
+        }
+        at_weight[1] = window[0];
+        at_x[1] = group * per_group + window[0];
+        if (is_inside) sum += spec_at(call, X, at_x) * spec_at(call, WEIGHT, at_weight);
+    } while (shape_next(n_spatial + 1, &weight->sizes[1], window));
+    return spec_post(call, &attrs->post, POST, sum, index);
+}
+
+/* ---- kernel on oneDNN ---- */
+
+tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups)
+{
+    tensor_info_t info = {.dtype = weight->dtype, .layout = LAYOUT_MKLDNN, .rank = weight->rank};
+    memcpy(info.sizes, weight->sizes, sizeof info.sizes);
+    if (groups > 1) {
+        info.rank++;
+        info.sizes[0] = groups;
+        info.sizes[1] = weight->sizes[0] / groups;
+        memcpy(&info.sizes[2], &weight->sizes[1], (size_t)(weight->rank - 1) * sizeof *info.sizes);
+    }
+    return info;
+}
+
+int64_t conv_reach(const op_call_t *call, int i)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    return (call->out[0].sizes[2 + i] - 1) * attrs->stride[i] +
+           (call->in[WEIGHT]->sizes[2 + i] - 1) * attrs->dilation[i] + 1;
+}
+
+double conv_set_windows(const op_call_t *call, onednn_problem_t *problem)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    double n = (double)weight->sizes[1];
+    for (int i = 0; i < x->rank - 2; i++) {
+        problem->stride[i] = attrs->stride[i];
+        problem->dilation[i] = attrs->dilation[i];
+        problem->pad_begin[i] = attrs->padding[i];
+        problem->pad_end[i] = conv_reach(call, i) - x->sizes[2 + i] - attrs->padding[i];
+        n *= (double)weight->sizes[2 + i];
+    }
+    return n;
+}
+
+static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm_t algorithm,
+                         prepared_t *prepared)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    tensor_info_t src = *x, dst = call->out[0],
+                  weight_any = conv_group_weight(weight, attrs->groups);
+    tensor_info_t bias, post[POST_MAX];
+    onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
+                                .algorithm = algorithm,
+                                .propagation = attrs->algorithm == CONV_WINOGRAD_TRAINING
+                                                   ? ONEDNN_TRAINING
+                                                   : ONEDNN_INFERENCE,
+                                .n_src = 1,
+                                .src = &src,
+                                .weight = &weight_any,
+                                .dst = &dst};
+    if (call_has(call, BIAS)) {
+        bias = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
+        prepared->in[BIAS] = bias;
+        problem.bias = &bias;
+    }
+    double flops = 2.0 * (double)info_numel(&dst) * conv_set_windows(call, &problem);
+    /* vectors are over outputs: of fewer than lanes the others compute nothing */
+    const int lanes = isa_lanes(isa_best());
+    if (attrs->groups == 1 && weight->sizes[0] > 0 && weight->sizes[0] < lanes)
+        flops *= (double)lanes / (double)weight->sizes[0];
+    TRY(choose_post_ops(call, prepared, &problem, post));
+    TRY(choose_formats(ctx, call, prepared, &problem, flops));
+    /* where a tag can say so, its gradient lies alike */
+    if (attrs->groups > 1) choose_join_groups(&prepared->in[WEIGHT]);
+    return STATUS_OK;
+}
+
+/* Winograd's weights are larger and for one version of oneDNN, so they have to be asked for. Where
+ * our own kernel takes the call and was passed over, direct sums take less time than either. */
+static bool may_transform(const op_call_t *call)
+{
+    const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
+    if (algorithm == CONV_WINOGRAD_TRAINING) return !call->per_op;
+    return algorithm == CONV_WINOGRAD && !call->per_op && conv_winograd_obstacle(call) != NULL;
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    if (may_transform(call)) {
+        status_t status = describe(ctx, call, ONEDNN_WINOGRAD, prepared);
+        if (status != STATUS_UNSUPPORTED) return status;
+    }
+    return describe(ctx, call, ONEDNN_DIRECT, prepared);
+}
+
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = prepared_run_primitive,
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
+                                         KERNEL_COMPETES};
+
+/* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    TRY(planes_prepare(call, prepared));
+    return STATUS_OK;
+}
+
+double conv_window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
+                       const int64_t *at)
+{
+    const int64_t size = (int64_t)dtype_size(p->dtype);
+    double sum = 0.0;
+    weight += k * p->group_channels * p->kernel_plane * size;
+    for (int64_t t = 0; t < p->kernel[0]; t++)
+        for (int64_t r = 0; r < p->kernel[1]; r++)
+            for (int64_t s = 0; s < p->kernel[2]; s++) {
+                int64_t d = at[0] * p->stride[0] + t * p->dilation[0] - p->padding[0];
+                int64_t h = at[1] * p->stride[1] + r * p->dilation[1] - p->padding[1];
+                int64_t w = at[2] * p->stride[2] + s * p->dilation[2] - p->padding[2];
+                if (d < 0 || d >= p->in[0] || h < 0 || h >= p->in[1] || w < 0 || w >= p->in[2])
+                    continue;
+                int64_t at_x = (d * p->in[1] + h) * p->in[2] + w;
+                int64_t at_weight = (t * p->kernel[1] + r) * p->kernel[2] + s;
+                for (int64_t c = 0; c < p->group_channels; c++)
+                    sum += dtype_load(p->dtype, x + (c * p->in_plane + at_x) * size) *
+                           dtype_load(p->dtype, weight + (c * p->kernel_plane + at_weight) * size);
+            }
+    return sum;
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const conv_attrs_t *attrs = prepared->attrs;
+    const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
+                                            attrs->padding, attrs->groups);
+    planes_run(ctx, prepared, &planes, conv_window_sum, in, out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t *const kernels_1d[] = {&conv_taps, &conv_rows, &onednn, &native, NULL};
+static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4,
+                                             &conv_winograd_2, &conv_winograd_training,
+                                             &conv_parities,   &conv_depthwise,
+                                             &conv_groups,     &conv_pointwise,
+                                             &conv_strassen,   &conv_taps,
+                                             &conv_rows,       &onednn,
+                                             &native,          NULL};
+static const kernel_t *const kernels_3d[] = {&conv_taps, &onednn, &native, NULL};
+
+/* ---- gradients ---- */
+
+static conv_backward_attrs_t backward_attrs(const gradient_call_t *call, value_t result)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *info = emit_info(call->emitter, result);
+    conv_backward_attrs_t backward = {
+        .groups = attrs->groups,
+        .algorithm = attrs->algorithm == CONV_DIRECT ? CONV_DIRECT : CONV_WINOGRAD_TRAINING};
+    for (int i = 0; i < info->rank - 2; i++) {
+        backward.stride[i] = attrs->stride[i];
+        backward.padding[i] = attrs->padding[i];
+        backward.dilation[i] = attrs->dilation[i];
+        backward.size[i] = info->sizes[2 + i];
+    }
+    return backward;
+}
+
+static void pass(const gradient_call_t *call)
+{
+    static const opdef_t *const of_data[] = {
+        &op_def_conv1d_backward_data, &op_def_conv2d_backward_data, &op_def_conv3d_backward_data};
+    static const opdef_t *const of_weight[] = {&op_def_conv1d_backward_weight,
+                                               &op_def_conv2d_backward_weight,
+                                               &op_def_conv3d_backward_weight};
+    const int which = call->op->attrs.fields[0].length - 1;
+    const value_t grad = call->out_grad[0], bias = call->in[BIAS];
+    const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
+    /* backward_weight sums a bias up in the dtype of grad, which may have less room than its own */
+    const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
+                           emit_info(call->emitter, bias)->dtype ==
+                               emit_info(call->emitter, grad)->dtype;
+    if (call->is_wanted[X]) {
+        const conv_backward_attrs_t attrs = backward_attrs(call, call->in[X]);
+        const value_t in[] = {grad, call->in[WEIGHT]};
+        call->in_grad[X] = emit_op(call->emitter, of_data[which], &attrs, 2, in);
+    }
+    if (call->is_wanted[WEIGHT]) {
+        conv_backward_attrs_t attrs = backward_attrs(call, call->in[WEIGHT]);
+        const value_t in[] = {call->in[X], grad};
+        value_t out[2] = {VALUE_NONE, VALUE_NONE};
+        attrs.bias = is_joined;
+        emit_op_n(call->emitter, of_weight[which], &attrs, 2, in, is_joined ? 2 : 1, out);
+        call->in_grad[WEIGHT] = out[0];
+        if (is_joined) call->in_grad[BIAS] = out[1];
+    }
+    if (wants_bias && !is_joined)
+        call->in_grad[BIAS] = emit_bias_gradient(call->emitter, grad, bias);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+
+/* ---- cases ---- */
+
+static const char *const cases_1d[] = {
+    "(f32[2,3,11], f32[5,3,3], f32[5])",
+    "(f32[1,16,20], f32[32,16,5], none) stride=[2] padding=[2] dilation=[2]",
+    "(f32[2,8,9], f32[8,1,3], f32[8]) padding=[1] groups=8",
+    "(f32[2,3,9], f32[17,3,3], f32[17], f32[17,1]) post=[\"add\",\"elu(0.5)\"]",
+    "(f32[2,16,9], f32[17,16,3], f32[17]) post=[\"erf\"]",
+    "(f32[2,8,9], f32[12,2,3], none) padding=[1] groups=4 stride=[2]",
+    "(f64[1,3,7], f64[4,3,3], f64[4])",
+    "(f32[2,1,600], f32[1,1,256], f32[1]) stride=[2]",
+    "(f32[1,3,90], f32[7,3,9], none) dilation=[4] padding=[16] post=[\"relu\"]",
+    NULL};
+
+static const char *const cases_2d[] = {
+    "(f32[2,3,13,11], f32[16,3,3,3], f32[16]) padding=[1,1]",
+    "(f32[1,1,7,7], f32[1,1,3,3], f32[1])",
+    "(f32[2,7,8,9], f32[17,7,3,3], none) stride=[2,1] padding=[1,0]",
+    "(f32[1,16,9,9], f32[31,16,1,1], f32[31])",
+    "(f32[1,100,5,6], f32[35,100,1,1], f32[35])",
+    "(f32[2,97,7,6], f32[16,97,1,1], f32[16]) stride=[2,2]",
+    "(f32[1,17,9,9], f32[3,17,3,3], f32[3]) dilation=[2,2] padding=[2,2]",
+    "(f32[2,32,8,8], f32[32,1,3,3], f32[32]) padding=[1,1] groups=32",
+    "(f32[1,12,6,6], f32[24,3,3,3], none) padding=[1,1] groups=4",
+    "(f32[1,128,10,10], f32[128,4,3,3], none) padding=[1,1] groups=32",
+    "(f32[1,3,8,8], f32[8,3,2,2], f32[8]) extra_padding=[1,1]",
+    "(f32[1,3,9,9], f32[8,3,2,2], f32[8]) padding=[1,1] extra_padding=[-1,0] stride=[1,2]",
+    "(f32[1,4,8,8], f32[8,4,3,3], f32[8]) padding=[1,1] post=[\"relu\"]",
+    "(f32[1,16,8,8], f32[16,16,3,3], none, f32[1,16,8,8]) padding=[1,1] post=[\"sum\",\"relu\"]",
+    "(f32[1,16,8,8], f32[16,16,1,1], f32[16]) post=[\"clamp(0,6)\"]",
+    "(f32[1,3,6,6], f32[8,3,3,3], f32[8], f32[8,1,1]) post=[\"add\",\"elu(1)\"]",
+    "(f32[1,3,6,6], f32[7,3,3,3], none, f32[1,7,4,4]) post=[\"mul\",\"hardsigmoid(0.2,0.5)\"]",
+    "(f64[1,3,6,6], f64[7,3,3,3], none, f64[1,7,4,4]) post=[\"sum\",\"relu\"]",
+    "(f32[1,16,6,6], f32[17,16,3,3], f32[17]) post=[\"sigmoid\"]",
+    "(f32[1,8,6,6], f32[8,8,1,1], none) post=[\"linear(4,0)\",\"relu\",\"linear(1,-0.5)\"]",
+    "(f32[2,3,6,6], f32[31,3,1,1], none) post=[\"clamp(0.5,2)\",\"hardswish\"]",
+    "(f32[1,8,6,6], f32[7,8,3,3], f32[7], f32[1,7,4,4]) post=[\"sub\",\"exp\"]",
+    "(f32[1,8,6,6], f32[17,8,1,1], none, f32[1,17,1,1]+) post=[\"div\",\"tanh\"]",
+    "(f32[2,16,6,6], f32[32,16,3,3], none, f32[1,32,1,1], f32[2,32,4,4]) post=[\"max\",\"min\"]",
+    "(f32[1,16,6,6], f32[3,16,1,1], none, f32[1,1,1,1], f32[6,6]) post=[\"sub\",\"add\"]",
+    "(f32[1,16,6,6], f32[16,1,3,3], none, f32[1,16,4,4]) groups=16 "
+    "post=[\"sum\",\"hardsigmoid(0.2,0.5)\"]",
+    "(f32[2,16,9,7], f32[16,1,3,3], f32[16]) groups=16 padding=[1,1] post=[\"clamp(0,6)\"]",
+    "(f32[1,32,23,16], f32[32,1,5,5], f32[32]) groups=32 padding=[2,2] stride=[2,2] "
+    "post=[\"silu\"]",
+    "(f32[1,31,9,9], f32[31,1,3,3], f32[31]) groups=31 padding=[1,1] stride=[2,2] "
+    "post=[\"relu\",\"linear(2,1)\"]",
+    "(f32[1,17,7,7], f32[17,1,5,5], none) groups=17 padding=[2,2] post=[\"hardswish\"]",
+    "(f32[2,36,9,8], f32[36,4,3,3], f32[36]) groups=9 padding=[1,1] post=[\"clamp(0,6)\"]",
+    "(f32[1,34,11,15], f32[34,2,3,3], none) groups=17 padding=[1,1] stride=[2,2] "
+    "post=[\"hardswish\"]",
+    "(f32[1,24,7,7], f32[24,8,3,3], f32[24]) groups=3 padding=[1,1]",
+    "(f32[1,64,7,9], f32[64,32,3,3], f32[64]) groups=2 post=[\"sigmoid\"]",
+    "(f32[2,16,5,5], f32[16,1,3,3], f32[16]) groups=16 padding=[1,1] extra_padding=[-1,1] "
+    "post=[\"exp\"]",
+    "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",
+    "(f64[1,3,7,7], f64[4,3,3,3], f64[4])",
+    "(f32[0,3,7,7], f32[4,3,3,3], none)",
+    "(f32[1,8,6,44], f32[8,8,3,39], f32[8]) padding=[1,19]",
+    "(f32[1,17,9,21], f32[1,17,7,3], f32[1]) padding=[3,1] post=[\"sigmoid\"]",
+    "(f32[2,3,31,1], f32[3,1,7,1], none) padding=[6,0] dilation=[2,1] groups=3",
+    "(f32[1,32,14,14], f32[48,32,3,3], f32[48]) padding=[1,1] algorithm=\"winograd\"",
+    "(f32[1,17,12,12], f32[31,17,3,3], none) padding=[1,1] algorithm=\"winograd\"",
+    "(f32[2,16,9,9], f32[64,16,3,3], f32[64], f32[2,64,9,9]) padding=[1,1] "
+    "post=[\"sum\",\"relu\"] algorithm=\"winograd\"",
+    "(f32[2,32,14,14], f32[48,32,3,3], f32[48]) padding=[1,1] algorithm=\"winograd_training\"",
+    "(f32[1,31,9,6], f32[17,31,3,3], f32[17]) padding=[2,0] algorithm=\"winograd_training\"",
+    "(f32[1,48,16,16], f32[48,48,5,5], f32[48]) padding=[2,2] algorithm=\"winograd_training\"",
+    "(f32[2,17,11,10], f32[31,17,5,5], f32[31], f32[2,31,11,10]) padding=[2,2] "
+    "post=[\"sum\",\"relu\"] algorithm=\"winograd_training\"",
+    "(f32[2,3,5,7], f32[17,3,3,3], none) padding=[1,1] algorithm=\"winograd_2\"",
+    "(f32[1,31,9,6], f32[7,31,3,3], f32[7]) padding=[2,0] algorithm=\"winograd_4\"",
+    "(f32[1,17,13,8], f32[31,17,3,3], f32[31], f32[1,31,13,9]) padding=[1,1] "
+    "extra_padding=[0,1] post=[\"sum\",\"relu\"] algorithm=\"winograd_6\"",
+    "(f32[1,16,7,7], f32[3,16,3,3], f32[3], f32[1,3,5,5]) "
+    "post=[\"add\",\"clamp(0.5,2)\"] algorithm=\"winograd_4\"",
+    "(f32[1,1,4,4], f32[1,1,3,3], none) post=[\"leaky_relu(0.1)\"] algorithm=\"winograd_4\"",
+    "(f32[1,8,6,6], f32[17,8,3,3], f32[17], f32[17,1,1]) padding=[1,1] post=[\"mul\",\"tanh\"] "
+    "algorithm=\"winograd_2\"",
+    "(f32[2,7,9,6], f32[17,7,5,5], f32[17]) padding=[2,2] algorithm=\"winograd_4\"",
+    "(f32[1,31,13,9], f32[3,31,5,5], none) padding=[0,3] algorithm=\"winograd_6\"",
+    "(f32[1,3,7,7], f32[4,3,5,5], none) algorithm=\"winograd_2\"",
+    "(f32[0,3,7,7], f32[4,3,3,3], none) algorithm=\"winograd_4\"",
+    "(f32[1,8,6,6], f32[8,1,3,3], none) groups=8 algorithm=\"winograd_4\"",
+    "(f32[2,3,5,8], f32[17,3,3,3], none) padding=[1,1] stride=[2,2] algorithm=\"winograd_2\"",
+    "(f32[1,31,19,6], f32[7,31,3,3], f32[7]) padding=[2,0] stride=[2,2] algorithm=\"winograd_4\"",
+    "(f32[1,17,13,8], f32[31,17,3,3], f32[31], f32[1,31,7,5]) padding=[1,1] extra_padding=[0,1] "
+    "stride=[2,2] post=[\"sum\",\"relu\"] algorithm=\"winograd_4\"",
+    "(f32[1,33,7,7], f32[1,33,3,3], f32[1]) padding=[0,1] stride=[2,2] "
+    "algorithm=\"winograd_up_to_6\"",
+    "(f32[1,16,8,8], f32[16,16,3,3], none) stride=[2,2] algorithm=\"winograd_6\"",
+    "(f32[2,3,5,8], f32[17,3,3,3], none) padding=[5,1] stride=[2,2] algorithm=\"winograd_2\"",
+    "(f32[1,32,9,8], f32[32,32,3,3], none) padding=[1,1] extra_padding=[3,0] "
+    "algorithm=\"winograd_4\"",
+    "(f32[1,32,9,8], f32[32,32,3,3], none) padding=[1,3] algorithm=\"winograd_training\"",
+    "(f32[1,3,16,16], f32[16,3,7,7], none) padding=[7,3] stride=[2,2] algorithm=\"winograd_4\"",
+    "(f32[1,96,7,9], f32[64,96,1,1], f32[64]) algorithm=\"strassen\"",
+    "(f32[2,64,5,5], f32[128,64,1,1], none) algorithm=\"strassen_only\"",
+    "(f32[1,32,9,7], f32[64,32,1,1], f32[64], f32[1,64,5,4]) stride=[2,2] "
+    "post=[\"sum\",\"relu\"] algorithm=\"strassen_only\"",
+    "(f32[2,32,3,5], f32[64,32,1,1], f32[64]) post=[\"exp\"] algorithm=\"strassen_only\"",
+    "(f32[1,31,5,5], f32[17,31,1,1], f32[17]) algorithm=\"strassen_only\"",
+    "(f32[0,32,3,3], f32[64,32,1,1], none) algorithm=\"strassen_only\"",
+    "(bf16[1,17,13,9], bf16[31,17,3,3], f32[31]) padding=[1,1] algorithm=\"winograd_2\"",
+    "(bf16[2,31,7,6], bf16[7,31,3,3], f32[7], bf16[2,7,7,6]) padding=[1,1] "
+    "post=[\"sum\",\"relu\"] algorithm=\"winograd_2\"",
+    "(bf16[1,7,9,7], bf16[33,7,3,3], none, bf16[1,33,5,4]) padding=[1,1] stride=[2,2] "
+    "post=[\"sum\",\"leaky_relu(0.1)\"] algorithm=\"winograd_2\"",
+    "(bf16[2,3,11,6], bf16[17,3,3,3], f32[17]) padding=[2,0] post=[\"clamp(0,6)\"] "
+    "algorithm=\"winograd_4\"",
+    "(bf16[1,31,13,8], bf16[1,31,3,3], none, bf16[1,1,13,8]) padding=[1,1] "
+    "post=[\"add\",\"relu\"] algorithm=\"winograd_6\"",
+    "(bf16[1,17,9,6], bf16[7,17,5,5], f32[7]) padding=[2,2] algorithm=\"winograd_4\"",
+    "(bf16[1,16,9,9], bf16[16,16,3,3], f32[16]) stride=[2,2] algorithm=\"winograd_4\"",
+    "(f32[2,3,29,31], f32[17,3,7,7], f32[17]) padding=[3,3] stride=[2,2] "
+    "post=[\"relu\"] algorithm=\"winograd_6\"",
+    "(f32[1,4,12,9], f32[16,4,5,5], none, f32[1,16,4,4]) padding=[0,1] stride=[2,2] "
+    "post=[\"sum\"] algorithm=\"winograd_2\"",
+    "(f32[1,1,13,8], f32[33,1,8,8], f32[33]) padding=[2,5] stride=[2,2] algorithm=\"winograd_4\"",
+    "(f32[1,3,11,11], f32[8,3,7,7], none) padding=[3,3] stride=[2,2] algorithm=\"winograd_2\"",
+    NULL};
+
+static const char *const cases_3d[] = {
+    "(f32[1,3,5,7,6], f32[8,3,3,3,3], f32[8]) padding=[1,1,1]",
+    "(f32[1,16,4,6,6], f32[16,16,2,3,1], none) stride=[1,2,1]",
+    "(f32[1,8,4,5,5], f32[8,2,3,3,3], f32[8]) padding=[1,1,1] groups=4",
+    "(f32[1,16,3,4,4], f32[16,16,2,2,2], none) post=[\"erf\"]",
+    "(f64[1,3,3,4,3], f64[4,3,2,2,2], f64[4]) padding=[0,1,0]",
+    "(f32[1,3,4,4,4], f32[17,3,3,3,3], f32[17], f32[1,17,2,2,2]) post=[\"sum\",\"relu\"]",
+    "(f32[1,16,4,4,4], f32[7,16,1,1,1], none, f32[7,1,1,1]) post=[\"mul\",\"sigmoid\"]",
+    "(f32[1,16,4,4,4], f32[7,16,1,1,1], none, f16[7,1,1,1]) post=[\"mul\",\"sigmoid\"]",
+    NULL};
+
+/* ---- definitions ---- */
+
+/* Winograd computes tiles (arXiv 1509.09308). The last element of one of 4x4 is made of 36 sums of
+ * C products, by coefficients whose squares add up to 94 in each dimension (with points of 2, where
+ * oneDNN has them), one of 6x6 by such that add up to 2051; a direct sum is one of 9 C products.
+ * The error of a sum grows with its number of terms: 94 / 9 times as much. */
+static double amplifies(const void *attrs)
+{
+    switch (((const conv_attrs_t *)attrs)->algorithm) {
+    case CONV_DIRECT: return 1.0;
+    case CONV_WINOGRAD_UP_TO_6:
+    case CONV_WINOGRAD_6: return 2051.0 / 9.0;
+    case CONV_STRASSEN:
+    case CONV_STRASSEN_ONLY: return STRASSEN_AMPLIFIES;
+    default: return 94.0 / 9.0;
+    }
+}
+
+#define DEFINE(n)                                                                                  \
+    const opdef_t op_def_conv##n##d = {.name = "conv" #n "d",                                      \
+                                       .preference = OP_PREFERS,                                   \
+                                       .traits = TRAIT_POST_OPS | TRAIT_BATCHED,                   \
+                                       .attrs = {sizeof(conv_attrs_t),                             \
+                                                 sizeof fields_##n##d / sizeof *fields_##n##d,     \
+                                                 fields_##n##d},                                   \
+                                       .n_operands = 3,                                            \
+                                       .operands = operands,                                       \
+                                       .n_outputs = 1,                                             \
+                                       .infer = infer,                                             \
+                                       .infers_symbols = true,                                     \
+                                       .kernels = kernels_##n##d,                                  \
+                                       .spec = spec,                                               \
+                                       .flops = ops_flops_of_weight,                               \
+                                       .amplifies = amplifies,                                     \
+                                       .gradient = &gradient,                                      \
+                                       .cases = cases_##n##d}
+
+DEFINE(1);
+DEFINE(2);
+DEFINE(3);
+
+/* ---- public ---- */
+
+/* Public calls have no post-ops: those need operands that only graphs pass. */
+static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, const tensor_t *weight,
+                     const tensor_t *bias, const conv_attrs_t *attrs, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias};
+    return dispatch_run(ctx, op, attrs, 3, in, NULL, out);
+}
+
+status_t op_conv1d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out)
+{
+    return call(ctx, &op_def_conv1d, x, weight, bias, attrs, out);
+}
+
+status_t op_conv2d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out)
+{
+    return call(ctx, &op_def_conv2d, x, weight, bias, attrs, out);
+}
+
+status_t op_conv3d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out)
+{
+    return call(ctx, &op_def_conv3d, x, weight, bias, attrs, out);
+}

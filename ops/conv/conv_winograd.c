@@ -1,0 +1,353 @@
+/* Convolutions of 3 by 3 and stride 1 or 2, or of 5 by 5 and stride 1, by winograd's transforms, by
+ * a kernel of our own.
+ *
+ * Activations and the weight are f32 or bf16. Of bf16, size 2 for 3 by 3 multiplies pairs of bf16,
+ * 2.25 times fewer than direct sums do, where the processor has instructions for that. All else is
+ * f32 between: sizes 4 and 6 then take 0.5 and 0.4 of the time of direct sums of bf16, and read a
+ * weight that is 8 and 14 times as large, which pays while it stays in a cache.
+ *
+ * Activations lie in blocks of the machine's lanes, and the weight is packed: transformed for a
+ * size of 2, 4 or 6, of which each is a kernel by itself: that of tiles with 3 by 3, and 2 more
+ * than that with 5 by 5, which is as long a polynomial and rounds alike. With stride 2 there is
+ * none of 6. Larger tiles need fewer
+ * products, round more, and read a larger weight. The attribute `algorithm` says which sizes are
+ * allowed; among these, and direct sums, the least estimate counts. */
+#include <math.h>
+
+#include "ops/accept_impl.h"
+#include "ops/conv/conv_winograd_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/threads_impl.h"
+
+enum { X, WEIGHT, BIAS, POST };
+enum { TILE, LANES, MORE_STRIDE, N_NUMBERS }; /* of a packed weight; the last is stride - 1 */
+
+#define VERSION 2 /* of winograd_pack */
+#define LARGEST_SIZE 6
+
+typedef struct state {
+    winograd_t winograd; /* without pointers */
+    isa_t isa;
+    int n_threads;
+    int addend; /* input that is added, or -1 */
+} state_t;
+
+/* ---- which ---- */
+
+int conv_winograd_size(int algorithm)
+{
+    switch (algorithm) {
+    case CONV_WINOGRAD:
+    case CONV_WINOGRAD_4: return 4;
+    case CONV_WINOGRAD_UP_TO_2:
+    case CONV_WINOGRAD_2: return 2;
+    case CONV_WINOGRAD_UP_TO_6:
+    case CONV_WINOGRAD_6: return 6;
+    default: return 0;
+    }
+}
+
+bool conv_winograd_is_exact(int algorithm)
+{
+    return algorithm == CONV_WINOGRAD_2 || algorithm == CONV_WINOGRAD_4 ||
+           algorithm == CONV_WINOGRAD_6;
+}
+
+int conv_winograd_tile(int64_t kernel, int64_t stride, int size)
+{
+    const int64_t tile = size + 3 - kernel;
+    if (stride == 2) return kernel == 3 && tile <= 4 ? (int)tile : 0;
+    return stride == 1 && (kernel == 3 || kernel == 5) && tile >= 2 ? (int)tile : 0;
+}
+
+bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
+                        int64_t groups, int size)
+{
+    return weight->rank == 4 && weight->sizes[2] == weight->sizes[3] && stride[0] == stride[1] &&
+           conv_winograd_tile(weight->sizes[2], stride[0], size) > 0 && groups == 1 &&
+           dilation[0] == 1 && dilation[1] == 1;
+}
+
+bool conv_winograd_has_empty_window(const tensor_info_t *src, const tensor_info_t *weight,
+                                    const tensor_info_t *dst, const int64_t *stride,
+                                    const int64_t *padding)
+{
+    for (int i = 0; i < 2; i++) {
+        const int64_t last = (dst->sizes[2 + i] - 1) * stride[i] - padding[i];
+        if (padding[i] >= weight->sizes[2 + i] || last >= src->sizes[2 + i]) return true;
+    }
+    return false;
+}
+
+/* Whether the largest size that is allowed fits, or a smaller one may be taken instead. */
+static bool fits(const op_call_t *call)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    for (int size = conv_winograd_size(attrs->algorithm); size >= 2; size -= 2) {
+        if (conv_winograd_fits(call->in[WEIGHT], attrs->stride, attrs->dilation, attrs->groups,
+                               size))
+            return true;
+        if (conv_winograd_is_exact(attrs->algorithm)) return false;
+    }
+    return false;
+}
+
+const char *conv_winograd_obstacle(const op_call_t *call)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    if (conv_winograd_size(attrs->algorithm) == 0) return "algorithm does not allow it";
+    if (call->per_op) return "oneDNN alone under policy per_op";
+    if (!fits(call))
+        return "3 by 3, or 5 by 5 of a size above 2, stride 1, or 2 with 3 by 3 of a size up to 4, "
+               "dilation 1 and one group are needed";
+    if (conv_winograd_has_empty_window(call->in[X], call->in[WEIGHT], &call->out[0], attrs->stride,
+                                       attrs->padding))
+        return CONV_WINOGRAD_EMPTY_WINDOW;
+    const dtype_t dtype = call->in[X]->dtype;
+    if ((dtype != DTYPE_F32 && dtype != DTYPE_BF16) || call->in[WEIGHT]->dtype != dtype ||
+        (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32))
+        return "f32, or bf16 with a bias of f32, is needed";
+    if (call->layout != LAYOUT_MKLDNN) return "blocks of channels are needed";
+    if (call->weights == WEIGHT_GIVEN && !conv_winograd_is_exact(attrs->algorithm))
+        return "the weight would be transformed in each call";
+    return NULL;
+}
+
+/* ---- estimates ---- */
+
+/* Whether the kernel of this size is to be asked at all. */
+static bool is_allowed(int algorithm, int size)
+{
+    return size == conv_winograd_size(algorithm) ||
+           (size < conv_winograd_size(algorithm) && !conv_winograd_is_exact(algorithm));
+}
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Products run at the share of the peak that direct convolution reaches. Transforms take as long as
+ * so many multiply-adds for each point of sources and results in tiles. */
+#define TRANSFORM_FLOPS 40.0
+
+/* In a row or column of n results: short tiles have as many fewer as the stride is. */
+static double count_points(const winograd_t *w, int64_t n)
+{
+    const int64_t n_tiles = winograd_count_tiles(n, w->tile);
+    const int64_t n_short = n_tiles - winograd_count_long(n, w->tile);
+    return (double)(n_tiles * winograd_side(w->tile, w->kernel, w->stride) - n_short * w->stride);
+}
+
+double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t isa)
+{
+    const int64_t lanes = isa_lanes(isa);
+    const double n_inputs = (double)round_up(w->n_inputs, lanes);
+    const double n_outputs = (double)round_up(w->n_outputs, lanes);
+    const double n_points = (double)w->n_images * count_points(w, w->out_height) *
+                            count_points(w, w->out_width);
+    const double n_weights = (double)winograd_weight_elements(w->tile, w->kernel, w->n_inputs,
+                                                              w->n_outputs, isa);
+    const double n_at_once = w->in_pairs ? 2.0 : 1.0;
+    const double flops = n_points * (2.0 / n_at_once * n_inputs * n_outputs +
+                                     TRANSFORM_FLOPS * (n_inputs + n_outputs));
+    const double bytes = (w->is_bf16 ? 2.0 : 4.0) * (double)w->n_images *
+                         ((double)(w->height * w->width) * n_inputs +
+                          (double)(w->out_height * w->out_width) * n_outputs);
+    return cost_layer(ctx, "tiles", flops, bytes, n_weights * 4.0 / n_at_once);
+}
+
+/* ---- preparing ---- */
+
+/* Larger results are mostly in memory again when they are read, and writing past the caches reads
+ * no lines before. By measurement on Zen 4, at batch 1 and 16, what reads them takes no longer. */
+#define LARGE_RESULT ((size_t)6 << 20)
+
+bool conv_winograd_streams(const tensor_info_t *result)
+{
+    return info_bytes(result) >= LARGE_RESULT;
+}
+
+static bool take_act(const post_op_t *post, winograd_t *w)
+{
+    w->alpha = (float)post->alpha;
+    w->beta = (float)post->beta;
+    switch (post->eltwise) {
+    case ELTWISE_RELU:
+        w->act = WINOGRAD_CLAMP;
+        w->alpha = 0.0f;
+        w->beta = INFINITY;
+        return true;
+    case ELTWISE_CLAMP: w->act = WINOGRAD_CLAMP; return !isnan(w->alpha) && !isnan(w->beta);
+    case ELTWISE_LEAKY_RELU: w->act = WINOGRAD_LEAKY; return true;
+    default: return false;
+    }
+}
+
+status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, winograd_t *winograd,
+                                 int *out_addend)
+{
+    const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
+    int i = 0;
+    *out_addend = -1;
+    if (i < post->n && (post->op[i].kind == POST_SUM || post->op[i].kind == POST_ADD)) {
+        const tensor_info_t *operand = call->in[POST], *out = &prepared->out[0];
+        if (operand->dtype != out->dtype ||
+            !shape_equal(operand->rank, operand->sizes, out->rank, out->sizes))
+            return prepared_decline(prepared,
+                                    "winograd: adds what has the result's dtype and sizes only");
+        TRY(accept_format(call, prepared, POST, &out->format));
+        *out_addend = POST;
+        prepared->overwrites = UINT64_C(1) << POST;
+        i++;
+    }
+    if (i < post->n && post->op[i].kind == POST_ELTWISE && take_act(&post->op[i], winograd)) i++;
+    if (i == post->n) return STATUS_OK;
+    return prepared_decline(prepared, "winograd: computes no post-op %s",
+                            post->op[i].kind == POST_ELTWISE ? eltwise_name(post->op[i].eltwise)
+                                                             : post_name(post->op[i].kind));
+}
+
+bool conv_winograd_is_in_pairs(const tensor_info_t *weight, int size)
+{
+    return weight->dtype == DTYPE_BF16 && weight->sizes[2] == 3 && size == 2;
+}
+
+winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t *weight,
+                                  const tensor_info_t *dst, int64_t stride, int size)
+{
+    const int kernel = (int)weight->sizes[2];
+    return (winograd_t){.tile = conv_winograd_tile(kernel, stride, size),
+                        .kernel = kernel,
+                        .stride = (int)stride,
+                        .n_images = src->sizes[0],
+                        .n_inputs = src->sizes[1],
+                        .n_outputs = dst->sizes[1],
+                        .height = src->sizes[2],
+                        .width = src->sizes[3],
+                        .out_height = dst->sizes[2],
+                        .out_width = dst->sizes[3],
+                        .is_bf16 = src->dtype == DTYPE_BF16,
+                        .in_pairs = conv_winograd_is_in_pairs(weight, size)};
+}
+
+#define NAMES(isa)                                                                                 \
+    {                                                                                              \
+        {"winograd_2x2:" isa, "winograd_4x4:" isa, "winograd_6x6:" isa},                           \
+            {"winograd_2x2_stride_2:" isa, "winograd_4x4_stride_2:" isa},                          \
+    }
+
+const char *conv_winograd_name(isa_t isa, const winograd_t *w)
+{
+    static const char *const names[ISA_COUNT][2][LARGEST_SIZE / 2] = {
+        [ISA_PORTABLE] = NAMES("portable"),
+        [ISA_AVX2] = NAMES("avx2"),
+        [ISA_AVX512] = NAMES("avx512")};
+    return names[isa][w->stride - 1][w->tile / 2 - 1];
+}
+
+/* What stands in the way of any size is said once, by the largest that is allowed. */
+static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepared_t *prepared)
+{
+    const char *obstacle = conv_winograd_obstacle(call);
+    const conv_attrs_t *attrs = call->attrs;
+    const int algorithm = attrs->algorithm;
+    if (!is_allowed(algorithm, size)) return STATUS_UNSUPPORTED;
+    if (obstacle != NULL && size != conv_winograd_size(algorithm)) return STATUS_UNSUPPORTED;
+    if (obstacle != NULL) return prepared_decline(prepared, "winograd: %s", obstacle);
+    if (conv_winograd_tile(call->in[WEIGHT]->sizes[2], attrs->stride[0], size) == 0)
+        return STATUS_UNSUPPORTED;
+    const isa_t isa = isa_best();
+    const int64_t lanes = isa_lanes(isa);
+    const format_t blocks = format_channel_blocks(4, (int)lanes);
+    state_t made = {.winograd = conv_winograd_describe(call->in[X], call->in[WEIGHT], &call->out[0],
+                                                       attrs->stride[0], size),
+                    .isa = isa};
+    state_t *state = NULL;
+    winograd_t *w = &made.winograd;
+    w->top = attrs->padding[0];
+    w->left = attrs->padding[1];
+    w->streams = conv_winograd_streams(&call->out[0]);
+    if (w->in_pairs && !winograd_is_for_pairs(isa))
+        return prepared_decline(prepared, "winograd: this processor multiplies no pairs of bf16");
+    TRY(accept_format(call, prepared, X, &blocks));
+    TRY(accept_out(call, prepared, 0, &blocks));
+    TRY(conv_winograd_take_post(call, prepared, w, &made.addend));
+    prepared->cost_ns = conv_winograd_estimate(ctx, w, isa);
+    prepared->is_asked_for = conv_winograd_is_exact(algorithm);
+    if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
+    const int64_t numbers[N_NUMBERS] = {
+        [TILE] = w->tile, [LANES] = lanes, [MORE_STRIDE] = w->stride - 1};
+    const int64_t n_floats = winograd_weight_elements(w->tile, w->kernel, w->n_inputs, w->n_outputs,
+                                                      isa);
+    const bool is_wider = w->is_bf16 && !w->in_pairs; /* than elements of the weight */
+    TRY(prepared_want_packed(ctx, prepared, WEIGHT, is_wider ? 2 * n_floats : n_floats, VERSION,
+                             N_NUMBERS, numbers));
+    made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
+    prepared_set_scratch(prepared, winograd_scratch(w, isa, made.n_threads));
+    prepared->implementation = conv_winograd_name(isa, w);
+    TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
+    *state = made;
+    return STATUS_OK;
+}
+
+/* ---- running ---- */
+
+/* Sets of as many lanes have one packed form, which is f32 but for products in pairs. */
+static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out)
+{
+    const int64_t *numbers = format_numbers(&want->format);
+    isa_t isa = isa_best();
+    if (isa_lanes(isa) != numbers[LANES]) isa = ISA_PORTABLE;
+    INVARIANT(isa_lanes(isa) == numbers[LANES]);
+    const int n_threads = threads_for(ctx, info_numel(from));
+    const tensor_info_t wide = info_dense(DTYPE_F32, from->rank, from->sizes);
+    float *widened = NULL;
+    if (from->dtype != DTYPE_F32) {
+        TRY(context_get(ctx, info_bytes(&wide), "a weight in f32", &widened));
+        convert_strided(from->rank, from->sizes, from->dtype, wide.format.strides, bytes, DTYPE_F32,
+                        wide.format.strides, widened, n_threads);
+    }
+    winograd_weight_t weight = winograd_plain_weight(
+        (int)numbers[TILE], (int)from->sizes[2], (int)numbers[MORE_STRIDE] + 1, from->sizes[1],
+        from->sizes[0], widened != NULL ? widened : bytes);
+    weight.in_pairs = conv_winograd_is_in_pairs(from, weight.tile + weight.kernel - 3);
+    if (weight.in_pairs && !winograd_has_pairs(isa)) isa = ISA_PORTABLE;
+    winograd_pack(&weight, isa, n_threads, out);
+    context_put(ctx, widened);
+    return STATUS_OK;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const state_t *state = prepared_state(prepared);
+    winograd_t w = state->winograd;
+    (void)ctx;
+    w.x = in[X];
+    w.weight = in[WEIGHT];
+    w.bias = in[BIAS];
+    w.addend = state->addend < 0 ? NULL : in[state->addend];
+    w.out = out[0];
+    winograd_run(&w, state->isa, state->n_threads, scratch);
+    return STATUS_OK;
+}
+
+#define DEFINE(size)                                                                               \
+    static status_t prepare_##size(context_t *ctx, const op_call_t *call, prepared_t *prepared)    \
+    {                                                                                              \
+        return prepare(ctx, call, size, prepared);                                                 \
+    }                                                                                              \
+    const kernel_t conv_winograd_##size = {.name = "winograd_" #size,                              \
+                                           .prepare = prepare_##size,                              \
+                                           .run = run,                                             \
+                                           .flags = KERNEL_FUSES_POST_OPS |                        \
+                                                    KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES,       \
+                                           .pack = pack}
+
+DEFINE(2);
+DEFINE(4);
+DEFINE(6);

@@ -1,0 +1,566 @@
+/* Elementwise functions of one tensor: one table, one inference, one specification, two kernels. */
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "kernels/isa_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/elementwise/elementwise_backward_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+/* alpha and beta are those of eltwise_t, under PyTorch's names. */
+typedef struct attrs {
+    double alpha, beta;
+    bool tanh_approximation;
+} attrs_t;
+
+static const attr_field_t fields_clamp[] = {
+    {"min", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, -INFINITY, NULL},
+    {"max", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, INFINITY, NULL}};
+static const attr_field_t fields_leaky_relu[] = {
+    {"negative_slope", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.01, NULL}};
+static const attr_field_t fields_elu[] = {
+    {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1.0, NULL}};
+static const attr_field_t fields_shrink[] = {
+    {"lambd", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.5, NULL},
+    {"bias", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.0, NULL}};
+static const attr_field_t fields_threshold[] = {
+    {"threshold", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.0, NULL},
+    {"value", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.0, NULL}};
+static const attr_field_t fields_hardsigmoid[] = {
+    {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1.0 / 6.0, NULL},
+    {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.5, NULL}};
+static const attr_field_t fields_gelu[] = {
+    {"tanh_approximation", ATTR_BOOL, false, offsetof(attrs_t, tanh_approximation), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+/* What a call computes. */
+typedef struct function {
+    eltwise_t eltwise;
+    double alpha, beta;
+} function_t;
+
+/* The variant is the function; relu6 is a clamp whose bounds nobody gives. */
+static function_t function_of(const opdef_t *op, const void *attrs)
+{
+    const attrs_t *given = attrs;
+    function_t function = {.eltwise = (eltwise_t)op->variant};
+    if (op->attrs.bytes > 0) {
+        function.alpha = given->alpha;
+        function.beta = given->beta;
+        if (given->tanh_approximation) function.eltwise = ELTWISE_GELU_TANH;
+    } else if (function.eltwise == ELTWISE_CLAMP) {
+        function.beta = 6.0;
+    }
+    return function;
+}
+
+static bool as_post_op(const opdef_t *op, const void *attrs, post_op_t *out_post)
+{
+    const function_t function = function_of(op, attrs);
+    *out_post = (post_op_t){.kind = POST_ELTWISE,
+                            .eltwise = function.eltwise,
+                            .alpha = function.alpha,
+                            .beta = function.beta};
+    return function.eltwise != ELTWISE_CLAMP || !(isnan(function.alpha) || isnan(function.beta));
+}
+
+/* ---- inference ---- */
+
+static bool is_whole(double bound)
+{
+    return !isfinite(bound) ? !isnan(bound) : bound == floor(bound);
+}
+
+/* Functions that give integers of integers; the others give f32. */
+static bool keeps_integers(const opdef_t *op)
+{
+    switch ((eltwise_t)op->variant) {
+    case ELTWISE_RELU:
+    case ELTWISE_CLAMP:
+    case ELTWISE_ABS:
+    case ELTWISE_NEG: return true;
+    default: return false;
+    }
+}
+
+/* Integers stay integers, but for a clamp to a bound that is none: as PyTorch's they give f32. */
+static bool keeps_dtype(const op_call_t *call)
+{
+    const function_t f = function_of(call->op, call->attrs);
+    if (dtype_is_floating(call->in[X]->dtype)) return true;
+    if (!keeps_integers(call->op)) return false;
+    return f.eltwise != ELTWISE_CLAMP || (is_whole(f.alpha) && is_whole(f.beta));
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X];
+    REQUIRE(ctx, x->dtype != DTYPE_BOOL || !keeps_integers(call->op),
+            "%s: x is %s, numbers are needed", call->op->name, info_brief(x));
+    const function_t f = function_of(call->op, call->attrs);
+    REQUIRE(ctx, f.eltwise != ELTWISE_CELU || f.alpha != 0.0, "celu: alpha is 0, it divides by it");
+    out[0] = info_dense(keeps_dtype(call) ? x->dtype : DTYPE_F32, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- the functions on integers: bounds are cut to the range of s64, results to the low bits ----
+ */
+
+static int64_t integer_bound(dtype_t dtype, double bound)
+{
+    if (dtype == DTYPE_U64 && bound >= 0x1p63)
+        return bound >= 0x1p64 ? -1 : (int64_t)(uint64_t)bound;
+    if (dtype == DTYPE_U64 && bound < 0) return 0;
+    if (bound >= 0x1p63) return INT64_MAX;
+    return bound > -0x1p63 ? (int64_t)bound : INT64_MIN;
+}
+
+/* u64 is passed as the s64 of the same bits. */
+static bool is_less(dtype_t dtype, int64_t a, int64_t b)
+{
+    return dtype == DTYPE_U64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
+
+static int64_t integer_value(eltwise_t eltwise, dtype_t dtype, int64_t x, int64_t low, int64_t high)
+{
+    const bool is_negative = is_less(dtype, x, 0);
+    switch (eltwise) {
+    case ELTWISE_RELU: return is_negative ? 0 : x;
+    case ELTWISE_CLAMP:
+        x = is_less(dtype, x, low) ? low : x;
+        return is_less(dtype, high, x) ? high : x;
+    case ELTWISE_ABS: return is_negative ? (int64_t)(0 - (uint64_t)x) : x;
+    default: return (int64_t)(0 - (uint64_t)x);
+    }
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    function_t f = function_of(call->op, call->attrs);
+    double x = spec_at(call, X, index);
+    dtype_t dtype = call->out[output].dtype;
+    if (dtype_is_floating(dtype)) return eltwise_value(f.eltwise, x, f.alpha, f.beta);
+    int64_t element = 0;
+    dtype_store_integer(dtype, &element,
+                        integer_value(f.eltwise, dtype, (int64_t)x, integer_bound(dtype, f.alpha),
+                                      integer_bound(dtype, f.beta)));
+    return dtype_load(dtype, &element);
+}
+
+/* ---- what both kernels settle ---- */
+
+/* What prepare settles: the function, the number of elements with padded lanes, and whether those
+ * lanes have to be set to zero after. They hold +0 before: exp gives 1 there and neg gives -0, so
+ * both need it; relu gives +0. */
+typedef struct state {
+    function_t function;
+    int64_t n;
+    bool dirties_padding;
+} state_t;
+
+static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    state_t *state = NULL;
+    TRY(walk_follow(call, prepared, false));
+    TRY(context_get_zeroed(ctx, sizeof *state, "an activation", &state));
+    prepared->state = state;
+    state->function = function_of(call->op, call->attrs);
+    state->n = walk_elements(&prepared->in[X]);
+    const function_t *f = &state->function;
+    const tensor_info_t *out = &prepared->out[0];
+    double of_zero = eltwise_value(f->eltwise, 0.0, f->alpha, f->beta);
+    state->dirties_padding = (of_zero != 0.0 || signbit(of_zero)) &&
+                             format_is_padded(&out->format, out->sizes);
+    prepared->overwrites = 1u << X;
+    return STATUS_OK;
+}
+
+/* ---- kernel on oneDNN: over the bytes as they lie. Not of functions that choose_eltwise or
+ * choose_is_exact rule out; loops of our own are as fast ---- */
+
+/* Functions of kernels/functions: theirs have fewer steps and divide once. */
+static bool is_faster_here(eltwise_t eltwise)
+{
+    return isa_best() != ISA_PORTABLE && (eltwise == ELTWISE_SILU || eltwise == ELTWISE_SIGMOID);
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const function_t f = function_of(call->op, call->attrs);
+    onednn_post_op_t eltwise;
+    onednn_primitive_t *primitive = NULL;
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    if (x->dtype == DTYPE_F32 && is_faster_here(f.eltwise))
+        return prepared_decline(prepared, "onednn: its %s of f32 is slower than ours",
+                                call->op->name);
+    const post_op_t function = {POST_ELTWISE, f.eltwise, f.alpha, f.beta};
+    if (!choose_is_exact(&function))
+        return prepared_decline(prepared, "onednn: its %s of NaN or infinity differs",
+                                call->op->name);
+    if (!choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
+        return prepared_decline(prepared, "onednn: no %s", call->op->name);
+    TRY(settle(ctx, call, prepared));
+
+    tensor_info_t flat = info_dense(x->dtype, 1, &((const state_t *)prepared->state)->n);
+    onednn_problem_t problem = {.kind = ONEDNN_ELTWISE,
+                                .algorithm = eltwise.algorithm,
+                                .n_src = 1,
+                                .src = &flat,
+                                .dst = &flat,
+                                .alpha = eltwise.alpha,
+                                .beta = eltwise.beta};
+    status_t status = onednn_describe(ctx, &problem, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx), info_brief(x));
+    TRY(status);
+    prepared_take_primitive(prepared, primitive);
+    if (onednn_is_reference(prepared->implementation))
+        return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
+                                prepared->implementation);
+    prepared->cost_ns = cost_run(ctx, prepared->implementation, 0.0,
+                                 2.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const state_t *state = prepared->state;
+    TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
+    if (state->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn = {
+    .name = "onednn", .prepare = prepare_onednn, .run = run_onednn, .flags = KERNEL_NEEDS_ELEMENTS};
+
+/* ---- kernel of our own ---- */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(settle(ctx, call, prepared));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+#define CHUNK 1024
+
+/* A few elements, by way of the type they are computed in. */
+static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const void *src,
+                        dtype_t dst_dtype, void *dst)
+{
+    union {
+        float f32[CHUNK];
+        double f64[CHUNK];
+        int64_t s64[CHUNK];
+    } value;
+    if (dtype_is_integral(dst_dtype)) {
+        int64_t low = integer_bound(dst_dtype, f->alpha), high = integer_bound(dst_dtype, f->beta);
+        dtype_cast(n, src_dtype, src, 1, DTYPE_S64, value.s64, 1);
+        for (int64_t i = 0; i < n; i++)
+            value.s64[i] = integer_value(f->eltwise, dst_dtype, value.s64[i], low, high);
+        dtype_cast(n, DTYPE_S64, value.s64, 1, dst_dtype, dst, 1);
+    } else if (src_dtype == DTYPE_BF16 || src_dtype == DTYPE_F16) {
+        dtype_cast(n, src_dtype, src, 1, DTYPE_F32, value.f32, 1);
+        eltwise_apply(f->eltwise, f->alpha, f->beta, n, value.f32, value.f32);
+        dtype_cast(n, DTYPE_F32, value.f32, 1, dst_dtype, dst, 1);
+    } else {
+        dtype_cast(n, src_dtype, src, 1, DTYPE_F64, value.f64, 1);
+        for (int64_t i = 0; i < n; i++)
+            value.f64[i] = eltwise_value(f->eltwise, value.f64[i], f->alpha, f->beta);
+        dtype_cast(n, DTYPE_F64, value.f64, 1, dst_dtype, dst, 1);
+    }
+}
+
+/* A run of the native kernel. */
+typedef struct run {
+    const function_t *function;
+    dtype_t src_dtype, dst_dtype;
+    const char *src;
+    char *dst;
+    int64_t n;
+} run_t;
+
+static void run_f32(void *user, int64_t first_chunk, int64_t last_chunk)
+{
+    const run_t *run = user;
+    const function_t *f = run->function;
+    const int64_t first = first_chunk * CHUNK, last = last_chunk * CHUNK;
+    if (first == last) return;
+    eltwise_apply(f->eltwise, f->alpha, f->beta, (last < run->n ? last : run->n) - first,
+                  (const float *)(const void *)run->src + first, (float *)(void *)run->dst + first);
+}
+
+static void run_chunks(void *user, int64_t first_chunk, int64_t last_chunk)
+{
+    const run_t *run = user;
+    const int64_t src_size = (int64_t)dtype_size(run->src_dtype);
+    const int64_t dst_size = (int64_t)dtype_size(run->dst_dtype);
+    for (int64_t chunk = first_chunk; chunk < last_chunk; chunk++) {
+        int64_t first = chunk * CHUNK, n = run->n - first < CHUNK ? run->n - first : CHUNK;
+        apply_chunk(run->function, n, run->src_dtype, run->src + first * src_size, run->dst_dtype,
+                    run->dst + first * dst_size);
+    }
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const state_t *state = prepared->state;
+    run_t run = {.function = &state->function,
+                 .src_dtype = prepared->in[X].dtype,
+                 .dst_dtype = prepared->out[0].dtype,
+                 .src = in[X],
+                 .dst = out[0],
+                 .n = state->n};
+    threads_share(threads_for(ctx, run.n), (run.n + CHUNK - 1) / CHUNK,
+                  run.src_dtype == DTYPE_F32 ? run_f32 : run_chunks, &run);
+    if (state->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t *const either[] = {&onednn, &native, NULL};
+static const kernel_t *const ours[] = {&native, NULL};
+
+/* ---- gradients: slopes in terms of the input or of the result, as elementwise_backward.def says
+ * ----
+ */
+
+static void pass(const gradient_call_t *call)
+{
+    const function_t f = function_of(call->op, call->attrs);
+    const char *name = f.eltwise == ELTWISE_GELU_TANH ? "gelu_tanh" : call->op->name;
+    elementwise_backward_pass(call, name, f.alpha, f.beta);
+}
+
+static void pass_neg(const gradient_call_t *call)
+{
+    call->in_grad[X] = emit_unary(call->emitter, &op_def_neg, call->out_grad[0]);
+}
+
+static const gradient_t by_in = {.pass = pass, .reads_in = 1u << X};
+static const gradient_t by_out = {.pass = pass, .reads_out = 1};
+static const gradient_t by_neither = {.pass = pass_neg};
+
+/* ---- cases ---- */
+
+#define FLOATING(attributes)                                                                       \
+    "(f32[2,3,7,5])" attributes, "(f32[1,17,9,9])" attributes, "(f32[1,1,4,3])" attributes,        \
+        "(f32[2,7,11])" attributes, "(f32[1,31,3,4,5])" attributes, "(f32[2,32,6,6])" attributes,  \
+        "(f32[5,13])" attributes, "(f32[0,3,4,4])" attributes, "(f32[1,24,40,40])" attributes,     \
+        "(bf16[2,17,5,5])" attributes, "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes,     \
+        "(f32[2,17,3]+)" attributes
+
+static const char *const cases_floating[] = {FLOATING(""), "(s32[2,7,3]<9)", NULL};
+static const char *const cases_numbers[] = {
+    FLOATING(""),     "(f32[])", "(s32[2,7,3]<9)", "(s64[3,5]<9)", "(s8[1,3,5,5])",
+    "(u8[1,17,3,3])", NULL};
+static const char *const cases_clamp[] = {
+    FLOATING(" min=-0.5 max=0.75"),    "(f32[2,17,5,5]) min=0.25 max=2.0",
+    "(f32[2,3,5,5]) min=-0.5",         "(f32[2,3,5,5]) max=0.5",
+    "(f32[2,3,5,5]) min=1.0 max=-1.0", "(s64[3,5]<9) min=2.5 max=6.0",
+    "(s8[1,3,5,5]) min=-3.0 max=4.0",  NULL};
+static const char *const cases_leaky_relu[] = {FLOATING(""), "(f32[2,17,5,5]) negative_slope=0.3",
+                                               "(f32[2,17,5,5]) negative_slope=-1.5", NULL};
+static const char *const cases_elu[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.3", NULL};
+static const char *const cases_celu[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.3",
+                                         "(f32[2,17,5,5]) alpha=-2.0", NULL};
+static const char *const cases_shrink[] = {FLOATING(""), "(f32[2,17,5,5]) lambd=0.25 bias=0.25",
+                                           "(s32[3,7]) lambd=1.5 bias=0.5", NULL};
+static const char *const cases_threshold[] = {
+    FLOATING(""), "(f32[2,17,5,5]) threshold=0.5 value=-1.25", "(s32[3,7]) threshold=1.0", NULL};
+static const char *const cases_hardsigmoid[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.2 beta=0.4",
+                                                NULL};
+static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approximation=true"), NULL};
+
+/* ---- definitions ---- */
+
+/* `terms` as eltwise_cancels. */
+#define DEFINE(op_name, function, attr_table, op_cases, op_kernels, terms, passes)                 \
+    const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .variant = ELTWISE_##function,                               \
+                                      .preference = OP_FOLLOWS,                                    \
+                                      .traits = TRAIT_ELEMENTWISE,                                 \
+                                      .attrs = attr_table,                                         \
+                                      .n_operands = 1,                                             \
+                                      .operands = operands,                                        \
+                                      .n_outputs = 1,                                              \
+                                      .infer = infer,                                              \
+                                      .infers_symbols = true,                                      \
+                                      .kernels = op_kernels,                                       \
+                                      .spec = spec,                                                \
+                                      .cancels = terms,                                            \
+                                      .as_post_op = as_post_op,                                    \
+                                      .gradient = &passes,                                         \
+                                      .cases = op_cases}
+#define NO_ATTRS                                                                                   \
+    {                                                                                              \
+        0, 0, NULL                                                                                 \
+    }
+#define ATTRS(fields)                                                                              \
+    {                                                                                              \
+        sizeof(attrs_t), sizeof fields / sizeof *fields, fields                                    \
+    }
+
+DEFINE(relu, RELU, NO_ATTRS, cases_numbers, ours, 0.0, by_out);
+DEFINE(relu6, CLAMP, NO_ATTRS, cases_numbers, ours, 0.0, by_out);
+DEFINE(clamp, CLAMP, ATTRS(fields_clamp), cases_clamp, ours, 0.0, by_in);
+DEFINE(leaky_relu, LEAKY_RELU, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0, by_in);
+DEFINE(elu, ELU, ATTRS(fields_elu), cases_elu, either, 1.0, by_in);
+DEFINE(selu, SELU, NO_ATTRS, cases_floating, ours, 1.76, by_in);
+DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, ours, 8.0, by_in);
+DEFINE(erf, ERF, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(sigmoid, SIGMOID, NO_ATTRS, cases_floating, either, 0.0, by_out);
+DEFINE(tanh, TANH, NO_ATTRS, cases_floating, either, 0.0, by_out);
+DEFINE(celu, CELU, ATTRS(fields_elu), cases_celu, ours, 2.0, by_in);
+DEFINE(mish, MISH, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(shrink, SHRINK, ATTRS(fields_shrink), cases_shrink, ours, 0.0, by_in);
+DEFINE(threshold, THRESHOLD, ATTRS(fields_threshold), cases_threshold, ours, 0.0, by_in);
+DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, ours, 0.0, by_in);
+DEFINE(hardswish, HARDSWISH, NO_ATTRS, cases_floating, either, 0.0, by_in);
+DEFINE(silu, SILU, NO_ATTRS, cases_floating, either, 0.0, by_in);
+DEFINE(softplus, SOFTPLUS, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(sqrt, SQRT, NO_ATTRS, cases_floating, either, 0.0, by_out);
+DEFINE(exp, EXP, NO_ATTRS, cases_floating, ours, 0.0, by_out);
+DEFINE(log, LOG, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(abs, ABS, NO_ATTRS, cases_numbers, either, 0.0, by_in);
+DEFINE(neg, NEG, NO_ATTRS, cases_numbers, ours, 0.0, by_neither);
+DEFINE(reciprocal, RECIPROCAL, NO_ATTRS, cases_floating, ours, 0.0, by_out);
+
+/* ---- public ---- */
+
+static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, double alpha,
+                     double beta, bool tanh_approximation, tensor_t **out)
+{
+    attrs_t attrs = {.alpha = alpha, .beta = beta, .tanh_approximation = tanh_approximation};
+    return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
+}
+
+static status_t call_in_place(context_t *ctx, const opdef_t *op, tensor_t *x, double alpha,
+                              double beta, bool tanh_approximation)
+{
+    attrs_t attrs = {.alpha = alpha, .beta = beta, .tanh_approximation = tanh_approximation};
+    return dispatch_run_in_place(ctx, op, &attrs, x, 0, NULL);
+}
+
+#define PUBLIC(op_name)                                                                            \
+    status_t op_##op_name(context_t *ctx, const tensor_t *x, tensor_t **out)                       \
+    {                                                                                              \
+        return call(ctx, &op_def_##op_name, x, 0.0, 0.0, false, out);                              \
+    }                                                                                              \
+    status_t op_##op_name##_(context_t *ctx, tensor_t *x)                                          \
+    {                                                                                              \
+        return call_in_place(ctx, &op_def_##op_name, x, 0.0, 0.0, false);                          \
+    }
+
+PUBLIC(relu)
+PUBLIC(relu6)
+PUBLIC(selu)
+PUBLIC(erf)
+PUBLIC(sigmoid)
+PUBLIC(tanh)
+PUBLIC(hardswish)
+PUBLIC(silu)
+PUBLIC(softplus)
+PUBLIC(mish)
+PUBLIC(sqrt)
+PUBLIC(exp)
+PUBLIC(log)
+PUBLIC(abs)
+PUBLIC(neg)
+PUBLIC(reciprocal)
+
+status_t op_clamp(context_t *ctx, const tensor_t *x, double min, double max, tensor_t **out)
+{
+    return call(ctx, &op_def_clamp, x, min, max, false, out);
+}
+
+status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope, tensor_t **out)
+{
+    return call(ctx, &op_def_leaky_relu, x, negative_slope, 0.0, false, out);
+}
+
+status_t op_elu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
+{
+    return call(ctx, &op_def_elu, x, alpha, 0.0, false, out);
+}
+
+status_t op_celu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
+{
+    return call(ctx, &op_def_celu, x, alpha, 0.0, false, out);
+}
+
+status_t op_shrink(context_t *ctx, const tensor_t *x, double lambd, double bias, tensor_t **out)
+{
+    return call(ctx, &op_def_shrink, x, lambd, bias, false, out);
+}
+
+status_t op_threshold(context_t *ctx, const tensor_t *x, double threshold, double value,
+                      tensor_t **out)
+{
+    return call(ctx, &op_def_threshold, x, threshold, value, false, out);
+}
+
+status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, tensor_t **out)
+{
+    return call(ctx, &op_def_gelu, x, 0.0, 0.0, tanh_approximation, out);
+}
+
+status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double beta,
+                        tensor_t **out)
+{
+    return call(ctx, &op_def_hardsigmoid, x, alpha, beta, false, out);
+}
+
+status_t op_clamp_(context_t *ctx, tensor_t *x, double min, double max)
+{
+    return call_in_place(ctx, &op_def_clamp, x, min, max, false);
+}
+
+status_t op_leaky_relu_(context_t *ctx, tensor_t *x, double negative_slope)
+{
+    return call_in_place(ctx, &op_def_leaky_relu, x, negative_slope, 0.0, false);
+}
+
+status_t op_elu_(context_t *ctx, tensor_t *x, double alpha)
+{
+    return call_in_place(ctx, &op_def_elu, x, alpha, 0.0, false);
+}
+
+status_t op_celu_(context_t *ctx, tensor_t *x, double alpha)
+{
+    return call_in_place(ctx, &op_def_celu, x, alpha, 0.0, false);
+}
+
+status_t op_shrink_(context_t *ctx, tensor_t *x, double lambd, double bias)
+{
+    return call_in_place(ctx, &op_def_shrink, x, lambd, bias, false);
+}
+
+status_t op_threshold_(context_t *ctx, tensor_t *x, double threshold, double value)
+{
+    return call_in_place(ctx, &op_def_threshold, x, threshold, value, false);
+}
+
+status_t op_gelu_(context_t *ctx, tensor_t *x, bool tanh_approximation)
+{
+    return call_in_place(ctx, &op_def_gelu, x, 0.0, 0.0, tanh_approximation);
+}
+
+status_t op_hardsigmoid_(context_t *ctx, tensor_t *x, double alpha, double beta)
+{
+    return call_in_place(ctx, &op_def_hardsigmoid, x, alpha, beta, false);
+}

@@ -1,0 +1,155 @@
+/* One of two tensors, element by element. */
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/elementwise/broadcast_impl.h"
+#include "ops/gradient_impl.h"
+#include "tensor/simd_impl.h"
+
+/* ---- attributes: none ---- */
+
+static const operand_t operands[] = {{"condition", ROLE_ACTIVATION, false, false},
+                                     {"a", ROLE_ACTIVATION, false, false},
+                                     {"b", ROLE_ACTIVATION, false, false}};
+enum { CONDITION, A, B };
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *condition = call->in[CONDITION], *a = call->in[A], *b = call->in[B];
+    int64_t sizes[TENSOR_MAX_RANK];
+    int rank = 0;
+    REQUIRE(ctx, condition->dtype == DTYPE_BOOL, "where: condition is %s, bool is needed",
+            info_brief(condition));
+    REQUIRE(ctx, broadcast_infer(ctx, call, &rank, sizes),
+            "where: condition is %s, a is %s, b is %s, these shapes do not broadcast",
+            info_brief(condition), info_brief(a), info_brief(b));
+    dtype_t dtype = broadcast_dtype(a, b);
+    REQUIRE(ctx, dtype != DTYPE_NONE, "where: a is %s, b is %s, these dtypes meet in none",
+            info_brief(a), info_brief(b));
+    out[0] = info_dense(dtype, rank, sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *out = &call->out[output];
+    bool is_a = spec_at_broadcast(call, CONDITION, out->rank, index) != 0.0;
+    double value = spec_at_broadcast(call, is_a ? A : B, out->rank, index);
+    uint64_t element = 0;
+    dtype_store(out->dtype, &element, value);
+    return dtype_load(out->dtype, &element);
+}
+
+/* ---- dense kernel: elements move as words of their size ---- */
+
+#define SELECT(name, type)                                                                         \
+    FOR_EACH_ISA static void name(const broadcast_rows_t *rows)                                    \
+    {                                                                                              \
+        const int64_t c_step = rows->step[CONDITION], a_step = rows->step[A];                      \
+        const int64_t b_step = rows->step[B];                                                      \
+        for (int64_t row = 0; row < rows->rows; row++) {                                           \
+            const uint8_t *c = (const uint8_t *)rows->in[CONDITION] +                              \
+                               row * rows->row_step[CONDITION];                                    \
+            const type *a = (const type *)rows->in[A] + row * rows->row_step[A];                   \
+            const type *b = (const type *)rows->in[B] + row * rows->row_step[B];                   \
+            type *out = (type *)rows->out + row * rows->out_row_step;                              \
+            _Pragma("omp simd") for (int64_t i = 0; i < rows->n; i++)                              \
+            {                                                                                      \
+                const type x = a[i * a_step], y = b[i * b_step];                                   \
+                out[i] = c[i * c_step] != 0 ? x : y;                                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+SELECT(select_8, uint8_t)
+SELECT(select_16, uint16_t)
+SELECT(select_32, uint32_t)
+SELECT(select_64, uint64_t)
+
+static broadcast_compute_t select_of(size_t element_bytes)
+{
+    switch (element_bytes) {
+    case 1: return select_8;
+    case 2: return select_16;
+    case 4: return select_32;
+    default: return select_64;
+    }
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    broadcast_t *plan = NULL;
+    if (call->layout == LAYOUT_MKLDNN)
+        return prepared_decline(prepared, "native: dense only, as the condition is");
+    TRY(context_get_zeroed(ctx, sizeof *plan, "where", &plan));
+    prepared->state = plan;
+    plan->compute = select_of(dtype_size(call->out[0].dtype));
+    plan->in_dtype[CONDITION] = DTYPE_BOOL;
+    plan->in_dtype[A] = plan->in_dtype[B] = plan->out_dtype = call->out[0].dtype;
+    TRY(broadcast_prepare(call, prepared, plan));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 3.0 * (double)info_bytes(&call->out[0]));
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = broadcast_run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- gradients: what was chosen has it, the other has 0 ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t zero = emit_number(e, 0.0);
+    const value_t grad = call->out_grad[0], condition = call->in[CONDITION];
+    if (call->is_wanted[A])
+        call->in_grad[A] = emit_unbroadcast(e, emit_where(e, condition, grad, zero), call->in[A]);
+    if (call->is_wanted[B])
+        call->in_grad[B] = emit_unbroadcast(e, emit_where(e, condition, zero, grad), call->in[B]);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << CONDITION};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {"(bool[2,3,7,5], f32[2,3,7,5], f32[2,3,7,5])",
+                                    "(bool[1,17,9,9], f32[1,17,9,9], f32[])",
+                                    "(bool[17,1,1], f32[2,17,5,5], f32[2,1,5,5])",
+                                    "(bool[], f32[31], f32[2,31])",
+                                    "(bool[2,7,1], f32[], f32[7,11])",
+                                    "(bool[1,16,40,40], f32[1,16,40,40], 0.0)",
+                                    "(bool[3,5], bf16[3,5], f32[3,5])",
+                                    "(bool[3,5], f16[5], f16[3,1])",
+                                    "(bool[3,5], s64[3,5], s32[5])",
+                                    "(bool[7], u8[7], 3)",
+                                    "(bool[7], bool[7], bool[7])",
+                                    "(bool[31], u64[31], u64[1])",
+                                    "(bool[0,3], f64[3], f64[])",
+                                    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_where = {.name = "where",
+                              .preference = OP_DENSE,
+                              .traits = TRAIT_ELEMENTWISE,
+                              .n_operands = 3,
+                              .operands = operands,
+                              .n_outputs = 1,
+                              .infer = infer,
+                              .infers_symbols = true,
+                              .kernels = kernels,
+                              .spec = spec,
+                              .gradient = &gradient,
+                              .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_where(context_t *ctx, const tensor_t *condition, const tensor_t *a, const tensor_t *b,
+                  tensor_t **out)
+{
+    const tensor_t *in[] = {condition, a, b};
+    return dispatch_run(ctx, &op_def_where, NULL, 3, in, NULL, out);
+}

@@ -1,0 +1,164 @@
+/* Elements picked one by one along a dimension, as torch.gather. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/index/index_impl.h"
+#include "tensor/threads_impl.h"
+
+typedef struct gather_elements_attrs {
+    int64_t dim;
+} gather_elements_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"dim", ATTR_INT, false, offsetof(gather_elements_attrs_t, dim), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"index", ROLE_ACTIVATION, false, false}};
+enum { X, INDEX };
+
+static int find_dim(const void *attrs, int rank)
+{
+    return ops_dim(rank, ((const gather_elements_attrs_t *)attrs)->dim);
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *index = call->in[INDEX];
+    int64_t wanted = ((const gather_elements_attrs_t *)call->attrs)->dim;
+    int dim = 0;
+    REQUIRE(ctx, shape_dim(x->rank, wanted, &dim), "gather_elements: dim %lld of %s, out of range",
+            (long long)wanted, info_brief(x));
+    TRY(index_check_dtype(ctx, "gather_elements", index));
+    TRY(index_check_sizes(ctx, "gather_elements", x, index, dim));
+    TRY(shape_check(ctx, "gather_elements", x->dtype, index->rank, index->sizes));
+    out[0] = info_dense(x->dtype, index->rank, index->sizes);
+    return STATUS_OK;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[X];
+    int dim = find_dim(call->attrs, x->rank);
+    int64_t at[TENSOR_MAX_RANK] = {0}, place = (int64_t)spec_at(call, INDEX, index);
+    if (x->rank == 0) return spec_at(call, X, at);
+    memcpy(at, index, (size_t)x->rank * sizeof *at);
+    at[dim] = place < 0 ? place + x->sizes[dim] : place;
+    return spec_at(call, X, at);
+}
+
+/* ---- dense kernel: pieces of lines along the index's last dimension ---- */
+
+#define PIECE_ELEMENTS 4096
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_plain(call, prepared, INDEX));
+    prepared->scratch_bytes = (size_t)info_numel(call->in[INDEX]) * sizeof(int64_t);
+    return accept_out_plain(call, prepared, 0);
+}
+
+/* out[i] = x[places[i] * step + i * next] */
+#define TAKE(type)                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    ((type *)out)[i] = ((const type *)x)[places[i] * step + i * next]
+
+static void take(size_t size, int64_t n, const int64_t *places, int64_t step, int64_t next,
+                 const void *x, void *out)
+{
+    switch (size) {
+    case 1: TAKE(uint8_t); break;
+    case 2: TAKE(uint16_t); break;
+    case 4: TAKE(uint32_t); break;
+    default: TAKE(uint64_t); break;
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const index_shape_t x = index_shape(&prepared->in[X]);
+    const index_shape_t index = index_shape(&prepared->in[INDEX]);
+    const int dim = find_dim(prepared->attrs, prepared->in[X].rank), last = index.rank - 1;
+    const index_target_t target = {&prepared->in[X], &prepared->in[INDEX], dim, 0};
+    const size_t size = dtype_size(prepared->in[X].dtype);
+    const int64_t n = info_numel(&prepared->out[0]), line = index.sizes[last];
+    TRY(index_resolve(ctx, "gather_elements", &target, in[INDEX], n, scratch));
+    if (n == 0) return STATUS_OK;
+    const int64_t n_pieces = (line + PIECE_ELEMENTS - 1) / PIECE_ELEMENTS;
+#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
+    for (int64_t p = 0; p < n / line * n_pieces; p++) {
+        int64_t first = p % n_pieces * PIECE_ELEMENTS, from = dim == last ? 0 : first;
+        int64_t left = line - first, at = p / n_pieces * line + first, rest = p / n_pieces;
+        for (int d = last - 1; d >= 0; d--) {
+            if (d != dim) from += rest % index.sizes[d] * x.strides[d];
+            rest /= index.sizes[d];
+        }
+        take(size, left < PIECE_ELEMENTS ? left : PIECE_ELEMENTS, (const int64_t *)scratch + at,
+             x.strides[dim], dim == last ? 0 : 1, (const char *)in[X] + (size_t)from * size,
+             (char *)out[0] + (size_t)at * size);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- gradients ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    const int64_t dim = ((const gather_elements_attrs_t *)call->attrs)->dim;
+    if (call->is_wanted[X])
+        call->in_grad[X] = emit_scatter(e, emit_zeros(e, &x), dim, call->in[INDEX],
+                                        call->out_grad[0], SCATTER_ADD);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
+
+value_t emit_gather_elements(emitter_t *emitter, value_t x, int64_t dim, value_t index)
+{
+    const gather_elements_attrs_t attrs = {dim};
+    const value_t in[] = {x, index};
+    return emit_op(emitter, &op_def_gather_elements, &attrs, 2, in);
+}
+
+static const char *const cases[] = {"(f32[7,3], s64[5,3]<7)",
+                                    "(f32[3,17], s64[2,31]<17) dim=1",
+                                    "(f32[2,7,3], s32[2,5,1]<7) dim=-2",
+                                    "(s64[31,2,3], s64[1,2,3]<31)",
+                                    "(bf16[3,17], s32[3,1]<17) dim=-1",
+                                    "(bool[7], s64[17]<7)",
+                                    "(f64[1,1,1], s64[1,1,3]<1) dim=2",
+                                    "(u8[3,200], s64[3,9000]<200) dim=1",
+                                    "(f32[], s64[]<1)",
+                                    "(f32[3,2], s64[0,2]<1)",
+                                    NULL};
+
+const opdef_t op_def_gather_elements = {.name = "gather_elements",
+                                        .preference = OP_DENSE,
+                                        .attrs = {sizeof(gather_elements_attrs_t), 1, fields},
+                                        .n_operands = 2,
+                                        .operands = operands,
+                                        .n_outputs = 1,
+                                        .infer = infer,
+                                        .infers_symbols = true,
+                                        .kernels = kernels,
+                                        .spec = spec,
+                                        .gradient = &gradient,
+                                        .cases = cases};
+
+status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                            tensor_t **out)
+{
+    gather_elements_attrs_t attrs = {dim};
+    const tensor_t *in[] = {x, index};
+    return dispatch_run(ctx, &op_def_gather_elements, &attrs, 2, in, NULL, out);
+}

@@ -1,0 +1,187 @@
+/* Slices picked by tuples of indices, as ONNX GatherND. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/index/index_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+typedef struct gather_nd_attrs {
+    int64_t batch_dims;
+} gather_nd_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"batch_dims", ATTR_INT, false, offsetof(gather_nd_attrs_t, batch_dims), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"index", ROLE_ACTIVATION, false, false}};
+enum { X, INDEX };
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *index = call->in[INDEX];
+    int64_t batch_dims = ((const gather_nd_attrs_t *)call->attrs)->batch_dims;
+    int64_t sizes[2 * TENSOR_MAX_RANK];
+    TRY(index_check_dtype(ctx, "gather_nd", index));
+    REQUIRE(ctx, batch_dims >= 0 && batch_dims < index->rank && batch_dims < x->rank,
+            "gather_nd: batch_dims %lld of %s by %s, both need more dimensions",
+            (long long)batch_dims, info_brief(x), info_brief(index));
+    for (int d = 0; d < batch_dims; d++)
+        REQUIRE(ctx, sym_equal(ctx, x->sizes[d], index->sizes[d]),
+                "gather_nd: batch dimension %d of %s by %s, one size is needed", d, info_brief(x),
+                info_brief(index));
+    int64_t depth = sym_pin(ctx, index->sizes[index->rank - 1]);
+    REQUIRE(ctx, depth >= 1 && depth <= x->rank - batch_dims,
+            "gather_nd: index %s has tuples of %lld, %s with batch_dims %lld has 1 to %lld "
+            "dimensions to index",
+            info_brief(index), (long long)depth, info_brief(x), (long long)batch_dims,
+            (long long)(x->rank - batch_dims));
+    int n_taken = (int)(batch_dims + depth), rank = index->rank - 1 + x->rank - n_taken;
+    REQUIRE(ctx, rank <= TENSOR_MAX_RANK,
+            "gather_nd: %s by %s would have rank %d, at most %d is possible", info_brief(x),
+            info_brief(index), rank, TENSOR_MAX_RANK);
+    memcpy(sizes, index->sizes, (size_t)(index->rank - 1) * sizeof *sizes);
+    memcpy(&sizes[index->rank - 1], &x->sizes[n_taken],
+           (size_t)(x->rank - n_taken) * sizeof *sizes);
+    TRY(shape_check(ctx, "gather_nd", x->dtype, rank, sizes));
+    out[0] = info_dense(x->dtype, rank, sizes);
+    return STATUS_OK;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[X], *tuples = call->in[INDEX];
+    const int batch_dims = (int)((const gather_nd_attrs_t *)call->attrs)->batch_dims;
+    const int last = tuples->rank - 1, depth = (int)tuples->sizes[last];
+    int64_t at[TENSOR_MAX_RANK], tuple[TENSOR_MAX_RANK];
+    memcpy(at, index, (size_t)batch_dims * sizeof *at);
+    memcpy(tuple, index, (size_t)last * sizeof *tuple);
+    for (int i = 0; i < depth; i++) {
+        tuple[last] = i;
+        int64_t place = (int64_t)spec_at(call, INDEX, tuple);
+        at[batch_dims + i] = place < 0 ? place + x->sizes[batch_dims + i] : place;
+    }
+    memcpy(&at[batch_dims + depth], &index[last],
+           (size_t)(x->rank - batch_dims - depth) * sizeof *at);
+    return spec_at(call, X, at);
+}
+
+/* ---- dense kernel: a run of bytes for each tuple ---- */
+
+static int64_t count_tuples(const tensor_info_t *index)
+{
+    return info_numel(index) / index->sizes[index->rank - 1];
+}
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_plain(call, prepared, INDEX));
+    prepared->scratch_bytes = (size_t)count_tuples(call->in[INDEX]) * sizeof(int64_t);
+    return accept_out_plain(call, prepared, 0);
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const tensor_info_t *x = &prepared->in[X], *index = &prepared->in[INDEX];
+    const int first = (int)((const gather_nd_attrs_t *)prepared->attrs)->batch_dims;
+    const int depth = (int)index->sizes[index->rank - 1];
+    const index_target_t target = {x, index, first, depth};
+    const int64_t n = count_tuples(index), *places = scratch;
+    int64_t n_batches = 1, n_rows = 1; /* rows of x in one batch */
+    size_t row = dtype_size(x->dtype);
+    for (int d = 0; d < x->rank; d++) {
+        if (d < first)
+            n_batches *= x->sizes[d];
+        else if (d < first + depth)
+            n_rows *= x->sizes[d];
+        else
+            row *= (size_t)x->sizes[d];
+    }
+    TRY(index_resolve(ctx, "gather_nd", &target, in[INDEX], n, scratch));
+    if (info_numel(&prepared->out[0]) == 0) return STATUS_OK;
+    const int64_t n_per_batch = n / n_batches;
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0])))              \
+    schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        memcpy((char *)out[0] + (size_t)i * row,
+               (const char *)in[X] + (size_t)(i / n_per_batch * n_rows + places[i]) * row, row);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- gradients ---- */
+
+/* Tuples that begin with the batch they belong to: [[5], [7]] of batches 0 and 1 are [[0, 5], [1,
+ * 7]]. */
+static value_t with_batches(emitter_t *emitter, value_t index, int batch_dims)
+{
+    tensor_info_t one = *emit_info(emitter, index);
+    value_t parts[TENSOR_MAX_RANK + 1];
+    const dtype_t dtype = one.dtype;
+    if (batch_dims == 0) return index;
+    one.sizes[one.rank - 1] = 1;
+    for (int d = 0; d < batch_dims; d++)
+        parts[d] = emit_cast(emitter, emit_count(emitter, &one, d), dtype);
+    parts[batch_dims] = index;
+    return emit_concat(emitter, batch_dims + 1, parts, -1);
+}
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    const int64_t batch_dims = ((const gather_nd_attrs_t *)call->attrs)->batch_dims;
+    if (!call->is_wanted[X]) return;
+    value_t index = with_batches(e, call->in[INDEX], (int)batch_dims);
+    call->in_grad[X] = emit_scatter_nd(e, emit_zeros(e, &x), index, call->out_grad[0], SCATTER_ADD);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
+
+value_t emit_gather_nd(emitter_t *emitter, value_t x, value_t index)
+{
+    const gather_nd_attrs_t attrs = {0};
+    const value_t in[] = {x, index};
+    return emit_op(emitter, &op_def_gather_nd, &attrs, 2, in);
+}
+
+static const char *const cases[] = {"(f32[7,7], s64[3,2]<7)",
+                                    "(f32[3,17,31], s64[7,1]<3)",
+                                    "(f32[3,3,7], s32[2,3,2]<3)",
+                                    "(f32[3,17,7], s64[3,1]<17) batch_dims=1",
+                                    "(s64[2,3,7,7], s64[2,3,5,2]<7) batch_dims=2",
+                                    "(bf16[17], s64[1]<17)",
+                                    "(bool[3,3], s32[31,2]<3)",
+                                    "(f32[3,2], s64[0,2]<1)",
+                                    "(f32[3,0], s64[2,1]<3)",
+                                    NULL};
+
+const opdef_t op_def_gather_nd = {.name = "gather_nd",
+                                  .preference = OP_DENSE,
+                                  .attrs = {sizeof(gather_nd_attrs_t), 1, fields},
+                                  .n_operands = 2,
+                                  .operands = operands,
+                                  .n_outputs = 1,
+                                  .infer = infer,
+                                  .infers_symbols = true,
+                                  .kernels = kernels,
+                                  .spec = spec,
+                                  .gradient = &gradient,
+                                  .cases = cases};
+
+status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
+                      tensor_t **out)
+{
+    gather_nd_attrs_t attrs = {batch_dims};
+    const tensor_t *in[] = {x, index};
+    return dispatch_run(ctx, &op_def_gather_nd, &attrs, 2, in, NULL, out);
+}

@@ -1,0 +1,90 @@
+/* Indices of what is not zero. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/index/measured.h"
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+static bool is_nonzero(const tensor_info_t *x, const void *bytes, int64_t at)
+{
+    const char *element = (const char *)bytes + (size_t)at * dtype_size(x->dtype);
+    return dtype_is_floating(x->dtype) ? !(dtype_load(x->dtype, element) == 0.0)
+                                       : dtype_load_integer(x->dtype, element) != 0;
+}
+
+static int64_t count(const tensor_info_t *x, const void *bytes)
+{
+    int64_t n = 0, numel = info_numel(x);
+    for (int64_t i = 0; i < numel; i++) n += is_nonzero(x, bytes, i);
+    return n;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)ctx, (void)out_n;
+    const tensor_info_t *x = call->in[0];
+    const int64_t sizes[2] = {call_knows(call, 0) ? count(x, call->data[0]) : -1, x->rank};
+    out[0] = info_dense(DTYPE_S64, 2, sizes);
+    return STATUS_OK;
+}
+
+/* Counts up to the index[0]-th one. */
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[0];
+    int64_t at[TENSOR_MAX_RANK] = {0}, left = index[0];
+    do {
+        if (spec_at(call, 0, at) != 0.0 && left-- == 0) return (double)at[index[1]];
+    } while (shape_next(x->rank, x->sizes, at));
+    return -1;
+}
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_plain(call, prepared, 0));
+    return accept_out_plain(call, prepared, 0);
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)ctx, (void)scratch;
+    const tensor_info_t *x = &prepared->in[0];
+    int64_t *row = out[0], at[TENSOR_MAX_RANK] = {0}, position = 0;
+    do {
+        if (!is_nonzero(x, in[0], position++)) continue;
+        memcpy(row, at, (size_t)x->rank * sizeof *row);
+        row += x->rank;
+    } while (shape_next(x->rank, x->sizes, at));
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {"(s64[7]<2)",     "(bool[3,17])", "(f32[3,7,31])",
+                                    "(u8[2,3,5]<3)",  "(bf16[17])",   "(s32[1,1]<2)",
+                                    "(s64[31,17]<2)", "(f32[3,0,7])", NULL};
+
+const opdef_t op_def_nonzero = {.name = "nonzero",
+                                .preference = OP_DENSE,
+                                .traits = TRAIT_MEASURES,
+                                .n_operands = 1,
+                                .operands = operands,
+                                .n_outputs = 1,
+                                .infer = infer,
+                                .infers_symbols = true,
+                                .kernels = kernels,
+                                .spec = spec,
+                                .gradient = &gradient_zero,
+                                .cases = cases};
+
+status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out)
+{
+    return dispatch_run(ctx, &op_def_nonzero, NULL, 1, &x, NULL, out);
+}

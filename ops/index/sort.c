@@ -1,0 +1,324 @@
+/* The first k elements along a dimension in order, with their indices: all of them is a sort.
+ *
+ * An element is a key that is compared as an integer, and its index, which decides between equal
+ * ones: so the order is the same whatever finds it, and stable. A heap holds the best k elements
+ * seen, the worst of them on top; taking off the top until none is left gives them from the end. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/reduce/reduce_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+/* The variants. */
+enum { SORT, TOPK };
+
+typedef struct sort_attrs {
+    int64_t dim, k;  /* k: topk */
+    bool descending; /* topk: largest */
+} sort_attrs_t;
+
+static const attr_field_t sort_fields[] = {
+    {"dim", ATTR_INT, false, offsetof(sort_attrs_t, dim), 0, -1, NULL},
+    {"descending", ATTR_BOOL, false, offsetof(sort_attrs_t, descending), 0, 0, NULL}};
+static const attr_field_t topk_fields[] = {
+    {"k", ATTR_INT, false, offsetof(sort_attrs_t, k), 0, 0, NULL},
+    {"dim", ATTR_INT, false, offsetof(sort_attrs_t, dim), 0, -1, NULL},
+    {"largest", ATTR_BOOL, false, offsetof(sort_attrs_t, descending), 0, 1, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+enum { VALUES, INDICES };
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const sort_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const char *name = call->op->name;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    int dim = 0;
+    REQUIRE(ctx, shape_dim(x->rank, attrs->dim, &dim), "%s: dim %lld of %s, out of range", name,
+            (long long)attrs->dim, info_brief(x));
+    for (int d = 0; d < x->rank; d++) sizes[d] = x->sizes[d];
+    if (call->op->variant == TOPK) {
+        int64_t most = x->rank > 0 ? x->sizes[dim] : 1;
+        REQUIRE(ctx, x->dtype != DTYPE_BOOL, "%s: x is %s, numbers are needed", name,
+                info_brief(x));
+        REQUIRE(ctx, sym_at_most(ctx, 0, attrs->k) && sym_at_most(ctx, attrs->k, most),
+                "%s: k %lld of %s in dimension %d, 0 to %lld are possible", name,
+                (long long)attrs->k, info_brief(x), dim, (long long)most);
+        sizes[dim] = attrs->k;
+    }
+    out[VALUES] = info_dense(x->dtype, x->rank, sizes);
+    out[INDICES] = info_dense(DTYPE_S64, x->rank, sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification: the element that as many come before as its place says ---- */
+
+/* NaN is larger than all numbers; of equal elements that with the smaller index comes first. */
+static bool spec_comes_before(double a, int64_t i, double b, int64_t j, bool descending)
+{
+    bool is_larger = a > b || (isnan(a) && !isnan(b));
+    bool is_smaller = a < b || (isnan(b) && !isnan(a));
+    if (is_larger || is_smaller) return descending ? is_larger : is_smaller;
+    return i < j;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const sort_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const int dim = ops_dim(x->rank, attrs->dim);
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    if (x->rank == 0) return output == VALUES ? spec_at(call, X, index) : 0.0;
+    for (int d = 0; d < x->rank; d++) at[d] = index[d];
+    for (int64_t i = 0; i < x->sizes[dim]; i++) {
+        int64_t n_before = 0;
+        at[dim] = i;
+        double value = spec_at(call, X, at);
+        for (int64_t j = 0; j < x->sizes[dim]; j++) {
+            at[dim] = j;
+            n_before += spec_comes_before(spec_at(call, X, at), j, value, i, attrs->descending);
+        }
+        if (n_before == index[dim]) return output == VALUES ? value : (double)i;
+    }
+    return NAN;
+}
+
+/* ---- dense kernel ---- */
+
+typedef struct entry {
+    int64_t key, index;
+} entry_t;
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_out_plain(call, prepared, VALUES));
+    prepared->scratch_bytes = (size_t)info_numel(&call->out[VALUES]) * sizeof(entry_t);
+    return accept_out_plain(call, prepared, INDICES);
+}
+
+/* Keys of n elements, smaller ones for what comes first. The bits of a double as an integer are in
+ * the order of the numbers, once those of negative ones are flipped; -0 is 0, and NaN the largest.
+ */
+static void make_keys(dtype_t dtype, const char *x, int64_t n, int64_t step, bool descending,
+                      int64_t *keys)
+{
+    if (!dtype_is_floating(dtype)) {
+        int64_t mask = reduce_order_mask(dtype, descending);
+        dtype_cast(n, dtype, x, step, DTYPE_S64, keys, 1);
+        for (int64_t i = 0; i < n; i++) keys[i] ^= mask;
+        return;
+    }
+    double numbers[REDUCE_CHUNK];
+    dtype_cast(n, dtype, x, step, DTYPE_F64, numbers, 1);
+    for (int64_t i = 0; i < n; i++) {
+        double number = numbers[i] + 0.0;
+        int64_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        if (bits < 0) bits ^= INT64_MAX;
+        if (isnan(number)) bits = INT64_MAX;
+        keys[i] = descending ? ~bits : bits;
+    }
+}
+
+static bool comes_before(entry_t a, entry_t b)
+{
+    return a.key < b.key || (a.key == b.key && a.index < b.index);
+}
+
+/* Lets an entry sink from the top of a heap of n, below those that come behind it. */
+static void sink(entry_t *heap, int64_t n, entry_t entry)
+{
+    int64_t at = 0;
+    for (int64_t child = 1; child < n; child = 2 * at + 1) {
+        if (child + 1 < n && comes_before(heap[child], heap[child + 1])) child++;
+        if (!comes_before(entry, heap[child])) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = entry;
+}
+
+/* Adds an entry at the bottom of a heap of n. */
+static void rise(entry_t *heap, int64_t n, entry_t entry)
+{
+    int64_t at = n;
+    while (at > 0 && comes_before(heap[(at - 1) / 2], entry)) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = entry;
+}
+
+/* The first k of a line of n elements, in order. */
+static void sort_line(dtype_t dtype, const char *x, int64_t n, int64_t step, bool descending,
+                      int64_t k, entry_t *heap)
+{
+    int64_t keys[REDUCE_CHUNK];
+    for (int64_t at = 0; at < n; at += REDUCE_CHUNK) {
+        int64_t count = n - at < REDUCE_CHUNK ? n - at : REDUCE_CHUNK;
+        make_keys(dtype, x + at * step * (int64_t)dtype_size(dtype), count, step, descending, keys);
+        for (int64_t i = 0; i < count; i++) {
+            entry_t entry = {keys[i], at + i};
+            if (at + i < k)
+                rise(heap, at + i, entry);
+            else if (comes_before(entry, heap[0]))
+                sink(heap, k, entry);
+        }
+    }
+    for (int64_t last = k - 1; last > 0; last--) {
+        entry_t worst = heap[0];
+        sink(heap, last, heap[last]);
+        heap[last] = worst;
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[VALUES];
+    const bool descending = ((const sort_attrs_t *)prepared->attrs)->descending;
+    const int dim = ops_dim(x->rank, ((const sort_attrs_t *)prepared->attrs)->dim);
+    const int64_t n = x->rank > 0 ? x->sizes[dim] : 1, k = x->rank > 0 ? result->sizes[dim] : 1;
+    const int64_t n_lines = k > 0 ? info_numel(result) / k : 0;
+    const int64_t size = (int64_t)dtype_size(x->dtype);
+    int64_t step = 1, *indices = out[INDICES];
+    char *values = out[VALUES];
+    for (int d = dim + 1; d < x->rank; d++) step *= x->sizes[d];
+#pragma omp parallel for num_threads(threads_for(ctx, n_lines *n)) schedule(static)
+    for (int64_t line = 0; line < n_lines; line++) {
+        entry_t *sorted = (entry_t *)scratch + line * k;
+        const char *from = (const char *)in[X] + (line / step * n * step + line % step) * size;
+        sort_line(x->dtype, from, n, step, descending, k, sorted);
+        for (int64_t i = 0; i < k; i++) {
+            int64_t to = line / step * k * step + line % step + i * step;
+            indices[to] = sorted[i].index;
+            memcpy(values + to * size, from + sorted[i].index * step * size, (size_t)size);
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- gradients: values go back to where the indices say ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    if (call->out_grad[VALUES] == VALUE_NONE) return;
+    call->in_grad[X] = emit_scatter(e, emit_zeros(e, &x), ((const sort_attrs_t *)call->attrs)->dim,
+                                    call->out[INDICES], call->out_grad[VALUES], SCATTER_NONE);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_out = 1u << INDICES};
+
+/* ---- cases ---- */
+
+static const char *const sort_cases[] = {"(f32[3,7,5]) dim=0",
+                                         "(f32[3,17,5]) dim=1 descending=true",
+                                         "(f32[3,31])",
+                                         "(f32[1,1])",
+                                         "(f32[])",
+                                         "(f32[0,3])",
+                                         "(f32[3,0])",
+                                         "(f64[7,3]) dim=0 descending=true",
+                                         "(bf16[2,17])",
+                                         "(f16[7,5]) dim=0",
+                                         "(s32[3,31]<4)",
+                                         "(s32[3,31]<4) descending=true",
+                                         "(s64[17]) descending=true",
+                                         "(s8[31])",
+                                         "(u8[3,7]) dim=0",
+                                         "(s16[17])",
+                                         "(u16[3,5]) descending=true",
+                                         "(u32[7])",
+                                         "(u64[3,7]) descending=true",
+                                         "(bool[2,17]) descending=true",
+                                         NULL};
+static const char *const topk_cases[] = {"(f32[3,7,5]) k=2 dim=0",
+                                         "(f32[3,17,5]) k=17 dim=1",
+                                         "(f32[3,31]) k=1",
+                                         "(f32[3,31]) k=7 largest=false",
+                                         "(f32[600,31]) k=3",
+                                         "(f32[2,300]) k=17",
+                                         "(f32[3,7]) k=0",
+                                         "(f32[]) k=1",
+                                         "(f32[0,3]) k=2",
+                                         "(f64[7,3]) k=3 dim=0 largest=false",
+                                         "(bf16[2,17]) k=5",
+                                         "(f16[7,5]) k=3 dim=0",
+                                         "(s32[3,31]<4) k=17",
+                                         "(s32[3,31]<4) k=17 largest=false",
+                                         "(s64[17]) k=3",
+                                         "(s8[31]) k=31",
+                                         "(u8[3,7]) k=1 dim=0",
+                                         "(s16[17]) k=3",
+                                         "(u16[3,5]) k=2",
+                                         "(u32[7]) k=7",
+                                         "(u64[3,7]) k=3 largest=false",
+                                         NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(op, which)                                                                          \
+    const opdef_t op_def_##op = {.name = #op,                                                      \
+                                 .variant = which,                                                 \
+                                 .preference = OP_DENSE,                                           \
+                                 .attrs = {sizeof(sort_attrs_t),                                   \
+                                           (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
+                                           op##_fields},                                           \
+                                 .n_operands = 1,                                                  \
+                                 .operands = operands,                                             \
+                                 .n_outputs = 2,                                                   \
+                                 .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
+                                 .kernels = kernels,                                               \
+                                 .spec = spec,                                                     \
+                                 .gradient = &gradient,                                            \
+                                 .cases = op##_cases}
+
+DEFINE(sort, SORT);
+DEFINE(topk, TOPK);
+
+/* ---- public ---- */
+
+static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, sort_attrs_t attrs,
+                     tensor_t **out_values, tensor_t **out_indices)
+{
+    tensor_t *out[2] = {NULL, NULL};
+    int n_out = 2;
+    if (out_indices != NULL) *out_indices = NULL;
+    TRY(context_output(ctx, op->name, out_values));
+    TRY(context_output(ctx, op->name, out_indices));
+    TRY(dispatch_run(ctx, op, &attrs, 1, &x, &n_out, out));
+    *out_values = out[VALUES];
+    *out_indices = out[INDICES];
+    return STATUS_OK;
+}
+
+status_t op_sort(context_t *ctx, const tensor_t *x, int64_t dim, bool descending,
+                 tensor_t **out_values, tensor_t **out_indices)
+{
+    sort_attrs_t attrs = {.dim = dim, .descending = descending};
+    return call(ctx, &op_def_sort, x, attrs, out_values, out_indices);
+}
+
+status_t op_topk(context_t *ctx, const tensor_t *x, int64_t k, int64_t dim, bool largest,
+                 tensor_t **out_values, tensor_t **out_indices)
+{
+    sort_attrs_t attrs = {.dim = dim, .k = k, .descending = largest};
+    return call(ctx, &op_def_topk, x, attrs, out_values, out_indices);
+}

@@ -1,0 +1,239 @@
+/* Fully connected layers of few rows, by a kernel of our own: what they cost is reading the weight.
+ *
+ * Rows of a source that was flattened are read as they lie, padded lanes included, by a weight that
+ * lies in the same order: a source in aBcd8b wants the weight [K][C][H][W] in aBcd8b, too, for one
+ * to four rows, and in ABcd8b8a, blocks of 8 outputs, for more; with AVX-512 one in aBcd16b wants
+ * ABcd16b16a for any number. These are tags, so that oneDNN
+ * makes them, files keep them, and one becomes the other where the number of rows or the machine
+ * changes. Blocks are made of weights that stay as they are; a weight that is trained lies as
+ * oneDNN's gradients have it. A trimmed constant (tensor/trim_impl.h) stays trimmed, its columns in
+ * the order of the source. */
+#include <string.h>
+
+#include "kernels/linear/stream_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/layers.h"
+#include "ops/linear/linear_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/threads_impl.h"
+#include "tensor/trim_impl.h"
+
+enum { X, WEIGHT, BIAS };
+
+/* The rows of x lie one behind the other. */
+static bool has_rows(const format_t *format)
+{
+    for (int b = 0; b < format->n_blocks; b++)
+        if (format->block_dims[b] == 0) return false;
+    return format->kind == FORMAT_TAG && format->order[0] == 0;
+}
+
+/* The format in which x is read; false: plain. */
+static bool keeps_order(const op_call_t *call, format_t *out_format)
+{
+    const tensor_info_t *x = call->in[X];
+    const format_t plain = format_plain(x->rank);
+    *out_format = accept_own(x);
+    return ((const linear_attrs_t *)call->attrs)->flatten && x->rank >= 3 && x->rank <= 5 &&
+           has_rows(out_format) && !format_same(out_format, &plain, x->sizes);
+}
+
+/* Blocks of outputs beside those of the inputs: aBcd8b becomes ABcd8b8a. */
+static bool block_outputs(format_t *format, int lanes)
+{
+    if (format->n_blocks != 1 || format->block_sizes[0] != lanes) return false;
+    format->block_dims[format->n_blocks] = 0;
+    format->block_sizes[format->n_blocks++] = (uint16_t)lanes;
+    return true;
+}
+
+/* Elements from one row to the next, padded ones included. */
+static int64_t row_elements(const tensor_info_t *info, int64_t n_rows)
+{
+    return (int64_t)(info_bytes(info) / dtype_size(info->dtype)) / n_rows;
+}
+
+typedef struct shape {
+    int64_t rows, outputs, features;
+} shape_t;
+
+static shape_t shape_of(const op_call_t *call)
+{
+    const linear_attrs_t *attrs = call->attrs;
+    shape_t shape = {.outputs = call->in[WEIGHT]->sizes[0], .features = call->in[WEIGHT]->sizes[1]};
+    shape.rows = attrs->flatten
+                     ? call->in[X]->sizes[0]
+                     : info_numel(call->in[X]) / call->in[X]->sizes[call->in[X]->rank - 1];
+    return shape;
+}
+
+static status_t check(const op_call_t *call, prepared_t *prepared, const shape_t *shape)
+{
+    const tensor_info_t *x = call->in[X];
+    if (call->per_op) return prepared_decline(prepared, "stream: oneDNN alone under policy per_op");
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "stream: dtype %s", dtype_name(x->dtype));
+    if (call->weights == WEIGHT_KEPT)
+        return prepared_decline(prepared, "stream: the weight may be trained");
+    const int64_t most = call->weights == WEIGHT_CONSTANT ? STREAM_BLOCKED_ROWS : STREAM_ROWS;
+    if (shape->rows > most)
+        return prepared_decline(prepared, "stream: %lld rows, at most %lld are streamed",
+                                (long long)shape->rows, (long long)most);
+    return STATUS_OK;
+}
+
+/* The weight over the dimensions of a source that is read as it lies. */
+static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const format_t *order)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    memcpy(sizes, x->sizes, sizeof sizes);
+    sizes[0] = outputs;
+    const tensor_info_t weight = info_dense(x->dtype, x->rank, sizes);
+    return info_mkldnn(&weight, order);
+}
+
+/* Blocks of 16 outputs are read faster than rows by any number of rows of x, those of 8 by more
+ * than STREAM_ROWS (perf/linear). */
+static bool prefers_blocks(const op_call_t *call, const shape_t *shape)
+{
+    return shape->rows > STREAM_ROWS ||
+           (call->weights == WEIGHT_CONSTANT && isa_best() == ISA_AVX512);
+}
+
+static bool is_blocked(const tensor_info_t *weight)
+{
+    bool is = trim_is(weight);
+    for (int b = 0; b < weight->format.n_blocks; b++) is |= weight->format.block_dims[b] == 0;
+    return is;
+}
+
+/* Blocks have the inputs in blocks, too, of which the last may be padded, as weights of
+ * convolutions: that is what oneDNN has names for. A matrix is one of 1x1. */
+static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                            const shape_t *shape, const format_t *order)
+{
+    const tensor_info_t *x = call->in[X];
+    const int lanes = isa_lanes(isa_best());
+    tensor_info_t weight;
+    if (order != NULL) {
+        weight = spread(x, shape->outputs, order);
+    } else {
+        const int64_t sizes[] = {shape->outputs, shape->features, 1, 1};
+        const format_t blocks = format_channel_blocks(4, lanes);
+        const tensor_info_t matrix = info_dense(x->dtype, 4, sizes);
+        weight = info_mkldnn(&matrix, &blocks);
+    }
+    if (!block_outputs(&weight.format, lanes))
+        return prepared_decline(prepared, "stream: no blocks of outputs beside %s", info_brief(x));
+    TRY(linear_check_blocks(ctx, prepared, &weight));
+    prepared->in[WEIGHT] = weight;
+    return STATUS_OK;
+}
+
+/* False: it is not trimmed, or the source lies in an order that it cannot have. */
+static bool want_trimmed(const op_call_t *call, prepared_t *prepared, const format_t *order)
+{
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    if (call->weights != WEIGHT_CONSTANT || !trim_is(weight)) return false;
+    return order != NULL ? trim_ordered(weight, x->rank, x->sizes, order, &prepared->in[WEIGHT])
+                         : trim_plain(weight, &prepared->in[WEIGHT]);
+}
+
+static status_t want_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                            const shape_t *shape, const format_t *order)
+{
+    const tensor_info_t *x = call->in[X];
+    if (want_trimmed(call, prepared, order)) return STATUS_OK;
+    if (prefers_blocks(call, shape)) {
+        status_t status = want_blocks(ctx, call, prepared, shape, order);
+        if (status != STATUS_UNSUPPORTED || shape->rows > STREAM_ROWS) return status;
+    }
+    prepared->in[WEIGHT] = order != NULL ? spread(x, shape->outputs, order)
+                                         : linear_matrix(x->dtype, shape->outputs, shape->features);
+    return STATUS_OK;
+}
+
+/* Numbers that are made f32 in scratch: x and the result where they are not, the bias in any case.
+ */
+static size_t converted_elements(const prepared_t *prepared, const shape_t *shape, int64_t row)
+{
+    const int64_t n = prepared->in[X].dtype == DTYPE_F32 ? 0 : shape->rows * (row + shape->outputs);
+    return (size_t)(n + shape->outputs);
+}
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const shape_t shape = shape_of(call);
+    format_t order;
+    TRY(check(call, prepared, &shape));
+    const bool keeps = keeps_order(call, &order);
+    TRY(keeps ? accept_format(call, prepared, X, &order) : accept_plain(call, prepared, X));
+    TRY(want_weight(ctx, call, prepared, &shape, keeps ? &order : NULL));
+    if (call_has(call, BIAS))
+        prepared->in[BIAS] = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
+    TRY(accept_out_plain(call, prepared, 0));
+    const int64_t row = row_elements(&prepared->in[X], shape.rows);
+    prepared_set_scratch(prepared,
+                         converted_elements(prepared, &shape, row) * sizeof(float) +
+                             stream_scratch(is_blocked(&prepared->in[WEIGHT]), shape.rows, row));
+    prepared->cost_ns = cost_layer(
+        ctx, "stream", 2.0 * (double)shape.rows * (double)row * (double)shape.outputs,
+        (double)info_bytes(&prepared->in[X]), (double)info_bytes(&prepared->in[WEIGHT]));
+    return STATUS_OK;
+}
+
+/* x, bias and result as f32: where they lie, or in scratch, of which the rest is given. */
+static float *bind(const prepared_t *prepared, void *const *in, void *out, float *scratch,
+                   stream_t *stream)
+{
+    const dtype_t dtype = prepared->in[X].dtype, bias = prepared->in[BIAS].dtype;
+    const int64_t n_x = stream->n_rows * stream->x_stride;
+    stream->x = in[X];
+    stream->bias = in[BIAS];
+    stream->out = out;
+    if (in[BIAS] != NULL && bias != DTYPE_F32) {
+        dtype_cast(stream->n_outputs, bias, in[BIAS], 1, DTYPE_F32, scratch, 1);
+        stream->bias = scratch;
+    }
+    scratch += stream->n_outputs;
+    if (dtype == DTYPE_F32) return scratch;
+    dtype_cast(n_x, dtype, in[X], 1, DTYPE_F32, scratch, 1);
+    stream->x = scratch;
+    stream->out = scratch + n_x;
+    return scratch + n_x + stream->n_rows * stream->n_outputs;
+}
+
+static stream_weight_t elements_of(const tensor_info_t *weight)
+{
+    if (trim_is(weight)) return STREAM_TRIMMED;
+    return weight->dtype == DTYPE_BF16 ? STREAM_BF16 : STREAM_F32;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const tensor_info_t *weight = &prepared->in[WEIGHT], *result = &prepared->out[0];
+    stream_t stream = {.n_outputs = weight->sizes[0],
+                       .weight = in[WEIGHT],
+                       .elements = elements_of(weight),
+                       .out_stride = weight->sizes[0]};
+    const isa_t isa = isa_best();
+    stream.n_rows = info_numel(result) / stream.n_outputs;
+    stream.is_blocked = is_blocked(weight);
+    stream.n_inputs = row_elements(&prepared->in[X], stream.n_rows);
+    stream.x_stride = stream.n_inputs;
+    const int64_t lanes = stream.is_blocked ? isa_lanes(isa) : 1;
+    const int64_t n_blocks = (stream.n_outputs + lanes - 1) / lanes;
+    stream.weight_stride = stream.elements == STREAM_TRIMMED ? trim_groups(weight) * TRIM_WORDS
+                                                             : row_elements(weight, n_blocks);
+    float *rest = bind(prepared, in, out[0], scratch, &stream);
+    stream_run(&stream, isa, threads_for(ctx, stream.n_outputs * stream.n_inputs), rest);
+    if (result->dtype != DTYPE_F32)
+        dtype_cast(info_numel(result), DTYPE_F32, stream.out, 1, result->dtype, out[0], 1);
+    return STATUS_OK;
+}
+
+const kernel_t linear_stream = {.name = "stream",
+                                .prepare = prepare,
+                                .run = run,
+                                .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES};

@@ -1,0 +1,647 @@
+/* Cross entropy of scores, and negative log likelihood of log-probabilities, with their gradients.
+ *
+ * A row is the scores x[c] of all classes at one place; its loss is - sum(c) q[c] log p[c], with p
+ * the softmax of the row (nll_loss: x is log p), and the target as q:
+ *
+ *   a label t                q[c] = weight[c] ((1 - smoothing) [c = t] + smoothing / C)
+ *   probabilities target[c]  q[c] = weight[c] ((1 - smoothing) target[c] + smoothing / C)
+ *
+ * The gradient of x[c] is p[c] sum(q) - q[c], of nll_loss - q[c], times the loss's gradient. A mean
+ * divides by the sum of weight[t] over the rows that are not ignored, for probabilities by the
+ * number of rows. */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "dispatch/vector_math_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/loss/loss_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+static const char *const reductions[] = {"mean", "sum", "none", NULL};
+
+#define FIELD_REDUCTION                                                                            \
+    {                                                                                              \
+        "reduction", ATTR_NAME, false, offsetof(cross_entropy_attrs_t, reduction), 0, LOSS_MEAN,   \
+            reductions                                                                             \
+    }
+#define FIELD_IGNORE                                                                               \
+    {                                                                                              \
+        "ignore_index", ATTR_INT, false, offsetof(cross_entropy_attrs_t, ignore_index), 0,         \
+            LOSS_IGNORE_INDEX, NULL                                                                \
+    }
+#define FIELD_SMOOTHING                                                                            \
+    {                                                                                              \
+        "label_smoothing", ATTR_FLOAT, false, offsetof(cross_entropy_attrs_t, label_smoothing), 0, \
+            0, NULL                                                                                \
+    }
+
+static const attr_field_t fields[] = {FIELD_REDUCTION, FIELD_IGNORE, FIELD_SMOOTHING};
+
+/* A backward operator has the gradient of the loss behind them. */
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"target", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_STATE, true, false}};
+static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                              {"target", ROLE_ACTIVATION, false, false},
+                                              {"weight", ROLE_STATE, true, false},
+                                              {"grad", ROLE_ACTIVATION, false, false}};
+enum { X, TARGET, WEIGHT, GRAD };
+
+enum { VARIANT_cross_entropy, VARIANT_nll_loss };
+
+static bool is_nll(const opdef_t *op)
+{
+    return op->variant == VARIANT_nll_loss;
+}
+
+/* ---- inference ---- */
+
+/* x [C] is one row; [N][C][...] has them in dimension 1. */
+static int class_dim(const tensor_info_t *x)
+{
+    return x->rank > 1 ? 1 : 0;
+}
+
+/* Sizes of x without the classes: one element for each row. Gives their number. */
+static int row_sizes(const tensor_info_t *x, int64_t *out_sizes)
+{
+    int n = 0;
+    for (int d = 0; d < x->rank; d++)
+        if (d != class_dim(x)) out_sizes[n++] = x->sizes[d];
+    return n;
+}
+
+static int64_t count_rows(const tensor_info_t *x)
+{
+    int64_t sizes[TENSOR_MAX_RANK], n = 1;
+    const int rank = row_sizes(x, sizes);
+    for (int d = 0; d < rank; d++) n *= sizes[d];
+    return n;
+}
+
+static status_t check_target(context_t *ctx, const op_call_t *call)
+{
+    const tensor_info_t *x = call->in[X], *target = call->in[TARGET];
+    const cross_entropy_attrs_t *attrs = call->attrs;
+    const bool is_floating = dtype_is_floating(target->dtype);
+    int64_t sizes[TENSOR_MAX_RANK];
+    const int rank = row_sizes(x, sizes);
+    REQUIRE(ctx, dtype_is_integral(target->dtype) || (is_floating && !is_nll(call->op)),
+            "%s: target is %s, %s", call->op->name, info_brief(target),
+            is_nll(call->op) ? "integers are needed" : "integers or probabilities are needed");
+    REQUIRE(ctx,
+            is_floating ? sizes_equal(ctx, target->rank, target->sizes, x->rank, x->sizes)
+                        : sizes_equal(ctx, target->rank, target->sizes, rank, sizes),
+            "%s: target is %s, x %s: labels have x's sizes without dimension %d, probabilities all "
+            "of them",
+            call->op->name, info_brief(target), info_brief(x), class_dim(x));
+    REQUIRE(ctx, !is_floating || attrs->ignore_index < 0,
+            "%s: ignore_index=%lld with probabilities %s, only labels can be ignored",
+            call->op->name, (long long)attrs->ignore_index, info_brief(target));
+    return STATUS_OK;
+}
+
+static status_t check(context_t *ctx, const op_call_t *call)
+{
+    const tensor_info_t *x = call->in[X];
+    const cross_entropy_attrs_t *attrs = call->attrs;
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && x->rank > 0,
+            "%s: x is %s, must be floating and have a dimension of classes", call->op->name,
+            info_brief(x));
+    TRY(check_target(ctx, call));
+    const int64_t n_classes = x->sizes[class_dim(x)];
+    const tensor_info_t *weight = call_has(call, WEIGHT) ? call->in[WEIGHT] : NULL;
+    REQUIRE(ctx,
+            weight == NULL || (dtype_is_floating(weight->dtype) && weight->rank == 1 &&
+                               sym_equal(ctx, weight->sizes[0], n_classes)),
+            "%s: weight is %s, x %s: one number for each class is needed", call->op->name,
+            info_brief(weight), info_brief(x));
+    REQUIRE(ctx, attrs->label_smoothing >= 0.0 && attrs->label_smoothing <= 1.0,
+            "%s: label_smoothing=%g, must be between 0 and 1", call->op->name,
+            attrs->label_smoothing);
+    return STATUS_OK;
+}
+
+static tensor_info_t loss_info(const op_call_t *call)
+{
+    const tensor_info_t *x = call->in[X];
+    const cross_entropy_attrs_t *attrs = call->attrs;
+    int64_t sizes[TENSOR_MAX_RANK];
+    const int rank = row_sizes(x, sizes);
+    return info_dense(x->dtype, attrs->reduction == LOSS_NONE ? rank : 0, sizes);
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    TRY(check(ctx, call));
+    out[0] = loss_info(call);
+    return STATUS_OK;
+}
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    (void)out_n;
+    TRY(check(ctx, call));
+    const tensor_info_t *x = call->in[X], *grad = call->in[GRAD], loss = loss_info(call);
+    REQUIRE(ctx, sizes_are_like(ctx, grad, &loss), "%s: grad is %s, the loss %s", call->op->name,
+            info_brief(grad), info_brief(&loss));
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+/* A row's place in x with class `c`, and in the target. */
+static void place_in_x(const tensor_info_t *x, const int64_t *row, int64_t c, int64_t *out)
+{
+    int n = 0;
+    for (int d = 0; d < x->rank; d++) out[d] = d == class_dim(x) ? c : row[n++];
+}
+
+static double spec_x(const spec_call_t *call, const int64_t *row, int64_t c)
+{
+    int64_t at[TENSOR_MAX_RANK];
+    place_in_x(call->in[X], row, c, at);
+    return spec_at(call, X, at);
+}
+
+static double spec_weight(const spec_call_t *call, int64_t c)
+{
+    return spec_has(call, WEIGHT) ? spec_at(call, WEIGHT, &c) : 1.0;
+}
+
+static bool spec_is_ignored(const spec_call_t *call, const int64_t *row)
+{
+    const cross_entropy_attrs_t *attrs = call->attrs;
+    return dtype_is_integral(call->in[TARGET]->dtype) &&
+           (int64_t)spec_at(call, TARGET, row) == attrs->ignore_index;
+}
+
+/* q[c] of a row that is not ignored. */
+static double spec_target(const spec_call_t *call, const int64_t *row, int64_t c)
+{
+    const cross_entropy_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const double smoothing = attrs->label_smoothing;
+    double target = 0.0;
+    int64_t at[TENSOR_MAX_RANK];
+    place_in_x(x, row, c, at);
+    if (dtype_is_integral(call->in[TARGET]->dtype))
+        target = (int64_t)spec_at(call, TARGET, row) == c ? 1.0 : 0.0;
+    else
+        target = spec_at(call, TARGET, at);
+    const double spread = smoothing / (double)x->sizes[class_dim(x)];
+    return spec_weight(call, c) * ((1.0 - smoothing) * target + spread);
+}
+
+/* The largest of the row's scores, and the sum of exponentials of their distances from it. */
+static double spec_row(const spec_call_t *call, const int64_t *row, double *out_sum)
+{
+    const int64_t n = call->in[X]->sizes[class_dim(call->in[X])];
+    double largest = -INFINITY;
+    for (int64_t c = 0; c < n; c++) {
+        const double value = spec_x(call, row, c);
+        if (value > largest || isnan(value)) largest = value;
+    }
+    *out_sum = 0.0;
+    for (int64_t c = 0; c < n; c++) *out_sum += exp(spec_x(call, row, c) - largest);
+    return largest;
+}
+
+static double spec_row_loss(const spec_call_t *call, const int64_t *row)
+{
+    const int64_t n = call->in[X]->sizes[class_dim(call->in[X])];
+    double loss = 0.0, largest = 0.0, sum = 1.0;
+    if (spec_is_ignored(call, row)) return 0.0;
+    if (!is_nll(call->op)) largest = spec_row(call, row, &sum);
+    for (int64_t c = 0; c < n; c++) {
+        const double q = spec_target(call, row, c);
+        if (q != 0.0) loss += q * (log(sum) + (largest - spec_x(call, row, c)));
+    }
+    return loss;
+}
+
+/* What a mean divides by. */
+static double spec_divisor(const spec_call_t *call)
+{
+    const cross_entropy_attrs_t *attrs = call->attrs;
+    int64_t sizes[TENSOR_MAX_RANK], row[TENSOR_MAX_RANK] = {0};
+    const int rank = row_sizes(call->in[X], sizes);
+    const bool is_label = dtype_is_integral(call->in[TARGET]->dtype);
+    double sum = 0.0;
+    if (attrs->reduction != LOSS_MEAN) return 1.0;
+    if (count_rows(call->in[X]) == 0) return 0.0;
+    do {
+        if (!spec_is_ignored(call, row))
+            sum += is_label ? spec_weight(call, (int64_t)spec_at(call, TARGET, row)) : 1.0;
+    } while (shape_next(rank, sizes, row));
+    return sum;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const cross_entropy_attrs_t *attrs = call->attrs;
+    int64_t sizes[TENSOR_MAX_RANK], row[TENSOR_MAX_RANK] = {0};
+    const int rank = row_sizes(call->in[X], sizes);
+    double sum = 0.0;
+    if (attrs->reduction == LOSS_NONE) return spec_row_loss(call, index);
+    if (count_rows(call->in[X]) == 0) return 0.0 / spec_divisor(call);
+    do sum += spec_row_loss(call, row);
+    while (shape_next(rank, sizes, row));
+    return sum / spec_divisor(call);
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[X];
+    int64_t row[TENSOR_MAX_RANK] = {0};
+    int n = 0;
+    double sum = 1.0, all = 0.0, largest = 0.0;
+    const int64_t c = index[class_dim(x)];
+    for (int d = 0; d < x->rank; d++)
+        if (d != class_dim(x)) row[n++] = index[d];
+    if (spec_is_ignored(call, row)) return 0.0;
+    const double q = spec_target(call, row, c);
+    const double scale = spec_at(call, GRAD, row) / spec_divisor(call);
+    if (is_nll(call->op)) return -q * scale;
+    largest = spec_row(call, row, &sum);
+    for (int64_t i = 0; i < x->sizes[class_dim(x)]; i++) all += spec_target(call, row, i);
+    return scale * (exp(spec_x(call, row, c) - largest) / sum * all - q);
+}
+
+/* ---- kernel: rows shared among threads, their losses summed up in order ---- */
+
+typedef struct rows {
+    const opdef_t *op;
+    int64_t n, classes, inner; /* rows; class c of a row lies c * inner behind its first */
+    dtype_t dtype, target_dtype;
+    const char *x, *target;
+    const double *weight; /* [classes] */
+    int reduction;
+    int64_t ignored;
+    double smoothing;
+} rows_t;
+
+/* Memory of one thread: distances -log p[c], and p[c]. */
+typedef struct row {
+    double *distance, *p;
+    float *narrow;
+} row_t;
+
+static size_t row_bytes(int64_t classes)
+{
+    return (size_t)classes * (2 * sizeof(double) + sizeof(float)) + 64;
+}
+
+static row_t row_at(char *memory, int64_t classes, int thread)
+{
+    char *mine = memory + (size_t)thread * (row_bytes(classes) / 64 * 64);
+    double *distance = (double *)(void *)mine;
+    return (row_t){distance, distance + classes, (float *)(void *)(distance + 2 * classes)};
+}
+
+/* Scratch: weights of classes, losses of rows, memory of threads. */
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const int64_t n = count_rows(x), classes = x->sizes[class_dim(x)];
+    size_t numbers = 0, rows = 0;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    for (int i = 0; i < call->n_in; i++)
+        if (call_has(call, i)) TRY(accept_plain(call, prepared, i));
+    REQUIRE(ctx,
+            !__builtin_mul_overflow((size_t)(n + classes), sizeof(double), &numbers) &&
+                !__builtin_mul_overflow(row_bytes(classes), (size_t)context_threads(ctx), &rows) &&
+                !__builtin_add_overflow(numbers, rows, &prepared->scratch_bytes),
+            "%s: %s, the memory it takes overflows", call->op->name, info_brief(x));
+    return accept_out_plain(call, prepared, 0);
+}
+
+static int64_t label_at(const rows_t *rows, int64_t row)
+{
+    return dtype_load_integer(rows->target_dtype,
+                              rows->target + row * (int64_t)dtype_size(rows->target_dtype));
+}
+
+static bool has_labels(const rows_t *rows)
+{
+    return dtype_is_integral(rows->target_dtype);
+}
+
+/* Everything about the call, with labels checked before anything is written. */
+static status_t begin(context_t *ctx, const prepared_t *prepared, void *const *in, double *weight,
+                      rows_t *out_rows)
+{
+    const tensor_info_t *x = &prepared->in[X];
+    const cross_entropy_attrs_t *attrs = prepared->attrs;
+    const bool has_weight = prepared->in[WEIGHT].dtype != DTYPE_NONE;
+    rows_t rows = {.op = prepared->op,
+                   .n = count_rows(x),
+                   .classes = x->sizes[class_dim(x)],
+                   .inner = 1,
+                   .dtype = x->dtype,
+                   .target_dtype = prepared->in[TARGET].dtype,
+                   .x = in[X],
+                   .target = in[TARGET],
+                   .weight = weight,
+                   .reduction = attrs->reduction,
+                   .ignored = attrs->ignore_index,
+                   .smoothing = is_nll(prepared->op) ? 0.0 : attrs->label_smoothing};
+    for (int d = class_dim(x) + 1; d < x->rank; d++) rows.inner *= x->sizes[d];
+    for (int64_t r = 0; has_labels(&rows) && r < rows.n; r++) {
+        const int64_t label = label_at(&rows, r);
+        REQUIRE(ctx, (label >= 0 && label < rows.classes) || label == rows.ignored,
+                "%s: label %lld at place %lld of the target, x %s has %lld classes",
+                prepared->op->name, (long long)label, (long long)r, info_brief(x),
+                (long long)rows.classes);
+    }
+    for (int64_t c = 0; c < rows.classes; c++) weight[c] = 1.0;
+    if (has_weight && rows.classes > 0)
+        dtype_cast(rows.classes, prepared->in[WEIGHT].dtype, in[WEIGHT], 1, DTYPE_F64, weight, 1);
+    *out_rows = rows;
+    return STATUS_OK;
+}
+
+static double divisor(const rows_t *rows)
+{
+    double sum = 0.0;
+    if (rows->reduction != LOSS_MEAN) return 1.0;
+    if (!has_labels(rows)) return (double)rows->n;
+    for (int64_t r = 0; r < rows->n; r++) {
+        const int64_t label = label_at(rows, r);
+        if (label != rows->ignored) sum += rows->weight[label];
+    }
+    return sum;
+}
+
+/* Element `c` of a row, in elements from the first of x. */
+static int64_t place(const rows_t *rows, int64_t row, int64_t c)
+{
+    return (row / rows->inner * rows->classes + c) * rows->inner + row % rows->inner;
+}
+
+static void load(const rows_t *rows, dtype_t dtype, const char *from, int64_t row, double *to)
+{
+    dtype_cast(rows->classes, dtype, from + place(rows, row, 0) * (int64_t)dtype_size(dtype),
+               rows->inner, DTYPE_F64, to, 1);
+}
+
+/* exp(x - largest) of floats, and their sum. */
+FOR_EACH_ISA static double exponentials(int64_t n, double largest, const double *restrict x,
+                                        float *restrict narrow, double *restrict p)
+{
+    double lanes[8] = {0.0}, sum = 0.0;
+    for (int64_t c = 0; c < n; c++) narrow[c] = vector_exp((float)(x[c] - largest));
+    for (int64_t c = 0; c < n; c++) p[c] = (double)narrow[c];
+    for (int64_t c = 0; c + 8 <= n; c += 8)
+        for (int l = 0; l < 8; l++) lanes[l] += p[c + l];
+    for (int64_t c = n / 8 * 8; c < n; c++) sum += p[c];
+    for (int l = 0; l < 8; l++) sum += lanes[l];
+    return sum;
+}
+
+static double exact_exponentials(int64_t n, double largest, const double *x, double *p)
+{
+    double sum = 0.0;
+    for (int64_t c = 0; c < n; c++) {
+        p[c] = exp(x[c] - largest);
+        sum += p[c];
+    }
+    return sum;
+}
+
+/* Distances and probabilities of a row of scores. */
+static void soften(const rows_t *rows, int64_t index, row_t *row)
+{
+    const int64_t n = rows->classes;
+    double largest = -INFINITY;
+    load(rows, rows->dtype, rows->x, index, row->distance);
+    for (int64_t c = 0; c < n; c++)
+        if (row->distance[c] > largest || isnan(row->distance[c])) largest = row->distance[c];
+    const double sum = rows->dtype == DTYPE_F64
+                           ? exact_exponentials(n, largest, row->distance, row->p)
+                           : exponentials(n, largest, row->distance, row->narrow, row->p);
+    const double logarithm = log(sum);
+    for (int64_t c = 0; c < n; c++) {
+        row->distance[c] = largest - row->distance[c] + logarithm;
+        row->p[c] /= sum;
+    }
+}
+
+/* q[c] of a row, into `to`. */
+static void load_target(const rows_t *rows, int64_t index, double *to)
+{
+    const double spread = rows->smoothing / (double)rows->classes;
+    if (has_labels(rows)) {
+        for (int64_t c = 0; c < rows->classes; c++) to[c] = 0.0;
+        to[label_at(rows, index)] = 1.0;
+    } else {
+        load(rows, rows->target_dtype, rows->target, index, to);
+    }
+    for (int64_t c = 0; c < rows->classes; c++)
+        to[c] = rows->weight[c] * ((1.0 - rows->smoothing) * to[c] + spread);
+}
+
+static double row_loss(const rows_t *rows, int64_t index, row_t *row)
+{
+    const int64_t label = has_labels(rows) ? label_at(rows, index) : 0;
+    double loss = 0.0;
+    if (has_labels(rows) && label == rows->ignored) return 0.0;
+    if (is_nll(rows->op))
+        return -rows->weight[label] *
+               dtype_load(rows->dtype,
+                          rows->x + place(rows, index, label) * (int64_t)dtype_size(rows->dtype));
+    soften(rows, index, row);
+    if (has_labels(rows) && rows->smoothing == 0.0)
+        return rows->weight[label] * row->distance[label];
+    load_target(rows, index, row->p);
+    for (int64_t c = 0; c < rows->classes; c++)
+        if (row->p[c] != 0.0) loss += row->p[c] * row->distance[c];
+    return loss;
+}
+
+static int count_threads(context_t *ctx, const prepared_t *prepared, const rows_t *rows)
+{
+    const size_t numbers = (size_t)(rows->n + rows->classes) * sizeof(double);
+    const size_t most = (prepared->scratch_bytes - numbers) / row_bytes(rows->classes);
+    const int wanted = threads_for(ctx, rows->n * rows->classes);
+    return (size_t)wanted < most ? wanted : (int)most;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    rows_t rows;
+    TRY(begin(ctx, prepared, in, scratch, &rows));
+    double *losses = (double *)scratch + rows.classes, sum = 0.0;
+    char *memory = (char *)(losses + rows.n);
+    const int64_t size = (int64_t)dtype_size(rows.dtype);
+#pragma omp parallel for num_threads(count_threads(ctx, prepared, &rows)) schedule(static)
+    for (int64_t r = 0; r < rows.n; r++) {
+        row_t row = row_at(memory, rows.classes, omp_get_thread_num());
+        losses[r] = row_loss(&rows, r, &row);
+    }
+    if (rows.reduction == LOSS_NONE) {
+        for (int64_t r = 0; r < rows.n; r++)
+            dtype_store(rows.dtype, (char *)out[0] + r * size, losses[r]);
+        return STATUS_OK;
+    }
+    for (int64_t r = 0; r < rows.n; r++) sum += losses[r];
+    dtype_store(rows.dtype, out[0], sum / divisor(&rows));
+    return STATUS_OK;
+}
+
+/* The gradient of a row, into row->distance. */
+static void row_gradient(const rows_t *rows, int64_t index, double scale, row_t *row)
+{
+    double sum = 0.0;
+    if (has_labels(rows) && label_at(rows, index) == rows->ignored) {
+        for (int64_t c = 0; c < rows->classes; c++) row->distance[c] = 0.0;
+        return;
+    }
+    if (!is_nll(rows->op)) soften(rows, index, row);
+    load_target(rows, index, row->distance);
+    for (int64_t c = 0; c < rows->classes; c++) sum += row->distance[c];
+    for (int64_t c = 0; c < rows->classes; c++) {
+        const double all = is_nll(rows->op) ? 0.0 : row->p[c] * sum;
+        row->distance[c] = scale * (all - row->distance[c]);
+    }
+}
+
+static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    rows_t rows;
+    TRY(begin(ctx, prepared, in, scratch, &rows));
+    char *memory = (char *)((double *)scratch + rows.classes + rows.n);
+    const int64_t size = (int64_t)dtype_size(rows.dtype);
+    const double by = divisor(&rows);
+#pragma omp parallel for num_threads(count_threads(ctx, prepared, &rows)) schedule(static)
+    for (int64_t r = 0; r < rows.n; r++) {
+        row_t row = row_at(memory, rows.classes, omp_get_thread_num());
+        const int64_t of = rows.reduction == LOSS_NONE ? r : 0;
+        const double scale = dtype_load(rows.dtype, (const char *)in[GRAD] + of * size) / by;
+        row_gradient(&rows, r, scale, &row);
+        dtype_cast(rows.classes, DTYPE_F64, row.distance, 1, rows.dtype,
+                   (char *)out[0] + place(&rows, r, 0) * size, rows.inner);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native_backward = {.name = "native", .prepare = prepare, .run = run_backward};
+static const kernel_t *const kernels[] = {&native, NULL};
+static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
+
+/* ---- gradient ---- */
+
+static void pass_to(const gradient_call_t *call, const opdef_t *backward)
+{
+    const value_t in[] = {call->in[X], call->in[TARGET],
+                          call->n_in > WEIGHT ? call->in[WEIGHT] : VALUE_NONE, call->out_grad[0]};
+    for (int i = TARGET; i <= WEIGHT && i < call->n_in; i++)
+        if (call->is_wanted[i])
+            emit_fail(call->emitter, STATUS_UNSUPPORTED,
+                      "%s: the gradient of %s is wanted, only x has one", call->op->name,
+                      operands[i].name);
+    call->in_grad[X] = emit_op(call->emitter, backward, call->attrs, 4, in);
+}
+
+static void pass_cross_entropy(const gradient_call_t *call)
+{
+    pass_to(call, &op_def_cross_entropy_backward);
+}
+
+static void pass_nll_loss(const gradient_call_t *call)
+{
+    pass_to(call, &op_def_nll_loss_backward);
+}
+
+static const gradient_t gradient_cross_entropy = {.pass = pass_cross_entropy, .reads_in = 7};
+static const gradient_t gradient_nll_loss = {.pass = pass_nll_loss, .reads_in = 7};
+
+/* ---- cases ---- */
+
+static const char *const cases_cross_entropy[] = {
+    "(f32[5,7], s64[5]<7, none)",
+    "(f32[31,1000], s32[31]<1000, none)",
+    "(f32[5,7], s64[5]<7, none) reduction=\"sum\" label_smoothing=0.3",
+    "(f32[9,3], u8[9]<3, f32[3]+) reduction=\"none\" ignore_index=1",
+    "(f32[9,3], s64[9]<3, f32[3]+) label_smoothing=0.1 ignore_index=0",
+    "(f32[2,5,3,7], s64[2,3,7]<5, none)",
+    "(f32[2,17,3,3], s64[2,3,3]<17, none) reduction=\"none\"",
+    "(f32[7], s64[]<7, none)",
+    "(f32[3,7], f32[3,7]+, none)",
+    "(f32[2,5,3], f64[2,5,3]+, f32[5]+) label_smoothing=0.2 reduction=\"none\"",
+    "(bf16[3,7], s64[3]<7, none)",
+    "(f16[3,7], s64[3]<7, bf16[7]+)",
+    "(f64[3,7], s64[3]<7, none) label_smoothing=0.5",
+    "(f32[0,7], s64[0]<7, none) reduction=\"sum\"",
+    NULL};
+static const char *const cases_nll_loss[] = {"(f32[5,7], s64[5]<7, none)",
+                                             "(f32[9,3], s64[9]<3, f32[3]+) ignore_index=2",
+                                             "(f32[2,5,3], s64[2,3]<5, none) reduction=\"none\"",
+                                             "(f32[7], s64[]<7, none) reduction=\"sum\"",
+                                             "(bf16[3,7], s64[3]<7, none)",
+                                             "(f64[3,7], s32[3]<7, f64[7]+)",
+                                             NULL};
+static const char *const cases_cross_entropy_backward[] = {
+    "(f32[5,7], s64[5]<7, none, f32[])",
+    "(f32[3,131], s32[3]<131, none, f32[])",
+    "(f32[9,3], u8[9]<3, f32[3]+, f32[9]) reduction=\"none\" ignore_index=1",
+    "(f32[9,3], s64[9]<3, f32[3]+, f32[]) label_smoothing=0.1 ignore_index=0",
+    "(f32[2,5,3,7], s64[2,3,7]<5, none, f32[]) reduction=\"sum\"",
+    "(f32[7], s64[]<7, none, f32[])",
+    "(f32[2,5,3], f64[2,5,3]+, f32[5]+, f32[]) label_smoothing=0.2",
+    "(bf16[3,7], s64[3]<7, none, bf16[])",
+    "(f64[3,7], s64[3]<7, none, f64[3]) reduction=\"none\"",
+    "(f32[0,7], s64[0]<7, none, f32[])",
+    NULL};
+static const char *const cases_nll_loss_backward[] = {
+    "(f32[5,7], s64[5]<7, none, f32[])", "(f32[9,3], s64[9]<3, f32[3]+, f32[]) ignore_index=2",
+    "(f32[2,5,3], s64[2,3]<5, none, f32[2,3]) reduction=\"none\"",
+    "(f64[3,7], s32[3]<7, f64[7]+, f64[]) reduction=\"sum\"", NULL};
+
+/* ---- definitions: nll_loss has no label_smoothing, the last field ---- */
+
+#define DEFINE(op_name, op_fields)                                                                 \
+    const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .variant = VARIANT_##op_name,                                \
+                                      .preference = OP_DENSE,                                      \
+                                      .attrs = {sizeof(cross_entropy_attrs_t), op_fields, fields}, \
+                                      .n_operands = 3,                                             \
+                                      .operands = operands,                                        \
+                                      .n_outputs = 1,                                              \
+                                      .infer = infer,                                              \
+                                      .infers_symbols = true,                                      \
+                                      .kernels = kernels,                                          \
+                                      .spec = spec,                                                \
+                                      .cancels = 0.25,                                             \
+                                      .gradient = &gradient_##op_name,                             \
+                                      .cases = cases_##op_name};                                   \
+    const opdef_t op_def_##op_name##_backward = {                                                  \
+        .name = #op_name "_backward",                                                              \
+        .variant = VARIANT_##op_name,                                                              \
+        .preference = OP_DENSE,                                                                    \
+        .attrs = {sizeof(cross_entropy_attrs_t), op_fields, fields},                               \
+        .n_operands = 4,                                                                           \
+        .operands = backward_operands,                                                             \
+        .n_outputs = 1,                                                                            \
+        .infer = infer_backward,                                                                   \
+        .infers_symbols = true,                                                                    \
+        .kernels = backward_kernels,                                                               \
+        .spec = spec_backward,                                                                     \
+        .cancels = 1.0,                                                                            \
+        .cases = cases_##op_name##_backward}
+
+DEFINE(cross_entropy, 3);
+DEFINE(nll_loss, 2);

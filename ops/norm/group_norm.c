@@ -1,0 +1,697 @@
+/* Group norm: statistics of the channels of each group, in whatever blocks the channels lie; and
+ * its gradients. */
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/norm/moments_impl.h"
+#include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct attrs {
+    int64_t num_groups;
+    double epsilon;
+} attrs_t;
+
+static const attr_field_t fields[] = {
+    {"num_groups", ATTR_INT, false, offsetof(attrs_t, num_groups), 0, 1, NULL},
+    {"epsilon", ATTR_FLOAT, false, offsetof(attrs_t, epsilon), 0, 1e-5, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_BIAS, true, false},
+                                     {"bias", ROLE_BIAS, true, false}};
+static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                              {"weight", ROLE_BIAS, true, false},
+                                              {"grad", ROLE_ACTIVATION, false, false}};
+enum { X, WEIGHT, BIAS, GRAD = BIAS };
+enum { OF_X, OF_WEIGHT, OF_BIAS, N_OF };
+
+/* ---- inference ---- */
+
+/* Rules about x, num_groups, weight and bias. */
+static status_t check(context_t *ctx, const op_call_t *call, int n_channelwise)
+{
+    const attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    REQUIRE(ctx, x->rank >= 2 && dtype_is_floating(x->dtype),
+            "%s: x is %s, a floating type of rank 2 or more is needed", op, info_brief(x));
+    REQUIRE(ctx,
+            sym_at_most(ctx, 1, attrs->num_groups) &&
+                sym_divides(ctx, attrs->num_groups, x->sizes[1]),
+            "%s: num_groups=%lld, input %s needs a divisor of %lld", op,
+            (long long)attrs->num_groups, info_brief(x), (long long)x->sizes[1]);
+    for (int i = WEIGHT; i < WEIGHT + n_channelwise; i++) {
+        const tensor_info_t *info = call->in[i];
+        if (!call_has(call, i)) continue;
+        REQUIRE(ctx,
+                info->rank == 1 && sym_equal(ctx, info->sizes[0], x->sizes[1]) &&
+                    dtype_is_floating(info->dtype),
+                "%s: %s is %s, input %s needs floating [%lld]", op, operands[i].name,
+                info_brief(info), info_brief(x), (long long)x->sizes[1]);
+    }
+    return STATUS_OK;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    TRY(check(ctx, call, 2));
+    out[0] = info_dense(call->in[X]->dtype, call->in[X]->rank, call->in[X]->sizes);
+    return STATUS_OK;
+}
+
+/* Sums over channels are given in no less than f32. */
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
+    TRY(check(ctx, call, 1));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, x), "%s: grad is %s, x is %s, equal ones are needed",
+            call->op->name, info_brief(grad), info_brief(x));
+    out[OF_X] = info_dense(x->dtype, x->rank, x->sizes);
+    out[OF_WEIGHT] = info_dense(x->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32, 1, &x->sizes[1]);
+    out[OF_BIAS] = out[OF_WEIGHT];
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+/* Sum over the group of channel index[1] of x - mean, or of its square. */
+static double spec_sum(const spec_call_t *call, const int64_t *index, double mean, bool squares,
+                       int64_t *out_n)
+{
+    const attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const int64_t channels = x->sizes[1] / attrs->num_groups;
+    int64_t at[TENSOR_MAX_RANK] = {index[0]};
+    double sum = 0.0;
+    *out_n = 0;
+    for (int64_t c = 0; c < channels; c++) {
+        at[1] = index[1] / channels * channels + c;
+        do {
+            double difference = spec_at(call, X, at) - mean;
+            sum += squares ? difference * difference : difference;
+            ++*out_n;
+        } while (shape_next(x->rank - 2, &x->sizes[2], &at[2]));
+    }
+    return sum;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    int64_t n = 0;
+    double mean = spec_sum(call, index, 0.0, false, &n);
+    mean /= (double)n;
+    double variance = spec_sum(call, index, mean, true, &n) / (double)n;
+    double value = (spec_at(call, X, index) - mean) /
+                   sqrt(variance + ((const attrs_t *)call->attrs)->epsilon);
+    if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, &index[1]);
+    return spec_has(call, BIAS) ? value + spec_at(call, BIAS, &index[1]) : value;
+}
+
+/* Of the group of channel index[1]: with v = grad weight and h = (x - mean) / deviation, the means
+ * of v and of v h. */
+typedef struct spec_group {
+    double mean, deviation, mean_v, mean_vh;
+} spec_group_t;
+
+static double spec_v(const spec_call_t *call, const int64_t *at)
+{
+    const double grad = spec_at(call, GRAD, at);
+    return spec_has(call, WEIGHT) ? grad * spec_at(call, WEIGHT, &at[1]) : grad;
+}
+
+static spec_group_t spec_numbers(const spec_call_t *call, const int64_t *index)
+{
+    const attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const int64_t channels = x->sizes[1] / attrs->num_groups;
+    int64_t at[TENSOR_MAX_RANK] = {index[0]}, n = 0;
+    spec_group_t group = {0};
+    group.mean = spec_sum(call, index, 0.0, false, &n) / (double)n;
+    group.deviation = sqrt(spec_sum(call, index, group.mean, true, &n) / (double)n +
+                           attrs->epsilon);
+    for (int64_t c = 0; c < channels; c++) {
+        at[1] = index[1] / channels * channels + c;
+        do {
+            double v = spec_v(call, at) / (double)n;
+            group.mean_v += v;
+            group.mean_vh += v * (spec_at(call, X, at) - group.mean) / group.deviation;
+        } while (shape_next(x->rank - 2, &x->sizes[2], &at[2]));
+    }
+    return group;
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *x = call->in[X];
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    double sum = 0.0;
+    if (output == OF_X) {
+        const spec_group_t group = spec_numbers(call, index);
+        const double h = (spec_at(call, X, index) - group.mean) / group.deviation;
+        return (spec_v(call, index) - group.mean_v - h * group.mean_vh) / group.deviation;
+    }
+    if (info_numel(x) == 0) return 0.0;
+    at[1] = index[0];
+    for (at[0] = 0; at[0] < x->sizes[0]; at[0]++) {
+        const spec_group_t group = spec_numbers(call, at);
+        do {
+            double h = (spec_at(call, X, at) - group.mean) / group.deviation;
+            sum += spec_at(call, GRAD, at) * (output == OF_WEIGHT ? h : 1.0);
+        } while (shape_next(x->rank - 2, &x->sizes[2], &at[2]));
+    }
+    return sum;
+}
+
+/* ---- kernel: sums of each channel become those of its group, twice; then a scale and a shift for
+ * each channel, 0 and 0 for padded ones ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    walk_t walk = {0};
+    TRY(walk_follow(call, prepared, true));
+    for (int i = WEIGHT; i < call->n_in; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    if (walk_channels(&prepared->in[X], &walk))
+        prepared->scratch_bytes = (size_t)(walk.n * walk.n_blocks * walk.block) * 4 *
+                                  sizeof(double);
+    prepared->overwrites = 1u << X;
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+/* [n][channels], padded ones too. */
+typedef struct work {
+    const prepared_t *prepared;
+    void *const *in;
+    walk_t walk;
+    int64_t padded; /* channels of one n */
+    double *means, *sums, *scale, *shift;
+} work_t;
+
+static void add_channels(const work_t *work, int n_threads, moment_t moment)
+{
+    const walk_t *walk = &work->walk;
+    const dtype_t dtype = work->prepared->in[X].dtype;
+    const int64_t n = walk->spatial * walk->block;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int64_t i = 0; i < walk->n * walk->n_blocks; i++) {
+        const char *src = (const char *)work->in[X] + i * n * (int64_t)dtype_size(dtype);
+        if (walk->block == 1)
+            work->sums[i] = moments_line(dtype, n, src, moment, work->means[i]);
+        else
+            moments_columns(dtype, walk->spatial, walk->block, src, moment,
+                            &work->means[i * walk->block], &work->sums[i * walk->block]);
+    }
+}
+
+/* The mean over each group of what was added, for each of its channels. */
+static void average_groups(const work_t *work, double *out)
+{
+    const walk_t *walk = &work->walk;
+    const int64_t n_groups = ((const attrs_t *)work->prepared->attrs)->num_groups;
+    const int64_t channels = walk->channels / n_groups;
+    for (int64_t i = 0; i < walk->n * n_groups; i++) {
+        int64_t first = i / n_groups * work->padded + i % n_groups * channels;
+        double sum = 0.0;
+        for (int64_t c = first; c < first + channels; c++) sum += work->sums[c];
+        for (int64_t c = first; c < first + channels; c++)
+            out[c] = sum / (double)(channels * walk->spatial);
+    }
+}
+
+/* The means, and the variances as sums. */
+static void add_moments(const work_t *work, int n_threads)
+{
+    for (int64_t i = 0; i < work->walk.n * work->padded; i++) work->means[i] = 0.0;
+    add_channels(work, n_threads, MOMENT_SUM);
+    average_groups(work, work->means);
+    add_channels(work, n_threads, MOMENT_SQUARES);
+    average_groups(work, work->sums);
+}
+
+static double element(const work_t *work, int operand, int64_t index, double absent)
+{
+    if (work->in[operand] == NULL) return absent;
+    const dtype_t dtype = work->prepared->in[operand].dtype;
+    return dtype_load(dtype, (const char *)work->in[operand] + index * (int64_t)dtype_size(dtype));
+}
+
+/* Variances are in sums; scale and shift are f32 for f32, else f64. */
+static void make_factors(const work_t *work)
+{
+    const attrs_t *attrs = work->prepared->attrs;
+    const bool is_f32 = work->prepared->in[X].dtype == DTYPE_F32;
+    for (int64_t i = 0; i < work->walk.n * work->padded; i++) {
+        const int64_t c = i % work->padded;
+        double scale = 0.0, shift = 0.0;
+        if (c < work->walk.channels) {
+            scale = element(work, WEIGHT, c, 1.0) / sqrt(work->sums[i] + attrs->epsilon);
+            shift = element(work, BIAS, c, 0.0) - work->means[i] * scale;
+        }
+        if (is_f32) {
+            ((float *)(void *)work->scale)[i] = (float)scale;
+            ((float *)(void *)work->shift)[i] = (float)shift;
+        } else {
+            work->scale[i] = scale;
+            work->shift[i] = shift;
+        }
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    work_t work = {.prepared = prepared, .in = in};
+    const dtype_t dtype = prepared->in[X].dtype;
+    if (info_numel(&prepared->in[X]) == 0) return STATUS_OK;
+    walk_channels(&prepared->in[X], &work.walk);
+    work.padded = work.walk.n_blocks * work.walk.block;
+    const int64_t n = work.walk.n * work.padded;
+    work.means = scratch;
+    work.sums = work.means + n;
+    work.scale = work.sums + n;
+    work.shift = work.scale + n;
+    const int n_threads = threads_for(ctx, walk_elements(&prepared->in[X]));
+    add_moments(&work, n_threads);
+    make_factors(&work);
+    const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&work.walk);
+    const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
+    const int64_t image = work.walk.n_blocks * work.walk.spatial * work.walk.block;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int64_t i = 0; i < n_pieces; i++) {
+        walk_piece_t piece = walk_piece(&work.walk, i);
+        int64_t at = (piece.offset / image * work.padded + piece.channel) * factor;
+        moments_apply(&piece, work.walk.block == 1, dtype, (const char *)work.scale + at,
+                      (const char *)work.shift + at, (const char *)in[X] + piece.offset * size,
+                      (char *)out[0] + piece.offset * size);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- gradients: with v = grad weight, h = (x - mean) / deviation, and means over the group, that
+ * of x is (v - mean(v) - h mean(v h)) / deviation. Sums of grad and of grad (x - mean) over each
+ * channel become those of its group; then a factor of grad, one of x - mean, and a shift ---- */
+
+#define LANES 32   /* of one sum */
+#define ROUND 4096 /* elements that are added in float */
+#define CHUNK 256  /* rows that are added in float, elements that are widened at a time */
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *weight = call->in[WEIGHT];
+    const format_t plain = format_plain(1);
+    walk_t walk = {0};
+    TRY(walk_follow(call, prepared, true));
+    const format_t own = accept_own(&prepared->in[X]);
+    TRY(accept_format(call, prepared, GRAD, &own));
+    if (call_has(call, WEIGHT))
+        prepared->in[WEIGHT] = info_dense(weight->dtype, weight->rank, weight->sizes);
+    for (int i = OF_WEIGHT; i < N_OF; i++)
+        prepared->out[i] = accept_info(&call->out[i], call->layout, &plain);
+    if (walk_channels(&prepared->in[X], &walk))
+        prepared->scratch_bytes = (size_t)(walk.n * walk.n_blocks * walk.block) * 8 *
+                                  sizeof(double);
+    prepared->overwrites = 1u << X | 1u << GRAD;
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 7.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+/* [n][channels], padded ones too; factors are f32 for f32, else f64, each with room for f64. */
+typedef struct backward {
+    work_t work;
+    double *sums, *products;
+    char *of_grad, *of_x, *shift, *mean;
+} backward_t;
+
+FOR_EACH_ISA static void line_f32(int64_t n, const float *x, const float *grad, float mean,
+                                  double *sum, double *product)
+{
+    float a[LANES] = {0.0f}, b[LANES] = {0.0f};
+    const int64_t whole = n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            a[l] += grad[i + l];
+            b[l] += grad[i + l] * (x[i + l] - mean);
+        }
+    for (int64_t i = whole; i < n; i++) {
+        a[i - whole] += grad[i];
+        b[i - whole] += grad[i] * (x[i] - mean);
+    }
+    for (int l = 0; l < LANES; l++) {
+        *sum += (double)a[l];
+        *product += (double)b[l];
+    }
+}
+
+/* Up to LANES columns. */
+FOR_EACH_ISA static void columns_f32(int64_t rows, int64_t width, int64_t step, const float *x,
+                                     const float *grad, const float *mean, float *sum,
+                                     float *product)
+{
+    for (int64_t row = 0; row < rows; row++, x += step, grad += step)
+        for (int64_t i = 0; i < width; i++) {
+            sum[i] += grad[i];
+            product[i] += grad[i] * (x[i] - mean[i]);
+        }
+}
+
+static void add_columns_f32(int64_t rows, int64_t width, const float *x, const float *grad,
+                            const double *means, double *sums, double *products)
+{
+    for (int64_t first = 0; first < width; first += LANES) {
+        const int64_t count = width - first < LANES ? width - first : LANES;
+        float mean[LANES] = {0.0f};
+        for (int64_t i = 0; i < count; i++) mean[i] = (float)means[first + i];
+        for (int64_t row = 0; row < rows; row += CHUNK) {
+            float sum[LANES] = {0.0f}, product[LANES] = {0.0f};
+            const int64_t n = rows - row < CHUNK ? rows - row : CHUNK, at = row * width + first;
+            columns_f32(n, count, width, x + at, grad + at, mean, sum, product);
+            for (int64_t i = 0; i < count; i++) {
+                sums[first + i] += (double)sum[i];
+                products[first + i] += (double)product[i];
+            }
+        }
+    }
+}
+
+/* n neighbours of one channel, or of n channels. */
+static void add_any(int64_t n, bool is_line, dtype_t dtype, const char *x, const char *grad,
+                    const double *means, double *sums, double *products)
+{
+    const int64_t size = (int64_t)dtype_size(dtype);
+    double wide_x[CHUNK], wide_grad[CHUNK];
+    for (int64_t first = 0; first < n; first += CHUNK) {
+        const int64_t count = n - first < CHUNK ? n - first : CHUNK;
+        dtype_cast(count, dtype, x + first * size, 1, DTYPE_F64, wide_x, 1);
+        dtype_cast(count, dtype, grad + first * size, 1, DTYPE_F64, wide_grad, 1);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t c = is_line ? 0 : first + i;
+            sums[c] += wide_grad[i];
+            products[c] += wide_grad[i] * (wide_x[i] - means[c]);
+        }
+    }
+}
+
+/* The channels of one block, of which x and grad are the first elements. */
+static void add_block(const walk_t *walk, dtype_t dtype, const char *x, const char *grad,
+                      const double *means, double *sums, double *products)
+{
+    const int64_t n = walk->spatial, row = walk->block * (int64_t)dtype_size(dtype);
+    for (int64_t i = 0; i < walk->block; i++) sums[i] = products[i] = 0.0;
+    if (dtype != DTYPE_F32 && walk->block == 1) {
+        add_any(n, true, dtype, x, grad, means, sums, products);
+    } else if (dtype != DTYPE_F32) {
+        for (int64_t s = 0; s < n; s++)
+            add_any(walk->block, false, dtype, x + s * row, grad + s * row, means, sums, products);
+    } else if (walk->block > 1) {
+        add_columns_f32(n, walk->block, (const void *)x, (const void *)grad, means, sums, products);
+    } else {
+        for (int64_t s = 0; s < n; s += ROUND)
+            line_f32(n - s < ROUND ? n - s : ROUND, (const void *)(x + s * row),
+                     (const void *)(grad + s * row), (float)means[0], sums, products);
+    }
+}
+
+static void add_products(const backward_t *backward, int n_threads)
+{
+    const work_t *work = &backward->work;
+    const walk_t *walk = &work->walk;
+    const dtype_t dtype = work->prepared->in[X].dtype;
+    const int64_t bytes = walk->spatial * walk->block * (int64_t)dtype_size(dtype);
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int64_t i = 0; i < walk->n * walk->n_blocks; i++) {
+        const int64_t c = i * walk->block;
+        add_block(walk, dtype, (const char *)work->in[X] + i * bytes,
+                  (const char *)work->in[GRAD] + i * bytes, work->means + c, backward->sums + c,
+                  backward->products + c);
+    }
+}
+
+static void store_factor(dtype_t dtype, char *factors, int64_t index, double value)
+{
+    const dtype_t compute = dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;
+    dtype_store(compute, factors + index * (int64_t)dtype_size(compute), value);
+}
+
+/* Of the channels of one group of one n, which begin at `first`; their variances are in work.sums.
+ * `lost` is what the rounding of the mean to f32 loses: products are of x less the rounded one. */
+static void make_group(const backward_t *backward, int64_t first, int64_t channels)
+{
+    const work_t *work = &backward->work;
+    const attrs_t *attrs = work->prepared->attrs;
+    const dtype_t dtype = work->prepared->in[X].dtype;
+    const double n = (double)(channels * work->walk.spatial);
+    const double scale = 1.0 / sqrt(work->sums[first] + attrs->epsilon);
+    const double mean = work->means[first];
+    const double lost = dtype == DTYPE_F32 ? (double)(float)mean - mean : 0.0;
+    double mean_v = 0.0, mean_vh = 0.0;
+    for (int64_t i = first; i < first + channels; i++) {
+        const double weight = element(work, WEIGHT, i % work->padded, 1.0);
+        backward->products[i] += backward->sums[i] * lost;
+        mean_v += weight * backward->sums[i] / n;
+        mean_vh += weight * backward->products[i] * scale / n;
+    }
+    for (int64_t i = first; i < first + channels; i++) {
+        const double weight = element(work, WEIGHT, i % work->padded, 1.0);
+        store_factor(dtype, backward->of_grad, i, weight * scale);
+        store_factor(dtype, backward->of_x, i, -scale * scale * mean_vh);
+        store_factor(dtype, backward->shift, i, -scale * (mean_v + scale * mean_vh * lost));
+        store_factor(dtype, backward->mean, i, mean);
+        backward->products[i] *= scale;
+    }
+}
+
+/* Factors of all groups; and the gradients of weight and bias, which are sums over n. */
+static void make_gradients(const backward_t *backward, void *const *out)
+{
+    const work_t *work = &backward->work;
+    const walk_t *walk = &work->walk;
+    const dtype_t of_weight = work->prepared->out[OF_WEIGHT].dtype;
+    const int64_t n_groups = ((const attrs_t *)work->prepared->attrs)->num_groups;
+    const int64_t channels = walk->channels / n_groups, size = (int64_t)dtype_size(of_weight);
+    memset(backward->of_grad, 0, (size_t)(4 * walk->n * work->padded) * sizeof(double));
+    for (int64_t i = 0; i < walk->n * n_groups; i++)
+        make_group(backward, i / n_groups * work->padded + i % n_groups * channels, channels);
+    for (int64_t c = 0; c < walk->channels; c++) {
+        double sum = 0.0, product = 0.0;
+        for (int64_t n = 0; n < walk->n; n++) {
+            sum += backward->sums[n * work->padded + c];
+            product += backward->products[n * work->padded + c];
+        }
+        dtype_store(of_weight, (char *)out[OF_WEIGHT] + c * size, product);
+        dtype_store(of_weight, (char *)out[OF_BIAS] + c * size, sum);
+    }
+}
+
+/* A row of a piece; `step` is 0 where it is of one channel. */
+FOR_EACH_ISA static void pass_row_f32(int64_t n, int64_t step, const float *const *factors,
+                                      const float *x, const float *grad, float *dst)
+{
+    const float *of_grad = factors[0], *of_x = factors[1], *shift = factors[2], *mean = factors[3];
+    if (step == 0) {
+        const float a = of_grad[0], b = of_x[0], c = shift[0], m = mean[0];
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = a * grad[i] + b * (x[i] - m) + c;
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = of_grad[i] * grad[i] + of_x[i] * (x[i] - mean[i]) + shift[i];
+    }
+}
+
+static void pass_row(int64_t n, int64_t step, dtype_t dtype, const double *const *factors,
+                     const char *x, const char *grad, char *dst)
+{
+    const int64_t size = (int64_t)dtype_size(dtype);
+    double wide_x[CHUNK], wide_grad[CHUNK];
+    for (int64_t first = 0; first < n; first += CHUNK) {
+        const int64_t count = n - first < CHUNK ? n - first : CHUNK;
+        dtype_cast(count, dtype, x + first * size, 1, DTYPE_F64, wide_x, 1);
+        dtype_cast(count, dtype, grad + first * size, 1, DTYPE_F64, wide_grad, 1);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t c = (first + i) * step;
+            wide_x[i] = factors[0][c] * wide_grad[i] + factors[1][c] * (wide_x[i] - factors[3][c]) +
+                        factors[2][c];
+        }
+        dtype_cast(count, DTYPE_F64, wide_x, 1, dtype, dst + first * size, 1);
+    }
+}
+
+static void pass_piece(const backward_t *backward, const walk_piece_t *piece, int64_t at,
+                       char *of_x)
+{
+    const work_t *work = &backward->work;
+    const dtype_t dtype = work->prepared->in[X].dtype;
+    const bool is_f32 = dtype == DTYPE_F32;
+    const int64_t size = (int64_t)dtype_size(dtype), step = work->walk.block > 1;
+    const int64_t begin = at * (int64_t)(is_f32 ? sizeof(float) : sizeof(double));
+    const char *const factors[] = {backward->of_grad + begin, backward->of_x + begin,
+                                   backward->shift + begin, backward->mean + begin};
+    const float *floats[4];
+    const double *doubles[4];
+    for (int i = 0; i < 4; i++) {
+        floats[i] = (const void *)factors[i];
+        doubles[i] = (const void *)factors[i];
+    }
+    for (int64_t row = 0; row < piece->rows; row++) {
+        const int64_t offset = (piece->offset + row * piece->width) * size;
+        const char *x = (const char *)work->in[X] + offset;
+        const char *grad = (const char *)work->in[GRAD] + offset;
+        if (is_f32)
+            pass_row_f32(piece->width, step, floats, (const void *)x, (const void *)grad,
+                         (void *)(of_x + offset));
+        else
+            pass_row(piece->width, step, dtype, doubles, x, grad, of_x + offset);
+    }
+}
+
+static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    backward_t backward = {.work = {.prepared = prepared, .in = in}};
+    work_t *work = &backward.work;
+    if (info_numel(&prepared->in[X]) == 0) {
+        for (int i = OF_WEIGHT; i < N_OF; i++) memset(out[i], 0, info_bytes(&prepared->out[i]));
+        return STATUS_OK;
+    }
+    walk_channels(&prepared->in[X], &work->walk);
+    work->padded = work->walk.n_blocks * work->walk.block;
+    const int64_t n = work->walk.n * work->padded, bytes = n * (int64_t)sizeof(double);
+    work->means = scratch;
+    work->sums = work->means + n;
+    backward.sums = work->sums + n;
+    backward.products = backward.sums + n;
+    backward.of_grad = (char *)(backward.products + n);
+    backward.of_x = backward.of_grad + bytes;
+    backward.shift = backward.of_x + bytes;
+    backward.mean = backward.shift + bytes;
+    const int n_threads = threads_for(ctx, walk_elements(&prepared->in[X]));
+    add_moments(work, n_threads);
+    add_products(&backward, n_threads);
+    make_gradients(&backward, out);
+    const int64_t n_pieces = walk_pieces(&work->walk);
+    const int64_t image = work->walk.n_blocks * work->walk.spatial * work->walk.block;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int64_t i = 0; i < n_pieces; i++) {
+        const walk_piece_t piece = walk_piece(&work->walk, i);
+        pass_piece(&backward, &piece, piece.offset / image * work->padded + piece.channel,
+                   out[OF_X]);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native_backward = {
+    .name = "native", .prepare = prepare_backward, .run = run_backward};
+static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
+
+/* ---- rule ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t in[] = {call->in[X], call->in[WEIGHT], call->out_grad[0]};
+    value_t out[N_OF] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
+    emit_op_n(e, &op_def_group_norm_backward, call->attrs, 3, in, N_OF, out);
+    call->in_grad[X] = out[OF_X];
+    for (int i = WEIGHT; i <= BIAS; i++)
+        if (call->in[i] != VALUE_NONE)
+            call->in_grad[i] = emit_cast(e, out[i], emit_info(e, call->in[i])->dtype);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {"(f32[2,6,7,5], f32[6], f32[6]) num_groups=3",
+                                    "(f32[2,32,6,6], f32[32], f32[32]) num_groups=2",
+                                    "(f32[2,34,5,3], f32[34], f32[34]) num_groups=17",
+                                    "(f32[2,256,6,6], f32[256], f32[256]) num_groups=64",
+                                    "(f32[1,17,9,9], f32[17], none) num_groups=17 epsilon=0.001",
+                                    "(f32[2,7,4,4], none, f32[7]) num_groups=1",
+                                    "(f32[3,31,4], none, none) num_groups=31",
+                                    "(f32[5,12], f32[12], f32[12]) num_groups=4",
+                                    "(f32[1,16,3,4,5], f32[16], f32[16]) num_groups=4",
+                                    "(f32[1,4,24,24], f32[4], f32[4]) num_groups=2",
+                                    "(f32[1,4,2,3,2,3], f32[4], f32[4]) num_groups=2",
+                                    "(bf16[2,18,5,5], f32[18], f32[18]) num_groups=2",
+                                    "(f16[2,3,5,5], f16[3], f16[3]) num_groups=3",
+                                    "(f64[2,8,3,3], f64[8], f32[8]) num_groups=4",
+                                    "(f32[0,4,3,3], f32[4], f32[4]) num_groups=2",
+                                    "(f32[2,4,0], f32[4], f32[4]) num_groups=2",
+                                    NULL};
+
+static const char *const backward_cases[] = {
+    "(f32[2,6,7,5], f32[6], f32[2,6,7,5]) num_groups=3",
+    "(f32[2,32,4,4], f32[32], f32[2,32,4,4]) num_groups=2",
+    "(f32[2,34,5,3], f32[34], f32[2,34,5,3]) num_groups=17",
+    "(f32[1,17,9,9], none, f32[1,17,9,9]) num_groups=17 epsilon=0.001",
+    "(f32[2,7,4,4], none, f32[2,7,4,4]) num_groups=1",
+    "(f32[3,31,4], f32[31], f32[3,31,4]) num_groups=31",
+    "(f32[5,12], f32[12], f32[5,12]) num_groups=4",
+    "(f32[1,1,5,5], f32[1], f32[1,1,5,5]) num_groups=1",
+    "(f32[1,16,3,2,3], f32[16], f32[1,16,3,2,3]) num_groups=4",
+    "(f32[1,4,24,24], f32[4], f32[1,4,24,24]) num_groups=4",
+    "(bf16[2,18,3,3], f32[18], bf16[2,18,3,3]) num_groups=2",
+    "(f16[2,3,5,5], f16[3], f16[2,3,5,5]) num_groups=3",
+    "(f64[2,8,3,3], f32[8], f64[2,8,3,3]) num_groups=4",
+    "(f32[0,4,3,3], f32[4], f32[0,4,3,3]) num_groups=2",
+    "(f32[2,4,0], f32[4], f32[2,4,0]) num_groups=2",
+    NULL};
+
+/* ---- definitions ---- */
+
+const opdef_t op_def_group_norm = {.name = "group_norm",
+                                   .preference = OP_FOLLOWS,
+                                   .attrs = {sizeof(attrs_t), 2, fields},
+                                   .n_operands = 3,
+                                   .operands = operands,
+                                   .n_outputs = 1,
+                                   .infer = infer,
+                                   .infers_symbols = true,
+                                   .kernels = kernels,
+                                   .spec = spec,
+                                   .gradient = &gradient,
+                                   .cases = cases};
+
+const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
+                                            .preference = OP_FOLLOWS,
+                                            .attrs = {sizeof(attrs_t), 2, fields},
+                                            .n_operands = 3,
+                                            .operands = backward_operands,
+                                            .n_outputs = N_OF,
+                                            .infer = infer_backward,
+                                            .infers_symbols = true,
+                                            .kernels = backward_kernels,
+                                            .spec = spec_backward,
+                                            .cases = backward_cases};
+
+/* ---- public ---- */
+
+status_t op_group_norm(context_t *ctx, const tensor_t *x, int64_t num_groups,
+                       const tensor_t *weight, const tensor_t *bias, double epsilon, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias};
+    attrs_t attrs = {num_groups, epsilon};
+    return dispatch_run(ctx, &op_def_group_norm, &attrs, 3, in, NULL, out);
+}
+
+status_t op_instance_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                          const tensor_t *bias, double epsilon, tensor_t **out)
+{
+    const bool has_channels = x != NULL && tensor_rank(x) > 1;
+    return op_group_norm(ctx, x, has_channels ? tensor_sizes(x)[1] : 1, weight, bias, epsilon, out);
+}

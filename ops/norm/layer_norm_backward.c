@@ -1,0 +1,453 @@
+/* Gradients of layer and rms norm.
+ *
+ * With v = grad weight, h = (x - mean) / deviation, and means over the row:
+ *
+ *     of x       (v - mean(v) - h mean(v h)) / deviation
+ *     of weight  sum(rows) grad h
+ *     of bias    sum(rows) grad
+ *
+ * rms_norm is the same with 0 for mean and mean(v), and no bias. Means and deviations are computed
+ * again from x: that reads rows that are in the cache already, and a forward keeps nothing. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/norm/moments_impl.h"
+#include "ops/norm/norm_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_BIAS, true, false},
+                                     {"grad", ROLE_ACTIVATION, false, false}};
+enum { X, WEIGHT, GRAD };
+enum { OF_X, OF_WEIGHT, OF_BIAS };
+
+enum { VARIANT_layer_norm, VARIANT_rms_norm };
+
+static bool is_rms(const opdef_t *op)
+{
+    return op->variant == VARIANT_rms_norm;
+}
+
+/* Sums over rows are given in no less than f32. */
+static dtype_t dtype_of_sums(dtype_t dtype)
+{
+    return dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+}
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    const layer_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT], *grad = call->in[GRAD];
+    const char *op = call->op->name;
+    REQUIRE(ctx, attrs->n_dims >= 1 && attrs->n_dims <= x->rank,
+            "%s: n_dims=%lld, input %s needs 1 to %d", op, (long long)attrs->n_dims, info_brief(x),
+            x->rank);
+    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed", op,
+            info_brief(x));
+    const int n_dims = (int)attrs->n_dims;
+    const int64_t *sizes = &x->sizes[x->rank - n_dims];
+    REQUIRE(ctx,
+            !call_has(call, WEIGHT) ||
+                (dtype_is_floating(weight->dtype) &&
+                 sizes_equal(ctx, n_dims, sizes, weight->rank, weight->sizes)),
+            "%s: weight is %s, the last %d dimensions of %s are needed", op, info_brief(weight),
+            n_dims, info_brief(x));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, x), "%s: grad is %s, x is %s, equal ones are needed", op,
+            info_brief(grad), info_brief(x));
+    out[OF_X] = info_dense(x->dtype, x->rank, x->sizes);
+    for (int i = OF_WEIGHT; i < *out_n; i++)
+        out[i] = info_dense(dtype_of_sums(x->dtype), n_dims, sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+/* Numbers of the row that an index stands in. */
+typedef struct spec_row {
+    double mean, deviation, mean_v, mean_vh;
+} spec_row_t;
+
+static double spec_v(const spec_call_t *call, const int64_t *at)
+{
+    const tensor_info_t *x = call->in[X];
+    const int first = x->rank - (int)((const layer_attrs_t *)call->attrs)->n_dims;
+    double v = spec_at(call, GRAD, at);
+    return spec_has(call, WEIGHT) ? v * spec_at(call, WEIGHT, &at[first]) : v;
+}
+
+static spec_row_t spec_numbers(const spec_call_t *call, const int64_t *index)
+{
+    const layer_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const int n_dims = (int)attrs->n_dims, first = x->rank - n_dims;
+    spec_row_t row = {0};
+    double squares = 0.0, n = 0.0;
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    for (int d = 0; d < first; d++) at[d] = index[d];
+    do {
+        row.mean += spec_at(call, X, at);
+        n++;
+    } while (shape_next(n_dims, &x->sizes[first], &at[first]));
+    row.mean = is_rms(call->op) ? 0.0 : row.mean / n;
+    do {
+        double difference = spec_at(call, X, at) - row.mean;
+        squares += difference * difference;
+        row.mean_v += spec_v(call, at) / n;
+        row.mean_vh += spec_v(call, at) * difference / n;
+    } while (shape_next(n_dims, &x->sizes[first], &at[first]));
+    row.deviation = sqrt(squares / n + attrs->epsilon);
+    row.mean_vh /= row.deviation;
+    if (is_rms(call->op)) row.mean_v = 0.0;
+    return row;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *x = call->in[X];
+    const int n_dims = (int)((const layer_attrs_t *)call->attrs)->n_dims;
+    const int first = x->rank - n_dims;
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    double sum = 0.0;
+    if (output == OF_X) {
+        const spec_row_t row = spec_numbers(call, index);
+        const double h = (spec_at(call, X, index) - row.mean) / row.deviation;
+        return (spec_v(call, index) - row.mean_v - h * row.mean_vh) / row.deviation;
+    }
+    for (int d = 0; d < first; d++)
+        if (x->sizes[d] == 0) return 0.0;
+    for (int d = 0; d < n_dims; d++) at[first + d] = index[d];
+    do {
+        double grad = spec_at(call, GRAD, at);
+        if (output == OF_WEIGHT) {
+            const spec_row_t row = spec_numbers(call, at);
+            grad *= (spec_at(call, X, at) - row.mean) / row.deviation;
+        }
+        sum += grad;
+    } while (shape_next(first, x->sizes, at));
+    return sum;
+}
+
+/* ---- kernel: the rows in parts, which follow from the sizes alone, so that sums are the same on
+ * any number of threads ---- */
+
+#define MAX_PARTS 16
+#define PART_ELEMENTS 8192 /* at least, in each of several */
+#define PENDING_ROWS 64    /* whose sums are added in the dtype of elements; then in double */
+#define LANES 32           /* of one sum */
+#define ROUND 4096         /* elements of a row that are added so */
+
+/* h = (x - mean) scale + shift: mean is a sum of floats, shift what that is off by. */
+typedef struct row_factors {
+    double mean, scale, shift, mean_v, mean_vh;
+} row_factors_t;
+
+/* For f32 and f64: the sums of v, of v (x - mean) and of x - mean, added to sums[3]; and the
+ * gradient of x, which may lie where grad lies, while those of weight and bias are added to what is
+ * there. */
+#define ROW_LOOPS(type, add_row, write_row)                                                        \
+    FOR_EACH_ISA static void add_row(int64_t n, const type *x, const type *grad,                   \
+                                     const type *weight, double row_mean, double *sums)            \
+    {                                                                                              \
+        const type mean = (type)row_mean;                                                          \
+        const int64_t whole = n / LANES * LANES;                                                   \
+        type a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0};                                       \
+        for (int64_t i = 0; i < whole; i += LANES)                                                 \
+            for (int l = 0; l < LANES; l++) {                                                      \
+                type v = grad[i + l] * weight[i + l], d = x[i + l] - mean;                         \
+                a[l] += v;                                                                         \
+                b[l] += v * d;                                                                     \
+                c[l] += d;                                                                         \
+            }                                                                                      \
+        for (int64_t i = whole; i < n; i++) {                                                      \
+            type v = grad[i] * weight[i], d = x[i] - mean;                                         \
+            a[i - whole] += v;                                                                     \
+            b[i - whole] += v * d;                                                                 \
+            c[i - whole] += d;                                                                     \
+        }                                                                                          \
+        for (int l = 0; l < LANES; l++) {                                                          \
+            sums[0] += (double)a[l];                                                               \
+            sums[1] += (double)b[l];                                                               \
+            sums[2] += (double)c[l];                                                               \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    FOR_EACH_ISA static void write_row(int64_t n, const type *x, const type *grad,                 \
+                                       const type *weight, const row_factors_t *factors,           \
+                                       type *of_x, type *of_weight, type *of_bias)                 \
+    {                                                                                              \
+        const type mean = (type)factors->mean, scale = (type)factors->scale,                       \
+                   shift = (type)factors->shift;                                                   \
+        const type mean_v = (type)factors->mean_v, mean_vh = (type)factors->mean_vh;               \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                        \
+        {                                                                                          \
+            const type g = grad[i], h = (x[i] - mean) * scale + shift;                             \
+            of_weight[i] += g * h;                                                                 \
+            of_bias[i] += g;                                                                       \
+            of_x[i] = (g * weight[i] - mean_v - h * mean_vh) * scale;                              \
+        }                                                                                          \
+    }
+
+ROW_LOOPS(float, add_row_f32, write_row_f32)
+ROW_LOOPS(double, add_row_f64, write_row_f64)
+
+/* Lines of a row's length that a part has, each with room for doubles: sums; what is pending; rows
+ * that are widened. */
+enum { LINE_SUMS, LINE_PENDING = 2, LINE_WIDE = 4, MAX_LINES = 6 };
+
+typedef struct work {
+    const prepared_t *prepared;
+    int64_t rows, n, n_parts;
+    int n_lines;
+    dtype_t compute; /* f32 or f64 */
+    char *weight;    /* [n], in that dtype */
+    double *lines;   /* [n_parts][n_lines][n] */
+} work_t;
+
+static work_t work_of(const prepared_t *prepared, void *scratch)
+{
+    const dtype_t dtype = prepared->in[X].dtype;
+    work_t work = {.prepared = prepared, .compute = dtype_of_sums(dtype), .weight = scratch};
+    layer_rows(&prepared->in[X], prepared->attrs, &work.rows, &work.n);
+    work.n_lines = dtype == work.compute ? LINE_WIDE : MAX_LINES;
+    work.n_parts = work.rows * work.n / PART_ELEMENTS;
+    if (work.n_parts > work.rows) work.n_parts = work.rows;
+    if (work.n_parts > MAX_PARTS) work.n_parts = MAX_PARTS;
+    if (work.n_parts < 1) work.n_parts = 1;
+    if (scratch != NULL) work.lines = (double *)scratch + work.n;
+    return work;
+}
+
+/* A dense gradient whose rows have no gaps is read where it lies, wherever its rows are: that of a
+ * mean is one row for all. */
+static status_t accept_grad(const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *grad = call->in[GRAD];
+    int64_t rows = 0, n = 0, expected = 1;
+    bool has_rows = call->layout == LAYOUT_DENSE && call->keep_formats;
+    layer_rows(grad, call->attrs, &rows, &n);
+    for (int d = grad->rank - 1; has_rows && d >= 0 && expected < n; d--) {
+        has_rows = grad->sizes[d] == 1 || grad->format.strides[d] == expected;
+        expected *= grad->sizes[d];
+    }
+    if (!has_rows || info_is_contiguous(grad)) return accept_plain(call, prepared, GRAD);
+    prepared->in[GRAD] = *grad;
+    return STATUS_OK;
+}
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_grad(call, prepared));
+    TRY(accept_out_plain(call, prepared, OF_X));
+    const tensor_info_t *weight = call->in[WEIGHT];
+    if (call_has(call, WEIGHT))
+        prepared->in[WEIGHT] = info_dense(weight->dtype, weight->rank, weight->sizes);
+    for (int i = OF_WEIGHT; i < call->n_out; i++) {
+        const format_t plain = format_plain(call->out[i].rank);
+        prepared->out[i] = accept_info(&call->out[i], call->layout, &plain);
+    }
+    const work_t work = work_of(prepared, NULL);
+    size_t lines = 0;
+    if (__builtin_mul_overflow((size_t)(work.n_parts * work.n_lines + 1),
+                               (size_t)work.n * sizeof(double), &lines))
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "%s: rows of %lld elements have no room", call->op->name,
+             (long long)work.n);
+    prepared->scratch_bytes = lines;
+    const bool has_own_rows = info_is_contiguous(&prepared->in[GRAD]) ||
+                              call->layout == LAYOUT_MKLDNN;
+    prepared->overwrites = 1u << X | (has_own_rows ? 1u << GRAD : 0);
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 5.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+/* x and grad in the dtype that is computed in; of_x may be grad. */
+static void pass_row(const work_t *work, const void *x, const void *grad, void *of_x,
+                     double *const *lines)
+{
+    const layer_attrs_t *attrs = work->prepared->attrs;
+    const int64_t n = work->n, size = (int64_t)dtype_size(work->compute);
+    const bool has_mean = !is_rms(work->prepared->op), is_f32 = work->compute == DTYPE_F32;
+    row_factors_t factors = {0};
+    double sums[3] = {0.0, 0.0, 0.0};
+    if (has_mean) factors.mean = moments_line(work->compute, n, x, MOMENT_SUM, 0.0) / (double)n;
+    const double squares = moments_line(work->compute, n, x, MOMENT_SQUARES, factors.mean);
+    factors.scale = 1.0 / sqrt(squares / (double)n + attrs->epsilon);
+    for (int64_t first = 0; first < n; first += ROUND) {
+        const int64_t count = n - first < ROUND ? n - first : ROUND, at = first * size;
+        const void *from = (const char *)x + at, *of = (const char *)grad + at;
+        if (is_f32)
+            add_row_f32(count, from, of, (const void *)(work->weight + at), factors.mean, sums);
+        else
+            add_row_f64(count, from, of, (const void *)(work->weight + at), factors.mean, sums);
+    }
+    const double off = has_mean ? sums[2] / (double)n : 0.0;
+    sums[1] -= sums[0] * off;
+    factors.shift = -off * factors.scale;
+    factors.mean_v = has_mean ? sums[0] / (double)n : 0.0;
+    factors.mean_vh = sums[1] * factors.scale / (double)n;
+    if (is_f32)
+        write_row_f32(n, x, grad, (const void *)work->weight, &factors, of_x,
+                      (void *)lines[LINE_PENDING], (void *)lines[LINE_PENDING + 1]);
+    else
+        write_row_f64(n, x, grad, (const void *)work->weight, &factors, of_x, lines[LINE_PENDING],
+                      lines[LINE_PENDING + 1]);
+}
+
+/* Sums that are pending become part of those in double. */
+static void add_pending(const work_t *work, double *const *lines)
+{
+    const int64_t n = work->n;
+    for (int k = 0; k < 2; k++) {
+        double *sum = lines[LINE_SUMS + k];
+        void *pending = lines[LINE_PENDING + k];
+        if (work->compute == DTYPE_F32)
+            for (int64_t i = 0; i < n; i++) sum[i] += (double)((float *)pending)[i];
+        else
+            for (int64_t i = 0; i < n; i++) sum[i] += ((double *)pending)[i];
+        memset(pending, 0, (size_t)n * dtype_size(work->compute));
+    }
+}
+
+/* Bytes from the gradient's first element to the first of a row. */
+static int64_t find_grad(const work_t *work, int64_t row)
+{
+    const tensor_info_t *grad = &work->prepared->in[GRAD];
+    const int64_t size = (int64_t)dtype_size(grad->dtype);
+    int64_t at = 0, rest = row * work->n;
+    if (grad->format.kind != FORMAT_STRIDED) return rest * size;
+    for (int d = grad->rank - 1; d >= 0; d--) {
+        at += rest % grad->sizes[d] * grad->format.strides[d];
+        rest /= grad->sizes[d];
+    }
+    return at * size;
+}
+
+static void run_part(const work_t *work, int64_t part, void *const *in, void *const *out)
+{
+    const dtype_t dtype = work->prepared->in[X].dtype;
+    const int64_t n = work->n, bytes = n * (int64_t)dtype_size(dtype);
+    const int64_t first = work->rows * part / work->n_parts;
+    const int64_t end = work->rows * (part + 1) / work->n_parts;
+    double *lines[MAX_LINES] = {NULL};
+    for (int i = 0; i < work->n_lines; i++) lines[i] = work->lines + (part * work->n_lines + i) * n;
+    memset(lines[0], 0, (size_t)(LINE_WIDE * n) * sizeof(double));
+    for (int64_t row = first; row < end; row++) {
+        const char *x = (const char *)in[X] + row * bytes,
+                   *grad = (const char *)in[GRAD] + find_grad(work, row);
+        char *of_x = (char *)out[OF_X] + row * bytes;
+        if (dtype == work->compute) {
+            pass_row(work, x, grad, of_x, lines);
+        } else {
+            dtype_cast(n, dtype, x, 1, work->compute, lines[LINE_WIDE], 1);
+            dtype_cast(n, dtype, grad, 1, work->compute, lines[LINE_WIDE + 1], 1);
+            pass_row(work, lines[LINE_WIDE], lines[LINE_WIDE + 1], lines[LINE_WIDE + 1], lines);
+            dtype_cast(n, work->compute, lines[LINE_WIDE + 1], 1, dtype, of_x, 1);
+        }
+        if ((row - first) % PENDING_ROWS == PENDING_ROWS - 1) add_pending(work, lines);
+    }
+    add_pending(work, lines);
+}
+
+/* The sums of all parts, as gradients of weight and bias. */
+static void give_sums(const work_t *work, void *const *out)
+{
+    const int64_t n = work->n, size = (int64_t)dtype_size(work->compute);
+    for (int k = 0; k + OF_WEIGHT < work->prepared->n_out; k++) {
+        double *total = work->lines + (LINE_SUMS + k) * n;
+        for (int64_t part = 1; part < work->n_parts; part++) {
+            const double *sum = total + part * work->n_lines * n;
+            for (int64_t i = 0; i < n; i++) total[i] += sum[i];
+        }
+        for (int64_t i = 0; i < n; i++)
+            dtype_store(work->compute, (char *)out[OF_WEIGHT + k] + i * size, total[i]);
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    if (info_numel(&prepared->out[OF_WEIGHT]) == 0) return STATUS_OK;
+    const work_t work = work_of(prepared, scratch);
+    const int64_t size = (int64_t)dtype_size(work.compute);
+    if (in[WEIGHT] != NULL)
+        dtype_cast(work.n, prepared->in[WEIGHT].dtype, in[WEIGHT], 1, work.compute, work.weight, 1);
+    for (int64_t i = 0; in[WEIGHT] == NULL && i < work.n; i++)
+        dtype_store(work.compute, work.weight + i * size, 1.0);
+#pragma omp parallel for num_threads(threads_for(ctx, work.rows *work.n)) schedule(static)
+    for (int64_t part = 0; part < work.n_parts; part++) run_part(&work, part, in, out);
+    give_sums(&work, out);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- rules ---- */
+
+static void pass(const gradient_call_t *call, const opdef_t *op, int n_out)
+{
+    enum { BIAS = 2 };
+    emitter_t *e = call->emitter;
+    const value_t in[] = {call->in[X], call->in[WEIGHT], call->out_grad[0]};
+    value_t out[] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
+    emit_op_n(e, op, call->attrs, 3, in, n_out, out);
+    call->in_grad[X] = out[OF_X];
+    for (int i = WEIGHT; i <= BIAS && i < call->n_in; i++)
+        if (call->in[i] != VALUE_NONE)
+            call->in_grad[i] = emit_cast(e, out[i], emit_info(e, call->in[i])->dtype);
+}
+
+static void pass_layer_norm(const gradient_call_t *call)
+{
+    pass(call, &op_def_layer_norm_backward, 3);
+}
+
+static void pass_rms_norm(const gradient_call_t *call)
+{
+    pass(call, &op_def_rms_norm_backward, 2);
+}
+
+const gradient_t layer_norm_gradient = {.pass = pass_layer_norm,
+                                        .reads_in = 1u << X | 1u << WEIGHT};
+const gradient_t rms_norm_gradient = {.pass = pass_rms_norm, .reads_in = 1u << X | 1u << WEIGHT};
+
+/* ---- cases ---- */
+
+#define CASES                                                                                      \
+    "(f32[2,5,17], f32[17], f32[2,5,17])", "(f32[3,64], f32[64], f32[3,64]) epsilon=0.001",        \
+        "(f32[2,3,7,5], f32[7,5], f32[2,3,7,5]) n_dims=2",                                         \
+        "(f32[2,17,5,3], f32[17,5,3], f32[2,17,5,3]) n_dims=3", "(f32[2,31], none, f32[2,31])",    \
+        "(f32[300], f32[300], f32[300])", "(f32[20,129], f32[129], f32[20,129])",                  \
+        "(f32[3,100], f64[100], f32[3,100])", "(bf16[2,5,17], f32[17], bf16[2,5,17])",             \
+        "(f16[2,5,7], f16[7], f16[2,5,7])", "(f64[2,5,31], f64[31], f64[2,5,31])",                 \
+        "(f32[0,5], f32[5], f32[0,5])"
+
+static const char *const cases_layer_norm[] = {CASES, "(f32[4,1], f32[1], f32[4,1])", NULL};
+/* Of a row of one element rms_norm gives its sign, whose gradient is rounding. */
+static const char *const cases_rms_norm[] = {CASES, NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(of, outputs)                                                                        \
+    const opdef_t op_def_##of##_backward = {                                                       \
+        .name = #of "_backward",                                                                   \
+        .variant = VARIANT_##of,                                                                   \
+        .preference = OP_FOLLOWS,                                                                  \
+        .attrs = {sizeof(layer_attrs_t), LAYER_FIELDS, layer_fields},                              \
+        .n_operands = 3,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = outputs,                                                                      \
+        .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .cases = cases_##of}
+
+DEFINE(layer_norm, 3);
+DEFINE(rms_norm, 2);

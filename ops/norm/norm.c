@@ -1,0 +1,616 @@
+/* Normalisation in inference: batch norm over channels, layer and rms norm over the last
+ * dimensions. */
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "dispatch/post_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/norm/moments_impl.h"
+#include "ops/norm/norm_impl.h"
+#include "ops/reduce/reduce_impl.h"
+#include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct batch_attrs {
+    double epsilon;
+    post_ops_t post;
+} batch_attrs_t;
+
+static const attr_field_t batch_fields[] = {
+    {"epsilon", ATTR_FLOAT, false, offsetof(batch_attrs_t, epsilon), 0, 1e-5, NULL},
+    {"post", ATTR_POST, false, offsetof(batch_attrs_t, post), 0, 0, NULL}};
+const attr_field_t layer_fields[LAYER_FIELDS] = {
+    {"n_dims", ATTR_INT, true, offsetof(layer_attrs_t, n_dims), 0, 1, NULL},
+    {"epsilon", ATTR_FLOAT, false, offsetof(layer_attrs_t, epsilon), 0, 1e-5, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_BIAS, true, false},
+                                     {"bias", ROLE_BIAS, true, false},
+                                     {"running_mean", ROLE_STATE, false, false},
+                                     {"running_var", ROLE_STATE, false, false}};
+enum { X, WEIGHT, BIAS, MEAN, VAR, POST };
+
+enum { VARIANT_layer_norm, VARIANT_rms_norm };
+
+/* Root mean squares are deviations from 0. */
+static bool is_rms(const opdef_t *op)
+{
+    return op->variant == VARIANT_rms_norm;
+}
+
+/* ---- inference ---- */
+
+static status_t infer_batch(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    REQUIRE(ctx, x->rank >= 2 && x->rank <= 5, "%s: x is %s, rank 2 to 5 is needed", op,
+            info_brief(x));
+    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed", op,
+            info_brief(x));
+    for (int i = WEIGHT; i <= VAR; i++) {
+        const tensor_info_t *info = call->in[i];
+        if (!call_has(call, i)) continue;
+        REQUIRE(ctx,
+                info->rank == 1 && sym_equal(ctx, info->sizes[0], x->sizes[1]) &&
+                    dtype_is_floating(info->dtype),
+                "%s: %s is %s, input %s needs floating [%lld]", op, operands[i].name,
+                info_brief(info), info_brief(x), (long long)x->sizes[1]);
+    }
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return accept_post(ctx, call, &out[0]);
+}
+
+static status_t infer_layer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const layer_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    REQUIRE(ctx, attrs->n_dims >= 1 && attrs->n_dims <= x->rank,
+            "%s: n_dims=%lld, input %s needs 1 to %d", op, (long long)attrs->n_dims, info_brief(x),
+            x->rank);
+    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed", op,
+            info_brief(x));
+    int n_dims = (int)attrs->n_dims;
+    for (int i = WEIGHT; i <= BIAS; i++) {
+        const tensor_info_t *info = call->in[i];
+        if (!call_has(call, i)) continue;
+        REQUIRE(ctx,
+                sizes_equal(ctx, n_dims, &x->sizes[x->rank - n_dims], info->rank, info->sizes) &&
+                    dtype_is_floating(info->dtype),
+                "%s: %s is %s, the last %d dimensions of %s are needed", op, operands[i].name,
+                info_brief(info), n_dims, info_brief(x));
+    }
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec_batch(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const batch_attrs_t *attrs = call->attrs;
+    const int64_t *channel = &index[1];
+    double value = (spec_at(call, X, index) - spec_at(call, MEAN, channel)) /
+                   sqrt(spec_at(call, VAR, channel) + attrs->epsilon);
+    if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, channel);
+    if (spec_has(call, BIAS)) value += spec_at(call, BIAS, channel);
+    return spec_post(call, &attrs->post, POST, value, index);
+}
+
+static double spec_layer(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const layer_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    int n_dims = (int)attrs->n_dims, first = x->rank - n_dims;
+    int64_t at[TENSOR_MAX_RANK] = {0}, n = 0;
+    double sum = 0.0, squares = 0.0;
+    for (int d = 0; d < first; d++) at[d] = index[d];
+    do {
+        sum += spec_at(call, X, at);
+        n++;
+    } while (shape_next(n_dims, &x->sizes[first], &at[first]));
+    const double mean = is_rms(call->op) ? 0.0 : sum / (double)n;
+    do {
+        double difference = spec_at(call, X, at) - mean;
+        squares += difference * difference;
+    } while (shape_next(n_dims, &x->sizes[first], &at[first]));
+    double value = (spec_at(call, X, index) - mean) / sqrt(squares / (double)n + attrs->epsilon);
+    if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, &index[first]);
+    return spec_has(call, BIAS) ? value + spec_at(call, BIAS, &index[first]) : value;
+}
+
+/* ---- kernels on oneDNN ---- */
+
+/* What oneDNN takes: f32 or bf16; statistics, weight and bias f32; of the last two both or none. */
+static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    if (call_has(call, WEIGHT) != call_has(call, BIAS))
+        return prepared_decline(prepared, "onednn: weight and bias, or none of them");
+    const int n_own = call->n_in < POST ? call->n_in : POST;
+    for (int i = WEIGHT; i < n_own; i++) {
+        if (!call_has(call, i)) continue;
+        if (call->in[i]->dtype != DTYPE_F32)
+            return prepared_decline(prepared, "onednn: %s is %s", operands[i].name,
+                                    dtype_name(call->in[i]->dtype));
+        prepared->in[i] = info_dense(DTYPE_F32, call->in[i]->rank, call->in[i]->sizes);
+    }
+    return STATUS_OK;
+}
+
+/* The input as it lies or not at all: our own kernel takes every format as it lies, too. Of
+ * post-ops oneDNN computes one relu. */
+static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const batch_attrs_t *attrs = call->attrs;
+    const post_op_t *relu = attrs->post.n > 0 ? &attrs->post.op[0] : NULL;
+    if (relu != NULL &&
+        (attrs->post.n > 1 || relu->kind != POST_ELTWISE || relu->eltwise != ELTWISE_RELU))
+        return prepared_decline(prepared, "onednn: of post-ops one relu");
+    TRY(check_onednn(call, prepared));
+    tensor_info_t src = *call->in[X], dst = call->out[0];
+    onednn_problem_t problem = {.kind = ONEDNN_BATCH_NORM,
+                                .n_src = 1,
+                                .src = &src,
+                                .dst = &dst,
+                                .epsilon = (float)attrs->epsilon,
+                                .has_scale = call_has(call, WEIGHT),
+                                .has_relu = relu != NULL};
+    op_call_t own = *call;
+    own.keep_formats = true;
+    TRY(choose_formats(ctx, &own, prepared, &problem, 0.0));
+    if (!call->per_op && src.dtype == DTYPE_F32 && src.format.n_blocks > 0)
+        return prepared_decline(prepared,
+                                "onednn: our own finds in each core's cache what it reads");
+    if (src.dtype == DTYPE_F32 && strstr(prepared->implementation, "jit") == NULL)
+        return prepared_decline(prepared, "onednn: %s is slower than our own",
+                                prepared->implementation);
+    prepared->overwrites = 1u << X;
+    int8_t *arguments = prepared->arguments;
+    int n = 0;
+    arguments[n++] = X;
+    arguments[n++] = MEAN;
+    arguments[n++] = VAR;
+    if (problem.has_scale) {
+        arguments[n++] = WEIGHT;
+        arguments[n++] = BIAS;
+    }
+    arguments[n++] = -1;
+    return STATUS_OK;
+}
+
+/* The dimensions that are normalised as one, and all others as one. */
+void layer_rows(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
+                int64_t *out_length)
+{
+    int64_t length = 1;
+    for (int d = x->rank - (int)attrs->n_dims; d < x->rank; d++) length *= x->sizes[d];
+    *out_length = length;
+    *out_rows = length > 0 ? info_numel(x) / length : 0;
+}
+
+static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const layer_attrs_t *attrs = call->attrs;
+    onednn_primitive_t *primitive = NULL;
+    TRY(check_onednn(call, prepared));
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_out_plain(call, prepared, 0));
+    int64_t sizes[2];
+    layer_rows(call->in[X], attrs, &sizes[0], &sizes[1]);
+    if (sizes[1] > 8 * REDUCE_NAIVE_MOST)
+        return prepared_decline(prepared, "onednn: it adds %lld elements in eight floats",
+                                (long long)sizes[1]);
+    tensor_info_t flat = info_dense(call->in[X]->dtype, 2, sizes);
+    onednn_problem_t problem = {.kind = ONEDNN_LAYER_NORM,
+                                .n_src = 1,
+                                .src = &flat,
+                                .dst = &flat,
+                                .epsilon = (float)attrs->epsilon,
+                                .has_scale = call_has(call, WEIGHT)};
+    status_t status = onednn_describe(ctx, &problem, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx),
+                                info_brief(call->in[X]));
+    TRY(status);
+    prepared_take_primitive(prepared, primitive);
+    prepared->overwrites = 1u << X;
+    if (onednn_is_reference(prepared->implementation))
+        return prepared_decline(prepared, "onednn: layer_norm is %s", prepared->implementation);
+    prepared->cost_ns = cost_run(ctx, prepared->implementation, 0.0,
+                                 2.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+static const kernel_t onednn_batch = {.name = "onednn",
+                                      .prepare = prepare_batch_onednn,
+                                      .run = prepared_run_primitive,
+                                      .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_FUSES_POST_OPS};
+static const kernel_t onednn_layer = {.name = "onednn",
+                                      .prepare = prepare_layer_onednn,
+                                      .run = prepared_run_primitive,
+                                      .flags = KERNEL_NEEDS_ELEMENTS};
+
+/* ---- batch norm of our own: x * scale[c] + shift[c], whose padded channels are 0 and 0 ---- */
+
+static void want_contiguous(const op_call_t *call, prepared_t *prepared)
+{
+    for (int i = WEIGHT; i < call->n_in; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+}
+
+/* Element of an operand, or what stands for it when it is absent. */
+static double element(const prepared_t *prepared, void *const *in, int operand, int64_t index,
+                      double absent)
+{
+    if (in[operand] == NULL) return absent;
+    dtype_t dtype = prepared->in[operand].dtype;
+    return dtype_load(dtype, (const char *)in[operand] + index * (int64_t)dtype_size(dtype));
+}
+
+static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    walk_t walk;
+    const batch_attrs_t *attrs = call->attrs;
+    if (attrs->post.n > 0 && (call->in[X]->dtype != DTYPE_F32 || post_operands(&attrs->post) > 0))
+        return prepared_decline(prepared, "native: of post-ops functions of f32");
+    TRY(walk_follow(call, prepared, true));
+    want_contiguous(call, prepared);
+    walk_channels(&prepared->in[X], &walk);
+    prepared->overwrites = 1u << X;
+    prepared->scratch_bytes = (size_t)(walk.n_blocks * walk.block) * 2 * sizeof(double);
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+FOR_EACH_ISA static void make_factors_f32(int64_t n, double epsilon, const float *weight,
+                                          const float *bias, const float *mean, const float *var,
+                                          float *restrict scale, float *restrict shift)
+{
+    for (int64_t c = 0; c < n; c++) {
+        const double by = (weight != NULL ? (double)weight[c] : 1.0) / sqrt(var[c] + epsilon);
+        scale[c] = (float)by;
+        shift[c] = (float)((bias != NULL ? (double)bias[c] : 0.0) - mean[c] * by);
+    }
+}
+
+void norm_factors(int64_t n, double epsilon, const float *weight, const float *bias,
+                  const float *mean, const float *var, float *scale, float *shift)
+{
+    make_factors_f32(n, epsilon, weight, bias, mean, var, scale, shift);
+}
+
+static bool is_all_f32(const prepared_t *prepared, void *const *in)
+{
+    bool is_f32 = true;
+    for (int i = X; i <= VAR; i++) is_f32 &= in[i] == NULL || prepared->in[i].dtype == DTYPE_F32;
+    return is_f32;
+}
+
+/* scale and shift lie one behind the other, in f32 for f32, else in f64. */
+static void make_factors(const prepared_t *prepared, void *const *in, const walk_t *walk,
+                         void *scratch)
+{
+    const batch_attrs_t *attrs = prepared->attrs;
+    const int64_t n = walk->n_blocks * walk->block;
+    const size_t size = prepared->in[X].dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
+    memset(scratch, 0, 2 * (size_t)n * size);
+    if (is_all_f32(prepared, in)) {
+        norm_factors(walk->channels, attrs->epsilon, in[WEIGHT], in[BIAS], in[MEAN], in[VAR],
+                     scratch, (float *)scratch + n);
+        return;
+    }
+    for (int64_t c = 0; c < walk->channels; c++) {
+        const double scale = element(prepared, in, WEIGHT, c, 1.0) /
+                             sqrt(element(prepared, in, VAR, c, 0.0) + attrs->epsilon);
+        const double shift = element(prepared, in, BIAS, c, 0.0) -
+                             element(prepared, in, MEAN, c, 0.0) * scale;
+        if (size == sizeof(float)) {
+            ((float *)scratch)[c] = (float)scale;
+            ((float *)scratch)[n + c] = (float)shift;
+        } else {
+            ((double *)scratch)[c] = scale;
+            ((double *)scratch)[n + c] = shift;
+        }
+    }
+}
+
+static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                 void *const *out, void *scratch)
+{
+    walk_t walk;
+    walk_channels(&prepared->in[X], &walk);
+    make_factors(prepared, in, &walk, scratch);
+    const dtype_t dtype = prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
+    const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
+    const char *scale = scratch, *shift = scale + walk.n_blocks * walk.block * factor;
+    const post_rest_t all = {&((const batch_attrs_t *)prepared->kernel_attrs)->post, 0};
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
+    schedule(static)
+    for (int64_t i = 0; i < n_pieces; i++) {
+        walk_piece_t piece = walk_piece(&walk, i);
+        char *to = (char *)out[0] + piece.offset * size;
+        moments_apply(&piece, walk.block == 1, dtype, scale + piece.channel * factor,
+                      shift + piece.channel * factor, (const char *)in[X] + piece.offset * size,
+                      to);
+        post_finish(&all, (void *)to, piece.rows * piece.width);
+    }
+    if (!post_keep_zero(&all)) walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native_batch = {.name = "native",
+                                      .prepare = prepare_batch_native,
+                                      .run = run_batch_native,
+                                      .flags = KERNEL_FUSES_POST_OPS};
+static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
+
+/* ---- layer and rms norm of our own: three passes over each row ---- */
+
+static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_out_plain(call, prepared, 0));
+    want_contiguous(call, prepared);
+    prepared->overwrites = 1u << X;
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+/* weight and bias may be NULL; src and dst may be one. */
+static void write_row_f32(int64_t n, const float *src, float mean, float scale, const float *weight,
+                          const float *bias, float *dst)
+{
+    if (weight != NULL && bias != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale * weight[i] + bias[i];
+    } else if (weight != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale * weight[i];
+    } else if (bias != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale + bias[i];
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale;
+    }
+}
+
+static bool is_f32(const prepared_t *prepared, void *const *in, int operand)
+{
+    return operand >= prepared->n_in || in[operand] == NULL ||
+           prepared->in[operand].dtype == DTYPE_F32;
+}
+
+static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n, const char *src,
+                          char *dst)
+{
+    const layer_attrs_t *attrs = prepared->attrs;
+    const dtype_t dtype = prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const bool has_bias = prepared->n_in > BIAS && in[BIAS] != NULL;
+    double mean = 0.0;
+    if (!is_rms(prepared->op)) mean = moments_line(dtype, n, src, MOMENT_SUM, 0.0) / (double)n;
+    double squares = moments_line(dtype, n, src, MOMENT_SQUARES, mean);
+    double scale = 1.0 / sqrt(squares / (double)n + attrs->epsilon);
+    if (dtype == DTYPE_F32 && is_f32(prepared, in, WEIGHT) && is_f32(prepared, in, BIAS)) {
+        write_row_f32(n, (const void *)src, (float)mean, (float)scale, in[WEIGHT],
+                      has_bias ? in[BIAS] : NULL, (void *)dst);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double value = (dtype_load(dtype, src + i * size) - mean) * scale;
+        value *= element(prepared, in, WEIGHT, i, 1.0);
+        if (has_bias) value += element(prepared, in, BIAS, i, 0.0);
+        dtype_store(dtype, dst + i * size, value);
+    }
+}
+
+static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                 void *const *out, void *scratch)
+{
+    (void)scratch;
+    int64_t rows, n;
+    layer_rows(&prepared->in[X], prepared->attrs, &rows, &n);
+    const int64_t bytes = n * (int64_t)dtype_size(prepared->in[X].dtype);
+#pragma omp parallel for num_threads(threads_for(ctx, rows *n)) schedule(static)
+    for (int64_t row = 0; row < rows; row++)
+        normalize_row(prepared, in, n, (const char *)in[X] + row * bytes,
+                      (char *)out[0] + row * bytes);
+    return STATUS_OK;
+}
+
+static const kernel_t native_layer = {
+    .name = "native", .prepare = prepare_layer_native, .run = run_layer_native};
+static const kernel_t *const layer_kernels[] = {&onednn_layer, &native_layer, NULL};
+static const kernel_t *const rms_kernels[] = {&native_layer, NULL};
+
+/* ---- gradients of batch norm by given statistics ---- */
+
+/* Sum over all but channels, of bf16 and f16 in f32. */
+static value_t sum_channels(const gradient_call_t *call, value_t x)
+{
+    int64_t dims[TENSOR_MAX_RANK] = {0, 2, 3, 4};
+    const int rank = emit_info(call->emitter, call->in[X])->rank;
+    x = emit_widen(call->emitter, x);
+    return emit_reduce(call->emitter, &op_def_sum, x, rank > 1 ? rank - 1 : 0, dims, false);
+}
+
+static value_t emit_norm(const gradient_call_t *call, value_t x, value_t weight, value_t mean)
+{
+    const value_t in[] = {x, weight, VALUE_NONE, mean, call->in[VAR]};
+    return emit_op(call->emitter, &op_def_batch_norm, call->attrs, 5, in);
+}
+
+/* d x = g weight / sqrt(var + epsilon), which is batch norm of g by a mean of 0. */
+static void pass_batch(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t g = call->out_grad[0], weight = call->in[WEIGHT];
+    const value_t zero = emit_mul(e, call->in[VAR], 0.0);
+    const value_t of_x = emit_norm(call, g, weight, zero);
+    const double epsilon = ((const batch_attrs_t *)call->attrs)->epsilon;
+    call->in_grad[X] = of_x;
+    if (call->is_wanted[BIAS])
+        call->in_grad[BIAS] = emit_cast(e, sum_channels(call, g),
+                                        emit_info(e, call->in[BIAS])->dtype);
+    if (call->is_wanted[MEAN]) {
+        const value_t wide = emit_widen(e, g);
+        const value_t exact = wide == g ? of_x : emit_norm(call, wide, weight, zero);
+        const value_t sum = emit_unary(e, &op_def_neg, sum_channels(call, exact));
+        call->in_grad[MEAN] = emit_cast(e, sum, emit_info(e, call->in[MEAN])->dtype);
+    }
+    if (!call->is_wanted[WEIGHT] && !call->is_wanted[VAR]) return;
+    const value_t normal = emit_norm(call, emit_widen(e, call->in[X]), VALUE_NONE, call->in[MEAN]);
+    const value_t dot = sum_channels(call, emit_binary(e, &op_def_mul, emit_widen(e, g), normal));
+    if (call->is_wanted[WEIGHT])
+        call->in_grad[WEIGHT] = emit_cast(e, dot, emit_info(e, weight)->dtype);
+    if (!call->is_wanted[VAR]) return;
+    const value_t scaled = weight == VALUE_NONE ? dot : emit_binary(e, &op_def_mul, dot, weight);
+    const value_t part = emit_binary(e, &op_def_div, scaled, emit_add(e, call->in[VAR], epsilon));
+    call->in_grad[VAR] = emit_cast(e, emit_mul(e, part, -0.5), emit_info(e, call->in[VAR])->dtype);
+}
+
+static const gradient_t gradient_batch = {
+    .pass = pass_batch, .reads_in = 1u << X | 1u << WEIGHT | 1u << MEAN | 1u << VAR};
+
+/* ---- cases ---- */
+
+static const char *const batch_cases[] = {
+    "(f32[2,3,7,5], f32[3], f32[3], f32[3], f32[3]+)",
+    "(f32[1,1,5,5], f32[1], f32[1], f32[1], f32[1]+)",
+    "(f32[2,17,9,9], f32[17], f32[17], f32[17], f32[17]+) epsilon=0.001",
+    "(f32[1,32,6,6], none, none, f32[32], f32[32]+)",
+    "(f32[2,31,4,4], f32[31], none, f32[31], f32[31]+)",
+    "(f32[2,7,4,4], none, f32[7], f32[7], f32[7]+)",
+    "(f32[2,24,40,40], f32[24], f32[24], f32[24], f32[24]+)",
+    "(f32[5,13], f32[13], f32[13], f32[13], f32[13]+)",
+    "(f32[2,7,11], f32[7], f32[7], f32[7], f32[7]+)",
+    "(f32[1,17,3,4,5], f32[17], f32[17], f32[17], f32[17]+)",
+    "(bf16[2,17,5,5], f32[17], f32[17], f32[17], f32[17]+)",
+    "(bf16[2,16,5,5], bf16[16], bf16[16], bf16[16], bf16[16]+)",
+    "(f16[2,3,5,5], f16[3], f16[3], f32[3], f32[3]+)",
+    "(f64[2,7,3,3], f64[7], f64[7], f64[7], f64[7]+)",
+    "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3]+)",
+    "(f32[2,32,6,6], f32[32], f32[32], f32[32], f32[32]+) post=[\"relu\"]",
+    "(f32[2,17,9,9], f32[17], f32[17], f32[17], f32[17]+) post=[\"relu\"]",
+    "(f32[3,31,5,7], f32[31], none, f32[31], f32[31]+) post=[\"relu\"]",
+    "(f32[2,7,11], f32[7], f32[7], f32[7], f32[7]+) post=[\"sigmoid\",\"linear(2,1)\"]",
+    "(bf16[2,17,5,5], f32[17], f32[17], f32[17], f32[17]+) post=[\"relu\"]",
+    "(f32[2,3,5,5], f32[3], f32[3], f32[3], f32[3]+, f32[2,3,5,5]) post=[\"add\",\"tanh\"]",
+    "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3]+) post=[\"relu\"]",
+    NULL};
+
+static const char *const layer_cases[] = {"(f32[2,5,17], f32[17], f32[17])",
+                                          "(f32[3,64], f32[64], f32[64]) epsilon=0.001",
+                                          "(f32[2,3,7,5], f32[7,5], f32[7,5]) n_dims=2",
+                                          "(f32[2,17,5,5], f32[17,5,5], f32[17,5,5]) n_dims=3",
+                                          "(f32[2,31], none, none)",
+                                          "(f32[2,7,8], f32[8], none)",
+                                          "(f32[2,7,8], none, f32[8])",
+                                          "(f32[4,1], f32[1], f32[1])",
+                                          "(f32[600], f32[600], f32[600])",
+                                          "(bf16[2,5,17], f32[17], f32[17])",
+                                          "(bf16[2,5,32], bf16[32], bf16[32])",
+                                          "(f16[2,5,7], f16[7], f16[7])",
+                                          "(f64[2,5,300], f64[300], f64[300])",
+                                          "(f32[0,5], f32[5], f32[5])",
+                                          NULL};
+
+static const char *const rms_cases[] = {"(f32[2,5,17], f32[17])",
+                                        "(f32[3,64], f32[64]) epsilon=0.001",
+                                        "(f32[2,3,7,5], f32[7,5]) n_dims=2",
+                                        "(f32[2,31], none)",
+                                        "(f32[3,100], f64[100])",
+                                        "(f32[4,1], f32[1])",
+                                        "(f32[600], f32[600])",
+                                        "(bf16[2,5,17], f32[17])",
+                                        "(f16[2,5,7], f16[7])",
+                                        "(f64[2,5,300], f64[300])",
+                                        "(f32[0,5], f32[5])",
+                                        NULL};
+
+/* ---- definitions ---- */
+
+const opdef_t op_def_batch_norm = {.name = "batch_norm",
+                                   .preference = OP_FOLLOWS,
+                                   .traits = TRAIT_POST_OPS | TRAIT_POST_FUNCTIONS | TRAIT_BATCHED,
+                                   .attrs = {sizeof(batch_attrs_t), 2, batch_fields},
+                                   .n_operands = 5,
+                                   .operands = operands,
+                                   .n_outputs = 1,
+                                   .infer = infer_batch,
+                                   .infers_symbols = true,
+                                   .kernels = batch_kernels,
+                                   .spec = spec_batch,
+                                   .gradient = &gradient_batch,
+                                   .cases = batch_cases};
+
+const opdef_t op_def_layer_norm = {.name = "layer_norm",
+                                   .variant = VARIANT_layer_norm,
+                                   .preference = OP_FOLLOWS,
+                                   .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
+                                   .n_operands = 3,
+                                   .operands = operands,
+                                   .n_outputs = 1,
+                                   .infer = infer_layer,
+                                   .infers_symbols = true,
+                                   .kernels = layer_kernels,
+                                   .spec = spec_layer,
+                                   .gradient = &layer_norm_gradient,
+                                   .cases = layer_cases};
+
+const opdef_t op_def_rms_norm = {.name = "rms_norm",
+                                 .variant = VARIANT_rms_norm,
+                                 .preference = OP_FOLLOWS,
+                                 .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
+                                 .n_operands = 2,
+                                 .operands = operands,
+                                 .n_outputs = 1,
+                                 .infer = infer_layer,
+                                 .infers_symbols = true,
+                                 .kernels = rms_kernels,
+                                 .spec = spec_layer,
+                                 .gradient = &rms_norm_gradient,
+                                 .cases = rms_cases};
+
+/* ---- public ---- */
+
+status_t op_batch_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                       const tensor_t *bias, const tensor_t *running_mean,
+                       const tensor_t *running_var, double epsilon, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias, running_mean, running_var};
+    batch_attrs_t attrs = {.epsilon = epsilon};
+    return dispatch_run(ctx, &op_def_batch_norm, &attrs, 5, in, NULL, out);
+}
+
+status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,
+                       const tensor_t *bias, double epsilon, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias};
+    layer_attrs_t attrs = {n_dims, epsilon};
+    return dispatch_run(ctx, &op_def_layer_norm, &attrs, 3, in, NULL, out);
+}
+
+status_t op_rms_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,
+                     double epsilon, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight};
+    layer_attrs_t attrs = {n_dims, epsilon};
+    return dispatch_run(ctx, &op_def_rms_norm, &attrs, 2, in, NULL, out);
+}

@@ -1,0 +1,27 @@
+/* What layer_norm, rms_norm and the operators of their gradients have in common, and what
+ * batch_norm comes to. */
+#ifndef TESSERA_OPS_NORM_NORM_IMPL_H
+#define TESSERA_OPS_NORM_NORM_IMPL_H
+
+#include "ops/gradient_impl.h"
+
+typedef struct layer_attrs {
+    int64_t n_dims;
+    double epsilon;
+} layer_attrs_t;
+
+#define LAYER_FIELDS 2
+extern const attr_field_t layer_fields[LAYER_FIELDS];
+
+/* x as rows of `length`: the product of its last n_dims sizes. */
+void layer_rows(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
+                int64_t *out_length);
+
+/* What batch_norm comes to, y = x * scale[c] + shift[c]; weight and bias [n] or NULL. */
+void norm_factors(int64_t n, double epsilon, const float *weight, const float *bias,
+                  const float *mean, const float *var, float *scale, float *shift);
+
+/* Their rules. */
+extern const gradient_t layer_norm_gradient, rms_norm_gradient;
+
+#endif

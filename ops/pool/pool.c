@@ -1,0 +1,785 @@
+/* Max and average pooling over one to three spatial dimensions, windowed or adaptive. */
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "kernels/pool/pool_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/pool/pool_impl.h"
+#include "ops/reduce/reduce_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+static const attr_field_t fields_max_1d[] = {POOL_FIELDS(1)};
+static const attr_field_t fields_max_2d[] = {POOL_FIELDS(2)};
+static const attr_field_t fields_max_3d[] = {POOL_FIELDS(3)};
+static const attr_field_t fields_avg_1d[] = {POOL_FIELDS(1), POOL_COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_2d[] = {POOL_FIELDS(2), POOL_COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_3d[] = {POOL_FIELDS(3), POOL_COUNT_INCLUDE_PAD};
+static const attr_field_t fields_adaptive[] = {
+    {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+/* ---- windows ---- */
+
+/* n / step, where division takes as long as all the rest. */
+static int64_t count_steps(int64_t n, int64_t step)
+{
+    return step == 1 ? n : n / step;
+}
+
+window_t pool_window(const axis_t *axis, int64_t q)
+{
+    if (axis->kernel == 0) {
+        if (axis->out == 0) return (window_t){0, 0, 1, 0};
+        int64_t first = q * axis->in / axis->out;
+        int64_t end = ((q + 1) * axis->in + axis->out - 1) / axis->out;
+        return (window_t){first, end - first, 1, end - first};
+    }
+    int64_t start = q * axis->stride - axis->padding, step = axis->dilation;
+    int64_t skipped = start < 0 ? count_steps(step - 1 - start, step) : 0;
+    int64_t end = start < axis->in ? count_steps(axis->in - 1 - start, step) + 1 : 0;
+    if (end > axis->kernel) end = axis->kernel;
+    int64_t length = count_steps(axis->padded - start + step - 1, step);
+    if (length > axis->kernel) length = axis->kernel;
+    return (window_t){start + skipped * step, end > skipped ? end - skipped : 0, step, length};
+}
+
+bool pool_counts_padding(const opdef_t *op, const void *attrs)
+{
+    return pool_is_average(op) && !pool_is_adaptive(op) &&
+           ((const pool_attrs_t *)attrs)->count_include_pad;
+}
+
+double pool_divisor(const window_t *windows, bool counts_padding)
+{
+    double divisor = 1.0;
+    for (int i = 0; i < 3; i++)
+        divisor *= (double)(counts_padding ? windows[i].length : windows[i].count);
+    return divisor > 0.0 ? divisor : 1.0;
+}
+
+/* Number of windows of this length; in ceil mode the last one has to begin inside the input or the
+ * padding before it. */
+static int64_t count_windows(context_t *ctx, const axis_t *axis, int64_t length, bool ceil_mode)
+{
+    const int64_t rest = sym_subtract(ctx, sym_add(ctx, axis->padding, axis->padded), length);
+    if (!ceil_mode) return sym_add(ctx, sym_divide(ctx, rest, axis->stride), 1);
+    const int64_t inside = sym_add(ctx, axis->in, axis->padding);
+    return sym_min(ctx, sym_add(ctx, sym_divide_up(ctx, rest, axis->stride), 1),
+                   sym_divide_up(ctx, inside, axis->stride));
+}
+
+/* The axes of a call, but for the sizes in and out. */
+static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
+{
+    if (pool_is_adaptive(op)) return (axis_t){.kernel = 0};
+    const pool_attrs_t *given = attrs;
+    axis_t axis = {.kernel = given->kernel[d],
+                   .stride = given->stride[d],
+                   .dilation = given->dilation[d],
+                   .padding = given->padding[d]};
+    if (axis.stride == 0) axis.stride = axis.kernel;
+    const int64_t extra = given->extra_padding[d];
+    if (__builtin_add_overflow(axis.padding, extra, &axis.padded))
+        axis.padded = extra > 0 ? INT64_MAX : INT64_MIN;
+    return axis;
+}
+
+void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
+               const tensor_info_t *out, axis_t *out_axes)
+{
+    int n_spatial = x->rank - 2;
+    for (int i = 0; i < 3; i++) {
+        int d = i - (3 - n_spatial);
+        out_axes[i] = (axis_t){
+            .in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1, .padded = 1};
+        if (d < 0) continue;
+        out_axes[i] = describe_axis(op, attrs, d);
+        out_axes[i].in = x->sizes[2 + d];
+        out_axes[i].out = out->sizes[2 + d];
+        out_axes[i].padded += x->sizes[2 + d];
+    }
+}
+
+/* ---- inference ---- */
+
+status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const pool_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    const int n_spatial = call->op->attrs.fields[0].length;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    REQUIRE(ctx, x->rank == n_spatial + 2, "%s: x is %s, rank %d is needed", op, info_brief(x),
+            n_spatial + 2);
+    REQUIRE(ctx, dtype_is_floating(x->dtype) || !pool_is_average(call->op),
+            "%s: x is %s, a floating type is needed", op, info_brief(x));
+    sizes[0] = x->sizes[0];
+    sizes[1] = x->sizes[1];
+    for (int i = 0; i < n_spatial; i++) {
+        axis_t axis = describe_axis(call->op, attrs, i);
+        const int64_t most = INT32_MAX, extra = attrs->extra_padding[i];
+        if (sym_is(axis.padding) || sym_is(extra)) axis.padded = sym_add(ctx, axis.padding, extra);
+        REQUIRE(ctx,
+                sizes_within(ctx, axis.kernel, 1, most) &&
+                    sizes_within(ctx, axis.stride, 1, most) &&
+                    sizes_within(ctx, axis.dilation, 1, most),
+                "%s: kernel %lld, stride %lld, dilation %lld, positive ones are needed", op,
+                (long long)axis.kernel, (long long)axis.stride, (long long)axis.dilation);
+        int64_t length = sym_multiply(ctx, sym_subtract(ctx, axis.kernel, 1), axis.dilation);
+        length = sym_add(ctx, length, 1);
+        REQUIRE(ctx,
+                sym_at_most(ctx, 0, axis.padding) && sym_less(ctx, axis.padding, length) &&
+                    sym_at_most(ctx, 0, axis.padded) && sym_less(ctx, axis.padded, length),
+                "%s: padding %lld before and %lld behind, from 0 to less than the window of %lld "
+                "is needed",
+                op, (long long)axis.padding, (long long)axis.padded, (long long)length);
+        axis.in = x->sizes[2 + i];
+        axis.padded = sym_add(ctx, axis.padded, axis.in);
+        sizes[2 + i] = sym_less(ctx, 0, axis.in)
+                           ? count_windows(ctx, &axis, length, attrs->ceil_mode)
+                           : 0;
+        REQUIRE(ctx, sym_at_most(ctx, 1, sizes[2 + i]),
+                "%s: a window of %lld is larger than the padded input %s", op, (long long)length,
+                info_brief(x));
+    }
+    TRY(shape_check(ctx, op, x->dtype, x->rank, sizes));
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const ints_t *output_size = &((const adaptive_attrs_t *)call->attrs)->output_size;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    REQUIRE(ctx, x->rank >= 3 && x->rank <= 5, "%s: x is %s, rank 3 to 5 is needed", op,
+            info_brief(x));
+    REQUIRE(ctx, dtype_is_floating(x->dtype) || !pool_is_average(call->op),
+            "%s: x is %s, a floating type is needed", op, info_brief(x));
+    REQUIRE(ctx, output_size->n == x->rank - 2, "%s: output_size has %d numbers, input %s needs %d",
+            op, output_size->n, info_brief(x), x->rank - 2);
+    sizes[0] = x->sizes[0];
+    sizes[1] = x->sizes[1];
+    for (int i = 0; i < output_size->n; i++) {
+        sizes[2 + i] = output_size->values[i];
+        REQUIRE(ctx,
+                sizes_within(ctx, sizes[2 + i], 0, INT32_MAX) &&
+                    sizes_within(ctx, x->sizes[2 + i], 1, INT32_MAX),
+                "%s: output_size %lld of input %s, something of something is needed", op,
+                (long long)sizes[2 + i], info_brief(x));
+    }
+    TRY(shape_check(ctx, op, x->dtype, x->rank, sizes));
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *x = call->in[X];
+    const bool average = pool_is_average(call->op);
+    axis_t axes[3];
+    window_t windows[3] = {{0}};
+    int64_t counts[3], tap[3] = {0}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
+    double sum = 0.0, largest = -INFINITY;
+    bool is_empty = false;
+    int lead = 5 - x->rank;
+    pool_axes(call->op, call->attrs, x, &call->out[output], axes);
+    for (int i = 0; i < 3; i++) {
+        windows[i] = pool_window(&axes[i], i < lead ? 0 : index[2 + i - lead]);
+        counts[i] = windows[i].count;
+        is_empty = is_empty || counts[i] == 0;
+    }
+    if (is_empty) return average ? 0.0 : -INFINITY;
+    do {
+        for (int i = lead; i < 3; i++)
+            at[2 + i - lead] = windows[i].first + tap[i] * windows[i].step;
+        double value = spec_at(call, X, at);
+        sum += value;
+        if (value > largest || isnan(value)) largest = value;
+    } while (shape_next(3, counts, tap));
+    if (!average) return largest;
+    return sum / pool_divisor(windows, pool_counts_padding(call->op, call->attrs));
+}
+
+/* ---- kernel on oneDNN: for windows that are all alike and not spread, of averages and of
+ * integers: its maximum over NaN, or over nothing but -inf, is -FLT_MAX ---- */
+
+/* Where every adaptive window has one size, it is a kernel and a stride. */
+static bool as_windowed(axis_t *axis)
+{
+    if (axis->kernel != 0) return true;
+    if (axis->in % axis->out != 0) return false;
+    axis->kernel = axis->stride = axis->in / axis->out;
+    axis->dilation = 1;
+    axis->padded = axis->in;
+    return true;
+}
+
+static bool has_dtype(const op_call_t *call)
+{
+    dtype_t dtype = call->in[X]->dtype;
+    bool is_small = dtype == DTYPE_S8 || dtype == DTYPE_U8;
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || (is_small && !pool_is_average(call->op));
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const bool counts_padding = pool_counts_padding(call->op, call->attrs);
+    axis_t axes[3];
+    if (!has_dtype(call))
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    if (!pool_is_average(call->op) && dtype_is_floating(x->dtype))
+        return prepared_decline(prepared, "onednn: its maximum loses NaN and -inf");
+    tensor_info_t src = *x, dst = call->out[0];
+    onednn_problem_t problem = {.kind = ONEDNN_POOLING, .n_src = 1, .src = &src, .dst = &dst};
+    problem.algorithm = !pool_is_average(call->op) ? ONEDNN_POOL_MAX
+                        : counts_padding           ? ONEDNN_POOL_AVERAGE_PADDED
+                                                   : ONEDNN_POOL_AVERAGE;
+    pool_axes(call->op, call->attrs, x, &dst, axes);
+    int64_t n_under = 1;
+    for (int i = 0; i < x->rank - 2; i++) {
+        axis_t *axis = &axes[i + 5 - x->rank];
+        if (!as_windowed(axis))
+            return prepared_decline(prepared, "onednn: windows of %lld over %lld differ in size",
+                                    (long long)axis->out, (long long)axis->in);
+        if (axis->dilation != 1)
+            return prepared_decline(prepared, "onednn: dilated pooling is a reference");
+        int64_t reach = (axis->out - 1) * axis->stride + axis->kernel - axis->padding;
+        if (counts_padding && reach > axis->padded)
+            return prepared_decline(
+                prepared, "onednn: its divisor of the last window counts what is no padding");
+        problem.kernel[i] = axis->kernel;
+        problem.stride[i] = axis->stride;
+        problem.dilation[i] = 1;
+        problem.pad_begin[i] = axis->padding;
+        problem.pad_end[i] = reach > axis->in ? reach - axis->in : 0;
+        n_under *= axis->kernel < axis->in ? axis->kernel : axis->in;
+    }
+    if (pool_is_average(call->op) && n_under > REDUCE_NAIVE_MOST)
+        return prepared_decline(prepared, "onednn: it adds %lld elements in one float",
+                                (long long)n_under);
+    op_call_t own = *call;
+    own.keep_formats = true;
+    return choose_formats(ctx, &own, prepared, &problem, 0.0);
+}
+
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = prepared_run_primitive,
+                                .flags = KERNEL_NEEDS_ELEMENTS};
+
+/* ---- kernel of our own: window by window, all channels of a block at a time ---- */
+
+#define LANES REDUCE_LANES
+#define FEW_ROWS 64
+
+format_t pool_format(const tensor_info_t *x)
+{
+    format_t own = accept_own(x), plain = format_plain(x->rank);
+    format_t last = format_channels_last(x->rank);
+    if (format_same(&own, &plain, x->sizes)) return plain;
+    if (format_same(&own, &last, x->sizes)) return last;
+    if (own.n_blocks == 1 && own.block_dims[0] == 1) {
+        format_t blocks = format_channel_blocks(x->rank, own.block_sizes[0]);
+        if (format_same(&own, &blocks, x->sizes)) return blocks;
+    }
+    return plain;
+}
+
+status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t *x,
+                      const tensor_info_t *pooled, const format_t *format, prepared_t *prepared,
+                      pool_plan_t *out_plan)
+{
+    pool_plan_t *plan = out_plan;
+    const format_t plain = format_plain(x->rank);
+    const bool is_plain = memcmp(format->order, plain.order, (size_t)x->rank) == 0;
+    for (int i = 0; i < call->n_in; i++) TRY(accept_format(call, prepared, i, format));
+    TRY(accept_out(call, prepared, 0, format));
+    pool_axes(call->op, call->attrs, x, pooled, plan->axes);
+    plan->is_average = pool_is_average(call->op);
+    plan->counts_padding = pool_counts_padding(call->op, call->attrs);
+    plan->block = format->n_blocks == 1 ? format->block_sizes[0] : is_plain ? 1 : x->sizes[1];
+    plan->n_outer = x->sizes[0] * ((x->sizes[1] + plan->block - 1) / plan->block);
+    plan->in_plane = plan->out_plane = 1;
+    for (int i = 0; i < 3; i++) {
+        plan->in_plane *= plan->axes[i].in;
+        plan->out_plane *= plan->axes[i].out;
+    }
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
+    return STATUS_OK;
+}
+
+/* Maxima by kernels/pool/pool.c, a line of windows at a time: all but those of f32 that row_f32
+ * makes.
+ */
+static bool runs_lines(const pool_plan_t *plan, dtype_t dtype)
+{
+    const bool has_row = plan->block == 1 && plan->axes[2].kernel != 0;
+    return !plan->is_average && ((dtype == DTYPE_F32 && !has_row) || dtype == DTYPE_BF16);
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const format_t format = pool_format(x);
+    pool_plan_t *plan = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
+    prepared->state = plan;
+    TRY(pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan));
+    const bool has_vectors = x->dtype == DTYPE_F32 || x->dtype == DTYPE_BF16;
+    if (!plan->is_average && has_vectors) /* as fast as it reads and writes */
+        prepared->cost_ns = cost_run(ctx, "native", 0.0,
+                                     (double)(info_bytes(x) + info_bytes(&call->out[0])));
+    if (runs_lines(plan, x->dtype))
+        prepared->scratch_bytes = (size_t)plan->axes[2].out * sizeof(pool_span_t);
+    return STATUS_OK;
+}
+
+static void average_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
+                        float *dst)
+{
+    float value[LANES] = {0.0f};
+    double sum[LANES] = {0.0};
+    const double divisor = pool_divisor(w, plan->counts_padding);
+    const float scale = (float)(1.0 / divisor);
+    const int64_t block = plan->block, line_step = plan->axes[2].in * block;
+    if (w[0].count * w[1].count * w[2].count <= REDUCE_RUN) {
+        POOL_FOR_TAPS(plan->axes, w, at)
+        for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
+        for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
+        return;
+    }
+    /* whole lines of neighbouring rows are one */
+    const bool is_whole = w[1].step == 1 && w[2].step == 1 && w[2].count == plan->axes[2].in;
+    const int64_t n_lines = is_whole ? 1 : w[1].count, n_joined = is_whole ? w[1].count : 1;
+    for (int64_t i = 0; i < w[0].count * n_lines; i++) {
+        const int64_t d = w[0].first + i / n_lines * w[0].step;
+        const int64_t h = w[1].first + i % n_lines * w[1].step;
+        const float *line = src + (d * plan->axes[1].in + h) * line_step + w[2].first * block;
+        reduce_add_lanes(line, n_joined * w[2].count, w[2].step * block, n, sum);
+    }
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)(sum[i] / divisor);
+}
+
+/* One tap of n windows, `step` apart; NaN stays, and comes in. The steps of most networks are
+ * constants of copies of the loop. */
+FOR_EACH_ISA static void raise_f32(int64_t n, int64_t step, const float *restrict src,
+                                   float *restrict dst)
+{
+#define RAISE(step)                                                                                \
+    for (int64_t q = 0; q < n; q++) {                                                              \
+        const float x = src[q * (step)];                                                           \
+        dst[q] = ((x > dst[q]) | (x != x)) ? x : dst[q];                                           \
+    }
+    if (step == 1)
+        RAISE(1)
+    else if (step == 2)
+        RAISE(2)
+    else
+        RAISE(step)
+#undef RAISE
+}
+
+/* A whole row of results where elements of a channel lie side by side, tap by tap. */
+static void row_f32(const pool_plan_t *plan, window_t *w, const float *src, float *dst)
+{
+    const axis_t *axis = &plan->axes[2];
+    const bool average = plan->is_average;
+    for (int64_t q = 0; q < axis->out; q++) dst[q] = average ? 0.0f : -INFINITY;
+    for (int64_t t = 0; t < w[0].count; t++)
+        for (int64_t r = 0; r < w[1].count; r++) {
+            int64_t d = w[0].first + t * w[0].step, h = w[1].first + r * w[1].step;
+            const float *line = src + (d * plan->axes[1].in + h) * axis->in;
+            for (int64_t s = 0; s < axis->kernel; s++) {
+                const int64_t offset = s * axis->dilation - axis->padding, step = axis->stride;
+                int64_t q = offset < 0 ? (step - 1 - offset) / step : 0;
+                int64_t end = offset < axis->in ? (axis->in - 1 - offset) / step + 1 : 0;
+                if (end > axis->out) end = axis->out;
+                if (q < end && !average)
+                    raise_f32(end - q, step, line + q * step + offset, dst + q);
+                for (; average && q < end; q++) dst[q] += line[q * step + offset];
+            }
+        }
+    for (int64_t q = 0; average && q < axis->out; q++) {
+        w[2] = pool_window(axis, q);
+        dst[q] = (float)((double)dst[q] / pool_divisor(w, plan->counts_padding));
+    }
+}
+
+/* The same for the largest of integers of 8 bits: lanes, and a whole row. */
+#define POOL_BYTES(suffix, type, lowest)                                                           \
+    static void lanes_##suffix(const pool_plan_t *plan, const window_t *w, const type *src,        \
+                               int64_t n, type *dst)                                               \
+    {                                                                                              \
+        type value[LANES];                                                                         \
+        for (int64_t i = 0; i < n; i++) value[i] = lowest;                                         \
+        POOL_FOR_TAPS(plan->axes, w, at)                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            const type x = src[at * plan->block + i];                                              \
+            value[i] = x > value[i] ? x : value[i];                                                \
+        }                                                                                          \
+        memcpy(dst, value, (size_t)n);                                                             \
+    }                                                                                              \
+                                                                                                   \
+    static void row_##suffix(const pool_plan_t *plan, const window_t *w, const type *src,          \
+                             type *dst)                                                            \
+    {                                                                                              \
+        const axis_t *axis = &plan->axes[2];                                                       \
+        for (int64_t q = 0; q < axis->out; q++) dst[q] = lowest;                                   \
+        for (int64_t i = 0; i < w[0].count * w[1].count * axis->kernel; i++) {                     \
+            const int64_t rows = i / axis->kernel, s = i % axis->kernel;                           \
+            const int64_t d = w[0].first + rows / w[1].count * w[0].step;                          \
+            const int64_t h = w[1].first + rows % w[1].count * w[1].step;                          \
+            const type *line = src + (d * plan->axes[1].in + h) * axis->in;                        \
+            const int64_t offset = s * axis->dilation - axis->padding, step = axis->stride;        \
+            int64_t q = offset < 0 ? (step - 1 - offset) / step : 0;                               \
+            int64_t end = offset < axis->in ? (axis->in - 1 - offset) / step + 1 : 0;              \
+            if (end > axis->out) end = axis->out;                                                  \
+            for (; q < end; q++) {                                                                 \
+                const type x = line[q * step + offset];                                            \
+                dst[q] = x > dst[q] ? x : dst[q];                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+POOL_BYTES(s8, int8_t, INT8_MIN)
+POOL_BYTES(u8, uint8_t, 0)
+
+/* One lane of any dtype. The largest element is kept by its place, since s64 has more bits than a
+ * double. */
+static void pool_any(const pool_plan_t *plan, const window_t *w, dtype_t dtype, const char *src,
+                     char *dst)
+{
+    const int64_t size = (int64_t)dtype_size(dtype), step = plan->block * size;
+    const bool is_floating = dtype_is_floating(dtype);
+    const char *best = NULL;
+    double sum = 0.0;
+    POOL_FOR_TAPS(plan->axes, w, at)
+    {
+        const char *element = src + at * step;
+        if (plan->is_average) {
+            sum += dtype_load(dtype, element);
+        } else if (best == NULL) {
+            best = element;
+        } else if (is_floating) {
+            double x = dtype_load(dtype, element);
+            if (x > dtype_load(dtype, best) || isnan(x)) best = element;
+        } else if (dtype_load_integer(dtype, element) > dtype_load_integer(dtype, best)) {
+            best = element;
+        }
+    }
+    if (plan->is_average)
+        dtype_store(dtype, dst, sum / pool_divisor(w, plan->counts_padding));
+    else if (best != NULL)
+        memcpy(dst, best, (size_t)size);
+    else
+        dtype_store(dtype, dst, -INFINITY);
+}
+
+static void run_line(const pool_plan_t *plan, const window_t *w, dtype_t dtype,
+                     const pool_span_t *columns, const char *src, char *dst)
+{
+    const axis_t *axes = plan->axes;
+    const int64_t size = (int64_t)dtype_size(dtype), line = axes[2].in * plan->block;
+    const int64_t first = (w[0].first * axes[1].in + w[1].first) * line;
+    const pool_line_t windows = {.is_bf16 = dtype == DTYPE_BF16,
+                                 .src = src + first * size,
+                                 .dst = dst,
+                                 .n_channels = plan->block,
+                                 .n_planes = w[0].count,
+                                 .plane_step = w[0].step * axes[1].in * line,
+                                 .n_lines = w[1].count,
+                                 .line_step = w[1].step * line,
+                                 .column_step = axes[2].kernel == 0 ? 1 : axes[2].dilation,
+                                 .n_columns = axes[2].out,
+                                 .columns = columns};
+    pool_max_line(isa_best(), &windows);
+}
+
+/* A row at once, where there is a loop for it. That of averages goes over all taps, those in the
+ * padding too, and adds them up in floats: other windows are better done one by one. */
+static bool pool_row(const pool_plan_t *plan, window_t *w, dtype_t dtype,
+                     const pool_span_t *columns, const void *src, void *dst)
+{
+    if (columns != NULL) {
+        run_line(plan, w, dtype, columns, src, dst);
+        return true;
+    }
+    const axis_t *axis = &plan->axes[2];
+    if (plan->block != 1 || axis->kernel == 0 || axis->kernel > axis->in) return false;
+    if (plan->is_average && w[0].count * w[1].count * axis->kernel > REDUCE_RUN) return false;
+    if (dtype == DTYPE_F32)
+        row_f32(plan, w, src, dst);
+    else if (dtype == DTYPE_S8 && !plan->is_average)
+        row_s8(plan, w, src, dst);
+    else if (dtype == DTYPE_U8 && !plan->is_average)
+        row_u8(plan, w, src, dst);
+    else
+        return false;
+    return true;
+}
+
+/* Lanes [first, end) of one result. */
+static void pool_window_lanes(const pool_plan_t *plan, const window_t *w, dtype_t dtype,
+                              int64_t first, int64_t end, const char *src, char *dst)
+{
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const bool is_byte = (dtype == DTYPE_S8 || dtype == DTYPE_U8) && !plan->is_average;
+    const bool is_f32 = dtype == DTYPE_F32 && plan->is_average;
+    const int64_t step = is_f32 || is_byte ? LANES : 1;
+    for (int64_t lane = first; lane < end; lane += step) {
+        const void *from = src + lane * size;
+        void *to = dst + lane * size;
+        const int64_t n = end - lane < LANES ? end - lane : LANES;
+        if (is_f32)
+            average_f32(plan, w, from, n, to);
+        else if (is_byte && dtype == DTYPE_S8)
+            lanes_s8(plan, w, from, n, to);
+        else if (is_byte)
+            lanes_u8(plan, w, from, n, to);
+        else
+            pool_any(plan, w, dtype, from, to);
+    }
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const pool_plan_t *plan = prepared->state;
+    const dtype_t dtype = prepared->in[X].dtype;
+    pool_span_t *spans = runs_lines(plan, dtype) ? scratch : NULL;
+    for (int64_t q = 0; spans != NULL && q < plan->axes[2].out; q++) {
+        const window_t w = pool_window(&plan->axes[2], q);
+        spans[q] = (pool_span_t){w.first, w.count};
+    }
+    const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
+    const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
+    const int64_t n_rows = plan->n_outer * rows;
+    /* few rows of many channels are shared out by channels, too: a mean over a whole image */
+    const bool is_shared = spans == NULL && n_rows < FEW_ROWS && block > LANES;
+    const int64_t width = is_shared ? LANES : block;
+    const int64_t n_parts = (block + width - 1) / width;
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
+    schedule(static)
+    for (int64_t i = 0; i < n_rows * n_parts; i++) {
+        const int64_t outer = i / n_parts / rows, row = i / n_parts % rows;
+        const int64_t first = i % n_parts * width;
+        const int64_t end = block - first < width ? block : first + width;
+        const char *src = (const char *)in[X] + outer * plan->in_plane * block * size;
+        char *dst = (char *)out[0] + (outer * plan->out_plane + row * columns) * block * size;
+        window_t w[3] = {pool_window(&plan->axes[0], row / plan->axes[1].out),
+                         pool_window(&plan->axes[1], row % plan->axes[1].out),
+                         {0, 0, 0, 0}};
+        if (pool_row(plan, w, dtype, spans, src, dst)) continue;
+        for (int64_t q = 0; q < columns; q++) {
+            w[2] = pool_window(&plan->axes[2], q);
+            pool_window_lanes(plan, w, dtype, first, end, src, dst + q * block * size);
+        }
+    }
+    walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- gradients: operators of pool_backward.c ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    const bool average = pool_is_average(call->op);
+    const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
+    pool_backward_attrs_t attrs = {.input_size.n = x.rank > 2 ? x.rank - 2 : 0};
+    for (int i = 0; i < attrs.input_size.n; i++) attrs.input_size.values[i] = x.sizes[2 + i];
+    if (!pool_is_adaptive(call->op)) attrs.windows = *(const pool_attrs_t *)call->attrs;
+    const opdef_t *op = pool_backward_op(call->op, attrs.input_size.n);
+    const value_t in[] = {average ? call->out_grad[0] : call->in[X], call->out_grad[0]};
+    if (x.rank < 3) return;
+    call->in_grad[X] = emit_op(call->emitter, op, &attrs, average ? 1 : 2, in);
+}
+
+static const gradient_t gradient_max = {.pass = pass, .reads_in = 1u << X};
+static const gradient_t gradient_avg = {.pass = pass};
+
+/* ---- cases ---- */
+
+#define CASES_1D                                                                                   \
+    "(f32[2,3,11]) kernel=[3] stride=[2]", "(f32[1,17,20]) kernel=[2] padding=[1]",                \
+        "(f32[2,31,9]) kernel=[3] stride=[2] ceil_mode=true", "(f64[1,7,8]) kernel=[2]"
+
+#define CASES_2D                                                                                   \
+    "(f32[2,3,13,11]) kernel=[3,3] stride=[2,2] padding=[1,1]", "(f32[1,1,7,7]) kernel=[2,2]",     \
+        "(f32[2,7,8,9]) kernel=[3,2] stride=[1,2] padding=[1,0]",                                  \
+        "(f32[1,17,14,14]) kernel=[3,3] stride=[2,2] ceil_mode=true",                              \
+        "(f32[1,31,7,7]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true",                  \
+        "(f32[2,32,8,8]) kernel=[8,8]", "(f32[1,64,28,28]) kernel=[2,2]",                          \
+        "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1]",                            \
+        "(f32[1,16,5,5]) kernel=[3,3] stride=[3,3] padding=[1,1]",                                 \
+        "(f32[1,17,1,1]) kernel=[2,2] stride=[1,1] padding=[1,1]",                                 \
+        "(f32[1,7,2,2]) kernel=[3,3] stride=[2,2] ceil_mode=true",                                 \
+        "(bf16[1,16,8,8]) kernel=[3,3] stride=[2,2]", "(f16[1,17,6,6]) kernel=[2,2]",              \
+        "(f64[2,3,7,7]) kernel=[3,3] stride=[2,2] padding=[1,1]", "(f32[0,3,7,7]) kernel=[2,2]"
+
+#define CASES_3D                                                                                   \
+    "(f32[1,3,5,7,6]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1]",                              \
+        "(f32[1,17,4,6,6]) kernel=[2,2,2]", "(f32[1,16,4,6,6]) kernel=[1,3,2] stride=[1,2,1]",     \
+        "(f64[1,3,4,4,4]) kernel=[2,2,2]"
+
+static const char *const cases_max_1d[] = {CASES_1D,
+                                           "(f32[2,3,11]) kernel=[3] dilation=[2]",
+                                           "(s8[2,17,11]) kernel=[3] stride=[2] padding=[1]",
+                                           "(u8[1,16,9]<255) kernel=[2]",
+                                           "(s64[1,3,9]<90) kernel=[3]",
+                                           NULL};
+static const char *const cases_max_2d[] = {
+    CASES_2D,
+    "(f32[2,17,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
+    "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
+    "(s8[1,17,6,6]) kernel=[2,2]",
+    "(u8[1,16,6,6]) kernel=[2,2]",
+    "(s8[2,17,9,7]) kernel=[3,3] stride=[2,2] padding=[1,1]",
+    "(u8[1,70,7,9]<255) kernel=[2,3] stride=[1,2] dilation=[2,1] padding=[0,1]",
+    "(s32[1,3,6,6]<90) kernel=[2,2]",
+    NULL};
+static const char *const cases_max_3d[] = {
+    CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]",
+    "(s8[1,17,4,7,6]) kernel=[3,3,3] stride=[2,2,1] padding=[1,1,1]",
+    "(u8[1,16,4,6,6]<255) kernel=[2,2,2]", NULL};
+static const char *const cases_avg_1d[] = {
+    CASES_1D, "(f32[2,3,11]) kernel=[3] padding=[1] count_include_pad=true", NULL};
+static const char *const cases_avg_2d[] = {
+    CASES_2D,
+    "(f32[2,17,9,9]) kernel=[3,3] stride=[2,2] padding=[1,1] count_include_pad=true",
+    "(f32[1,17,8,8]) kernel=[3,3] stride=[2,2] ceil_mode=true count_include_pad=true",
+    "(f32[1,31,8,8]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true count_include_pad=true",
+    "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1] count_include_pad=true",
+    "(f32[2,17,9,8]) kernel=[3,2] stride=[1,2] dilation=[2,3]",
+    "(f32[1,31,9,9]) kernel=[3,3] stride=[2,1] padding=[2,1] dilation=[2,2] ceil_mode=true",
+    "(f32[1,7,8,9]) kernel=[2,3] padding=[1,2] dilation=[3,2] count_include_pad=true",
+    "(f32[1,3,9,9]) kernel=[3,3] stride=[33,6] padding=[3,1] dilation=[17,2] ceil_mode=true",
+    NULL};
+static const char *const cases_avg_3d[] = {
+    CASES_3D, "(f32[1,17,5,5,5]) kernel=[2,3,2] padding=[1,1,1] count_include_pad=true", NULL};
+#define CASES_ADAPTIVE                                                                             \
+    "(f32[2,3,7,7]) output_size=[1,1]", "(f32[1,17,14,14]) output_size=[7,7]",                     \
+        "(f32[1,31,13,11]) output_size=[6,6]", "(f32[2,32,6,6]) output_size=[7,3]",                \
+        "(f32[1,256,6,6]) output_size=[1,1]", "(f32[2,7,11]) output_size=[4]",                     \
+        "(f32[2,17,12]) output_size=[3]", "(f32[1,17,4,6,6]) output_size=[2,3,4]",                 \
+        "(f32[1,16,4,6,6]) output_size=[1,1,1]", "(bf16[1,16,8,8]) output_size=[1,1]",             \
+        "(f16[1,7,5,5]) output_size=[2,2]", "(f64[1,3,5,7]) output_size=[3,3]",                    \
+        "(f32[1,1,1,1]) output_size=[1,1]", "(f32[0,3,4,4]) output_size=[2,2]"
+
+static const char *const cases_adaptive_avg[] = {CASES_ADAPTIVE, NULL};
+static const char *const cases_adaptive_max[] = {CASES_ADAPTIVE, "(s8[1,17,8,6]) output_size=[4,2]",
+                                                 "(u8[2,16,9]<255) output_size=[3]",
+                                                 "(s8[1,3,5,7]) output_size=[3,3]", NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(kind, n)                                                                            \
+    const opdef_t op_def_##kind##_pool##n##d = {                                                   \
+        .name = #kind "_pool" #n "d",                                                              \
+        .variant = VARIANT_##kind,                                                                 \
+        .preference = OP_FOLLOWS,                                                                  \
+        .traits = TRAIT_BATCHED,                                                                   \
+        .attrs = {sizeof(pool_attrs_t),                                                            \
+                  sizeof fields_##kind##_##n##d / sizeof *fields_##kind##_##n##d,                  \
+                  fields_##kind##_##n##d},                                                         \
+        .n_operands = 1,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = pool_infer,                                                                       \
+        .infers_symbols = true,                                                                    \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .gradient = &gradient_##kind,                                                              \
+        .cases = cases_##kind##_##n##d}
+
+DEFINE(max, 1);
+DEFINE(max, 2);
+DEFINE(max, 3);
+DEFINE(avg, 1);
+DEFINE(avg, 2);
+DEFINE(avg, 3);
+
+#define DEFINE_ADAPTIVE(kind)                                                                      \
+    const opdef_t op_def_adaptive_##kind##_pool = {                                                \
+        .name = "adaptive_" #kind "_pool",                                                         \
+        .variant = POOL_ADAPTIVE | VARIANT_##kind,                                                 \
+        .preference = OP_FOLLOWS,                                                                  \
+        .traits = TRAIT_BATCHED,                                                                   \
+        .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},                                   \
+        .n_operands = 1,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = pool_infer_adaptive,                                                              \
+        .infers_symbols = true,                                                                    \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .gradient = &gradient_##kind,                                                              \
+        .cases = cases_adaptive_##kind}
+
+DEFINE_ADAPTIVE(avg);
+DEFINE_ADAPTIVE(max);
+
+/* ---- public ---- */
+
+#define PUBLIC(name)                                                                               \
+    status_t op_##name(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,               \
+                       tensor_t **out)                                                             \
+    {                                                                                              \
+        return dispatch_run(ctx, &op_def_##name, attrs, 1, &x, NULL, out);                         \
+    }
+
+PUBLIC(max_pool1d)
+PUBLIC(max_pool2d)
+PUBLIC(max_pool3d)
+PUBLIC(avg_pool1d)
+PUBLIC(avg_pool2d)
+PUBLIC(avg_pool3d)
+
+status_t pool_read_adaptive(context_t *ctx, const opdef_t *op, int n, const int64_t *output_size,
+                            adaptive_attrs_t *out_attrs)
+{
+    if (output_size == NULL) return context_null(ctx, op->name, "output_size");
+    REQUIRE(ctx, n >= 1 && n <= 3, "%s: output_size has %d numbers, 1 to 3 are possible", op->name,
+            n);
+    *out_attrs = (adaptive_attrs_t){.output_size.n = n};
+    memcpy(out_attrs->output_size.values, output_size, (size_t)n * sizeof *output_size);
+    return STATUS_OK;
+}
+
+static status_t call_adaptive(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
+                              const int64_t *output_size, tensor_t **out)
+{
+    adaptive_attrs_t attrs;
+    TRY(context_output(ctx, op->name, out));
+    TRY(pool_read_adaptive(ctx, op, n, output_size, &attrs));
+    return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
+}
+
+status_t op_adaptive_avg_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
+                              tensor_t **out)
+{
+    return call_adaptive(ctx, &op_def_adaptive_avg_pool, x, n, output_size, out);
+}
+
+status_t op_adaptive_max_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
+                              tensor_t **out)
+{
+    return call_adaptive(ctx, &op_def_adaptive_max_pool, x, n, output_size, out);
+}

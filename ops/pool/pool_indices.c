@@ -1,0 +1,321 @@
+/* Max pooling that says where each maximum was: the indices that unpooling reads. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/pool/pool_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+static const char *const orders[] = {"plane", "tensor", "columns", NULL};
+
+typedef struct pool_indices_attrs {
+    pool_attrs_t windows; /* in front: pool_infer and pool_axes read it */
+    int order;
+} pool_indices_attrs_t;
+
+#define ORDER                                                                                      \
+    {                                                                                              \
+        "order", ATTR_NAME, false, offsetof(pool_indices_attrs_t, order), 0, 0, orders             \
+    }
+
+static const attr_field_t fields_1d[] = {POOL_FIELDS(1), ORDER};
+static const attr_field_t fields_2d[] = {POOL_FIELDS(2), ORDER};
+static const attr_field_t fields_3d[] = {POOL_FIELDS(3), ORDER};
+
+static const attr_field_t fields_adaptive[] = {
+    {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
+
+static int order_of(const opdef_t *op, const void *attrs)
+{
+    if (pool_is_adaptive(op)) return POOL_ORDER_PLANE;
+    return ((const pool_indices_attrs_t *)attrs)->order;
+}
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+enum { VALUES, INDICES };
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    TRY(pool_is_adaptive(call->op) ? pool_infer_adaptive(ctx, call, out_n, &out[VALUES])
+                                   : pool_infer(ctx, call, out_n, &out[VALUES]));
+    out[INDICES] = info_dense(DTYPE_S64, out[VALUES].rank, out[VALUES].sizes);
+    return STATUS_OK;
+}
+
+/* ---- which element it is ---- */
+
+/* The index of an element of a plane by its coordinates; -1: there is none. */
+static int64_t index_of(int order, const axis_t *axes, int64_t plane, const int64_t *at)
+{
+    const int64_t size = axes[0].in * axes[1].in * axes[2].in;
+    if (at[0] < 0) return -1;
+    if (order == POOL_ORDER_COLUMNS)
+        return plane * size + at[0] + axes[0].in * (at[1] + axes[1].in * at[2]);
+    return (order == POOL_ORDER_PLANE ? 0 : plane * size) +
+           (at[0] * axes[1].in + at[1]) * axes[2].in + at[2];
+}
+
+/* ---- specification: the first of the largest elements, or the last NaN, as PyTorch ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *x = call->in[X];
+    const int lead = 5 - x->rank;
+    axis_t axes[3];
+    window_t windows[3];
+    int64_t counts[3], tap[3] = {0}, best[3] = {-1, -1, -1};
+    int64_t at[TENSOR_MAX_RANK] = {index[0], index[1]};
+    double largest = -INFINITY;
+    pool_axes(call->op, call->attrs, x, &call->out[VALUES], axes);
+    for (int i = 0; i < 3; i++) {
+        windows[i] = pool_window(&axes[i], i < lead ? 0 : index[2 + i - lead]);
+        counts[i] = windows[i].count;
+    }
+    if (counts[0] * counts[1] * counts[2] > 0) {
+        do {
+            int64_t place[3];
+            for (int i = 0; i < 3; i++) place[i] = windows[i].first + tap[i] * windows[i].step;
+            for (int i = lead; i < 3; i++) at[2 + i - lead] = place[i];
+            const double value = spec_at(call, X, at);
+            if (best[0] >= 0 && !(value > largest) && !isnan(value)) continue;
+            largest = value;
+            for (int i = 0; i < 3; i++) best[i] = place[i];
+        } while (shape_next(3, counts, tap));
+    }
+    if (output == VALUES) return largest;
+    const int order = order_of(call->op, call->attrs);
+    return (double)index_of(order, axes, index[0] * x->sizes[1] + index[1], best);
+}
+
+/* ---- dense kernel: plane by plane ---- */
+
+typedef struct plan {
+    axis_t axes[3];
+    int64_t n_planes;
+} plan_t;
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    plan_t *plan = NULL;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_out_plain(call, prepared, VALUES));
+    TRY(accept_out_plain(call, prepared, INDICES));
+    TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
+    prepared->state = plan;
+    pool_axes(call->op, call->attrs, x, &call->out[VALUES], plan->axes);
+    plan->n_planes = x->sizes[0] * x->sizes[1];
+    return STATUS_OK;
+}
+
+/* Takes the element at `place` for `best` if IS_LARGER(that, largest). */
+#define FIND(type, IS_LARGER)                                                                      \
+    do {                                                                                           \
+        const type *const elements = src;                                                          \
+        POOL_FOR_TAPS(axes, w, place)                                                              \
+        if (best < 0 || IS_LARGER(elements[place], elements[best])) best = place;                  \
+    } while (0)
+#define ANY_LARGER(a, b) ((a) > (b) || (a) != (a))
+#define LARGER(a, b) ((a) > (b))
+#define HALF_LARGER(a, b) ANY_LARGER(dtype_load(dtype, &(a)), dtype_load(dtype, &(b)))
+
+/* The place in a plane of the largest element under a window; -1: nothing is under it. */
+static int64_t find(const axis_t *axes, const window_t *w, dtype_t dtype, const void *src)
+{
+    int64_t best = -1;
+    switch (dtype) {
+    case DTYPE_F32: FIND(float, ANY_LARGER); break;
+    case DTYPE_F64: FIND(double, ANY_LARGER); break;
+    case DTYPE_F16:
+    case DTYPE_BF16: FIND(uint16_t, HALF_LARGER); break;
+    case DTYPE_S8: FIND(int8_t, LARGER); break;
+    case DTYPE_S16: FIND(int16_t, LARGER); break;
+    case DTYPE_S32: FIND(int32_t, LARGER); break;
+    case DTYPE_S64: FIND(int64_t, LARGER); break;
+    case DTYPE_U16: FIND(uint16_t, LARGER); break;
+    case DTYPE_U32: FIND(uint32_t, LARGER); break;
+    case DTYPE_U64: FIND(uint64_t, LARGER); break;
+    default: FIND(uint8_t, LARGER); break; /* u8, bool */
+    }
+    return best;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const plan_t *plan = prepared->state;
+    const axis_t *axes = plan->axes;
+    const dtype_t dtype = prepared->in[X].dtype;
+    const size_t size = dtype_size(dtype);
+    const int order = order_of(prepared->op, prepared_attrs(prepared));
+    const int64_t in_plane = axes[0].in * axes[1].in * axes[2].in;
+    const int64_t rows = axes[0].out * axes[1].out, columns = axes[2].out;
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->in[X])))               \
+    schedule(static)
+    for (int64_t i = 0; i < plan->n_planes * rows; i++) {
+        const int64_t plane = i / rows, row = i % rows;
+        const char *src = (const char *)in[X] + (size_t)(plane * in_plane) * size;
+        char *values = (char *)out[VALUES] + (size_t)(i * columns) * size;
+        int64_t *indices = (int64_t *)out[INDICES] + i * columns;
+        window_t w[3] = {pool_window(&axes[0], row / axes[1].out),
+                         pool_window(&axes[1], row % axes[1].out),
+                         {0, 0, 0, 0}};
+        for (int64_t q = 0; q < columns; q++) {
+            w[2] = pool_window(&axes[2], q);
+            const int64_t best = find(axes, w, dtype, src);
+            const int64_t line = best < 0 ? -1 : best / axes[2].in;
+            const int64_t at[3] = {best < 0 ? -1 : line / axes[1].in,
+                                   best < 0 ? -1 : line % axes[1].in,
+                                   best < 0 ? -1 : best % axes[2].in};
+            if (best < 0)
+                dtype_store(dtype, values + (size_t)q * size, -INFINITY);
+            else
+                memcpy(values + (size_t)q * size, src + (size_t)best * size, size);
+            indices[q] = index_of(order, axes, plane, at);
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- gradient: that of the maxima alone ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    pool_backward_attrs_t backward = {.input_size.n = 0};
+    if (!pool_is_adaptive(call->op))
+        backward.windows = ((const pool_indices_attrs_t *)call->attrs)->windows;
+    const opdef_t *op = pool_backward_op(call->op, call->op->attrs.fields[0].length);
+    const value_t in[] = {call->in[X], call->out_grad[VALUES]};
+    if (call->out_grad[VALUES] == VALUE_NONE) return;
+    call->in_grad[X] = emit_op(call->emitter, op, &backward, 2, in);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X};
+
+/* ---- cases ---- */
+
+static const char *const cases_1d[] = {"(f32[2,3,11]) kernel=[3] stride=[2]",
+                                       "(f64[1,17,20]) kernel=[2] padding=[1]",
+                                       "(s64[1,3,9]<90) kernel=[3] order=\"tensor\"",
+                                       "(f32[2,1,9]) kernel=[3] order=\"columns\"", NULL};
+static const char *const cases_2d[] = {
+    "(f32[2,3,13,11]) kernel=[3,3] stride=[2,2] padding=[1,1]",
+    "(f32[1,17,7,6]) kernel=[3,2] stride=[2,2] ceil_mode=true order=\"tensor\"",
+    "(f32[2,7,5,6]) kernel=[3,3] padding=[1,1] order=\"columns\"",
+    "(f32[2,31,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
+    "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
+    "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1]",
+    "(s8[1,17,6,6]) kernel=[2,2]",
+    "(u8[1,16,6,6]<3) kernel=[3,3]",
+    "(bf16[1,16,8,8]) kernel=[3,3] stride=[2,2]",
+    "(f16[1,17,6,6]) kernel=[2,2]",
+    "(f32[0,3,7,7]) kernel=[2,2]",
+    NULL};
+static const char *const cases_3d[] = {
+    "(f32[1,3,5,7,6]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1]",
+    "(f32[2,3,4,3,5]) kernel=[2,1,2] order=\"columns\"",
+    "(f64[1,2,4,4,4]) kernel=[2,2,2] order=\"tensor\"", NULL};
+
+static const char *const cases_adaptive[] = {
+    "(f32[2,3,7,7]) output_size=[1,1]",     "(f32[1,17,7,6]) output_size=[3,4]",
+    "(f64[2,3,9]) output_size=[4]",         "(s32[1,2,5,6]<4) output_size=[7,2]",
+    "(f32[1,3,4,5,6]) output_size=[2,5,3]", "(bf16[1,16,5,5]) output_size=[2,3]",
+    "(f32[0,3,5,5]) output_size=[2,2]",     NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(n)                                                                                  \
+    const opdef_t op_def_max_pool##n##d_with_indices = {                                           \
+        .name = "max_pool" #n "d_with_indices",                                                    \
+        .variant = VARIANT_max,                                                                    \
+        .preference = OP_DENSE,                                                                    \
+        .attrs = {sizeof(pool_indices_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,      \
+                  fields_##n##d},                                                                  \
+        .n_operands = 1,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 2,                                                                            \
+        .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .gradient = &gradient,                                                                     \
+        .cases = cases_##n##d}
+
+DEFINE(1);
+DEFINE(2);
+DEFINE(3);
+
+const opdef_t op_def_adaptive_max_pool_with_indices = {
+    .name = "adaptive_max_pool_with_indices",
+    .variant = POOL_ADAPTIVE | VARIANT_max,
+    .preference = OP_DENSE,
+    .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},
+    .n_operands = 1,
+    .operands = operands,
+    .n_outputs = 2,
+    .infer = infer,
+    .infers_symbols = true,
+    .kernels = kernels,
+    .spec = spec,
+    .gradient = &gradient,
+    .cases = cases_adaptive};
+
+/* ---- public ---- */
+
+static status_t begin(context_t *ctx, const opdef_t *op, tensor_t **out_values,
+                      tensor_t **out_indices)
+{
+    if (out_indices != NULL) *out_indices = NULL;
+    TRY(context_output(ctx, op->name, out_values));
+    return context_output(ctx, op->name, out_indices);
+}
+
+static status_t finish(context_t *ctx, const opdef_t *op, const void *attrs, const tensor_t *x,
+                       tensor_t **out_values, tensor_t **out_indices)
+{
+    tensor_t *out[2] = {NULL, NULL};
+    int n_out = 2;
+    TRY(dispatch_run(ctx, op, attrs, 1, &x, &n_out, out));
+    *out_values = out[VALUES];
+    *out_indices = out[INDICES];
+    return STATUS_OK;
+}
+
+static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x,
+                     const pool_attrs_t *windows, tensor_t **out_values, tensor_t **out_indices)
+{
+    pool_indices_attrs_t attrs = {.order = POOL_ORDER_PLANE};
+    TRY(begin(ctx, op, out_values, out_indices));
+    if (windows != NULL) attrs.windows = *windows;
+    return finish(ctx, op, &attrs, x, out_values, out_indices);
+}
+
+#define PUBLIC(name)                                                                               \
+    status_t op_##name(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,               \
+                       tensor_t **out_values, tensor_t **out_indices)                              \
+    {                                                                                              \
+        return call(ctx, &op_def_##name, x, attrs, out_values, out_indices);                       \
+    }
+
+PUBLIC(max_pool1d_with_indices)
+PUBLIC(max_pool2d_with_indices)
+PUBLIC(max_pool3d_with_indices)
+
+status_t op_adaptive_max_pool_with_indices(context_t *ctx, const tensor_t *x, int n,
+                                           const int64_t *output_size, tensor_t **out_values,
+                                           tensor_t **out_indices)
+{
+    const opdef_t *op = &op_def_adaptive_max_pool_with_indices;
+    adaptive_attrs_t attrs;
+    TRY(begin(ctx, op, out_values, out_indices));
+    TRY(pool_read_adaptive(ctx, op, n, output_size, &attrs));
+    return finish(ctx, op, &attrs, x, out_values, out_indices);
+}

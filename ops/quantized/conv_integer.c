@@ -1,0 +1,642 @@
+/* Convolution of integers of 8 bits to s32: ONNX ConvInteger.
+ *
+ * oneDNN takes u8, or s8 where that needs no sums beside the weight, without zeros. So with a zero,
+ * x is copied as u8, with zeros for padding: out = conv(x, w) - zero * sum(w). The sums of the
+ * packed weight are found by the convolution of ones. */
+#include <string.h>
+
+#include "kernels/quantized/integer_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/conv/conv_impl.h"
+#include "ops/conv/planes_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/quantized/integer_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+static const attr_field_t fields_1d[] = {CONV_FIELDS(1)};
+static const attr_field_t fields_2d[] = {CONV_FIELDS(2)};
+static const attr_field_t fields_3d[] = {CONV_FIELDS(3)};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_WEIGHT, false, false},
+                                     {"x_zero", ROLE_STATE, true, false},
+                                     {"weight_zero", ROLE_STATE, true, false}};
+enum { X, WEIGHT, X_ZERO, WEIGHT_ZERO };
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const char *op = call->op->name;
+    TRY(conv_infer(ctx, call, DTYPE_S32, &out[0]));
+    for (int i = X; i <= WEIGHT; i++) {
+        const tensor_info_t *info = call->in[i], *zero = call->in[X_ZERO + i];
+        REQUIRE(ctx, integer_is_byte(info->dtype), "%s: %s is %s, s8 or u8 is needed", op,
+                operands[i].name, info_brief(info));
+        if (!call_has(call, X_ZERO + i)) continue;
+        REQUIRE(ctx, zero->dtype == info->dtype, "%s: %s is %s, that of %s is %s", op,
+                operands[X_ZERO + i].name, info_brief(zero), operands[i].name,
+                dtype_name(info->dtype));
+        bool is_one = zero->rank <= 1 && sizes_are_one(ctx, zero);
+        bool is_by_output = i == WEIGHT && zero->rank == 1 &&
+                            sym_equal(ctx, zero->sizes[0], info->sizes[0]);
+        REQUIRE(ctx, is_one || is_by_output, "%s: %s is %s, one%s is needed", op,
+                operands[X_ZERO + i].name, info_brief(zero),
+                i == WEIGHT ? " for all or for each output" : "");
+    }
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const double x_zero = integer_zero_at(call, X_ZERO, 0);
+    const double weight_zero = integer_zero_at(call, WEIGHT_ZERO, index[1]);
+    int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {index[1]};
+    int64_t window[TENSOR_MAX_RANK] = {0};
+    int n_spatial = x->rank - 2;
+    int64_t group = index[1] / (weight->sizes[0] / attrs->groups);
+    double sum = 0.0;
+    do {
+        bool is_inside = weight->sizes[1] > 0;
+        for (int i = 0; i < n_spatial; i++) {
+            at_weight[2 + i] = window[1 + i];
+            at_x[2 + i] = index[2 + i] * attrs->stride[i] + window[1 + i] * attrs->dilation[i] -
+                          attrs->padding[i];
+            is_inside = is_inside && at_x[2 + i] >= 0 && at_x[2 + i] < x->sizes[2 + i];
+        }
+        at_weight[1] = window[0];
+        at_x[1] = group * weight->sizes[1] + window[0];
+        if (is_inside)
+            sum += (spec_at(call, X, at_x) - x_zero) *
+                   (spec_at(call, WEIGHT, at_weight) - weight_zero);
+    } while (shape_next(n_spatial + 1, &weight->sizes[1], window));
+    return sum;
+}
+
+/* ---- what both kernels do: x with padding around, channels last ---- */
+
+typedef struct padded {
+    planes_t planes;
+    int64_t sizes[3], n; /* spatial ones that windows touch; elements of an image */
+} padded_t;
+
+/* Bytes that the padded images of a call may have. */
+#define MAX_PADDED (INT64_MAX / 8)
+
+/* False where they are too many: a large stride leaves few windows on huge padding. */
+static bool describe_padded(const op_call_t *call, padded_t *out_padded)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    int64_t n_all = 0;
+    padded_t p = {.planes = planes_between(call->in[X], call->in[WEIGHT], &call->out[0],
+                                           attrs->stride, attrs->dilation, attrs->padding,
+                                           attrs->groups)};
+    p.n = p.planes.channels;
+    for (int i = 0; i < 3; i++) {
+        p.sizes[i] = (p.planes.out[i] - 1) * p.planes.stride[i] +
+                     (p.planes.kernel[i] - 1) * p.planes.dilation[i] + 1;
+        if (!shape_multiply(p.n, p.sizes[i], &p.n)) return false;
+    }
+    if (!shape_multiply(p.n, call->in[X]->sizes[0] + 1, &n_all) || n_all > MAX_PADDED) return false;
+    *out_padded = p;
+    return true;
+}
+
+/* Puts n elements of x at out[at]; padding where x is NULL. */
+typedef void (*put_t)(dtype_t dtype, int32_t zero, int64_t n, const void *x, void *out, int64_t at);
+
+/* An image [D][H][W][C] with its padding. */
+static void pad_image(context_t *ctx, const padded_t *p, dtype_t dtype, int32_t zero, put_t put,
+                      const char *x, void *out)
+{
+    const planes_t *planes = &p->planes;
+    const int64_t width = p->sizes[2] * planes->channels;
+    const int64_t before = planes->padding[2] < p->sizes[2] ? planes->padding[2] : p->sizes[2];
+    const int64_t room = p->sizes[2] - before;
+    const int64_t n = (room < planes->in[2] ? room : planes->in[2]) * planes->channels;
+    const int64_t left = before * planes->channels;
+#pragma omp parallel for num_threads(threads_for(ctx, p->n)) schedule(static)
+    for (int64_t row = 0; row < p->sizes[0] * p->sizes[1]; row++) {
+        const int64_t d = row / p->sizes[1] - planes->padding[0], first = row * width;
+        const int64_t h = row % p->sizes[1] - planes->padding[1];
+        if (d < 0 || d >= planes->in[0] || h < 0 || h >= planes->in[1]) {
+            put(dtype, zero, width, NULL, out, first);
+            continue;
+        }
+        put(dtype, zero, left, NULL, out, first);
+        put(dtype, zero, n, x + (d * planes->in[1] + h) * planes->in[2] * planes->channels, out,
+            first + left);
+        put(dtype, zero, width - left - n, NULL, out, first + left + n);
+    }
+}
+
+/* ---- kernel on oneDNN ---- */
+
+typedef struct state {
+    onednn_primitive_t *sums; /* of the packed weight; NULL where x is read as it lies */
+    padded_t padded;
+    size_t sums_at, copy_at; /* in scratch */
+} state_t;
+
+static void destroy(void *state)
+{
+    onednn_release(((state_t *)state)->sums);
+}
+
+static tensor_info_t channels_last(dtype_t dtype, int rank, const int64_t *sizes)
+{
+    const format_t last = format_channels_last(rank);
+    tensor_info_t info = info_dense(dtype, rank, sizes);
+    return info_mkldnn(&info, &last);
+}
+
+static status_t describe_plain(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                               onednn_primitive_t **out_primitive)
+{
+    const tensor_info_t *x = call->in[X], *out = &call->out[0];
+    tensor_info_t src = channels_last(x->dtype, x->rank, x->sizes);
+    tensor_info_t dst = channels_last(DTYPE_S32, out->rank, out->sizes);
+    tensor_info_t weight = conv_group_weight(call->in[WEIGHT],
+                                             ((const conv_attrs_t *)call->attrs)->groups);
+    weight.format = (format_t){.kind = FORMAT_ANY};
+    onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
+                                .algorithm = ONEDNN_DIRECT,
+                                .n_src = 1,
+                                .src = &src,
+                                .weight = &weight,
+                                .dst = &dst};
+    double n_terms = conv_set_windows(call, &problem);
+    return integer_describe(ctx, prepared, &problem, n_terms, out_primitive, &prepared->in[WEIGHT]);
+}
+
+/* The convolution of ones with the packed weight, whose first element of each output is its sum:
+ * over one window; or, since oneDNN's formats depend on widths, over windows as wide as x. */
+static status_t describe_sums(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                              const onednn_problem_t *base, double n_terms,
+                              onednn_primitive_t **out_sums)
+{
+    const int last = call->in[X]->rank - 1;
+    tensor_info_t src = base->src[0], dst = *base->dst, same;
+    onednn_problem_t problem = *base;
+    status_t status = STATUS_UNSUPPORTED;
+    problem.src = &src;
+    problem.dst = &dst;
+    src.sizes[0] = dst.sizes[0] = 1;
+    for (int i = 2; i <= last; i++) {
+        src.sizes[i] = problem.dilation[i - 2] * (call->in[WEIGHT]->sizes[i] - 1) + 1;
+        dst.sizes[i] = 1;
+    }
+    for (int is_wide = 0; is_wide < 2 && status == STATUS_UNSUPPORTED; is_wide++) {
+        if (is_wide == 1) {
+            src.sizes[last] = base->src[0].sizes[last];
+            dst.sizes[last] = base->dst->sizes[last];
+        }
+        status = integer_describe(ctx, prepared, &problem, n_terms / 255, out_sums, &same);
+    }
+    return status;
+}
+
+/* Of a copy of x: its padding is part of it. */
+static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                                     onednn_primitive_t **out_primitive,
+                                     onednn_primitive_t **out_sums)
+{
+    const tensor_info_t *x = call->in[X], *out = &call->out[0];
+    tensor_info_t src = channels_last(DTYPE_U8, x->rank, x->sizes), packed;
+    tensor_info_t dst = channels_last(DTYPE_S32, out->rank, out->sizes);
+    tensor_info_t any = conv_group_weight(call->in[WEIGHT],
+                                          ((const conv_attrs_t *)call->attrs)->groups);
+    any.format = (format_t){.kind = FORMAT_ANY};
+    onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
+                                .algorithm = ONEDNN_DIRECT,
+                                .n_src = 1,
+                                .src = &src,
+                                .weight = &any,
+                                .dst = &dst};
+    double n_terms = conv_set_windows(call, &problem);
+    for (int i = 0; i < x->rank - 2; i++) {
+        src.sizes[2 + i] = conv_reach(call, i);
+        problem.pad_begin[i] = problem.pad_end[i] = 0;
+    }
+    TRY(integer_describe(ctx, prepared, &problem, n_terms, out_primitive, &packed));
+    prepared->in[WEIGHT] = packed;
+    problem.weight = &packed;
+    status_t status = describe_sums(ctx, call, prepared, &problem, n_terms, out_sums);
+    if (status != STATUS_OK) onednn_release(*out_primitive);
+    return status;
+}
+
+/* oneDNN's scratch, the sums, then the copy, behind which ones are put for the sums. */
+static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                       onednn_primitive_t *primitive, onednn_primitive_t *sums)
+{
+    state_t *state = NULL;
+    status_t status = prepared_make_state(ctx, prepared, sizeof *state, &state);
+    if (status != STATUS_OK) {
+        onednn_release(primitive);
+        onednn_release(sums);
+        return status;
+    }
+    state->sums = sums;
+    prepared_take_primitive(prepared, primitive);
+    const double flops = 2.0 * (double)info_numel(&call->out[0]) *
+                         (double)info_numel(call->in[WEIGHT]) / (double)call->in[WEIGHT]->sizes[0];
+    prepared->cost_ns = cost_run(ctx, prepared->implementation, flops / 4,
+                                 (double)info_bytes(call->in[X]) +
+                                     (double)info_bytes(&call->out[0]));
+    if (sums == NULL) return STATUS_OK;
+    if (!describe_padded(call, &state->padded))
+        return prepared_decline(prepared, "onednn: its padded input overflows");
+    const padded_t padded = state->padded;
+    size_t own = onednn_scratch_bytes(primitive), other = onednn_scratch_bytes(sums);
+    state->sums_at = integer_align(own > other ? own : other);
+    const int64_t n_sums = padded.planes.outputs *
+                           padded.planes.out[2]; /* of windows as wide as x */
+    state->copy_at = state->sums_at + integer_align((size_t)n_sums * sizeof(int32_t));
+    prepared->scratch_bytes = state->copy_at + (size_t)(padded.n * (call->in[X]->sizes[0] + 1));
+    return STATUS_OK;
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const format_t last = format_channels_last(call->in[X]->rank);
+    onednn_primitive_t *primitive = NULL, *sums = NULL;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "onednn: dense only");
+    if (call->in[WEIGHT]->dtype != DTYPE_S8 || call_has(call, WEIGHT_ZERO))
+        return prepared_decline(prepared, "onednn: weights are s8 without zeros");
+    TRY(accept_format(call, prepared, X, &last));
+    TRY(accept_out(call, prepared, 0, &last));
+    if (call_has(call, X_ZERO)) TRY(accept_plain(call, prepared, X_ZERO));
+    status_t status = STATUS_UNSUPPORTED;
+    if (!call_has(call, X_ZERO)) status = describe_plain(ctx, call, prepared, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        status = describe_padded_pair(ctx, call, prepared, &primitive, &sums);
+    TRY(status);
+    return settle(ctx, call, prepared, primitive, sums);
+}
+
+static void put_unsigned(dtype_t dtype, int32_t zero, int64_t n, const void *x, void *out,
+                         int64_t at)
+{
+    uint8_t *to = (uint8_t *)out + at;
+    if (n <= 0) return;
+    if (x == NULL)
+        memset(to, zero, (size_t)n);
+    else
+        integer_unsign(dtype, n, x, to);
+}
+
+static void subtract_sums(context_t *ctx, int64_t rows, int64_t n, int32_t zero,
+                          const int32_t *sums, int32_t *out)
+{
+    if (zero == 0) return;
+#pragma omp parallel for num_threads(threads_for(ctx, rows *n)) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        uint32_t *to = (uint32_t *)out + row * n;
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) to[k] -= (uint32_t)zero * (uint32_t)sums[k];
+    }
+}
+
+static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const state_t *state = prepared->state;
+    void *arguments[] = {in[X], in[WEIGHT], out[0]};
+    if (state->sums == NULL) return onednn_run(ctx, prepared->primitive, arguments, scratch);
+    const padded_t padded = state->padded;
+    const tensor_info_t *x = &prepared->in[X];
+    const int32_t zero = integer_zero(prepared, in, X_ZERO, 0) + integer_shift(x->dtype);
+    const int64_t n_images = x->sizes[0], image = info_numel(x) / n_images;
+    char *copy = (char *)scratch + state->copy_at;
+    int32_t *sums = (int32_t *)(void *)((char *)scratch + state->sums_at);
+    for (int64_t i = 0; i < n_images; i++)
+        pad_image(ctx, &padded, x->dtype, zero, put_unsigned, (const char *)in[X] + i * image,
+                  copy + i * padded.n);
+    arguments[0] = copy;
+    TRY(onednn_run(ctx, prepared->primitive, arguments, scratch));
+    if (zero == 0) return STATUS_OK;
+    arguments[0] = copy + n_images * padded.n;
+    arguments[2] = sums;
+    memset(arguments[0], 1, (size_t)padded.n);
+    TRY(onednn_run(ctx, state->sums, arguments, scratch));
+    subtract_sums(ctx, info_numel(&prepared->out[0]) / padded.planes.outputs, padded.planes.outputs,
+                  zero, sums, out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = run_onednn,
+                                .flags = KERNEL_NEEDS_ELEMENTS,
+                                .destroy = destroy};
+
+/* ---- kernel of our own: x without its zero as s16, the weight packed for kernels/integer ---- */
+
+enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* of a packed weight */
+#define VERSION 1
+
+/* A window is runs of adjacent elements of x, each of an even number: rows of the window where
+ * channels and columns follow one another, else columns. */
+typedef struct window {
+    int64_t groups, group_outputs, plane, columns, channels;
+    int64_t n_runs, length, pairs; /* elements and pairs of a run */
+} window_t;
+
+static window_t describe_window(const tensor_info_t *weight, int64_t groups, bool is_joined)
+{
+    window_t w = {.groups = groups,
+                  .group_outputs = weight->sizes[0] / groups,
+                  .plane = 1,
+                  .columns = is_joined ? weight->sizes[weight->rank - 1] : 1,
+                  .channels = weight->sizes[1]};
+    for (int d = 2; d < weight->rank; d++) w.plane *= weight->sizes[d];
+    w.n_runs = w.plane / w.columns;
+    w.length = w.columns * w.channels;
+    w.pairs = (w.length + 1) / 2;
+    return w;
+}
+
+static int64_t packed_group(const window_t *w)
+{
+    return integer_packed(w->group_outputs, w->n_runs * w->pairs);
+}
+
+/* Element i of an output in packed order, of a weight [C/G][plane]; -1 for a padded one. */
+static int64_t find_element(const void *user, int64_t i)
+{
+    const window_t *w = user;
+    const int64_t run = i / (2 * w->pairs), at = i % (2 * w->pairs);
+    if (at >= w->length) return -1;
+    return at % w->channels * w->plane + run * w->columns + at / w->channels;
+}
+
+static void pack_weight(const window_t *w, dtype_t dtype, const void *from, int8_t *to)
+{
+    const int64_t n = w->group_outputs * w->channels * w->plane;
+    for (int64_t g = 0; g < w->groups; g++)
+        integer_pack(dtype, w->group_outputs, w->n_runs * w->pairs, w->channels * w->plane,
+                     find_element, w, (const char *)from + g * n, to + g * packed_group(w));
+}
+
+static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out)
+{
+    const int64_t *numbers = format_numbers(&want->format);
+    const window_t window = describe_window(from, numbers[GROUPS], numbers[JOINED] != 0);
+    (void)ctx;
+    pack_weight(&window, from->dtype, bytes, out);
+    return STATUS_OK;
+}
+
+typedef struct native_state {
+    padded_t padded;
+    window_t window;
+    bool is_packed;
+    /* In scratch, behind the copy; sums of elements of x stand before those of windows. */
+    size_t weight_at, offsets_at, starts_at, sums_at, zeros_at;
+} native_state_t;
+
+static void place_scratch(native_state_t *s, prepared_t *prepared)
+{
+    const planes_t *planes = &s->padded.planes;
+    const size_t elements = (size_t)s->padded.n + 2; /* the last pair may read one more */
+    s->weight_at = integer_align(elements * sizeof(int16_t));
+    s->offsets_at = s->weight_at;
+    if (!s->is_packed)
+        s->offsets_at += integer_align((size_t)(s->window.groups * packed_group(&s->window)));
+    s->starts_at = s->offsets_at + integer_align((size_t)s->window.n_runs * sizeof(int32_t));
+    s->sums_at = s->starts_at + integer_align((size_t)planes->out_plane * sizeof(int64_t));
+    const int64_t *sizes = s->padded.sizes;
+    const int64_t n_sums = sizes[0] * sizes[1] * sizes[2] + planes->out_plane;
+    s->zeros_at = s->sums_at + integer_align((size_t)n_sums * sizeof(int32_t));
+    prepared->scratch_bytes = s->zeros_at + integer_zero_bytes(planes->outputs);
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const format_t last = format_channels_last(call->in[X]->rank);
+    const tensor_info_t *weight = call->in[WEIGHT];
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_format(call, prepared, X, &last));
+    TRY(accept_out(call, prepared, 0, &last));
+    for (int i = WEIGHT; i < call->n_in; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    prepared->cost_ns = 1e9;
+    if (info_numel(&call->out[0]) == 0) return STATUS_OK;
+    native_state_t *s = NULL;
+    TRY(prepared_make_state(ctx, prepared, sizeof *s, &s));
+    if (!describe_padded(call, &s->padded) || s->padded.n > INT32_MAX)
+        return prepared_decline(prepared, "native: its padded input overflows");
+    const conv_attrs_t *attrs = call->attrs;
+    const bool is_joined = s->padded.planes.dilation[2] == 1 && attrs->groups == 1;
+    s->window = describe_window(weight, attrs->groups, is_joined);
+    s->is_packed = call->weights == WEIGHT_CONSTANT && !call->per_op && info_numel(weight) > 0;
+    if (s->is_packed) {
+        const int64_t numbers[N_NUMBERS] = {
+            [BLOCK] = INTEGER_BLOCK, [GROUPS] = attrs->groups, [JOINED] = is_joined};
+        TRY(prepared_want_packed(ctx, prepared, WEIGHT, attrs->groups * packed_group(&s->window),
+                                 VERSION, N_NUMBERS, numbers));
+    }
+    place_scratch(s, prepared);
+    const double flops = 2.0 * (double)info_numel(&call->out[0]) * (double)info_numel(weight) /
+                         (double)weight->sizes[0];
+    prepared->cost_ns = cost_run(ctx, "native", flops, (double)info_bytes(&call->out[0]));
+    return STATUS_OK;
+}
+
+static void put_centered(dtype_t dtype, int32_t zero, int64_t n, const void *x, void *out,
+                         int64_t at)
+{
+    int16_t *to = (int16_t *)out + at;
+    if (n <= 0) return;
+    if (x == NULL)
+        memset(to, 0, (size_t)n * sizeof *to);
+    else
+        integer_center(dtype, n, x, 1, zero, to);
+}
+
+/* Where each run of a window begins, from the window's first element on. */
+static void find_offsets(const native_state_t *s, int32_t *offsets)
+{
+    const planes_t *planes = &s->padded.planes;
+    const int64_t runs_of_row = planes->kernel[2] / s->window.columns;
+    for (int64_t run = 0; run < s->window.n_runs; run++) {
+        const int64_t t = run / runs_of_row / planes->kernel[1];
+        const int64_t r = run / runs_of_row % planes->kernel[1];
+        const int64_t row = t * planes->dilation[0] * s->padded.sizes[1] + r * planes->dilation[1];
+        offsets[run] = (int32_t)((row * s->padded.sizes[2] +
+                                  run % runs_of_row * planes->dilation[2]) *
+                                 planes->channels);
+    }
+}
+
+static void find_starts(const padded_t *p, int64_t *starts)
+{
+    const planes_t *planes = &p->planes;
+    for (int64_t i = 0; i < planes->out_plane; i++) {
+        const int64_t d = i / (planes->out[1] * planes->out[2]) * planes->stride[0];
+        const int64_t h = i / planes->out[2] % planes->out[1] * planes->stride[1];
+        const int64_t w = i % planes->out[2] * planes->stride[2];
+        starts[i] = ((d * p->sizes[1] + h) * p->sizes[2] + w) * planes->channels;
+    }
+}
+
+/* The sum of each window of an image: of the sums over the channels of a group of its elements. */
+static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *x, int32_t *pixels,
+                        int32_t *sums)
+{
+    const planes_t *planes = &s->padded.planes;
+    const int64_t *sizes = s->padded.sizes, width = planes->out[2];
+    integer_sums(sizes[0] * sizes[1] * sizes[2], planes->channels, s->window.channels, x, pixels);
+#pragma omp parallel for num_threads(threads_for(ctx, planes->out_plane * planes->kernel_plane))   \
+    schedule(static)
+    for (int64_t line = 0; line < planes->out[0] * planes->out[1]; line++) {
+        const int64_t d = line / planes->out[1] * planes->stride[0];
+        const int64_t h = line % planes->out[1] * planes->stride[1];
+        memset(sums + line * width, 0, (size_t)width * sizeof *sums);
+        for (int64_t k = 0; k < planes->kernel_plane; k++) {
+            const int64_t r = k / planes->kernel[2] % planes->kernel[1] * planes->dilation[1];
+            const int64_t t = k / planes->kernel[2] / planes->kernel[1] * planes->dilation[0];
+            const int64_t at = ((d + t) * sizes[1] + h + r) * sizes[2] +
+                               k % planes->kernel[2] * planes->dilation[2];
+            integer_add(width, planes->stride[2], pixels + at, sums + line * width);
+        }
+    }
+}
+
+/* An image whose copy is ready. */
+static void run_groups(context_t *ctx, const native_state_t *s, integer_t p, const int8_t *weight,
+                       const int32_t *zeros, int32_t *pixels, int32_t *out)
+{
+    int32_t *const sums = pixels + s->padded.sizes[0] * s->padded.sizes[1] * s->padded.sizes[2];
+    const window_t *w = &s->window;
+    const int n_threads = threads_for(ctx, p.n_rows * w->group_outputs * w->n_runs * w->pairs);
+    for (int64_t g = 0; g < w->groups; g++) {
+        p.weight = weight + g * packed_group(w);
+        p.out = out + g * w->group_outputs;
+        p.zeros = zeros != NULL ? zeros + g * w->group_outputs : NULL;
+        if (zeros != NULL) sum_windows(ctx, s, p.x, pixels, sums);
+        p.sums = sums;
+        integer_run(&p, isa_best(), n_threads);
+        p.x += w->channels;
+    }
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const tensor_info_t *x = &prepared->in[X];
+    if (info_numel(&prepared->out[0]) == 0) return STATUS_OK;
+    const native_state_t *s = prepared->state;
+    const planes_t *planes = &s->padded.planes;
+    const int64_t image = info_numel(x) / x->sizes[0];
+    char *bytes = scratch;
+    int16_t *copy = scratch;
+    int8_t *weight = s->is_packed ? in[WEIGHT] : (int8_t *)(bytes + s->weight_at);
+    int32_t *offsets = (int32_t *)(void *)(bytes + s->offsets_at);
+    int64_t *starts = (int64_t *)(void *)(bytes + s->starts_at);
+    int32_t *zeros = (int32_t *)(void *)(bytes + s->zeros_at);
+    if (!s->is_packed) pack_weight(&s->window, prepared->in[WEIGHT].dtype, in[WEIGHT], weight);
+    find_offsets(s, offsets);
+    find_starts(&s->padded, starts);
+    const bool has_zeros = integer_zeros(prepared, in, WEIGHT, WEIGHT_ZERO, planes->outputs, zeros);
+    const integer_t p = {.n_rows = planes->out_plane,
+                         .n_outputs = s->window.group_outputs,
+                         .n_runs = s->window.n_runs,
+                         .n_pairs = s->window.pairs,
+                         .x = copy,
+                         .starts = starts,
+                         .offsets = offsets,
+                         .out_stride = planes->outputs};
+    memset(copy + s->padded.n, 0, 2 * sizeof *copy);
+    for (int64_t i = 0; i < x->sizes[0]; i++) {
+        pad_image(ctx, &s->padded, x->dtype, integer_zero(prepared, in, X_ZERO, 0), put_centered,
+                  (const char *)in[X] + i * image, copy);
+        run_groups(ctx, s, p, weight, has_zeros ? zeros : NULL,
+                   (int32_t *)(void *)(bytes + s->sums_at),
+                   (int32_t *)out[0] + i * planes->out_plane * planes->outputs);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {
+    .name = "native", .prepare = prepare_native, .run = run_native, .pack = pack};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases_1d[] = {
+    "(u8[2,3,11]<255, s8[5,3,3], none, none)",
+    "(s8[1,17,20], s8[31,17,5], s8[], none) stride=[2] padding=[2] dilation=[2]",
+    "(u8[2,8,9]<255, u8[8,1,3]<255, u8[]<255, u8[8]<255) padding=[1] groups=8", NULL};
+
+static const char *const cases_2d[] = {
+    "(u8[2,3,13,11]<255, s8[16,3,3,3], none, none) padding=[1,1]",
+    "(u8[1,1,7,7]<255, s8[1,1,3,3], u8[]<255, none)",
+    "(s8[2,7,8,9], s8[17,7,3,3], none, none) stride=[2,1] padding=[1,0]",
+    "(u8[2,7,8,9]<255, s8[17,7,3,3], u8[1]<255, none) stride=[2,1] padding=[1,0]",
+    "(s8[1,16,9,9], s8[31,16,1,1], s8[], none)",
+    "(u8[1,64,6,6]<255, s8[64,64,3,3]<127, none, none) padding=[1,1]",
+    "(u8[1,1027,4,4]<255, s8[3,1027,3,3]<127, u8[]<99, none) padding=[1,1]",
+    "(u8[1,17,9,9]<255, s8[3,17,3,3], u8[]<255, s8[3]) dilation=[2,2] padding=[2,2]",
+    "(u8[1,17,9,9]<255, u8[3,17,3,3]<255, none, u8[]<255) extra_padding=[1,2]",
+    "(s8[2,32,8,8], s8[32,1,3,3], s8[], none) padding=[1,1] groups=32",
+    "(u8[2,32,8,8]<255, s8[32,1,3,3], none, none) padding=[1,1] groups=32",
+    "(u8[1,12,6,6]<255, s8[24,3,3,3], u8[]<255, none) padding=[1,1] groups=4 extra_padding=[-1,1]",
+    "(u8[1,32,6,6]<255, s8[32,16,3,3], u8[]<255, none) padding=[1,2] groups=2 dilation=[1,2]",
+    "(s8[1,5,31,31], s8[7,5,5,3], none, none) padding=[2,1] stride=[3,2]",
+    "(u8[0,3,7,7], s8[4,3,3,3], none, none)",
+    "(u8[2,0,5,5], s8[4,0,3,3], none, none)",
+    NULL};
+
+static const char *const cases_3d[] = {
+    "(u8[1,3,5,7,6]<255, s8[8,3,3,3,3], u8[]<255, none) padding=[1,1,1]",
+    "(s8[1,16,4,6,6], s8[17,16,2,3,1], none, none) stride=[1,2,1]",
+    "(s8[1,8,4,5,5], u8[8,2,3,3,3]<255, s8[], u8[8]<255) padding=[1,1,1] groups=4", NULL};
+
+/* ---- definition ---- */
+
+#define DEFINE(n)                                                                                  \
+    const opdef_t op_def_conv##n##d_integer = {                                                    \
+        .name = "conv" #n "d_integer",                                                             \
+        .preference = OP_DENSE,                                                                    \
+        .attrs = {sizeof(conv_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,              \
+                  fields_##n##d},                                                                  \
+        .n_operands = 4,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = infer,                                                                            \
+        .infers_symbols = true,                                                                    \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .flops = ops_flops_of_weight,                                                              \
+        .cases = cases_##n##d}
+
+DEFINE(1);
+DEFINE(2);
+DEFINE(3);
+
+/* ---- public ---- */
+
+#define CALL(n)                                                                                    \
+    status_t op_conv##n##d_integer(context_t *ctx, const tensor_t *x, const tensor_t *weight,      \
+                                   const tensor_t *x_zero, const tensor_t *weight_zero,            \
+                                   const conv_attrs_t *attrs, tensor_t **out)                      \
+    {                                                                                              \
+        const tensor_t *in[] = {x, weight, x_zero, weight_zero};                                   \
+        return dispatch_run(ctx, &op_def_conv##n##d_integer, attrs, 4, in, NULL, out);             \
+    }
+
+CALL(1)
+CALL(2)
+CALL(3)

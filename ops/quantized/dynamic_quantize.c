@@ -1,0 +1,161 @@
+/* Numbers to u8 by the range that they are found to have: ONNX DynamicQuantizeLinear. */
+#include <math.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/quantized/quantize_impl.h"
+#include "tensor/simd_impl.h"
+#include "tensor/threads_impl.h"
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+enum { INTEGERS, SCALE, ZERO };
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X];
+    REQUIRE(ctx, x->dtype == DTYPE_F32, "dynamic_quantize: x is %s, f32 is needed", info_brief(x));
+    out[INTEGERS] = info_dense(DTYPE_U8, x->rank, x->sizes);
+    out[SCALE] = info_dense(DTYPE_F32, 0, NULL);
+    out[ZERO] = info_dense(DTYPE_U8, 0, NULL);
+    return STATUS_OK;
+}
+
+/* ---- the scale and the zero of a range, which has 0 in it ---- */
+
+typedef struct range {
+    float least, most;
+} range_t;
+
+static float scale_of(range_t range)
+{
+    return range.least == range.most ? 1.0f : (range.most - range.least) / 255.0f;
+}
+
+static int32_t zero_of(range_t range)
+{
+    float zero = 0.0f - range.least / scale_of(range);
+    if (!(zero > 0.0f)) return 0;
+    return zero < 255.0f ? (int32_t)nearbyintf(zero) : 255;
+}
+
+static range_t widen(range_t range, float number)
+{
+    if (number < range.least) range.least = number;
+    if (number > range.most) range.most = number;
+    return range;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *x = call->in[X];
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    range_t range = {0.0f, 0.0f};
+    if (info_numel(x) > 0) do {
+            range = widen(range, (float)spec_at(call, X, at));
+        } while (shape_next(x->rank, x->sizes, at));
+    if (output == SCALE) return (double)scale_of(range);
+    if (output == ZERO) return zero_of(range);
+    float quotient = (float)spec_at(call, X, index) / scale_of(range);
+    return quantize_spec((double)quotient, zero_of(range), DTYPE_U8);
+}
+
+/* ---- dense kernel ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    format_t format = accept_own(call->in[X]);
+    if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG)
+        format = *call->out_format;
+    TRY(accept_format(call, prepared, X, &format));
+    TRY(accept_out(call, prepared, INTEGERS, &format));
+    TRY(accept_out_plain(call, prepared, SCALE));
+    return accept_out_plain(call, prepared, ZERO);
+}
+
+FOR_EACH_ISA static range_t find_range(int64_t n, const float *x)
+{
+    float least = 0.0f, most = 0.0f;
+#pragma omp simd reduction(min : least) reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        least = x[i] < least ? x[i] : least;
+        most = x[i] > most ? x[i] : most;
+    }
+    return (range_t){least, most};
+}
+
+static int64_t chunk_at(int64_t first, int64_t n)
+{
+    return n - first < QUANTIZE_CHUNK ? n - first : QUANTIZE_CHUNK;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const int64_t n = info_numel(&prepared->in[X]);
+    const float *x = in[X];
+    float least = 0.0f, most = 0.0f;
+#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static) reduction(min           \
+                                                                                     : least)      \
+    reduction(max                                                                                  \
+              : most)
+    for (int64_t first = 0; first < n; first += QUANTIZE_CHUNK) {
+        range_t range = find_range(chunk_at(first, n), x + first);
+        if (range.least < least) least = range.least;
+        if (range.most > most) most = range.most;
+    }
+    const range_t range = {least, most};
+    const float scale = scale_of(range);
+    const int32_t zero = zero_of(range);
+    *(float *)out[SCALE] = scale;
+    *(uint8_t *)out[ZERO] = (uint8_t)zero;
+#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
+    for (int64_t first = 0; first < n; first += QUANTIZE_CHUNK) {
+        int32_t integers[QUANTIZE_CHUNK];
+        int64_t count = chunk_at(first, n);
+        quantize_divide(count, x + first, &scale, &zero, 0, DTYPE_U8, integers);
+        quantize_store(count, integers, DTYPE_U8, (uint8_t *)out[INTEGERS] + first);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {
+    "(f32[3,17,5])", "(f32[31]+)", "(f32[1,7,3]*1000)", "(f32[])", "(f32[2,0])",
+    "(f32[33,3])",   NULL};
+
+const opdef_t op_def_dynamic_quantize = {.name = "dynamic_quantize",
+                                         .preference = OP_DENSE,
+                                         .n_operands = 1,
+                                         .operands = operands,
+                                         .n_outputs = 3,
+                                         .infer = infer,
+                                         .infers_symbols = true,
+                                         .kernels = kernels,
+                                         .spec = spec,
+                                         .cases = cases};
+
+status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_integers,
+                             tensor_t **out_scale, tensor_t **out_zero)
+{
+    tensor_t *out[] = {NULL, NULL, NULL};
+    if (out_integers != NULL) *out_integers = NULL;
+    if (out_scale != NULL) *out_scale = NULL;
+    if (out_zero != NULL) *out_zero = NULL;
+    if (out_integers == NULL || out_scale == NULL || out_zero == NULL)
+        return context_null(ctx, "dynamic_quantize", "an output");
+    int n = 3;
+    TRY(dispatch_run(ctx, &op_def_dynamic_quantize, NULL, 1, &x, &n, out));
+    *out_integers = out[INTEGERS];
+    *out_scale = out[SCALE];
+    *out_zero = out[ZERO];
+    return STATUS_OK;
+}

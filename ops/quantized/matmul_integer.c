@@ -1,0 +1,393 @@
+/* Products of matrices of integers of 8 bits to s32: ONNX MatMulInteger.
+ *
+ * oneDNN multiplies without zeros. So, with sums over k:
+ *
+ *   sum((a - za) * (b - zb)) = sum(a * b) - za * sum(b) - zb * (sum(a) - k * za)
+ *
+ * The sums of the columns of the packed b are found by a product with ones. */
+#include <string.h>
+
+#include "kernels/quantized/integer_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/linear/matmul_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/quantized/integer_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+static const operand_t operands[] = {{"a", ROLE_ACTIVATION, false, false},
+                                     {"b", ROLE_WEIGHT, false, false},
+                                     {"a_zero", ROLE_STATE, true, false},
+                                     {"b_zero", ROLE_STATE, true, false}};
+enum { A, B, A_ZERO, B_ZERO };
+
+/* ---- inference ---- */
+
+static status_t check_operand(context_t *ctx, const op_call_t *call, int operand, int64_t n)
+{
+    const char *op = call->op->name;
+    const tensor_info_t *info = call->in[operand], *zero = call->in[A_ZERO + operand];
+    REQUIRE(ctx, integer_is_byte(info->dtype), "%s: %s is %s, s8 or u8 is needed", op,
+            operands[operand].name, info_brief(info));
+    if (!call_has(call, A_ZERO + operand)) return STATUS_OK;
+    REQUIRE(ctx, zero->dtype == info->dtype, "%s: %s is %s, that of %s is %s", op,
+            operands[A_ZERO + operand].name, info_brief(zero), operands[operand].name,
+            dtype_name(info->dtype));
+    bool is_one = zero->rank <= 1 && sizes_are_one(ctx, zero);
+    REQUIRE(ctx, is_one || (zero->rank == 1 && sym_equal(ctx, zero->sizes[0], n)),
+            "%s: %s is %s, one for all or [%lld] is needed", op, operands[A_ZERO + operand].name,
+            info_brief(zero), (long long)n);
+    return STATUS_OK;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    TRY(product_infer(ctx, call, DTYPE_S32, &out[0]));
+    const product_t p = product_sizes(call->in[A], call->in[B]);
+    TRY(check_operand(ctx, call, A, p.m));
+    return check_operand(ctx, call, B, p.n);
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *a = call->in[A], *b = call->in[B];
+    product_t p;
+    if (!product_describe(a, b, &p)) return 0.0;
+    int64_t at_a[TENSOR_MAX_RANK] = {0}, at_b[TENSOR_MAX_RANK] = {0};
+    product_at(&p, a, b, index, call->out->rank, at_a, at_b);
+    const double a_zero = integer_zero_at(call, A_ZERO, a->rank > 1 ? index[p.n_batch] : 0);
+    const double b_zero = integer_zero_at(call, B_ZERO,
+                                          b->rank > 1 ? index[call->out->rank - 1] : 0);
+    double sum = 0.0;
+    for (int64_t k = 0; k < p.k; k++) {
+        at_a[a->rank - 1] = k;
+        at_b[b->rank > 1 ? b->rank - 2 : 0] = k;
+        sum += (spec_at(call, A, at_a) - a_zero) * (spec_at(call, B, at_b) - b_zero);
+    }
+    return sum;
+}
+
+/* ---- kernel on oneDNN: one b for all rows ---- */
+
+typedef struct state {
+    onednn_primitive_t *sums; /* of the columns of b; NULL where nothing needs them */
+    bool is_shifted;          /* a is copied as u8 */
+    int64_t m, n_rows, k, n;
+    size_t sums_at, zeros_at, ones_at, copy_at; /* in scratch */
+} state_t;
+
+static void destroy(void *state)
+{
+    onednn_release(((state_t *)state)->sums);
+}
+
+static tensor_info_t matrix(dtype_t dtype, int64_t rows, int64_t columns)
+{
+    const format_t plain = format_plain(2);
+    tensor_info_t info = info_dense(dtype, 2, (int64_t[]){rows, columns});
+    return info_mkldnn(&info, &plain);
+}
+
+/* The product, and that of ones with b in the same format. */
+static status_t describe_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                              dtype_t dtype, state_t *state, onednn_primitive_t **out_primitive)
+{
+    tensor_info_t src = matrix(dtype, state->n_rows, state->k), packed, same;
+    tensor_info_t dst = matrix(DTYPE_S32, state->n_rows, state->n);
+    tensor_info_t any = matrix(DTYPE_S8, state->k, state->n);
+    any.format = (format_t){.kind = FORMAT_ANY};
+    onednn_problem_t problem = {
+        .kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &any, .dst = &dst};
+    TRY(integer_describe(ctx, prepared, &problem, (double)state->k, out_primitive, &packed));
+    prepared->in[B] = packed;
+    if (dtype == call->in[A]->dtype && !call_has(call, A_ZERO)) return STATUS_OK;
+    problem.weight = &packed;
+    src.sizes[0] = dst.sizes[0] = 1;
+    status_t status = integer_describe(ctx, prepared, &problem, (double)state->k / 255,
+                                       &state->sums, &same);
+    if (status != STATUS_OK) onednn_release(*out_primitive);
+    return status;
+}
+
+static status_t describe(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                         state_t *state)
+{
+    const dtype_t dtype = call->in[A]->dtype;
+    onednn_primitive_t *primitive = NULL;
+    status_t status = describe_pair(ctx, call, prepared, dtype, state, &primitive);
+    if (status == STATUS_UNSUPPORTED && dtype == DTYPE_S8) {
+        state->is_shifted = true;
+        status = describe_pair(ctx, call, prepared, DTYPE_U8, state, &primitive);
+    }
+    TRY(status);
+    prepared_take_primitive(prepared, primitive);
+    size_t own = onednn_scratch_bytes(primitive), other = 0;
+    if (state->sums != NULL) other = onednn_scratch_bytes(state->sums);
+    state->sums_at = integer_align(own > other ? own : other);
+    state->zeros_at = state->sums_at + integer_align((size_t)state->n * sizeof(int32_t));
+    state->ones_at = state->zeros_at + integer_align((size_t)state->n * sizeof(int32_t));
+    state->copy_at = state->ones_at + integer_align((size_t)state->k);
+    prepared->scratch_bytes = state->copy_at +
+                              (state->is_shifted ? (size_t)(state->n_rows * state->k) : 0);
+    const double n = (double)state->n_rows * (double)state->n;
+    prepared->cost_ns = cost_run(ctx, prepared->implementation, n * (double)state->k / 2,
+                                 (double)info_bytes(call->in[A]) + 4 * n);
+    return STATUS_OK;
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *a = call->in[A], *b = call->in[B];
+    product_t p;
+    state_t *state = NULL;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "onednn: dense only");
+    if (b->dtype != DTYPE_S8) return prepared_decline(prepared, "onednn: b is s8");
+    if (!product_describe(a, b, &p) || b->rank < 2 || info_numel(b) != p.k * p.n)
+        return prepared_decline(prepared, "onednn: one matrix b");
+    for (int i = A; i < call->n_in; i++)
+        if (i != B && call_has(call, i)) TRY(accept_plain(call, prepared, i));
+    TRY(accept_out_plain(call, prepared, 0));
+    TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
+    *state = (state_t){.m = p.m, .n_rows = info_numel(a) / p.k, .k = p.k, .n = p.n};
+    return describe(ctx, call, prepared, state);
+}
+
+/* Wraps around, as all sums of integers do. */
+static int32_t sum_bytes(dtype_t dtype, int64_t n, const void *x)
+{
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (uint32_t)integer_load(dtype, x, i);
+    return (int32_t)sum;
+}
+
+/* Where each of the four terms is known: takes what the zeros make off the rows of the result. */
+static void take_zeros(const prepared_t *prepared, void *const *in, const char *a,
+                       const int32_t *sums, const int32_t *zeros, int64_t row, int32_t *out)
+{
+    const state_t *state = prepared->state;
+    const bool has_zeros = prepared->in[B_ZERO].dtype != DTYPE_NONE;
+    const dtype_t dtype = state->is_shifted ? DTYPE_U8 : prepared->in[A].dtype;
+    int32_t zero = integer_zero(prepared, in, A_ZERO, row % state->m);
+    if (state->is_shifted) zero += integer_shift(prepared->in[A].dtype);
+    uint32_t *to = (uint32_t *)out + row * state->n;
+    if (zero != 0) {
+#pragma omp simd
+        for (int64_t i = 0; i < state->n; i++) to[i] -= (uint32_t)zero * (uint32_t)sums[i];
+    }
+    if (!has_zeros) return;
+    const uint32_t rest = (uint32_t)sum_bytes(dtype, state->k, a + row * state->k) -
+                          (uint32_t)state->k * (uint32_t)zero;
+#pragma omp simd
+    for (int64_t i = 0; i < state->n; i++) to[i] -= (uint32_t)zeros[i] * rest;
+}
+
+static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const state_t *state = prepared->state;
+    const bool has_zeros = prepared->in[B_ZERO].dtype != DTYPE_NONE;
+    char *bytes = scratch;
+    char *a = state->is_shifted ? bytes + state->copy_at : in[A];
+    void *arguments[] = {a, in[B], out[0]};
+    int32_t *sums = (int32_t *)(void *)(bytes + state->sums_at);
+    int32_t *zeros = (int32_t *)(void *)(bytes + state->zeros_at);
+    if (state->is_shifted) integer_unsign(DTYPE_S8, state->n_rows * state->k, in[A], (uint8_t *)a);
+    TRY(onednn_run(ctx, prepared->primitive, arguments, scratch));
+    if (state->sums == NULL && !has_zeros) return STATUS_OK;
+    if (state->sums != NULL) {
+        arguments[0] = memset(bytes + state->ones_at, 1, (size_t)state->k);
+        arguments[2] = sums;
+        TRY(onednn_run(ctx, state->sums, arguments, scratch));
+    }
+    for (int64_t i = 0; has_zeros && i < state->n; i++)
+        zeros[i] = integer_zero(prepared, in, B_ZERO, i);
+#pragma omp parallel for num_threads(threads_for(ctx, state->n_rows * state->n)) schedule(static)
+    for (int64_t row = 0; row < state->n_rows; row++)
+        take_zeros(prepared, in, a, sums, zeros, row, out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = run_onednn,
+                                .flags = KERNEL_NEEDS_ELEMENTS,
+                                .destroy = destroy};
+
+/* ---- kernel of our own: a without its zero as s16, b packed for kernels/integer ---- */
+
+enum { BLOCK, N_NUMBERS }; /* of a packed b */
+#define VERSION 1
+
+typedef struct native_state {
+    bool is_packed;
+    int64_t n_pairs, packed, n_packed; /* of a row of a; bytes of a matrix of b; matrices */
+    size_t weight_at, starts_at, sums_at, zeros_at; /* in scratch, behind the rows */
+} native_state_t;
+
+/* Matrices of b have their columns as outputs. */
+static int64_t find_element(const void *user, int64_t i)
+{
+    const int64_t *sizes = user; /* [K, N] */
+    return i < sizes[0] ? i * sizes[1] : -1;
+}
+
+static void pack_matrices(const tensor_info_t *b, const void *from, int8_t *to)
+{
+    const int64_t k = b->sizes[b->rank > 1 ? b->rank - 2 : 0];
+    const int64_t sizes[] = {k, b->rank > 1 ? b->sizes[b->rank - 1] : 1}, n_pairs = (k + 1) / 2;
+    for (int64_t i = 0; i < info_numel(b) / (k * sizes[1]); i++)
+        integer_pack(b->dtype, sizes[1], n_pairs, 1, find_element, sizes,
+                     (const char *)from + i * k * sizes[1],
+                     to + i * integer_packed(sizes[1], n_pairs));
+}
+
+static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out)
+{
+    (void)ctx;
+    (void)want;
+    pack_matrices(from, bytes, out);
+    return STATUS_OK;
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *a = call->in[A];
+    product_t p;
+    native_state_t *s = NULL;
+    if (call->layout == LAYOUT_MKLDNN || !product_describe(a, call->in[B], &p))
+        return prepared_decline(prepared, "native: dense only");
+    for (int i = A; i < call->n_in; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    prepared->cost_ns = 1e9;
+    TRY(accept_out_plain(call, prepared, 0));
+    if (p.k == 0 || info_numel(&call->out[0]) == 0) return STATUS_OK;
+    TRY(prepared_make_state(ctx, prepared, sizeof *s, &s));
+    s->n_pairs = (p.k + 1) / 2;
+    s->packed = integer_packed(p.n, s->n_pairs);
+    s->n_packed = info_numel(call->in[B]) / (p.k * p.n);
+    s->is_packed = call->weights == WEIGHT_CONSTANT && !call->per_op;
+    if (s->is_packed)
+        TRY(prepared_want_packed(ctx, prepared, B, s->n_packed * s->packed, VERSION, N_NUMBERS,
+                                 (const int64_t[]){[BLOCK] = INTEGER_BLOCK}));
+    const size_t rows = (size_t)(info_numel(a) / p.k);
+    s->weight_at = integer_align(rows * 2 * (size_t)s->n_pairs * sizeof(int16_t));
+    s->starts_at = s->weight_at;
+    if (!s->is_packed) s->starts_at += integer_align((size_t)(s->n_packed * s->packed));
+    s->sums_at = s->starts_at + integer_align((size_t)p.m * sizeof(int64_t));
+    s->zeros_at = s->sums_at + integer_align(rows * sizeof(int32_t));
+    prepared->scratch_bytes = s->zeros_at + integer_zero_bytes(p.n);
+    prepared->cost_ns = cost_run(ctx, "native",
+                                 (double)info_numel(&call->out[0]) * 2.0 * (double)p.k,
+                                 (double)info_bytes(a) + (double)info_bytes(call->in[B]));
+    return STATUS_OK;
+}
+
+/* Rows of a, each without its zero, an even number of elements apart; and their sums. */
+static void center_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                        const product_t *p, int16_t *rows, int32_t *sums)
+{
+    const tensor_info_t *a = &prepared->in[A];
+    const int64_t step = (p->k + 1) / 2 * 2;
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(a))) schedule(static)
+    for (int64_t i = 0; i < info_numel(a) / p->k; i++) {
+        int16_t *row = rows + i * step;
+        integer_center(a->dtype, p->k, (const char *)in[A] + i * p->k, 1,
+                       integer_zero(prepared, in, A_ZERO, i % p->m), row);
+        if (step > p->k) row[p->k] = 0;
+        integer_sums(1, step, p->k, row, &sums[i]);
+    }
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const tensor_info_t *a = &prepared->in[A], *b = &prepared->in[B];
+    const native_state_t *s = prepared->state;
+    product_t p;
+    const int64_t numel = info_numel(&prepared->out[0]);
+    if (!product_describe(a, b, &p)) return STATUS_INVALID_ARGUMENT;
+    if (numel == 0) return STATUS_OK;
+    if (p.k == 0) {
+        memset(out[0], 0, (size_t)numel * sizeof(int32_t));
+        return STATUS_OK;
+    }
+    char *bytes = scratch;
+    int8_t *weight = s->is_packed ? in[B] : (int8_t *)(bytes + s->weight_at);
+    int64_t *starts = (int64_t *)(void *)(bytes + s->starts_at);
+    int32_t *sums = (int32_t *)(void *)(bytes + s->sums_at);
+    int32_t *zeros = (int32_t *)(void *)(bytes + s->zeros_at);
+    if (!s->is_packed) pack_matrices(b, in[B], weight);
+    const bool has_zeros = integer_zeros(prepared, in, B, B_ZERO, p.n, zeros);
+    center_rows(ctx, prepared, in, &p, scratch, sums);
+    for (int64_t i = 0; i < p.m; i++) starts[i] = i * 2 * s->n_pairs;
+    integer_t product = {.n_rows = p.m,
+                         .n_outputs = p.n,
+                         .n_runs = 1,
+                         .n_pairs = s->n_pairs,
+                         .starts = starts,
+                         .zeros = has_zeros ? zeros : NULL,
+                         .out = out[0],
+                         .out_stride = p.n};
+    for (int64_t i = 0; i < numel / (p.m * p.n); i++, product.out += p.m * p.n) {
+        const int64_t at_a = product_matrix(&p, a, p.n_batch_a, i) * p.m;
+        product.x = (const int16_t *)scratch + at_a * 2 * s->n_pairs;
+        product.sums = sums + at_a;
+        product.weight = weight + product_matrix(&p, b, p.n_batch_b, i) * s->packed;
+        integer_run(&product, isa_best(), threads_for(ctx, p.m * p.n * p.k));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {
+    .name = "native", .prepare = prepare_native, .run = run_native, .pack = pack};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {"(u8[3,7]<255, s8[7,5], none, none)",
+                                    "(u8[3,7]<255, s8[7,5], u8[]<255, s8[5])",
+                                    "(s8[17,31], s8[31,3], s8[17], s8[1])",
+                                    "(s8[17,64], s8[64,31], none, none)",
+                                    "(u8[17,64]<255, u8[64,31]<255, u8[17]<255, u8[31]<255)",
+                                    "(s8[1,1], s8[1,1], none, s8[])",
+                                    "(u8[7]<255, s8[7,5], u8[]<255, none)",
+                                    "(u8[3,7]<255, s8[7], u8[3]<255, s8[])",
+                                    "(u8[7]<255, u8[7]<255, none, none)",
+                                    "(u8[2,3,17]<255, s8[17,31], u8[3]<255, s8[31])",
+                                    "(u8[2,3,17]<255, s8[2,17,7], u8[]<255, s8[7])",
+                                    "(u8[2,1,3,4]<255, s8[3,4,5], u8[3]<255, none)",
+                                    "(u8[16,4099]<255, s8[4099,31]<127, none, s8[])",
+                                    "(u8[5,33000]<255, u8[33000,3]<255, u8[]<9, none)",
+                                    "(u8[3,0], s8[0,5], none, none)",
+                                    "(u8[0,3], s8[3,5], none, none)",
+                                    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
+                                       .preference = OP_DENSE,
+                                       .n_operands = 4,
+                                       .operands = operands,
+                                       .n_outputs = 1,
+                                       .infer = infer,
+                                       .infers_symbols = true,
+                                       .kernels = kernels,
+                                       .spec = spec,
+                                       .flops = product_flops,
+                                       .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_matmul_integer(context_t *ctx, const tensor_t *a, const tensor_t *b,
+                           const tensor_t *a_zero, const tensor_t *b_zero, tensor_t **out)
+{
+    const tensor_t *in[] = {a, b, a_zero, b_zero};
+    return dispatch_run(ctx, &op_def_matmul_integer, NULL, 4, in, NULL, out);
+}

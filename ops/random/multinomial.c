@@ -1,0 +1,219 @@
+/* Indices drawn by weights. Every uniform number is a function of the seed and of its own place.
+ *
+ * With replacement a sample is the first element at which the sum of the weights so far is above a
+ * number between 0 and the sum of all. Without, each element gets the key w / -log(1 - u), of which
+ * the largest ones are the samples: the order in which clocks of these rates would ring. */
+#include <math.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/random/generator_impl.h"
+#include "ops/random/random.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+typedef struct multinomial_attrs {
+    int64_t n_samples, seed;
+    bool replacement;
+} multinomial_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"n_samples", ATTR_INT, false, offsetof(multinomial_attrs_t, n_samples), 0, 1, NULL},
+    {"replacement", ATTR_BOOL, false, offsetof(multinomial_attrs_t, replacement), 0, 0, NULL},
+    {"seed", ATTR_INT, false, offsetof(multinomial_attrs_t, seed), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+/* Elements of a row, and rows. */
+static int64_t row_size(const tensor_info_t *x)
+{
+    return x->sizes[x->rank - 1];
+}
+
+static int64_t row_count(const tensor_info_t *x)
+{
+    return x->rank == 2 ? x->sizes[0] : 1;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const multinomial_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && (x->rank == 1 || x->rank == 2),
+            "multinomial: x is %s, floating weights of rank 1 or 2 are needed", info_brief(x));
+    const int64_t most = attrs->replacement ? INT32_MAX : row_size(x);
+    REQUIRE(ctx,
+            sym_less(ctx, 0, row_size(x)) && sym_at_most(ctx, 1, attrs->n_samples) &&
+                sym_at_most(ctx, attrs->n_samples, most),
+            "multinomial: %lld samples of %s, 1 to %lld of some weights are possible",
+            (long long)attrs->n_samples, info_brief(x), (long long)most);
+    sizes[0] = x->sizes[0];
+    sizes[x->rank - 1] = attrs->n_samples;
+    TRY(shape_check(ctx, "multinomial", DTYPE_S64, x->rank, sizes));
+    out[0] = info_dense(DTYPE_S64, x->rank, sizes);
+    return STATUS_OK;
+}
+
+/* Less than 1 by so much that a product with it is less than the other factor. */
+static double draw_part(int64_t seed, int64_t place)
+{
+    return generator_uniform(seed, place) * (1.0 - 0x1p-52);
+}
+
+/* Of no two elements the same but by chance; 0 for a weight of 0. */
+static double draw_key(int64_t seed, int64_t place, double weight)
+{
+    return weight == 0.0 ? 0.0 : weight / -log1p(-generator_uniform(seed, place));
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const multinomial_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const int64_t n = row_size(x), row = x->rank == 2 ? index[0] : 0;
+    const int64_t sample = index[x->rank - 1];
+    int64_t at[2] = {row, 0}, *element = &at[x->rank - 1];
+    double total = 0.0, sum = 0.0;
+    if (attrs->replacement) {
+        for (*element = 0; *element < n; ++*element) total += spec_at(call, X, at);
+        const double place = total * draw_part(attrs->seed, row * attrs->n_samples + sample);
+        for (*element = 0; *element < n; ++*element) {
+            sum += spec_at(call, X, at);
+            if (sum > place) return (double)*element;
+        }
+        return NAN;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t n_before = 0;
+        *element = i;
+        const double key = draw_key(attrs->seed, row * n + i, spec_at(call, X, at));
+        for (int64_t k = 0; k < n; k++) {
+            *element = k;
+            const double other = draw_key(attrs->seed, row * n + k, spec_at(call, X, at));
+            n_before += other > key || (other == key && k < i);
+        }
+        if (n_before == sample) return (double)i;
+    }
+    return NAN;
+}
+
+/* ---- dense kernel ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(ops_prepare_dense(ctx, call, prepared));
+    prepared->scratch_bytes = (size_t)info_numel(call->in[X]) * sizeof(double);
+    return STATUS_OK;
+}
+
+/* Weights of a row become the sums up to each. */
+static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
+                       int64_t *out)
+{
+    for (int64_t i = 1; i < n; i++) weights[i] += weights[i - 1];
+    for (int64_t sample = 0; sample < attrs->n_samples; sample++) {
+        const double place = weights[n - 1] *
+                             draw_part(attrs->seed, row * attrs->n_samples + sample);
+        int64_t low = 0, high = n - 1;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (weights[middle] > place)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        out[sample] = low;
+    }
+}
+
+/* Weights of a row become keys, and those that are drawn -1. */
+static void draw_once(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
+                      int64_t *out)
+{
+    for (int64_t i = 0; i < n; i++) weights[i] = draw_key(attrs->seed, row * n + i, weights[i]);
+    for (int64_t sample = 0; sample < attrs->n_samples; sample++) {
+        int64_t best = 0;
+        for (int64_t i = 1; i < n; i++)
+            if (weights[i] > weights[best]) best = i;
+        weights[best] = -1.0;
+        out[sample] = best;
+    }
+}
+
+/* The weights are finite, and enough of them are above 0. */
+static status_t check_rows(context_t *ctx, const multinomial_attrs_t *attrs, int64_t n_rows,
+                           int64_t n, const double *weights)
+{
+    const int64_t least = attrs->replacement ? 1 : attrs->n_samples;
+    for (int64_t row = 0; row < n_rows; row++) {
+        int64_t n_above = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const double weight = weights[row * n + i];
+            REQUIRE(ctx, weight >= 0.0 && isfinite(weight),
+                    "multinomial: weight %g in row %lld, finite ones of 0 and more are needed",
+                    weight, (long long)row);
+            n_above += weight > 0.0;
+        }
+        REQUIRE(ctx, n_above >= least,
+                "multinomial: row %lld has %lld weights above 0, %lld are needed", (long long)row,
+                (long long)n_above, (long long)least);
+    }
+    return STATUS_OK;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const multinomial_attrs_t *attrs = prepared_attrs(prepared);
+    const tensor_info_t *x = prepared_input(prepared, X);
+    const int64_t n = row_size(x), n_rows = row_count(x);
+    double *weights = scratch;
+    dtype_cast(info_numel(x), x->dtype, in[X], 1, DTYPE_F64, weights, 1);
+    TRY(check_rows(ctx, attrs, n_rows, n, weights));
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(x))) schedule(static)
+    for (int64_t row = 0; row < n_rows; row++) {
+        int64_t *drawn = (int64_t *)out[0] + row * attrs->n_samples;
+        if (attrs->replacement)
+            draw_again(attrs, row, n, weights + row * n, drawn);
+        else
+            draw_once(attrs, row, n, weights + row * n, drawn);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {"(f32[3,17]+) n_samples=40 replacement=true seed=7",
+                                    "(f32[3,17]+) n_samples=17 seed=-3",
+                                    "(f64[7]+) n_samples=3",
+                                    "(bf16[2,5]+) n_samples=4 replacement=true",
+                                    "(f16[1,1]+)",
+                                    "(f32[0,3]+) n_samples=2",
+                                    NULL};
+
+const opdef_t op_def_multinomial = {.name = "multinomial",
+                                    .preference = OP_DENSE,
+                                    .attrs = {sizeof(multinomial_attrs_t), 3, fields},
+                                    .n_operands = 1,
+                                    .operands = operands,
+                                    .n_outputs = 1,
+                                    .infer = infer,
+                                    .infers_symbols = true,
+                                    .kernels = kernels,
+                                    .spec = spec,
+                                    .gradient = &gradient_zero,
+                                    .cases = cases};
+
+status_t op_multinomial(context_t *ctx, const tensor_t *x, int64_t n_samples, bool replacement,
+                        int64_t seed, tensor_t **out)
+{
+    const multinomial_attrs_t attrs = {n_samples, seed, replacement};
+    return dispatch_run(ctx, &op_def_multinomial, &attrs, 1, &x, NULL, out);
+}

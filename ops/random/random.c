@@ -1,0 +1,178 @@
+/* Random numbers, each a function of the seed and its own place. */
+#include "ops/random/random.h"
+
+#include <math.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/random/generator_impl.h"
+#include "tensor/tensor_impl.h"
+#include "tensor/threads_impl.h"
+
+enum { RAND, RANDN }; /* variants */
+
+typedef struct random_attrs {
+    int64_t seed;
+    double a, b; /* rand_like: low and high; randn_like: mean and standard deviation */
+    int dtype;   /* dtype_t; NONE: that of x */
+} random_attrs_t;
+
+#define SEED_FIELD                                                                                 \
+    {                                                                                              \
+        "seed", ATTR_INT, false, offsetof(random_attrs_t, seed), 0, 0, NULL                        \
+    }
+#define DTYPE_FIELD                                                                                \
+    {                                                                                              \
+        "dtype", ATTR_DTYPE, false, offsetof(random_attrs_t, dtype), 0, DTYPE_NONE, NULL           \
+    }
+static const attr_field_t rand_like_fields[] = {
+    SEED_FIELD,
+    {"low", ATTR_FLOAT, false, offsetof(random_attrs_t, a), 0, 0, NULL},
+    {"high", ATTR_FLOAT, false, offsetof(random_attrs_t, b), 0, 1, NULL},
+    DTYPE_FIELD};
+static const attr_field_t randn_like_fields[] = {
+    SEED_FIELD,
+    {"mean", ATTR_FLOAT, false, offsetof(random_attrs_t, a), 0, 0, NULL},
+    {"std", ATTR_FLOAT, false, offsetof(random_attrs_t, b), 0, 1, NULL},
+    DTYPE_FIELD};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+/* ---- the generator ---- */
+
+/* By Box and Muller, of two uniform numbers. */
+static double normal(int64_t seed, int64_t index)
+{
+    const double two_pi = 6.28318530717958647692528676655900577;
+    const double radius = sqrt(-2.0 * log1p(-generator_uniform(seed, 2 * index)));
+    return radius * cos(two_pi * generator_uniform(seed, 2 * index + 1));
+}
+
+/* Of a uniform number as many digits are taken as the type has, so that rounding never reaches 1;
+ * where low and high differ in size, a number that rounds to high all the same is low. */
+static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t dtype, int64_t index)
+{
+    if (op->variant == RANDN) return attrs->a + attrs->b * normal(attrs->seed, index);
+    const double step = dtype_epsilon(dtype) / 2;
+    const double part = floor(generator_uniform(attrs->seed, index) / step) * step;
+    const double value = attrs->a + (attrs->b - attrs->a) * part;
+    union {
+        double alignment;
+        char bytes[sizeof(double)];
+    } stored;
+    dtype_store(dtype, stored.bytes, value);
+    const bool is_end = attrs->a < attrs->b && dtype_load(dtype, stored.bytes) >= attrs->b;
+    return is_end ? attrs->a : value;
+}
+
+/* ---- inference and specification ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const random_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const dtype_t dtype = attrs->dtype == DTYPE_NONE ? x->dtype : (dtype_t)attrs->dtype;
+    REQUIRE(ctx, dtype_is_floating(dtype), "%s: numbers of dtype %s, a floating one is needed",
+            call->op->name, dtype_name(dtype));
+    out[0] = info_dense(dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+static int64_t place_of(const tensor_info_t *info, const int64_t *index)
+{
+    int64_t place = 0;
+    for (int d = 0; d < info->rank; d++) place = place * info->sizes[d] + index[d];
+    return place;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *y = &call->out[output];
+    return value_of(call->op, call->attrs, y->dtype, place_of(y, index));
+}
+
+/* ---- dense kernel ---- */
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)in, (void)scratch;
+    const tensor_info_t *y = &prepared->out[0];
+    const int64_t numel = info_numel(y);
+#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
+    for (int64_t i = 0; i < numel; i++)
+        dtype_store(y->dtype, (char *)out[0] + (size_t)i * dtype_size(y->dtype),
+                    value_of(prepared->op, prepared->attrs, y->dtype, i));
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const rand_like_cases[] = {"(f32[3,17])",
+                                              "(f32[31,600]) seed=7 low=-2.0 high=3.0",
+                                              "(s64[7]) dtype=f64 seed=-3",
+                                              "(bf16[2,3])",
+                                              "(f16[]) seed=1",
+                                              "(f32[0,3])",
+                                              NULL};
+static const char *const randn_like_cases[] = {"(f32[3,17])",
+                                               "(f32[31,600]) seed=7 mean=-2.0 std=3.0",
+                                               "(bool[7]) dtype=f64 seed=-3",
+                                               "(bf16[2,3])",
+                                               "(f16[]) seed=1",
+                                               "(f32[0,3])",
+                                               NULL};
+#define DEFINE(op, which)                                                                          \
+    const opdef_t op_def_##op = {.name = #op,                                                      \
+                                 .variant = (which),                                               \
+                                 .preference = OP_DENSE,                                           \
+                                 .attrs = {sizeof(random_attrs_t),                                 \
+                                           (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
+                                           op##_fields},                                           \
+                                 .n_operands = 1,                                                  \
+                                 .operands = operands,                                             \
+                                 .n_outputs = 1,                                                   \
+                                 .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
+                                 .kernels = kernels,                                               \
+                                 .spec = spec,                                                     \
+                                 .gradient = &gradient_zero,                                       \
+                                 .cases = op##_cases}
+DEFINE(rand_like, RAND);
+DEFINE(randn_like, RANDN);
+
+status_t op_rand_like(context_t *ctx, const tensor_t *x, double low, double high, int64_t seed,
+                      dtype_t dtype, tensor_t **out)
+{
+    random_attrs_t attrs = {seed, low, high, (int)dtype};
+    return dispatch_run(ctx, &op_def_rand_like, &attrs, 1, &x, NULL, out);
+}
+
+status_t op_randn_like(context_t *ctx, const tensor_t *x, double mean, double std, int64_t seed,
+                       dtype_t dtype, tensor_t **out)
+{
+    random_attrs_t attrs = {seed, mean, std, (int)dtype};
+    return dispatch_run(ctx, &op_def_randn_like, &attrs, 1, &x, NULL, out);
+}
+
+/* A uniform number is less than p with the probability p; as f64, which has digits for a small p.
+ */
+status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t dtype,
+                      tensor_t **out)
+{
+    tensor_t *numbers = NULL, *truth = NULL;
+    TRY(context_output(ctx, "bernoulli", out));
+    if (x == NULL) return context_null(ctx, "bernoulli", "x");
+    REQUIRE(ctx, dtype_is_floating(x->info.dtype),
+            "bernoulli: x is %s, probabilities of a floating dtype are needed", tensor_text(x));
+    if (dtype == DTYPE_NONE) dtype = x->info.dtype;
+    status_t status = op_rand_like(ctx, x, 0.0, 1.0, seed, DTYPE_F64, &numbers);
+    if (status == STATUS_OK) status = op_lt(ctx, numbers, x, &truth);
+    if (status == STATUS_OK) status = op_cast(ctx, truth, dtype, out);
+    ops_drop(ctx, numbers);
+    ops_drop(ctx, truth);
+    return context_rename(ctx, status, "bernoulli");
+}

@@ -1,0 +1,116 @@
+/* The specification of the recurrent operators: the state of one sequence, step by step. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/recurrent/recurrent_impl.h"
+#include "tensor/context_impl.h"
+
+/* The state of one sequence, and that after the step. */
+typedef struct sequence {
+    const spec_call_t *call;
+    recurrent_sizes_t s;
+    int64_t n;
+    double *h, *c, *next_h, *kept; /* [H]; kept: r * h */
+} sequence_t;
+
+static double bias(const spec_call_t *call, int operand, int64_t row)
+{
+    return spec_has(call, operand) ? spec_at(call, operand, &row) : 0.0;
+}
+
+static double product_x(const sequence_t *q, int64_t t, int64_t row)
+{
+    const bool batch_first = ((const recurrent_attrs_t *)q->call->attrs)->batch_first;
+    double sum = bias(q->call, RECURRENT_BIAS_IH, row);
+    for (int64_t i = 0; i < q->s.c; i++) {
+        int64_t at[] = {batch_first ? q->n : t, batch_first ? t : q->n, i};
+        sum += spec_at(q->call, RECURRENT_X, at) *
+               spec_at(q->call, RECURRENT_WEIGHT_IH, (int64_t[]){row, i});
+    }
+    return sum;
+}
+
+static double product_h(const sequence_t *q, const double *h, int64_t row)
+{
+    double sum = bias(q->call, RECURRENT_BIAS_HH, row);
+    for (int64_t i = 0; i < q->s.h; i++)
+        sum += h[i] * spec_at(q->call, RECURRENT_WEIGHT_HH, (int64_t[]){row, i});
+    return sum;
+}
+
+/* What the gates from `first` on are given for element j, with this h. */
+static void fill_unit(const sequence_t *q, int64_t t, int64_t j, int64_t first, const double *h,
+                      recurrent_unit_t *unit)
+{
+    for (int64_t g = first; g < q->s.g; g++) {
+        unit->x[g] = product_x(q, t, g * q->s.h + j);
+        unit->h[g] = product_h(q, h, g * q->s.h + j);
+    }
+}
+
+static void step(const sequence_t *q, int64_t t)
+{
+    const spec_call_t *call = q->call;
+    const recurrent_attrs_t *attrs = call->attrs;
+    const recurrent_cell_t cell = (recurrent_cell_t)call->op->variant;
+    const bool is_reset_before = cell == RECURRENT_GRU && attrs->reset_before;
+    recurrent_unit_t unit;
+    for (int64_t j = 0; is_reset_before && j < q->s.h; j++) {
+        fill_unit(q, t, j, 0, q->h, &unit);
+        q->kept[j] = recurrent_reset(attrs, &unit) * q->h[j];
+    }
+    for (int64_t j = 0; j < q->s.h; j++) {
+        memset(&unit, 0, sizeof unit);
+        fill_unit(q, t, j, 0, q->h, &unit);
+        if (is_reset_before) fill_unit(q, t, j, 2, q->kept, &unit);
+        for (int64_t i = 0; spec_has(call, RECURRENT_PEEPHOLE) && i < 3; i++)
+            unit.peephole[i] = spec_at(call, RECURRENT_PEEPHOLE, (int64_t[]){i * q->s.h + j});
+        unit.old_h = q->h[j];
+        unit.old_c = q->c[j];
+        q->next_h[j] = recurrent_step(cell, attrs, &unit, &q->c[j]);
+    }
+    memcpy(q->h, q->next_h, (size_t)q->s.h * sizeof *q->h);
+}
+
+static double run(sequence_t *q, int output, const int64_t *index)
+{
+    const spec_call_t *call = q->call;
+    const recurrent_attrs_t *attrs = call->attrs;
+    int64_t length = q->s.t, until = -1, j = index[1];
+    if (spec_has(call, RECURRENT_LENGTHS))
+        length = (int64_t)spec_at(call, RECURRENT_LENGTHS, &q->n);
+    if (output == RECURRENT_Y) {
+        until = index[attrs->batch_first ? 1 : 0];
+        j = index[2];
+        if (until >= length) return 0.0;
+    }
+    for (int64_t i = 0; i < q->s.h; i++) {
+        int64_t at[] = {q->n, i};
+        q->h[i] = spec_has(call, RECURRENT_H0) ? spec_at(call, RECURRENT_H0, at) : 0.0;
+        q->c[i] = spec_has(call, RECURRENT_C0) ? spec_at(call, RECURRENT_C0, at) : 0.0;
+    }
+    for (int64_t i = 0; i < length; i++) {
+        int64_t t = recurrent_time(attrs, length, i);
+        step(q, t);
+        if (t == until) break;
+    }
+    return output == RECURRENT_C ? q->c[j] : q->h[j];
+}
+
+double recurrent_spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const recurrent_attrs_t *attrs = call->attrs;
+    sequence_t q = {
+        .call = call,
+        .s = recurrent_sizes(call->op, attrs, call->in[RECURRENT_X], call->in[RECURRENT_WEIGHT_HH]),
+        .n = index[output == RECURRENT_Y && !attrs->batch_first ? 1 : 0]};
+    double *memory = allocator_get(allocator_default(), (size_t)(4 * q.s.h) * sizeof *memory);
+    if (memory == NULL) return NAN;
+    q.h = memory;
+    q.c = memory + q.s.h;
+    q.next_h = memory + 2 * q.s.h;
+    q.kept = memory + 3 * q.s.h;
+    double result = run(&q, output, index);
+    allocator_put(allocator_default(), memory);
+    return result;
+}

@@ -1,0 +1,196 @@
+/* Where the largest and the smallest elements stand along a dimension, or among all elements. */
+#include <math.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/reduce/reduce_impl.h"
+#include "tensor/threads_impl.h"
+
+/* The variants. */
+enum { ARGMAX, ARGMIN };
+
+static const attr_field_t fields[] = {
+    REDUCE_FIELDS,
+    {"select_last", ATTR_BOOL, false, offsetof(reduce_attrs_t, select_last), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X];
+    const int n = ((const reduce_attrs_t *)call->attrs)->dims.n;
+    REQUIRE(ctx, x->dtype != DTYPE_BOOL, "%s: x is %s, numbers are needed", call->op->name,
+            info_brief(x));
+    REQUIRE(ctx, n <= 1, "%s: %d dims, one or none is possible", call->op->name, n);
+    TRY(reduce_infer(ctx, call, DTYPE_S64, out));
+    return reduce_need_elements(ctx, call);
+}
+
+/* ---- specification ---- */
+
+/* NaN comes before all numbers; of equal ones the first, or the last where that is asked for. */
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const double sign = call->op->variant == ARGMAX ? 1.0 : -1.0;
+    const bool select_last = ((const reduce_attrs_t *)call->attrs)->select_last;
+    reduce_spec_t elements;
+    double best = 0.0, value = 0.0;
+    int64_t best_at = -1;
+    reduce_spec(call, index, &elements);
+    for (int64_t i = 0; reduce_spec_next(&elements, &value); i++) {
+        bool is_equal = value == best || (isnan(value) && isnan(best));
+        bool is_better = sign * value > sign * best || (isnan(value) && !isnan(best));
+        if (best_at >= 0 && !is_better && !(is_equal && select_last)) continue;
+        best = value;
+        best_at = i;
+    }
+    return (double)best_at;
+}
+
+/* ---- dense kernel: a chunk whose largest element is no better is passed over as a whole ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    if (call->layout != LAYOUT_MKLDNN) TRY(accept_plain(call, prepared, X));
+    return reduce_prepare(ctx, call, prepared);
+}
+
+static bool is_same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Where x is `wanted`, which is one of its n elements. */
+static int64_t find(const double *x, int64_t n, double wanted, bool from_the_end)
+{
+    int64_t i = from_the_end ? n - 1 : 0;
+    while (!is_same(x[i], wanted)) i += from_the_end ? -1 : 1;
+    return i;
+}
+
+static int64_t find_floating(const reduce_loops_t *loops, dtype_t dtype, const char *x,
+                             bool is_smallest, bool select_last)
+{
+    double chunk[REDUCE_CHUNK], best = -INFINITY;
+    int64_t best_at = -1;
+    for (int64_t at = 0; at < loops->total; at += REDUCE_CHUNK) {
+        int64_t n = reduce_read(loops, dtype, x, at, DTYPE_F64, chunk);
+        for (int64_t i = 0; i < n && is_smallest; i++) chunk[i] = -chunk[i];
+        double largest = reduce_largest(-INFINITY, n, chunk);
+        bool is_better = largest > best || (isnan(largest) && !isnan(best));
+        if (best_at >= 0 && !is_better && !(select_last && is_same(largest, best))) continue;
+        best = largest;
+        best_at = at + find(chunk, n, best, select_last);
+    }
+    return best_at;
+}
+
+static int64_t find_integer(const reduce_loops_t *loops, dtype_t dtype, const char *x,
+                            bool is_smallest, bool select_last)
+{
+    int64_t chunk[REDUCE_CHUNK], best = INT64_MIN, best_at = -1;
+    const int64_t mask = reduce_order_mask(dtype, is_smallest);
+    for (int64_t at = 0; at < loops->total; at += REDUCE_CHUNK) {
+        int64_t n = reduce_read(loops, dtype, x, at, DTYPE_S64, chunk);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t value = chunk[i] ^ mask;
+            if (best_at >= 0 && value <= best && !(select_last && value == best)) continue;
+            best = value;
+            best_at = at + i;
+        }
+    }
+    return best_at;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const dtype_t dtype = prepared->in[X].dtype;
+    const bool is_smallest = prepared->op->variant == ARGMIN;
+    const bool select_last = ((const reduce_attrs_t *)prepared->attrs)->select_last;
+    int64_t *to = out[0];
+    reduce_loops_t kept, inner;
+    reduce_split(prepared, &kept, &inner);
+#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
+    for (int64_t i = 0; i < kept.total; i++) {
+        const char *x = (const char *)in[X] +
+                        reduce_offset(&kept, kept.n, i) * (int64_t)dtype_size(dtype);
+        to[i] = dtype_is_floating(dtype) ? find_floating(&inner, dtype, x, is_smallest, select_last)
+                                         : find_integer(&inner, dtype, x, is_smallest, select_last);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- cases ---- */
+
+/* Numbers below 4 repeat: the first of them, and the last. */
+static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
+                                    "(f32[3,7,31]) dims=[1] keepdim=true",
+                                    "(f32[3,7,31]) dims=[-1]",
+                                    "(f32[3,17])",
+                                    "(f32[3,17]) keepdim=true",
+                                    "(f32[2,300]) dims=[1]",
+                                    "(f32[1,8,50,50]) dims=[1]",
+                                    "(f32[1,1]) dims=[1]",
+                                    "(f32[])",
+                                    "(f32[]) dims=[0]",
+                                    "(f32[0,3]) dims=[1]",
+                                    "(f64[7,3]) dims=[0]",
+                                    "(bf16[2,17]) dims=[1]",
+                                    "(f16[7,5]) dims=[0]",
+                                    "(s32[3,31]<4) dims=[1]",
+                                    "(s32[3,31]<4) dims=[1] select_last=true",
+                                    "(s64[2,300]<4) dims=[1] select_last=true keepdim=true",
+                                    "(s8[31])",
+                                    "(u8[3,7]) dims=[0]",
+                                    "(s16[17]) dims=[0]",
+                                    "(u16[3,5]) dims=[1]",
+                                    "(u32[7])",
+                                    "(u64[3,7]) dims=[1]",
+                                    "(f32[3,31]) dims=[1] select_last=true",
+                                    NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(op, which)                                                                          \
+    const opdef_t op_def_##op = {.name = #op,                                                      \
+                                 .variant = which,                                                 \
+                                 .preference = OP_DENSE,                                           \
+                                 .attrs = {sizeof(reduce_attrs_t), 3, fields},                     \
+                                 .n_operands = 1,                                                  \
+                                 .operands = operands,                                             \
+                                 .n_outputs = 1,                                                   \
+                                 .infer = infer,                                                   \
+                                 .infers_symbols = true,                                           \
+                                 .kernels = kernels,                                               \
+                                 .spec = spec,                                                     \
+                                 .gradient = &gradient_zero,                                       \
+                                 .cases = cases}
+
+DEFINE(argmax, ARGMAX);
+DEFINE(argmin, ARGMIN);
+
+/* ---- public ---- */
+
+status_t op_argmax(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
+                   tensor_t **out)
+{
+    return reduce_call(ctx, &op_def_argmax, x, dim != NULL, dim,
+                       (reduce_attrs_t){.keepdim = keepdim}, out);
+}
+
+status_t op_argmin(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
+                   tensor_t **out)
+{
+    return reduce_call(ctx, &op_def_argmin, x, dim != NULL, dim,
+                       (reduce_attrs_t){.keepdim = keepdim}, out);
+}

@@ -1,0 +1,49 @@
+/* Gradients of operators that sum up elements along each dimension by itself, as resize and pad:
+ *
+ *     out[q0][q1].. = sum of w0 w1 .. x[i0][i1]..      (i0, w0) a tap of q0, (i1, w1) one of q1
+ *
+ * The gradient of x is the same sum the other way round: x[i0][i1].. gets w0 w1 .. grad[q0][q1]..
+ * of all q that have a tap at i. Each element is summed up by one thread in the order of q, so that
+ * the bits do not depend on threads. */
+#ifndef TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
+#define TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
+
+#include "dispatch/prepared_impl.h"
+
+#define ADJOINT_TAPS 4
+
+typedef struct adjoint_tap {
+    int64_t index; /* of x */
+    double weight;
+} adjoint_tap_t;
+
+/* Gives the taps of index q of dimension `dim` of the operator's result from the one with number
+ * `first` on, and how many: at most ADJOINT_TAPS; fewer where there are no more. */
+typedef int (*adjoint_taps_t)(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
+                              int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps);
+
+/* For an operator of one operand, grad, whose result has the sizes of x. Blocks of channels and
+ * channels last stay, if neither of the first two dimensions changes. */
+status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                         adjoint_taps_t taps);
+status_t adjoint_run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                     void *scratch);
+double adjoint_spec(const spec_call_t *call, const int64_t *index, adjoint_taps_t taps);
+
+/* Defines what an opdef_t needs of it: backward_operands, backward_kernels and backward_spec. */
+#define ADJOINT(taps)                                                                              \
+    static double backward_spec(const spec_call_t *call, int output, const int64_t *index)         \
+    {                                                                                              \
+        (void)output;                                                                              \
+        return adjoint_spec(call, index, taps);                                                    \
+    }                                                                                              \
+    static status_t backward_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)  \
+    {                                                                                              \
+        return adjoint_prepare(ctx, call, prepared, taps);                                         \
+    }                                                                                              \
+    static const kernel_t backward_native = {                                                      \
+        .name = "native", .prepare = backward_prepare, .run = adjoint_run};                        \
+    static const kernel_t *const backward_kernels[] = {&backward_native, NULL};                    \
+    static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
+
+#endif

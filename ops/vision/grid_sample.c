@@ -1,0 +1,314 @@
+/* Images read at places that a grid says, between their pixels.
+ *
+ * A place is a number for each spatial dimension. It meets one, two or four pixels of that
+ * dimension, its taps, each with a weight; a sample is the sum over all combinations of taps. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/vision/grid_sample_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
+static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
+
+const attr_field_t grid_sample_fields[3] = {
+    {"mode", ATTR_NAME, false, offsetof(grid_sample_attrs_t, mode), 0, GRID_LINEAR, modes},
+    {"padding", ATTR_NAME, false, offsetof(grid_sample_attrs_t, padding), 0, GRID_ZEROS, paddings},
+    {"align_corners", ATTR_BOOL, false, offsetof(grid_sample_attrs_t, align_corners), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"grid", ROLE_ACTIVATION, false, false}};
+enum { X, GRID };
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *grid = call->in[GRID];
+    const grid_sample_attrs_t *attrs = call->attrs;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    const int n_spatial = x->rank - 2;
+    char text[INFO_TEXT_MAX];
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && x->dtype == grid->dtype,
+            "grid_sample: x %s and grid %s, one floating dtype is needed", info_text(x, text),
+            info_brief(grid));
+    REQUIRE(ctx, x->rank == 4 || x->rank == 5, "grid_sample: x is %s, images or volumes are needed",
+            info_brief(x));
+    REQUIRE(ctx,
+            grid->rank == x->rank && sym_equal(ctx, grid->sizes[0], x->sizes[0]) &&
+                sym_equal(ctx, grid->sizes[grid->rank - 1], n_spatial),
+            "grid_sample: grid %s, for x %s places of %d numbers are needed", info_text(grid, text),
+            info_brief(x), n_spatial);
+    REQUIRE(ctx, attrs->mode != GRID_CUBIC || n_spatial == 2,
+            "grid_sample: x is %s, cubic is for images", info_brief(x));
+    for (int d = 2; d < x->rank; d++)
+        REQUIRE(ctx, sym_less(ctx, 0, x->sizes[d]), "grid_sample: x is %s, an image without pixels",
+                info_brief(x));
+    sizes[0] = x->sizes[0];
+    sizes[1] = x->sizes[1];
+    for (int d = 0; d < n_spatial; d++) sizes[d + 2] = grid->sizes[d + 1];
+    TRY(shape_check(ctx, "grid_sample", x->dtype, x->rank, sizes));
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+/* ---- taps ---- */
+
+/* A place along one dimension, in pixels, and how it moves with the number of the grid. */
+typedef struct place {
+    double at, slope;
+} place_t;
+
+/* Nearest rounds places, so they have to be rounded as others round them: PyTorch and ONNX Runtime
+ * compute them in the grid's dtype, and halves that this makes go to the even pixel. Other modes
+ * are continuous, and stay in double. */
+static double round_place(const grid_sample_attrs_t *attrs, dtype_t dtype, double at)
+{
+    return attrs->mode == GRID_NEAREST && dtype != DTYPE_F64 ? (double)(float)at : at;
+}
+
+/* Mirrored at both ends until it lies between low / 2 and high / 2. */
+static place_t reflect(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t place, double low,
+                       double high)
+{
+    if (low == high) return (place_t){0.0, 0.0};
+    const double begin = low / 2, span = (high - low) / 2;
+    const double far = round_place(attrs, dtype, fabs(place.at - begin)), rest = fmod(far, span);
+    const double slope = place.at < begin ? -place.slope : place.slope;
+    if (fmod(floor(far / span), 2.0) == 0.0)
+        return (place_t){round_place(attrs, dtype, rest + begin), slope};
+    return (place_t){round_place(attrs, dtype, span - rest + begin), -slope};
+}
+
+/* What is moved to the border stays there, whatever the number. */
+static place_t move_inside(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t place,
+                           int64_t size)
+{
+    const double last = (double)(size - 1);
+    if (attrs->padding == GRID_ZEROS) return place;
+    if (attrs->padding == GRID_REFLECTION)
+        place = attrs->align_corners ? reflect(attrs, dtype, place, 0.0, 2.0 * last)
+                                     : reflect(attrs, dtype, place, -1.0, 2.0 * (double)size - 1.0);
+    if (place.at <= 0.0) return (place_t){0.0, 0.0};
+    if (place.at >= last) return (place_t){last, 0.0};
+    return place;
+}
+
+/* The pixel at a whole number; what is no number is outside. */
+static int64_t pixel_at(double at, int64_t size)
+{
+    return at >= 0.0 && at < (double)size ? (int64_t)at : -1;
+}
+
+#define CUBIC (-0.75)
+
+static double cubic_weight(double distance)
+{
+    const double a = CUBIC, x = fabs(distance);
+    if (x <= 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+    return ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
+}
+
+static double cubic_slope(double distance)
+{
+    const double a = CUBIC, x = fabs(distance);
+    const double slope = x <= 1.0 ? (3.0 * (a + 2.0) * x - 2.0 * (a + 3.0)) * x
+                                  : (3.0 * a * x - 10.0 * a) * x + 8.0 * a;
+    return distance < 0.0 ? -slope : slope;
+}
+
+static place_t find_place(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
+                          int64_t size)
+{
+    const double from_edge = round_place(attrs, dtype, number + 1.0);
+    const double steps = (double)(attrs->align_corners ? size - 1 : size);
+    const double at = round_place(attrs, dtype, from_edge / 2.0 * steps);
+    return (place_t){attrs->align_corners ? at : round_place(attrs, dtype, at - 0.5), steps / 2.0};
+}
+
+grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
+                           int64_t size)
+{
+    const bool is_cubic = attrs->mode == GRID_CUBIC;
+    place_t place = find_place(attrs, dtype, number, size);
+    grid_taps_t taps = {.n = is_cubic ? 4 : attrs->mode == GRID_LINEAR ? 2 : 1};
+    if (!is_cubic) place = move_inside(attrs, dtype, place, size);
+    if (attrs->mode == GRID_NEAREST) {
+        taps.index[0] = pixel_at(rint(place.at), size);
+        taps.weight[0] = 1.0;
+        return taps;
+    }
+    const double low = floor(place.at), first = is_cubic ? low - 1.0 : low;
+    for (int i = 0; i < taps.n; i++) {
+        place_t pixel = {first + i, 0.0};
+        /* Differences of large numbers are not exact: from low, which at is near. */
+        const double distance = place.at - low - (is_cubic ? i - 1 : i);
+        taps.weight[i] = is_cubic ? cubic_weight(distance) : 1.0 - fabs(distance);
+        taps.slope[i] = place.slope * (is_cubic ? cubic_slope(distance) : i == 0 ? -1.0 : 1.0);
+        if (is_cubic) pixel = move_inside(attrs, dtype, pixel, size);
+        taps.index[i] = pixel_at(pixel.at, size);
+        if (taps.index[i] < 0) taps.weight[i] = taps.slope[i] = 0.0;
+    }
+    return taps;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[X];
+    const int n_spatial = x->rank - 2;
+    int64_t place[TENSOR_MAX_RANK] = {index[0]}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
+    grid_taps_t taps[GRID_MAX_SPATIAL] = {
+        {.n = 1, .weight = {1.0}}, {.n = 1, .weight = {1.0}}, {.n = 1, .weight = {1.0}}};
+    double sum = 0.0;
+    for (int d = 0; d < n_spatial; d++) place[d + 1] = index[d + 2];
+    for (int d = 0; d < n_spatial; d++) {
+        place[n_spatial + 1] = n_spatial - 1 - d; /* the last dimension comes first */
+        taps[d] = grid_find_taps(call->attrs, x->dtype, spec_at(call, GRID, place),
+                                 x->sizes[d + 2]);
+    }
+    for (int i = 0; i < taps[0].n * taps[1].n * taps[2].n; i++) {
+        const int which[] = {i / taps[2].n / taps[1].n, i / taps[2].n % taps[1].n, i % taps[2].n};
+        double weight = 1.0;
+        bool is_inside = true;
+        for (int d = 0; d < n_spatial; d++) {
+            at[d + 2] = taps[d].index[which[d]];
+            weight *= taps[d].weight[which[d]];
+            is_inside = is_inside && at[d + 2] >= 0;
+        }
+        if (is_inside) sum += weight * spec_at(call, X, at);
+    }
+    return sum;
+}
+
+/* ---- dense kernel: for each place all its pixels, then all channels ---- */
+
+#define MAX_PIXELS 16
+
+typedef struct pixels {
+    int n;
+    int64_t offset[MAX_PIXELS]; /* in a channel */
+    double weight[MAX_PIXELS];
+} pixels_t;
+
+static pixels_t find_pixels(const grid_sample_attrs_t *attrs, const tensor_info_t *x,
+                            const double *place)
+{
+    const int n_spatial = x->rank - 2;
+    pixels_t pixels = {.n = 1, .offset = {0}, .weight = {1.0}};
+    for (int d = 0; d < n_spatial; d++) {
+        const grid_taps_t taps = grid_find_taps(attrs, x->dtype, place[n_spatial - 1 - d],
+                                                x->sizes[d + 2]);
+        const pixels_t before = pixels;
+        pixels.n = 0;
+        for (int i = 0; i < before.n; i++)
+            for (int k = 0; k < taps.n; k++) {
+                if (taps.index[k] < 0) continue;
+                pixels.offset[pixels.n] = before.offset[i] * x->sizes[d + 2] + taps.index[k];
+                pixels.weight[pixels.n++] = before.weight[i] * taps.weight[k];
+            }
+    }
+    return pixels;
+}
+
+static double sample(const pixels_t *pixels, dtype_t dtype, const char *channel)
+{
+    double sum = 0.0;
+    if (dtype == DTYPE_F32) {
+        const float *pixel = (const float *)(const void *)channel;
+        for (int i = 0; i < pixels->n; i++)
+            sum += pixels->weight[i] * (double)pixel[pixels->offset[i]];
+        return sum;
+    }
+    for (int i = 0; i < pixels->n; i++)
+        sum += pixels->weight[i] *
+               dtype_load(dtype, channel + (size_t)pixels->offset[i] * dtype_size(dtype));
+    return sum;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[X], *y = &prepared->out[0];
+    const dtype_t dtype = x->dtype;
+    const size_t size = dtype_size(dtype);
+    const int n_spatial = x->rank - 2;
+    const int64_t channels = x->sizes[1];
+    int64_t n_pixels = 1, n_places = 1;
+    for (int d = 2; d < x->rank; d++) {
+        n_pixels *= x->sizes[d];
+        n_places *= y->sizes[d];
+    }
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(y))) schedule(static)
+    for (int64_t p = 0; p < y->sizes[0] * n_places; p++) {
+        double place[GRID_MAX_SPATIAL];
+        const int64_t image = p / n_places;
+        dtype_cast(n_spatial, dtype, (const char *)in[GRID] + (size_t)(p * n_spatial) * size, 1,
+                   DTYPE_F64, place, 1);
+        const pixels_t pixels = find_pixels(prepared->attrs, x, place);
+        for (int64_t c = 0; c < channels; c++)
+            dtype_store(
+                dtype,
+                (char *)out[0] + (size_t)((image * channels + c) * n_places + p % n_places) * size,
+                sample(&pixels, dtype,
+                       (const char *)in[X] + (size_t)((image * channels + c) * n_pixels) * size));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {
+    "(f32[2,3,5,7], f32[2,3,4,2])",
+    "(f32[1,3,5,7], f32[1,3,4,2]) align_corners=true",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) padding=\"border\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*4) padding=\"reflection\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*4) padding=\"reflection\" align_corners=true",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"nearest\" padding=\"reflection\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]) mode=\"nearest\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"cubic\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"cubic\" padding=\"border\" align_corners=true",
+    "(f32[1,2,5,7], f32[1,7,3,2]*4) mode=\"cubic\" padding=\"reflection\"",
+    "(f32[1,2,3,5,7], f32[1,2,3,4,3])",
+    "(f32[1,2,3,5,7], f32[1,2,3,4,3]*2) mode=\"nearest\" padding=\"border\"",
+    "(f64[1,2,1,3], f64[1,3,3,2]*2) padding=\"reflection\" align_corners=true",
+    "(bf16[1,3,5,7], bf16[1,3,4,2])",
+    "(f16[1,1,4,4], f16[1,2,2,2])",
+    "(f32[1,17,31,31], f32[1,40,40,2])",
+    "(f32[0,3,5,7], f32[0,3,4,2])",
+    NULL};
+
+static void pass(const gradient_call_t *call)
+{
+    const value_t in[] = {call->in[X], call->in[GRID], call->out_grad[0]};
+    emit_op_n(call->emitter, &op_def_grid_sample_backward, call->attrs, 3, in, 2, call->in_grad);
+}
+
+static const gradient_t gradient = {pass, 1 << X | 1 << GRID, 0};
+
+const opdef_t op_def_grid_sample = {.name = "grid_sample",
+                                    .preference = OP_DENSE,
+                                    .attrs = {sizeof(grid_sample_attrs_t), 3, grid_sample_fields},
+                                    .n_operands = 2,
+                                    .operands = operands,
+                                    .n_outputs = 1,
+                                    .infer = infer,
+                                    .infers_symbols = true,
+                                    .kernels = kernels,
+                                    .spec = spec,
+                                    .gradient = &gradient,
+                                    .cases = cases};
+
+status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
+                        grid_padding_t padding, bool align_corners, tensor_t **out)
+{
+    const tensor_t *in[] = {x, grid};
+    grid_sample_attrs_t attrs = {(int)mode, (int)padding, align_corners};
+    return dispatch_run(ctx, &op_def_grid_sample, &attrs, 2, in, NULL, out);
+}

@@ -1,0 +1,280 @@
+/* Boxes of images, each resampled to one size: detectors pool what they have found.
+ *
+ * A box is cut into P x Q bins; a bin is sampled at the centres of a grid over it, each sample a
+ * sum of the four pixels around it with their weights. A bin is the mean of its samples, or the
+ * largest of all weighted pixels. */
+#include <math.h>
+
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/vision/roi_align_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+static const char *const modes[] = {"mean", "max", NULL};
+
+const attr_field_t roi_align_fields[5] = {
+    {"output_size", ATTR_ARRAY, true, offsetof(roi_align_attrs_t, output_size), 2, 1, NULL},
+    {"spatial_scale", ATTR_FLOAT, true, offsetof(roi_align_attrs_t, spatial_scale), 0, 1, NULL},
+    {"sampling_ratio", ATTR_INT, false, offsetof(roi_align_attrs_t, sampling_ratio), 0, 0, NULL},
+    {"aligned", ATTR_BOOL, false, offsetof(roi_align_attrs_t, aligned), 0, 0, NULL},
+    {"mode", ATTR_NAME, false, offsetof(roi_align_attrs_t, mode), 0, ROI_ALIGN_MEAN, modes}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"boxes", ROLE_ACTIVATION, false, false},
+                                     {"images", ROLE_ACTIVATION, false, false}};
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const roi_align_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[ROI_X], *boxes = call->in[ROI_BOXES],
+                        *images = call->in[ROI_IMAGES];
+    const int64_t *size = attrs->output_size;
+    char text[INFO_TEXT_MAX];
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && x->dtype == boxes->dtype,
+            "roi_align: x %s and boxes %s, one floating dtype is needed", info_text(x, text),
+            info_brief(boxes));
+    REQUIRE(ctx, x->rank == 4 && sym_less(ctx, 0, x->sizes[2]) && sym_less(ctx, 0, x->sizes[3]),
+            "roi_align: x is %s, images with pixels are needed", info_brief(x));
+    REQUIRE(ctx, boxes->rank == 2 && sym_equal(ctx, boxes->sizes[1], 4),
+            "roi_align: boxes are %s, rows of 4 numbers are needed", info_brief(boxes));
+    REQUIRE(ctx,
+            (images->dtype == DTYPE_S64 || images->dtype == DTYPE_S32) && images->rank == 1 &&
+                sym_equal(ctx, images->sizes[0], boxes->sizes[0]),
+            "roi_align: images are %s, s64 or s32 for each of the boxes %s is needed",
+            info_text(images, text), info_brief(boxes));
+    REQUIRE(ctx, sym_at_most(ctx, 1, size[0]) && sym_at_most(ctx, 1, size[1]),
+            "roi_align: output_size %lld x %lld, positive ones "
+            "are needed",
+            (long long)size[0], (long long)size[1]);
+    REQUIRE(ctx, attrs->sampling_ratio >= 0 && attrs->sampling_ratio <= ROI_MAX_SAMPLES,
+            "roi_align: sampling_ratio %lld, 0 to %d are possible",
+            (long long)attrs->sampling_ratio, ROI_MAX_SAMPLES);
+    const int64_t sizes[] = {boxes->sizes[0], x->sizes[1], size[0], size[1]};
+    TRY(shape_check(ctx, "roi_align", x->dtype, 4, sizes));
+    out[0] = info_dense(x->dtype, 4, sizes);
+    return STATUS_OK;
+}
+
+/* ---- geometry: of height and width, each by itself ---- */
+
+/* A number as a type that has no more digits than f32 keeps it. */
+static double narrow(dtype_t dtype, double number)
+{
+    return dtype == DTYPE_F64 ? number : (double)(float)number;
+}
+
+/* How many samples there are depends on the last digit of the length: it is calculated in f32, as
+ * torchvision and ONNX Runtime do. */
+roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
+                         int64_t n_bins, int64_t size)
+{
+    const double offset = attrs->aligned ? 0.5 : 0.0, scale = narrow(dtype, attrs->spatial_scale);
+    roi_side_t side = {.start = narrow(dtype, narrow(dtype, low * scale) - offset), .size = size};
+    const double end = narrow(dtype, narrow(dtype, high * scale) - offset);
+    double length = narrow(dtype, end - side.start);
+    if (!attrs->aligned && length < 1.0) length = 1.0;
+    side.bin = narrow(dtype, length / (double)n_bins);
+    side.n_samples = attrs->sampling_ratio > 0 ? (double)attrs->sampling_ratio : ceil(side.bin);
+    return side;
+}
+
+roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample)
+{
+    double at = side->start + (double)bin * side->bin +
+                ((double)sample + 0.5) * side->bin / side->n_samples;
+    roi_taps_t taps = {.is_outside = !(at >= -1.0 && at <= (double)side->size), .index = {0}};
+    if (taps.is_outside) return taps;
+    if (at < 0.0) at = 0.0;
+    if (at > (double)(side->size - 1)) at = (double)(side->size - 1);
+    taps.index[0] = (int64_t)at;
+    taps.index[1] = taps.index[0] + (taps.index[0] < side->size - 1);
+    taps.weight[1] = at - (double)taps.index[0];
+    taps.weight[0] = 1.0 - taps.weight[1];
+    return taps;
+}
+
+/* 0 where a bin has no samples. */
+static double combine(int mode, double sum, double largest, double n)
+{
+    if (n <= 0.0) return 0.0;
+    return mode == ROI_ALIGN_MAX ? largest : sum / n;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const roi_align_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[ROI_X];
+    const int64_t box = index[0];
+    int64_t at[] = {(int64_t)spec_at(call, ROI_IMAGES, &box), index[1], 0, 0};
+    roi_side_t side[2];
+    double sum = 0.0, largest = -INFINITY;
+    for (int d = 0; d < 2; d++) {
+        const int64_t low[] = {box, 1 - d}, high[] = {box, 3 - d};
+        side[d] = roi_find_side(attrs, x->dtype, spec_at(call, ROI_BOXES, low),
+                                spec_at(call, ROI_BOXES, high), attrs->output_size[d],
+                                x->sizes[2 + d]);
+    }
+    for (int64_t i = 0; i < (int64_t)side[0].n_samples; i++)
+        for (int64_t k = 0; k < (int64_t)side[1].n_samples; k++) {
+            const roi_taps_t rows = roi_find_taps(&side[0], index[2], i);
+            const roi_taps_t columns = roi_find_taps(&side[1], index[3], k);
+            const bool is_outside = rows.is_outside || columns.is_outside;
+            for (int tap = 0; tap < 4; tap++) {
+                at[2] = rows.index[tap / 2];
+                at[3] = columns.index[tap % 2];
+                const double weight = rows.weight[tap / 2] * columns.weight[tap % 2];
+                const double value = is_outside ? 0.0 : weight * spec_at(call, ROI_X, at);
+                sum += value;
+                largest = value > largest || isnan(value) ? value : largest;
+            }
+        }
+    return combine(attrs->mode, sum, largest, side[0].n_samples * side[1].n_samples);
+}
+
+/* ---- dense kernel ---- */
+
+static double pixel(dtype_t dtype, const char *plane, int64_t i)
+{
+    if (dtype == DTYPE_F32) return (double)((const float *)(const void *)plane)[i];
+    return dtype_load(dtype, plane + (size_t)i * dtype_size(dtype));
+}
+
+static double pool_bin(int mode, dtype_t dtype, const char *plane, const roi_side_t *side,
+                       int64_t p, int64_t q)
+{
+    const int64_t n_rows = (int64_t)side[0].n_samples, n_columns = (int64_t)side[1].n_samples;
+    double sum = 0.0, largest = -INFINITY;
+    for (int64_t i = 0; i < n_rows; i++) {
+        const roi_taps_t rows = roi_find_taps(&side[0], p, i);
+        for (int64_t k = 0; k < n_columns; k++) {
+            const roi_taps_t columns = roi_find_taps(&side[1], q, k);
+            const bool is_outside = rows.is_outside || columns.is_outside;
+            for (int tap = 0; tap < 4; tap++) {
+                const int64_t at = rows.index[tap / 2] * side[1].size + columns.index[tap % 2];
+                const double weight = rows.weight[tap / 2] * columns.weight[tap % 2];
+                const double value = is_outside ? 0.0 : weight * pixel(dtype, plane, at);
+                sum += value;
+                largest = value > largest || isnan(value) ? value : largest;
+            }
+        }
+    }
+    return combine(mode, sum, largest, side[0].n_samples * side[1].n_samples);
+}
+
+void roi_find_sides(const prepared_t *prepared, const void *boxes, int64_t box,
+                    roi_side_t *out_sides)
+{
+    const roi_align_attrs_t *attrs = prepared_attrs(prepared);
+    const tensor_info_t *x = prepared_input(prepared, ROI_X);
+    double corner[4];
+    dtype_cast(4, x->dtype, (const char *)boxes + (size_t)(box * 4) * dtype_size(x->dtype), 1,
+               DTYPE_F64, corner, 1);
+    for (int d = 0; d < 2; d++)
+        out_sides[d] = roi_find_side(attrs, x->dtype, corner[1 - d], corner[3 - d],
+                                     attrs->output_size[d], x->sizes[2 + d]);
+}
+
+int64_t roi_image_at(dtype_t dtype, const void *images, int64_t box)
+{
+    return dtype_load_integer(dtype, (const char *)images + (size_t)box * dtype_size(dtype));
+}
+
+status_t roi_check_boxes(context_t *ctx, const prepared_t *prepared, void *const *in)
+{
+    const tensor_info_t *x = prepared_input(prepared, ROI_X),
+                        *images = prepared_input(prepared, ROI_IMAGES);
+    for (int64_t box = 0; box < images->sizes[0]; box++) {
+        const int64_t image = roi_image_at(images->dtype, in[ROI_IMAGES], box);
+        roi_side_t side[2];
+        REQUIRE(ctx, image >= 0 && image < x->sizes[0],
+                "roi_align: box %lld is of image %lld, x has %lld", (long long)box,
+                (long long)image, (long long)x->sizes[0]);
+        roi_find_sides(prepared, in[ROI_BOXES], box, side);
+        for (int d = 0; d < 2; d++)
+            REQUIRE(ctx, isfinite(side[d].start) && side[d].n_samples <= ROI_MAX_SAMPLES,
+                    "roi_align: box %lld begins at %g with bins of %g, finite ones of at most %d "
+                    "are needed",
+                    (long long)box, side[d].start, side[d].bin, ROI_MAX_SAMPLES);
+    }
+    return STATUS_OK;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const roi_align_attrs_t *attrs = prepared_attrs(prepared);
+    const tensor_info_t *x = prepared_input(prepared, ROI_X), *y = prepared_output(prepared, 0);
+    const dtype_t index_type = prepared_input(prepared, ROI_IMAGES)->dtype;
+    const size_t size = dtype_size(x->dtype);
+    const int64_t channels = x->sizes[1], n_pixels = x->sizes[2] * x->sizes[3];
+    TRY(roi_check_boxes(ctx, prepared, in));
+#pragma omp parallel for num_threads(threads_for(ctx, 16 * info_numel(y))) schedule(static)
+    for (int64_t plane = 0; plane < y->sizes[0] * channels; plane++) {
+        const int64_t box = plane / channels;
+        const int64_t image = roi_image_at(index_type, in[ROI_IMAGES], box);
+        const char *src = (const char *)in[ROI_X] +
+                          (size_t)((image * channels + plane % channels) * n_pixels) * size;
+        char *dst = (char *)out[0] + (size_t)(plane * y->sizes[2] * y->sizes[3]) * size;
+        roi_side_t side[2];
+        roi_find_sides(prepared, in[ROI_BOXES], box, side);
+        for (int64_t p = 0; p < y->sizes[2]; p++)
+            for (int64_t q = 0; q < y->sizes[3]; q++, dst += size)
+                dtype_store(x->dtype, dst, pool_bin(attrs->mode, x->dtype, src, side, p, q));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {
+    "(f32[2,3,9,7], f32[4,4]*6, s64[4]<2) output_size=[2,3]",
+    "(f32[2,17,9,7], f32[3,4]*6, s64[3]<2) output_size=[3,2] aligned=true spatial_scale=0.5",
+    "(f32[1,2,9,7], f32[5,4]*9, s32[5]<1) output_size=[2,2] sampling_ratio=3 mode=\"max\"",
+    "(f32[2,3,9,7], f32[5,4]*9, s64[5]<2) output_size=[3,3] aligned=true mode=\"max\"",
+    "(f64[1,1,1,5], f64[3,4]*4, s64[3]<1)",
+    "(bf16[1,3,8,8], bf16[2,4]*4, s64[2]<1) output_size=[2,2] sampling_ratio=2",
+    "(f16[1,3,8,8], f16[2,4]*4, s64[2]<1) output_size=[2,2] sampling_ratio=2",
+    "(f32[2,3,5,5], f32[0,4], s64[0]<2) output_size=[2,2]",
+    NULL};
+
+/* As torchvision: boxes have no gradient; here that is said. */
+static void pass(const gradient_call_t *call)
+{
+    const value_t in[] = {call->in[ROI_X], call->in[ROI_BOXES], call->in[ROI_IMAGES],
+                          call->out_grad[0]};
+    if (call->is_wanted[ROI_BOXES])
+        emit_fail(call->emitter, STATUS_UNSUPPORTED,
+                  "roi_align: boxes have no gradient, detached ones are needed");
+    else
+        call->in_grad[ROI_X] = emit_op(call->emitter, &op_def_roi_align_backward, call->attrs, 4,
+                                       in);
+}
+
+static const gradient_t gradient = {pass, 1 << ROI_X | 1 << ROI_BOXES | 1 << ROI_IMAGES, 0};
+
+const opdef_t op_def_roi_align = {.name = "roi_align",
+                                  .preference = OP_DENSE,
+                                  .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
+                                  .n_operands = 3,
+                                  .operands = operands,
+                                  .n_outputs = 1,
+                                  .infer = infer,
+                                  .infers_symbols = true,
+                                  .kernels = kernels,
+                                  .spec = spec,
+                                  .gradient = &gradient,
+                                  .cases = cases};
+
+status_t op_roi_align(context_t *ctx, const tensor_t *x, const tensor_t *boxes,
+                      const tensor_t *images, const roi_align_attrs_t *attrs, tensor_t **out)
+{
+    const tensor_t *in[] = {x, boxes, images};
+    return dispatch_run(ctx, &op_def_roi_align, attrs, 3, in, NULL, out);
+}

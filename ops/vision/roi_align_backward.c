@@ -1,0 +1,227 @@
+/* The gradient of roi_align's images: each bin gives its own to the pixels of its samples by their
+ * weights; of a maximum to the first largest one, or the last NaN. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/vision/roi_align_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"boxes", ROLE_ACTIVATION, false, false},
+                                     {"images", ROLE_ACTIVATION, false, false},
+                                     {"grad", ROLE_ACTIVATION, false, false}};
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    const tensor_info_t *x = call->in[ROI_X], *grad = call->in[ROI_GRAD];
+    tensor_info_t pooled;
+    op_call_t forward = *call;
+    forward.op = &op_def_roi_align;
+    forward.n_in = ROI_GRAD;
+    TRY(forward.op->infer(ctx, &forward, out_n, &pooled));
+    REQUIRE(ctx, sizes_are_like(ctx, grad, &pooled),
+            "roi_align_backward: grad is %s, the bins are %s", info_brief(grad),
+            info_brief(&pooled));
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- a bin: all pixels of its samples, with their weights ---- */
+
+typedef struct bin {
+    const roi_side_t *side; /* height and width */
+    int64_t p, q;
+} bin_t;
+
+/* Pixel `tap` of the sample in row i and column k of a bin. False: outside. */
+static bool find_pixel(const bin_t *bin, int64_t i, int64_t k, int tap, int64_t *out_at,
+                       double *out_weight)
+{
+    const roi_taps_t rows = roi_find_taps(&bin->side[0], bin->p, i);
+    const roi_taps_t columns = roi_find_taps(&bin->side[1], bin->q, k);
+    if (rows.is_outside || columns.is_outside) return false;
+    out_at[0] = rows.index[tap / 2];
+    out_at[1] = columns.index[tap % 2];
+    *out_weight = rows.weight[tap / 2] * columns.weight[tap % 2];
+    return true;
+}
+
+/* ---- specification ---- */
+
+static void spec_sides(const spec_call_t *call, int64_t box, roi_side_t *out_sides)
+{
+    const roi_align_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[ROI_X];
+    for (int d = 0; d < 2; d++) {
+        const int64_t low[] = {box, 1 - d}, high[] = {box, 3 - d};
+        out_sides[d] = roi_find_side(attrs, x->dtype, spec_at(call, ROI_BOXES, low),
+                                     spec_at(call, ROI_BOXES, high), attrs->output_size[d],
+                                     x->sizes[2 + d]);
+    }
+}
+
+/* What a bin gives the pixel `index`, for a gradient of 1. */
+static double spec_share(const spec_call_t *call, const bin_t *bin, const int64_t *index)
+{
+    const roi_align_attrs_t *attrs = call->attrs;
+    const int64_t n_rows = (int64_t)bin->side[0].n_samples;
+    const int64_t n_columns = (int64_t)bin->side[1].n_samples;
+    double sum = 0.0, largest = -INFINITY, of_largest = 0.0;
+    for (int64_t s = 0; s < 4 * n_rows * n_columns; s++) {
+        int64_t at[] = {index[0], index[1], 0, 0};
+        double weight = 0.0, value = 0.0;
+        const bool is_inside = find_pixel(bin, s / 4 / n_columns, s / 4 % n_columns, (int)(s % 4),
+                                          &at[2], &weight);
+        const bool is_here = is_inside && at[2] == index[2] && at[3] == index[3];
+        if (is_here) sum += weight;
+        if (attrs->mode != ROI_ALIGN_MAX) continue;
+        if (is_inside) value = weight * spec_at(call, ROI_X, at);
+        if (!(value > largest || isnan(value))) continue;
+        largest = value;
+        of_largest = is_here ? weight : 0.0;
+    }
+    if (n_rows * n_columns <= 0) return 0.0;
+    return attrs->mode == ROI_ALIGN_MAX ? of_largest : sum / (double)(n_rows * n_columns);
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *grad = call->in[ROI_GRAD];
+    double sum = 0.0;
+    (void)output;
+    for (int64_t box = 0; box < grad->sizes[0]; box++) {
+        roi_side_t side[2];
+        if ((int64_t)spec_at(call, ROI_IMAGES, &box) != index[0]) continue;
+        spec_sides(call, box, side);
+        for (int64_t bin = 0; bin < grad->sizes[2] * grad->sizes[3]; bin++) {
+            const bin_t place = {side, bin / grad->sizes[3], bin % grad->sizes[3]};
+            const int64_t at[] = {box, index[1], place.p, place.q};
+            sum += spec_at(call, ROI_GRAD, at) * spec_share(call, &place, index);
+        }
+    }
+    return sum;
+}
+
+/* ---- dense kernel: planes of images side by side, the boxes of each in turn ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[ROI_X];
+    int64_t n_pixels = 0, bytes = 0;
+    TRY(ops_prepare_dense(ctx, call, prepared));
+    if (!shape_multiply(x->sizes[2], x->sizes[3], &n_pixels) ||
+        !shape_multiply(n_pixels, (int64_t)sizeof(double) * context_threads(ctx), &bytes))
+        return prepared_decline(prepared, "native: too many pixels");
+    prepared->scratch_bytes = (size_t)bytes; /* a plane of sums for each thread */
+    return STATUS_OK;
+}
+
+static double pixel(dtype_t dtype, const char *plane, int64_t i)
+{
+    if (dtype == DTYPE_F32) return (double)((const float *)(const void *)plane)[i];
+    return dtype_load(dtype, plane + (size_t)i * dtype_size(dtype));
+}
+
+/* A bin's gradient to its pixels; x: the plane of which a maximum was taken. */
+static void give_bin(int mode, dtype_t dtype, const bin_t *bin, double grad, const char *x,
+                     double *sums)
+{
+    const int64_t n_rows = (int64_t)bin->side[0].n_samples;
+    const int64_t n_columns = (int64_t)bin->side[1].n_samples;
+    const double part = grad / (double)(n_rows * n_columns);
+    double largest = -INFINITY, of_largest = 0.0;
+    int64_t place = 0;
+    for (int64_t s = 0; s < 4 * n_rows * n_columns; s++) {
+        int64_t at[2] = {0};
+        double weight = 0.0, value = 0.0;
+        const bool is_inside = find_pixel(bin, s / 4 / n_columns, s / 4 % n_columns, (int)(s % 4),
+                                          at, &weight);
+        const int64_t i = at[0] * bin->side[1].size + at[1];
+        if (mode != ROI_ALIGN_MAX) {
+            if (is_inside) sums[i] += weight * part;
+            continue;
+        }
+        if (is_inside) value = weight * pixel(dtype, x, i);
+        if (!(value > largest || isnan(value))) continue;
+        largest = value;
+        of_largest = is_inside ? weight : 0.0;
+        place = i;
+    }
+    if (of_largest != 0.0) sums[place] += of_largest * grad;
+}
+
+/* One channel of one image. */
+static void give_plane(const prepared_t *prepared, void *const *in, int64_t plane, double *sums)
+{
+    const roi_align_attrs_t *attrs = prepared_attrs(prepared);
+    const tensor_info_t *x = prepared_input(prepared, ROI_X);
+    const tensor_info_t *grad = prepared_input(prepared, ROI_GRAD);
+    const dtype_t index_type = prepared_input(prepared, ROI_IMAGES)->dtype;
+    const int64_t channels = x->sizes[1], n_bins = grad->sizes[2] * grad->sizes[3];
+    const int64_t n_pixels = x->sizes[2] * x->sizes[3];
+    const char *src = (const char *)in[ROI_X] + (size_t)(plane * n_pixels) * dtype_size(x->dtype);
+    memset(sums, 0, (size_t)n_pixels * sizeof *sums);
+    for (int64_t box = 0; box < grad->sizes[0]; box++) {
+        roi_side_t side[2];
+        if (roi_image_at(index_type, in[ROI_IMAGES], box) != plane / channels) continue;
+        roi_find_sides(prepared, in[ROI_BOXES], box, side);
+        for (int64_t bin = 0; bin < n_bins; bin++) {
+            const bin_t place = {side, bin / grad->sizes[3], bin % grad->sizes[3]};
+            const int64_t at = (box * channels + plane % channels) * n_bins + bin;
+            give_bin(attrs->mode, x->dtype, &place, pixel(x->dtype, in[ROI_GRAD], at), src, sums);
+        }
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const tensor_info_t *x = prepared_input(prepared, ROI_X);
+    const int64_t n_planes = x->sizes[0] * x->sizes[1], n_pixels = x->sizes[2] * x->sizes[3];
+    const int n_threads = threads_for(ctx, 16 * info_numel(prepared_input(prepared, ROI_GRAD)) +
+                                               info_numel(x));
+    TRY(roi_check_boxes(ctx, prepared, in));
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int thread = 0; thread < n_threads; thread++) {
+        double *sums = (double *)scratch + thread * n_pixels;
+        for (int64_t i = n_planes * thread / n_threads; i < n_planes * (thread + 1) / n_threads;
+             i++) {
+            give_plane(prepared, in, i, sums);
+            dtype_cast(n_pixels, DTYPE_F64, sums, 1, x->dtype,
+                       (char *)out[0] + (size_t)(i * n_pixels) * dtype_size(x->dtype), 1);
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {
+    "(f32[2,3,9,7], f32[4,4]*6, s64[4]<2, f32[4,3,2,3]) output_size=[2,3]",
+    "(f32[2,17,9,7], f32[3,4]*6, s64[3]<2, f32[3,17,3,2]) output_size=[3,2] aligned=true "
+    "spatial_scale=0.5",
+    "(f32[1,2,9,7], f32[5,4]*9, s32[5]<1, f32[5,2,2,2]) output_size=[2,2] sampling_ratio=3 "
+    "mode=\"max\"",
+    "(f32[2,3,9,7], f32[5,4]*9, s64[5]<2, f32[5,3,3,3]) output_size=[3,3] aligned=true "
+    "mode=\"max\"",
+    "(f64[1,1,1,5], f64[3,4]*4, s64[3]<1, f64[3,1,1,1])",
+    "(bf16[1,3,8,8], bf16[2,4]*4, s64[2]<1, bf16[2,3,2,2]) output_size=[2,2] sampling_ratio=2",
+    "(f16[1,3,8,8], f16[2,4]*4, s64[2]<1, f16[2,3,2,2]) output_size=[2,2] sampling_ratio=2",
+    "(f32[2,3,5,5], f32[0,4], s64[0]<2, f32[0,3,2,2]) output_size=[2,2]",
+    NULL};
+
+const opdef_t op_def_roi_align_backward = {
+    .name = "roi_align_backward",
+    .preference = OP_DENSE,
+    .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
+    .n_operands = 4,
+    .operands = operands,
+    .n_outputs = 1,
+    .infer = infer,
+    .infers_symbols = true,
+    .kernels = kernels,
+    .spec = spec,
+    .cases = cases};

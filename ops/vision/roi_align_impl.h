@@ -1,0 +1,37 @@
+/* What roi_align and its gradient share. */
+#ifndef TESSERA_OPS_VISION_ROI_ALIGN_IMPL_H
+#define TESSERA_OPS_VISION_ROI_ALIGN_IMPL_H
+
+#include "ops/ops_impl.h"
+
+enum { ROI_X, ROI_BOXES, ROI_IMAGES, ROI_GRAD };
+
+/* Samples along one side of a bin. */
+#define ROI_MAX_SAMPLES 65536
+
+extern const attr_field_t roi_align_fields[5];
+
+typedef struct roi_side {
+    double start, bin, n_samples; /* n_samples: in a bin, a whole number */
+    int64_t size;                 /* of the image */
+} roi_side_t;
+
+/* One side of a box from `low` to `high`. A box that is not aligned has at least one pixel. */
+roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
+                         int64_t n_bins, int64_t size);
+
+/* The two pixels beside a sample; `is_outside`: more than one pixel beyond the image, and 0. */
+typedef struct roi_taps {
+    bool is_outside;
+    int64_t index[2];
+    double weight[2];
+} roi_taps_t;
+roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample);
+
+/* Of a call that runs: height and width of a box, its image, and whether all boxes may be. */
+void roi_find_sides(const prepared_t *prepared, const void *boxes, int64_t box,
+                    roi_side_t *out_sides);
+int64_t roi_image_at(dtype_t dtype, const void *images, int64_t box);
+status_t roi_check_boxes(context_t *ctx, const prepared_t *prepared, void *const *in);
+
+#endif
