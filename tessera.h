@@ -58,11 +58,11 @@
 #include "train/trainer.h"
 
 /* Files of others. */
-#include "io/checkpoint.h"
-#include "io/dataset.h"
-#include "io/loader.h"
-#include "io/npy.h"
-#include "io/onnx.h"
-#include "io/safetensors.h"
+#include "io/data/dataset.h"
+#include "io/data/loader.h"
+#include "io/data/npy.h"
+#include "io/onnx/onnx.h"
+#include "io/safetensors/checkpoint.h"
+#include "io/safetensors/safetensors.h"
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "examples/ocr/ocr.h"
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/examples/"
 #define MODELS TESSERA_SOURCE_DIR "/build/models/rapidocr/"

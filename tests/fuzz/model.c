@@ -10,7 +10,7 @@
 
 #include "dispatch/dispatch.h"
 #include "freeze/freeze.h"
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "module/mkldnn.h"
 #include "module/module.h"
 #include "tests/support/random_model.h"

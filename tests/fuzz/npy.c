@@ -1,7 +1,7 @@
 /* .npy files: loading fails with a message, or all elements of the tensor can be read. */
 #include "tests/fuzz/fuzz.h"
 
-#include "io/npy.h"
+#include "io/data/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {

@@ -1,7 +1,7 @@
 /* ONNX models: importing fails with a message, or the graph verifies; small graphs run. */
 #include "tests/fuzz/fuzz.h"
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {

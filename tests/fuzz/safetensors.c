@@ -2,7 +2,7 @@
  * a mapping and copied from memory. */
 #include "tests/fuzz/fuzz.h"
 
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 static void read_all(context_t *ctx, const safetensors_t *file)
 {

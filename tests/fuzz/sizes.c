@@ -9,7 +9,7 @@
 
 #include "dispatch/dispatch.h"
 #include "graph/ir/graph_impl.h"
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "module/module.h"
 #include "tests/support/random_sizes.h"
 

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/checkpoint.h"
-#include "io/safetensors.h"
+#include "io/safetensors/checkpoint.h"
+#include "io/safetensors/safetensors.h"
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "module/state_dict.h"

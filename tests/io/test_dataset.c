@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/dataset.h"
+#include "io/data/dataset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/loader.h"
-#include "io/npy.h"
+#include "io/data/loader.h"
+#include "io/data/npy.h"
 #include "tensor/convert.h"
 #include "tests/support/pictures.h"
 #include "tests/support/support.h"

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 
-#include "io/loader.h"
+#include "io/data/loader.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/npy.h"
+#include "io/data/npy.h"
 #include "tensor/convert.h"
 
 static char directory[64];

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/npy.h"
+#include "io/data/npy.h"
 #include "module/layers.h"
 #include "module/state_dict.h"
 

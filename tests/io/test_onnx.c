@@ -10,7 +10,7 @@
 
 #include "dispatch/dispatch.h"
 #include "freeze/freeze.h"
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tests/support/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/onnx_impl.h"
+#include "io/onnx/onnx_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "module/signature.h"
 #include "tests/support/onnx_runs.h"
 

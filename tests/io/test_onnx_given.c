@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "freeze/freeze.h"
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tensor/convert.h"
 
 #ifdef TESSERA_HAVE_ONNX

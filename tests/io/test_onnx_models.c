@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tests/support/drawn.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/build/models"

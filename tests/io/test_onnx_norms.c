@@ -1,7 +1,7 @@
 /* ONNX norms: attributes that do not fit are refused. */
 #include "tests/support/support.h"
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tests/support/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX

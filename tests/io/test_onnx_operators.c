@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tests/support/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX

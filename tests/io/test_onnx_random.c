@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tests/support/random_model.h"
 
 #define CORPUS TESSERA_SOURCE_DIR "/tests/fuzz/corpus/model"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "freeze/freeze.h"
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "module/mkldnn.h"
 #include "tensor/counters.h"
 

@@ -4,7 +4,7 @@
 
 #include "tests/support/support.h"
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

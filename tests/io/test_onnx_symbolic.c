@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-#include "io/onnx_impl.h"
+#include "io/onnx/onnx_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "io/onnx_node_impl.h"
+#include "io/onnx/node_impl.h"
 
 static onnx_t onnx;
 static onnx_node_t node;

@@ -1,7 +1,7 @@
 /* Operators of com.microsoft: forms that are not supported are refused in words. */
 #include "tests/support/support.h"
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tests/support/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 #include "module/layers.h"
 #include "module/state_dict.h"
 #include "tensor/convert.h"

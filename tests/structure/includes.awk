@@ -1,9 +1,17 @@
 BEGIN {
     split("tensor kernels dispatch ops module graph freeze train io", folders)
     for (i in folders) place[folders[i]] = i + 0
-    split("ir analysis program passes method", rooms)
-    for (i in rooms) room["graph/" rooms[i]] = i + 0
+    order("graph", "ir analysis program passes method")
+    order("kernels", "elementwise linear pool conv recurrent quantized")
+    order("ops", "reduce elementwise index shape linear norm conv pool attention recurrent quantized random loss vision ml")
+    order("io", "data safetensors onnx onnx_ops")
     calls = "(^|[^A-Za-z0-9_.>])(assert|exit|_Exit|abort|printf|getenv|secure_getenv|alloca)[ ]*\\("
+}
+
+# Subfolders in the order in which they may include each other: each only those before it.
+function order(folder, names,    list, i) {
+    split(names, list)
+    for (i in list) room[folder "/" list[i]] = i + 0
 }
 
 function complain(what) {
@@ -21,8 +29,11 @@ function check_include(name,    folder, inner) {
     folder = name
     sub(/\/.*/, "", folder)
     inner = subfolder(name)
-    if (inner in room && subfolder(FILENAME) in room && room[inner] > room[subfolder(FILENAME)])
-        complain(subfolder(FILENAME) " includes \"" name "\", which does not stand left of it")
+    if (folder == from && inner in room && subfolder(FILENAME) in room &&
+        room[inner] > room[subfolder(FILENAME)])
+        complain(subfolder(FILENAME) " includes \"" name "\", which comes after it")
+    if (folder == from && inner in room && FILENAME ~ /^(kernels|ops|io)\/[a-z_]*_impl\.h$/)
+        complain("\"" name "\" belongs to a family; this header serves all families")
     if (name ~ /(^|\/)\.\.\//)
         complain("\"" name "\" is not written from the top")
     else if (!(from in place)) {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "io/onnx_impl.h"
+#include "io/onnx/onnx_impl.h"
 #include "tensor/file.h"
 #include "tensor/tensor_impl.h"
 

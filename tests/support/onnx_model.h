@@ -2,7 +2,7 @@
 #ifndef TESSERA_TESTS_ONNX_MODEL_H
 #define TESSERA_TESTS_ONNX_MODEL_H
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "module/signature.h"
 #include "tests/support/onnx_maker.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "tests/support/drawn.h"
 
 void onnx_runs_open(context_t *ctx, const char *folder, const char *name, onnx_runs_t *out_runs)

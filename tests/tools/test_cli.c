@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/npy.h"
+#include "io/data/npy.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/scratch.h"
 #include "tools/audit.h"

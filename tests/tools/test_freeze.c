@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "freeze/file_impl.h"
-#include "io/npy.h"
+#include "io/data/npy.h"
 #include "tests/support/frozen_seal.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/scratch.h"

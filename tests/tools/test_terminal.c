@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "io/npy.h"
+#include "io/data/npy.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/scratch.h"
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 #include "tests/support/onnx_model.h"
 
 #define DIGITS TESSERA_SOURCE_DIR "/examples/digits"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "dispatch/dispatch.h"
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 #include "module/flow_impl.h"
 #include "module/layers.h"
 #include "module/mkldnn.h"

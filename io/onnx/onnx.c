@@ -1,0 +1,722 @@
+/* Reading ONNX models: the file, the graph's inputs, its nodes in order, the module.
+ *
+ * The bytes of the message are dropped as tensors are made of them; what is left of it, names above
+ * all, goes at the end. */
+#include "io/onnx/function_impl.h"
+#include "io/onnx/ml_impl.h"
+#include "io/onnx/narrow_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/context_impl.h"
+#include "tensor/file.h"
+#include "tensor/file_kind_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+#define METADATA "metadata" /* the attribute */
+
+const char *onnx_metadata(const module_t *module, const char *key)
+{
+    const datum_t *dict = module != NULL ? module_attribute(module, METADATA) : NULL;
+    const bool is_dict = dict != NULL && datum_kind(dict) == DATUM_DICT;
+    const datum_t *value = is_dict && key != NULL ? datum_find(dict, key) : NULL;
+    return value != NULL && datum_kind(value) == DATUM_STRING ? datum_as_string(value) : NULL;
+}
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
+#include "graph/passes/pass_impl.h"
+#include "tensor/file_block_impl.h"
+#include "tensor/interrupt_impl.h"
+
+/* ---- the message ---- */
+
+static void *get_block(void *user, size_t bytes)
+{
+    onnx_t *onnx = user;
+    void *block = NULL;
+    if (context_get(onnx->ctx, bytes, "an ONNX message", &block) != STATUS_OK)
+        onnx->is_refused = true;
+    return block;
+}
+
+static void put_block(void *user, void *block)
+{
+    onnx_t *onnx = user;
+    context_put(onnx->ctx, block);
+}
+
+static status_t unpack(onnx_t *onnx, const void *bytes, size_t n_bytes)
+{
+    TRY(file_check_kind(onnx->ctx, "onnx", onnx->path != NULL ? onnx->path : "the model", FILE_ONNX,
+                        bytes, n_bytes));
+    TRY(onnx_wire_check(onnx->ctx, &onnx__model_proto__descriptor, bytes, n_bytes));
+    onnx->model = onnx__model_proto__unpack(&onnx->allocator, n_bytes, bytes);
+    if (onnx->is_refused) return STATUS_OUT_OF_MEMORY;
+    if (onnx->model == NULL)
+        FAIL(onnx->ctx, STATUS_CORRUPT, "onnx: %zu bytes, no protobuf message of a model", n_bytes);
+    return STATUS_OK;
+}
+
+status_t onnx_begin(onnx_t *onnx, context_t *ctx, const onnx_source_t *source)
+{
+    file_mapping_t *mapping = NULL;
+    const void *bytes = source->bytes;
+    size_t n_bytes = source->n_bytes;
+    onnx->ctx = ctx;
+    onnx->path = source->path;
+    onnx->folder = source->folder;
+    onnx->self = VALUE_NONE;
+    onnx->allocator = (ProtobufCAllocator){get_block, put_block, onnx};
+    if (source->path != NULL) {
+        TRY(file_read_whole(ctx, source->path, &mapping));
+        bytes = file_bytes(mapping);
+        n_bytes = file_size(mapping);
+    }
+    status_t status = unpack(onnx, bytes, n_bytes);
+    file_release(mapping);
+    return status == STATUS_OK ? onnx_check_operators(onnx) : status;
+}
+
+status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
+                      const char *type)
+{
+    char message[CONTEXT_ERROR_MAX];
+    const char *inner = context_error(onnx->ctx); /* of a node inside of another one */
+    snprintf(message, sizeof message, "%s", inner + (strncmp(inner, "onnx: ", 6) == 0 ? 6 : 0));
+    return context_fail(onnx->ctx, status, "onnx: %s \"%.200s\"%s%.64s%s: %s", what,
+                        name != NULL ? name : "", type != NULL ? " (" : "",
+                        type != NULL ? type : "", type != NULL ? ")" : "", message);
+}
+
+static const char *text_or(const char *text, const char *other)
+{
+    return text != NULL && *text != '\0' ? text : other;
+}
+
+const char *onnx_path_of(const Onnx__NodeProto *node)
+{
+    return text_or(node->name, node->n_output > 0 ? node->output[0] : "");
+}
+
+/* ---- initializers ---- */
+
+status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
+{
+    tensor_t *tensor = NULL;
+    item_t item;
+    if (proto->name == NULL || *proto->name == '\0')
+        FAIL(onnx->ctx, STATUS_CORRUPT, "it has no name");
+    if (proto->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING)
+        return ml_bind_text(onnx, proto->name);
+    if (onnx->n_blocks == 0) TRY(onnx_tensor_given(onnx, proto, &tensor));
+    if (tensor == NULL)
+        TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
+                               : onnx_tensor(onnx, proto, &tensor));
+    TRY(onnx_item_take(onnx, proto->name, tensor, &item));
+    onnx->items[item].is_weight = true;
+    onnx->items[item].narrow = onnx_narrow_type(proto->data_type);
+    return onnx_bind(onnx, proto->name, item);
+}
+
+/* ---- inputs ---- */
+
+/* Initializers have names first, and are weights. */
+bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input)
+{
+    item_t item = onnx_find(onnx, input->name);
+    return item != ITEM_NONE && onnx->items[item].is_weight;
+}
+
+const Onnx__TensorShapeProto *onnx_shape_of(const Onnx__ValueInfoProto *input)
+{
+    const Onnx__TypeProto *type = input->type;
+    bool is_tensor = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+                     type->tensor_type != NULL;
+    return is_tensor ? type->tensor_type->shape : NULL;
+}
+
+bool onnx_is_fixed(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+           dim->dim_value >= 0;
+}
+
+const char *onnx_param_of(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    bool is_param = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    const char *name = is_param && dim->dim_param != NULL ? dim->dim_param : "";
+    return *name == '\0' || strcmp(name, "?") == 0 ? NULL : name;
+}
+
+/* The shape that the options have for an input, or NULL. */
+static const onnx_shape_t *given_shape(const onnx_t *onnx, const char *input)
+{
+    int n = onnx->options != NULL ? onnx->options->n_shapes : 0;
+    for (int i = 0; i < n; i++) {
+        const onnx_shape_t *shape = &onnx->options->shapes[i];
+        if (shape->input != NULL && strcmp(shape->input, input) == 0) return shape;
+    }
+    return NULL;
+}
+
+/* What a size is, as far as this input says it: 0 where it does not. */
+static int64_t given_size(const onnx_t *onnx, const onnx_shape_t *given, int dim)
+{
+    return given != NULL ? given->sizes[dim] : dim == 0 ? onnx->batch : 0;
+}
+
+static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
+                            const onnx_shape_t *given)
+{
+    if (given == NULL) return STATUS_OK;
+    if (given->rank != (int)shape->n_dim || (given->rank > 0 && given->sizes == NULL))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "a shape of rank %d, the file has rank %zu", given->rank,
+             shape->n_dim);
+    for (int d = 0; d < given->rank; d++)
+        if (onnx_is_fixed(shape->dim[d]) && shape->dim[d]->dim_value != given->sizes[d])
+            FAIL(ctx, STATUS_INVALID_ARGUMENT,
+                 "size %lld in dimension %d, the file fixes it to %lld", (long long)given->sizes[d],
+                 d, (long long)shape->dim[d]->dim_value);
+    return STATUS_OK;
+}
+
+/* Sizes of names that this input gives by its shape (is_given), or by the batch where no shape has
+ * given them. All inputs are read so before any of them needs the sizes. */
+static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input, bool is_given)
+{
+    context_t *ctx = onnx->ctx;
+    const Onnx__TensorShapeProto *shape = onnx_shape_of(input);
+    const onnx_shape_t *given = given_shape(onnx, input->name);
+    if (shape == NULL || shape->n_dim > TENSOR_MAX_RANK || (given != NULL) != is_given)
+        return STATUS_OK;
+    TRY(check_given(ctx, shape, given));
+    for (int d = 0; d < (int)shape->n_dim; d++) {
+        int64_t size = given_size(onnx, given, d);
+        if (onnx_is_fixed(shape->dim[d]) || size == 0) continue;
+        int at = onnx_open_find(onnx, onnx_param_of(shape->dim[d]), d, size);
+        if (at == ONNX_NOT_OPEN) continue;
+        onnx_open_t *open = &onnx->open[at];
+        if (open->size != 0 && !is_given) continue;
+        if (open->size != 0 && open->size != size)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT,
+                 "size %lld in dimension %d, %s is %lld elsewhere, one name is one size",
+                 (long long)size, d, open->name, (long long)open->size);
+        open->size = size;
+    }
+    return STATUS_OK;
+}
+
+static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx_input_t *input,
+                           int64_t *out_sizes)
+{
+    context_t *ctx = onnx->ctx;
+    const Onnx__TensorShapeProto *shape = onnx_shape_of(value);
+    if (shape->n_dim > TENSOR_MAX_RANK)
+        FAIL(ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim, TENSOR_MAX_RANK);
+    for (int d = 0; d < (int)shape->n_dim; d++) {
+        const char *param = onnx_param_of(shape->dim[d]);
+        input->open[d] = ONNX_NOT_OPEN;
+        out_sizes[d] = shape->dim[d]->dim_value;
+        if (onnx_is_fixed(shape->dim[d])) continue;
+        int64_t size = given_size(onnx, given_shape(onnx, value->name), d);
+        int at = onnx_open_find(onnx, param, d, size);
+        out_sizes[d] = at == ONNX_NOT_OPEN ? size : onnx->open[at].size;
+        if (out_sizes[d] == 0 && onnx->options != NULL) out_sizes[d] = onnx->options->open_size;
+        if (at != ONNX_NOT_OPEN) onnx->open[at].size = out_sizes[d];
+        if (out_sizes[d] < 1)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT,
+                 "dimension %d (\"%.64s\") is not fixed, and no shape says its size", d,
+                 param != NULL ? param : "?");
+        input->open[d] = (int8_t)at;
+        if (at != ONNX_NOT_OPEN)
+            out_sizes[d] = sym_name(ctx, onnx->open[at].name, out_sizes[d], 0, INT64_MAX / 16);
+    }
+    return sym_status(ctx);
+}
+
+/* The open size of a tensor that has this name; ONNX_NOT_OPEN: there is none. */
+static int8_t find_open(const onnx_t *onnx, const char *param)
+{
+    for (int i = 0; i < onnx->n_open && param != NULL; i++)
+        if (onnx->open[i].param != NULL && strcmp(onnx->open[i].param, param) == 0)
+            return (int8_t)i;
+    return ONNX_NOT_OPEN;
+}
+
+/* What the tensors of a sequence are, or the one of an optional. Sizes that the file leaves open
+ * are -1, but for those of the name of a size of a tensor. */
+static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_input_t *input,
+                             tensor_info_t *out_info)
+{
+    tensor_info_t info = {.rank = ONNX_RANK_ANY};
+    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+        type->tensor_type == NULL)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "it has elements that are no tensors");
+    TRY(onnx_dtype(onnx->ctx, type->tensor_type->elem_type, &info.dtype));
+    const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+    if (shape != NULL) info.rank = (int)shape->n_dim;
+    if (shape != NULL && shape->n_dim > TENSOR_MAX_RANK)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim,
+             TENSOR_MAX_RANK);
+    for (int d = 0; d < info.rank; d++) {
+        input->open[d] = find_open(onnx, onnx_param_of(shape->dim[d]));
+        info.sizes[d] = onnx_is_fixed(shape->dim[d]) ? shape->dim[d]->dim_value : -1;
+        if (input->open[d] != ONNX_NOT_OPEN)
+            info.sizes[d] = sym_name(onnx->ctx, onnx->open[input->open[d]].name, SYM_NO_HINT, 0, 0);
+    }
+    *out_info = info;
+    return STATUS_OK;
+}
+
+/* A sequence, or an optional: a list of the graph, a tensor, or none. */
+static status_t add_special(onnx_t *onnx, const Onnx__ValueInfoProto *value)
+{
+    const Onnx__TypeProto *type = value->type;
+    const bool is_optional = type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
+    onnx_input_t input;
+    tensor_info_t info;
+    if (is_optional) type = type->optional_type != NULL ? type->optional_type->elem_type : NULL;
+    const bool is_sequence = type != NULL &&
+                             type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+    if (is_sequence) type = type->sequence_type != NULL ? type->sequence_type->elem_type : NULL;
+    TRY(read_element(onnx, type, &input, &info));
+    TRY(context_grow(onnx->ctx, &onnx->inputs, &onnx->inputs_capacity, onnx->n_inputs + 1,
+                     sizeof *onnx->inputs));
+    TRY(onnx_value(onnx, value->name, &info, &input.item));
+    onnx->items[input.item].is_sequence = is_sequence;
+    onnx->items[input.item].is_optional = is_optional;
+    onnx->inputs[onnx->n_inputs++] = input;
+    return onnx_bind(onnx, value->name, input.item);
+}
+
+static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *value)
+{
+    context_t *ctx = onnx->ctx;
+    const Onnx__TypeProto *type = value->type;
+    int64_t sizes[TENSOR_MAX_RANK];
+    dtype_t dtype = DTYPE_NONE;
+    onnx_input_t input;
+    if (type != NULL && (type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ||
+                         type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE))
+        return add_special(onnx, value);
+    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+        type->tensor_type == NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED, "it is no tensor");
+    TRY(onnx_dtype(ctx, type->tensor_type->elem_type, &dtype));
+    if (type->tensor_type->shape == NULL)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "its shape is not said");
+    int rank = (int)type->tensor_type->shape->n_dim;
+    TRY(read_sizes(onnx, value, &input, sizes));
+    TRY(shape_check(ctx, "shape", dtype, rank, sizes));
+    tensor_info_t info = info_dense(dtype, rank, sizes);
+    TRY(context_grow(ctx, &onnx->inputs, &onnx->inputs_capacity, onnx->n_inputs + 1,
+                     sizeof *onnx->inputs));
+    TRY(onnx_value(onnx, value->name, &info, &input.item));
+    onnx->inputs[onnx->n_inputs++] = input;
+    return onnx_bind(onnx, value->name, input.item);
+}
+
+/* Every shape that is given is of an input. */
+static status_t check_shapes(onnx_t *onnx)
+{
+    const Onnx__GraphProto *graph = onnx->model->graph;
+    int n = onnx->options != NULL ? onnx->options->n_shapes : 0;
+    for (int s = 0; s < n; s++) {
+        const char *name = onnx->options->shapes[s].input;
+        bool is_there = false;
+        for (size_t i = 0; i < graph->n_input && name != NULL; i++)
+            is_there |= graph->input[i]->name != NULL && strcmp(graph->input[i]->name, name) == 0 &&
+                        !onnx_is_initializer(onnx, graph->input[i]);
+        if (!is_there)
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT,
+                 "onnx: a shape for input \"%.200s\", the model has no such input",
+                 text_or(name, ""));
+    }
+    return STATUS_OK;
+}
+
+static status_t add_inputs(onnx_t *onnx)
+{
+    const Onnx__GraphProto *graph = onnx->model->graph;
+    if (graph->n_sparse_initializer > 0)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "onnx: sparse initializers");
+    TRY(onnx_check_given(onnx, graph));
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        status_t status = onnx_add_initializer(onnx, graph->initializer[i]);
+        if (status != STATUS_OK)
+            return onnx_fail_at(onnx, status, "initializer", graph->initializer[i]->name, NULL);
+    }
+    for (size_t i = 0; i < graph->n_input; i++)
+        if (graph->input[i]->name == NULL || *graph->input[i]->name == '\0')
+            FAIL(onnx->ctx, STATUS_CORRUPT, "onnx: input %zu has no name", i);
+    TRY(check_shapes(onnx));
+    enum { SHAPES, BATCH, INPUTS, N_ROUNDS };
+    for (size_t i = 0; i < N_ROUNDS * graph->n_input; i++) {
+        const size_t round = i / graph->n_input;
+        const Onnx__ValueInfoProto *input = graph->input[i % graph->n_input];
+        if (onnx_is_initializer(onnx, input)) continue;
+        status_t status = round == INPUTS ? add_input(onnx, input)
+                                          : note_sizes(onnx, input, round == SHAPES);
+        if (status != STATUS_OK) return onnx_fail_at(onnx, status, "input", input->name, NULL);
+    }
+    for (int i = 0; i < onnx->n_inputs; i++)
+        if (!onnx_is_special(onnx, onnx->inputs[i].item))
+            TRY(onnx_name_elements(onnx, onnx->inputs[i].item));
+    return STATUS_OK;
+}
+
+/* ---- nodes ---- */
+
+static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__NodeProto *proto,
+                           onnx_node_t *node)
+{
+    context_t *ctx = onnx->ctx;
+    *node = (onnx_node_t){
+        .onnx = onnx, .op = op, .proto = proto, .opset = onnx->opset, .path = onnx_path_of(proto)};
+    if (*node->path == '\0') node->path = NULL;
+    if (proto->n_input > OP_MAX_INPUTS || proto->n_output > OP_MAX_OUTPUTS)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%zu inputs and %zu outputs, %d and %d are the most",
+             proto->n_input, proto->n_output, OP_MAX_INPUTS, OP_MAX_OUTPUTS);
+    if (op->max_inputs >= 0 && proto->n_input > (size_t)op->max_inputs)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%zu inputs, %d are the most", proto->n_input,
+             op->max_inputs);
+    for (size_t i = 0; i < proto->n_input; i++) {
+        const char *name = proto->input[i];
+        node->in[i] = ITEM_NONE;
+        if (*name == '\0') continue;
+        node->in[i] = onnx_find(onnx, name);
+        if (node->in[i] == ITEM_NONE && onnx_is_left_out(onnx, name)) continue;
+        if (node->in[i] == ITEM_NONE)
+            FAIL(ctx, STATUS_CORRUPT, "input \"%.64s\" is made by no node before it", name);
+        if (onnx->items[node->in[i]].is_missing)
+            FAIL(ctx, STATUS_UNSUPPORTED, "input \"%.64s\" is an output that is not supported",
+                 name);
+        if (!op->takes_any && onnx_is_special(onnx, node->in[i]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "input \"%.64s\" is %s, a tensor is needed", name,
+                 onnx->items[node->in[i]].is_sequence ? "a sequence" : "an optional");
+    }
+    node->n_in = (int)proto->n_input;
+    TRY(onnx_check_inputs(node, 0, op->min_inputs));
+    node->n_out = (int)proto->n_output;
+    bool has_output = false;
+    for (int i = 0; i < node->n_out; i++) {
+        node->out[i] = ITEM_NONE;
+        has_output = has_output || onnx_wants(node, i);
+    }
+    if (!has_output) FAIL(ctx, STATUS_INVALID_ARGUMENT, "it has no output");
+    return STATUS_OK;
+}
+
+/* Operators of ONNX that take elements of fewer bits move them, or say so themselves. */
+static bool moves_elements(const onnx_node_t *node, item_t out)
+{
+    static const char *const others[] = {
+        "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Constant", NULL};
+    const onnx_t *onnx = node->onnx;
+    if (!onnx_has(node, 0) || onnx->items[node->in[0]].narrow == 0) return false;
+    for (int i = 0; others[i] != NULL; i++)
+        if (strcmp(node->op->name, others[i]) == 0) return false;
+    return onnx->items[out].info.dtype == onnx->items[node->in[0]].info.dtype;
+}
+
+/* Binds the outputs; those that the import does not make are remembered, for who asks for them. */
+static status_t end_node(onnx_node_t *node, item_t first_new)
+{
+    onnx_t *onnx = node->onnx;
+    TRY(onnx_attrs_done(node));
+    for (int i = 0; i < node->n_out; i++) {
+        const char *name = node->proto->output[i];
+        item_t item = node->out[i];
+        if (*name == '\0') continue;
+        if (item == ITEM_NONE) {
+            TRY(onnx_value(onnx, name, &(tensor_info_t){.dtype = DTYPE_NONE}, &item));
+            onnx->items[item].is_missing = true;
+            onnx->items[item].is_text = i == 0 && ml_gives_text(node->proto);
+        }
+        if (item >= first_new && moves_elements(node, item))
+            onnx->items[item].narrow = onnx->items[node->in[0]].narrow;
+        if (item >= first_new && (!onnx->items[item].is_weight || onnx->items[item].name == NULL))
+            onnx->items[item].name = name;
+        TRY(onnx_bind(onnx, name, item));
+    }
+    return STATUS_OK;
+}
+
+/* Guards are said to come from the node. */
+static status_t import_node(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    char origin[256];
+    onnx->proto = node->proto;
+    snprintf(origin, sizeof origin, "%.100s \"%.120s\"", node->proto->op_type,
+             onnx_path_of(node->proto));
+    sym_origin(onnx->ctx, origin);
+    const status_t status = node->op->import(node), calculated = sym_status(onnx->ctx);
+    return calculated != STATUS_OK ? calculated : status; /* the reason before what it led to */
+}
+
+status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
+{
+    const onnx_operator_t *op = onnx_operator_of(onnx, proto);
+    onnx_function_t *function = onnx_function_of(onnx, proto);
+    item_t first_new = onnx->n_items;
+    onnx_node_t node;
+    status_t status = STATUS_OK;
+    bool is_text = false;
+    TRY(ml_pass_text(onnx, proto, &is_text));
+    if (is_text) return STATUS_OK;
+    if (function != NULL) {
+        status = onnx_import_function(onnx, function, proto);
+    } else {
+        status = begin_node(onnx, op, proto, &node);
+        if (status == STATUS_OK) status = import_node(&node);
+        if (status == STATUS_OK) status = end_node(&node, first_new);
+    }
+    return status == STATUS_OK
+               ? status
+               : onnx_fail_at(onnx, status, "node", onnx_path_of(proto), proto->op_type);
+}
+
+/* ---- the module ---- */
+
+static status_t append_name(context_t *ctx, datum_t *list, const char *name)
+{
+    datum_t *item = NULL;
+    TRY(datum_string(ctx, name, &item));
+    status_t status = datum_append(ctx, list, item);
+    datum_release(item);
+    return status;
+}
+
+static status_t set_names(onnx_t *onnx, const char *attribute, size_t n,
+                          Onnx__ValueInfoProto *const *values)
+{
+    context_t *ctx = onnx->ctx;
+    datum_t *list = NULL;
+    TRY(datum_list(ctx, 0, NULL, &list));
+    status_t status = STATUS_OK;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        bool is_left_out = values == onnx->model->graph->input &&
+                           onnx_is_initializer(onnx, values[i]);
+        if (!is_left_out) status = append_name(ctx, list, values[i]->name);
+    }
+    if (status == STATUS_OK) status = module_set_attribute(ctx, onnx->module, attribute, list);
+    datum_release(list);
+    return status;
+}
+
+static status_t put_metadata(context_t *ctx, datum_t *dict,
+                             const Onnx__StringStringEntryProto *pair)
+{
+    datum_t *value = NULL;
+    TRY(datum_string(ctx, text_or(pair->value, ""), &value));
+    status_t status = datum_put(ctx, dict, text_or(pair->key, ""), value);
+    datum_release(value);
+    return status;
+}
+
+static status_t set_metadata(onnx_t *onnx)
+{
+    const Onnx__ModelProto *model = onnx->model;
+    datum_t *dict = NULL;
+    TRY(datum_dict(onnx->ctx, 0, NULL, NULL, &dict));
+    status_t status = STATUS_OK;
+    for (size_t i = 0; i < model->n_metadata_props && status == STATUS_OK; i++)
+        status = put_metadata(onnx->ctx, dict, model->metadata_props[i]);
+    if (status == STATUS_OK) status = module_set_attribute(onnx->ctx, onnx->module, METADATA, dict);
+    datum_release(dict);
+    return status;
+}
+
+status_t onnx_set_attributes(onnx_t *onnx)
+{
+    const Onnx__GraphProto *graph = onnx->model->graph;
+    datum_t *opset = NULL;
+    TRY(set_names(onnx, "input_names", graph->n_input, graph->input));
+    TRY(set_names(onnx, "output_names", graph->n_output, graph->output));
+    TRY(set_metadata(onnx));
+    TRY(datum_int(onnx->ctx, onnx->opset, &opset));
+    status_t status = module_set_attribute(onnx->ctx, onnx->module, "opset", opset);
+    datum_release(opset);
+    return status;
+}
+
+static status_t find_dequantize(void *user, const graph_node_t *node)
+{
+    *(bool *)user |= rewrite_is_op(node, "dequantize");
+    return STATUS_OK;
+}
+
+/* Sizes stay open. */
+static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
+{
+    static const char *const passes[] = {"fold_quantize", "dead_code", NULL};
+    const pass_options_t options = {.self = onnx->module, .knows_self = true};
+    bool has_integers = false;
+    graph_t *folded = NULL;
+    (void)rewrite_visit(graph_body(*graph), find_dequantize, &has_integers);
+    if (!has_integers || (onnx->options != NULL && onnx->options->keeps_numbers)) return STATUS_OK;
+    TRY(pass_run(onnx->ctx, *graph, passes, &options, &folded));
+    graph_t *unused = folded;
+    if (graph_is_open(folded) || !graph_is_open(*graph)) {
+        unused = *graph;
+        *graph = folded;
+    }
+    graph_release(unused);
+    return STATUS_OK;
+}
+
+static bool size_at_import(void *user, int number, const char *name, int64_t *out_size)
+{
+    const onnx_t *onnx = user;
+    (void)number;
+    for (int i = 0; i < onnx->n_open; i++) {
+        if (strcmp(onnx->open[i].name, name) != 0) continue;
+        *out_size = onnx->open[i].size;
+        return true;
+    }
+    return false;
+}
+
+/* The guards of the options, which the sizes of the import have to satisfy. */
+static status_t add_guards(onnx_t *onnx)
+{
+    context_t *ctx = onnx->ctx;
+    const onnx_options_t *options = onnx->options;
+    char text[256];
+    int failing = 0;
+    for (int i = 0; options != NULL && i < options->n_guards; i++) {
+        const char *cursor = options->guards[i];
+        if (cursor == NULL) return context_null(ctx, "onnx_load", "a guard");
+        if (!sym_parse_guard(ctx, &cursor, "the model's exporter")) return sym_status(ctx);
+        if (*cursor != '\0')
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: guard \"%.200s\", \"%.40s\" is left over",
+                 options->guards[i], cursor);
+    }
+    if (sym_guards_hold(onnx->space, size_at_import, onnx, &failing)) return STATUS_OK;
+    sym_guard_text(onnx->space, failing, sizeof text, text);
+    FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: the sizes of the import do not satisfy %s", text);
+}
+
+static status_t import_model(onnx_t *onnx)
+{
+    graph_t *graph = NULL;
+    TRY(add_inputs(onnx));
+    TRY(add_guards(onnx));
+    const Onnx__GraphProto *read = onnx->model->graph;
+    TRY(onnx_add_nodes(onnx, read->n_node, read->node, "import"));
+    TRY(ml_drop_texts(onnx));
+    status_t status = onnx_build(onnx, &graph);
+    if (status == STATUS_OK) status = fold_quantize(onnx, &graph);
+    if (status == STATUS_OK) status = onnx_set_attributes(onnx);
+    if (status == STATUS_OK) status = graph_set_method(onnx->ctx, onnx->module, "forward", graph);
+    graph_release(graph);
+    return status;
+}
+
+void onnx_end(onnx_t *onnx)
+{
+    onnx_cut_items(onnx, 0);
+    onnx_cut_calls(onnx, 0);
+    context_put(onnx->ctx, onnx->items);
+    context_put(onnx->ctx, onnx->names);
+    context_put(onnx->ctx, onnx->bound);
+    context_put(onnx->ctx, onnx->inputs);
+    context_put(onnx->ctx, onnx->calls);
+    onnx_functions_end(onnx);
+    graph_builder_destroy(onnx->builder);
+    module_release(onnx->module);
+    sym_space_release(onnx->space);
+    if (onnx->model != NULL) onnx__model_proto__free_unpacked(onnx->model, &onnx->allocator);
+}
+
+static status_t import_in_space(onnx_t *onnx, const onnx_source_t *source)
+{
+    TRY(onnx_begin(onnx, onnx->ctx, source));
+    TRY(sym_space_create(onnx->ctx, &onnx->space));
+    sym_space_t *outer = sym_space_enter(onnx->ctx, onnx->space);
+    status_t status = import_model(onnx);
+    sym_space_enter(onnx->ctx, outer);
+    return status;
+}
+
+static status_t load(context_t *ctx, const onnx_source_t *source, const onnx_options_t *options,
+                     module_t **out_module)
+{
+    onnx_t *onnx = NULL;
+    if (options != NULL && options->batch < 0)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: a batch of %lld, 1 or more is needed",
+             (long long)options->batch);
+    if (options != NULL)
+        TRY(context_array(ctx, "onnx_load", "shapes", options->n_shapes, options->shapes));
+    if (options != NULL)
+        TRY(context_array(ctx, "onnx_load", "guards", options->n_guards, options->guards));
+    TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
+    onnx->ctx = ctx;
+    onnx->options = options;
+    onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
+    interrupt_begin(ctx, "onnx_load");
+    status_t status = import_in_space(onnx, source);
+    if (status == STATUS_OK) *out_module = module_retain(onnx->module);
+    onnx_end(onnx);
+    context_put(ctx, onnx);
+    return interrupt_end(ctx, status);
+}
+
+status_t onnx_from_path(context_t *ctx, const char *op, const char *path, onnx_source_t *out_source)
+{
+    if (path == NULL) return context_null(ctx, op, "path");
+    char *folder = NULL;
+    TRY(context_string(ctx, path, &folder));
+    char *slash = strrchr(folder, '/');
+    folder[slash != NULL ? slash - folder + 1 : 0] = '\0';
+    *out_source = (onnx_source_t){.path = path, .folder = folder};
+    return STATUS_OK;
+}
+
+status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
+                   module_t **out_module)
+{
+    onnx_source_t source = {0};
+    TRY(context_output(ctx, "onnx_load", out_module));
+    TRY(onnx_from_path(ctx, "onnx_load", path, &source));
+    status_t status = load(ctx, &source, options, out_module);
+    context_put(ctx, source.folder);
+    return status;
+}
+
+status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
+                         const onnx_options_t *options, module_t **out_module)
+{
+    TRY(context_output(ctx, "onnx_load_bytes", out_module));
+    if (bytes == NULL) return context_null(ctx, "onnx_load_bytes", "bytes");
+    return load(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, options, out_module);
+}
+
+#else
+
+static status_t refuse(context_t *ctx)
+{
+    FAIL(ctx, STATUS_UNSUPPORTED, "onnx: this build has no protobuf-c");
+}
+
+status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
+                   module_t **out_module)
+{
+    (void)path, (void)options, (void)out_module;
+    return refuse(ctx);
+}
+
+status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
+                         const onnx_options_t *options, module_t **out_module)
+{
+    (void)bytes, (void)n_bytes, (void)options, (void)out_module;
+    return refuse(ctx);
+}
+
+#endif

@@ -1,0 +1,398 @@
+/* Activations and arithmetic. */
+#include "io/onnx/narrow_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <math.h>
+#include <string.h>
+
+#include "tensor/tensor_impl.h"
+
+/* ---- functions of one tensor ---- */
+
+status_t onnx_import_unary(onnx_node_t *node)
+{
+    return onnx_unary(node, node->op->own, node->in[0], &node->out[0]);
+}
+
+/* Either sign of infinity may not count. */
+status_t onnx_import_is_inf(onnx_node_t *node)
+{
+    bool has_positive = true, has_negative = true;
+    item_t bound;
+    TRY(onnx_attr_bool(node, "detect_positive", true, &has_positive));
+    TRY(onnx_attr_bool(node, "detect_negative", true, &has_negative));
+    if (has_positive && has_negative) return onnx_unary(node, "isinf", node->in[0], &node->out[0]);
+    TRY(onnx_number(node->onnx, has_negative ? -(double)INFINITY : (double)INFINITY, &bound));
+    /* Nothing is larger than infinity. */
+    return onnx_binary(node, has_positive || has_negative ? "eq" : "gt", node->in[0], bound,
+                       &node->out[0]);
+}
+
+/* One float attribute that has the same meaning under another name. */
+static status_t import_alpha(onnx_node_t *node, const char *op_name, const char *name,
+                             double initial)
+{
+    double alpha = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "alpha", initial, &alpha));
+    onnx_call(node, op_name, &call);
+    onnx_set_float(&call, name, alpha);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_leaky_relu(onnx_node_t *node)
+{
+    return import_alpha(node, "leaky_relu", "negative_slope", 0.01);
+}
+
+status_t onnx_import_elu(onnx_node_t *node)
+{
+    return import_alpha(node, "elu", "alpha", 1.0);
+}
+
+/* With other constants than its own it is an elu and a factor. */
+status_t onnx_import_selu(onnx_node_t *node)
+{
+    static const double own_alpha = 1.67326319217681884765625;
+    static const double own_gamma = 1.05070102214813232421875;
+    double alpha = 0, gamma = 0;
+    TRY(onnx_attr_float(node, "alpha", own_alpha, &alpha));
+    TRY(onnx_attr_float(node, "gamma", own_gamma, &gamma));
+    if (fabs(alpha - own_alpha) < 1e-5 && fabs(gamma - own_gamma) < 1e-5)
+        return onnx_unary(node, "selu", node->in[0], &node->out[0]);
+    item_t out, factor;
+    TRY(import_alpha(node, "elu", "alpha", own_alpha));
+    out = node->out[0];
+    TRY(onnx_number(node->onnx, gamma, &factor));
+    return onnx_binary(node, "mul", out, factor, &node->out[0]);
+}
+
+status_t onnx_import_gelu(onnx_node_t *node)
+{
+    static const char *const approximations[] = {"none", "tanh", NULL};
+    int approximation = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_name(node, "approximate", approximations, 0, &approximation));
+    onnx_call(node, "gelu", &call);
+    onnx_set_int(&call, "tanh_approximation", approximation);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* x sigmoid(alpha x) */
+status_t onnx_import_swish(onnx_node_t *node)
+{
+    double alpha = 0;
+    item_t out = node->in[0], factor;
+    TRY(onnx_attr_float(node, "alpha", 1.0, &alpha));
+    if (alpha == 1.0) return onnx_unary(node, "silu", node->in[0], &node->out[0]);
+    TRY(onnx_number(node->onnx, alpha, &factor));
+    TRY(onnx_binary(node, "mul", out, factor, &out));
+    TRY(onnx_unary(node, "sigmoid", out, &out));
+    return onnx_binary(node, "mul", node->in[0], out, &node->out[0]);
+}
+
+status_t onnx_import_hard_sigmoid(onnx_node_t *node)
+{
+    double alpha = 0, beta = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "alpha", 0.2, &alpha));
+    TRY(onnx_attr_float(node, "beta", 0.5, &beta));
+    onnx_call(node, "hardsigmoid", &call);
+    onnx_set_float(&call, "alpha", alpha);
+    onnx_set_float(&call, "beta", beta);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_celu(onnx_node_t *node)
+{
+    return import_alpha(node, "celu", "alpha", 1.0);
+}
+
+status_t onnx_import_thresholded_relu(onnx_node_t *node)
+{
+    return import_alpha(node, "threshold", "threshold", 1.0);
+}
+
+/* Integers are computed in f32, and stay integers. */
+status_t onnx_import_shrink(onnx_node_t *node)
+{
+    double lambd = 0, bias = 0;
+    item_t out;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "lambd", 0.5, &lambd));
+    TRY(onnx_attr_float(node, "bias", 0.0, &bias));
+    onnx_call(node, "shrink", &call);
+    onnx_set_float(&call, "lambd", lambd);
+    onnx_set_float(&call, "bias", bias);
+    TRY(onnx_emit(&call, 1, node->in, &out));
+    return onnx_cast(node, out, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+/* ---- clip ---- */
+
+static status_t clip_floats(onnx_node_t *node, double low, double high)
+{
+    onnx_call_t call;
+    if (low == 0.0 && high == (double)INFINITY)
+        return onnx_unary(node, "relu", node->in[0], &node->out[0]);
+    onnx_call(node, "clamp", &call);
+    onnx_set_float(&call, "min", low);
+    onnx_set_float(&call, "max", high);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* Bounds are attributes before opset 11, then inputs; integers, and bounds that are no
+ * numbers at import (sizes among them), go the general way. */
+status_t onnx_import_clip(onnx_node_t *node)
+{
+    double low = -(double)INFINITY, high = (double)INFINITY;
+    bool is_plain = dtype_is_floating(onnx_input_info(node, 0).dtype);
+    if (node->opset < 11) {
+        TRY(onnx_attr_float(node, "min", low, &low));
+        TRY(onnx_attr_float(node, "max", high, &high));
+        return clip_floats(node, low, high);
+    }
+    for (int i = 1; i <= 2; i++)
+        is_plain = is_plain && (!onnx_has(node, i) || onnx_is_number(node, i));
+    if (is_plain) {
+        int n = 0;
+        TRY(onnx_input_floats(node, 1, "min", 1, &n, &low));
+        TRY(onnx_input_floats(node, 2, "max", 1, &n, &high));
+        return clip_floats(node, low, high);
+    }
+    item_t out = node->in[0];
+    if (onnx_has(node, 1)) TRY(onnx_binary(node, "maximum", out, node->in[1], &out));
+    if (onnx_has(node, 2)) TRY(onnx_binary(node, "minimum", out, node->in[2], &out));
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+/* ---- prelu ---- */
+
+/* One slope for each channel, for x of rank 2 and more: in opset 6 a vector, later what broadcasts
+ * along dimension 1 alone. */
+static bool is_channel_wise(const onnx_node_t *node, const tensor_info_t *x,
+                            const tensor_info_t *slope)
+{
+    context_t *ctx = node->onnx->ctx;
+    const int64_t n = onnx_numel(node, slope);
+    if (sym_knows_equal(ctx, n, 1)) return true;
+    if (x->rank < 2 || !sym_knows_equal(ctx, n, x->sizes[1])) return false;
+    if (node->opset < 7 && slope->rank == 1) return true;
+    int dim = slope->rank - (x->rank - 1); /* of the channels in the slope */
+    return dim >= 0 && dim <= 1 && sym_knows_equal(ctx, slope->sizes[dim], n);
+}
+
+status_t onnx_import_prelu(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0), slope = onnx_input_info(node, 1);
+    int64_t n = onnx_numel(node, &slope);
+    if (is_channel_wise(node, &x, &slope)) {
+        item_t in[2] = {node->in[0], ITEM_NONE};
+        onnx_call_t call;
+        TRY(onnx_reshape(node, node->in[1], 1, &n, &in[1]));
+        onnx_call(node, "prelu", &call);
+        return onnx_emit(&call, 2, in, &node->out[0]);
+    }
+    item_t zero, above, below;
+    TRY(onnx_number(node->onnx, 0.0, &zero));
+    TRY(onnx_unary(node, "relu", node->in[0], &above));
+    TRY(onnx_binary(node, "minimum", node->in[0], zero, &below));
+    TRY(onnx_binary(node, "mul", below, node->in[1], &below));
+    return onnx_binary(node, "add", above, below, &node->out[0]);
+}
+
+/* ---- arithmetic of two tensors ---- */
+
+/* Before opset 7 the second operand lines up with the dimensions of the first from `axis` on. */
+static status_t line_up(onnx_node_t *node, item_t *b)
+{
+    bool broadcasts = false;
+    int64_t axis = 0;
+    *b = node->in[1];
+    if (node->opset >= 7) return STATUS_OK;
+    tensor_info_t info_a = onnx_input_info(node, 0), info_b = onnx_input_info(node, 1);
+    TRY(onnx_attr_bool(node, "broadcast", false, &broadcasts));
+    bool has_axis = onnx_has_attr(node, "axis");
+    TRY(onnx_attr_int(node, "axis", 0, &axis));
+    if (!broadcasts || !has_axis || info_b.rank == 0) return STATUS_OK;
+    if (axis < 0) axis += info_a.rank;
+    if (axis < 0 || axis + info_b.rank > info_a.rank)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld, ranks are %d and %d",
+             (long long)axis, info_a.rank, info_b.rank);
+    int64_t sizes[TENSOR_MAX_RANK];
+    int rank = info_a.rank - (int)axis;
+    for (int i = 0; i < rank; i++) sizes[i] = i < info_b.rank ? info_b.sizes[i] : 1;
+    return onnx_reshape(node, *b, rank, sizes, b);
+}
+
+status_t onnx_import_binary(onnx_node_t *node)
+{
+    item_t b;
+    TRY(line_up(node, &b));
+    return onnx_binary(node, node->op->own, node->in[0], b, &node->out[0]);
+}
+
+/* Integers divide to integers, towards zero. */
+status_t onnx_import_div(onnx_node_t *node)
+{
+    item_t b;
+    bool is_floating = dtype_is_floating(onnx_input_info(node, 0).dtype);
+    TRY(line_up(node, &b));
+    return onnx_binary(node, is_floating ? "div" : "div_trunc", node->in[0], b, &node->out[0]);
+}
+
+/* The remainder has the divisor's sign, that of fmod the dividend's. */
+status_t onnx_import_mod(onnx_node_t *node)
+{
+    bool is_fmod = false;
+    TRY(onnx_attr_bool(node, "fmod", false, &is_fmod));
+    if (!is_fmod && dtype_is_floating(onnx_input_info(node, 0).dtype))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "floats need fmod");
+    return onnx_binary(node, is_fmod ? "fmod" : "remainder", node->in[0], node->in[1],
+                       &node->out[0]);
+}
+
+status_t onnx_import_bit_shift(onnx_node_t *node)
+{
+    static const char *const directions[] = {"LEFT", "RIGHT", NULL};
+    int direction = -1;
+    TRY(onnx_attr_name(node, "direction", directions, -1, &direction));
+    if (direction < 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "direction is missing");
+    return onnx_binary(node, direction == 0 ? "bitwise_left_shift" : "bitwise_right_shift",
+                       node->in[0], node->in[1], &node->out[0]);
+}
+
+status_t onnx_import_where(onnx_node_t *node)
+{
+    onnx_call_t call;
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, node->in, &node->out[0]);
+}
+
+/* The result has the first operand's type. */
+status_t onnx_import_pow(onnx_node_t *node)
+{
+    item_t out, b;
+    TRY(line_up(node, &b));
+    TRY(onnx_binary(node, "pow", node->in[0], b, &out));
+    return onnx_cast(node, out, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+/* ---- arithmetic of any number of tensors ---- */
+
+status_t onnx_import_chain(onnx_node_t *node)
+{
+    item_t out = node->in[0];
+    TRY(onnx_check_inputs(node, 0, node->n_in));
+    for (int i = 1; i < node->n_in; i++)
+        TRY(onnx_binary(node, node->op->own, out, node->in[i], &out));
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+status_t onnx_import_mean(onnx_node_t *node)
+{
+    item_t factor;
+    TRY(onnx_import_chain(node));
+    if (node->n_in == 1) return STATUS_OK;
+    TRY(onnx_number(node->onnx, 1.0 / node->n_in, &factor));
+    return onnx_binary(node, "mul", node->out[0], factor, &node->out[0]);
+}
+
+/* ---- the same again ---- */
+
+/* To a dtype, which a narrow type is widened to. */
+static status_t cast(onnx_node_t *node, dtype_t dtype, int narrow)
+{
+    bool saturates = true;
+    TRY(onnx_attr_bool(node, "saturate", true, &saturates));
+    onnx_attr_ignore(node, "round_mode"); /* of FLOAT8E8M0, which is refused */
+    if (narrow != 0) return onnx_narrow_round(node, narrow, node->in[0], saturates, &node->out[0]);
+    return onnx_cast(node, node->in[0], dtype, &node->out[0]);
+}
+
+status_t onnx_import_cast(onnx_node_t *node)
+{
+    int64_t to = 0;
+    int narrow = 0;
+    dtype_t dtype = DTYPE_NONE;
+    TRY(onnx_attr_int(node, "to", 0, &to));
+    TRY(onnx_dtype_wide(node->onnx->ctx, to, &dtype, &narrow));
+    return cast(node, dtype, narrow);
+}
+
+static bool is_integer(dtype_t dtype)
+{
+    return !dtype_is_floating(dtype) && dtype != DTYPE_BOOL;
+}
+
+/* Integers of as many bits keep them when they are cast. Of others only known ones are. */
+status_t onnx_import_bit_cast(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    const tensor_info_t x = onnx_input_info(node, 0);
+    int64_t to = 0;
+    tensor_info_t info = {.dtype = DTYPE_NONE};
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(onnx_attr_int(node, "to", 0, &to));
+    TRY(onnx_dtype(ctx, to, &info.dtype));
+    if (dtype_size(info.dtype) != dtype_size(x.dtype))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s as %s, as many bits are needed",
+             onnx_brief(node, &x), dtype_name(info.dtype));
+    if (info.dtype == x.dtype || (is_integer(info.dtype) && is_integer(x.dtype)))
+        return onnx_cast(node, node->in[0], info.dtype, &node->out[0]);
+    const tensor_t *known = onnx_tensor_of(node->onnx, node->in[0]);
+    if (known == NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED, "the bits of %s as %s, where they depend on the data",
+             onnx_brief(node, &x), dtype_name(info.dtype));
+    info = info_dense(info.dtype, x.rank, x.sizes);
+    TRY(tensor_make(ctx, &info, &tensor));
+    status_t status = tensor_writable(ctx, tensor, &bytes);
+    if (status == STATUS_OK) status = tensor_read(ctx, known, bytes, info_bytes(&info));
+    if (status == STATUS_OK) return onnx_item_take(node->onnx, NULL, tensor, &node->out[0]);
+    tensor_drop(tensor);
+    return status;
+}
+
+/* Of the second input nothing is read but its type. */
+status_t onnx_import_cast_like(onnx_node_t *node)
+{
+    return cast(node, onnx_input_info(node, 1).dtype, node->onnx->items[node->in[1]].narrow);
+}
+
+status_t onnx_import_identity(onnx_node_t *node)
+{
+    node->out[0] = node->in[0];
+    return STATUS_OK;
+}
+
+/* The mask is true wherever x has an element, and of x's type before opset 10. Training with a
+ * ratio of 0 drops nothing either. */
+status_t onnx_import_dropout(onnx_node_t *node)
+{
+    int n = 0;
+    int64_t is_training = 0;
+    double ratio = 0.5;
+    onnx_attr_ignore(node, "seed");
+    if (node->opset < 7) onnx_attr_ignore(node, "is_test");
+    if (node->opset < 12) {
+        onnx_attr_ignore(node, "ratio");
+    } else {
+        TRY(onnx_input_numbers(node, 2, "training_mode", 1, &n, &is_training));
+        if (is_training != 0) TRY(onnx_input_floats(node, 1, "ratio", 1, &n, &ratio));
+    }
+    if (is_training != 0 && ratio != 0.0)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
+    node->out[0] = node->in[0];
+    if (!onnx_wants(node, 1)) return STATUS_OK;
+    onnx_call_t call;
+    onnx_call(node, "full_like", &call);
+    onnx_set_float(&call, "value", 1.0);
+    if (node->opset >= 10) onnx_set_int(&call, "dtype", DTYPE_BOOL);
+    return onnx_emit(&call, 1, node->in, &node->out[1]);
+}
+
+#endif

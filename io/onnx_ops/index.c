@@ -1,0 +1,191 @@
+/* Operators that take elements by an index tensor, put them there, or make them of indices. */
+#include "io/onnx/node_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include "ops/index/indexing.h"
+#include "tensor/tensor_impl.h"
+
+status_t onnx_import_gather_elements(onnx_node_t *node)
+{
+    int axis = 0;
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
+    onnx_call(node, "gather_elements", &call);
+    onnx_set_int(&call, "dim", axis);
+    return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
+status_t onnx_import_gather_nd(onnx_node_t *node)
+{
+    int64_t batch_dims = 0;
+    onnx_call_t call;
+    if (node->opset >= 12) TRY(onnx_attr_int(node, "batch_dims", 0, &batch_dims));
+    onnx_call(node, "gather_nd", &call);
+    onnx_set_int(&call, "batch_dims", batch_dims);
+    return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
+/* One column of indices for each element, where ours is a row. */
+status_t onnx_import_non_zero(onnx_node_t *node)
+{
+    item_t indices;
+    TRY(onnx_unary(node, "nonzero", node->in[0], &indices));
+    return onnx_permute(node, indices, 2, (int64_t[]){1, 0}, &node->out[0]);
+}
+
+/* Opset 16 has sums and products, 18 the others. */
+static status_t read_reduction(onnx_node_t *node, int *out_reduction)
+{
+    static const char *const names[] = {"none", "add", "mul",
+                                        "max",  "min", NULL}; /* as scatter_reduction_t */
+    static const char *const first_names[] = {"none", "add", "mul", NULL};
+    *out_reduction = SCATTER_NONE;
+    if (node->opset < 16) return STATUS_OK;
+    return onnx_attr_name(node, "reduction", node->opset >= 18 ? names : first_names, SCATTER_NONE,
+                          out_reduction);
+}
+
+/* ScatterElements, and Scatter as it was called before. */
+status_t onnx_import_scatter(onnx_node_t *node)
+{
+    int axis = 0, reduction = 0;
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
+    TRY(read_reduction(node, &reduction));
+    onnx_call(node, "scatter", &call);
+    onnx_set_int(&call, "dim", axis);
+    onnx_set_int(&call, "reduction", reduction);
+    return onnx_emit(&call, 3, node->in, &node->out[0]);
+}
+
+status_t onnx_import_scatter_nd(onnx_node_t *node)
+{
+    int reduction = 0;
+    onnx_call_t call;
+    TRY(read_reduction(node, &reduction));
+    onnx_call(node, "scatter_nd", &call);
+    onnx_set_int(&call, "reduction", reduction);
+    return onnx_emit(&call, 3, node->in, &node->out[0]);
+}
+
+/* ---- by the index alone ---- */
+
+static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
+{
+    context_t *ctx = node->onnx->ctx;
+    double number = 0;
+    int n = 0;
+    if (dtype_is_floating(onnx_input_info(node, 1).dtype)) {
+        TRY(onnx_input_floats(node, 1, "the depth", 1, &n, &number));
+        *out_depth = number >= 0 && number <= ONNX_MAX_VALUES ? (int64_t)number : -1;
+    } else {
+        TRY(onnx_input_ints(node, 1, "the depth", 1, &n, out_depth));
+    }
+    const bool is_too_large = !sym_is(*out_depth) && *out_depth > ONNX_MAX_VALUES;
+    if (n != 1 || sym_less(ctx, *out_depth, 0) || is_too_large)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "the depth is no number from 0 to %d", ONNX_MAX_VALUES);
+    return STATUS_OK;
+}
+
+/* 0, 1, ... depth - 1 along dimension 0, for `n_behind` dimensions of size 1. */
+static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_t *out)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    TRY(onnx_count_up(node, depth, out));
+    sizes[0] = depth;
+    for (int i = 1; i <= n_behind; i++) sizes[i] = 1;
+    return n_behind > 0 ? onnx_reshape(node, *out, n_behind + 1, sizes, out) : STATUS_OK;
+}
+
+/* On where the index, or the index plus the depth, is the place along the new dimension. So -1 is
+ * the last place, and an index out of range is on nowhere. */
+status_t onnx_import_one_hot(onnx_node_t *node)
+{
+    tensor_info_t index = onnx_input_info(node, 0), values = onnx_input_info(node, 2);
+    int64_t depth = 0, dim = 0;
+    int axis = 0;
+    item_t x, steps, size, is_near, is_far, in[3];
+    onnx_call_t call;
+    if (index.rank >= TENSOR_MAX_RANK)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an index of rank %d, %d is the most", index.rank,
+             TENSOR_MAX_RANK - 1);
+    if (values.rank != 1 || !sym_equal(node->onnx->ctx, values.sizes[0], 2))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "the values are %s, two are needed",
+             onnx_brief(node, &values));
+    TRY(onnx_dim(node, "axis", index.rank + 1, -1, &axis));
+    TRY(read_depth(node, &depth));
+    TRY(onnx_cast(node, node->in[0], DTYPE_S64, &x));
+    dim = axis;
+    onnx_call(node, "unsqueeze", &call);
+    onnx_set_ints(&call, "dims", 1, &dim);
+    TRY(onnx_emit(&call, 1, &x, &x));
+    TRY(make_steps(node, depth, index.rank - axis, &steps));
+    TRY(onnx_vector(node->onnx, NULL, 1, &depth, &size));
+    TRY(onnx_binary(node, "eq", x, steps, &is_near));
+    TRY(onnx_binary(node, "add", x, size, &x));
+    TRY(onnx_binary(node, "eq", x, steps, &is_far));
+    TRY(onnx_binary(node, "logical_or", is_near, is_far, &in[0]));
+    TRY(onnx_slice(node, node->in[2], 0, 1, 2, 1, &in[1]));
+    TRY(onnx_slice(node, node->in[2], 0, 0, 1, 1, &in[2]));
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, in, &node->out[0]);
+}
+
+status_t onnx_import_trilu(onnx_node_t *node)
+{
+    int64_t diagonal = 0;
+    bool is_upper = true;
+    int n = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_bool(node, "upper", true, &is_upper));
+    if (onnx_has(node, 1)) {
+        TRY(onnx_input_ints(node, 1, "k", 1, &n, &diagonal));
+        if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "k has no element");
+    }
+    onnx_call(node, is_upper ? "triu" : "tril", &call);
+    onnx_set_int(&call, "diagonal", diagonal);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* Ones, of which the diagonal k stays. */
+status_t onnx_import_eye_like(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t to = 0, diagonal = 0;
+    dtype_t dtype = x.dtype;
+    item_t out;
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "k", 0, &diagonal));
+    if (onnx_has_attr(node, "dtype")) {
+        TRY(onnx_attr_int(node, "dtype", 0, &to));
+        TRY(onnx_dtype(node->onnx->ctx, to, &dtype));
+    }
+    if (x.rank != 2)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 is needed",
+             onnx_brief(node, &x));
+    onnx_call(node, "full_like", &call);
+    onnx_set_float(&call, "value", 1.0);
+    onnx_set_int(&call, "dtype", dtype);
+    TRY(onnx_emit(&call, 1, node->in, &out));
+    onnx_call(node, "triu", &call);
+    onnx_set_int(&call, "diagonal", diagonal);
+    TRY(onnx_emit(&call, 1, &out, &out));
+    onnx_call(node, "tril", &call);
+    onnx_set_int(&call, "diagonal", diagonal);
+    return onnx_emit(&call, 1, &out, &node->out[0]);
+}
+
+status_t onnx_import_reverse_sequence(onnx_node_t *node)
+{
+    int64_t batch = 0, time = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "batch_axis", 1, &batch));
+    TRY(onnx_attr_int(node, "time_axis", 0, &time));
+    onnx_call(node, "reverse_sequence", &call);
+    onnx_set_int(&call, "batch_dim", batch);
+    onnx_set_int(&call, "time_dim", time);
+    return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
+#endif

@@ -1,0 +1,404 @@
+/* Quantised operators of com.microsoft, by those of ONNX: results are ONNX Runtime's. */
+#include "io/onnx/node_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include "io/onnx_ops/attention_impl.h"
+#include "io/onnx_ops/quantized_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* ---- elementwise ---- */
+
+/* A tensor, its scale and its zero are inputs of these numbers. */
+enum { INTEGERS, SCALE, ZERO, TRIPLE };
+
+static item_t input_or_none(const onnx_node_t *node, int input)
+{
+    return onnx_has(node, input) ? node->in[input] : ITEM_NONE;
+}
+
+static status_t as_float(onnx_node_t *node, item_t x, item_t *out)
+{
+    return onnx_cast(node, x, DTYPE_F32, out);
+}
+
+/* The zero at an input: 0 of the dtype of x where it is left out. */
+static status_t read_zero(onnx_node_t *node, int input, item_t *out)
+{
+    *out = input_or_none(node, input);
+    if (*out != ITEM_NONE) return STATUS_OK;
+    TRY(onnx_integer(node->onnx, 0, out));
+    return onnx_cast(node, *out, onnx_input_info(node, 0).dtype, out);
+}
+
+/* ratio * x, where the ratio is that of the scales of an operand and of the result. */
+static status_t emit_scaled(onnx_node_t *node, int first, item_t x, item_t scale, item_t *out)
+{
+    item_t ratio, numbers;
+    TRY(onnx_binary(node, "div", node->in[first + SCALE], scale, &ratio));
+    TRY(as_float(node, x, &numbers));
+    return onnx_binary(node, "mul", ratio, numbers, out);
+}
+
+/* a, b, and the three scales: their zeros among them may be left out. */
+static status_t check_operands(onnx_node_t *node)
+{
+    static const int needed[] = {0, 1, 3, 4, 6};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        TRY(onnx_check_inputs(node, needed[i], needed[i] + 1));
+    return STATUS_OK;
+}
+
+/* The zeros are one sum of f32, and are added first: zero - (ratio * a_zero + ratio * b_zero). */
+status_t onnx_import_qlinear_add(onnx_node_t *node)
+{
+    TRY(check_operands(node));
+    const item_t scale = node->in[6];
+    item_t a, b, fixed, one, zeros[3];
+    for (int i = 0; i < 3; i++) TRY(read_zero(node, i < 2 ? TRIPLE * i + ZERO : 7, &zeros[i]));
+    TRY(onnx_number(node->onnx, 1.0, &one));
+    TRY(as_float(node, one, &one));
+    TRY(emit_scaled(node, 0, zeros[0], scale, &a));
+    TRY(emit_scaled(node, 3, zeros[1], scale, &b));
+    TRY(onnx_binary(node, "add", a, b, &b));
+    TRY(as_float(node, zeros[2], &fixed));
+    TRY(onnx_binary(node, "sub", fixed, b, &fixed));
+    TRY(emit_scaled(node, 0, node->in[0], scale, &a));
+    TRY(emit_scaled(node, 3, node->in[3], scale, &b));
+    TRY(onnx_binary(node, "add", fixed, a, &a));
+    TRY(onnx_binary(node, "add", a, b, &a));
+    return quantized_emit(node, "quantize", a, one, ITEM_NONE, 0,
+                          onnx_info(node->onnx, zeros[2])->dtype, &node->out[0]);
+}
+
+/* An operand less its zero, as s32. */
+static status_t emit_centered(onnx_node_t *node, item_t x, item_t zero, item_t *out)
+{
+    TRY(onnx_cast(node, x, DTYPE_S32, out));
+    if (zero == ITEM_NONE) return STATUS_OK;
+    TRY(onnx_cast(node, zero, DTYPE_S32, &zero));
+    return onnx_binary(node, "sub", *out, zero, out);
+}
+
+status_t onnx_import_qlinear_mul(onnx_node_t *node)
+{
+    item_t a, b, multiplier, zero;
+    TRY(check_operands(node));
+    TRY(read_zero(node, 7, &zero));
+    TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &a));
+    TRY(emit_centered(node, node->in[3], input_or_none(node, 5), &b));
+    TRY(onnx_binary(node, "mul", a, b, &a));
+    TRY(quantized_multiplier(node, 1, 4, 6, &multiplier));
+    return quantized_requantize(node, a, multiplier, ITEM_NONE, zero, 0, &node->out[0]);
+}
+
+static status_t emit_numbers(onnx_node_t *node, int first, item_t *out)
+{
+    return quantized_emit(node, "dequantize", node->in[first], node->in[first + SCALE],
+                          input_or_none(node, first + ZERO), 0, DTYPE_NONE, out);
+}
+
+/* The numbers as integers of the scale and zero that are inputs `scale` and `scale` + 1. */
+static status_t emit_integers(onnx_node_t *node, item_t x, int scale, dtype_t dtype, item_t *out)
+{
+    return quantized_emit(node, "quantize", x, node->in[scale], input_or_none(node, scale + 1), 0,
+                          dtype, out);
+}
+
+/* x, its scale and zero, the result's scale and zero; the function is the operator's own. */
+status_t onnx_import_qlinear_unary(onnx_node_t *node)
+{
+    item_t x;
+    onnx_call_t call;
+    TRY(emit_numbers(node, 0, &x));
+    onnx_call(node, node->op->own, &call);
+    if (onnx_has_attr(node, "alpha") || node->op->own[0] == 'l') { /* leaky_relu */
+        double alpha = 0.01;
+        TRY(onnx_attr_float(node, "alpha", 0.01, &alpha));
+        onnx_set_float(&call, "negative_slope", alpha);
+    }
+    TRY(onnx_emit(&call, 1, &x, &x));
+    return emit_integers(node, x, 3, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+/* x, its scale and zero, the result's scale and zero. Before opset 13 all dimensions from the axis
+ * on are one. */
+status_t onnx_import_qlinear_softmax(onnx_node_t *node)
+{
+    const tensor_info_t info = onnx_input_info(node, 0);
+    int64_t opset = 0, sizes[2];
+    int axis = 0;
+    item_t x;
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "opset", 13, &opset));
+    TRY(onnx_dim(node, "axis", info.rank, opset < 13 ? 1 : -1, &axis));
+    TRY(emit_numbers(node, 0, &x));
+    sizes[0] = onnx_product(node, axis, info.sizes);
+    sizes[1] = onnx_product(node, info.rank - axis, &info.sizes[axis]);
+    if (opset < 13) TRY(onnx_reshape(node, x, 2, sizes, &x));
+    onnx_call(node, "softmax", &call);
+    onnx_set_int(&call, "dim", opset < 13 ? 1 : axis);
+    TRY(onnx_emit(&call, 1, &x, &x));
+    if (opset < 13) TRY(onnx_reshape(node, x, info.rank, info.sizes, &x));
+    return emit_integers(node, x, 3, info.dtype, &node->out[0]);
+}
+
+/* Condition; x, its scale and zero; y, its scale and zero; the result's scale and zero. */
+status_t onnx_import_qlinear_where(onnx_node_t *node)
+{
+    item_t in[3] = {node->in[0]};
+    onnx_call_t call;
+    for (int i = 0; i < 2; i++) {
+        TRY(emit_numbers(node, 1 + i * TRIPLE, &in[1 + i]));
+        TRY(emit_integers(node, in[1 + i], 7, onnx_input_info(node, 1).dtype, &in[1 + i]));
+    }
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, in, &node->out[0]);
+}
+
+/* ---- pooling and concatenation ---- */
+
+static status_t refuse_channels_last(onnx_node_t *node)
+{
+    bool channels_last = false;
+    TRY(onnx_attr_bool(node, "channels_last", false, &channels_last));
+    if (channels_last) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "channels_last 1");
+    return STATUS_OK;
+}
+
+/* A size as a number that is multiplied with f32. */
+static status_t make_float(onnx_node_t *node, int64_t size, item_t *out)
+{
+    if (!sym_is(size)) return onnx_number(node->onnx, (double)size, out);
+    TRY(onnx_vector(node->onnx, NULL, 1, &size, out));
+    TRY(onnx_reshape(node, *out, 0, NULL, out));
+    return as_float(node, *out, out);
+}
+
+/* Sums of an image's integers are exact; their scale is divided by its elements. */
+status_t onnx_import_qlinear_global_average_pool(onnx_node_t *node)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    int64_t dims[TENSOR_MAX_RANK];
+    item_t sums, multiplier, number;
+    onnx_call_t call;
+    TRY(refuse_channels_last(node));
+    if (x.rank < 3)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, 3 or more is needed",
+             x.rank);
+    for (int d = 2; d < x.rank; d++) dims[d - 2] = d;
+    TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &sums));
+    onnx_call(node, "sum", &call);
+    onnx_set_ints(&call, "dims", x.rank - 2, dims);
+    onnx_set_int(&call, "keepdim", true);
+    TRY(onnx_emit(&call, 1, &sums, &sums));
+    TRY(onnx_cast(node, sums, DTYPE_S32, &sums));
+    TRY(make_float(node, onnx_product(node, x.rank - 2, &x.sizes[2]), &number));
+    TRY(onnx_binary(node, "mul", node->in[3], number, &multiplier));
+    TRY(onnx_binary(node, "div", node->in[1], multiplier, &multiplier));
+    return quantized_requantize(node, sums, multiplier, ITEM_NONE, input_or_none(node, 4), 0,
+                                &node->out[0]);
+}
+
+status_t onnx_import_qlinear_average_pool(onnx_node_t *node)
+{
+    const dtype_t dtype = onnx_input_info(node, 0).dtype;
+    TRY(refuse_channels_last(node));
+    TRY(emit_numbers(node, 0, &node->in[0]));
+    TRY(onnx_import_average_pool(node));
+    return emit_integers(node, node->out[0], 3, dtype, &node->out[0]);
+}
+
+/* The result's scale and zero, then a tensor, its scale and its zero each. */
+status_t onnx_import_qlinear_concat(onnx_node_t *node)
+{
+    item_t parts[OP_MAX_INPUTS];
+    int axis = 0, n = (node->n_in - 2) / TRIPLE;
+    onnx_call_t call;
+    if (n < 1 || node->n_in != 2 + n * TRIPLE)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d inputs, 2 and threes are needed",
+             node->n_in);
+    TRY(onnx_dim(node, "axis", onnx_input_info(node, 2).rank, 0, &axis));
+    for (int i = 0; i < n; i++) {
+        TRY(emit_numbers(node, 2 + i * TRIPLE, &parts[i]));
+        TRY(emit_integers(node, parts[i], 0, onnx_input_info(node, 1).dtype, &parts[i]));
+    }
+    onnx_call(node, "concat", &call);
+    onnx_set_int(&call, "dim", axis);
+    return onnx_emit(&call, n, parts, &node->out[0]);
+}
+
+/* ---- products of matrices ---- */
+
+/* Sums as numbers, with a bias of f32. */
+static status_t emit_float(onnx_node_t *node, item_t sums, item_t scale, int bias, item_t *out)
+{
+    TRY(quantized_emit(node, "dequantize", sums, scale, ITEM_NONE, -1, DTYPE_NONE, out));
+    if (!onnx_has(node, bias)) return STATUS_OK;
+    return onnx_binary(node, "add", *out, node->in[bias], out);
+}
+
+/* a, b, b's scale and zero, bias: a becomes integers by the range it has. */
+status_t onnx_import_dynamic_quantize_matmul(onnx_node_t *node)
+{
+    item_t a[3], sums, scale;
+    onnx_call_t call;
+    onnx_call(node, "dynamic_quantize", &call);
+    TRY(onnx_emit_n(&call, 1, node->in, 3, a));
+    TRY(quantized_matmul(node, a[0], a[2], 1, 3, &sums));
+    TRY(quantized_vector(node, node->in[2], "b's scale", &scale));
+    TRY(onnx_binary(node, "mul", a[1], scale, &scale));
+    return emit_float(node, sums, scale, 4, &node->out[0]);
+}
+
+/* a, b, their scales, their zeros, bias. */
+status_t onnx_import_matmul_integer_to_float(onnx_node_t *node)
+{
+    item_t sums, scale, zero;
+    TRY(quantized_need_one(node, 2, "a's scale"));
+    if (onnx_has(node, 4)) TRY(quantized_need_one(node, 4, "a's zero"));
+    TRY(quantized_zero(node, 4, "a's zero", &zero));
+    TRY(quantized_matmul(node, node->in[0], zero, 1, 5, &sums));
+    TRY(quantized_vector(node, node->in[3], "b's scale", &scale));
+    TRY(onnx_binary(node, "mul", node->in[2], scale, &scale));
+    return emit_float(node, sums, scale, 6, &node->out[0]);
+}
+
+/* a, its scale and zero, b, its scale and zero, c of s32, the result's scale and zero: without
+ * these numbers. */
+status_t onnx_import_qgemm(onnx_node_t *node)
+{
+    bool transposes_a = false, transposes_b = false;
+    double alpha = 1.0;
+    item_t a = node->in[0], zero, sums, scale, number;
+    TRY(onnx_attr_bool(node, "transA", false, &transposes_a));
+    TRY(onnx_attr_bool(node, "transB", false, &transposes_b));
+    TRY(onnx_attr_float(node, "alpha", 1.0, &alpha));
+    TRY(quantized_need_one(node, 1, "a's scale"));
+    TRY(quantized_need_one(node, 2, "a's zero"));
+    if (onnx_has(node, 7)) TRY(quantized_need_one(node, 7, "the result's scale"));
+    if (transposes_a) TRY(onnx_permute(node, a, 2, (int64_t[]){1, 0}, &a));
+    if (transposes_b) TRY(onnx_transposed(node, node->in[3], &node->in[3]));
+    TRY(quantized_zero(node, 2, "a's zero", &zero));
+    TRY(quantized_matmul(node, a, zero, 3, 5, &sums));
+    if (onnx_has(node, 6)) TRY(onnx_binary(node, "add", sums, node->in[6], &sums));
+    TRY(quantized_vector(node, node->in[4], "b's scale", &scale));
+    TRY(onnx_binary(node, "mul", node->in[1], scale, &scale));
+    TRY(onnx_number(node->onnx, alpha, &number));
+    if (alpha != 1.0) TRY(onnx_binary(node, "mul", scale, number, &scale));
+    if (!onnx_has(node, 7)) return emit_float(node, sums, scale, 9, &node->out[0]);
+    TRY(onnx_binary(node, "div", scale, node->in[7], &scale));
+    return quantized_requantize(node, sums, scale, ITEM_NONE, input_or_none(node, 8), -1,
+                                &node->out[0]);
+}
+
+/* x, weight, bias of f32, x's scale, the weight's scale, mask, x's zero, the weight's zero, past.
+ */
+status_t onnx_import_qattention(onnx_node_t *node)
+{
+    enum { X, WEIGHT, BIAS, X_SCALE, WEIGHT_SCALE, MASK, X_ZERO, WEIGHT_ZERO, PAST };
+    const tensor_info_t weight = onnx_input_info(node, WEIGHT);
+    item_t all, zero, scale;
+    if (onnx_has(node, PAST))
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "keys and values of the past, input %d", PAST);
+    if (weight.rank != 2 || !sym_divides(node->onnx->ctx, 3, weight.sizes[1]))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "weights %s, [E,3 E] is needed",
+             onnx_brief(node, &weight));
+    TRY(quantized_need_one(node, X_SCALE, "x's scale"));
+    if (onnx_has(node, X_ZERO)) TRY(quantized_need_one(node, X_ZERO, "x's zero"));
+    TRY(quantized_zero(node, X_ZERO, "x's zero", &zero));
+    TRY(quantized_matmul(node, node->in[X], zero, WEIGHT, WEIGHT_ZERO, &all));
+    TRY(quantized_vector(node, node->in[WEIGHT_SCALE], "the weight's scale", &scale));
+    TRY(onnx_binary(node, "mul", node->in[X_SCALE], scale, &scale));
+    TRY(emit_float(node, all, scale, BIAS, &all));
+    const int64_t size = sym_divide(node->onnx->ctx, weight.sizes[1], 3);
+    const int64_t sizes[] = {size, size, size};
+    return onnx_attend_packed(node, all, sizes, MASK, -1);
+}
+
+/* Several integers of 4 bits in a byte, the low ones first: [..][n] becomes [..][2 n]. */
+static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *out)
+{
+    const tensor_info_t info = *onnx_info(node->onnx, x);
+    item_t number, parts[2];
+    onnx_call_t call;
+    int64_t sizes[TENSOR_MAX_RANK + 1];
+    *out = x;
+    if (bits == 8) return STATUS_OK;
+    for (int d = 0; d < info.rank; d++) sizes[d] = info.sizes[d];
+    sizes[info.rank] = 1;
+    for (int i = 0; i < 2; i++) {
+        TRY(onnx_integer(node->onnx, i == 0 ? 15 : 4, &number));
+        TRY(onnx_binary(node, i == 0 ? "bitwise_and" : "bitwise_right_shift", x, number,
+                        &parts[i]));
+        TRY(onnx_reshape(node, parts[i], info.rank + 1, sizes, &parts[i]));
+    }
+    onnx_call(node, "concat", &call);
+    onnx_set_int(&call, "dim", info.rank);
+    TRY(onnx_emit(&call, 2, parts, out));
+    sizes[info.rank - 1] = sym_multiply(node->onnx->ctx, sizes[info.rank - 1], 2);
+    return onnx_reshape(node, *out, info.rank, sizes, out);
+}
+
+/* The zeros of all blocks, [K][blocks][1]: packed as the weight, or numbers; else half the range.
+ */
+static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const int64_t *sizes,
+                             item_t *out)
+{
+    if (!onnx_has(node, input)) {
+        TRY(onnx_number(node->onnx, bits == 4 ? 8 : 128, out));
+        return STATUS_OK;
+    }
+    const tensor_info_t info = onnx_input_info(node, input);
+    *out = node->in[input];
+    if (info.dtype == DTYPE_U8) {
+        const bool has_rows = sym_less(node->onnx->ctx, 0, sizes[0]);
+        const int64_t n = has_rows ? onnx_quotient(node, info.rank, info.sizes, 1, sizes) : 0;
+        TRY(onnx_reshape(node, *out, 2, (const int64_t[]){sizes[0], n}, out));
+        TRY(unpack_bits(node, *out, bits, out));
+        TRY(onnx_slice(node, *out, 1, 0, sizes[1], 1, out));
+        TRY(as_float(node, *out, out));
+    }
+    return onnx_reshape(node, *out, 3, (const int64_t[]){sizes[0], sizes[1], 1}, out);
+}
+
+/* a [..][C] by a weight of K rows, each cut into blocks that have a scale and a zero of their own:
+ * integers of 4 or 8 bits, which become numbers. */
+status_t onnx_import_matmul_n_bits(onnx_node_t *node)
+{
+    enum { A, WEIGHT, SCALES, ZEROS, ORDER, ADDED };
+    const tensor_info_t packed = onnx_input_info(node, WEIGHT);
+    int64_t bits = 0, block = 0, n_in = 0, n_out = 0;
+    item_t weight, zeros, scales, in[3] = {node->in[A], ITEM_NONE, ITEM_NONE};
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "bits", 4, &bits));
+    TRY(onnx_attr_int(node, "block_size", 0, &block));
+    TRY(onnx_attr_int(node, "K", 0, &n_in));
+    TRY(onnx_attr_int(node, "N", 0, &n_out));
+    onnx_attr_ignore(node, "accuracy_level"); /* products are of f32 */
+    if ((bits != 4 && bits != 8) || onnx_has(node, ORDER))
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "bits %lld%s, 4 and 8 are supported",
+             (long long)bits, onnx_has(node, ORDER) ? " with g_idx" : "");
+    context_t *ctx = node->onnx->ctx;
+    if (packed.rank != 3 || packed.dtype != DTYPE_U8 || !sym_equal(ctx, packed.sizes[0], n_out) ||
+        block < 1 || n_in < 1 || !sym_equal(ctx, packed.sizes[1], (n_in - 1) / block + 1) ||
+        !sym_equal(ctx, packed.sizes[2], block / 8 * bits))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "the weight is %s, for %lld rows of %lld in blocks of %lld", onnx_brief(node, &packed),
+             (long long)n_out, (long long)n_in, (long long)block);
+    TRY(unpack_bits(node, node->in[WEIGHT], bits, &weight));
+    TRY(as_float(node, weight, &weight));
+    TRY(unpack_zeros(node, ZEROS, bits, packed.sizes, &zeros));
+    TRY(onnx_binary(node, "sub", weight, zeros, &weight));
+    TRY(onnx_reshape(node, node->in[SCALES], 3,
+                     (const int64_t[]){packed.sizes[0], packed.sizes[1], 1}, &scales));
+    TRY(onnx_binary(node, "mul", weight, scales, &weight));
+    TRY(onnx_reshape(node, weight, 2,
+                     (const int64_t[]){n_out, sym_multiply(ctx, packed.sizes[1], block)}, &weight));
+    TRY(onnx_slice(node, weight, 1, 0, n_in, 1, &in[1]));
+    if (onnx_has(node, ADDED)) in[2] = node->in[ADDED];
+    onnx_call(node, "linear", &call);
+    return onnx_emit(&call, 3, in, &node->out[0]);
+}
+
+#endif

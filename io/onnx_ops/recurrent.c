@@ -1,0 +1,370 @@
+/* LSTM, GRU and RNN: for each direction a call of an operator of ours, whose results stand side by
+ * side. ONNX has the gates in another order than PyTorch, whose order ours is. */
+#include "io/onnx/node_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <string.h>
+
+#include "ops/recurrent/recurrent.h"
+#include "tensor/tensor_impl.h"
+
+#define MAX_GATES 4
+#define MAX_RESULTS 3
+
+/* The inputs of all three; only LSTM has those from INITIAL_C on. */
+enum { X, W, R, B, SEQUENCE_LENS, INITIAL_H, INITIAL_C, P };
+
+typedef struct recurrent {
+    const char *op;
+    int n_gates;
+    int gates[MAX_GATES]; /* of ONNX, in the order of ours */
+    int n_functions;      /* of a direction */
+    int n_results;
+    int64_t n_directions, hidden;
+    bool is_batch_first;
+    recurrent_attrs_t attrs[2]; /* of each direction */
+} recurrent_t;
+
+/* ---- attributes ---- */
+
+/* A function by its name in ONNX, and what its numbers are if none are given. */
+static const struct {
+    const char *name;
+    recurrent_function_t function;
+    bool has_alpha, has_beta;
+    double alpha, beta;
+} functions[] = {
+    {"Sigmoid", RECURRENT_SIGMOID, false, false, 0, 0},
+    {"Tanh", RECURRENT_TANH, false, false, 0, 0},
+    {"Relu", RECURRENT_RELU, false, false, 0, 0},
+    {"Affine", RECURRENT_AFFINE, true, true, 1, 0},
+    {"LeakyRelu", RECURRENT_LEAKY_RELU, true, false, 0.01, 0},
+    {"ThresholdedRelu", RECURRENT_THRESHOLDED_RELU, true, false, 1, 0},
+    {"ScaledTanh", RECURRENT_SCALED_TANH, true, true, 1, 1},
+    {"HardSigmoid", RECURRENT_HARDSIGMOID, true, true, 0.2, 0.5},
+    {"Elu", RECURRENT_ELU, true, false, 1, 0},
+    {"Softsign", RECURRENT_SOFTSIGN, false, false, 0, 0},
+    {"Softplus", RECURRENT_SOFTPLUS, false, false, 0, 0},
+};
+#define N_FUNCTIONS ((int)(sizeof functions / sizeof *functions))
+#define MAX_LISTED 6 /* functions of both directions */
+
+/* The numbers of the functions, in their order; those that take none are passed over. */
+typedef struct numbers {
+    int n_alpha, n_beta, next_alpha, next_beta;
+    double alpha[MAX_LISTED], beta[MAX_LISTED];
+} numbers_t;
+
+static status_t read_function(onnx_node_t *node, const ProtobufCBinaryData *name,
+                              numbers_t *numbers, recurrent_activation_t *out)
+{
+    for (int i = 0; i < N_FUNCTIONS; i++) {
+        if (name->len != strlen(functions[i].name) ||
+            memcmp(name->data, functions[i].name, name->len) != 0)
+            continue;
+        *out = (recurrent_activation_t){(int)functions[i].function, functions[i].alpha,
+                                        functions[i].beta};
+        if (functions[i].has_alpha && numbers->next_alpha < numbers->n_alpha)
+            out->alpha = numbers->alpha[numbers->next_alpha++];
+        if (functions[i].has_beta && numbers->next_beta < numbers->n_beta)
+            out->beta = numbers->beta[numbers->next_beta++];
+        return STATUS_OK;
+    }
+    FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an activation \"%.*s\"", (int)name->len,
+         (const char *)name->data);
+}
+
+/* ONNX lists f, g, h of each direction; of RNN f alone, which is what is new to the state. */
+static status_t read_activations(onnx_node_t *node, recurrent_t *layer)
+{
+    numbers_t numbers = {0};
+    Onnx__AttributeProto *list = onnx_attr(node, "activations");
+    const int64_t n = layer->n_functions * layer->n_directions;
+    TRY(onnx_attr_floats(node, "activation_alpha", MAX_LISTED, &numbers.n_alpha, numbers.alpha));
+    TRY(onnx_attr_floats(node, "activation_beta", MAX_LISTED, &numbers.n_beta, numbers.beta));
+    if (list == NULL) return STATUS_OK;
+    if (list->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS ||
+        (int64_t)list->n_strings != n)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%zu activations, a list of %lld is needed",
+             list->n_strings, (long long)n);
+    for (int i = 0; i < (int)n; i++) {
+        recurrent_attrs_t *attrs = &layer->attrs[i / layer->n_functions];
+        recurrent_activation_t *of[] = {&attrs->gate, &attrs->candidate, &attrs->output};
+        int which = i % layer->n_functions + (layer->n_functions == 1);
+        TRY(read_function(node, &list->strings[i], &numbers, of[which]));
+    }
+    return STATUS_OK;
+}
+
+static status_t read_attributes(onnx_node_t *node, recurrent_t *layer)
+{
+    static const char *const directions[] = {"forward", "reverse", "bidirectional", NULL};
+    context_t *ctx = node->onnx->ctx;
+    bool has_clip = onnx_has_attr(node, "clip");
+    double clip = 0;
+    int direction = 0;
+    int64_t hidden = layer->hidden;
+    TRY(onnx_attr_name(node, "direction", directions, 0, &direction));
+    TRY(onnx_attr_float(node, "clip", 0.0, &clip));
+    TRY(onnx_attr_int(node, "hidden_size", hidden, &hidden));
+    if (node->opset >= 14) TRY(onnx_attr_bool(node, "layout", false, &layer->is_batch_first));
+    if (node->opset < 7) onnx_attr_ignore(node, "output_sequence");
+    if (has_clip && !(clip > 0))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "clip %g, a positive number is needed", clip);
+    if (!sym_equal(ctx, hidden, layer->hidden))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "hidden_size %lld, R has %lld", (long long)hidden,
+             (long long)sym_hint(ctx, layer->hidden));
+    layer->n_directions = direction == 2 ? 2 : 1;
+    for (int d = 0; d < 2; d++) {
+        layer->attrs[d].reverse = d == 1 || direction == 1;
+        layer->attrs[d].batch_first = layer->is_batch_first;
+        layer->attrs[d].clip = clip;
+    }
+    return read_activations(node, layer);
+}
+
+/* ---- operands ---- */
+
+static status_t check_input(onnx_node_t *node, const recurrent_t *layer, int input, int rank,
+                            int direction_dim)
+{
+    static const char *const names[] = {"X",         "W",         "R", "B", "sequence_lens",
+                                        "initial_h", "initial_c", "P"};
+    if (!onnx_has(node, input)) return STATUS_OK;
+    tensor_info_t info = onnx_input_info(node, input);
+    if (info.rank != rank ||
+        !sym_equal(node->onnx->ctx, info.sizes[direction_dim], layer->n_directions))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "%s is %s, rank %d with %lld directions in dimension %d is needed", names[input],
+             onnx_brief(node, &info), rank, (long long)layer->n_directions, direction_dim);
+    return STATUS_OK;
+}
+
+/* All rows of n gates, and no more. */
+static status_t check_rows(onnx_node_t *node, int input, int64_t n, int64_t hidden)
+{
+    context_t *ctx = node->onnx->ctx;
+    const int64_t rows = sym_multiply(ctx, n, hidden);
+    if (!onnx_has(node, input)) return STATUS_OK;
+    tensor_info_t info = onnx_input_info(node, input);
+    if (!sym_equal(ctx, info.sizes[1], rows))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, %lld rows are needed", input,
+             onnx_brief(node, &info), (long long)sym_hint(ctx, rows));
+    return STATUS_OK;
+}
+
+static status_t change_dim(onnx_node_t *node, const char *op, item_t x, int64_t dim, item_t *out)
+{
+    onnx_call_t call;
+    onnx_call(node, op, &call);
+    onnx_set_ints(&call, "dims", 1, &dim);
+    return onnx_emit(&call, 1, &x, out);
+}
+
+static status_t concat(onnx_node_t *node, int n, const item_t *parts, int64_t dim, item_t *out)
+{
+    onnx_call_t call;
+    *out = parts[0];
+    if (n == 1) return STATUS_OK;
+    onnx_call(node, "concat", &call);
+    onnx_set_int(&call, "dim", dim);
+    return onnx_emit(&call, n, parts, out);
+}
+
+/* Of an input the part of one direction; ITEM_NONE if it is left out. */
+static status_t take_direction(onnx_node_t *node, int input, int dim, int64_t direction,
+                               item_t *out)
+{
+    *out = ITEM_NONE;
+    if (!onnx_has(node, input)) return STATUS_OK;
+    TRY(onnx_slice(node, node->in[input], dim, direction, direction + 1, 1, out));
+    return change_dim(node, "squeeze", *out, dim, out);
+}
+
+/* n parts of so many rows each, from the part `first` on, in another order. */
+static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t rows, int n,
+                           const int *order, item_t *out)
+{
+    context_t *ctx = node->onnx->ctx;
+    item_t parts[MAX_GATES] = {ITEM_NONE};
+    *out = ITEM_NONE;
+    if (x == ITEM_NONE) return STATUS_OK;
+    for (int i = 0; i < n; i++) {
+        const int64_t start = sym_multiply(ctx, first + order[i], rows);
+        TRY(onnx_slice(node, x, 0, start, sym_add(ctx, start, rows), 1, &parts[i]));
+    }
+    return concat(node, n, parts, 0, out);
+}
+
+/* True where the lengths are known to be those of all sequences, as exporters write them. */
+static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out_are_whole)
+{
+    context_t *ctx = node->onnx->ctx;
+    const tensor_info_t x = onnx_input_info(node, X);
+    const int time_dim = layer->is_batch_first ? 1 : 0;
+    int64_t *lengths = NULL;
+    int n = 0;
+    *out_are_whole = false;
+    if (!onnx_knows(node, SEQUENCE_LENS)) return STATUS_OK;
+    const tensor_info_t info = onnx_input_info(node, SEQUENCE_LENS);
+    if (info.rank != 1 || !sym_knows_equal(ctx, info.sizes[0], x.sizes[1 - time_dim]) ||
+        dtype_is_floating(info.dtype) || sym_is(info.sizes[0]) || info.sizes[0] > ONNX_MAX_VALUES)
+        return STATUS_OK;
+    const int capacity = (int)info.sizes[0] + 1;
+    TRY(context_get(ctx, (size_t)capacity * sizeof *lengths, "lengths", &lengths));
+    status_t status = onnx_input_ints(node, SEQUENCE_LENS, "sequence_lens", capacity, &n, lengths);
+    *out_are_whole = status == STATUS_OK;
+    for (int i = 0; i < n && *out_are_whole; i++)
+        *out_are_whole = sym_knows_equal(ctx, lengths[i], x.sizes[time_dim]);
+    context_put(ctx, lengths);
+    return status;
+}
+
+/* ---- a direction ---- */
+
+/* Operands in the order of ours: x, weight_ih, weight_hh, bias_ih, bias_hh, h0, lengths, c0,
+ * peephole. */
+static status_t emit_direction(onnx_node_t *node, const recurrent_t *layer, int64_t direction,
+                               item_t lengths, item_t *out)
+{
+    static const int peephole_gates[] = {0, 2, 1}; /* i, o, f in ONNX */
+    const int64_t h = layer->hidden;
+    const int n_gates = layer->n_gates, state_dim = layer->is_batch_first ? 1 : 0;
+    const bool has_cell = layer->n_results == 3;
+    item_t in[9] = {node->in[X]}, weight, bias, peephole;
+    onnx_call_t call;
+    TRY(take_direction(node, W, 0, direction, &weight));
+    TRY(take_parts(node, weight, 0, h, n_gates, layer->gates, &in[1]));
+    TRY(take_direction(node, R, 0, direction, &weight));
+    TRY(take_parts(node, weight, 0, h, n_gates, layer->gates, &in[2]));
+    TRY(take_direction(node, B, 0, direction, &bias));
+    TRY(take_parts(node, bias, 0, h, n_gates, layer->gates, &in[3]));
+    TRY(take_parts(node, bias, n_gates, h, n_gates, layer->gates, &in[4]));
+    TRY(take_direction(node, INITIAL_H, state_dim, direction, &in[5]));
+    in[6] = lengths;
+    if (has_cell) {
+        TRY(take_direction(node, INITIAL_C, state_dim, direction, &in[7]));
+        TRY(take_direction(node, P, 0, direction, &peephole));
+        TRY(take_parts(node, peephole, 0, h, 3, peephole_gates, &in[8]));
+    }
+    onnx_call(node, layer->op, &call);
+    onnx_set_all(&call, &layer->attrs[direction], sizeof layer->attrs[direction]);
+    return onnx_emit_n(&call, has_cell ? 9 : 7, in, layer->n_results, out);
+}
+
+static status_t import(onnx_node_t *node, recurrent_t *layer)
+{
+    const int state_dim = layer->is_batch_first ? 1 : 0;
+    item_t lengths = onnx_has(node, SEQUENCE_LENS) ? node->in[SEQUENCE_LENS] : ITEM_NONE;
+    item_t results[2][MAX_RESULTS], parts[2];
+    bool is_whole = false;
+    TRY(check_input(node, layer, W, 3, 0));
+    TRY(check_input(node, layer, R, 3, 0));
+    TRY(check_input(node, layer, B, 2, 0));
+    TRY(check_input(node, layer, INITIAL_H, 3, state_dim));
+    if (layer->n_results == 3) TRY(check_input(node, layer, INITIAL_C, 3, state_dim));
+    if (layer->n_results == 3) TRY(check_input(node, layer, P, 2, 0));
+    TRY(check_rows(node, W, layer->n_gates, layer->hidden));
+    TRY(check_rows(node, R, layer->n_gates, layer->hidden));
+    TRY(check_rows(node, B, 2 * layer->n_gates, layer->hidden));
+    if (layer->n_results == 3) TRY(check_rows(node, P, 3, layer->hidden));
+    TRY(are_whole(node, layer, &is_whole));
+    for (int64_t d = 0; d < layer->n_directions; d++)
+        TRY(emit_direction(node, layer, d, is_whole ? ITEM_NONE : lengths, results[d]));
+    for (int i = 0; i < layer->n_results; i++) {
+        /* y is [T][D][N][H] or [N][T][D][H], states are [D][N][H] or [N][D][H] */
+        int64_t dim = i > 0 ? state_dim : layer->is_batch_first ? 2 : 1;
+        if (!onnx_wants(node, i)) continue;
+        for (int64_t d = 0; d < layer->n_directions; d++)
+            TRY(change_dim(node, "unsqueeze", results[d][i], dim, &parts[d]));
+        TRY(concat(node, (int)layer->n_directions, parts, dim, &node->out[i]));
+    }
+    return STATUS_OK;
+}
+
+/* The size of the state, by which the parts of the other operands are found. */
+static status_t read_hidden(onnx_node_t *node, recurrent_t *layer)
+{
+    const tensor_info_t r = onnx_input_info(node, R);
+    if (r.rank != 3)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "R is %s, rank 3 is needed",
+             onnx_brief(node, &r));
+    layer->hidden = r.sizes[2];
+    return read_attributes(node, layer);
+}
+
+status_t onnx_import_lstm(onnx_node_t *node)
+{
+    recurrent_t layer = {
+        .op = "lstm", .n_gates = 4, .gates = {0, 2, 3, 1}, .n_functions = 3, .n_results = 3};
+    bool is_coupled = false;
+    TRY(read_hidden(node, &layer));
+    TRY(onnx_attr_bool(node, "input_forget", false, &is_coupled));
+    for (int d = 0; d < 2; d++) layer.attrs[d].input_forget = is_coupled;
+    return import(node, &layer);
+}
+
+/* Integers [D][features][4 H], with a scale and a zero for each direction, or for each column of
+ * one, as numbers [D][4 H][features]. */
+static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *out)
+{
+    context_t *ctx = node->onnx->ctx;
+    const tensor_info_t weight = onnx_input_info(node, input);
+    item_t parts[2];
+    if (weight.rank != 3 || dtype_is_floating(weight.dtype))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "input %d is %s, integers of rank 3 are needed", input, onnx_brief(node, &weight));
+    TRY(onnx_cast(node, node->in[input], DTYPE_F32, out));
+    TRY(onnx_check_inputs(node, scale, scale + 2));
+    for (int i = 0; i < 2; i++) {
+        const tensor_info_t info = onnx_input_info(node, scale + i);
+        const int64_t sizes[] = {weight.sizes[0], 1, info.rank == 2 ? weight.sizes[2] : 1};
+        if (info.rank < 1 || info.rank > 2 ||
+            !sym_equal(ctx, onnx_numel(node, &info), onnx_product(node, 3, sizes)))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+                 "input %d is %s, one for each of %lld directions, or for %lld columns of each, is "
+                 "needed",
+                 scale + i, onnx_brief(node, &info), (long long)sym_hint(ctx, weight.sizes[0]),
+                 (long long)sym_hint(ctx, weight.sizes[2]));
+        TRY(onnx_cast(node, node->in[scale + i], DTYPE_F32, &parts[i]));
+        TRY(onnx_reshape(node, parts[i], 3, sizes, &parts[i]));
+    }
+    TRY(onnx_binary(node, "sub", *out, parts[1], out));
+    TRY(onnx_binary(node, "mul", *out, parts[0], out));
+    return onnx_permute(node, *out, 3, (const int64_t[]){0, 2, 1}, out);
+}
+
+/* An LSTM whose W and R are integers. ONNX Runtime rounds x and the states to integers of 8 bits at
+ * each step, too; here they stay numbers. */
+status_t onnx_import_dynamic_quantize_lstm(onnx_node_t *node)
+{
+    enum { W_SCALE = P + 1, R_SCALE = P + 3 };
+    item_t weights[2];
+    TRY(read_quantized(node, W, W_SCALE, &weights[0]));
+    TRY(read_quantized(node, R, R_SCALE, &weights[1]));
+    node->in[W] = weights[0];
+    node->in[R] = weights[1];
+    node->n_in = P + 1;
+    return onnx_import_lstm(node);
+}
+
+status_t onnx_import_gru(onnx_node_t *node)
+{
+    recurrent_t layer = {
+        .op = "gru", .n_gates = 3, .gates = {1, 0, 2}, .n_functions = 2, .n_results = 2};
+    bool is_behind = false;
+    TRY(read_hidden(node, &layer));
+    TRY(onnx_attr_bool(node, "linear_before_reset", false, &is_behind));
+    for (int d = 0; d < 2; d++) layer.attrs[d].reset_before = !is_behind;
+    return import(node, &layer);
+}
+
+status_t onnx_import_rnn(onnx_node_t *node)
+{
+    recurrent_t layer = {.op = "rnn", .n_gates = 1, .n_functions = 1, .n_results = 2};
+    TRY(read_hidden(node, &layer));
+    return import(node, &layer);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* Weights of modules from and into safetensors files. */
+#include "io/safetensors/safetensors_impl.h"
+#include "module/state_dict.h"
+
+/* A tensor that the module has no use for is not read: of an unknown name there is none in its
+ * place, which is what the state dict's message needs. */
+static status_t put_unknown(context_t *ctx, const char *name, datum_t *dict)
+{
+    datum_t *none = NULL;
+    TRY(datum_none(ctx, &none));
+    status_t status = datum_put(ctx, dict, name, none);
+    datum_release(none);
+    return status;
+}
+
+static status_t load(context_t *ctx, module_t *module, const safetensors_t *file, bool is_strict)
+{
+    datum_t *dict = NULL;
+    TRY(datum_dict(ctx, 0, NULL, NULL, &dict));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < safetensors_count(file) && status == STATUS_OK; i++) {
+        const char *name = safetensors_info(file, i)->name;
+        bool is_known = module_parameter(module, name) != NULL ||
+                        module_buffer(module, name) != NULL;
+        if (is_known)
+            status = safetensors_put(ctx, file, name, dict);
+        else if (is_strict)
+            status = put_unknown(ctx, name, dict);
+    }
+    if (status == STATUS_OK) status = module_assign_state_dict(ctx, module, dict, is_strict);
+    if (status == STATUS_INVALID_ARGUMENT)
+        status = context_fail(ctx, status, "module_load_safetensors: %s: %s", file->path,
+                              context_error(ctx));
+    datum_release(dict);
+    return status;
+}
+
+status_t module_load_safetensors(context_t *ctx, module_t *module, const char *path, bool is_strict)
+{
+    if (module == NULL) return context_null(ctx, "module_load_safetensors", "module");
+    safetensors_t *file = NULL;
+    TRY(safetensors_open(ctx, path, &file));
+    status_t status = load(ctx, module, file, is_strict);
+    safetensors_close(file);
+    return status;
+}
+
+status_t module_save_safetensors(context_t *ctx, module_t *module, const char *path,
+                                 const datum_t *metadata)
+{
+    datum_t *dict = NULL;
+    TRY(module_state_dict(ctx, module, &dict));
+    status_t status = safetensors_save(ctx, path, dict, metadata);
+    datum_release(dict);
+    return status;
+}
