@@ -31,7 +31,7 @@ static const struct {
     [PAINT_PLAIN] = {"mkldnn, plain", "#2a9d9d", "#dcf3f3"},
     [PAINT_LAST] = {"mkldnn, other order", "#3c8d4a", "#e0f3e2"},
     [PAINT_BLOCKED] = {"mkldnn, blocked", "#3a6fc1", "#dbe8fb"},
-    [PAINT_OPEN] = {"mkldnn, format open", "#8e5bb8", "#efe3f8"},
+    [PAINT_OPEN] = {"mkldnn, format not chosen", "#8e5bb8", "#efe3f8"},
     [PAINT_REORDER] = {"reorder", "#c0392b", "#f6b9b0"},
 };
 

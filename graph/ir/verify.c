@@ -254,7 +254,7 @@ static status_t check_same_format(verifier_t *verifier, const graph_node_t *node
     if (from == NULL || to == NULL || !shape_equal(from->rank, from->sizes, to->rank, to->sizes) ||
         format_same(&from->format, &to->format, to->sizes))
         return STATUS_OK;
-    return wrong(verifier, node, "%%%s comes as @%s, but %s @%s (a reorder is missing)",
+    return wrong(verifier, node, "%%%s is @%s, but %s @%s (a reorder is missing)",
                  graph_value_name(verifier->graph, value), format_text(&from->format, a), why,
                  format_text(&to->format, b));
 }
@@ -285,7 +285,7 @@ static status_t check_formats(verifier_t *verifier, const graph_node_t *node)
         char a[FORMAT_TEXT_MAX], b[FORMAT_TEXT_MAX];
         const format_t *format = at;
         if (format->kind != FORMAT_ANY && !format_same(format, &out->format, out->sizes))
-            return wrong(verifier, node, "%s is %s, but the result @%s", field->name,
+            return wrong(verifier, node, "%s is %s, but the result is @%s", field->name,
                          format_text(format, a), format_text(&out->format, b));
     }
     return STATUS_OK;

@@ -166,13 +166,13 @@ static void formats_agree_along_an_edge(void **state)
 {
     (void)state;
     check_bad("%a = relu(%y) : f32[2,16]@ab",
-              "relu: %y comes as @Ab4a, but the result is @ab (a reorder is missing), in "
+              "relu: %y is @Ab4a, but the result is @ab (a reorder is missing), in "
               "\"%a = relu(%y) : f32[2,16]@ab\"");
     check_bad("%a = reorder(%x) format=\"ba\" : f32[2,16]@ab",
-              "reorder: format is ba, but the result @ab");
+              "reorder: format is ba, but the result is @ab");
     check_bad(
         "%w = constant() value=1\n%a = linear(%u, %u, none; %y) post=[\"sum\"] : f32[2,16]@ab",
-        "linear: %y comes as @Ab4a, but is summed into a result in @ab");
+        "linear: %y is @Ab4a, but is summed into a result in @ab");
     check_bad("%a = if(%n) { yield %x } else { yield %y } : f32[2,16]",
               "if: output 0 comes from %y as f32[2,16]@Ab4a, but is read as f32[2,16] "
               "(a reorder is missing)");
