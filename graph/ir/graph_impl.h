@@ -207,7 +207,7 @@ const graph_type_t *type_plain(type_kind_t kind);
 status_t type_copy(context_t *ctx, graph_t *graph, const graph_type_t *type,
                    const graph_type_t **out_type);
 
-/* The type of a tensor. 0-d numbers become ordinary rank 0 tensors. */
+/* The type of a tensor. Numbers become ordinary rank 0 tensors. */
 status_t type_of_info(context_t *ctx, graph_t *graph, const tensor_info_t *info,
                       const graph_type_t **out_type);
 

@@ -78,7 +78,7 @@ static value_t find_form(const emission_t *emission, value_t old, const tensor_i
     return VALUE_NONE;
 }
 
-/* The new value for `old` in the format of `want`. */
+/* Converts `old` to the format of `want`, unless such a form exists. */
 static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want, value_t *out)
 {
     emission_t *emission = rewrite->user;

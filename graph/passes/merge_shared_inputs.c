@@ -209,7 +209,7 @@ static bool decide_all(merging_t *merging)
 
 /* ---- rewriting ---- */
 
-/* Copies the nodes that compute a constant before their turn. */
+/* Copies the nodes that compute a constant, ahead of their position. */
 static status_t make_early(rewrite_t *rewrite, value_t value)
 {
     merging_t *merging = rewrite->user;

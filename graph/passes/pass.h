@@ -19,8 +19,7 @@ typedef struct pass_stepped {
  * other choice among the same formats and kernels costs less. */
 typedef struct layout_certificate {
     double cost;         /* cost of the choice; 0: an earlier choice was reused */
-    double best_uniform; /* cost of the best choice that uses one format wherever operators support
-                            it */
+    double best_uniform; /* cost of the best choice with one format wherever possible */
     double lower_bound;
 } layout_certificate_t;
 
