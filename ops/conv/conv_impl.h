@@ -4,8 +4,8 @@
 #define TESSERA_OPS_CONV_CONV_IMPL_H
 
 #include "dispatch/prepared_impl.h"
+#include "ops/conv/conv.h"
 #include "ops/conv/planes_impl.h"
-#include "ops/layers.h"
 
 /* The gradient of the source, conv2d_backward_data(grad, weight), and those of weight and bias,
  * conv2d_backward_weight(x, grad). Windows are the forward operator's; what they read outside of

@@ -9,7 +9,7 @@
 #ifndef TESSERA_OPS_CONV_EXPAND_DEPTHWISE_IMPL_H
 #define TESSERA_OPS_CONV_EXPAND_DEPTHWISE_IMPL_H
 
-#include "ops/layers.h"
+#include "ops/conv/conv.h"
 
 /* What becomes of the K channels. */
 typedef enum expand_activation {

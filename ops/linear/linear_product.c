@@ -6,7 +6,7 @@
 #include "kernels/linear/product_impl.h"
 #include "kernels/linear/strassen_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/layers.h"
+#include "ops/linear/linear.h"
 #include "ops/linear/linear_impl.h"
 #include "ops/linear/strassen_impl.h"
 #include "tensor/onednn/cost.h"

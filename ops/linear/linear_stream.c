@@ -12,7 +12,7 @@
 
 #include "kernels/linear/stream_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/layers.h"
+#include "ops/linear/linear.h"
 #include "ops/linear/linear_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"

@@ -7,7 +7,7 @@
 #ifndef TESSERA_OPS_QUANTIZED_QUANTIZED_H
 #define TESSERA_OPS_QUANTIZED_QUANTIZED_H
 
-#include "ops/layers.h"
+#include "ops/conv/conv.h"
 
 TESSERA_BEGIN
 

@@ -34,6 +34,24 @@ status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t d
 status_t op_multinomial(context_t *ctx, const tensor_t *x, int64_t n_samples, bool replacement,
                         int64_t seed, tensor_t **out) TESSERA_API(op_multinomial);
 
+/* ---- dropout ---- */
+
+/* Inference: returns x. */
+status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
+    TESSERA_API(op_dropout);
+status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
+    TESSERA_API(op_feature_dropout);
+
+/* Training: sets elements to 0 with probability p and multiplies the others by 1 / (1 - p).
+ *
+ * leading_dims  0: each element by itself; 1 or 2: elements that share the indices of the first one
+ *               or two dimensions together, such as channels of images
+ *
+ * A seed determines which elements are 0. Each run takes a new seed from the context's generator
+ * (context_seed), runs of a plan too. Layout and number of threads make no difference. */
+status_t op_dropout_train(context_t *ctx, const tensor_t *x, double p, int64_t leading_dims,
+                          tensor_t **out) TESSERA_API(op_dropout_train);
+
 TESSERA_END
 
 #endif

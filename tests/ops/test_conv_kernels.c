@@ -4,7 +4,7 @@
 
 #include "dispatch/select_impl.h"
 #include "kernels/isa_impl.h"
-#include "ops/layers.h"
+#include "ops/conv/conv.h"
 #include "ops/ops_impl.h"
 #include "tests/support/support.h"
 

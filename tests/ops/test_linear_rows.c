@@ -9,7 +9,7 @@
 
 #include "dispatch/select_impl.h"
 #include "module/mkldnn.h"
-#include "ops/layers.h"
+#include "ops/linear/linear.h"
 #include "ops/ops_impl.h"
 
 /* oneDNN has weights in blocks of outputs with AVX-512, 3.x may have others. */

@@ -1,0 +1,41 @@
+/* Products of matrices: linear layers, matmul, einsum. The rules for all operators are in ops.h. */
+#ifndef TESSERA_OPS_LINEAR_LINEAR_H
+#define TESSERA_OPS_LINEAR_LINEAR_H
+
+#include "dispatch/dispatch.h"
+
+TESSERA_BEGIN
+
+/* Layers of many rows with a constant weight can use Strassen's algorithm, which needs 7 products
+ * of quarters instead of 8: up to 1.1 times faster, with other rounding.
+ *
+ * LINEAR_STRASSEN       where the estimated time is lower
+ * LINEAR_STRASSEN_ONLY  for all calls that our own kernel supports */
+typedef enum linear_algorithm {
+    LINEAR_DIRECT,
+    LINEAR_STRASSEN,
+    LINEAR_STRASSEN_ONLY
+} linear_algorithm_t;
+
+typedef struct linear_attrs {
+    bool flatten;    /* x of rank > 2 is read as [N][C H W]; set by the fusion pass */
+    int algorithm;   /* linear_algorithm_t */
+    post_ops_t post; /* set by the fusion pass */
+} linear_attrs_t;
+
+/* out[..][k] = bias[k] + sum(c) x[..][c] * weight[k][c]; x of rank >= 1. */
+status_t op_linear(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   tensor_t **out) TESSERA_API(op_linear);
+
+/* Like torch.matmul: rank 1 and up, batch dimensions broadcast. */
+status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_matmul);
+
+/* Like torch.einsum: "bij,bjk->bik", "ii->i", "...ij->...ji"; blanks are ignored. It calls reshape,
+ * permute, sum, mul and matmul. n is 1 to 16. */
+status_t op_einsum(context_t *ctx, const char *equation, int n, const tensor_t *const *tensors,
+                   tensor_t **out) TESSERA_API(op_einsum);
+
+TESSERA_END
+
+#endif
