@@ -20,9 +20,10 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera append resnet50.tessera --isa AVX2 --threads 4",
     .about =
-        "Adds to a frozen file what a machine of this oneDNN runs it with: packed weights and\n"
-        "chosen formats, so that it starts there as fast as on the machine that froze it. What\n"
-        "the file has for others stays. Two commands must not append to one file at once."};
+        "Adds packed weights and chosen formats for another kind of machine with this oneDNN to a\n"
+        "frozen file, so that it starts there as fast as on the machine that froze it. Data for "
+        "other\n"
+        "machines stays in the file. Two commands must not append to one file at the same time."};
 
 /* oneDNN reads this variable once, at its first use. */
 #define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"
@@ -83,7 +84,7 @@ int command_append(int argc, char **argv)
     int code;
     const args_option_t table[] = {
         {"--isa", ARGS_TEXT, &isa_text, "ISA",
-         "AVX2 and the like, or default: all this machine has (" ISA_VARIABLE ")", 0, 0},
+         "such as AVX2, or default: all that this machine has (" ISA_VARIABLE ")", 0, 0},
         option_of(OPTION_THREADS, &n_threads),
     };
     if (!args_parse(&command, table, 2, argc, argv, &operands, &code)) return code;
@@ -91,7 +92,7 @@ int command_append(int argc, char **argv)
     if (model_kind(path) != MODEL_FROZEN)
         return args_usage_error(NAME, "%s, must be FILE.tessera", path);
     if (isa_text != NULL && (isa = find_isa(isa_text)) == NULL)
-        return args_usage_error(NAME, "--isa %s, oneDNN has no such ISA; one is AVX2", isa_text);
+        return args_usage_error(NAME, "--isa %s, oneDNN has no such ISA; try AVX2", isa_text);
     bool is_done = is_under(isa, argv) && append(path, (int)n_threads);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }

@@ -191,7 +191,7 @@ static bool check_operands(const args_command_t *command, const args_list_t *ope
         return false;
     }
     if (operands->n > command->max_operands) {
-        args_usage_error(command->name, "\"%s\" is one operand too many",
+        args_usage_error(command->name, "\"%s\" is an extra operand",
                          operands->items[command->max_operands]);
         return false;
     }

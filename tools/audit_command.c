@@ -22,20 +22,21 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "ONEDNN_VERBOSE=1 python model.py | tessera audit -",
-    .about =
-        "Counts what oneDNN executed, from the verbose output of any program and any version:\n"
-        "totals by primitive kind, reorders by cause and by formats, and what of them is set-up "
-        "and\n"
-        "what comes again with each inference. LOG is a file, or - for stdin.",
+    .about = "Counts the primitives in a verbose log of oneDNN, of any program and any version: "
+             "totals by\n"
+             "kind, reorders by cause and by formats, and which of them are set-up and which are "
+             "repeated\n"
+             "in each inference. LOG is a file, or - for stdin.",
     .more =
-        "causes are judged from formats:\n"
+        "causes are derived from formats:\n"
         "  copy        one format on both sides: nothing is reordered\n"
-        "  weight      a form that only weights have: inner blocks in two dimensions (ABcd16b16a)"
+        "  weight      a format that only weights have: inner blocks in two dimensions (ABcd16b16a)"
         "\n              or in the first, or an order that does not begin with the first\n"
         "  activation  row-major on one side: a tensor enters or leaves a chosen format\n"
         "  mismatch    neither: two chosen formats meet\n"
-        "set-up is what stands before the steady state, the sequence of executions that the log\n"
-        "  ends in twice or more; run the model three times or more, so that there is one\n"
+        "the steady state is a sequence of executions that is repeated at the end of the log; "
+        "set-up is\n"
+        "  everything before it. Run the model at least three times, so that the log has one\n"
         "bytes are read plus written, without padding; share is of all executions' time"};
 
 /* An audited log. */

@@ -42,30 +42,35 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "tessera bench zoo:resnet50 --modes dense,mkldnn,frozen",
-    .about = "Measures a model in each mode, modes taking turns: percentiles, least time of an "
-             "inference\n"
-             "and items a second; reorders and copies of an inference, once runs of warm-up have "
-             "packed\n"
-             "and built what there is; and the first run, from the file on, in a process per mode.",
+    .about =
+        "Measures a model in each mode, alternating between modes. Prints percentiles and the "
+        "least\n"
+        "time of an inference, items per second, reorders and copies of an inference after the\n"
+        "warm-up, and the time from opening the file to the end of the first run, measured in a\n"
+        "separate process for each mode.",
     .more =
         "modes:\n"
-        "  dense    plain at every operator's border; conv and linear reorder inside each call\n"
+        "  dense    row-major between operators; conv and linear reorder inside each call\n"
         "  nhwc     weights packed once, activations channels_last\n"
         "  mkldnn   weights packed once, activations blocked\n"
-        "  graph    traced, layouts chosen over the whole graph, run as a plan\n"
-        "  frozen   attributes frozen, weights folded, fused and packed; all file.tessera has\n"
-        "first run: load is making a context and opening the file (of frozen: the frozen one) or\n"
-        "  making the network of the zoo; prepare is tracing and packing; then one inference\n"
-        "max rel diff is max |a-b| / max |b| of the outputs, b those of mode dense\n"
+        "  graph    traced, layouts chosen for the whole graph, run as a plan\n"
+        "  frozen   weights folded, fused and packed; the only mode of file.tessera\n"
+        "first run: load creates the context and opens the file (in mode frozen the frozen one) "
+        "or\n"
+        "  makes the zoo's network; prepare traces and packs; then one inference runs\n"
+        "max rel diff is max |a-b| / max |b| of the outputs; b are the outputs of mode dense\n"
         "--train: modes dense, mkldnn (operator by operator, weights blocked) and planned (a step "
         "is\n"
-        "  one plan), a process each; cross-entropy with random classes, sgd with momentum 0.9\n"
-        "--instances: N independent instances of one frozen file, whose weights they share, each "
-        "with\n"
-        "  a context and threads of its own, bound to its share of the cores, which lie together; "
-        "auto\n"
-        "  tries each number that divides the cores. speedup is over one instance on all cores\n"
-        "a budget has lines MODEL BATCH MODE WEIGHT ACTIVATION COPIES, reorders per inference"};
+        "  one plan), each in its own process; cross-entropy with random classes, sgd with "
+        "momentum\n"
+        "  0.9\n"
+        "--instances: N independent instances of one frozen file share its weights. Each has its "
+        "own\n"
+        "  context and threads, bound to neighbouring cores. auto tries each number that divides "
+        "the\n"
+        "  cores. speedup is compared with one instance on all cores\n"
+        "a budget file has lines MODEL BATCH MODE WEIGHT ACTIVATION COPIES: allowed reorders and\n"
+        "  copies per inference"};
 
 /* ---- measuring ---- */
 
@@ -355,7 +360,7 @@ static bool parse_modes(const char *spec, bench_options_t *options)
 static bool check_training(const bench_options_t *options)
 {
     if (options->budget == NULL && options->tolerance < 0.0) return true;
-    args_usage_error(NAME, "--budget and --tolerance are about inference, not about --train");
+    args_usage_error(NAME, "--budget and --tolerance must not be combined with --train");
     return false;
 }
 
@@ -363,35 +368,37 @@ static bool check_training(const bench_options_t *options)
 static bool check_instances(const char *spec, bench_options_t *options)
 {
     if (options->trains) {
-        args_usage_error(NAME, "--instances is about inference, not about --train");
+        args_usage_error(NAME, "--instances must not be combined with --train");
         return false;
     }
     if (options->budget != NULL || options->tolerance >= 0.0 || options->n_iterations > 0) {
-        args_usage_error(NAME, "--iterations, --budget and --tolerance are not of --instances, "
-                               "which run for --seconds N");
+        args_usage_error(
+            NAME, "--iterations, --budget and --tolerance must not be combined with --instances, "
+                  "which run for --seconds N");
         return false;
     }
     if (options->modes == NULL) return true;
     if (!parse_modes(spec, options)) return false;
     if (options->n_modes == 1 && options->mode[0] == MODE_FROZEN) return true;
-    args_usage_error(NAME, "--modes %s, but --instances run in mode frozen", options->modes);
+    args_usage_error(NAME, "--modes %s, must be frozen with --instances", options->modes);
     return false;
 }
 
 static bool check_options(const char *spec, bench_options_t *options)
 {
     if (options->tolerance >= 0.0 && model_kind(spec) == MODEL_FROZEN) {
-        args_usage_error(NAME, "--tolerance is about mode dense, which %s does not have", spec);
+        args_usage_error(NAME, "--tolerance compares with mode dense, which %s does not have",
+                         spec);
         return false;
     }
     if (!session_check_model(NAME, spec, &options->session)) return false;
     if (options->memory_limit > 0 && !options->trains) {
-        args_usage_error(NAME, "--memory-limit is about steps of training, it needs --train");
+        args_usage_error(NAME, "--memory-limit needs --train");
         return false;
     }
     if (options->instances != NULL) return check_instances(spec, options);
     if (options->n_seconds > 0) {
-        args_usage_error(NAME, "--seconds is how long instances run, it needs --instances");
+        args_usage_error(NAME, "--seconds needs --instances");
         return false;
     }
     return options->trains ? check_training(options) : parse_modes(spec, options);
@@ -405,20 +412,19 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
         {"--iterations", ARGS_INTEGER, &options->n_iterations, "N",
          "measured runs of each mode (5 to 50, about 10 s in all)", 1, MAX_ITERATIONS},
         {"--warm-up", ARGS_INTEGER, &options->n_warm_up, "N",
-         "runs of each mode before those that are measured (3)", 1, MAX_WARM_UP},
+         "runs of each mode before the measured ones (3)", 1, MAX_WARM_UP},
         option_of(OPTION_JSON, &options->as_json),
         {"--budget", ARGS_TEXT, &options->budget, "FILE",
-         "fail if reorder counts are above those in FILE", 0, 0},
+         "fail if reorder counts exceed those in FILE", 0, 0},
         option_of(OPTION_TOLERANCE, &options->tolerance),
-        {"--train", ARGS_FLAG, &options->trains, NULL, "measure a step of training, see below", 0,
-         0},
-        {"--optimizer", ARGS_TEXT, &options->optimizer, "O", "of --train: sgd, adam or adamw (sgd)",
-         0, 0},
+        {"--train", ARGS_FLAG, &options->trains, NULL, "measure a training step, see below", 0, 0},
+        {"--optimizer", ARGS_TEXT, &options->optimizer, "O",
+         "sgd, adam or adamw, for --train (sgd)", 0, 0},
         option_of(OPTION_MEMORY, &options->memory_limit),
         {"--instances", ARGS_TEXT, &options->instances, "N|auto",
          "measure N instances at once, see below", 0, 0},
         {"--seconds", ARGS_INTEGER, &options->n_seconds, "N",
-         "of --instances: how long a round of them takes (2)", 1, 3600},
+         "duration of a round of --instances (2)", 1, 3600},
         SESSION_OPTIONS(options->session),
         LOADING_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},

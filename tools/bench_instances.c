@@ -323,7 +323,7 @@ static bool choose(const bench_instances_options_t *options, int n_cores, rows_t
         for (int n = 2; n <= n_cores; n++)
             if (n_cores % n == 0) add_row(rows, n, n_cores / n);
         if (n_threads == 0) return true;
-        args_usage_error(NAME, "--threads %" PRId64 ", but --instances auto shares all cores out",
+        args_usage_error(NAME, "--threads %" PRId64 ", but --instances auto uses all cores",
                          n_threads);
         return false;
     }

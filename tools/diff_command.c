@@ -18,12 +18,14 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "tessera diff zoo:squeezenet1_1 --modes mkldnn,dense",
-    .about =
-        "Runs a model in two modes on the same inputs, and prints the first node whose result\n"
-        "differs by more than the tolerance: operator, module path, both formats, and the\n"
-        "difference; and the node of the largest difference. Exits with 3 if there is one.",
-    .more = "modes: dense, nhwc, mkldnn (mkldnn,dense if not given). graph and frozen fuse nodes,\n"
-            "  so that theirs have no counterpart: tessera run MODEL --verify N checks those."};
+    .about = "Runs a model in two modes on the same inputs. Prints the first node whose result "
+             "differs by\n"
+             "more than the tolerance, with operator, module path, both formats and the "
+             "difference, and\n"
+             "the node with the largest difference. Exits with 3 if a node differs.",
+    .more =
+        "modes: dense, nhwc, mkldnn (mkldnn,dense if not given). graph and frozen fuse nodes,\n"
+        "  which have no counterpart in other modes: tessera run MODEL --verify N checks those."};
 
 /* Parses two different modes; both must run operator by operator. */
 static bool parse_modes(const char *given, run_mode_t *out_modes)

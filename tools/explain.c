@@ -20,13 +20,14 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera explain zoo:squeezenet1_1 --mode mkldnn",
     .about =
-        "Says for each operator, in the order they run once weights are packed: module path,\n"
-        "layout, kernel, oneDNN implementation, formats in and out, and why other kernels were\n"
-        "declined; and what transitions and reorders one inference has; for a frozen model\n"
-        "which attributes are not constant, and the node that changes each.",
+        "Lists the operators in the order they run after weights are packed, each with its module\n"
+        "path, layout, kernel, oneDNN implementation, formats in and out, and the reasons why "
+        "other\n"
+        "kernels declined; then the transitions and reorders of one inference; for a frozen model\n"
+        "also the attributes that are not constant, and the node that changes each.",
     .more =
-        "formats are oneDNN's: abcd row-major, acdb channels last, aBcd16b blocked; x>y: given\n"
-        "  as x, reordered to y\n"
+        "formats are oneDNN's: abcd is row-major, acdb channels last, aBcd16b blocked; x>y: the\n"
+        "  operand is in format x and is reordered to y\n"
         "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
 
 typedef struct explainer {
@@ -336,10 +337,9 @@ int command_explain(int argc, char **argv)
     int code;
     const args_option_t table[] = {
         option_of(OPTION_MODE, &mode_text),
-        {"--repro", ARGS_FLAG, &as_repro, NULL, "print it as command lines of oneDNN's benchdnn", 0,
-         0},
+        {"--repro", ARGS_FLAG, &as_repro, NULL, "print command lines for oneDNN's benchdnn", 0, 0},
         {"--certificate", ARGS_FLAG, &as_certificate, NULL,
-         "print the estimated cost of the formats, and a bound", 0, 0},
+         "print the estimated cost of the formats, and a lower bound", 0, 0},
         SESSION_OPTIONS(options),
     };
     int n_options = (int)(sizeof table / sizeof *table);
@@ -352,7 +352,7 @@ int command_explain(int argc, char **argv)
         return EXIT_USAGE;
     if (as_certificate && mode != MODE_GRAPH && mode != MODE_FROZEN)
         return args_usage_error(NAME,
-                                "--certificate is of modes graph and frozen: in mode %s each "
+                                "--certificate needs mode graph or frozen: in mode %s each "
                                 "operator chooses by itself",
                                 mode_name(mode));
     session_t session;

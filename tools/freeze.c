@@ -43,27 +43,33 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera freeze zoo:resnet50 -o resnet50.tessera",
     .more =
-        "Sizes that an ONNX file leaves open and no --shape says are taken as 64, the batch as 1.\n"
-        "The file takes other sizes, too, but where a graph has guards: those are printed.\n"
+        "If an ONNX file leaves sizes open, and no --shape sets them, 64 is used, and 1 for the\n"
+        "batch. The file accepts other sizes, too, unless a guard of its graph refuses them. "
+        "Guards\n"
+        "are printed.\n"
         "\n"
-        "Several --shape of one input are several sets of sizes (the k-th of each input is of set\n"
-        "k; an input with one has it in all): the file has a plan for each, and a graph more "
-        "where\n"
-        "the graphs so far do not hold for it. Weights are kept once. A run takes the first graph\n"
-        "that holds for its sizes.\n"
+        "Several --shape of one input are several sets of sizes: the k-th --shape of each input "
+        "is\n"
+        "in set k, and an input with one --shape has it in every set. The file has a plan for "
+        "each\n"
+        "set, and another graph for each set that no earlier graph accepts. Weights are stored\n"
+        "once. A run uses the first graph that accepts its sizes.\n"
         "\n"
-        "Sizes and types are enough: the model runs only on values that --input or --calibrate\n"
-        "gives, and none are drawn. With such values --dtype bf16 and s8 measure what they lose,\n"
-        "and --tune compares whole runs; without, --tune measures kernels, each by itself. What\n"
-        "follows sizes that only values tell is planned when the file runs first.\n"
+        "Sizes and types of inputs are enough. The model runs only on values from --input or\n"
+        "--calibrate, never on random ones. With such values --dtype bf16 and s8 measure their\n"
+        "error, and --tune compares whole runs; without values --tune measures single kernels.\n"
+        "If sizes depend on values, that part is planned when the file first runs.\n"
         "\n"
-        "With --dtype s8 products read integers whose scales come from the examples in DIR: some\n"
-        "hundred inputs like those that will come. A model of one input has one in each file;\n"
-        "of inputs a and b they are a.0.npy and b.0.npy, a.1.npy and b.1.npy, and so on.",
+        "With --dtype s8 products read integers, whose scales come from the examples in DIR: "
+        "about\n"
+        "a hundred typical inputs. A model with one input has one example in each file; for "
+        "inputs\n"
+        "a and b the files are a.0.npy and b.0.npy, a.1.npy and b.1.npy, and so on.",
     .about =
-        "Makes attributes constants, folds and fuses operators, packs weights for this machine,\n"
-        "and saves the result. The file runs on other machines, too, where weights are packed\n"
-        "again unless tessera append has added what these run with."};
+        "Turns attributes into constants, folds and fuses operators, packs weights for this "
+        "machine,\n"
+        "and saves the result. The file also runs on other machines; they pack the weights again,\n"
+        "unless tessera append has added weights for them."};
 
 static bool is_narrow(const options_t *options)
 {
@@ -368,11 +374,11 @@ static bool check_calibration(options_t *options)
                         : options->percentile > 0.0       ? "--percentile"
                                                           : NULL;
     if (options->calibrate != NULL && !is_narrow(options))
-        args_usage_error(NAME, "--calibrate, must stand beside --dtype s8 or bf16");
+        args_usage_error(NAME, "--calibrate needs --dtype s8 or bf16");
     else if (!is_s8 && alone != NULL)
-        args_usage_error(NAME, "%s, must stand beside --dtype s8", alone);
+        args_usage_error(NAME, "%s needs --dtype s8", alone);
     else if (is_s8 && options->calibrate == NULL)
-        args_usage_error(NAME, "--dtype s8, must stand beside --calibrate DIR");
+        args_usage_error(NAME, "--dtype s8 needs --calibrate DIR");
     else if (options->calibration_text != NULL && !find_calibration(options))
         args_usage_error(NAME, "--calibration %s, must be percentile, entropy or minmax",
                          options->calibration_text);
@@ -388,7 +394,7 @@ static bool check_dtype(options_t *options)
     const char *text = options->dtype_text;
     const bool has_bound = options->max_error >= 0.0 || options->min_agreement > 0.0;
     if (text == NULL && (options->kept.n > 0 || has_bound)) {
-        args_usage_error(NAME, "%s, must stand beside --dtype",
+        args_usage_error(NAME, "%s needs --dtype",
                          options->kept.n > 0         ? "--keep-f32"
                          : options->max_error >= 0.0 ? "--max-layer-error"
                                                      : "--min-agreement");
@@ -399,7 +405,7 @@ static bool check_dtype(options_t *options)
         return false;
     }
     if (options->kept.n == ARGS_MAX) {
-        args_usage_error(NAME, "--keep-f32, must stand less than %d times", ARGS_MAX);
+        args_usage_error(NAME, "--keep-f32 is given %d times or more", ARGS_MAX);
         return false;
     }
     if (text == NULL) return true;
@@ -407,7 +413,7 @@ static bool check_dtype(options_t *options)
     if (options->dtype == DTYPE_F32 || is_narrow(options)) {
         if (options->dtype == DTYPE_F32) options->max_error = -1.0, options->min_agreement = 0.0;
         if (options->dtype == DTYPE_F32 || !options->keep_numerics) return true;
-        args_usage_error(NAME, "--dtype %s, must not stand beside --no-optimize-numerics", text);
+        args_usage_error(NAME, "--dtype %s must not be combined with --no-optimize-numerics", text);
         return false;
     }
     args_usage_error(NAME, "--dtype %s, must be f32, bf16 or s8", text);
@@ -453,7 +459,7 @@ static bool check_options(options_t *options, const char *spec, char *preserve, 
         options->preserved.items[options->preserved.n] = NULL;
         return true;
     }
-    args_usage_error(NAME, "--preserve %s, must be names with commas between", options->preserve);
+    args_usage_error(NAME, "--preserve %s, must be names separated by commas", options->preserve);
     return false;
 }
 
@@ -464,29 +470,29 @@ int command_freeze(int argc, char **argv)
     char preserve[2048];
     int code;
     const args_option_t table[] = {
-        {"-o", ARGS_TEXT, &options.output, "FILE.tessera", "where to save it", 0, 0},
+        {"-o", ARGS_TEXT, &options.output, "FILE.tessera", "output file", 0, 0},
         {"--preserve", ARGS_TEXT, &options.preserve, "A,B",
-         "attributes and methods that stay beside forward", 0, 0},
+         "attributes and methods to keep, in addition to forward", 0, 0},
         {"--no-optimize-numerics", ARGS_FLAG, &options.keep_numerics, NULL,
-         "leave out what may change the last bits, as folding batch norm", 0, 0},
+         "skip passes that may change the last bits, such as folding batch norm", 0, 0},
         {"--dtype", ARGS_TEXT, &options.dtype_text, "f32|bf16|s8",
-         "what convolutions, linears and matmuls are computed in (f32)", 0, 0},
+         "type that computes convolutions, linears and matmuls (f32)", 0, 0},
         {"--calibrate", ARGS_TEXT, &options.calibrate, "DIR",
          "examples: NAME.npy or NAME.NUMBER.npy; any .npy for one input", 0, 0},
         {"--calibration", ARGS_TEXT, &options.calibration_text, "KIND",
-         "ranges by percentile (the default), entropy or minmax", 0, 0},
+         "percentile, entropy or minmax: how ranges are cut (percentile)", 0, 0},
         {"--percentile", ARGS_NUMBER, &options.percentile, "P",
-         "of elements that lie below the upper bound of a range (99.99)", 0, 0},
+         "percentage of elements below the upper bound of a range (99.99)", 0, 0},
         {"--keep-f32", ARGS_REPEATED, &options.kept, "PATTERN",
-         "operators that stay f32, by path; a star is any text; may be repeated", 0, 0},
+         "paths of operators that stay f32; * matches any text; may be repeated", 0, 0},
         {"--max-layer-error", ARGS_NUMBER, &options.max_error, "E",
-         "layers whose max |a-b| / max |b| in the dtype is above stay f32", 0, 0},
+         "layers with a larger error, max |a-b| / max |b|, stay f32", 0, 0},
         {"--min-agreement", ARGS_NUMBER, &options.min_agreement, "A",
-         "layers of the largest errors stay f32 until so many top-1 scores agree", 0, 0},
+         "keep the worst layers in f32 until this share of top-1 scores agrees", 0, 0},
         {"--max-error", ARGS_NUMBER, &options.rounding_error, "F",
-         "what winograd, Strassen and weights of 3 bytes may lose, added up (1e-4)", 0, 0},
+         "allowed error of winograd, Strassen and 3-byte weights together (1e-4)", 0, 0},
         {"--tune", ARGS_NUMBER, &options.tune_seconds, "SECONDS",
-         "choose kernels and formats by times measured here, within about so long", 0, 0},
+         "measure kernels and formats for about this time, and choose the fastest", 0, 0},
         SESSION_OPTIONS(options.session),
     };
     int n_options = (int)(sizeof table / sizeof *table);

@@ -26,8 +26,9 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera graph zoo:squeezenet1_1 --frozen --svg squeezenet.svg",
     .about =
-        "Prints the graph of a model: as it was traced or imported; with --frozen as it runs when\n"
-        "frozen, with layouts chosen; with --after also what passes made of it."};
+        "Prints the graph of a model as it was traced or imported. With --frozen prints the graph\n"
+        "that runs when the model is frozen, with layouts chosen. With --after also prints the\n"
+        "results of passes."};
 
 static void dump(void *user, const char *pass, const char *text)
 {
@@ -146,7 +147,7 @@ static bool check_pass(const char *option, const char *name)
 {
     if (pass_find(name) != NULL) return true;
     char passes[PASSES_MAX];
-    args_usage_error(NAME, "%s %s is no pass, there are:%s", option, name,
+    args_usage_error(NAME, "%s %s is not a pass, there are:%s", option, name,
                      strchr(list_passes(passes), ' '));
     return false;
 }
@@ -155,11 +156,12 @@ static bool check_forms(const options_t *options)
 {
     size_t length = options->svg != NULL ? strlen(options->svg) : 0;
     if (options->as_table && (options->as_dot || options->after != NULL)) {
-        args_usage_error(NAME, "--alias prints a table, which neither --dot nor --after does");
+        args_usage_error(NAME,
+                         "--alias prints a table; it must not be combined with --dot or --after");
         return false;
     }
     if (options->as_dot && options->after != NULL) {
-        args_usage_error(NAME, "--after prints text, which neither --dot nor --svg does");
+        args_usage_error(NAME, "--after prints text; it must not be combined with --dot or --svg");
         return false;
     }
     if (length > 0 && (length < 5 || strcmp(options->svg + length - 4, ".svg") != 0)) {
@@ -191,14 +193,14 @@ int command_graph(int argc, char **argv)
     args_list_t operands;
     int code;
     const args_option_t table[] = {
-        {"--frozen", ARGS_FLAG, &options.is_frozen, NULL, "freeze it first", 0, 0},
+        {"--frozen", ARGS_FLAG, &options.is_frozen, NULL, "freeze the model first", 0, 0},
         {"--after", ARGS_TEXT, &options.after, "PASS",
-         "print what a pass made of it, or \"each\" pass", 0, 0},
-        {"--skip", ARGS_REPEATED, &options.skip, "PASS", "leave a pass out; may be repeated", 0, 0},
-        {"--dot", ARGS_FLAG, &options.as_dot, NULL, "print it for Graphviz", 0, 0},
-        {"--svg", ARGS_TEXT, &options.svg, "FILE.svg", "draw it, by Graphviz's dot", 0, 0},
+         "print the result of this pass, or \"each\" pass", 0, 0},
+        {"--skip", ARGS_REPEATED, &options.skip, "PASS", "skip this pass; may be repeated", 0, 0},
+        {"--dot", ARGS_FLAG, &options.as_dot, NULL, "print the graph for Graphviz", 0, 0},
+        {"--svg", ARGS_TEXT, &options.svg, "FILE.svg", "draw the graph with Graphviz's dot", 0, 0},
         {"--alias", ARGS_FLAG, &options.as_table, NULL,
-         "print what may share memory, and what writes it", 0, 0},
+         "print which values may share memory, and which nodes write it", 0, 0},
         SESSION_OPTIONS(options.session),
     };
     int n_options = (int)(sizeof table / sizeof *table);

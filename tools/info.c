@@ -14,16 +14,16 @@
 
 #define NAME "info"
 
-static const args_command_t command = {
-    .name = NAME,
-    .operands = "[FILE.safetensors]",
-    .min_operands = 0,
-    .max_operands = 1,
-    .example = "tessera info --ops",
-    .about =
-        "Prints versions, threads, modes, networks of the zoo, environment variables and, if\n"
-        "asked for, operators. Of a file of weights: its metadata, and types, sizes and names\n"
-        "of its tensors."};
+static const args_command_t command = {.name = NAME,
+                                       .operands = "[FILE.safetensors]",
+                                       .min_operands = 0,
+                                       .max_operands = 1,
+                                       .example = "tessera info --ops",
+                                       .about = "Prints versions, threads, modes, networks of the "
+                                                "zoo, environment variables and, with --ops,\n"
+                                                "operators. For a file of weights prints its "
+                                                "metadata, and the types, sizes and names of its\n"
+                                                "tensors."};
 
 static void print_networks(void)
 {
@@ -129,13 +129,13 @@ int command_info(int argc, char **argv)
     args_list_t operands;
     int code;
     const args_option_t table[] = {
-        {"--ops", ARGS_FLAG, &has_operators, NULL, "print the operators, too", 0, 0}};
+        {"--ops", ARGS_FLAG, &has_operators, NULL, "also print the operators", 0, 0}};
     if (!args_parse(&command, table, 1, argc, argv, &operands, &code)) return code;
     const char *path = operands.n > 0 ? operands.items[0] : NULL;
     if (path != NULL && has_operators)
-        return args_usage_error(NAME, "--ops with %s, a file has no operators", path);
+        return args_usage_error(NAME, "--ops must not be combined with a file, %s", path);
     if (path != NULL && !is_safetensors(path))
-        return args_usage_error(NAME, "\"%s\" is no FILE.safetensors", path);
+        return args_usage_error(NAME, "\"%s\" is not FILE.safetensors", path);
     context_t *ctx = NULL;
     status_t status = stop_create(NULL, &ctx);
     if (status == STATUS_OK)

@@ -17,17 +17,18 @@ typedef struct command {
 } command_t;
 
 static const command_t commands[] = {
-    {"run", command_run, "run a model once, save, compare or verify its outputs"},
+    {"run", command_run, "run a model once; save, compare or verify its outputs"},
     {"bench", command_bench, "measure a model in each mode: time, reorders, memory"},
-    {"train", command_train, "train a model on arrays or pictures, weights blocked throughout"},
+    {"train", command_train, "train a model on arrays or pictures, with blocked weights"},
     {"freeze", command_freeze, "fold, fuse and pack a model into a .tessera file"},
-    {"append", command_append, "add to a .tessera file what another machine runs it with"},
-    {"graph", command_graph, "print a model's graph, also after each pass"},
-    {"explain", command_explain, "say for each operator what runs, in which format, and why"},
-    {"profile", command_profile, "say where the time goes: a table, JSON, a trace or a page"},
+    {"append", command_append, "prepare a .tessera file for another kind of machine"},
+    {"graph", command_graph, "print a model's graph, or the result of each pass"},
+    {"explain", command_explain, "show for each operator what runs, in which format, and why"},
+    {"profile", command_profile, "show where time is spent: a table, JSON, a trace or a page"},
     {"diff", command_diff, "find the first node whose result differs between two modes"},
     {"audit", command_audit, "count the reorders in a oneDNN verbose log of any program"},
-    {"info", command_info, "versions, threads, environment, operators; a .safetensors file"},
+    {"info", command_info,
+     "print versions, threads, environment, operators; or a .safetensors file"},
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -36,8 +37,8 @@ static void print_usage(FILE *file)
     fprintf(file, "tessera bench zoo:resnet50\n\nusage: tessera COMMAND [options]\n\ncommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].about);
-    fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. tessera help COMMAND says "
-                  "more.\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ, "
+    fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. Details: tessera help COMMAND."
+                  "\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ, "
                   "130 interrupted\n");
 }
 
@@ -69,7 +70,7 @@ static int help(int argc, char **argv)
         print_usage(stdout);
         return EXIT_DONE;
     }
-    if (argc > 2) return args_usage_error("help", "\"%s\" is one operand too many", argv[2]);
+    if (argc > 2) return args_usage_error("help", "\"%s\" is an extra operand", argv[2]);
     const command_t *command = find_command(argv[1]);
     return command != NULL ? command->run(2, (char *[]){argv[1], option, NULL}) : EXIT_USAGE;
 }

@@ -223,7 +223,7 @@ static status_t load_by_kind(context_t *ctx, const model_options_t *options, mod
     case MODEL_FROZEN: TRY(load_frozen(ctx, options, model)); break;
     case MODEL_NONE:
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
-             "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", model->spec);
+             "\"%s\" is not a model, must be file.onnx, file.tessera or zoo:NAME", model->spec);
     }
     TRY(take_inputs(ctx, model));
     return sizes_apply(ctx, model, &options->shapes, options->batch);

@@ -20,16 +20,20 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "tessera profile zoo:resnet50 --mode dense --html resnet50.html",
-    .about =
-        "Says of each node of an inference, weights packed, how long it takes (median over runs),\n"
-        "its share of the time, GFLOP/s and GB/s, its part of what this machine can do at most,\n"
-        "which is measured first, formats, implementation, and its reorders in red; then sums by\n"
-        "operator and by module. The time of an operator has that of the reorders in its call.",
+    .about = "Prints for each node of an inference, after weights are packed, its median time, "
+             "share of\n"
+             "the total, GFLOP/s and GB/s, part of this machine's peak (which is measured first), "
+             "formats,\n"
+             "implementation, and its reorders in red; then sums by operator and by module. The "
+             "time of\n"
+             "an operator includes the reorders in its call.",
     .more =
-        "limit: of the time that a node takes, the least that its products (f32, by the formula)\n"
-        "or its bytes (read once, as fast as a buffer of that size) can take\n"
-        "--trace: opens in chrome://tracing and ui.perfetto.dev; --html: a page that needs no\n"
-        "network: graph, timeline, table, tree; with --against both modes side by side\n"
+        "limit: the least time that a node's products (f32, from the formula) or bytes (read "
+        "once,\n"
+        "at the speed for a buffer of that size) can take, divided by its time\n"
+        "--trace writes a file for chrome://tracing and ui.perfetto.dev; --html writes a page "
+        "that\n"
+        "needs no network: graph, timeline, table, tree; --against shows both modes side by side\n"
         "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
 
 typedef struct options {
@@ -245,8 +249,7 @@ static bool find_against(const options_t *options, profiling_t *profiling)
         return false;
     }
     if (profiling->modes[1].mode == profiling->modes[0].mode) {
-        args_usage_error(NAME, "--against %s, must be another mode than that of --mode",
-                         options->against);
+        args_usage_error(NAME, "--against %s, must differ from --mode", options->against);
         return false;
     }
     profiling->n_modes = 2;
@@ -260,14 +263,14 @@ int command_profile(int argc, char **argv)
     int code;
     const args_option_t table[] = {
         option_of(OPTION_MODE, &options.mode),
-        {"--against", ARGS_TEXT, &options.against, "MODE", "another mode to set beside it", 0, 0},
+        {"--against", ARGS_TEXT, &options.against, "MODE", "another mode to compare it with", 0, 0},
         {"--iterations", ARGS_INTEGER, &options.n_iterations, "N",
-         "watched runs (2 s of runs, at most 50)", 1, MAX_RUNS},
+         "number of measured runs (2 s of runs, at most 50)", 1, MAX_RUNS},
         option_of(OPTION_JSON, &options.as_json),
-        {"--html", ARGS_TEXT, &options.html, "FILE.html", "write a page in place of the table", 0,
+        {"--html", ARGS_TEXT, &options.html, "FILE.html", "write a page instead of the table", 0,
          0},
-        {"--trace", ARGS_TEXT, &options.trace, "FILE.json",
-         "write a timeline in place of the table", 0, 0},
+        {"--trace", ARGS_TEXT, &options.trace, "FILE.json", "write a timeline instead of the table",
+         0, 0},
         SESSION_OPTIONS(options.session),
         LOADING_OPTIONS(options.session),
     };

@@ -26,9 +26,10 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera run zoo:squeezenet1_1 --output-dir out --stats",
     .about =
-        "Runs a model once. Inputs that are not given are drawn: floating ones standard normal,\n"
-        "integers uniform in what the model can take. MODEL is file.onnx, file.tessera or\n"
-        "zoo:NAME.",
+        "Runs a model once. Missing inputs are filled with random values: floating-point ones are\n"
+        "standard normal, integers uniform in the range that the model accepts. MODEL is "
+        "file.onnx,\n"
+        "file.tessera or zoo:NAME.",
     .more =
         "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
 
@@ -253,11 +254,11 @@ static bool parse(int argc, char **argv, run_options_t *options, args_list_t *op
          0},
         option_of(OPTION_MODE, &options->mode),
         {"--stats", ARGS_FLAG, &options->has_stats, NULL,
-         "print counters: while preparing, of a first and a second run", 0, 0},
+         "print counters of the preparation, the first and the second run", 0, 0},
         {"--verify", ARGS_INTEGER, &options->n_verify, "N",
-         "check N elements of every operator by its specification; exit with 3", 1, INT32_MAX},
+         "check N elements per operator by its specification; exit with 3 if wrong", 1, INT32_MAX},
         {"--compare", ARGS_TEXT, &options->compare, "DIR",
-         "compare outputs with those in DIR, at --tolerance 1e-4 or that given", 0, 0},
+         "compare outputs with those in DIR; --tolerance is 1e-4 unless given", 0, 0},
         option_of(OPTION_TOLERANCE, &options->tolerance),
         SESSION_OPTIONS(options->session),
         LOADING_OPTIONS(options->session),
@@ -268,7 +269,7 @@ static bool parse(int argc, char **argv, run_options_t *options, args_list_t *op
     *out_code = EXIT_USAGE;
     const char *spec = operands->items[0];
     if (options->tolerance >= 0.0 && options->compare == NULL) {
-        args_usage_error(NAME, "--tolerance is what --compare DIR allows, which is missing");
+        args_usage_error(NAME, "--tolerance needs --compare DIR");
         return false;
     }
     if (options->tolerance < 0.0) options->tolerance = 1e-4;

@@ -52,7 +52,7 @@ static bool check_loading(const char *command, const char *spec, const model_opt
     const char *load = options->load;
     if (load == NULL && !options->is_unchecked) return true;
     if (model_kind(spec) != MODEL_FROZEN) {
-        args_usage_error(command, "%s is about file.tessera, not about \"%s\"",
+        args_usage_error(command, "%s applies to file.tessera, not to \"%s\"",
                          load != NULL ? "--load" : "--unchecked", spec);
         return false;
     }
@@ -68,8 +68,8 @@ bool session_check_model(const char *command, const char *spec, const session_op
 {
     const args_list_t *shapes = &options->model.shapes;
     if (model_kind(spec) == MODEL_NONE) {
-        args_usage_error(command, "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME",
-                         spec);
+        args_usage_error(
+            command, "\"%s\" is not a model, must be file.onnx, file.tessera or zoo:NAME", spec);
         return false;
     }
     for (int i = 0; i < shapes->n; i++) {

@@ -20,23 +20,23 @@ static const args_command_t command = {
     .example =
         "tessera train zoo:resnet18 --data pictures --epochs 5 --shuffle -o trained.safetensors",
     .about =
-        "Trains a model on arrays (x.npy, y.npy) or on a folder of PNG and JPEG pictures that has "
-        "a\n"
-        "subfolder for each class. Weights, gradients and what the optimizer keeps stay blocked "
-        "from\n"
-        "the first step to the last; the file that is written has them plain. On a terminal a bar\n"
-        "shows loss, accuracy and the time that is left.",
+        "Trains a model on arrays (x.npy, y.npy), or on a folder of PNG and JPEG pictures with a\n"
+        "subfolder for each class. Weights, gradients and the optimizer's state stay blocked from\n"
+        "the first step to the last; the output file has them row-major. On a terminal a bar "
+        "shows\n"
+        "loss, accuracy and the remaining time.",
     .more =
         "losses: " TRAIN_CRITERIA "\n"
-        "  the first two take classes, integers of one item each; the others numbers of the sizes\n"
-        "  of what the model gives\n"
-        "bytes of x.npy and of pictures become 0 to 1; order, flips and cuts follow from the seed\n"
-        "the file has weights under their names, and what the optimizer keeps: --resume goes on\n"
-        "  from it as if there had been no end. --steps and --epochs count from the very "
-        "beginning\n"
+        "  the first two need classes, one integer for each item; the others need numbers with "
+        "the\n"
+        "  sizes of the model's output\n"
+        "bytes of x.npy and of pictures become 0 to 1; the seed sets the order, flips and crops\n"
+        "the file has weights under their names, and the optimizer's state. --resume continues "
+        "from\n"
+        "  it as if training had not stopped; --steps and --epochs count from the first start\n"
         "mpirun -n 2 tessera train ...: each process trains on its part of every batch, and the\n"
-        "  first one writes the file. Where one ends all do, with 1\n"
-        "a loss that is no number ends the run with 1, and no file is touched"};
+        "  first one writes the file. If one fails, all end with 1\n"
+        "a loss that is not finite ends the run with 1, and no file is written"};
 
 /* ---- command line ---- */
 
@@ -54,10 +54,12 @@ static bool check_data(const train_settings_t *settings)
     }
     bool needs_labels = !is_folder(settings->data);
     if (needs_labels == (settings->labels != NULL)) return true;
-    args_usage_error(NAME,
-                     needs_labels ? "--data %s needs --labels Y.npy"
-                                  : "--data %s is a folder, --labels are its subfolders",
-                     settings->data);
+    args_usage_error(
+        NAME,
+        needs_labels
+            ? "--data %s needs --labels Y.npy"
+            : "--data %s is a folder, whose subfolders are the labels; --labels must be absent",
+        settings->data);
     return false;
 }
 
@@ -73,7 +75,7 @@ static bool check_names(const train_settings_t *settings)
         return false;
     }
     if (recipe->momentum >= 0 && strcmp(recipe->optimizer, "sgd") != 0) {
-        args_usage_error(NAME, "--momentum is for sgd, not for %s", recipe->optimizer);
+        args_usage_error(NAME, "--momentum needs --optimizer sgd, not %s", recipe->optimizer);
         return false;
     }
     if (train_find_schedule(settings->schedule) == NULL) {
@@ -86,7 +88,7 @@ static bool check_names(const train_settings_t *settings)
 static bool check(train_settings_t *settings, const char *mode)
 {
     if (model_kind(settings->spec) != MODEL_ZOO && model_kind(settings->spec) != MODEL_ONNX) {
-        args_usage_error(NAME, "\"%s\" is no model to train, must be zoo:NAME or file.onnx",
+        args_usage_error(NAME, "\"%s\" is not a model to train, must be zoo:NAME or file.onnx",
                          settings->spec);
         return false;
     }
@@ -98,11 +100,11 @@ static bool check(train_settings_t *settings, const char *mode)
         return false;
     }
     if (settings->recipe.memory_limit > 0 && settings->recipe.mode != TRAIN_PLANNED) {
-        args_usage_error(NAME, "--memory-limit is for plans, it needs --mode planned");
+        args_usage_error(NAME, "--memory-limit needs --mode planned");
         return false;
     }
     if (settings->n_steps > 0 && settings->n_epochs > 0) {
-        args_usage_error(NAME, "--steps and --epochs say the same, one is enough");
+        args_usage_error(NAME, "--steps and --epochs are both given, one is enough");
         return false;
     }
     if (settings->save_every > 0 && settings->output == NULL) {
@@ -132,33 +134,39 @@ static bool parse(int argc, char **argv, train_settings_t *settings, int *out_co
     const args_option_t table[] = {
         {"--data", ARGS_TEXT, &settings->data, "X.npy|DIR", "items, or a folder of classes", 0, 0},
         {"--labels", ARGS_TEXT, &settings->labels, "Y.npy", "a target for each item", 0, 0},
-        {"--loss", ARGS_TEXT, &recipe->loss, "L", "see below (cross_entropy)", 0, 0},
+        {"--loss", ARGS_TEXT, &recipe->loss, "L", "the loss, see below (cross_entropy)", 0, 0},
         {"--optimizer", ARGS_TEXT, &recipe->optimizer, "O", TRAIN_OPTIMIZERS " (sgd)", 0, 0},
         {"--lr", ARGS_NUMBER, &recipe->lr, "F", "learning rate (sgd: 0.01, else 0.001)", 0, 0},
-        {"--momentum", ARGS_NUMBER, &recipe->momentum, "F", "of sgd (0)", 0, 0},
-        {"--weight-decay", ARGS_NUMBER, &recipe->weight_decay, "F", "(0; adamw: 0.01)", 0, 0},
+        {"--momentum", ARGS_NUMBER, &recipe->momentum, "F", "momentum of sgd (0)", 0, 0},
+        {"--weight-decay", ARGS_NUMBER, &recipe->weight_decay, "F", "weight decay (0; adamw: 0.01)",
+         0, 0},
         {"--schedule", ARGS_TEXT, &settings->schedule, "S",
          TRAIN_SCHEDULES " of the learning rate (constant)", 0, 0},
-        {"--batch", ARGS_INTEGER, &settings->batch, "N", "items at a time (32)", 1, 65536},
-        {"--steps", ARGS_INTEGER, &settings->n_steps, "N", "batches in all", 1, INT32_MAX},
-        {"--epochs", ARGS_INTEGER, &settings->n_epochs, "N", "times through the data (1)", 1,
+        {"--batch", ARGS_INTEGER, &settings->batch, "N", "batch size (32)", 1, 65536},
+        {"--steps", ARGS_INTEGER, &settings->n_steps, "N", "total number of batches", 1, INT32_MAX},
+        {"--epochs", ARGS_INTEGER, &settings->n_epochs, "N", "passes over the data (1)", 1,
          INT32_MAX},
-        {"--shuffle", ARGS_FLAG, &settings->shuffle, NULL, "another order in each epoch", 0, 0},
-        {"--flip", ARGS_FLAG, &settings->flip, NULL, "pictures left to right, one in two", 0, 0},
+        {"--shuffle", ARGS_FLAG, &settings->shuffle, NULL, "shuffle the items in each epoch", 0, 0},
+        {"--flip", ARGS_FLAG, &settings->flip, NULL,
+         "flip pictures left to right, with probability 1/2", 0, 0},
         {"--crop", ARGS_INTEGER, &settings->crop_padding, "N",
-         "cut pictures at random out of a border of N points", 1, 4096},
-        {"--seed", ARGS_INTEGER, &settings->seed, "N", "of first weights and of the order (0)", 0,
-         INT32_MAX},
-        {"--mode", ARGS_TEXT, &mode, "MODE", "eager, or planned: each step a plan (eager)", 0, 0},
+         "pad pictures by N pixels and crop them at random", 1, 4096},
+        {"--seed", ARGS_INTEGER, &settings->seed, "N",
+         "seed of initial weights and of the order (0)", 0, INT32_MAX},
+        {"--mode", ARGS_TEXT, &mode, "MODE", "eager, or planned: each step is one plan (eager)", 0,
+         0},
         option_of(OPTION_MEMORY, &recipe->memory_limit),
         {"--bf16-gradients", ARGS_FLAG, &settings->bf16_gradients, NULL,
-         "between processes: half the bytes", 0, 0},
+         "exchange gradients between processes in bf16: half the bytes", 0, 0},
         option_of(OPTION_THREADS, &settings->n_threads),
-        {"--resume", ARGS_TEXT, &settings->resume, "FILE", "go on from a file that -o wrote", 0, 0},
-        {"-o", ARGS_TEXT, &settings->output, "FILE", "weights and optimizer, .safetensors", 0, 0},
-        {"--save-every", ARGS_INTEGER, &settings->save_every, "N", "write it each N steps, too", 1,
+        {"--resume", ARGS_TEXT, &settings->resume, "FILE", "continue from a file that -o wrote", 0,
+         0},
+        {"-o", ARGS_TEXT, &settings->output, "FILE",
+         "output file for weights and optimizer state, .safetensors", 0, 0},
+        {"--save-every", ARGS_INTEGER, &settings->save_every, "N", "also write it every N steps", 1,
          INT32_MAX},
-        {"--curve", ARGS_TEXT, &settings->curve, "FILE", "losses as SVG (beside -o)", 0, 0},
+        {"--curve", ARGS_TEXT, &settings->curve, "FILE",
+         "write the losses as SVG (default: next to -o)", 0, 0},
         option_of(OPTION_JSON, &settings->as_json),
     };
     if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, &operands,

@@ -154,12 +154,13 @@ static void what_cannot_be_is_refused(void **state)
     check_refused("bench zoo:resnet18 --instances 1 --threads 1024",
                   "--instances 1 of --threads 1024 need 1024 cores, there are");
     check_refused("bench zoo:resnet18 --instances auto --threads 1",
-                  "--threads 1, but --instances auto shares all cores out");
-    check_refused("bench zoo:resnet18 --instances 1 --train", "about inference, not about --train");
+                  "--threads 1, but --instances auto uses all cores");
+    check_refused("bench zoo:resnet18 --instances 1 --train", "must not be combined with --train");
     check_refused("bench zoo:resnet18 --instances 1 --modes dense",
-                  "--modes dense, but --instances run in mode frozen");
-    check_refused("bench zoo:resnet18 --instances 1 --iterations 2", "are not of --instances");
-    check_refused("bench zoo:resnet18 --seconds 2", "it needs --instances");
+                  "--modes dense, must be frozen with --instances");
+    check_refused("bench zoo:resnet18 --instances 1 --iterations 2",
+                  "must not be combined with --instances");
+    check_refused("bench zoo:resnet18 --seconds 2", "--seconds needs --instances");
     check_refused("bench zoo:resnet18 --instances 1 --seconds 0", "--seconds 0, must be a whole");
 }
 

@@ -114,7 +114,7 @@ static void help_is_told_by_command_and_fits_a_terminal(void **state)
         for (const char *at = outcome.out; *at != '\0'; at += strcspn(at, "\n") + 1)
             if (strcspn(at, "\n") > 100) fail_msg("wide: %.*s", (int)strcspn(at, "\n"), at);
     }
-    check("help run bench", 2, "\"bench\" is one operand too many", NULL);
+    check("help run bench", 2, "\"bench\" is an extra operand", NULL);
 }
 
 static void options_mean_the_same_in_every_command(void **state)
@@ -165,11 +165,11 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("", 2, "usage: tessera COMMAND", NULL);
     check("fly", 2, "there is no command \"fly\"", NULL);
     check("run", 2, "tessera run: MODEL is missing", NULL);
-    check("run a.onnx b.onnx", 2, "\"b.onnx\" is one operand too many", NULL);
-    check("run model.pt", 2, "\"model.pt\" is no model", NULL);
+    check("run a.onnx b.onnx", 2, "\"b.onnx\" is an extra operand", NULL);
+    check("run model.pt", 2, "\"model.pt\" is not a model", NULL);
     check("run --fast " MODEL, 2, "there is no option --fast", NULL);
     check("run --mode fast " MODEL, 2, "--mode fast, must be dense, nhwc", NULL);
-    check("run " MODEL " --tolerance 1", 2, "what --compare DIR allows, which is missing", NULL);
+    check("run " MODEL " --tolerance 1", 2, "--tolerance needs --compare DIR", NULL);
     check("run " MODEL " --shape x=1x3x0x4", 2, "--shape x=1x3x0x4, must be NAME=", NULL);
     check("run " MODEL " --seed", 2, "--seed needs a value", NULL);
     check("run " MODEL " --stats=1", 2, "--stats takes no value", NULL);
@@ -179,8 +179,8 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("bench " MODEL " --modes dense,fast", 2, "--modes dense,fast, must be some of", NULL);
     check("bench " MODEL " --modes dense,dense", 2, "--modes dense,dense, must be some of", NULL);
     check("bench " MODEL " --modes ,", 2, "--modes ,, must be some of", NULL);
-    check("run " MODEL " --load copied", 2, "--load is about file.tessera, not about", NULL);
-    check("bench " MODEL " --unchecked", 2, "--unchecked is about file.tessera", NULL);
+    check("run " MODEL " --load copied", 2, "--load applies to file.tessera, not to", NULL);
+    check("bench " MODEL " --unchecked", 2, "--unchecked applies to file.tessera", NULL);
     check("profile m.tessera --load coppied", 2, "or copied; did you mean copied?", NULL);
     check("run m.tessera --load fast", 2, "--load fast, must be mapped or copied", NULL);
     check("freeze " MODEL, 2, "-o is missing, must be FILE.tessera", NULL);
@@ -188,20 +188,19 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("freeze " MODEL " -o m.tessera --preserve a,,b", 2, "--preserve a,,b", NULL);
     check("freeze " MODEL " -o m.tessera --dtype f16", 2, "--dtype f16, must be f32, bf16 or s8",
           NULL);
-    check("freeze " MODEL " -o m.tessera --keep-f32 a", 2, "--keep-f32, must stand beside --dtype",
-          NULL);
+    check("freeze " MODEL " -o m.tessera --keep-f32 a", 2, "--keep-f32 needs --dtype", NULL);
     check("freeze " MODEL " -o m.tessera --max-layer-error 0.1", 2,
-          "--max-layer-error, must stand beside --dtype", NULL);
+          "--max-layer-error needs --dtype", NULL);
     check("freeze " MODEL " -o m.tessera --dtype bf16 --no-optimize-numerics", 2,
-          "--dtype bf16, must not stand beside --no-optimize-numerics", NULL);
+          "--dtype bf16 must not be combined with --no-optimize-numerics", NULL);
     check("freeze " MODEL " -o m.tessera --dtype bf16 --keep-f32 nobody", 1,
           "freeze: keep_f32 \"nobody\" is the path of no operator", NULL);
     check("freeze " MODEL " -o m.tessera --tune 0", 2, "--tune 0, must be more than 0", NULL);
     check("freeze " MODEL " -o m.tessera --tune -1", 2, "--tune -1, must be a number from 0", NULL);
     check("freeze " MODEL " -o m.tessera --tune soon", 2, "--tune soon, must be a number", NULL);
-    check("graph " MODEL " --after magic", 2, "--after magic is no pass, there are:", NULL);
-    check("graph " MODEL " --skip magic", 2, "--skip magic is no pass", NULL);
-    check("audit log extra", 2, "\"extra\" is one operand too many", NULL);
+    check("graph " MODEL " --after magic", 2, "--after magic is not a pass, there are:", NULL);
+    check("graph " MODEL " --skip magic", 2, "--skip magic is not a pass", NULL);
+    check("audit log extra", 2, "\"extra\" is an extra operand", NULL);
     assert_string_equal(outcome.out, "");
 }
 
@@ -308,9 +307,10 @@ static void info_lists_what_is_in_a_file_of_weights(void **state)
     check("info broken.safetensors", 1, "broken.safetensors", NULL);
 #endif
     check("info missing.safetensors", 1, "missing.safetensors", NULL);
-    check("info file.onnx", 2, "\"file.onnx\" is no FILE.safetensors", NULL);
-    check("info .safetensors", 2, "\".safetensors\" is no FILE.safetensors", NULL);
-    check("info --ops a.safetensors", 2, "--ops with a.safetensors, a file has no operators", NULL);
+    check("info file.onnx", 2, "\"file.onnx\" is not FILE.safetensors", NULL);
+    check("info .safetensors", 2, "\".safetensors\" is not FILE.safetensors", NULL);
+    check("info --ops a.safetensors", 2, "--ops must not be combined with a file, a.safetensors",
+          NULL);
 }
 
 /* Each of our names with what oneDNN's log says of itself there; longer names of a kind first. */
@@ -560,7 +560,7 @@ static void a_budget_may_hold_comments_blank_lines_and_other_models(void **state
     write_file("risen", MODEL " * dense 0 99 9\n");
     write_file("quoted", "\"" MODEL "\" * dense 1000 1000 1000\n");
     check("bench " SMALL " --modes dense --iterations 1 --budget others", 1,
-          "others: no line is about " MODEL " at batch 1", NULL);
+          "others: no line has " MODEL " at batch 1", NULL);
     check("bench " SMALL " --modes dense,mkldnn --iterations 1 --budget quoted", 0,
           "quoted has nothing on 1 of 2 modes", NULL);
     check("bench " SMALL " --modes dense --iterations 1 --budget typo", 1,
@@ -586,7 +586,7 @@ static void explain_names_kernels_and_sums_up(void **state)
     check("explain " SMALL " --certificate", 0, NULL, "lower bound ");
     assert_non_null(strstr(outcome.out, "\nbest uniform "));
     assert_non_null(strstr(outcome.out, "\ngap  "));
-    check("explain " MODEL " --certificate --mode nhwc", 2, "is of modes graph and frozen", NULL);
+    check("explain " MODEL " --certificate --mode nhwc", 2, "needs mode graph or frozen", NULL);
 }
 
 static void graphs_are_printed_before_and_after_passes(void **state)

@@ -177,13 +177,13 @@ static void check(const char *arguments, int code, const char *part)
 static void wrong_usage_is_told(void)
 {
 #define FREEZE "freeze m.onnx -o m.tessera "
-    check(FREEZE "--dtype s8", 2, "--dtype s8, must stand beside --calibrate DIR");
-    check(FREEZE "--calibrate images", 2, "--calibrate, must stand beside --dtype s8 or bf16");
-    check(FREEZE "--dtype bf16 --percentile 99", 2, "--percentile, must stand beside --dtype s8");
-    check(FREEZE "--calibration minmax", 2, "--calibration, must stand beside --dtype s8");
+    check(FREEZE "--dtype s8", 2, "--dtype s8 needs --calibrate DIR");
+    check(FREEZE "--calibrate images", 2, "--calibrate needs --dtype s8 or bf16");
+    check(FREEZE "--dtype bf16 --percentile 99", 2, "--percentile needs --dtype s8");
+    check(FREEZE "--calibration minmax", 2, "--calibration needs --dtype s8");
     check(FREEZE "--dtype s8 --calibrate images --calibration best", 2,
           "--calibration best, must be percentile, entropy or minmax");
-    check(FREEZE "--min-agreement 0.9", 2, "--min-agreement, must stand beside --dtype");
+    check(FREEZE "--min-agreement 0.9", 2, "--min-agreement needs --dtype");
     check(FREEZE "--dtype bf16 --min-agreement 1.5", 2, "--min-agreement 1.5, must be at most 1");
     check(FREEZE "--dtype s8 --calibrate images --percentile 101", 2,
           "--percentile 101, must be at most 100");

@@ -222,7 +222,7 @@ static void a_step_is_measured_in_each_mode(void **state)
     assert_non_null(strstr(outcome.out, "mkldnn "));
     check("bench net.onnx --train --modes frozen", 2, "must be some of dense,mkldnn,planned");
     check("bench net.onnx --train --optimizer lion", 2, "--optimizer lion, must be sgd, adam");
-    check("bench net.onnx --train --tolerance 1", 2, "are about inference, not about --train");
+    check("bench net.onnx --train --tolerance 1", 2, "must not be combined with --train");
 }
 
 /* A network whose activations behind batch norms are what a step keeps most of. */
@@ -252,7 +252,7 @@ static void a_planned_step_keeps_within_its_memory(void **state)
     check("train net.onnx" DATA "--memory-limit 5T", 2,
           "--memory-limit 5T, must be bytes from 0 up, as 1000000, 512M or 2G");
     check("train net.onnx" DATA "--memory-limit 9999999999G", 2, "must be bytes from 0 up");
-    check("bench net.onnx --memory-limit 1G", 2, "steps of training, it needs --train");
+    check("bench net.onnx --memory-limit 1G", 2, "--memory-limit needs --train");
 }
 
 /* ---- what does not ---- */
@@ -280,14 +280,16 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     (void)state;
     check("train net.onnx", 2, "--data is missing, X.npy or a folder of classes");
     check("train net.onnx --data x.npy", 2, "--data x.npy needs --labels Y.npy");
-    check("train net.onnx --data . --labels y.npy", 2, "--data . is a folder, --labels are");
-    check("train net.tessera" DATA, 2, "is no model to train, must be zoo:NAME or file.onnx");
+    check("train net.onnx --data . --labels y.npy", 2,
+          "--data . is a folder, whose subfolders are the labels");
+    check("train net.tessera" DATA, 2, "is not a model to train, must be zoo:NAME or file.onnx");
     check("train net.onnx" DATA "--loss l3", 2, "--loss l3, must be cross_entropy, nll, mse");
     check("train net.onnx" DATA "--optimizer lion", 2, "--optimizer lion, must be sgd, adam");
-    check("train net.onnx" DATA "--optimizer adam --momentum 1", 2, "--momentum is for sgd");
+    check("train net.onnx" DATA "--optimizer adam --momentum 1", 2,
+          "--momentum needs --optimizer sgd");
     check("train net.onnx" DATA "--schedule up", 2, "--schedule up, must be constant, step");
     check("train net.onnx" DATA "--mode fast", 2, "--mode fast, must be eager or planned");
-    check("train net.onnx" DATA "--steps 1 --epochs 1", 2, "say the same, one is enough");
+    check("train net.onnx" DATA "--steps 1 --epochs 1", 2, "are both given, one is enough");
     check("train net.onnx" DATA "--save-every 2", 2, "--save-every needs -o FILE.safetensors");
 }
 
