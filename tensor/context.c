@@ -83,19 +83,22 @@ enum {
 };
 
 static const environment_variable_t variables[VARIABLE_COUNT] = {
-    {"TESSERA_THREADS", "threads operators run on; default: the least of the cores in the affinity "
-                        "mask and the CPU quota"},
-    {"TESSERA_TRACE", "categories to trace, by commas: dispatch, convert, pass, plan, all"},
-    {"TESSERA_TRACE_FILE", "file that trace lines are appended to; default: stderr"},
+    {"TESSERA_THREADS",
+     "threads that run operators; default: cores in the affinity mask, or the CPU "
+     "quota if it is smaller"},
+    {"TESSERA_TRACE",
+     "categories to trace, separated by commas: dispatch, convert, pass, plan, all"},
+    {"TESSERA_TRACE_FILE", "file to append trace lines to; default: stderr"},
     {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
     {"TESSERA_PLANS",
      "bytes of plans that a method keeps beyond those of the last two sizes, such as 16M; default: "
      "64M"},
     {"TESSERA_CPU_CACHE",
-     "bytes of the processor's last cache, which batches are cut for; 0: they are not cut; "
-     "default: that of these cores"},
-    {"TESSERA_LIMIT_MEMORY", "bytes of memory that a context may have, such as 512M; default: all"},
-    {"TESSERA_LIMIT_TIME", "seconds that each call of the library may take; default: any number"},
+     "bytes of the last-level cache that slices of a batch should fit; 0: no slices; default: the "
+     "size of this machine's cache"},
+    {"TESSERA_LIMIT_MEMORY",
+     "bytes of memory that a context may use, such as 512M; default: no limit"},
+    {"TESSERA_LIMIT_TIME", "seconds that each call of the library may take; default: no limit"},
     {"TESSERA_LIMIT_ITERATIONS", "iterations of loops in a call; default: 1048576"},
 };
 
