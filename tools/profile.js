@@ -1,6 +1,6 @@
 "use strict";
-/* Draws the profile that stands in the page. Names come from models, which may be anybody's: they
- * become text nodes, never markup. */
+/* Draws the profile in the page. Names come from models, which may be untrusted, so they become text
+ * nodes and never markup. */
 (function () {
     const data = JSON.parse(document.getElementById("data").textContent);
     const SVG = document.getElementById("pattern").namespaceURI;
@@ -27,9 +27,9 @@
 
     const count = (n, one, many) => n + " " + (n === 1 ? one : many);
 
-    /* ---- what nodes are ---- */
+    /* ---- nodes ---- */
 
-    /* The way a tensor lies, by its format: a class of the style sheet. */
+    /* The kind of a format, which is a class of the style sheet. */
     function family(format) {
         if (/[A-Z]/.test(format)) return "blocked";
         if (/^a[c-z][a-z]*b$/.test(format)) return "last";
@@ -95,7 +95,7 @@
         return box;
     }
 
-    /* Which operators have reorders inside, the nodes that lose most by them, and all of them. */
+    /* The operators with reorders, the nodes whose reorders take the most time, and all nodes with them. */
     function reorderPlaces(mode) {
         const moved = mode.nodes.filter((node) => node.reorders.length);
         const kinds = new Map();
@@ -159,8 +159,8 @@
 
     const BOX = {width: 210, height: 50, gap: 26, down: 34};
 
-    /* A node's layer is behind those of all that it reads; within a layer nodes stand near what they
-     * read, left to right. */
+    /* A node's layer is after the layers of its producers. Within a layer nodes are placed near their
+     * producers, left to right. */
     function place(nodes) {
         const at = [], layers = [];
         for (const node of nodes) {
@@ -179,7 +179,7 @@
 
     const cut = (text, length) => text.length <= length ? text : text.slice(0, length - 1) + "…";
 
-    /* Of a path the end tells more. */
+    /* Keeps the end of a path, which is more specific. */
     function shorten(text, length) {
         return text.length <= length ? text : "…" + text.slice(text.length - length + 1);
     }
@@ -267,8 +267,8 @@
 
     /* ---- tables ---- */
 
-    /* columns: [heading, value of a row to sort by, cell or its text, class]. Headings are buttons,
-     * so that keys sort as well. */
+    /* columns: [heading, value of a row to sort by, cell or its text, class]. Headings are buttons, so
+     * that the keyboard can sort, too. */
     function table(label, columns, rows, classOf) {
         const body = element("tbody"), head = element("tr");
         const lines = rows.map((row) => {
@@ -324,7 +324,7 @@
                 line.hidden = !(tell(row) + row.kernel).toLowerCase().includes(wanted);
         });
         return element("div", {}, element("div", {class: "tools"}, search,
-            element("span", {class: "note"}, "limit %: of a node's time, the least that its products or bytes can take here")),
+            element("span", {class: "note"}, "limit %: the least time that a node's products or bytes can take on this machine, divided by its time")),
             element("div", {class: "wide tall", tabindex: 0, role: "region", "aria-label": "nodes"}, made));
     }
 
@@ -366,7 +366,7 @@
 
     /* ---- two modes ---- */
 
-    /* Nodes of one path belong to each other: a plan may have fused several of them into one. */
+    /* Compares nodes by path, since a plan may have fused several nodes of a path into one. */
     function differences(a, b) {
         const rows = new Map();
         const add = (mode, side) => {
