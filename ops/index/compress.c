@@ -108,6 +108,24 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
+typedef struct copy {
+    slices_t slices;
+    const int64_t *picked; /* [n]: slices of x */
+    int64_t n;
+    size_t bytes; /* of the part of a slice that is contiguous */
+    const char *x;
+    char *out;
+} copy_t;
+
+static void copy_parts(void *user, int64_t first, int64_t last)
+{
+    const copy_t *c = user;
+    for (int64_t i = first; i < last; i++)
+        memcpy(c->out + (size_t)i * c->bytes,
+               c->x + (size_t)(i / c->n * c->slices.size + c->picked[i % c->n]) * c->bytes,
+               c->bytes);
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -116,12 +134,10 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     int64_t *picked = scratch, n = 0;
     for (int64_t i = 0; i < prepared->in[CONDITION].sizes[0]; i++)
         if (condition[i] != 0) picked[n++] = i;
-    const size_t bytes = (size_t)slices.inner * dtype_size(prepared->in[X].dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, slices.outer *n *slices.inner))              \
-    schedule(static)
-    for (int64_t i = 0; i < slices.outer * n; i++)
-        memcpy((char *)out[0] + (size_t)i * bytes,
-               (const char *)in[X] + (size_t)(i / n * slices.size + picked[i % n]) * bytes, bytes);
+    copy_t copy = {slices, picked, n, (size_t)slices.inner * dtype_size(prepared->in[X].dtype),
+                   in[X],  out[0]};
+    threads_share(threads_for(ctx, slices.outer * n * slices.inner), slices.outer * n, copy_parts,
+                  &copy);
     return STATUS_OK;
 }
 

@@ -68,6 +68,26 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
+typedef struct copy {
+    dtype_t index_dtype;
+    size_t index_bytes, row; /* bytes of an index, and of a row of x */
+    int64_t n_picked, size;  /* of x in the dimension */
+    const char *index, *x;
+    char *out;
+} copy_t;
+
+static void copy_rows(void *user, int64_t first, int64_t last)
+{
+    const copy_t *c = user;
+    for (int64_t r = first; r < last; r++) {
+        int64_t at = dtype_load_integer(c->index_dtype,
+                                        c->index + (size_t)(r % c->n_picked) * c->index_bytes);
+        if (at < 0) at += c->size;
+        memcpy(c->out + (size_t)r * c->row,
+               c->x + (size_t)(r / c->n_picked * c->size + at) * c->row, c->row);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -87,15 +107,9 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                 "gather: index %lld of %s in dimension %d, out of range", (long long)at,
                 info_brief(x), dim);
     }
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0])))              \
-    schedule(static)
-    for (int64_t r = 0; r < n_outer * n_picked; r++) {
-        int64_t at = dtype_load_integer(index->dtype, (const char *)in[INDEX] +
-                                                          (size_t)(r % n_picked) * index_bytes);
-        if (at < 0) at += size;
-        memcpy((char *)out[0] + (size_t)r * row,
-               (const char *)in[X] + (size_t)(r / n_picked * size + at) * row, row);
-    }
+    copy_t copy = {index->dtype, index_bytes, row, n_picked, size, in[INDEX], in[X], out[0]};
+    threads_share(threads_for(ctx, info_numel(&prepared->out[0])), n_outer * n_picked, copy_rows,
+                  &copy);
     return STATUS_OK;
 }
 
@@ -235,6 +249,25 @@ static void add_slices(dtype_t dtype, int64_t inner, int64_t n, const int64_t *p
     }
 }
 
+typedef struct sum {
+    dtype_t dtype;
+    int64_t inner, row; /* elements and bytes of a row */
+    int64_t size, n_picked;
+    const int64_t *starts, *places; /* places[starts[i]] .. : rows of grad that add to row i */
+    const char *grad;
+    char *out;
+} sum_t;
+
+static void sum_rows(void *user, int64_t first, int64_t last)
+{
+    const sum_t *s = user;
+    for (int64_t r = first; r < last; r++) {
+        const int64_t at = r % s->size;
+        add_slices(s->dtype, s->inner, s->starts[at + 1] - s->starts[at], s->places + s->starts[at],
+                   s->grad + r / s->size * s->n_picked * s->row, s->out + r * s->row);
+    }
+}
+
 static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
@@ -248,14 +281,9 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     }
     const int64_t row = inner * (int64_t)dtype_size(x->dtype);
     TRY(sort_places(ctx, prepared, in[INDEX], starts, places));
-#pragma omp parallel for num_threads(threads_for(ctx, outer *(size + n_picked) * inner))           \
-    schedule(static)
-    for (int64_t r = 0; r < outer * size; r++) {
-        const int64_t at = r % size;
-        const char *grad = (const char *)in[GRAD] + r / size * n_picked * row;
-        add_slices(x->dtype, inner, starts[at + 1] - starts[at], places + starts[at], grad,
-                   (char *)out[0] + r * row);
-    }
+    sum_t sum = {x->dtype, inner, row, size, n_picked, starts, places, in[GRAD], out[0]};
+    threads_share(threads_for(ctx, outer * (size + n_picked) * inner), outer * size, sum_rows,
+                  &sum);
     return STATUS_OK;
 }
 

@@ -79,6 +79,35 @@ static void take(size_t size, int64_t n, const int64_t *places, int64_t step, in
     }
 }
 
+typedef struct pieces {
+    index_shape_t x, index;
+    int dim;
+    int64_t n_per_line;    /* pieces of a line of the result */
+    const int64_t *places; /* for each element, its index in x along dim */
+    size_t size;           /* of an element */
+    const char *src;
+    char *dst;
+} pieces_t;
+
+static void take_pieces(void *user, int64_t begin, int64_t end)
+{
+    const pieces_t *p = user;
+    const int last = p->index.rank - 1;
+    const int64_t line = p->index.sizes[last];
+    for (int64_t piece = begin; piece < end; piece++) {
+        const int64_t first = piece % p->n_per_line * PIECE_ELEMENTS, left = line - first;
+        int64_t from = p->dim == last ? 0 : first, rest = piece / p->n_per_line;
+        const int64_t at = rest * line + first;
+        for (int d = last - 1; d >= 0; d--) {
+            if (d != p->dim) from += rest % p->index.sizes[d] * p->x.strides[d];
+            rest /= p->index.sizes[d];
+        }
+        take(p->size, left < PIECE_ELEMENTS ? left : PIECE_ELEMENTS, p->places + at,
+             p->x.strides[p->dim], p->dim == last ? 0 : 1, p->src + (size_t)from * p->size,
+             p->dst + (size_t)at * p->size);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -90,19 +119,9 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     const int64_t n = info_numel(&prepared->out[0]), line = index.sizes[last];
     TRY(index_resolve(ctx, "gather_elements", &target, in[INDEX], n, scratch));
     if (n == 0) return STATUS_OK;
-    const int64_t n_pieces = (line + PIECE_ELEMENTS - 1) / PIECE_ELEMENTS;
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
-    for (int64_t p = 0; p < n / line * n_pieces; p++) {
-        int64_t first = p % n_pieces * PIECE_ELEMENTS, from = dim == last ? 0 : first;
-        int64_t left = line - first, at = p / n_pieces * line + first, rest = p / n_pieces;
-        for (int d = last - 1; d >= 0; d--) {
-            if (d != dim) from += rest % index.sizes[d] * x.strides[d];
-            rest /= index.sizes[d];
-        }
-        take(size, left < PIECE_ELEMENTS ? left : PIECE_ELEMENTS, (const int64_t *)scratch + at,
-             x.strides[dim], dim == last ? 0 : 1, (const char *)in[X] + (size_t)from * size,
-             (char *)out[0] + (size_t)at * size);
-    }
+    const int64_t n_per_line = (line + PIECE_ELEMENTS - 1) / PIECE_ELEMENTS;
+    pieces_t pieces = {x, index, dim, n_per_line, scratch, size, in[X], out[0]};
+    threads_share(threads_for(ctx, n), n / line * n_per_line, take_pieces, &pieces);
     return STATUS_OK;
 }
 

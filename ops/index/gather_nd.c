@@ -86,6 +86,22 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
+typedef struct copy {
+    const int64_t *places; /* for each tuple, its row of x in its batch */
+    int64_t n_per_batch, n_rows;
+    size_t row; /* bytes */
+    const char *x;
+    char *out;
+} copy_t;
+
+static void copy_rows(void *user, int64_t first, int64_t last)
+{
+    const copy_t *c = user;
+    for (int64_t i = first; i < last; i++)
+        memcpy(c->out + (size_t)i * c->row,
+               c->x + (size_t)(i / c->n_per_batch * c->n_rows + c->places[i]) * c->row, c->row);
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -107,11 +123,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     TRY(index_resolve(ctx, "gather_nd", &target, in[INDEX], n, scratch));
     if (info_numel(&prepared->out[0]) == 0) return STATUS_OK;
     const int64_t n_per_batch = n / n_batches;
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0])))              \
-    schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        memcpy((char *)out[0] + (size_t)i * row,
-               (const char *)in[X] + (size_t)(i / n_per_batch * n_rows + places[i]) * row, row);
+    copy_t copy = {places, n_per_batch, n_rows, row, in[X], out[0]};
+    threads_share(threads_for(ctx, info_numel(&prepared->out[0])), n, copy_rows, &copy);
     return STATUS_OK;
 }
 

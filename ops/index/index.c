@@ -1,6 +1,7 @@
 #include "ops/index/index_impl.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -81,16 +82,31 @@ static bool find_place(const index_target_t *target, const index_shape_t *x, con
     return true;
 }
 
+typedef struct search {
+    const index_target_t *target;
+    const index_shape_t *x;
+    const void *bytes; /* of the index tensor */
+    int64_t *places;
+    atomic_bool is_wrong; /* an index is out of range */
+} search_t;
+
+static void find_places(void *user, int64_t first, int64_t last)
+{
+    search_t *s = user;
+    bool is_wrong = false;
+    for (int64_t i = first; i < last; i++)
+        is_wrong = !find_place(s->target, s->x, s->bytes, i, &s->places[i]) || is_wrong;
+    if (is_wrong) atomic_store(&s->is_wrong, true);
+}
+
 status_t index_resolve(context_t *ctx, const char *op, const index_target_t *target,
                        const void *bytes, int64_t n, int64_t *out_places)
 {
     const index_shape_t x = index_shape(target->x);
     const int depth = target->depth > 0 ? target->depth : 1;
-    bool is_wrong = false;
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static) reduction(|| : is_wrong)
-    for (int64_t i = 0; i < n; i++)
-        is_wrong = !find_place(target, &x, bytes, i, &out_places[i]) || is_wrong;
-    for (int64_t i = 0; i < n && is_wrong; i++) {
+    search_t search = {target, &x, bytes, out_places, false};
+    threads_share(threads_for(ctx, n), n, find_places, &search);
+    for (int64_t i = 0; i < n && search.is_wrong; i++) {
         int64_t which = 0;
         if (find_place(target, &x, bytes, i, &which)) continue;
         int64_t position = i * depth + which;

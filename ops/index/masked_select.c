@@ -133,13 +133,30 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* How many elements are picked in front of each row. */
+/* Elements picked from each row, and where they are written. */
+typedef struct rows {
+    const field_t *field;
+    const void *mask;
+    int64_t
+        *before; /* [rows]: the number of elements picked from a row, then from those before it */
+    size_t size; /* of an element */
+    const void *x;
+    char *out;
+} rows_t;
+
+static void count_rows_picked(void *user, int64_t first, int64_t last)
+{
+    const rows_t *rows = user;
+    for (int64_t r = first; r < last; r++) rows->before[r] = count_row(rows->field, rows->mask, r);
+}
+
+/* Counts the elements that are picked before each row. */
 static void count_before(context_t *ctx, const field_t *field, const void *mask, int64_t *before)
 {
     const int64_t n_rows = count_rows(field);
     int64_t n = 0;
-#pragma omp parallel for num_threads(threads_for(ctx, field->numel)) schedule(static)
-    for (int64_t r = 0; r < n_rows; r++) before[r] = count_row(field, mask, r);
+    rows_t rows = {.field = field, .mask = mask, .before = before};
+    threads_share(threads_for(ctx, field->numel), n_rows, count_rows_picked, &rows);
     for (int64_t r = 0; r < n_rows; r++) {
         int64_t n_picked = before[r];
         before[r] = n;
@@ -163,6 +180,15 @@ static void pick(size_t size, const row_t *row, const void *x, void *out)
     }
 }
 
+static void pick_rows(void *user, int64_t first, int64_t last)
+{
+    const rows_t *rows = user;
+    for (int64_t r = first; r < last; r++) {
+        const row_t row = find_row(rows->field, rows->mask, r);
+        pick(rows->size, &row, rows->x, rows->out + (size_t)rows->before[r] * rows->size);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -171,11 +197,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     const int64_t n_rows = count_rows(field);
     int64_t *before = scratch;
     count_before(ctx, field, in[MASK], before);
-#pragma omp parallel for num_threads(threads_for(ctx, field->numel)) schedule(static)
-    for (int64_t r = 0; r < n_rows; r++) {
-        const row_t row = find_row(field, in[MASK], r);
-        pick(size, &row, in[X], (char *)out[0] + (size_t)before[r] * size);
-    }
+    rows_t rows = {field, in[MASK], before, size, in[X], out[0]};
+    threads_share(threads_for(ctx, field->numel), n_rows, pick_rows, &rows);
     return STATUS_OK;
 }
 

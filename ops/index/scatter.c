@@ -143,6 +143,17 @@ static void put_piece(const pieces_t *pieces, const index_buffers_t *buffers, in
     }
 }
 
+typedef struct put {
+    const pieces_t *pieces;
+    const index_buffers_t *buffers;
+} put_t;
+
+static void put_pieces(void *user, int64_t first, int64_t last)
+{
+    const put_t *put = user;
+    for (int64_t p = first; p < last; p++) put_piece(put->pieces, put->buffers, p);
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -153,8 +164,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     index_buffers_t buffers;
     TRY(index_begin_scatter(ctx, prepared, &target, find_reduction(prepared->attrs), n, in, out[0],
                             scratch, &buffers));
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
-    for (int64_t p = 0; p < (n > 0 ? pieces.n : 0); p++) put_piece(&pieces, &buffers, p);
+    put_t put = {&pieces, &buffers};
+    threads_share(threads_for(ctx, n), n > 0 ? pieces.n : 0, put_pieces, &put);
     index_end_scatter(prepared, &buffers, out[0]);
     return STATUS_OK;
 }

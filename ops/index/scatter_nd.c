@@ -111,6 +111,19 @@ static void put_share(const index_buffers_t *buffers, int64_t n, int64_t row, in
     }
 }
 
+typedef struct put {
+    const index_buffers_t *buffers;
+    int64_t n, row; /* tuples, elements of a slice */
+    int64_t share;  /* rows of x that one share may write */
+} put_t;
+
+static void put_shares(void *user, int64_t first, int64_t last)
+{
+    const put_t *p = user;
+    for (int64_t s = first; s < last; s++)
+        put_share(p->buffers, p->n, p->row, s * p->share, (s + 1) * p->share);
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -126,8 +139,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     index_buffers_t buffers;
     TRY(index_begin_scatter(ctx, prepared, &target, find_reduction(prepared->attrs), n, in, out[0],
                             scratch, &buffers));
-#pragma omp parallel for num_threads(n_shares) schedule(static)
-    for (int s = 0; s < n_shares; s++) put_share(&buffers, n, row, s * share, (s + 1) * share);
+    put_t put = {&buffers, n, row, share};
+    threads_share(n_shares, n_shares, put_shares, &put);
     index_end_scatter(prepared, &buffers, out[0]);
     return STATUS_OK;
 }

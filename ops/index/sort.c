@@ -183,6 +183,32 @@ static void sort_line(dtype_t dtype, const char *x, int64_t n, int64_t step, boo
     }
 }
 
+typedef struct lines {
+    dtype_t dtype;
+    bool descending;
+    int64_t n, k, step; /* elements of a line, of the result, and their distance */
+    const char *x;
+    entry_t *heaps; /* [lines][k] */
+    char *values;
+    int64_t *indices;
+} lines_t;
+
+static void sort_lines(void *user, int64_t first, int64_t last)
+{
+    const lines_t *l = user;
+    const int64_t size = (int64_t)dtype_size(l->dtype);
+    for (int64_t line = first; line < last; line++) {
+        entry_t *sorted = l->heaps + line * l->k;
+        const char *from = l->x + (line / l->step * l->n * l->step + line % l->step) * size;
+        sort_line(l->dtype, from, l->n, l->step, l->descending, l->k, sorted);
+        for (int64_t i = 0; i < l->k; i++) {
+            const int64_t to = (line / l->step * l->k + i) * l->step + line % l->step;
+            l->indices[to] = sorted[i].index;
+            memcpy(l->values + to * size, from + sorted[i].index * l->step * size, (size_t)size);
+        }
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -191,21 +217,10 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     const int dim = ops_dim(x->rank, ((const sort_attrs_t *)prepared->attrs)->dim);
     const int64_t n = x->rank > 0 ? x->sizes[dim] : 1, k = x->rank > 0 ? result->sizes[dim] : 1;
     const int64_t n_lines = k > 0 ? info_numel(result) / k : 0;
-    const int64_t size = (int64_t)dtype_size(x->dtype);
-    int64_t step = 1, *indices = out[INDICES];
-    char *values = out[VALUES];
+    int64_t step = 1;
     for (int d = dim + 1; d < x->rank; d++) step *= x->sizes[d];
-#pragma omp parallel for num_threads(threads_for(ctx, n_lines *n)) schedule(static)
-    for (int64_t line = 0; line < n_lines; line++) {
-        entry_t *sorted = (entry_t *)scratch + line * k;
-        const char *from = (const char *)in[X] + (line / step * n * step + line % step) * size;
-        sort_line(x->dtype, from, n, step, descending, k, sorted);
-        for (int64_t i = 0; i < k; i++) {
-            int64_t to = line / step * k * step + line % step + i * step;
-            indices[to] = sorted[i].index;
-            memcpy(values + to * size, from + sorted[i].index * step * size, (size_t)size);
-        }
-    }
+    lines_t lines = {x->dtype, descending, n, k, step, in[X], scratch, out[VALUES], out[INDICES]};
+    threads_share(threads_for(ctx, n_lines * n), n_lines, sort_lines, &lines);
     return STATUS_OK;
 }
 

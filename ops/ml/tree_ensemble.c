@@ -2,6 +2,7 @@
  *
  * Nodes only lead to nodes behind them, so that every walk ends: a link that leads to none is the
  * way out, to the leaf of that side. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -160,6 +161,33 @@ static bool walk(const forest_t *forest, const void *row, bool is_wide, double *
     return true;
 }
 
+typedef struct rows {
+    const forest_t *forest;
+    bool is_wide;     /* x is of double */
+    size_t row_bytes; /* of x */
+    const char *x;
+    double *sums; /* [rows][n_out] */
+    void *out;
+    atomic_bool is_broken; /* a walk left the forest */
+} rows_t;
+
+static void walk_rows(void *user, int64_t first, int64_t last)
+{
+    rows_t *rows = user;
+    const int64_t n_out = rows->forest->n_out;
+    for (int64_t i = first; i < last; i++) {
+        double *sums = rows->sums + i * n_out;
+        if (!walk(rows->forest, rows->x + (size_t)i * rows->row_bytes, rows->is_wide, sums))
+            atomic_store(&rows->is_broken, true);
+        for (int64_t k = 0; k < n_out; k++) {
+            if (rows->forest->has_wide_leaves)
+                ((double *)rows->out)[i * n_out + k] = sums[k];
+            else
+                ((float *)rows->out)[i * n_out + k] = (float)sums[k];
+        }
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -182,27 +210,13 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                              n_out,
                              ((const tree_ensemble_attrs_t *)prepared->attrs)->aggregate};
     const size_t row_bytes = (size_t)forest.n_features * dtype_size(infos[X].dtype);
-    const bool is_wide = infos[X].dtype == DTYPE_F64;
     double *all_sums = NULL;
-    bool is_broken = false;
     if (n_rows == 0 || n_out == 0) return STATUS_OK;
     TRY(context_get_zeroed(ctx, (size_t)(n_rows * n_out) * sizeof *all_sums, "sums", &all_sums));
-#pragma omp parallel for num_threads(threads_for(ctx, n_rows *forest.n_roots * 16))                \
-    schedule(static) reduction(||                                                                  \
-                               : is_broken)
-    for (int64_t i = 0; i < n_rows; i++) {
-        double *sums = all_sums + i * n_out;
-        is_broken = !walk(&forest, (const char *)in[X] + (size_t)i * row_bytes, is_wide, sums) ||
-                    is_broken;
-        for (int64_t k = 0; k < n_out; k++) {
-            if (forest.has_wide_leaves)
-                ((double *)out[0])[i * n_out + k] = sums[k];
-            else
-                ((float *)out[0])[i * n_out + k] = (float)sums[k];
-        }
-    }
+    rows_t rows = {&forest, infos[X].dtype == DTYPE_F64, row_bytes, in[X], all_sums, out[0], false};
+    threads_share(threads_for(ctx, n_rows * forest.n_roots * 16), n_rows, walk_rows, &rows);
     context_put(ctx, all_sums);
-    REQUIRE(ctx, !is_broken,
+    REQUIRE(ctx, !rows.is_broken,
             "tree_ensemble: a walk leads to a feature, node, mode or leaf that is not there");
     return STATUS_OK;
 }

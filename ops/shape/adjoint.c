@@ -4,7 +4,6 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- specification ---- */
@@ -223,34 +222,19 @@ status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prep
 
 /* ---- running ---- */
 
-#define SUM(suffix, type)                                                                          \
-    FOR_EACH_ISA static void sum_##suffix(const pass_t *pass, int64_t i, const type *grad,         \
-                                          type *out)                                               \
-    {                                                                                              \
-        const int64_t inner = pass->inner;                                                         \
-        for (int64_t j = 0; j < inner; j++) out[j] = 0;                                            \
-        for (int64_t t = pass->starts[i]; t < pass->starts[i + 1]; t++) {                          \
-            const type *row = grad + pass->taps[t].index * inner;                                  \
-            const type weight = (type)pass->taps[t].weight;                                        \
-            for (int64_t j = 0; j < inner; j++) out[j] += weight * row[j];                         \
-        }                                                                                          \
-    }
-
-SUM(f32, float)
-SUM(f64, double)
-
 static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, const void *from,
                      void *to)
 {
-    const int64_t n_rows = pass->outer * pass->x;
-#pragma omp parallel for num_threads(threads_for(ctx, n_rows * pass->inner)) schedule(static)
-    for (int64_t row = 0; row < n_rows; row++) {
-        const int64_t plane = row / pass->x * pass->grad * pass->inner, at = row * pass->inner;
-        if (plan->compute == DTYPE_F64)
-            sum_f64(pass, row % pass->x, (const double *)from + plane, (double *)to + at);
-        else
-            sum_f32(pass, row % pass->x, (const float *)from + plane, (float *)to + at);
-    }
+    const adjoint_sum_t sum = {pass->outer,
+                               pass->grad,
+                               pass->x,
+                               pass->inner,
+                               pass->starts,
+                               pass->taps,
+                               plan->compute == DTYPE_F64,
+                               from,
+                               to};
+    adjoint_sum(&sum, isa_best(), threads_for(ctx, pass->outer * pass->x * pass->inner));
 }
 
 /* Elements of narrow types are computed with in f32, in the buffers. */

@@ -9,13 +9,9 @@
 #define TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
+#include "kernels/shape/adjoint_impl.h"
 
 #define ADJOINT_TAPS 4
-
-typedef struct adjoint_tap {
-    int64_t index; /* of x */
-    double weight;
-} adjoint_tap_t;
 
 /* Gives the taps of index q of dimension `dim` of the operator's result from the one with number
  * `first` on, and how many: at most ADJOINT_TAPS; fewer where there are no more. */

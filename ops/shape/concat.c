@@ -104,15 +104,24 @@ static bool is_join(const prepared_t *prepared, int dim)
 
 enum { PIECE_BYTES = 32 * 1024 };
 
+typedef struct piece_copy {
+    const char *from;
+    char *to;
+    size_t bytes;
+} piece_copy_t;
+
+static void copy_pieces(void *user, int64_t first, int64_t last)
+{
+    const piece_copy_t *copy = user;
+    const size_t begin = (size_t)first * PIECE_BYTES, end = (size_t)last * PIECE_BYTES;
+    memcpy(copy->to + begin, copy->from + begin, (end < copy->bytes ? end : copy->bytes) - begin);
+}
+
 static void copy_bytes(context_t *ctx, const char *from, size_t bytes, char *to)
 {
-    const int64_t n_pieces = (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES);
-#pragma omp parallel for num_threads(threads_for(ctx, (int64_t)(bytes / sizeof(float))))           \
-    schedule(static)
-    for (int64_t p = 0; p < n_pieces; p++) {
-        const size_t at = (size_t)p * PIECE_BYTES, left = bytes - at;
-        memcpy(to + at, from + at, left < PIECE_BYTES ? left : PIECE_BYTES);
-    }
+    piece_copy_t copy = {from, to, bytes};
+    threads_share(threads_for(ctx, (int64_t)(bytes / sizeof(float))),
+                  (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES), copy_pieces, &copy);
 }
 
 /* Parts that lie at their place already, as a plan has them written, stay. */

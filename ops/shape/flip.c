@@ -114,33 +114,48 @@ static void reverse(size_t size, int64_t n, const void *from, void *to)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+typedef struct rows {
+    source_t source;
+    size_t size; /* of an element */
+    const char *x;
+    char *out;
+} rows_t;
+
+static void copy_rows(void *user, int64_t first, int64_t end)
 {
-    (void)scratch;
-    const tensor_info_t *x = &prepared->in[X];
-    const source_t source = find_source(prepared->op, prepared->attrs, x);
-    const int last = source.rank - 1;
-    const int64_t numel = info_numel(x), n = source.sizes[last];
-    const size_t size = dtype_size(x->dtype), bytes = (size_t)n * size;
-    const size_t shifted = (size_t)source.shifts[last] * size;
-#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
-    for (int64_t row = 0; row < numel / n; row++) {
+    const rows_t *rows = user;
+    const source_t *source = &rows->source;
+    const int last = source->rank - 1;
+    const int64_t n = source->sizes[last];
+    const size_t bytes = (size_t)n * rows->size;
+    const size_t shifted = (size_t)source->shifts[last] * rows->size;
+    for (int64_t row = first; row < end; row++) {
         int64_t rest = row, from = 0, step = 1;
         for (int d = last - 1; d >= 0; d--) {
-            from += place_of(&source, d, rest % source.sizes[d]) * step;
-            rest /= source.sizes[d];
-            step *= source.sizes[d];
+            from += place_of(source, d, rest % source->sizes[d]) * step;
+            rest /= source->sizes[d];
+            step *= source->sizes[d];
         }
-        const char *src = (const char *)in[X] + (size_t)from * bytes;
-        char *dst = (char *)out[0] + (size_t)row * bytes;
-        if (source.is_flipped[last]) {
-            reverse(size, n, src, dst);
+        const char *src = rows->x + (size_t)from * bytes;
+        char *dst = rows->out + (size_t)row * bytes;
+        if (source->is_flipped[last]) {
+            reverse(rows->size, n, src, dst);
         } else {
             memcpy(dst + shifted, src, bytes - shifted);
             memcpy(dst, src + bytes - shifted, shifted);
         }
     }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[X];
+    rows_t rows = {find_source(prepared->op, prepared->attrs, x), dtype_size(x->dtype), in[X],
+                   out[0]};
+    const int64_t numel = info_numel(x), n = rows.source.sizes[rows.source.rank - 1];
+    threads_share(threads_for(ctx, numel), n > 0 ? numel / n : 0, copy_rows, &rows);
     return STATUS_OK;
 }
 

@@ -77,6 +77,35 @@ static status_t read_lengths(context_t *ctx, const prepared_t *prepared, int64_t
     return STATUS_OK;
 }
 
+/* Runs of elements behind both dimensions. */
+typedef struct blocks {
+    const tensor_info_t *info; /* of x */
+    int batch, time, inner;    /* dimensions; inner is the last of the two */
+    const int64_t *lengths;
+    int64_t time_step; /* blocks from one step to the next */
+    size_t bytes;      /* of a block */
+    const char *x;
+    char *out;
+} blocks_t;
+
+static void copy_blocks(void *user, int64_t first, int64_t last)
+{
+    const blocks_t *blocks = user;
+    for (int64_t b = first; b < last; b++) {
+        int64_t rest = b, sequence = 0, step = 0;
+        for (int d = blocks->inner; d >= 0; d--) {
+            const int64_t size = blocks->info->sizes[d];
+            if (d == blocks->batch) sequence = rest % size;
+            if (d == blocks->time) step = rest % size;
+            rest /= size;
+        }
+        const int64_t to = step_of(blocks->lengths[sequence], step);
+        const int64_t from = b + (to - step) * blocks->time_step;
+        memcpy(blocks->out + (size_t)b * blocks->bytes, blocks->x + (size_t)from * blocks->bytes,
+               blocks->bytes);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -93,18 +122,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
         if (d > time && d <= inner) time_step *= x->sizes[d];
     }
     const size_t bytes = (size_t)block * dtype_size(x->dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
-    for (int64_t b = 0; b < n_blocks; b++) {
-        int64_t rest = b, sequence = 0, step = 0;
-        for (int d = inner; d >= 0; d--) {
-            if (d == batch) sequence = rest % x->sizes[d];
-            if (d == time) step = rest % x->sizes[d];
-            rest /= x->sizes[d];
-        }
-        int64_t from = b + (step_of(lengths[sequence], step) - step) * time_step;
-        memcpy((char *)out[0] + (size_t)b * bytes, (const char *)in[X] + (size_t)from * bytes,
-               bytes);
-    }
+    blocks_t blocks = {x, batch, time, inner, lengths, time_step, bytes, in[X], out[0]};
+    threads_share(threads_for(ctx, numel), n_blocks, copy_blocks, &blocks);
     return STATUS_OK;
 }
 

@@ -47,25 +47,43 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
+typedef struct rows {
+    const opdef_t *op;
+    int64_t diagonal, n_rows, n_columns, size; /* size: bytes of an element */
+    const char *x;
+    char *out;
+} rows_t;
+
+static void copy_rows(void *user, int64_t begin, int64_t last)
+{
+    const rows_t *rows = user;
+    const int64_t size = rows->size, bytes = rows->n_columns * size;
+    for (int64_t r = begin; r < last; r++) {
+        int64_t first = 0, end = 0;
+        const char *from = rows->x + r * bytes;
+        char *to = rows->out + r * bytes;
+        find_kept(rows->op, rows->diagonal, r % rows->n_rows, rows->n_rows, rows->n_columns, &first,
+                  &end);
+        memset(to, 0, (size_t)(first * size));
+        memcpy(to + first * size, from + first * size, (size_t)((end - first) * size));
+        memset(to + end * size, 0, (size_t)(bytes - end * size));
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[0];
-    const int64_t diagonal = ((const triangle_attrs_t *)prepared->attrs)->diagonal;
-    const int64_t n_rows = x->sizes[x->rank - 2], n_columns = x->sizes[x->rank - 1];
-    const int64_t numel = info_numel(x), size = (int64_t)dtype_size(x->dtype);
-    const int64_t n = numel > 0 ? numel / n_columns : 0;
-#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
-    for (int64_t r = 0; r < n; r++) {
-        int64_t first = 0, end = 0;
-        const char *from = (const char *)in[0] + r * n_columns * size;
-        char *to = (char *)out[0] + r * n_columns * size;
-        find_kept(prepared->op, diagonal, r % n_rows, n_rows, n_columns, &first, &end);
-        memset(to, 0, (size_t)(first * size));
-        memcpy(to + first * size, from + first * size, (size_t)((end - first) * size));
-        memset(to + end * size, 0, (size_t)((n_columns - end) * size));
-    }
+    const int64_t n_columns = x->sizes[x->rank - 1], numel = info_numel(x);
+    rows_t rows = {prepared->op,
+                   ((const triangle_attrs_t *)prepared->attrs)->diagonal,
+                   x->sizes[x->rank - 2],
+                   n_columns,
+                   (int64_t)dtype_size(x->dtype),
+                   in[0],
+                   out[0]};
+    threads_share(threads_for(ctx, numel), numel > 0 ? numel / n_columns : 0, copy_rows, &rows);
     return STATUS_OK;
 }
 
