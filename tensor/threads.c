@@ -6,6 +6,10 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/pool_impl.h"
 
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -91,6 +95,19 @@ int threads_available(void)
                                                                    : bounds.n_allowed;
 }
 
+int threads_processors(void)
+{
+    int n = 0;
+    const int n_quota = threads_quota("");
+    pthread_once(&once, read_topology);
+    hwloc_bitmap_t mask = topology != NULL ? allowed_mask() : NULL;
+    if (mask != NULL) n = hwloc_bitmap_weight(mask);
+    hwloc_bitmap_free(mask);
+    if (n < 1) n = omp_get_num_procs();
+    if (n_quota > 0 && n_quota < n) n = n_quota;
+    return n > 0 ? n : 1;
+}
+
 size_t threads_cache_bytes(void)
 {
     pthread_once(&once, read_topology);
@@ -108,16 +125,23 @@ static atomic_int n_forks;
 static void end_team(void)
 {
     (void)omp_pause_resource_all(omp_pause_soft);
+    pool_before_fork();
 }
 
-static void count_fork(void)
+static void go_on(void)
+{
+    pool_after_fork(false);
+}
+
+static void begin_child(void)
 {
     atomic_fetch_add(&n_forks, 1);
+    pool_after_fork(true);
 }
 
 static void watch_forks(void)
 {
-    (void)pthread_atfork(end_team, NULL, count_fork);
+    (void)pthread_atfork(end_team, go_on, begin_child);
 }
 
 int threads_forks(void)
@@ -204,12 +228,56 @@ void threads_unlimit(context_t *ctx, threads_limit_t limit)
     if (omp_get_max_threads() != limit.n_openmp) omp_set_num_threads(limit.n_openmp);
 }
 
-void threads_share_members(int n_threads, int64_t n, threads_member_body_t body, void *user)
+/* ---- loops ---- */
+
+/* After a primitive of oneDNN, OpenMP's threads still spin, on cores that the pool's would need. So
+ * loops run on them until that is over: for as long as they spin, or, where the user has them spin
+ * for less than the pool's do, for some loops. A plan that alternates pays for no change then. */
+#define SHORT_SPIN_COUNT 20000
+#define SHORT_SPIN_NS 30000u
+#define LONG_SPIN_NS 5000000u
+#define LOOPS_AFTER 2
+
+static atomic_bool spins_shortly;
+static _Thread_local uint64_t team_time; /* when this thread's OpenMP team was last used */
+static _Thread_local int n_team_loops;   /* since the last primitive */
+
+void threads_note_openmp(const char *spin_count, const char *wait_policy)
 {
-    if (n_threads <= 1) {
-        body(user, 0, n, 0);
-        return;
+    char *end = NULL;
+    bool is_short = wait_policy != NULL && strcmp(wait_policy, "passive") == 0;
+    if (spin_count != NULL) {
+        const unsigned long long count = strtoull(spin_count, &end, 10);
+        is_short = end != spin_count && *end == '\0' && count <= SHORT_SPIN_COUNT;
     }
+    atomic_store(&spins_shortly, is_short);
+}
+
+void threads_begin_openmp(int n_threads)
+{
+    if (n_threads > 1) pool_rest();
+}
+
+void threads_end_openmp(int n_threads)
+{
+    if (n_threads <= 1) return;
+    team_time = context_now();
+    n_team_loops = 0;
+}
+
+static bool is_team_hot(void)
+{
+    if (team_time == 0) return false;
+    const bool is_short = atomic_load_explicit(&spins_shortly, memory_order_relaxed);
+    const uint64_t spin_ns = is_short ? SHORT_SPIN_NS : LONG_SPIN_NS;
+    if (!(is_short && n_team_loops++ >= LOOPS_AFTER) && context_now() - team_time < spin_ns)
+        return true;
+    team_time = 0;
+    return false;
+}
+
+static void share_in_team(int n_threads, int64_t n, threads_member_body_t body, void *user)
+{
 #pragma omp parallel num_threads(n_threads)
     {
         int64_t n_members = omp_get_num_threads(), member = omp_get_thread_num();
@@ -217,6 +285,18 @@ void threads_share_members(int n_threads, int64_t n, threads_member_body_t body,
         int64_t first = member * share + (member < rest ? member : rest);
         body(user, first, first + share + (member < rest ? 1 : 0), (int)member);
     }
+    team_time = context_now();
+}
+
+void threads_share_members(int n_threads, int64_t n, threads_member_body_t body, void *user)
+{
+    if (n <= 0) return;
+    if (n_threads <= 1 || n == 1 || omp_in_parallel())
+        body(user, 0, n, 0);
+    else if (!pool_is_inside() && is_team_hot())
+        share_in_team(n_threads, n, body, user);
+    else
+        pool_run(n_threads, n, body, user);
 }
 
 typedef struct plain {

@@ -17,6 +17,9 @@ threads_bounds_t threads_bounds(void);
 /* The least of the bounds: what a context has whose creator asks for no number. */
 int threads_available(void);
 
+/* Hardware threads that the affinity and the quota allow: how many threads may run at once. */
+int threads_processors(void);
+
 /* Processors that the CPU quotas of the process's control groups, version 1 or 2, are worth,
  * rounded up; 0: there is no quota. `root` stands before /proc and /sys: "", or another in tests.
  */
@@ -30,6 +33,14 @@ size_t threads_cache_bytes(void);
  * and child both make a new one. A thread of ours that was made when this had another value is
  * gone. */
 int threads_forks(void);
+
+/* How long OpenMP's threads spin at the end of a region, from the values of GOMP_SPINCOUNT and
+ * OMP_WAIT_POLICY, which may be NULL. */
+void threads_note_openmp(const char *spin_count, const char *wait_policy);
+
+/* Around what runs in oneDNN on so many OpenMP threads. */
+void threads_begin_openmp(int n_threads);
+void threads_end_openmp(int n_threads);
 
 /* What a call puts back: the host's number of OpenMP threads, and the floating-point mode of a team
  * that flushes denormals, or 0 threads. */
@@ -61,9 +72,10 @@ static inline int threads_for(const context_t *ctx, int64_t n_elements)
 }
 
 /* Calls body for ranges [first, last) that together are [0, n), each index once, on up to this many
- * threads. One thread may get several ranges, and some threads none: a body finds what it needs
- * from its indices, never from how many ranges there are or where they begin. n_threads is 1 or the
- * context's number. */
+ * threads: those of the pool (tensor/pool_impl.h), or OpenMP's right after a primitive of oneDNN.
+ * One thread may get several ranges, and some threads none: a body finds what it needs from its
+ * indices, never from how many ranges there are or where they begin. Ranges are not empty. A call
+ * from inside of a body, or of a parallel region of OpenMP, runs on its thread alone. */
 typedef void (*threads_body_t)(void *user, int64_t first, int64_t last);
 void threads_share(int n_threads, int64_t n, threads_body_t body, void *user);
 

@@ -85,10 +85,15 @@ static void run_slices(worker_t *worker)
     }
 }
 
+/* Primitives of oneDNN, too, run on the one thread. */
 static void run_some(void *user, int64_t first, int64_t last)
 {
     worker_t *workers = user;
-    for (int64_t w = first; w < last; w++) run_slices(&workers[w]);
+    for (int64_t w = first; w < last; w++) {
+        const threads_limit_t limit = threads_limit(workers[w].run.ctx, 1);
+        run_slices(&workers[w]);
+        threads_unlimit(workers[w].run.ctx, limit);
+    }
 }
 
 /* ---- watched workers ---- */
@@ -96,9 +101,12 @@ static void run_some(void *user, int64_t first, int64_t last)
 static void run_step_of_some(void *user, int64_t first, int64_t last)
 {
     worker_t *workers = user;
-    for (int64_t w = first; w < last; w++)
+    for (int64_t w = first; w < last; w++) {
+        const threads_limit_t limit = threads_limit(workers[w].run.ctx, 1);
         workers[w].status = plan_run_kernel(&workers[w].run, workers[w].step, workers[w].in,
                                             workers[w].out);
+        threads_unlimit(workers[w].run.ctx, limit);
+    }
 }
 
 /* Runs one step for as many slices as there are workers, from slice `first` on, in parallel. Then

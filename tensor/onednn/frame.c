@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
+#include "tensor/threads_impl.h"
 
 /* oneDNN's cache confuses descriptions that differ only in strides of dimensions of size 1,
  * although their implementations and weights differ: f32[2,1,9,11] row-major and channels last. So
@@ -179,9 +180,12 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
     if (frame->fold != NULL) arguments = onednn_fold_run(frame->fold, frame, arguments, folded);
     for (int i = 0; i < primitive->n_arguments; i++) TRY(bind(ctx, frame, i, arguments[i]));
     if (primitive->scratch_bytes > 0) TRY(bind(ctx, frame, primitive->n_arguments, scratch));
-    TRY_ONEDNN(ctx,
-               dnnl_primitive_execute(atomic_load(&primitive->kernel), context_stream(ctx)->stream,
-                                      frame->n_given, frame->given));
+    const int n_threads = omp_get_max_threads();
+    threads_begin_openmp(n_threads);
+    const dnnl_status_t done = dnnl_primitive_execute(
+        atomic_load(&primitive->kernel), context_stream(ctx)->stream, frame->n_given, frame->given);
+    threads_end_openmp(n_threads);
+    TRY_ONEDNN(ctx, done);
     return STATUS_OK;
 }
 
@@ -237,7 +241,9 @@ status_t onednn_pack(context_t *ctx, const onednn_primitive_t *primitive, int ar
     if (status == dnnl_success) status = dnnl_memory_create(&dst, wanted, engine, out_bytes);
     if (status == dnnl_success) {
         dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, src}, {DNNL_ARG_TO, dst}};
+        threads_begin_openmp(omp_get_max_threads());
         status = dnnl_primitive_execute(reorder, context_stream(ctx)->stream, 2, arguments);
+        threads_end_openmp(omp_get_max_threads());
     }
     if (dst != NULL) dnnl_memory_destroy(dst);
     if (src != NULL) dnnl_memory_destroy(src);

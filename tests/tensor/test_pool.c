@@ -1,13 +1,23 @@
-/* Shared loops: each index once, whatever the sizes and numbers of threads, with memory of its own
- * for each member. */
+/* Shared loops on the pool: each index is seen once, whatever the sizes, the numbers of threads and
+ * the callers; workers that are late, busy or asleep in a chunk hold nothing up but that chunk. */
+#define _DEFAULT_SOURCE
+
 #include "tests/support/support.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
+#include "tensor/context_impl.h"
+#include "tensor/pool_impl.h"
 #include "tensor/threads_impl.h"
 
-enum { MAX_N = 3000, MAX_THREADS = 9 };
+enum { MAX_N = 3000, MAX_THREADS = 9, N_CALLERS = 6, MAX_SECONDS = 20 };
 
 typedef struct run {
     int64_t n;
@@ -17,10 +27,17 @@ typedef struct run {
     atomic_int n_faults;
 } run_t;
 
+static run_t *make_run(void)
+{
+    run_t *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    return run;
+}
+
 static void mark(void *user, int64_t first, int64_t last)
 {
     run_t *run = user;
-    if (first < 0 || last > run->n) atomic_fetch_add(&run->n_faults, 1);
+    if (first < 0 || first >= last || last > run->n) atomic_fetch_add(&run->n_faults, 1);
     for (int64_t i = first; i < last; i++) atomic_fetch_add(&run->seen[i], 1);
 }
 
@@ -40,37 +57,320 @@ static void begin(run_t *run, int n_threads, int64_t n)
     for (int64_t i = 0; i < n; i++) atomic_store(&run->seen[i], 0);
 }
 
+/* The number of wrong indices. */
+static int count_wrong(run_t *run, int wanted)
+{
+    int n_wrong = atomic_load(&run->n_faults);
+    for (int64_t i = 0; i < run->n; i++) n_wrong += atomic_load(&run->seen[i]) != wanted;
+    return n_wrong;
+}
+
 static void check(run_t *run)
 {
-    for (int64_t i = 0; i < run->n; i++)
-        if (atomic_load(&run->seen[i]) != 1)
-            fail_msg("threads %d, n %d: index %d was seen %d times", run->n_threads, (int)run->n,
-                     (int)i, atomic_load(&run->seen[i]));
-    assert_int_equal(atomic_load(&run->n_faults), 0);
+    const int n_wrong = count_wrong(run, 1);
+    if (n_wrong != 0)
+        fail_msg("threads %d, n %d: %d indices are wrong", run->n_threads, (int)run->n, n_wrong);
 }
+
+static const int64_t sizes[] = {0, 1, 2, 3, 7, 8, 9, 31, 64, 100, 1000, MAX_N};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 static void each_index_is_seen_once(void **state)
 {
-    static const int64_t sizes[] = {0, 1, 2, 3, 7, 8, 9, 31, 64, 100, 1000, MAX_N};
-    run_t *run = calloc(1, sizeof *run);
+    run_t *run = make_run();
     (void)state;
-    assert_non_null(run);
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (int n_threads = 1; n_threads <= MAX_THREADS; n_threads++) {
-            begin(run, n_threads, sizes[s]);
-            threads_share(n_threads, run->n, mark, run);
-            check(run);
-            begin(run, n_threads, sizes[s]);
-            threads_share_members(n_threads, run->n, mark_as_member, run);
-            check(run);
-        }
+    for (int s = 0; s < N_SIZES; s++)
+        for (int n_threads = 1; n_threads <= MAX_THREADS; n_threads++)
+            for (int repetition = 0; repetition < 10; repetition++) {
+                begin(run, n_threads, sizes[s]);
+                threads_share(n_threads, run->n, mark, run);
+                check(run);
+                begin(run, n_threads, sizes[s]);
+                threads_share_members(n_threads, run->n, mark_as_member, run);
+                check(run);
+            }
     free(run);
 }
+
+static void add_size(void *user, int64_t first, int64_t last)
+{
+    atomic_fetch_add((atomic_llong *)user, last - first);
+}
+
+static void loops_may_be_huge(void **state)
+{
+    static const int64_t n = INT64_C(1) << 60;
+    atomic_llong sum = 0;
+    (void)state;
+    threads_share(3, n + 1, add_size, &sum);
+    assert_true(atomic_load(&sum) == n + 1);
+}
+
+/* ---- loops in loops ---- */
+
+static void mark_all_in_loop(void *user, int64_t first, int64_t last)
+{
+    run_t *run = user;
+    for (int64_t i = first; i < last; i++) threads_share(run->n_threads, run->n, mark, run);
+}
+
+static void a_loop_in_a_loop_runs_on_its_thread(void **state)
+{
+    enum { N_OUTER = 20 };
+    run_t *run = make_run();
+    (void)state;
+    begin(run, 4, 100);
+    threads_share(4, N_OUTER, mark_all_in_loop, run);
+    assert_int_equal(count_wrong(run, N_OUTER), 0);
+    free(run);
+}
+
+#ifndef __SANITIZE_THREAD__
+static void loops_run_in_a_region_of_the_host(void **state)
+{
+    run_t *runs[3] = {make_run(), make_run(), make_run()};
+    (void)state;
+#pragma omp parallel for num_threads(3) schedule(static, 1)
+    for (int i = 0; i < 3; i++) {
+        begin(runs[i], 4, 1000);
+        threads_share_members(4, 1000, mark_as_member, runs[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        check(runs[i]);
+        free(runs[i]);
+    }
+}
+#endif
+
+/* ---- several callers ---- */
+
+static void *run_many(void *user)
+{
+    run_t *run = user;
+    for (int i = 0; i < 300; i++) {
+        begin(run, 2 + i % 4, 1 + i * 7 % 500);
+        threads_share_members(run->n_threads, run->n, mark_as_member, run);
+        if (count_wrong(run, 1) != 0) break;
+    }
+    return NULL;
+}
+
+static void callers_share_the_pool(void **state)
+{
+    pthread_t callers[N_CALLERS];
+    run_t *runs[N_CALLERS];
+    (void)state;
+    for (int i = 0; i < N_CALLERS; i++) {
+        runs[i] = make_run();
+        assert_int_equal(pthread_create(&callers[i], NULL, run_many, runs[i]), 0);
+    }
+    for (int i = 0; i < N_CALLERS; i++) {
+        assert_int_equal(pthread_join(callers[i], NULL), 0);
+        check(runs[i]);
+        free(runs[i]);
+    }
+}
+
+/* ---- workers that are late ---- */
+
+static bool wait_until(atomic_int *value, int least)
+{
+    const uint64_t end = context_now() + UINT64_C(1000000000) * MAX_SECONDS;
+    while (atomic_load(value) < least)
+        if (context_now() > end) return false;
+    return true;
+}
+
+typedef struct pause {
+    int64_t n, where; /* the chunk of this index lasts until all others are done */
+    atomic_int n_done, is_late;
+} pause_t;
+
+static void pause_in_one(void *user, int64_t first, int64_t last)
+{
+    pause_t *pause = user;
+    const bool is_here = first <= pause->where && pause->where < last;
+    if (is_here && !wait_until(&pause->n_done, (int)(pause->n - (last - first))))
+        atomic_store(&pause->is_late, 1);
+    if (!is_here) usleep(100);
+    atomic_fetch_add(&pause->n_done, (int)(last - first));
+}
+
+static void others_take_what_a_thread_has_not_begun(void **state)
+{
+    (void)state;
+    for (int n_threads = 2; n_threads <= 4; n_threads++)
+        for (int64_t where = 0; where < 64; where += 63) {
+            pause_t pause = {.n = 64, .where = where};
+            threads_share(n_threads, pause.n, pause_in_one, &pause);
+            assert_int_equal(atomic_load(&pause.n_done), 64);
+            assert_int_equal(atomic_load(&pause.is_late), 0);
+        }
+}
+
+typedef struct hold {
+    atomic_int n_inside, is_over, is_late;
+} hold_t;
+
+static void hold_thread(void *user, int64_t first, int64_t last)
+{
+    hold_t *hold = user;
+    (void)first;
+    (void)last;
+    atomic_fetch_add(&hold->n_inside, 1);
+    if (!wait_until(&hold->is_over, 1)) atomic_store(&hold->is_late, 1);
+}
+
+static void *hold_all(void *user)
+{
+    threads_share(2, 2, hold_thread, user);
+    return NULL;
+}
+
+/* The only worker is held by another caller for all of the time. */
+static void loops_end_without_workers(void **state)
+{
+    hold_t hold = {0};
+    pthread_t caller;
+    run_t *run = make_run();
+    (void)state;
+    pool_set_processors(2);
+    assert_int_equal(pthread_create(&caller, NULL, hold_all, &hold), 0);
+    (void)wait_until(&hold.n_inside, 1);
+    for (int i = 0; i < 100; i++) {
+        begin(run, 2, 200);
+        threads_share(2, 200, mark, run);
+        check(run);
+    }
+    atomic_store(&hold.is_over, 1);
+    assert_int_equal(pthread_join(caller, NULL), 0);
+    assert_int_equal(atomic_load(&hold.is_late), 0);
+    pool_set_processors(MAX_THREADS);
+    free(run);
+}
+
+static void keep_one(void *user, int64_t first, int64_t last, int member)
+{
+    int *of_member = user;
+    of_member[member] += (int)(last - first);
+}
+
+/* What the loops share lies on the stack, so that a worker that comes too late would spoil it. */
+static void late_workers_take_nothing(void **state)
+{
+    const int n_loops = IS_SANITIZED ? 3000 : 50000;
+    (void)state;
+    for (int i = 0; i < n_loops; i++) {
+        int of_member[4] = {0, 0, 0, 0};
+        const int n = 2 + i % 5;
+        threads_share_members(4, n, keep_one, of_member);
+        assert_int_equal(of_member[0] + of_member[1] + of_member[2] + of_member[3], n);
+        if (i % 500 == 0) usleep(200); /* workers fall asleep */
+    }
+}
+
+static void workers_are_made_as_they_are_wanted(void **state)
+{
+    run_t *run = make_run();
+    (void)state;
+    pool_set_processors(6);
+    for (int n_threads = 5; n_threads <= 20; n_threads += 5) {
+        begin(run, n_threads, MAX_N);
+        threads_share(n_threads, run->n, mark, run);
+        check(run);
+        assert_in_range(pool_workers(), n_threads < 6 ? 4 : 5, MAX_THREADS - 1);
+    }
+    pool_set_processors(1); /* alone */
+    begin(run, 4, MAX_N);
+    threads_share_members(4, run->n, mark_as_member, run);
+    check(run);
+    pool_set_processors(MAX_THREADS);
+    free(run);
+}
+
+/* ---- fork ---- */
+
+#ifndef __SANITIZE_THREAD__ /* which knows no threads of a forked child */
+static void a_child_makes_workers_of_its_own(void **state)
+{
+    run_t *run = make_run();
+    (void)state;
+    (void)threads_forks();
+    for (int i = 0; i < 5; i++) {
+        begin(run, 4, 1000);
+        threads_share(4, run->n, mark, run);
+        int status = 0;
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(MAX_SECONDS);
+            const bool had_none = pool_workers() == 0;
+            begin(run, 4, 1000);
+            threads_share(4, run->n, mark, run);
+            _exit(had_none && pool_workers() >= 3 && count_wrong(run, 1) == 0 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        begin(run, 4, 1000);
+        threads_share(4, run->n, mark, run);
+        check(run);
+    }
+    free(run);
+}
+#endif
+
+/* ---- modes ---- */
+
+#ifdef __SSE__
+typedef struct modes {
+    unsigned wanted;
+    atomic_int n_wrong;
+} modes_t;
+
+static void check_mode(void *user, int64_t first, int64_t last)
+{
+    modes_t *modes = user;
+    (void)first;
+    (void)last;
+    usleep(100); /* others come, too */
+    if ((_mm_getcsr() & 0xffc0u) != modes->wanted) atomic_fetch_add(&modes->n_wrong, 1);
+}
+
+static void workers_have_the_callers_mode(void **state)
+{
+    static const unsigned added[] = {0x8040u, 0u, 0x8000u, 0x2000u, 0x0040u}; /* 0x2000: rounding */
+    const unsigned before = _mm_getcsr();
+    (void)state;
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        modes_t modes = {(before & 0xffc0u & ~0xe040u) | added[i], 0};
+        _mm_setcsr(modes.wanted);
+        threads_share(4, 64, check_mode, &modes);
+        assert_int_equal(_mm_getcsr() & 0xffc0u, modes.wanted);
+        _mm_setcsr(before);
+        assert_int_equal(atomic_load(&modes.n_wrong), 0);
+    }
+}
+#endif
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_index_is_seen_once),
+        TEST(loops_may_be_huge),
+        TEST(a_loop_in_a_loop_runs_on_its_thread),
+#ifndef __SANITIZE_THREAD__
+        TEST(loops_run_in_a_region_of_the_host),
+        TEST(a_child_makes_workers_of_its_own),
+#endif
+        TEST(callers_share_the_pool),
+        TEST(others_take_what_a_thread_has_not_begun),
+        TEST(loops_end_without_workers),
+        TEST(late_workers_take_nothing),
+        TEST(workers_are_made_as_they_are_wanted),
+#ifdef __SSE__
+        TEST(workers_have_the_callers_mode),
+#endif
     };
+    pool_set_processors(MAX_THREADS);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

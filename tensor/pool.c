@@ -1,0 +1,539 @@
+/* A caller publishes a loop in a slot. Each member of the loop has a cursor: a word that says which
+ * loop it belongs to, and how many of the member's chunks are taken. Whoever takes a chunk does so
+ * by compare and exchange on such a word. So a worker that is late, and still thinks of an earlier
+ * loop, takes nothing: the number of the loop in the word is another one. A loop ends when as many
+ * chunks are done as there were; no worker can take one after that, so its memory may go. */
+#define _DEFAULT_SOURCE
+
+#include "tensor/pool_impl.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tensor/context_impl.h"
+#include "tensor/threads_impl.h"
+
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+#ifdef __SSE__
+#include <xmmintrin.h>
+#define MXCSR_CONTROL 0xffc0u /* all but the flags that operations raise */
+#endif
+
+enum {
+    LINE = 64,
+    MAX_CALLERS = 32, /* at the same time; further ones run their loops alone */
+    MAX_MEMBERS = 256,
+    CHUNKS = 4 /* of a member's part, where it has as many indices */
+};
+
+/* How long an idle worker spins before it sleeps: longer than the gaps between the steps of a plan,
+ * and of the order of what waking it takes. Shorter if that was in vain the last times. */
+#define SPIN_NS 50000u
+#define SPIN_SHORT_NS 5000u
+#define MAX_IN_VAIN 8
+
+/* How long a caller spins for chunks that workers have begun: this, or a quarter of what the loop
+ * took so far, within bounds. Then it sleeps, which leaves its core to a worker that has none. */
+#define WAIT_NS 20000u
+#define MAX_WAIT_NS 300000u
+
+/* Whose last loop began so long ago is a caller no more. */
+#define BETWEEN_NS 200000u
+
+/* Of a cursor: the number of the loop, whether the member has joined it, chunks, chunks taken. */
+#define CURSOR_ONE 1u
+#define CURSOR_CHUNKS_SHIFT 4
+#define CURSOR_JOINED 0x100u
+#define CURSOR_LOOP_SHIFT 9
+#define CURSOR_COUNT 0xfu
+
+/* Of the chunks that are not done: the caller sleeps until there are none. */
+#define LEFT_SLEEPS 0x80000000u
+
+typedef struct cursor {
+    _Alignas(LINE) atomic_uint_least64_t word;
+} cursor_t;
+
+typedef struct slot {
+    _Alignas(LINE) atomic_uint_least64_t loop; /* its number; 0: there was none */
+    _Atomic(pool_body_t) body;
+    _Atomic(void *) user;
+    atomic_int_least64_t n;
+    atomic_int n_members;
+    atomic_uint mode;
+    _Alignas(LINE) atomic_uint n_left;
+    _Alignas(LINE) atomic_bool is_taken; /* by a caller */
+    atomic_uint_least64_t time;          /* of the caller's last loop */
+    cursor_t cursors[MAX_MEMBERS];
+} slot_t;
+
+typedef struct worker {
+    _Alignas(LINE) atomic_uint is_asleep;
+    pthread_t thread;
+} worker_t;
+
+static slot_t slots[MAX_CALLERS];
+static worker_t workers[MAX_MEMBERS];
+static atomic_int n_slots;      /* that have been used */
+static atomic_int n_workers;    /* that were made */
+static atomic_int n_wanted;     /* the most that were asked for: what fails is not tried again */
+static atomic_int n_awake;      /* of the workers */
+static atomic_int n_alive;      /* of the workers, at the end of the process */
+static atomic_int n_processors; /* 0: not known yet */
+static atomic_bool is_resting, is_stopped;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what makes workers */
+
+static _Thread_local bool is_inside;
+static _Thread_local int favourite; /* slot */
+
+bool pool_is_inside(void)
+{
+    return is_inside;
+}
+
+int pool_workers(void)
+{
+    return atomic_load(&n_workers);
+}
+
+/* ---- waiting ---- */
+
+static void relax(void)
+{
+#ifdef __SSE__
+    _mm_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+#ifdef __linux__
+static void sleep_on(atomic_uint *word, unsigned value)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake(atomic_uint *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+#else
+static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sleep_end = PTHREAD_COND_INITIALIZER;
+
+static void sleep_on(atomic_uint *word, unsigned value)
+{
+    pthread_mutex_lock(&sleep_lock);
+    if (atomic_load(word) == value) pthread_cond_wait(&sleep_end, &sleep_lock);
+    pthread_mutex_unlock(&sleep_lock);
+}
+
+static void wake(atomic_uint *word)
+{
+    (void)word;
+    pthread_mutex_lock(&sleep_lock);
+    pthread_cond_broadcast(&sleep_end);
+    pthread_mutex_unlock(&sleep_lock);
+}
+#endif
+
+/* ---- modes ---- */
+
+static unsigned read_mode(void)
+{
+#ifdef __SSE__
+    return _mm_getcsr() & MXCSR_CONTROL;
+#else
+    return 0;
+#endif
+}
+
+static void set_mode(unsigned mode)
+{
+#ifdef __SSE__
+    const unsigned is = _mm_getcsr();
+    if ((is & MXCSR_CONTROL) != mode) _mm_setcsr((is & ~MXCSR_CONTROL) | mode);
+#else
+    (void)mode;
+#endif
+}
+
+/* ---- chunks ---- */
+
+/* What a member knows of a loop. */
+typedef struct view {
+    slot_t *slot;
+    uint64_t loop;
+    pool_body_t body;
+    void *user;
+    int64_t n;
+    int n_members;
+} view_t;
+
+static int64_t part_begin(int64_t n, int n_members, int member)
+{
+    const int64_t share = n / n_members, rest = n % n_members;
+    return member * share + (member < rest ? member : rest);
+}
+
+static int count_chunks(int64_t n, int n_members, int member)
+{
+    const int64_t size = part_begin(n, n_members, member + 1) - part_begin(n, n_members, member);
+    return size < CHUNKS ? (int)size : CHUNKS;
+}
+
+/* The next chunk of that member's part; -1: none is left. */
+static int take_chunk(const view_t *view, int of, int *out_count)
+{
+    atomic_uint_least64_t *cursor = &view->slot->cursors[of].word;
+    uint64_t word = atomic_load_explicit(cursor, memory_order_relaxed);
+    while (word >> CURSOR_LOOP_SHIFT == view->loop) {
+        const unsigned taken = word & CURSOR_COUNT;
+        *out_count = (int)(word >> CURSOR_CHUNKS_SHIFT & CURSOR_COUNT);
+        if ((int)taken >= *out_count) break;
+        if (atomic_compare_exchange_weak_explicit(cursor, &word, word + CURSOR_ONE,
+                                                  memory_order_acq_rel, memory_order_relaxed))
+            return (int)taken;
+    }
+    return -1;
+}
+
+/* Runs chunks until all are taken, the member's own part first. Returns how many it ran. */
+static unsigned run_chunks(const view_t *view, int member)
+{
+    unsigned n_done = 0;
+    int chunk = 0, count = 0;
+    is_inside = true;
+    for (int i = 0; i < view->n_members; i++) {
+        const int of = member + i < view->n_members ? member + i : member + i - view->n_members;
+        while ((chunk = take_chunk(view, of, &count)) >= 0) {
+            const int64_t begin = part_begin(view->n, view->n_members, of);
+            const int64_t size = part_begin(view->n, view->n_members, of + 1) - begin;
+            view->body(view->user, begin + size * chunk / count, begin + size * (chunk + 1) / count,
+                       member);
+            n_done++;
+        }
+    }
+    is_inside = false;
+    return n_done;
+}
+
+/* ---- workers ---- */
+
+/* As a member whose part its neighbour in memory has not joined; 0: there is none. */
+static int join(const view_t *view, int number)
+{
+    for (int i = 0; i + 1 < view->n_members; i++) {
+        const int member = 1 + (number + i) % (view->n_members - 1);
+        atomic_uint_least64_t *cursor = &view->slot->cursors[member].word;
+        uint64_t word = atomic_load_explicit(cursor, memory_order_relaxed);
+        while (word >> CURSOR_LOOP_SHIFT == view->loop && (word & CURSOR_JOINED) == 0)
+            if (atomic_compare_exchange_weak_explicit(cursor, &word, word | CURSOR_JOINED,
+                                                      memory_order_acq_rel, memory_order_relaxed))
+                return member;
+        if (word >> CURSOR_LOOP_SHIFT != view->loop) return 0;
+    }
+    return 0;
+}
+
+/* What is read of the loop may be that of a later one; then the member joins and takes nothing. */
+static void help(slot_t *slot, uint64_t loop, int number)
+{
+    const view_t view = {slot,
+                         loop,
+                         atomic_load_explicit(&slot->body, memory_order_relaxed),
+                         atomic_load_explicit(&slot->user, memory_order_relaxed),
+                         atomic_load_explicit(&slot->n, memory_order_relaxed),
+                         atomic_load_explicit(&slot->n_members, memory_order_relaxed)};
+    const unsigned mode = atomic_load_explicit(&slot->mode, memory_order_relaxed);
+    const int member = join(&view, number);
+    if (member == 0) return;
+    set_mode(mode);
+    const unsigned n_done = run_chunks(&view, member);
+    if (n_done == 0) return;
+    const unsigned left = atomic_fetch_sub_explicit(&slot->n_left, n_done, memory_order_acq_rel);
+    if (left == (n_done | LEFT_SLEEPS)) wake(&slot->n_left);
+}
+
+/* Those between two of their loops are about to need their cores again, and count too. */
+static int count_callers(int n)
+{
+    const uint64_t now = context_now();
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (atomic_load_explicit(&slots[i].is_taken, memory_order_relaxed) ||
+            now - atomic_load_explicit(&slots[i].time, memory_order_relaxed) < BETWEEN_NS)
+            count++;
+    return count;
+}
+
+/* Whether callers and workers that are awake are more than the processors. */
+static bool is_crowded(int n)
+{
+    return n > 1 && count_callers(n) + atomic_load_explicit(&n_awake, memory_order_relaxed) >
+                        atomic_load_explicit(&n_processors, memory_order_relaxed);
+}
+
+/* Helps with loops that it has not seen; false: there is none. */
+static bool help_any(uint64_t *seen, int number)
+{
+    const int n = atomic_load_explicit(&n_slots, memory_order_acquire);
+    bool is_useful = false;
+    for (int i = 0; i < n; i++) {
+        const uint64_t loop = atomic_load(&slots[i].loop);
+        if (loop == seen[i]) continue;
+        if (is_crowded(n)) return false;
+        seen[i] = loop;
+        help(&slots[i], loop, number);
+        is_useful = true;
+    }
+    return is_useful;
+}
+
+/* Until somebody wakes it, or there is a loop that it had not seen when it lay down. */
+static void sleep_worker(worker_t *worker, const uint64_t *seen)
+{
+    unsigned is_asleep = 1;
+    atomic_fetch_sub(&n_awake, 1);
+    atomic_store(&worker->is_asleep, 1);
+    const int n = atomic_load(&n_slots);
+    bool is_wanted = atomic_load(&is_stopped);
+    for (int i = 0; i < n && !is_wanted; i++) is_wanted = atomic_load(&slots[i].loop) != seen[i];
+    if (is_wanted && !is_crowded(n)) {
+        if (atomic_compare_exchange_strong(&worker->is_asleep, &is_asleep, 0))
+            atomic_fetch_add(&n_awake, 1);
+        return;
+    }
+    while (atomic_load(&worker->is_asleep) == 1) sleep_on(&worker->is_asleep, 1);
+}
+
+static void *work(void *user)
+{
+    worker_t *worker = user;
+    const int number = (int)(worker - workers);
+    uint64_t seen[MAX_CALLERS] = {0};
+    int n_in_vain = 0;
+#ifdef __linux__
+    char name[16];
+    (void)snprintf(name, sizeof name, "tessera-%d", number);
+    (void)prctl(PR_SET_NAME, name, 0, 0, 0);
+#endif
+    omp_set_num_threads(1); /* of what bodies run on OpenMP */
+    while (!atomic_load_explicit(&is_stopped, memory_order_relaxed)) {
+        if (help_any(seen, number)) continue;
+        const uint64_t end = context_now() + (n_in_vain < MAX_IN_VAIN ? SPIN_NS : SPIN_SHORT_NS);
+        bool is_useful = false;
+        while (!is_useful && !atomic_load_explicit(&is_resting, memory_order_relaxed) &&
+               !is_crowded(atomic_load_explicit(&n_slots, memory_order_relaxed)) &&
+               context_now() < end)
+            for (int i = 0; i < 8 && !is_useful; i++) {
+                relax();
+                is_useful = help_any(seen, number);
+            }
+        n_in_vain = is_useful ? 0 : n_in_vain + 1;
+        if (!is_useful) sleep_worker(worker, seen);
+    }
+    atomic_fetch_sub(&n_alive, 1);
+    return NULL;
+}
+
+static void wake_worker(worker_t *worker)
+{
+    unsigned is_asleep = 1;
+    if (atomic_load_explicit(&worker->is_asleep, memory_order_relaxed) == 0) return;
+    if (!atomic_compare_exchange_strong(&worker->is_asleep, &is_asleep, 0)) return;
+    atomic_fetch_add(&n_awake, 1);
+    wake(&worker->is_asleep);
+}
+
+/* At the end of the process, or when the library is unloaded. A worker that does not come to an end
+ * soon is in the middle of a long body, and does not keep the process from ending. */
+static void stop(void)
+{
+    const struct timespec moment = {0, 100000};
+    const int n = atomic_load(&n_workers);
+    atomic_store(&is_stopped, true);
+    for (int w = 0; w < n; w++) wake_worker(&workers[w]);
+    for (int i = 0; i < 5000 && atomic_load(&n_alive) > 0; i++) (void)nanosleep(&moment, NULL);
+    const bool is_over = atomic_load(&n_alive) == 0;
+    for (int w = 0; w < n; w++) {
+        if (is_over)
+            (void)pthread_join(workers[w].thread, NULL);
+        else
+            (void)pthread_detach(workers[w].thread);
+    }
+    atomic_store(&n_workers, 0);
+}
+
+/* Workers get no signals: those are the host's. */
+static void make_workers(int n)
+{
+    static bool is_registered = false;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_mutex_lock(&lock);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_store(&n_wanted, n);
+    if (!is_registered) is_registered = atexit(stop) == 0;
+    for (int w = atomic_load(&n_workers); w < n && is_registered; w++) {
+        atomic_store(&workers[w].is_asleep, 0);
+        atomic_fetch_add(&n_awake, 1);
+        atomic_fetch_add(&n_alive, 1);
+        if (pthread_create(&workers[w].thread, NULL, work, &workers[w]) != 0) {
+            atomic_fetch_sub(&n_awake, 1);
+            atomic_fetch_sub(&n_alive, 1);
+            break;
+        }
+        atomic_store(&n_workers, w + 1);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- callers ---- */
+
+static slot_t *take_slot(void)
+{
+    for (int i = 0; i < MAX_CALLERS; i++) {
+        const int at = (favourite + i) % MAX_CALLERS;
+        if (atomic_load_explicit(&slots[at].is_taken, memory_order_relaxed)) continue;
+        if (atomic_exchange(&slots[at].is_taken, true)) continue;
+        favourite = at;
+        int n = atomic_load(&n_slots);
+        while (n <= at && !atomic_compare_exchange_weak(&n_slots, &n, at + 1)) continue;
+        return &slots[at];
+    }
+    return NULL;
+}
+
+/* The number of the loop is stored last: who sees it sees all of the loop. */
+static void publish(const view_t *view)
+{
+    slot_t *slot = view->slot;
+    unsigned n_chunks = 0;
+    for (int m = 0; m < view->n_members; m++) {
+        const unsigned count = (unsigned)count_chunks(view->n, view->n_members, m);
+        const uint64_t word = view->loop << CURSOR_LOOP_SHIFT | (m == 0 ? CURSOR_JOINED : 0u) |
+                              count << CURSOR_CHUNKS_SHIFT;
+        atomic_store_explicit(&slot->cursors[m].word, word, memory_order_relaxed);
+        n_chunks += count;
+    }
+    atomic_store_explicit(&slot->n_left, n_chunks, memory_order_relaxed);
+    atomic_store_explicit(&slot->body, view->body, memory_order_relaxed);
+    atomic_store_explicit(&slot->user, view->user, memory_order_relaxed);
+    atomic_store_explicit(&slot->n, view->n, memory_order_relaxed);
+    atomic_store_explicit(&slot->n_members, view->n_members, memory_order_relaxed);
+    atomic_store_explicit(&slot->mode, read_mode(), memory_order_relaxed);
+    if (atomic_load_explicit(&is_resting, memory_order_relaxed)) atomic_store(&is_resting, false);
+    atomic_store(&slot->loop, view->loop);
+}
+
+/* As many as the loop can use, and no more than there are processors for. */
+static void wake_workers(int n_members)
+{
+    const int n = atomic_load_explicit(&n_slots, memory_order_relaxed);
+    const int awake = atomic_load(&n_awake), made = atomic_load(&n_workers);
+    if (awake >= made) return;
+    const int n_callers = n > 1 ? count_callers(n) : 1;
+    const int wanted = n_members - 1 - (n_callers > 1 ? 0 : awake);
+    const int room = atomic_load_explicit(&n_processors, memory_order_relaxed) - n_callers - awake;
+    int left = wanted < room ? wanted : room;
+    for (int w = 0; w < made && left > 0; w++)
+        if (atomic_load(&workers[w].is_asleep) == 1) {
+            wake_worker(&workers[w]);
+            left--;
+        }
+}
+
+static void wait_for(slot_t *slot, uint64_t begin)
+{
+    unsigned left = atomic_load_explicit(&slot->n_left, memory_order_acquire);
+    if (left == 0) return;
+    const uint64_t now = context_now();
+    uint64_t limit = (now - begin) / 4;
+    limit = limit < WAIT_NS ? WAIT_NS : limit > MAX_WAIT_NS ? MAX_WAIT_NS : limit;
+    while (context_now() - now < limit)
+        for (int i = 0; i < 8; i++) {
+            relax();
+            if (atomic_load_explicit(&slot->n_left, memory_order_acquire) == 0) return;
+        }
+    left = atomic_fetch_or(&slot->n_left, LEFT_SLEEPS) | LEFT_SLEEPS;
+    while (left != LEFT_SLEEPS) {
+        sleep_on(&slot->n_left, left);
+        left = atomic_load_explicit(&slot->n_left, memory_order_acquire);
+    }
+}
+
+static int read_processors(void)
+{
+    int n = atomic_load_explicit(&n_processors, memory_order_relaxed);
+    if (n > 0) return n;
+    n = threads_processors();
+    atomic_store(&n_processors, n);
+    return n;
+}
+
+void pool_set_processors(int n)
+{
+    atomic_store(&n_processors, n);
+}
+
+void pool_run(int n_members, int64_t n, pool_body_t body, void *user)
+{
+    const int n_useful = n_members > 1 ? read_processors() : 1;
+    if (n_members > n_useful) n_members = n_useful;
+    if (n_members > MAX_MEMBERS) n_members = MAX_MEMBERS;
+    if (n_members > n) n_members = (int)n;
+    const bool is_alone = n_members <= 1 || is_inside ||
+                          atomic_load_explicit(&is_stopped, memory_order_relaxed);
+    slot_t *slot = is_alone ? NULL : take_slot();
+    if (slot == NULL) {
+        body(user, 0, n, 0);
+        return;
+    }
+    if (atomic_load_explicit(&n_wanted, memory_order_relaxed) < n_members - 1)
+        make_workers(n_members - 1);
+    const uint64_t loop = atomic_load_explicit(&slot->loop, memory_order_relaxed) + 1;
+    const view_t view = {slot, loop, body, user, n, n_members};
+    const uint64_t begin = context_now();
+    atomic_store_explicit(&slot->time, begin, memory_order_relaxed);
+    publish(&view);
+    wake_workers(n_members);
+    atomic_fetch_sub_explicit(&slot->n_left, run_chunks(&view, 0), memory_order_acq_rel);
+    wait_for(slot, begin);
+    atomic_store_explicit(&slot->is_taken, false, memory_order_release);
+}
+
+void pool_rest(void)
+{
+    if (!atomic_load_explicit(&is_resting, memory_order_relaxed)) atomic_store(&is_resting, true);
+}
+
+/* ---- fork ---- */
+
+void pool_before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void pool_after_fork(bool is_child)
+{
+    if (is_child) {
+        atomic_store(&n_workers, 0);
+        atomic_store(&n_wanted, 0);
+        atomic_store(&n_awake, 0);
+        atomic_store(&n_alive, 0);
+        for (int i = 0; i < MAX_CALLERS; i++) atomic_store(&slots[i].is_taken, false);
+    }
+    pthread_mutex_unlock(&lock);
+}
