@@ -4,7 +4,7 @@
 
 #include "tensor/file.h"
 
-/* Printed by checksum_values.py. */
+/* Values printed by checksum_values.py. */
 static const struct {
     size_t size;
     uint64_t seed, checksum;

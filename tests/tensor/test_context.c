@@ -468,7 +468,8 @@ static void a_call_borrows_openmp_and_puts_it_back(void **state)
 }
 
 #ifdef __SSE__
-/* How many of three threads of the caller's find that a small number has a half. */
+/* Counts how many of three OpenMP threads of the caller keep denormals: half of the smallest normal
+ * number is not 0. */
 static int n_denormals(void)
 {
     static volatile float smallest = 0x1p-126f, half = 0.5f;
@@ -486,7 +487,7 @@ static void denormals_stay_unless_the_context_flushes_them(void **state)
     threads_leave(ctx, guard);
 }
 
-/* In a thread whose OpenMP threads begin inside the call. */
+/* Runs in a thread whose OpenMP threads start inside the call. */
 static void *flush_in_new_threads(void *unused)
 {
     static const context_options_t options = {.n_threads = 3, .flush_denormals = true};
@@ -517,7 +518,7 @@ static void every_thread_of_a_call_flushes_and_none_after_it(void **state)
 }
 #endif
 
-/* The first numbers of the generator's reference code, seeded by splitmix64 from 0. */
+/* The first numbers of the generator's reference code, seeded from 0 with splitmix64. */
 static void random_numbers_are_those_of_xoshiro(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -537,8 +538,8 @@ static void the_clock_does_not_go_back(void **state)
     assert_true(context_now() >= before);
 }
 
-/* The flags that Linux has for the mapping of an address: "... hg ..." where huge pages are asked
- * for. False where that is not told. */
+/* Reads Linux's flags of the mapping at an address, e.g. "... hg ..." if huge pages are requested.
+ * Returns false if they are not available. */
 static bool read_flags(uintptr_t address, char *out_flags, int capacity)
 {
     char line[512];

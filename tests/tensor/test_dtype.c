@@ -21,7 +21,7 @@ static double widen(dtype_t dtype, uint16_t bits)
     return dtype_load(dtype, &bits);
 }
 
-/* The number that bits stand for, by the definition of the formats. */
+/* Decodes bits by the definition of the format. */
 static double number_of(uint16_t bits, int fraction_bits, int bias)
 {
     int fraction = bits & ((1 << fraction_bits) - 1), exponents = 1 << (15 - fraction_bits);
@@ -68,7 +68,7 @@ static void a_type_is_floating_or_integral_or_neither(void **state)
     }
 }
 
-/* torch.promote_types; "none" where it refuses. */
+/* Result of torch.promote_types; "none" if it refuses. */
 static void types_promote_as_in_pytorch(void **state)
 {
     (void)state;
@@ -140,7 +140,8 @@ static void all_narrow_numbers_survive_a_round_trip(void **state)
     }
 }
 
-/* Between all neighbours: at the middle, which f32 holds exactly, and next to it. */
+/* Between all neighbours: the midpoint, which f32 represents exactly, and the numbers next to
+ * it. */
 static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
 {
     (void)state;
@@ -163,7 +164,7 @@ static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
                 assert_int_equal(narrow(dtype, (double)(s * nextafterf(middle, 0))), low | bit);
                 assert_int_equal(narrow(dtype, (double)(s * nextafterf(middle, INFINITY))),
                                  high | bit);
-                /* what f32 does not hold counts as well */
+                /* f64 numbers between f32 ones count, too */
                 assert_int_equal(narrow(dtype, (double)s * nextafter((double)middle, 0)),
                                  low | bit);
                 assert_int_equal(narrow(dtype, (double)s * nextafter((double)middle, INFINITY)),
@@ -173,7 +174,8 @@ static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
     }
 }
 
-/* In the middle of two bf16 or f16, and a little more or less, which f32 does not hold. */
+/* The midpoint of two bf16 or f16 numbers, and slightly more or less, which f32 does not
+ * represent. */
 static void casts_of_wide_numbers_round_once(void **state)
 {
     (void)state;
@@ -300,7 +302,7 @@ static void integers_keep_their_bits_in_the_integer_form(void **state)
     dtype_cast(1, DTYPE_S64, &large, 1, DTYPE_S32, &low, 1);
     assert_int_equal(low, 1);
     float rounded = 0;
-    int64_t tie = (INT64_C(1) << 62) + (INT64_C(1) << 38) + 1; /* by way of f64 it would be a tie */
+    int64_t tie = (INT64_C(1) << 62) + (INT64_C(1) << 38) + 1; /* via f64 it would be a tie */
     dtype_cast(1, DTYPE_S64, &tie, 1, DTYPE_F32, &rounded, 1);
     assert_true(rounded == 0x1.000002p62f);
     dtype_store_integer(DTYPE_F32, &rounded, tie);
@@ -329,7 +331,7 @@ static const double samples[] = {
     1.00390625, 1.01171875};
 #define N_SAMPLES ((int)(sizeof samples / sizeof *samples))
 
-/* What one element becomes by the functions for one element. */
+/* Converts one element with the functions for single elements. */
 static void cast_one(dtype_t from, const void *src, dtype_t to, void *dst)
 {
     if (from == to)

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* flock */
+#define _GNU_SOURCE /* for flock */
 
 #include "tests/support/support.h"
 
@@ -35,7 +35,7 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-/* Temporaries included. */
+/* Counts files, including temporary ones. */
 static int n_files(void)
 {
     DIR *opened = opendir(directory);
@@ -223,8 +223,8 @@ static void make_file(const char *suffix, char *out_name)
     fclose(file);
 }
 
-/* A killed process, or one of another machine, may have left it; what is locked is being written,
- * and other names are other people's. */
+/* Temporary files of killed processes and of other machines are removed. Locked files are being
+ * written, and other names do not belong to Tessera. */
 static void temporaries_that_nobody_writes_are_removed(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -279,7 +279,7 @@ static void a_mapped_tensor_holds_the_file_and_a_write_copies(void **state)
     tensor_release(t);
 }
 
-/* Of files, that are in this process's memory. */
+/* Returns the pages of files in this process's memory. */
 static long n_file_pages(void)
 {
     long pages = 0;
@@ -292,7 +292,7 @@ static long n_file_pages(void)
 
 enum { CHANNELS = 1024, CHANNELS_BYTES = CHANNELS * CHANNELS * 4 };
 
-/* A file of f32[1024,1024,1,1], 0, 1, ..., behind four bytes that are no part of it. */
+/* Writes f32[1024,1024,1,1] of 0, 1, ... after four other bytes. */
 static void put_numbers(context_t *ctx)
 {
     file_writer_t *writer = NULL;
@@ -328,7 +328,7 @@ static void a_file_leaves_memory_once_a_form_of_all_is_there(void **state)
     file_release(mapping);
     assert_true(has_numbers(tensor_bytes(all)));
 
-    /* The first reorder reads code of oneDNN's from files. */
+    /* The first reorder loads code of oneDNN from files. */
     const long most = CHANNELS_BYTES / sysconf(_SC_PAGESIZE), before = n_file_pages();
     CHECK_OK(ctx, tensor_over(ctx, &part, all->storage, 0, &half));
     CHECK_OK(ctx, form_get(ctx, half, &want_part, NULL, CAUSE_WEIGHT, NULL, &form));

@@ -8,7 +8,7 @@
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
 
-/* f32[1,16,2,2] of 0, 1, ... as mkldnn, plain; and what it is in blocks of 8. */
+/* Makes f32[1,16,2,2] of 0, 1, ... as mkldnn, plain; its form in blocks of 8 is checked. */
 static tensor_t *counted(context_t *ctx)
 {
     tensor_t *numbers = NULL, *view = NULL, *m = NULL;
@@ -34,7 +34,7 @@ static int n_forms(const tensor_t *tensor)
     return n;
 }
 
-/* Element 1 of blocks of 8 is the first of channel 1. */
+/* Returns element 1 in memory; in blocks of 8 it is the first of channel 1. */
 static double second_of(const tensor_t *tensor)
 {
     return ((const float *)tensor_bytes(tensor))[1];
@@ -136,7 +136,7 @@ static void a_form_belongs_to_the_place_and_the_sizes_it_was_made_from(void **st
     tensor_release(both);
 }
 
-/* Four threads ask at once for the form of one tensor. */
+/* Four threads request the form of one tensor at the same time. */
 #define N_THREADS 4
 
 typedef struct asking {
@@ -206,11 +206,12 @@ static void forms_survive_every_refused_allocation(void **state)
     check_every_allocation(make_form);
 }
 
-/* ---- bytes that are shed ---- */
+/* ---- shed bytes ---- */
 
 enum { SHED_NUMEL = 65 * 67 * 3 * 3 };
 
-/* f32[65,67,3,3] of 0, 1, ..., more than shares a block with its handle, and one that may shed. */
+/* Makes f32[65,67,3,3] of 0, 1, ..., which may shed its bytes: too large to share a block with its
+ * handle. */
 static tensor_t *shedding(context_t *ctx)
 {
     tensor_t *numbers = NULL, *copy = NULL, *weight = NULL;
@@ -250,7 +251,7 @@ static void plain_bytes_go_with_the_first_form_and_come_back_when_asked_for(void
         tensor_t *form = form_of(ctx, weight, tags[i]);
         assert_true(storage_is_shed(weight->storage));
         tensor_release(form);
-        form_drop(weight->storage); /* they are all that is left */
+        form_drop(weight->storage); /* they are the only bytes left */
         CHECK_OK(ctx, tensor_read(ctx, weight, read, sizeof read));
         assert_false(storage_is_shed(weight->storage));
         check_counts(read, 0);
@@ -296,7 +297,7 @@ static void bytes_that_somebody_else_has_stay(void **state)
     tensor_release(weight);
     tensor_release(snapshot);
 
-    weight = shedding(ctx); /* a part has not all elements */
+    weight = shedding(ctx); /* a part does not have all elements */
     tensor_t *part = NULL;
     CHECK_OK(ctx, tensor_narrow(ctx, weight, 0, 0, 64, &part));
     tensor_release(form_of(ctx, part, "ABcd16b16a"));

@@ -1,5 +1,5 @@
-/* Writes through plain bytes, parts and forms, reads in any of them, and snapshots, at random: all
- * against arrays of doubles. */
+/* Random writes through plain bytes, parts and forms, reads in any of them, and snapshots, compared
+ * with arrays. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MAX_NUMEL = 31 * 31 * 9 * 9, MAX_SNAPSHOTS = 4, N_STEPS = 40 };
 
-/* A tensor, and the elements that it must have. */
+/* A tensor and its expected elements. */
 typedef struct logical {
     tensor_t *tensor;
     float elements[MAX_NUMEL];
@@ -19,16 +19,16 @@ typedef struct logical {
 typedef struct trial {
     context_t *ctx;
     unsigned long long seed;
-    const char *last; /* what was done last */
+    const char *last; /* last action */
     logical_t *weight;
     logical_t *snapshots;
     int n_snapshots;
-    void *lent; /* the owner's memory; NULL: the tensor owns its own */
+    void *lent; /* memory of the owner; NULL: the tensor owns its memory */
 } trial_t;
 
 static logical_t the_weight, the_snapshots[MAX_SNAPSHOTS];
 
-/* Whole numbers that bf16 has. */
+/* Returns a whole number that bf16 represents exactly. */
 static float number(void)
 {
     return (float)(seeded_below(256) - 128);
@@ -64,7 +64,7 @@ static void check(const trial_t *trial, const tensor_t *tensor, const float *ele
         assert_true(convert_padding_is_zero(&tensor->info, tensor_bytes(tensor)));
 }
 
-/* Some of dimension 0, or all; the first element of it in row-major order. */
+/* Returns a range of dimension 0, or all; *out_first: row-major index of its first element. */
 static tensor_t *some_part(context_t *ctx, tensor_t *tensor, int64_t *out_first)
 {
     tensor_t *part = NULL;
@@ -99,7 +99,7 @@ static void write_plain(trial_t *trial, logical_t *logical)
     tensor_release(part);
 }
 
-/* Another value for some elements, all of them being there before. */
+/* Changes some elements through a form that holds all of them. */
 static void write_form(trial_t *trial)
 {
     context_t *ctx = trial->ctx;
@@ -144,7 +144,7 @@ static void read_plain(const trial_t *trial)
     tensor_release(part);
 }
 
-/* A handle, a clone, a form that is held or a handle of one: in place of an older one. */
+/* Replaces a snapshot by a handle, a clone, a held form, or a handle of a form. */
 static void take_snapshot(trial_t *trial)
 {
     context_t *ctx = trial->ctx;
@@ -188,7 +188,7 @@ static void step(trial_t *trial)
     }
 }
 
-/* What is lent may hold what was written already, and always does after a write. */
+/* Lent memory may already have the written elements, and must have them after a write. */
 static void check_lent(const trial_t *trial)
 {
     const tensor_info_t *info = &trial->weight->tensor->info;

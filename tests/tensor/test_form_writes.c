@@ -10,13 +10,13 @@
 #include "tensor/form_impl.h"
 #include "tensor/print.h"
 
-/* What an optimizer writes, what another pass asks for. */
+/* The format in which an optimizer writes, and another that a pass requests. */
 #define MASTER "ABcd16b16a"
 #define OTHER "BAcd16a16b"
 
 enum { K = 17, C = 31, NUMEL = K * C * 3 * 3, MAX_NUMEL = 65 * 67 * 3 * 3 };
 
-/* f32[k,c,3,3] of 0, 1, 2, ... */
+/* Makes f32[k,c,3,3] of 0, 1, 2, ... */
 static tensor_t *counted(context_t *ctx, int64_t k, int64_t c)
 {
     tensor_t *numbers = NULL, *view = NULL, *weight = NULL;
@@ -28,7 +28,7 @@ static tensor_t *counted(context_t *ctx, int64_t k, int64_t c)
     return weight;
 }
 
-/* One whose plain bytes may be shed: more of them than share a block with a handle. */
+/* Makes a weight that may shed its plain bytes: too large to share a block with its handle. */
 static tensor_t *shedding(context_t *ctx)
 {
     tensor_t *weight = counted(ctx, 65, 67);
@@ -51,7 +51,7 @@ static tensor_t *get(context_t *ctx, const tensor_t *tensor, const char *tag)
     return form;
 }
 
-/* The bytes of a form that nobody holds. */
+/* Returns the bytes of a form that nothing holds. */
 static const void *get_bytes(context_t *ctx, const tensor_t *tensor, const char *tag)
 {
     tensor_t *form = get(ctx, tensor, tag);
@@ -60,7 +60,7 @@ static const void *get_bytes(context_t *ctx, const tensor_t *tensor, const char 
     return bytes;
 }
 
-/* Adds a number to every element, through a form; padded lanes stay as they are. */
+/* Adds a number to every element through a form; padded lanes keep their values. */
 static void add(context_t *ctx, tensor_t *tensor, const char *tag, double number)
 {
     tensor_info_t want = as(ctx, tensor, tag);
@@ -76,7 +76,7 @@ static void add(context_t *ctx, tensor_t *tensor, const char *tag, double number
     CHECK_OK(ctx, form_written(ctx, tensor, &want, CAUSE_WEIGHT));
 }
 
-/* The elements are first, first + 1, ... in row-major order. */
+/* Checks that the elements are first, first + 1, ... in row-major order. */
 static void check_counts(context_t *ctx, const tensor_t *tensor, double first)
 {
     static float read[MAX_NUMEL];
@@ -159,7 +159,7 @@ static void a_form_that_somebody_has_keeps_its_elements(void **state)
     tensor_release(held);
     tensor_release(weight);
 
-    weight = counted(ctx, K, C); /* a handle is a snapshot of the form: it has its bytes */
+    weight = counted(ctx, K, C); /* a handle is a snapshot of the form and shares its bytes */
     CHECK_OK(ctx, to_mkldnn(ctx, weight, &m));
     CHECK_OK(ctx, convert_reorder(ctx, m, MASTER, &handle));
     CHECK_OK(ctx, tensor_copy(ctx, m, other));
@@ -186,14 +186,14 @@ static void what_is_written_through_a_form_is_seen_everywhere(void **state)
     add(ctx, weight, MASTER, 1);
     assert_false(storage_is_plain(weight->storage));
 
-    counters_reset(ctx); /* straight from one form to the other */
+    counters_reset(ctx); /* directly from one form to the other */
     tensor_release(get(ctx, weight, OTHER));
     assert_int_equal(read_counters(ctx).reorders[CAUSE_WEIGHT], 1);
     assert_false(storage_is_plain(weight->storage));
     check_form(ctx, weight, OTHER, 1);
     check_form(ctx, weight, MASTER, 1);
 
-    counters_reset(ctx); /* other sizes: by the plain bytes */
+    counters_reset(ctx); /* other sizes: through the plain bytes */
     tensor_release(get(ctx, flat, "BA16a16b"));
     assert_int_equal(read_counters(ctx).reorders[CAUSE_WEIGHT], 2);
     assert_true(storage_is_plain(weight->storage));
@@ -219,7 +219,7 @@ static void plain_bytes_come_back_by_one_reorder_that_counts(void **state)
     check_counts(ctx, weight, 3);
     assert_int_equal(read_counters(ctx).reorders[CAUSE_USER], 1);
 
-    add(ctx, weight, MASTER, 1); /* where no context is at hand our own loop does it */
+    add(ctx, weight, MASTER, 1); /* without a context our own loop converts */
     assert_true(((const float *)tensor_bytes(weight))[NUMEL - 1] == NUMEL + 3);
     assert_int_equal(read_counters(ctx).reorders[CAUSE_USER], 1);
     check_counts(ctx, weight, 4);
@@ -320,7 +320,7 @@ static void snapshots_from_before_a_write_keep_their_elements(void **state)
     assert_ptr_not_equal(get_bytes(ctx, weight, MASTER), before);
     assert_true(convert_padding_is_zero(&want, get_bytes(ctx, weight, MASTER)));
     check_counts(ctx, held, 0);
-    tensor_release(held); /* the snapshot alone is left */
+    tensor_release(held); /* only the snapshot is left */
     add(ctx, weight, MASTER, 1);
     CHECK_OK(ctx, to_mkldnn(ctx, weight, &again));
     add(ctx, weight, MASTER, 1);
@@ -336,7 +336,7 @@ static void snapshots_from_before_a_write_keep_their_elements(void **state)
     tensor_release(weight);
 }
 
-/* Elements 2 * C * 9 and on are the part's. */
+/* Elements from 2 * C * 9 on belong to the part. */
 static void a_part_is_written_back_at_the_end_of_the_write(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -408,7 +408,7 @@ static void a_read_only_mapping_is_left_as_it_is(void **state)
     assert_true(mapped[0] == 0 && mapped[NUMEL - 1] == NUMEL - 1);
     tensor_release(weight);
 
-    static float packed[32 * 32 * 9]; /* a form that is mapped */
+    static float packed[32 * 32 * 9]; /* a mapped form */
     tensor_t *form = NULL;
     weight = counted(ctx, K, C);
     tensor_info_t want = as(ctx, weight, MASTER);
@@ -492,7 +492,7 @@ static void lanes_that_are_not_zero_are_found(void **state)
     tensor_release(weight);
 }
 
-/* ---- bytes that are shed ---- */
+/* ---- shed bytes ---- */
 
 static void plain_bytes_that_nobody_asks_for_between_two_writes_are_shed(void **state)
 {
@@ -507,7 +507,7 @@ static void plain_bytes_that_nobody_asks_for_between_two_writes_are_shed(void **
     assert_false(storage_is_plain(weight->storage));
     assert_false(storage_is_shed(weight->storage));
     CHECK_OK(ctx, storage_restore(ctx, weight->storage, CAUSE_USER));
-    tensor_release(get(ctx, weight, OTHER)); /* nobody has a pointer that is valid */
+    tensor_release(get(ctx, weight, OTHER)); /* no pointer is valid */
     assert_true(storage_is_shed(weight->storage));
     CHECK_OK(ctx, storage_restore(ctx, weight->storage, CAUSE_USER));
     add(ctx, weight, MASTER, 1);

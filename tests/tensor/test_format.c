@@ -10,8 +10,8 @@
 #include "tensor/shape.h"
 #include "tensor/tensor_impl.h"
 
-/* Tags of all kinds: plain, one block, several dimensions split, one dimension split twice and
- * more, blocks whose order is not that of the dimensions. */
+/* Tags of all kinds: plain, one block, several split dimensions, one dimension split twice or more,
+ * blocks in another order than the dimensions. */
 static const char *const tags[] = {
     "a",       "ab",       "ba",        "abc",         "acb",        "bca",        "cba",
     "abcd",    "acdb",     "cdba",      "bacd",        "abdc",       "A4a",        "aB8b",
@@ -60,7 +60,7 @@ static void formats_print_as_they_were_written(void **state)
     }
 }
 
-/* What format_text may be given: whatever oneDNN says of a tensor. */
+/* format_text must handle any format that oneDNN describes. */
 static void the_longest_formats_have_room_for_their_text(void **state)
 {
     char text[FORMAT_TEXT_MAX];
@@ -73,7 +73,7 @@ static void the_longest_formats_have_room_for_their_text(void **state)
         tag.block_dims[i] = (uint8_t)i;
         tag.block_sizes[i] = UINT16_MAX;
     }
-    /* Sizes below 2^63 together have at most 18 digits beyond the first of each. */
+    /* Sizes with a product below 2^63 have at most 18 digits beyond the first of each. */
     int64_t inner[TENSOR_MAX_RANK] = {INT64_MAX, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     format_t regrouped = format_regroup(TENSOR_MAX_RANK, &tag, inner);
     const format_t *const longest[] = {&strides, &words, &tag, &regrouped};
@@ -191,7 +191,7 @@ static void usual_formats_have_their_tags(void **state)
     assert_false(format_is_blocked(&format));
 }
 
-/* ---- places ---- */
+/* ---- offsets ---- */
 
 static int64_t whole_block(const format_t *format, int d)
 {
@@ -201,7 +201,7 @@ static int64_t whole_block(const format_t *format, int d)
     return block;
 }
 
-/* Sizes below, at and above the blocks. */
+/* Chooses sizes below, at and above the blocks. */
 static void draw_sizes(context_t *ctx, const format_t *format, int64_t *out_sizes)
 {
     for (int d = 0; d < format->rank; d++) {
@@ -277,8 +277,8 @@ static void strides_are_the_steps_from_block_to_block(void **state)
     }
 }
 
-/* Sends a ramp through oneDNN's reorder into the tag and looks for each element where format_offset
- * says it is; all else must be zero. False when oneDNN lacks the reorder. */
+/* Reorders a ramp with oneDNN into the tag and checks that each element is at format_offset and all
+ * others are zero. Returns false if oneDNN lacks the reorder. */
 static bool check_against_onednn(context_t *ctx, const char *tag)
 {
     format_t format = parse(ctx, tag);
@@ -401,8 +401,8 @@ static void gaps_and_overlaps_keep_their_strides(void **state)
     check_of_strides("{0,0}", 2, (int64_t[]){INT64_MAX, INT64_MAX}, (int64_t[]){0, 0});
 }
 
-/* Any permutation of a contiguous tensor gives a tag with the same places; the plain and the
- * channels-last one if those have them, too. */
+/* Any permutation of a contiguous tensor gives a tag with the same offsets; plain or channels-last
+ * if that has the same offsets, too. */
 static void permuted_tensors_become_tags_with_the_same_bytes(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -461,7 +461,7 @@ static void check_same(const format_t *a, const format_t *b, const int64_t *size
     *n_same += wanted;
 }
 
-/* All pairs of tags of a rank, over sizes where blocks are missed, met and exceeded. */
+/* All pairs of tags of a rank, with sizes below, at and above multiples of the blocks. */
 static void equality_is_that_of_every_element(void **state)
 {
     static const int64_t choices[] = {1, 1, 1, 2, 3, 4, 5, 8, 16, 17, 0};
@@ -483,8 +483,8 @@ static void equality_is_that_of_every_element(void **state)
     assert_true(n_pairs > 100 && n_same > 1000);
 }
 
-/* Random blocks of 2 and 3 over small sizes, against each other and against the strides that fit
- * the first of them best. */
+/* Random blocks of 2 and 3 over small sizes, compared with each other and with strides that fit the
+ * first best. */
 static void equality_holds_for_random_formats(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -569,7 +569,7 @@ static void known_pairs_need_no_reorder(void **state)
     assert_false(format_same(&a, &b, (int64_t[]){2, 3, 1}));
 }
 
-/* ---- under other sizes ---- */
+/* ---- other sizes ---- */
 
 static void a_regrouped_format_is_the_tag_of_other_sizes(void **state)
 {

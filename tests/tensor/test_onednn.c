@@ -4,8 +4,8 @@
 
 #include "tensor/onednn/onednn.h"
 
-/* The bits of instruction sets as oneDNN's headers have them, from AVX-512 with fp16 on those of
- * versions after 3.2. */
+/* Bits of instruction sets as in oneDNN's headers; AVX-512 with fp16 and better are from versions
+ * after 3.2. */
 static void an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void a_product_whose_rows_are_in_pieces_is_a_fault(void **state)
         assert_null(onednn_fault(&product, "x64:gemm:jit"));
         src.sizes[0] = 31;
         weight.sizes[0] = 48;
-        /* as chosen, if at all */
+        /* oneDNN's choice, if any */
         status_t status = onednn_describe(ctx, &product, &primitive);
         if (status == STATUS_OK && i >= 2)
             assert_null(strstr(onednn_implementation(primitive), ":gemm"));
@@ -130,7 +130,7 @@ static const char *refusal_of(context_t *ctx, const onednn_problem_t *problem)
     return onednn_refusal(ctx);
 }
 
-/* Each number fits in 32 bits; what oneDNN makes of them does not. */
+/* Each number fits in 32 bits, but values that oneDNN computes from them do not. */
 static void problems_beyond_32_bits_are_refused_in_words(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -181,7 +181,7 @@ static void problems_beyond_32_bits_are_refused_in_words(void **state)
     assert_string_equal(refusal_of(ctx, &lrn), "a size of lrn beyond 31 bits");
 }
 
-/* f32[1,channels,2,2], plain and in blocks of 16. */
+/* Describes f32[1,channels,2,2], plain and in blocks of 16. */
 static void describe_pair(int64_t channels, tensor_info_t *out_src, tensor_info_t *out_dst)
 {
     format_t plain = format_plain(4), blocks = format_channel_blocks(4, 16);
@@ -190,8 +190,9 @@ static void describe_pair(int64_t channels, tensor_info_t *out_src, tensor_info_
     *out_dst = info_mkldnn(&dense, &blocks);
 }
 
-/* Of two that are kept the one goes that was asked for first: three pairs by turns with one that is
- * asked for each time. A primitive that is described anew is another, since all are held here. */
+/* The cache keeps two entries and evicts the least recently used one: three pairs alternate with
+ * one that is requested each time. A new description gives another primitive, since all are held
+ * here. */
 static void the_reorder_that_was_asked_for_the_longest_ago_goes(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void the_reorder_that_was_asked_for_the_longest_ago_goes(void **state)
     context_destroy(ctx);
 }
 
-/* More pairs than are kept: then they are described anew, and nothing is lost or wrong. */
+/* More pairs than are kept: evicted ones are described again, and results stay right. */
 static void a_reorder_is_described_once_until_there_are_too_many(void **state)
 {
     context_t *ctx = fixture_context(state);

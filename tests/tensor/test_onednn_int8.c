@@ -1,5 +1,5 @@
-/* Integers that stand for numbers: products of u8 and s8 with scales and zeros, against the numbers
- * in double. An integer that a primitive gives may differ from the exact result by its rounding. */
+/* Quantised products of u8 and s8 with scales and zeros, compared with the numbers in double. An
+ * integer result may differ from the exact one by its rounding. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static tensor_info_t plain(dtype_t dtype, int rank, const int64_t *sizes)
     return info_mkldnn(&dense, &format);
 }
 
-/* Whole numbers from -range to range, or from 0. */
+/* Fills with random whole numbers from -range to range; u8: from 0. */
 static void draw_integers(uint64_t seed, dtype_t dtype, int range, int64_t n, double *out)
 {
     run_primitive_draw(seed, n, out);
@@ -44,7 +44,7 @@ static void draw_integers(uint64_t seed, dtype_t dtype, int range, int64_t n, do
     }
 }
 
-/* The exact result as dst's integers have it, before rounding. */
+/* Returns the exact result in units of dst's integers, before rounding. */
 static double quantized(const onednn_quantization_t *q, const float *scale, const int32_t *zero,
                         dtype_t dtype, double number)
 {
@@ -68,7 +68,7 @@ static void check(const run_primitive_t *run, dtype_t dtype, int64_t n, const do
     }
 }
 
-/* Scales and zeros, put where the primitive takes them as arguments. */
+/* Writes scales and zeros if the primitive takes them as arguments. */
 static void put_quantities(run_primitive_t *run, const float *const scales[3], int n_weights,
                            const int32_t *const zeros[3])
 {
@@ -88,14 +88,14 @@ static void put_quantities(run_primitive_t *run, const float *const scales[3], i
 static const float src_scale = 0.03125f, dst_scale = 0.25f;
 static const int32_t src_zero = 5, weight_zero = -3, dst_zero = 7;
 
-/* Scales of output channels; the first is that of all where there is one. */
+/* Fills scales of output channels; a common scale is the first one. */
 static void fill_weight_scales(float *out)
 {
     for (int k = 0; k < 64; k++) out[k] = 0.01f * (float)(1 + k % 5);
 }
 
 typedef struct conv_case {
-    int groups, in, out; /* channels of a group */
+    int groups, in, out; /* channels per group */
     dtype_t src, dst;
     bool has_zeros, at_run, is_any, adds;
     bool scales_at_run;
@@ -125,8 +125,7 @@ static void check_convolution(context_t *ctx, const conv_case_t *c)
     fill_weight_scales(weight_scales);
     draw_integers(1, c->src, 100, BATCH * channels * AREA, x);
     draw_integers(2, DTYPE_S8, 30, outs * c->in * 9, w);
-    for (int i = 0; i < outs * c->in * 9; i++)
-        w[i] *= 2; /* without VNNI halved beside s8 sources */
+    for (int i = 0; i < outs * c->in * 9; i++) w[i] *= 2; /* without VNNI, halved for s8 sources */
     draw_integers(3, c->dst, 50, n, old);
     run_primitive_draw(4, outs, b);
     tensor_info_t src = INFO(c->src, c->is_any, BATCH, channels, SIDE, SIDE);
@@ -177,7 +176,7 @@ static void check_convolution(context_t *ctx, const conv_case_t *c)
     if (c->adds) run_primitive_put(&run, DST, old);
     run_primitive_go(&run);
     check(&run, c->dst, n, y);
-    if (!c->adds) { /* again, in the frame of the first */
+    if (!c->adds) { /* again, in the frame of the first run */
         run_primitive_go(&run);
         check(&run, c->dst, n, y);
     }
@@ -207,7 +206,7 @@ static bool is_version_2(void)
     return strncmp(onednn_version_text(), "2.", 2) == 0;
 }
 
-/* oneDNN 2.6 has convolutions with constant scales only. */
+/* oneDNN 2.6 supports only constant scales in convolutions. */
 static void convolutions_take_scales_and_zeros_at_every_run(void **state)
 {
     static const dtype_t results[] = {DTYPE_U8, DTYPE_S8, DTYPE_F32};
@@ -305,12 +304,12 @@ static void products_take_scales_and_zeros(void **state)
                             .at_run = i / 60 == 1};
         check_product(fixture_context(state), &c);
         c.kind = ONEDNN_INNER_PRODUCT;
-        c.has_zeros = false; /* oneDNN has none there */
+        c.has_zeros = false; /* oneDNN does not support them here */
         check_product(fixture_context(state), &c);
     }
 }
 
-/* ---- the others ---- */
+/* ---- other primitives ---- */
 
 static void a_reorder_quantizes_and_back(void **state)
 {
@@ -345,7 +344,7 @@ static void a_reorder_quantizes_and_back(void **state)
     run_primitive_end(&run);
 }
 
-/* bf16 keeps 8 bits: of multiples of 1/64 below 1 all. */
+/* bf16 keeps 8 bits, so multiples of 1/64 below 1 are exact. */
 static void a_product_of_bf16_gives_f32(void **state)
 {
     context_t *ctx = fixture_context(state);

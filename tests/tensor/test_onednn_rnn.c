@@ -1,4 +1,4 @@
-/* Recurrent layers of oneDNN against loops in double; their gradients against differences of
+/* Recurrent layers of oneDNN, compared with loops in double; gradients, with finite differences of
  * those. */
 #include "tests/support/support.h"
 
@@ -25,11 +25,11 @@ typedef struct cell {
     onednn_algorithm_t algorithm;
     onednn_direction_t direction;
     int layers, in, hidden;
-    int projected; /* 0: none */
+    int projected; /* 0: no projection */
     bool has_states, has_peephole, is_plain;
 } cell_t;
 
-/* All that a layer reads, then all that it gives. */
+/* All inputs of a layer, then all outputs. */
 typedef struct values {
     double src[3][STATE], weight[4][MAX], bias[STATE], dst[3][STATE];
 } values_t;
@@ -66,7 +66,7 @@ typedef struct part {
     int in;
 } part_t;
 
-/* sum of x w[.][gate][j] */
+/* Returns the sum of x w[.][gate][j]. */
 static double product(const cell_t *c, int n, const double *x, const double *w, int gate, int j)
 {
     double sum = 0;
@@ -176,7 +176,7 @@ static void run_cells(const cell_t *c, values_t *v)
 
 typedef struct infos {
     tensor_info_t src[3], weight[4], bias, dst[3]; /* plain */
-    tensor_info_t wanted[4];                       /* of weights, as the primitive is asked */
+    tensor_info_t wanted[4]; /* formats of weights requested from the primitive */
 } infos_t;
 
 static tensor_info_t plain(int rank, const int64_t *sizes)
@@ -304,7 +304,7 @@ static void lstm_has_peepholes_and_projections(void **state)
 
 /* ---- gradients ---- */
 
-/* What the gradient of dst weighs the results with. */
+/* Returns the sum of the results, weighted with the gradient of dst. */
 static double loss(const cell_t *c, const infos_t *infos, const values_t *v,
                    double weights[3][STATE])
 {
@@ -389,7 +389,7 @@ static void recurrent_layers_give_gradients(void **state)
                     .in = 3,
                     .hidden = 5,
                     .has_states = true};              /* see onednn_fault */
-        if (c.algorithm == ONEDNN_RNN_RELU) continue; /* no differences where it bends */
+        if (c.algorithm == ONEDNN_RNN_RELU) continue; /* no finite differences at its kink */
         check_gradients(fixture_context(state), &c);
     }
 }

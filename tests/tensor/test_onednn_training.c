@@ -1,4 +1,4 @@
-/* Training with oneDNN's primitives: forward, and the gradients, against loops in double. */
+/* Training primitives of oneDNN: forward and gradients, compared with loops in double. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -45,16 +45,16 @@ static tensor_info_t info(layout_kind_t layout, int rank, const int64_t *sizes)
 
 /* ---- convolution and its transpose ---- */
 
-/* Stride 2, padding 1, kernels of 3, images of 7: 4 by 4 outputs. */
+/* Stride 2, padding 1, 3x3 kernels, 7x7 images: 4x4 outputs. */
 enum { BATCH = 2, LARGE = 7, SMALL = 4, KERNEL = 3 };
 
 typedef struct window_case {
     onednn_kind_t kind;
-    int groups, in, out; /* channels of a group */
+    int groups, in, out; /* channels per group */
     layout_kind_t layout;
 } window_case_t;
 
-/* Adds dst += src * weight over all terms, or the same with another of the three as the sum. */
+/* Computes dst += src * weight over all terms, or the same with one of the other two as the sum. */
 static void walk(const window_case_t *c, const double *src, const double *weight, const double *dst,
                  double *sum)
 {
@@ -146,7 +146,7 @@ static void check_window(context_t *ctx, const window_case_t *c)
     run_primitive_go(&weights);
     run_primitive_check(&weights, DIFF_WEIGHT, dw, tolerance);
     run_primitive_check(&weights, DIFF_BIAS, db, tolerance);
-    run_primitive_end(&forward); /* backward keeps what it needs of it */
+    run_primitive_end(&forward); /* backward keeps the data it needs */
     run_primitive_go(&data);
     run_primitive_check(&data, DIFF_SRC, dx, tolerance);
     run_primitive_end(&data);
@@ -246,14 +246,14 @@ static void inner_products_give_the_gradients_of_source_weight_and_bias(void **s
         }
 }
 
-/* ---- operators of one tensor ---- */
+/* ---- unary operators ---- */
 
-/* Forward of x to y, then backward of dy to dx; what both read besides is in the problem. Backward
- * reads src or dst, one of them or neither, as `reads` says. */
+/* Forward of x to y, and backward of dy to dx; the problem has their other arguments. `reads`:
+ * whether backward reads src, dst or neither. */
 typedef struct unary_case {
     onednn_problem_t problem;
     tensor_info_t src, dst;
-    int reads; /* SRC, DST, or -1 */
+    int reads; /* SRC, DST, or -1 (neither) */
     const double *x, *dy, *y, *dx;
 } unary_case_t;
 
@@ -291,7 +291,7 @@ static void check_unary(context_t *ctx, const unary_case_t *c)
     run_primitive_end(&forward);
 }
 
-/* The first of equal elements is the maximum, as PyTorch has it: those drawn here repeat. */
+/* The first of equal elements is the maximum, as in PyTorch; the random numbers here repeat. */
 static void pool(onednn_algorithm_t algorithm, int channels, const double *x, const double *dy,
                  double *y, double *dx)
 {
@@ -328,7 +328,7 @@ static void pooling_gives_gradients_and_remembers_where_the_maximum_was(void **s
         int n = channels[i % 4];
         double x[MAX], dy[MAX], y[MAX] = {0}, dx[MAX] = {0};
         layout_kind_t layout = (layout_kind_t)(i / 12);
-        if (layout == ANY) continue; /* a source's format is not chosen */
+        if (layout == ANY) continue; /* a source's format is given */
         unary_case_t c = {.problem = {.kind = ONEDNN_POOLING,
                                       .algorithm = algorithms[i / 4 % 3],
                                       .kernel = {KERNEL, KERNEL},
@@ -350,7 +350,7 @@ static void pooling_gives_gradients_and_remembers_where_the_maximum_was(void **s
     }
 }
 
-/* y = f(x), and its derivative. */
+/* Returns y = f(x) and the derivative. */
 static double eltwise(onednn_algorithm_t algorithm, double x, double *out_slope)
 {
     double y = 0.0, pi = acos(-1.0);
@@ -536,14 +536,14 @@ typedef struct norm_case {
     bool has_relu, is_fixed, has_scale;
 } norm_case_t;
 
-enum { ROWS = 4, AREA = 9 }; /* layer norm: 4 rows; batch norm: 2 images of 3 by 3 */
+enum { ROWS = 4, AREA = 9 }; /* layer norm: 4 rows; batch norm: 2 images of 3x3 */
 
 typedef struct norm_values {
     double x[MAX], dy[MAX], scale[64], shift[64], mean[64], variance[64];
     double y[MAX], dx[MAX], dscale[64], dshift[64];
 } norm_values_t;
 
-/* The elements that are normalised together, from 0 to n; and the channel of each. */
+/* Returns the offset of element i of a normalised set, and its channel. */
 static int element(const norm_case_t *c, int set, int i, int *out_channel)
 {
     bool is_batch = c->kind == ONEDNN_BATCH_NORM;
@@ -625,7 +625,7 @@ static void check_norm(context_t *ctx, const norm_case_t *c)
     run_primitive_check(&forward, VARIANCE, v.variance, tolerance);
     assert_int_equal(onednn_argument_index(forward.primitive, WORKSPACE) >= 0, c->has_relu);
 
-    /* oneDNN 2.6 has no gradient of src alone where there is a scale. */
+    /* oneDNN 2.6 cannot compute only the gradient of src if there is a scale. */
     p.propagation = c->has_scale ? ONEDNN_BACKWARD : ONEDNN_BACKWARD_DATA;
     p.forward = forward.primitive;
     p.dst = NULL;
@@ -676,7 +676,7 @@ static void layer_norm_gives_its_statistics_and_goes_back(void **state)
     }
 }
 
-/* ---- what there is not ---- */
+/* ---- unsupported problems ---- */
 
 static void what_has_no_gradient_is_unsupported(void **state)
 {

@@ -1,4 +1,4 @@
-/* Whether tensors have bytes in common, against marking the bytes of each. */
+/* Overlap of tensors in memory, compared with marking the bytes of each. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static uint32_t draw(uint32_t *state, uint32_t n)
     return (*state >> 16) % n;
 }
 
-/* Marks the bytes from `first` on that elements have; false: one lies outside. */
+/* Marks the bytes of all elements relative to `first`; returns false if one is outside. */
 static bool mark(const tensor_t *tensor, const char *first, bool *is_marked)
 {
     const tensor_info_t *info = tensor_info(tensor);
@@ -33,7 +33,7 @@ static bool mark(const tensor_t *tensor, const char *first, bool *is_marked)
     return true;
 }
 
-/* A view of up to three dimensions that lies in the memory. */
+/* Makes a random view of up to three dimensions inside the memory. */
 static tensor_t *draw_view(context_t *ctx, uint32_t *random, const tensor_t *base)
 {
     tensor_t *view = NULL;
@@ -52,7 +52,7 @@ static tensor_t *draw_view(context_t *ctx, uint32_t *random, const tensor_t *bas
     return view;
 }
 
-/* The second base has other elements of the same memory, and begins between two of the first's. */
+/* The second base has other elements of the same memory and starts between two of the first. */
 static void strided_views_overlap_where_an_element_has_a_byte_of_the_others(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -115,7 +115,7 @@ static void columns_of_a_large_matrix_are_told_apart(void **state)
     tensor_release(turned);
 }
 
-/* A snapshot has the bytes of its source until one of them is written. */
+/* A snapshot shares its source's bytes until one of them is written. */
 static void a_write_is_seen_through_views_and_not_through_snapshots(void **state)
 {
     context_t *ctx = fixture_context(state);

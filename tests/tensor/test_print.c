@@ -1,4 +1,4 @@
-/* What is expected is what PyTorch writes, by print_values.py, but for the type behind. */
+/* Compares with PyTorch's output from print_values.py, except for the type at the end. */
 #include "tensor/print.h"
 
 #include "tests/support/support.h"
@@ -28,7 +28,7 @@ static void check_floats(context_t *ctx, int rank, const int64_t *sizes, const f
     tensor_release(tensor);
 }
 
-/* 0, 1, 2, ... times `step`. */
+/* Prints 0, 1, 2, ... times `step`. */
 static void check_ramp(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double step,
                        const char *expected)
 {

@@ -1,10 +1,10 @@
-/* A tensor that lies packed under other sizes is the tensor that it was. */
+/* A tensor packed under other sizes keeps its elements. */
 #include "tests/support/support.h"
 
 #include "tensor/convert_impl.h"
 #include "tensor/tensor.h"
 
-/* f32[64,3,3,3] as f32[8,8,3,3,3]@aBcde16b: groups apart, and padded in each. */
+/* Makes f32[64,3,3,3] as f32[8,8,3,3,3]@aBcde16b: separate groups, each padded. */
 static tensor_t *regrouped(context_t *ctx, const tensor_t *plain)
 {
     tensor_t *apart = NULL, *packed = NULL, *result = NULL;
@@ -51,8 +51,8 @@ static void conversions_take_it_as_what_it_was(void **state)
     tensor_release(tensor);
 }
 
-/* Words that do not fit the sizes, and tags of other sizes to write: refused before oneDNN divides
- * by them. */
+/* Opaque formats that do not fit the sizes, and tags of other sizes as destination: rejected before
+ * oneDNN divides by zero. */
 static void conversions_into_what_no_tag_describes_are_refused(void **state)
 {
     static const char *const formats[] = {

@@ -1,4 +1,4 @@
-/* Copies of strided elements by loops of our own, against one element at a time. */
+/* Copies of strided elements with our own loops, compared with copying one element at a time. */
 #include "tensor/convert_impl.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { MOST = 1 << 16 };
 
-/* Bytes of x in the order of dst: sizes are those of dst, source strides in elements. */
+/* Copies x in the order of dst. sizes belong to dst; strides are in elements. */
 static void check_copy(int rank, const int64_t *sizes, const int64_t *src, const int64_t *dst,
                        dtype_t dtype, int n_threads)
 {
@@ -42,10 +42,10 @@ static void elements_change_their_places(void **state)
         {2, {200, 300}, {1, 200}, {300, 1}},                      /* a matrix, transposed */
         {3, {3, 61, 67}, {1, 201, 3}, {4087, 67, 1}},             /* channels last to first */
         {3, {3, 61, 67}, {4087, 67, 1}, {1, 201, 3}},             /* and back */
-        {4, {7, 31, 17, 2}, {1054, 34, 1, 17}, {1054, 34, 2, 1}}, /* pairs that lie apart */
+        {4, {7, 31, 17, 2}, {1054, 34, 1, 17}, {1054, 34, 2, 1}}, /* pairs that are not adjacent */
         {3, {17, 31, 3}, {97, 3, 1}, {124, 4, 1}},                /* with gaps on both sides */
-        {2, {500, 33}, {0, 1}, {40, 1}},                          /* one row for all */
-        {2, {500, 33}, {1, 0}, {33, 1}},                          /* one column for all */
+        {2, {500, 33}, {0, 1}, {40, 1}},                          /* a broadcast row */
+        {2, {500, 33}, {1, 0}, {33, 1}},                          /* a broadcast column */
         {4, {1, 1, 1, 1}, {5, 5, 5, 5}, {1, 1, 1, 1}},
     };
     (void)state;

@@ -23,7 +23,7 @@ static void leave(context_t *ctx, sym_space_t *space)
     sym_space_release(space);
 }
 
-/* H 64, W 48, N 2, all at least 1; u0 is not known. */
+/* Names H 64, W 48, N 2, all at least 1; u0 has no hint. */
 static void make_names(context_t *ctx)
 {
     sym_name(ctx, "H", 64, 1, INT64_MAX);
@@ -224,7 +224,8 @@ static void an_equation_replaces_a_name(void **state)
     leave(ctx, space);
 }
 
-/* Of a minimum which operand it is, without a common factor, and nothing that is always true. */
+/* A guard names the operand of a minimum, has no common factor, and omits conditions that always
+ * hold. */
 static void a_guard_says_no_more_than_its_decision_needs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -324,7 +325,7 @@ static void arithmetic_on_handles_is_detected(void **state)
     for (int d = 2; d < 12; d++) assert_true(h % d != 0 && w % d != 0);
     assert_true(-h > INT64_C(1) << 61);
     assert_true((int64_t)((uint64_t)h + (uint64_t)w) > INT64_C(1) << 61);
-    /* those of another space */
+    /* names of another space */
     sym_space_t *other = NULL;
     CHECK_OK(ctx, sym_space_create(ctx, &other));
     sym_space_enter(ctx, other);
@@ -383,7 +384,7 @@ static void limits_are_named(void **state)
 #define N_NAMES 4
 #define N_SIZES 6
 
-/* An expression, and what it is by direct arithmetic at each set of sizes; undefined: nothing. */
+/* A random expression and its directly computed value at each set of sizes, if defined. */
 typedef struct drawn {
     int64_t handle;
     int64_t values[N_SIZES];
@@ -406,7 +407,7 @@ static int64_t floor_divide(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* Number `operation` of the functions, directly. */
+/* Computes function number `operation` directly. */
 static bool direct(int operation, int64_t a, int64_t b, int64_t c, int64_t *out)
 {
     __int128 value = 0;
@@ -466,7 +467,8 @@ static bool is_division(int operation)
     return operation >= 3 && operation <= 6;
 }
 
-/* One expression of three before; false: it is not defined at the hints, or SYM_NONE. */
+/* Combines three earlier expressions; returns false if the result is not defined at the hints, or
+ * SYM_NONE. */
 static bool draw_expression(context_t *ctx, uint64_t *seed, const drawn_t *pool, int n,
                             drawn_t *out)
 {
@@ -508,7 +510,7 @@ static void check_drawn(context_t *ctx, const sym_space_t *space, const drawn_t 
     }
 }
 
-/* Programs of 40 expressions over names and numbers; some decisions between. */
+/* Runs a program of 40 expressions over names and numbers, with some decisions between them. */
 static int run_program(context_t *ctx, uint64_t *seed)
 {
     static const char *const names[N_NAMES] = {"H", "W", "N", "T"};
@@ -551,7 +553,7 @@ static int run_program(context_t *ctx, uint64_t *seed)
         }
         n++;
     }
-    /* equal handles are equal at all sizes, and all stay right after later guards */
+    /* equal handles are equal at all sizes, and stay right after later guards */
     for (int i = 0; i < n; i++) check_drawn(ctx, space, &pool[i], sizes, &n_compared);
     leave(ctx, space);
     return n_compared;

@@ -127,7 +127,7 @@ static void randn_has_the_moments_of_a_standard_normal(void **state)
     tensor_release(t);
 }
 
-/* Narrow types too: rounding must not reach 1. */
+/* Also for narrow types: rounding must not reach 1. */
 static void rand_stays_below_1_in_every_floating_type(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -414,7 +414,7 @@ static status_t make_all(context_t *ctx)
     return status;
 }
 
-/* Of every size: the bytes of small tensors lie in one block with their handles. */
+/* At all sizes: the bytes of a small tensor are in the same block as its handle. */
 static void who_else_has_a_tensor_is_known(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -20,7 +20,7 @@ static void nothing_appended_is_the_empty_string(void **state)
     text_clear(&text);
 }
 
-/* Well-formed UTF-8 by table 3-7 of Unicode 15, but for control characters. */
+/* Only valid UTF-8 (Unicode 15, table 3-7) without control characters is shown unchanged. */
 static void what_a_terminal_could_obey_is_escaped(void **state)
 {
     static const struct {
@@ -74,7 +74,7 @@ static void pieces_of_all_lengths_join(void **state)
     text_clear(&text);
 }
 
-/* One long piece after texts of every length: no room may be missing by one. */
+/* One long piece after texts of every length, to detect a capacity that is too small by one. */
 static void the_room_fits_to_the_byte(void **state)
 {
     char piece[300];

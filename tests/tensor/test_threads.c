@@ -1,5 +1,5 @@
-/* How many threads a context gets: quotas of control groups, read in trees of files as both
- * versions show them. */
+/* The number of threads of a context: quotas of control groups, read from file trees of both
+ * versions. */
 #define _XOPEN_SOURCE 700
 
 #include "tests/support/support.h"
@@ -19,7 +19,7 @@ typedef struct entry {
     const char *path, *text;
 } entry_t;
 
-/* Makes the folders on the way. */
+/* Creates the folders on the path, too. */
 static void write_file(const char *root, const entry_t *entry)
 {
     char path[512];
@@ -58,7 +58,7 @@ static void quotas_are_rounded_up(void **state)
         {1, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "50000 100000\n"}}},
         {2, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "150000 100000\n"}}},
         {3, {{SELF, "0::/a/b\n"}, {GROUPS "/a/b/cpu.max", "60000 20000\n"}}},
-        /* the smallest of the groups around */
+        /* the smallest quota of the enclosing groups */
         {2,
          {{SELF, "0::/a/b\n"},
           {GROUPS "/a/b/cpu.max", "max 100000\n"},
@@ -66,7 +66,7 @@ static void quotas_are_rounded_up(void **state)
           {GROUPS "/cpu.max", "700000 100000\n"}}},
         /* the host's path, seen in a container whose mount is the group */
         {4, {{SELF, "0::/docker/0123\n"}, {GROUPS "/cpu.max", "400000 100000\n"}}},
-        /* version 1, by itself and beside an empty version 2 */
+        /* version 1, alone and with an empty version 2 */
         {0,
          {{SELF, "3:cpuset:/\n1:cpu,cpuacct:/\n"},
           {GROUPS "/cpu/cpu.cfs_quota_us", "-1\n"},
@@ -86,7 +86,7 @@ static void quotas_are_rounded_up(void **state)
          {{SELF, "1:cpuacct:/\n2:cpuset:/\n"},
           {GROUPS "/cpu/cpu.cfs_quota_us", "100000\n"},
           {GROUPS "/cpu/cpu.cfs_period_us", "100000\n"}}},
-        /* what makes no sense is no quota */
+        /* invalid values mean no quota */
         {0, {{SELF, "0:/\n\nx\n"}, {GROUPS "/cpu.max", "100000 100000\n"}}},
         {0, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "-5 100000\n"}}},
         {0, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "100000 0\n"}}},

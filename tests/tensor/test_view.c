@@ -4,7 +4,7 @@
 
 #include "tensor/tensor_impl.h"
 
-/* 0, 1, 2, ... in this shape. */
+/* Makes 0, 1, 2, ... in this shape. */
 static tensor_t *count_up(context_t *ctx, int rank, const int64_t *sizes)
 {
     tensor_t *flat = NULL, *shaped = NULL;
@@ -96,7 +96,7 @@ typedef struct stride_case {
     bool is_possible;
 } stride_case_t;
 
-/* Checked against torch.empty_strided(sizes, strides).view(new_sizes).stride(). */
+/* Values from torch.empty_strided(sizes, strides).view(new_sizes).stride(). */
 static void view_strides_are_those_of_pytorch(void **state)
 {
     (void)state;
