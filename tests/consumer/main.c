@@ -49,7 +49,7 @@ int main(void)
     tensor_item(ctx, z, &sum);
     if (scope_end(ctx) != STATUS_OK) return fail(ctx);
     context_destroy(ctx);
-    /* 16 + 16 sums of 9 and 6 and 4 elements: 16 * 9 + 16 * 6 + 4 * 4 of 8 channels, 8 times. */
+    /* 16 + 16 sums of 9, 6 and 4 elements: 16 * 9 + 16 * 6 + 4 * 4, of 8 channels, 8 times. */
     if (fabs(sum - 8 * 8 * 0.5 * (16 * 9 + 16 * 6 + 4 * 4)) > 1e-3) FAIL();
     printf("%s\n", tessera_version_text());
     return 0;

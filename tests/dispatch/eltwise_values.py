@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table `known` of test_eltwise.c: from the textbook formulas, in 40 digits by mpmath."""
+"""Prints the table `known` of test_eltwise.c, computed by textbook formulas in 40 digits (mpmath)."""
 import mpmath as m
 
 m.mp.dps = 40

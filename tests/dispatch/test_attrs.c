@@ -53,7 +53,7 @@ static sample_t defaults(void)
     return sample;
 }
 
-/* Every attribute in the text, onto defaults. */
+/* Parses every attribute in the text into defaults. */
 static sample_t parsed(const char *text)
 {
     sample_t sample = defaults();
@@ -71,7 +71,7 @@ static void assert_prints(const sample_t *sample, const char *want)
     text_clear(&text);
 }
 
-/* One attribute that is refused with this message, and leaves everything as it was. */
+/* Checks that an attribute is rejected with this message and changes nothing. */
 static void assert_refused(const char *given, const char *message)
 {
     sample_t sample, before;
@@ -130,7 +130,7 @@ static void normalizing_replaces_zeros_only_where_they_stand_for_the_default(voi
     assert_memory_equal(&again, &got, sizeof got);
 }
 
-/* What lies between the fields, behind the end of a list and behind the last post-op differs. */
+/* Fills bytes between fields, after the end of a list, and after the last post-op differently. */
 static void what_means_the_same_has_the_same_bytes_once_normalised(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void what_means_the_same_has_the_same_bytes_once_normalised(void **state)
     assert_memory_equal(&a_normal, &b_normal, sizeof a_normal);
 }
 
-/* Changes one attribute at a time. */
+/* Each change is applied alone. */
 static const char *const changes[] = {"ceil_mode=true",
                                       "stride=[2,1]",
                                       "stride=[1,2]",
@@ -400,7 +400,7 @@ static void strings_have_the_escapes_of_json(void **state)
     }
 }
 
-/* The choices are what sloppy reading would make of the strings. */
+/* The choices are what a careless parser would make of the strings. */
 static void strings_that_are_no_json_are_refused(void **state)
 {
     (void)state;
@@ -543,7 +543,7 @@ static void a_long_literal_is_cut_between_characters_in_its_message(void **state
     assert_memory_equal(context_error(ctx), want, strlen(want));
 }
 
-/* The text in a block of its very length, so that a sanitizer sees a read behind it. */
+/* Copies the text to a block of its exact length, so that sanitizers detect reads beyond it. */
 static status_t parse_exact(const char *text, size_t length, sample_t *sample, size_t *out_used)
 {
     char *block = malloc(length + 1);
@@ -602,8 +602,8 @@ static void deep_and_long_text_is_refused(void **state)
     free(text);
 }
 
-/* Mutations of good text: refused, or read to something that prints and reads back. More of them
- * by TEST_ATTRS_MUTATIONS. */
+/* Mutations of valid text: rejected, or parsed to something that prints and parses again.
+ * TEST_ATTRS_MUTATIONS sets their number. */
 static void mutated_text_is_refused_or_reads_back(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Kernels that compete: the one of the least estimate is taken, and what the others would have cost
- * is said. */
+/* Competing kernels: the one with the least estimate is chosen, and the estimates of the others are
+ * reported. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"

@@ -32,7 +32,8 @@ static void more_outputs_than_there_is_room_for_are_refused(void **state)
     tensor_release(x);
 }
 
-/* A call whose operands are there: mkldnn x, dense d, a weight w that module_mkldnn marked. */
+/* Operands of a call: mkldnn x, dense d, and a weight w in a module that module_mkldnn
+ * converted. */
 typedef struct operands {
     tensor_t *x, *d, *w;
 } operands_t;

@@ -8,7 +8,7 @@
 
 #include "dispatch/attrs.h"
 
-/* Printed by eltwise_values.py. */
+/* Values printed by eltwise_values.py. */
 static const struct {
     eltwise_t eltwise;
     double alpha, beta;
@@ -190,7 +190,7 @@ static void clamp_with_crossed_bounds_is_the_upper_bound(void **state)
     for (int x = -5; x <= 5; x++) assert_true(eltwise_value(ELTWISE_CLAMP, x, 2, -1) == -1);
 }
 
-/* f(0) by hand, and whether that is zero. */
+/* movers: the functions without parameters for which f(0) is not 0. */
 static void zero_is_kept_by_the_functions_through_the_origin(void **state)
 {
     (void)state;
@@ -236,8 +236,7 @@ static void zero_is_kept_exactly_where_the_value_at_zero_is_zero(void **state)
         }
 }
 
-/* gelu(-5) is -1.4e-6, the difference of terms near 5: cancelling has to be said where it happens.
- */
+/* gelu(-5) is -1.4e-6, the difference of terms near 5. Such cancellation must be reported. */
 static void functions_that_subtract_say_how_large_their_terms_are(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Elementwise functions in single precision, as vectors compute them, against double. */
+/* Elementwise functions in single precision, as vectors compute them, compared with double. */
 #include "dispatch/eltwise.h"
 
 #include <float.h>
@@ -8,7 +8,7 @@
 
 enum { N = 48001 };
 
-/* -12 to 12, and what lies at the ends of floats. */
+/* Fills -12 to 12, and numbers at the limits of floats. */
 static int fill(float *x)
 {
     for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) / 2000.0f;

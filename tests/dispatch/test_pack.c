@@ -1,8 +1,8 @@
-/* An operator of one's own whose kernel packs its weight and has data that it frees itself:
+/* A custom operator whose kernel packs its weight and owns data with a destructor:
  *
  *   y[n][k] = sum(c) x[n][c] * weight[k][c]
  *
- * The packed weight is panels of WIDTH rows, turned: packed[k / WIDTH][c][k % WIDTH]. */
+ * The packed weight is transposed panels of WIDTH rows: packed[k / WIDTH][c][k % WIDTH]. */
 #include "tests/support/support.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* What hangs on the state of a prepared operator. */
+/* State of a prepared operator. */
 typedef struct panels_state {
     int *width;
 } panels_state_t;
@@ -114,7 +114,7 @@ static const opdef_t op = {.name = "panels",
                            .infer = infer,
                            .kernels = kernels};
 
-/* ---- what is computed ---- */
+/* ---- results ---- */
 
 static float x_at(int i)
 {
@@ -135,7 +135,7 @@ static void make_operands(context_t *ctx, tensor_t **out_x, tensor_t **out_weigh
     CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(K, C), weight, out_weight));
 }
 
-/* `times` the product, in double. */
+/* Compares y with `times` the product in double. */
 static void check_product(context_t *ctx, const tensor_t *y, double times)
 {
     float elements[N * K];
@@ -198,7 +198,7 @@ static void a_weight_with_gaps_is_gathered_first(void **state)
     tensor_release(x);
 }
 
-/* ---- in modules: the product twice, by one weight ---- */
+/* ---- in modules: the product twice, with one weight ---- */
 
 static status_t forward(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                         int *n_out, tensor_t **out)
@@ -290,7 +290,7 @@ static void a_traced_and_a_frozen_module_pack_once_for_their_plan(void **state)
     module_release(net);
 }
 
-/* The weight is what the plan is given: x[N][C] times itself. */
+/* The weight is the plan's input: x[N][C] times itself. */
 static status_t forward_square(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -395,9 +395,9 @@ static void every_allocation_may_fail(void **state)
     assert_int_equal(n_destroyed, n_states);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
-/* What prepare_wrong asks for. */
+/* Parameters of prepare_wrong. */
 static struct {
     int index, version, n_numbers;
     int64_t elements, number;

@@ -1,5 +1,5 @@
-/* Kernels of operators of one's own that fuse post-ops, fuse some, or fuse none: what they do not
- * fuse, dispatch computes behind them. */
+/* Kernels of custom operators that fuse all, some or no post-ops: dispatch computes the others
+ * after the kernel. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static status_t prepare_without(context_t *ctx, const op_call_t *call, prepared_
     return ops_prepare_dense(ctx, call, prepared);
 }
 
-/* Fuses one relu. */
+/* Fuses only a single relu. */
 static status_t prepare_relu(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const post_ops_t *post = &((const thrice_attrs_t *)call->attrs)->post;
@@ -73,7 +73,7 @@ static const kernel_t *const full_first[] = {&needs_elements, &fuses_none, NULL}
 
 static const opdef_t without = THRICE(none), with_relu = THRICE(relu), viewing = THRICE(view_first);
 
-/* ---- values: against double arithmetic ---- */
+/* ---- values, compared with double ---- */
 
 static float x_at(int i)
 {
@@ -99,7 +99,7 @@ static double combine(post_kind_t kind, double value, double operand)
     }
 }
 
-/* thrice(x; operand) post=[kind, "sigmoid"], where the operand is of these sizes. */
+/* Checks thrice(x; operand) post=[kind, "sigmoid"] for an operand of these sizes. */
 static void check_kind(context_t *ctx, const opdef_t *op, post_kind_t kind, int rows, int columns)
 {
     thrice_attrs_t attrs = {
@@ -196,7 +196,7 @@ static void a_view_of_ones_own_shares_its_bytes(void **state)
     tensor_release(x);
 }
 
-/* The result has one element, so that the call is not empty as a whole. */
+/* The result has one element, so that the call is not empty. */
 static status_t infer_one(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)ctx, (void)out_n;

@@ -8,7 +8,7 @@
 #include "ops/ops.h"
 #include "tests/support/support.h"
 
-/* conv, relu, conv under policy per_op: each convolution reorders its input, weight and result. */
+/* conv, relu, conv with policy per_op: each convolution reorders its input, weight and result. */
 typedef struct operands {
     tensor_t *x, *w;
 } operands_t;
@@ -50,7 +50,7 @@ static void nodes_have_their_time_reorders_and_producers(void **state)
     counters_t counters;
     make_operands(ctx, &operands);
     CHECK_OK(ctx, profile_create(ctx, &profile));
-    run(ctx, &operands, true); /* in no run: not recorded */
+    run(ctx, &operands, true); /* outside a run: not recorded */
     for (int i = 0; i < 3; i++) {
         CHECK_OK(ctx, profile_begin_run(profile));
         counters_reset(ctx);
@@ -138,7 +138,7 @@ static void runs_begin_and_end_by_turns(void **state)
                 "the profile is in a run, a run begins after the end of the last");
     CHECK_FAILS(ctx, profile_finish(profile), STATUS_INVALID_ARGUMENT, "and is in another");
     CHECK_OK(ctx, profile_end_run(profile));
-    CHECK_OK(ctx, profile_finish(profile)); /* of nothing */
+    CHECK_OK(ctx, profile_finish(profile)); /* a profile without runs */
     assert_int_equal(profile_n_nodes(profile), 0);
     CHECK_FAILS(ctx, profile_begin_run(profile), STATUS_INVALID_ARGUMENT, "is finished");
     profile_destroy(profile);
@@ -150,7 +150,7 @@ static void runs_begin_and_end_by_turns(void **state)
     assert_true(profile_run_ns(NULL) == 0 && profile_shown_ns(NULL) == 0);
 }
 
-/* A profile may end in the midst of a run: nobody is told of what follows. */
+/* After a profile ends during a run, later events are ignored. */
 static void a_profile_may_be_destroyed_in_a_run(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* What dispatch_verify calls right: errors that rounding explains, and none that it does not. */
+/* dispatch_verify must accept errors within the rounding bound and reject larger ones. */
 #include "dispatch/dispatch.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "tensor/convert.h"
 #include "tests/support/support.h"
 
-/* The verdict on `values` as an operator's result for x. */
+/* Returns the error of `values` as an operator's result for x. */
 static double judge(context_t *ctx, const char *name, const void *attrs, int64_t n, const float *x,
                     const float *values)
 {
@@ -24,7 +24,7 @@ static double judge(context_t *ctx, const char *name, const void *attrs, int64_t
     return error;
 }
 
-/* softplus(-20) is 2.06e-9; -1.9e-6 is near it beside softplus(3). */
+/* softplus(-20) is 2.06e-9; -1.9e-6 is close only relative to softplus(3). */
 static void a_small_result_is_wrong_without_its_digits(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -44,7 +44,7 @@ static void log_softmax_may_not_be_positive_by_more_than_its_sum_rounds(void **s
     assert_true(judge(ctx, "log_softmax", NULL, 2, x, wrong) > 1);
 }
 
-/* Each element is judged by its own size: seen alone, those beside the large one are right. */
+/* Each element is compared by its own magnitude, also alone, without the large one. */
 static void softmax_with_one_large_element_is_right_wherever_it_is_looked_at(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -72,7 +72,7 @@ static void softmax_with_one_large_element_is_right_wherever_it_is_looked_at(voi
     tensor_release(out);
 }
 
-/* 1 - 1 + tiny: the sum has lost digits that its terms had. */
+/* 1 - 1 + tiny: the sum loses digits of its terms. */
 static void a_sum_that_cancels_is_judged_by_its_terms(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -105,7 +105,7 @@ static void infinity_is_right_only_where_the_result_is_too_large(void **state)
     assert_true(judge(ctx, "exp", NULL, 3, x, lost) > 1);
 }
 
-/* exp(0) = 1 does not depend on how 0 is rounded. */
+/* exp(0) = 1 does not depend on the rounding of 0. */
 static void a_function_may_be_off_by_four_units_in_the_last_place(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -114,7 +114,7 @@ static void a_function_may_be_off_by_four_units_in_the_last_place(void **state)
     assert_true(judge(ctx, "exp", NULL, 1, &x, &wrong) > 1);
 }
 
-/* The verdict on a convolution of 16 channels whose result is off by so much in one element. */
+/* Returns the error of a convolution with 16 channels, one element of which is off by this much. */
 static double judge_conv(context_t *ctx, int algorithm, float off)
 {
     const conv_attrs_t direct = {.padding = {1, 1}};
@@ -138,7 +138,8 @@ static double judge_conv(context_t *ctx, int algorithm, float off)
     return error;
 }
 
-/* Its transforms make the rounding of sums ten times as large; nothing else may be off by that. */
+/* Winograd's transforms multiply rounding errors by ten; other algorithms do not get this
+ * tolerance. */
 static void only_winograd_has_the_allowance_of_winograd(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes minilm_values.txt: what PyTorch gives for sentences, as an independent source; or with
+"""Writes minilm_values.txt: PyTorch's results for sentences, as an independent source; or with
 --onnx FILE the network as ONNX, for ONNX Runtime.
 
 Run by hand with PyTorch 2.13.0, and onnx 1.23.2 for --onnx:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws ocr_wide.png and ocr_high.png, and writes what stands in them, line by line, to
-ocr_wide.txt and ocr_high.txt.
+"""Draws ocr_wide.png and ocr_high.png, and writes their text, line by line, to ocr_wide.txt and
+ocr_high.txt.
 
-Run by hand with Pillow 13.0.0, whose own font it draws with:
+Run by hand with Pillow 13.0.0, for its built-in font:
     python3 tests/examples/ocr_pictures.py
 """
 import os
@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# The network takes a narrow gap between words for none: lines have few.
+# The network misses narrow gaps between words, so lines have few of them.
 # Size, background, then lines: left, top, height of letters, colour, text.
 PICTURES = {
     "wide": ((480, 128), "white", [(16, 12, 32, "black", "Blocked layouts"),

@@ -1,4 +1,4 @@
-/* The example digits: it learns, from blocked weights, and what is frozen reads the same. */
+/* The example digits: it trains with blocked weights, and the frozen network predicts the same. */
 #include "tests/support/support.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The example finetune: the last layers of MiniLM learn topics from blocked weights, the others
- * stay, and what is saved says the same once it is loaded. tools/models fetches the weights. */
+/* The example finetune: MiniLM's last layers learn topics with blocked weights, the others stay,
+ * and a loaded file predicts the same. tools/models downloads the weights. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_SAFETENSORS
@@ -21,7 +21,7 @@ enum { EPOCHS = 1 };
 #else
 enum { EPOCHS = 4 };
 #endif
-enum { WANTED = 58 /* of 64, 90 % */ };
+enum { WANTED = 58 /* out of 64: 90 % */ };
 
 static bool is_there(void)
 {
@@ -42,7 +42,7 @@ static int count_right(const finetune_data_t *data, const int64_t *topics)
     return n;
 }
 
-/* What a fresh network says with the weights of a file. */
+/* Checks the topics predicted by a new network with the weights of a file. */
 static void check_loaded(context_t *ctx, const finetune_data_t *data, const char *path,
                          const int64_t *wanted)
 {
@@ -56,7 +56,7 @@ static void check_loaded(context_t *ctx, const finetune_data_t *data, const char
     module_release(network);
 }
 
-/* The sum of all weights of a layer's first product. */
+/* Sums all weights of a layer's first linear operator. */
 static double sum_up(context_t *ctx, const module_t *front)
 {
     static float weight[MINILM_WIDTH * MINILM_WIDTH];
@@ -90,7 +90,7 @@ static void the_last_layers_learn_topics_and_are_saved(void **state)
     CHECK_OK(ctx, finetune_train(ctx, network, &data, EPOCHS, note, losses));
     counters_read(ctx, &counters);
     assert_int_equal(counters_gradient_reorders(&counters), 0);
-    assert_true(losses[EPOCHS - 1] < 1.3); /* log 5 is what guesses have: 1.61 */
+    assert_true(losses[EPOCHS - 1] < 1.3); /* guessing gives log 5 = 1.61 */
     assert_true(sum_up(ctx, front) == frozen);
     CHECK_OK(ctx, finetune_predict(ctx, network, &data, after));
     print_message("%d right before, %d after, of %d; losses %g to %g\n", count_right(&data, before),
@@ -108,7 +108,7 @@ static void the_last_layers_learn_topics_and_are_saved(void **state)
     module_release(network);
 }
 
-/* Front and back one after the other are the model. */
+/* Front followed by back equals the model. */
 static void two_halves_are_the_whole(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,6 +1,6 @@
-/* The example minilm against what PyTorch gives: minilm_values.py writes minilm_values.txt, and
- * tools/models fetches the weights. Every mode, sentences of several lengths by one graph, and two
- * of them in one batch. */
+/* The example minilm compared with PyTorch: minilm_values.py writes minilm_values.txt, and
+ * tools/models downloads the weights. Tests every mode, sentences of several lengths with one
+ * graph, and a batch of two. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_SAFETENSORS

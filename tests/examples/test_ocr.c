@@ -1,5 +1,5 @@
-/* The example ocr reads what ocr_pictures.py has drawn: two pictures of different sizes, by
- * networks that tools/models fetches. */
+/* The example ocr on two pictures of different sizes from ocr_pictures.py, with networks that
+ * tools/models downloads. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_PNG
@@ -60,7 +60,7 @@ static void a_part_is_scaled_by_what_lies_between_its_points(void **state)
     tensor_t *tensor = NULL;
     for (int i = 0; i < 18; i++) bytes[i] = (uint8_t)(i / 3 % 3 * 10 + i / 9 * 100 + i % 3);
     const picture_t picture = {3, 2, bytes};
-    /* The two columns on the right, four points of them across and one that is left free. */
+    /* The two right columns, scaled to four pixels and followed by an empty one. */
     CHECK_OK(ctx, picture_tensor(ctx, &picture, &(box_t){1, 0, 3, 2}, 2, 4, 5, &tensor));
     CHECK_OK(ctx, tensor_read(ctx, tensor, elements, sizeof elements));
     static const double blue[] = {10, 12.5, 17.5, 20, 127.5, 110, 112.5, 117.5, 120, 127.5};

@@ -1,6 +1,5 @@
-/* The example vad against what ONNX Runtime gives: vad_values.py writes the sounds and
- * vad_values.txt, and tools/models fetches the network. Its reader of WAV files, and what it makes
- * of probabilities. */
+/* The example vad compared with ONNX Runtime: vad_values.py writes the sounds and vad_values.txt,
+ * and tools/models downloads the network. Also tests its WAV reader and its segments. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -19,8 +18,7 @@ enum { MAX_CHUNKS = 128, MAX_LINE = 4096 };
 
 /* ---- the reader ---- */
 
-/* A header of 44 bytes as most programs write it, a chunk that is to be skipped in it, and samples.
- */
+/* A common 44-byte header with a chunk that must be skipped, and samples. */
 enum { RATE = 36, BITS = 46, CHANNELS = 34, FORMAT = 32, ODD = 16, N_BYTES = 64 };
 static const unsigned char whole[N_BYTES] = {
     'R', 'I', 'F', 'F', 56,   0,    0,   0, 'W',  'A',  'V', 'E', 'L',  'I',  'S',  'T',
@@ -82,7 +80,7 @@ static void check_refused(const unsigned char *bytes, size_t n_bytes, const char
     fclose(file);
 }
 
-/* The file with other bytes at one place. */
+/* Checks the file with n bytes changed. */
 static void check_changed(size_t at, size_t n, const void *bytes, const char *message)
 {
     unsigned char changed[N_BYTES];
@@ -126,7 +124,8 @@ static void a_file_of_another_format_is_refused_in_words(void **state)
 
 /* ---- segments ---- */
 
-/* Probabilities in tenths, a chunk of 0.05 s each: "begin end ..." in samples, of 100 a chunk. */
+/* Probabilities in tenths for chunks of 0.05 s; expects "begin end ..." in samples, 100 per
+ * chunk. */
 static void check_segments(const char *tenths, const char *wanted)
 {
     segments_t segments = segments_begin(2000, 100);
@@ -147,8 +146,8 @@ static void speech_is_what_is_loud_for_long_and_not_quiet_for_long(void **state)
     (void)state;
     check_segments("0000000", "");
     check_segments("00777777000", "140 860 ");   /* 0.03 s are 60 samples */
-    check_segments("777777000", "0 660 ");       /* nothing is before the beginning */
-    check_segments("0077777000", "");            /* 0.25 s are too short */
+    check_segments("777777000", "0 660 ");       /* a segment cannot start before the sound */
+    check_segments("0077777000", "");            /* 0.25 s is too short */
     check_segments("00777777", "140 790 ");      /* it ends with the sound */
     check_segments("007770077777", "140 1190 "); /* quiet for one chunk less than 0.1 s */
     check_segments("0077744444770", "140 1290 ");
@@ -179,7 +178,7 @@ static int read_probabilities(int rate, double *out_numbers)
     return n;
 }
 
-/* Twice, since a second sound begins with a state of its own. */
+/* Runs twice, since each sound must start with a fresh state. */
 static void check_sound(context_t *ctx, module_t *model, int rate, const int64_t *wanted_segments)
 {
     double wanted[MAX_CHUNKS];
@@ -217,7 +216,8 @@ static void check_sound(context_t *ctx, module_t *model, int rate, const int64_t
     }
 }
 
-/* By the stored probabilities: at 16000 chunks 13 to 37 and 49 to 72, 0.03 s wider. */
+/* From the stored probabilities: at 16000 Hz, chunks 13 to 37 and 49 to 72, each extended by 0.03
+ * s. */
 static const int64_t segments_8000[] = {3088, 10224, 12304, 19184};
 static const int64_t segments_16000[] = {6176, 19424, 24608, 37344};
 

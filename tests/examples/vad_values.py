@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes vad_8000.wav and vad_16000.wav, two stretches of vowels between silence, and vad_values.txt: what
-ONNX Runtime gives for them, chunk by chunk, by silero-vad.
+"""Writes vad_8000.wav and vad_16000.wav, two runs of vowels separated by silence, and vad_values.txt,
+ONNX Runtime's results for them, chunk by chunk, with silero-vad.
 
 Run by hand with numpy 2.4.6 and ONNX Runtime 1.31.1, after tools/models:
     python3 tests/examples/vad_values.py
 
     rate SAMPLES_A_SECOND
-    probabilities NUMBERS    one a chunk
+    probabilities NUMBERS    (one per chunk)
 """
 import os
 import wave
@@ -21,11 +21,11 @@ MODEL = os.path.join(HERE, "..", "..", "build", "models", "silero_vad", "silero_
 VOWELS = [(730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 2480), (570, 840, 2410)]
 STRENGTHS = (1.0, 0.6, 0.25)
 WIDTHS = (60, 90, 120)
-SYLLABLES = 4  # a second
+SYLLABLES = 4  # per second
 
 
 def voice(rate, seconds, pitch, vowels):
-    """Harmonics of a pitch that moves, strong at the formants of the syllable."""
+    """Returns harmonics of a moving pitch, strong at the formants of the syllable."""
     t = numpy.arange(int(rate * seconds)) / rate
     hertz = pitch * (1 + 0.08 * numpy.sin(2 * numpy.pi * 2.3 * t))
     phase = 2 * numpy.pi * numpy.cumsum(hertz) / rate
@@ -39,7 +39,7 @@ def voice(rate, seconds, pitch, vowels):
 
 
 def sound(rate):
-    """16-bit samples; the last chunk is not full."""
+    """Returns 16-bit samples; the last chunk is not full."""
     def silence(seconds):
         return numpy.zeros(int(rate * seconds))
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes layers_values.txt: what torch.nn's layers give, as an independent source.
+"""Writes layers_values.txt: results of torch.nn's layers, as an independent source.
 
 Run by hand with PyTorch 2.13.0:
     python3 tests/module/layers_values.py > tests/module/layers_values.txt
 
-A name and the elements of the result on each line. Element i of parameter k of the state dict is
-`fill(k)`, of the input `fill(100)`, see there.
+Each line has a name and the elements of the result. Parameter k of the state dict is `fill(k)`, the
+input is `fill(100)`.
 """
 import torch
 from transformer_values import fill, show
@@ -57,7 +57,7 @@ def main():
 
 
 class Normed(nn.Module):
-    """A transposed convolution and the norm of its channels."""
+    """A transposed convolution and a norm of its channels."""
 
     def __init__(self):
         super().__init__()

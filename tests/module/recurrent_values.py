@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Writes recurrent_values.txt: what recurrent layers of PyTorch give, as an independent source.
+"""Writes recurrent_values.txt: results of PyTorch's recurrent layers, as an independent source.
 
 Run by hand with PyTorch 2.13.0: python3 tests/module/recurrent_values.py
 
-A layer is a line of its options, a line for each name of its state dict, and for each result a line
-of its elements in row-major order. Parameters and inputs follow from their number and position, see
-`fill`; all are computed with in f64.
+Each layer has a line of options, a line for each name in its state dict, and for each result a line
+of its elements in row-major order. Parameters and inputs are determined by their number, see `fill`.
+Everything is computed in f64.
 """
 import os
 
 import torch
 
 T, N, C, H = 5, 3, 4, 6
-X, H0, C0 = 100, 101, 102  # numbers of the inputs; those of parameters count from 0
+X, H0, C0 = 100, 101, 102  # numbers of the inputs; parameters count from 0
 
 
 def fill(sizes, number):

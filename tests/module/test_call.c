@@ -1,4 +1,4 @@
-/* Forwards in C: whose the tensors are that they make and give, and which failures are theirs. */
+/* Forward methods in C: ownership of their tensors, and reporting of failures. */
 #include "tests/support/support.h"
 
 #include "module/module.h"
@@ -39,7 +39,7 @@ static void check_elements(context_t *ctx, const tensor_t *x, float a, float b, 
 
 /* ---- ownership ---- */
 
-/* |x| - x, as one writes it where no scope is open: what is made is released. */
+/* x| - x as in code without a scope: temporaries are released. */
 static status_t gap(context_t *ctx, const tensor_t *x, tensor_t **out)
 {
     tensor_t *magnitude = NULL;
@@ -49,7 +49,7 @@ static status_t gap(context_t *ctx, const tensor_t *x, tensor_t **out)
     return status;
 }
 
-/* relu n times, by a variable that always owns a reference. */
+/* Applies relu n times; the variable always owns a reference. */
 static status_t repeat(context_t *ctx, const tensor_t *x, int n, tensor_t **out)
 {
     tensor_t *at = tensor_retain((tensor_t *)(uintptr_t)x);
@@ -111,7 +111,7 @@ FORWARD(forward_retained_input)
     return STATUS_OK;
 }
 
-/* Both inputs, the first one twice, and one result twice. */
+/* Returns both inputs, the first one twice, and one result twice. */
 FORWARD(forward_several)
 {
     (void)self, (void)n_in;

@@ -9,7 +9,7 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* ---- help ---- */
+/* ---- helpers ---- */
 
 static tensor_t *from(context_t *ctx, int rank, const int64_t *sizes, const float *elements)
 {
@@ -27,7 +27,7 @@ static void set(context_t *ctx, module_t *module, const char *name, const float 
     tensor_release(value);
 }
 
-/* Runs the module on x, which it releases, and compares shape and elements. */
+/* Runs the module on x, releases it, and compares shape and elements. */
 static void check_forward(context_t *ctx, module_t *module, tensor_t *x, int rank,
                           const int64_t *sizes, const float *wanted)
 {
@@ -148,7 +148,7 @@ static void constructors_refuse_what_makes_no_sense(void **state)
     assert_null(module);
 }
 
-/* ---- what they compute ---- */
+/* ---- results ---- */
 
 static void a_convolution_uses_its_attributes(void **state)
 {
@@ -260,7 +260,7 @@ static void every_activation_is_its_elementwise_function(void **state)
         module_release(layer);
         n_run++;
     }
-    assert_int_equal(n_run, ELTWISE_COUNT - 1 - 2); /* square and linear are no layers */
+    assert_int_equal(n_run, ELTWISE_COUNT - 1 - 2); /* square and linear are not layers */
 }
 
 static void relu6_is_a_clamp_of_its_own_name(void **state)
@@ -365,7 +365,7 @@ static void a_sequential_holds_two_activations_at_a_time(void **state)
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(64), &x));
     CHECK_OK(ctx, module_forward(ctx, net, x, &y));
     tensor_release(y);
-    /* With operators prepared, 20 activations held would be 40 blocks more at the peak. */
+    /* If prepared operators held 20 activations, the peak would be 40 blocks higher. */
     counting_t *memory = &((fixture_t *)*state)->memory;
     long before = atomic_load(&memory->live);
     CHECK_OK(ctx, scope_begin(ctx));

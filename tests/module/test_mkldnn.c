@@ -21,7 +21,7 @@ static void append(context_t *ctx, module_t *net, int64_t in, int64_t out)
     CHECK_OK(ctx, layer_append_take(ctx, net, child));
 }
 
-/* Sequential of three 3x3 convolutions, the last two with the same weight. */
+/* Makes a Sequential of three 3x3 convolutions; the last two share a weight. */
 static module_t *make(context_t *ctx)
 {
     module_t *net = NULL;
@@ -51,7 +51,7 @@ static tensor_t *image(context_t *ctx)
     return x;
 }
 
-/* Runs forward and gives the reorders of weights that it took. */
+/* Runs forward; returns the number of weight reorders. */
 static uint64_t run(context_t *ctx, module_t *net, const tensor_t *x, tensor_t **out)
 {
     counters_t counters;
@@ -114,7 +114,7 @@ static void weights_are_packed_once_and_kept(void **state)
     tensor_t *x = image(ctx), *before = NULL, *first = NULL, *second = NULL;
     CHECK_OK(ctx, module_forward(ctx, net, x, &before));
     CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
-    assert_int_equal(run(ctx, net, x, &first), 2); /* a weight for two layers packs once */
+    assert_int_equal(run(ctx, net, x, &first), 2); /* a weight shared by two layers packs once */
     assert_int_equal(run(ctx, net, x, &second), 0);
     double difference = -1;
     CHECK_OK(ctx, tensor_max_rel_diff(ctx, second, before, &difference));
@@ -175,7 +175,7 @@ static void writing_a_weight_is_seen_by_the_next_run(void **state)
     module_release(net);
 }
 
-/* One convolution 64 > 64 without a bias: its weight has more bytes than share a block. */
+/* A convolution 64 > 64 without bias: its weight is too large to share a block with its handle. */
 static module_t *make_large(context_t *ctx)
 {
     module_t *net = NULL;
@@ -183,7 +183,7 @@ static module_t *make_large(context_t *ctx)
     return net;
 }
 
-/* Twice the weight, in the bytes that the convolution reads: a step of an optimizer. */
+/* Doubles the weight in its packed form, like an optimizer step. */
 static void double_packed(context_t *ctx, tensor_t *weight)
 {
     tensor_t *form = NULL;
@@ -242,8 +242,8 @@ static void a_weight_is_trained_in_its_packed_form_and_saved_in_its_plain_one(vo
     module_release(net);
 }
 
-/* The first of two examples' layers has packed its weight, and shed the plain bytes, when the
- * second fails. */
+/* When the second example fails, the first of the layers has packed its weight and shed the plain
+ * bytes. */
 static void an_example_that_fails_late_gives_plain_bytes_back(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -334,7 +334,7 @@ static void conversion_survives_every_failed_allocation(void **state)
 
 /* ---- layers that are skipped ---- */
 
-/* What the last operator of each child of a Sequential gave. */
+/* The results of the last operator of each child of a Sequential. */
 typedef struct seen {
     char path[16];
     layout_t layouts[3];
@@ -354,7 +354,8 @@ static status_t note_layout(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* The layouts of the three children's results in one run, the policy being the same after. */
+/* Checks the layouts of the three children's results in one run, and that the policy is
+ * unchanged. */
 static void check_layouts(context_t *ctx, module_t *net, layout_t first, layout_t second,
                           layout_t third)
 {
@@ -393,7 +394,7 @@ static void what_is_skipped_computes_dense(void **state)
     module_release(net);
 }
 
-/* The policy comes back also where the layer fails, and what the call changed with it. */
+/* The policy is also restored if the layer fails, including changes by the call. */
 static void a_skipped_layer_that_fails_leaves_the_policy(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -15,7 +15,7 @@ static status_t append_take(context_t *ctx, module_t *net, status_t status, modu
     return status == STATUS_OK ? layer_append_take(ctx, net, *layer) : status;
 }
 
-/* An operator that is dense only. */
+/* An operator that only supports dense tensors. */
 static status_t forward_cumsum(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -35,7 +35,7 @@ static status_t make_cumsum(context_t *ctx, module_t **out)
     return status;
 }
 
-/* Sequential: a convolution, relu, a Sequential of cumsum, flatten and linear. */
+/* Makes a Sequential: a convolution, relu, and a Sequential of cumsum, flatten and linear. */
 static status_t make(context_t *ctx, module_t **out)
 {
     module_t *net = NULL, *tail = NULL, *layer = NULL;
@@ -67,7 +67,7 @@ static tensor_t *image(context_t *ctx)
     return x;
 }
 
-/* Names of children in order, with a space behind each. */
+/* Writes the names of the children in order, each followed by a blank. */
 static const char *children(const module_t *module, char *out_text, size_t capacity)
 {
     out_text[0] = '\0';
@@ -81,8 +81,8 @@ static const char *children(const module_t *module, char *out_text, size_t capac
     return out_text;
 }
 
-/* Relu follows, so does flatten: the run is of the layers 0 and 1, and in the tail of linear alone.
- */
+/* Relu and flatten follow their input's layout: one run is layers 0 and 1; in the tail it is linear
+ * alone. */
 static void transitions_stand_around_runs_of_layers_that_compute_in_mkldnn(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -179,8 +179,8 @@ static void transitions_need_an_example_and_a_sequential(void **state)
     module_release(net);
 }
 
-/* A layer that has the name of a transition is kept, in a Sequential that is reached last; in the
- * tail, which has been given transitions by then, they go again. */
+/* A layer with the name of a transition is kept. It is in the Sequential that is reached last; the
+ * transitions already placed in the tail are removed again. */
 static void a_name_that_is_taken_is_refused_and_nothing_is_placed(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Layers of one operator against what torch.nn gives, run dense, with weights that module_mkldnn
- * packed, traced and frozen: layers_values.py writes layers_values.txt. */
+/* Layers of one operator compared with torch.nn: dense, with weights packed by module_mkldnn,
+ * traced, and frozen. layers_values.py writes layers_values.txt. */
 #include "module/spatial.h"
 
 #include "tests/support/support.h"
@@ -42,7 +42,7 @@ static void set(context_t *ctx, tensor_t *parameter, int number)
     tensor_release(value);
 }
 
-/* The numbers of the line that begins with the name. */
+/* Reads the numbers of the line that begins with the name. */
 static int read_wanted(const char *name, double *wanted)
 {
     static char line[MAX_LINE];
@@ -76,7 +76,7 @@ static void check_forward(context_t *ctx, const char *name, const char *mode, mo
     tensor_release(y);
 }
 
-/* Dense; with weights that are packed once; dense again, traced, frozen. */
+/* Checks the module dense, with packed weights, dense again, traced, and frozen. */
 static void check_modes(context_t *ctx, const char *name, module_t *module, const tensor_t *x)
 {
     module_t *frozen = NULL;
@@ -285,7 +285,7 @@ static void prelu_begins_with_one_slope(void **state)
     module_release(module);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void wrong_layers_are_refused(void **state)
 {

@@ -41,7 +41,7 @@ static double first(context_t *ctx, const tensor_t *tensor)
     return (double)elements[0];
 }
 
-/* A key with a tensor of one dimension filled with 9. */
+/* Adds a key with a 1-D tensor filled with 9. */
 static void put(context_t *ctx, datum_t *dict, const char *key, int64_t n)
 {
     tensor_t *tensor = NULL;

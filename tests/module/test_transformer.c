@@ -1,4 +1,4 @@
-/* Layers of transformers against what torch.nn gives: transformer_values.py writes
+/* Transformer layers compared with torch.nn: transformer_values.py writes
  * transformer_values.txt. */
 #include "module/transformer.h"
 
@@ -24,7 +24,7 @@ static tensor_t *filled(context_t *ctx, int number, int rank, const int64_t *siz
     return x;
 }
 
-/* Parameters in the order of torch's state dict. */
+/* Sets parameters in the order of torch's state dict. */
 static void set_parameters(context_t *ctx, module_t *module, const char *const *names)
 {
     for (int k = 0; names[k] != NULL; k++) {
@@ -36,7 +36,7 @@ static void set_parameters(context_t *ctx, module_t *module, const char *const *
     }
 }
 
-/* The line that begins with the name, behind it. */
+/* Returns the rest of the line that begins with the name. */
 static const char *find_line(const char *name, char *line)
 {
     const size_t length = strlen(name);
@@ -49,7 +49,7 @@ static const char *find_line(const char *name, char *line)
     return line + length;
 }
 
-/* Runs the module, which it releases, on n inputs. */
+/* Runs the module on n inputs and releases it. */
 static void check(context_t *ctx, const char *name, module_t *module, const char *const *names,
                   int n, const tensor_t *const *in)
 {

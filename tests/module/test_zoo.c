@@ -10,7 +10,7 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* Parameters, and tensors of the state dict, of torchvision's networks; and a few of their keys. */
+/* Numbers of parameters and state dict tensors of torchvision's networks, and some keys. */
 typedef struct known {
     const char *name;
     int64_t n_parameters;
@@ -182,7 +182,7 @@ static void weights_follow_the_seed_and_nothing_else(void **state)
     module_release(first);
 }
 
-/* Activations neither die nor explode, and the scores depend on the image. */
+/* Activations must neither vanish nor explode, and the scores must depend on the image. */
 static void check_scores(context_t *ctx, const char *name)
 {
     enum { N_CLASSES = 16 };

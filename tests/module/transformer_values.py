@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes transformer_values.txt: what torch.nn's layers give, as an independent source.
+"""Writes transformer_values.txt: results of torch.nn's layers, as an independent source.
 
 Run by hand with PyTorch 2.13.0:
     python3 tests/module/transformer_values.py > tests/module/transformer_values.txt
 
-A name and the elements of the result on each line. Element i of parameter k of the state dict is
-`fill(k)`, of input k `fill(100 + k)`, see there.
+Each line has a name and the elements of the result. Parameter k of the state dict is `fill(k)`, input
+k is `fill(100 + k)`.
 """
 import torch
 

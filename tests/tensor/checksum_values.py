@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table of test_checksum.c, by libxxhash, over bytes i * 7 + 3."""
+"""Prints the table of test_checksum.c, computed by libxxhash over bytes i * 7 + 3."""
 import ctypes
 
 library = ctypes.CDLL("libxxhash.so.0")

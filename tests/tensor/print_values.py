@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints what PyTorch 2.13.0 writes for the tensors of test_print.c, but for its last words about the
-type: run by hand, python3 tests/tensor/print_values.py."""
+"""Prints PyTorch 2.13.0's text for the tensors of test_print.c, except for the type at the end. Run by
+hand: python3 tests/tensor/print_values.py."""
 import re
 
 import torch
