@@ -9,6 +9,7 @@ if(DOXYGEN)
     list(PREPEND pages ${lines})
     list(REMOVE_DUPLICATES pages)
     set(inputs ${PROJECT_SOURCE_DIR}/README.md ${pages} ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md
+        ${PROJECT_SOURCE_DIR}/SECURITY.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
         ${PROJECT_SOURCE_DIR}/tessera.h ${public_headers})
     list(JOIN inputs "\" \"" DOXYGEN_INPUT)
     string(PREPEND DOXYGEN_INPUT "\"")
