@@ -32,6 +32,8 @@
 #include "ops/reduce/reduce.h"
 #include "ops/shape/moving.h"
 #include "ops/shape/shapes.h"
+#include "ops/transition.h"
+#include "ops/vision/vision.h"
 
 TESSERA_BEGIN
 

@@ -1,12 +1,12 @@
-/* Operators that take elements of a tensor by an index tensor, or put elements there. The rules for
- * all operators are in ops.h.
+/* Operators that take elements of a tensor by an index tensor, or put elements there; sorting;
+ * trees. The rules for all operators are in ops.h.
  *
- * Indices are s32 or s64; -1 is the last one. One out of range is INVALID_ARGUMENT with its value,
- * its place in the index and the size it does not fit. PyTorch and ONNX use the word gather for
- * different things:
+ * Indices are s32 or s64; -1 is the last element. An index out of range is INVALID_ARGUMENT; the
+ * message has its value, its position in the index tensor, and the size that it exceeds. PyTorch
+ * and ONNX use the word gather for different operators:
  *
  *   here               PyTorch               ONNX
- *   op_gather          index_select          Gather           (shapes.h)
+ *   op_gather          index_select          Gather
  *   op_gather_elements gather                GatherElements
  *   op_gather_nd       x[i, j, ...]          GatherND
  *   op_scatter         scatter               ScatterElements
@@ -18,35 +18,40 @@
 
 TESSERA_BEGIN
 
-/* ---- taking ---- */
+/* ---- taking elements ---- */
 
-/* Elements picked one by one along dim, as torch.gather and ONNX GatherElements:
+/* Slices of x at `index` along dim, as numpy.take. The shape of the index replaces the dimension.
+ */
+status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                   tensor_t **out) TESSERA_API(op_gather);
+
+/* One element along dim for each index, as torch.gather:
  *
  *   out[i][j][k] = x[i][index[i][j][k]][k]     dim 1 of 3
  *
  * x       any dtype
- * index   of x's rank, and no longer than x but along dim
- * out     of the index's sizes */
+ * index   of x's rank, and not longer than x in any dimension but dim
+ * out     has the sizes of the index */
 status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                             tensor_t **out) TESSERA_API(op_gather_elements);
 
-/* Slices picked by tuples of indices, as ONNX GatherND:
+/* Slices of x at tuples of indices:
  *
  *   out[b][m][r] = x[b][index[b][m][0]][index[b][m][1]]...[r]
  *
  * x           [B..][D1..Dk][R..]   any dtype
  * index       [B..][M..][k]        k is at least 1
- * batch_dims  how many dimensions B.. has: x and index have them alike
+ * batch_dims  the number of dimensions B.., which x and the index share
  * out         [B..][M..][R..] */
 status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
                       tensor_t **out) TESSERA_API(op_gather_nd);
 
-/* ---- putting: x is not changed, the result is a copy of it with other elements ----
+/* ---- putting elements: the result is a changed copy of x ----
  *
- * Where indices name one place several times, the reduction takes all of them, one after the other
- * in the index's row-major order: SCATTER_NONE keeps the last. So results do not depend on threads.
- * Integers wrap around; bf16 and f16 are reduced in f32 and rounded once; the maximum and the
- * minimum with NaN are NaN. SCATTER_ADD to SCATTER_MIN of bool are UNSUPPORTED. */
+ * If several indices name one element, the reduction applies to all of them, in the row-major order
+ * of the index; SCATTER_NONE keeps the last. So results do not depend on threads. Integers wrap
+ * around. bf16 and f16 are reduced in f32 and rounded once. The maximum and minimum of NaN are NaN.
+ * SCATTER_ADD to SCATTER_MIN of bool are UNSUPPORTED. */
 typedef enum scatter_reduction {
     SCATTER_NONE, /* the element itself */
     SCATTER_ADD,
@@ -55,13 +60,14 @@ typedef enum scatter_reduction {
     SCATTER_MIN
 } scatter_reduction_t;
 
-/* Elements put one by one along dim, as torch.scatter (torch.scatter_reduce with include_self) and
- * ONNX ScatterElements:
+/* Puts one element along dim for each index, as torch.scatter (torch.scatter_reduce with
+ * include_self):
  *
  *   out = x; out[i][index[i][j][k]][k] = reduction(that, src[i][j][k])     dim 1 of 3
  *
- * index   of x's rank, and no longer than x but along dim
- * src     of x's dtype and rank, nowhere shorter than the index; the second form has one number */
+ * index   of x's rank, and not longer than x in any dimension but dim
+ * src     of x's dtype and rank, not shorter than the index in any dimension; the second form puts
+ *         one number everywhere */
 status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                     const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter);
@@ -69,7 +75,7 @@ status_t op_scatter_value(context_t *ctx, const tensor_t *x, int64_t dim, const 
                           double value, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter_value);
 
-/* Slices put at tuples of indices, as ONNX ScatterND:
+/* Puts slices at tuples of indices:
  *
  *   out = x; out[index[m][0]][index[m][1]]...[r] = reduction(that, src[m][r])
  *
@@ -80,13 +86,13 @@ status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter_nd);
 
-/* ---- whole slices, by an index [n], or of rank 0; made of scatter, which a trace records ----
+/* ---- slices by an index [n] or []; composed of scatter, which a trace records ----
  *
  *   index_add    out = x; out[i][index[j]][k] += alpha src[i][j][k]     dim 1 of 3
  *   index_copy   out = x; out[i][index[j]][k] = src[i][j][k]
  *   index_fill   out = x; out[i][index[j]][k] = value
  *
- * src  of x's dtype and sizes, but n along dim */
+ * src  of x's dtype and sizes, with n along dim */
 status_t op_index_add(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                       const tensor_t *src, double alpha, tensor_t **out) TESSERA_API(op_index_add);
 status_t op_index_copy(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
@@ -94,9 +100,20 @@ status_t op_index_copy(context_t *ctx, const tensor_t *x, int64_t dim, const ten
 status_t op_index_fill(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                        double value, tensor_t **out) TESSERA_API(op_index_fill);
 
+/* ---- sorting ---- */
+
+/* The elements along dim in order, and their s64 indices. NaN is larger than all numbers. Equal
+ * elements keep their order. */
+status_t op_sort(context_t *ctx, const tensor_t *x, int64_t dim, bool descending,
+                 tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_sort);
+/* The k largest or smallest elements, in order; bool is not supported. */
+status_t op_topk(context_t *ctx, const tensor_t *x, int64_t k, int64_t dim, bool largest,
+                 tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_topk);
+
 /* ---- decision trees ---- */
 
-/* A comparison of x with a node's value. Adding TREE_NAN_IS_TRUE makes it true for NaN. */
+/* Comparisons of x with a node's value. TREE_NAN_IS_TRUE is added to one of them to make it true
+ * for NaN. */
 typedef enum tree_mode {
     TREE_LEQ,
     TREE_LT,
@@ -109,27 +126,28 @@ typedef enum tree_mode {
 
 typedef enum tree_aggregate { TREE_SUM, TREE_MIN, TREE_MAX } tree_aggregate_t;
 
-/* Trees of M nodes and L leaves in all. Side 0 is taken where the comparison is true, else side 1.
- * A link to a later node leads there; another link ends the walk at the leaf that `exits` says.
+/* Trees with M nodes and L leaves in total. A walk takes side 0 of a node if its comparison is
+ * true, otherwise side 1. A link to a later node continues the walk there. Any other link ends it
+ * at the leaf in `exits`.
  *
- * features  s32 [M]        which column of x is compared
+ * features  s32 [M]        the column of x to compare
  * modes     s32 [M]        tree_mode_t
  * values    [M]            f32 or f64
  * links     s32 [M][2]
- * exits     s32 [M][2]     of leaves
+ * exits     s32 [M][2]     leaf numbers
  * roots     s32 [T]        the first node of each tree
  * leaves    [L][K]         f32 or f64 */
 typedef struct tree_ensemble {
     const tensor_t *features, *modes, *values, *links, *exits, *roots, *leaves;
 } tree_ensemble_t;
 
-/* The sum, least or largest of the leaves that a row comes to, as ai.onnx.ml TreeEnsemble; 0 where
- * there is no tree.
+/* For each row, the sum, the minimum or the maximum of the leaves that it reaches, as ai.onnx.ml
+ * TreeEnsemble; 0 if there are no trees.
  *
  * x    [N][F]    f32 or f64
  * out  [N][K]    of the leaves' dtype
  *
- * INVALID_ARGUMENT where a walk leads to a node, leaf or feature that is not there. */
+ * INVALID_ARGUMENT  a walk reaches a node, leaf or feature that does not exist */
 status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,
                           tree_aggregate_t aggregate, tensor_t **out) TESSERA_API(op_tree_ensemble);
 

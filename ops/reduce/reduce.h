@@ -1,4 +1,5 @@
-/* Softmax, along one dimension. The rules for all operators are in ops.h. */
+/* Operators that combine the elements along dimensions: sums, extremes, softmax, running sums. The
+ * rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_REDUCE_REDUCE_H
 #define TESSERA_OPS_REDUCE_REDUCE_H
 
@@ -6,10 +7,77 @@
 
 TESSERA_BEGIN
 
+/* ---- reductions ----
+ *
+ * dims     the n dimensions to reduce; n 0: all
+ * keepdim  keeps the reduced dimensions, with size 1
+ *
+ * A sum is rounded once, to the dtype of the result. Integers and bool are summed and multiplied as
+ * s64. mean, norm, var and std need a floating dtype. */
+
+status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_mean);
+status_t op_sum(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                tensor_t **out) TESSERA_API(op_sum);
+status_t op_prod(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_prod);
+/* The largest and the smallest element; any dtype. NaN if one of the elements is NaN.
+ * INVALID_ARGUMENT if a reduced dimension has no elements. */
+status_t op_amax(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_amax);
+status_t op_amin(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_amin);
+/* True if some element, or every element, is not zero. NaN is not zero. The result is bool, or u8
+ * if x is u8. */
+status_t op_any(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                tensor_t **out) TESSERA_API(op_any);
+status_t op_all(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                tensor_t **out) TESSERA_API(op_all);
+/* log(sum(exp(x))). Does not overflow unless the result does. Integers give f32. */
+status_t op_logsumexp(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                      tensor_t **out) TESSERA_API(op_logsumexp);
+/* sum(|x|^p)^(1/p), as torch.linalg.vector_norm. p 0 counts the elements that are not zero;
+ * infinity is the largest |x|, -infinity the smallest. INVALID_ARGUMENT for other p < 0, and for
+ * infinity without elements. */
+status_t op_norm(context_t *ctx, const tensor_t *x, double p, int n, const int64_t *dims,
+                 bool keepdim, tensor_t **out) TESSERA_API(op_norm);
+/* Variance, sum((x - mean)^2) / max(0, N - correction) of N elements, and its square root.
+ * PyTorch's default correction is 1. */
+status_t op_var(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
+                bool keepdim, tensor_t **out) TESSERA_API(op_var);
+status_t op_std(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
+                bool keepdim, tensor_t **out) TESSERA_API(op_std);
+
+/* The s64 index of the largest and of the smallest element along *dim; dim NULL: the row-major
+ * index among all elements. The first of equal elements counts, and NaN counts before all numbers.
+ * bool is not supported. INVALID_ARGUMENT if there are no elements. */
+status_t op_argmax(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
+                   tensor_t **out) TESSERA_API(op_argmax);
+status_t op_argmin(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
+                   tensor_t **out) TESSERA_API(op_argmin);
+
+/* ---- along one dimension ---- */
+
 status_t op_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_softmax);
 status_t op_log_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_log_softmax);
+
+/* Running sums along dim: out[i] = sum of x[j] for j <= i. Integers are summed as s64. */
+status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+    TESSERA_API(op_cumsum);
+typedef struct cumsum_attrs {
+    int64_t dim;
+    bool exclusive; /* without x[i] itself */
+    bool reverse;   /* from the end: sum of x[j] for j >= i */
+} cumsum_attrs_t;
+status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
+                         tensor_t **out) TESSERA_API(op_cumsum_attrs);
+/* Running products, with the same rules. */
+status_t op_cumprod(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+    TESSERA_API(op_cumprod);
+status_t op_cumprod_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
+                          tensor_t **out) TESSERA_API(op_cumprod_attrs);
 
 TESSERA_END
 

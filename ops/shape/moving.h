@@ -1,5 +1,4 @@
-/* Operators that move elements: backwards, round, beside each other. The rules for all operators
- * are in ops.h. */
+/* Operators that reorder, repeat and join elements. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_SHAPE_MOVING_H
 #define TESSERA_OPS_SHAPE_MOVING_H
 
@@ -7,16 +6,16 @@
 
 TESSERA_BEGIN
 
-/* The n dims read backwards, as torch.flip. */
+/* Reverses the n dims, as torch.flip. */
 status_t op_flip(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
     TESSERA_API(op_flip);
 
-/* Elements shifted towards the end, round to the front, as torch.roll: by shifts[i] along dims[i].
- * dims NULL: n is 1, and x is taken as flattened. */
+/* Shifts elements by shifts[i] along dims[i], as torch.roll; elements past the end continue at the
+ * front. dims NULL: n is 1, and x counts as flattened. */
 status_t op_roll(context_t *ctx, const tensor_t *x, int n, const int64_t *shifts,
                  const int64_t *dims, tensor_t **out) TESSERA_API(op_roll);
 
-/* Each sequence of a batch backwards up to its own length, as ONNX ReverseSequence:
+/* Reverses each sequence of a batch up to its own length, as ONNX ReverseSequence:
  *
  *   out[b][t] = t < lengths[b] ? x[b][lengths[b] - 1 - t] : x[b][t]     batch_dim 0, time_dim 1
  *
@@ -25,31 +24,33 @@ status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *
                              int64_t batch_dim, int64_t time_dim, tensor_t **out)
     TESSERA_API(op_reverse_sequence);
 
-/* ---- made of other operators, which a trace records ---- */
+/* ---- composed of other operators, which a trace records ---- */
 
-/* n tensors of equal sizes along a new dimension. */
+/* Joins n tensors of equal sizes along a new dimension. */
 status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                   tensor_t **out) TESSERA_API(op_stack);
 
-/* At most n pieces of equal size along dim, but for the last, as torch.chunk: 10 in 4 pieces is 3,
- * 3, 3, 1, and 10 in 6 is five pieces of 2. out has room for n; *out_n is how many there are. */
+/* Cuts x along dim into at most n pieces of equal size, the last perhaps smaller, as torch.chunk:
+ * 10 in 4 pieces is 3, 3, 3, 1; 10 in 6 is five pieces of 2. out has room for n tensors; *out_n is
+ * the number of pieces. */
 status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *out_n, tensor_t **out)
     TESSERA_API(op_chunk);
 
-/* The slice at an index of dim, without that dimension, as x[:, index] of dim 1; -1 is the last. */
+/* The slice at an index of dim, without that dimension: x[:, index] for dim 1. -1 is the last. */
 status_t op_select(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index, tensor_t **out)
     TESSERA_API(op_select);
-/* All slices along dim, without it. out has room for n, which is the size of dim. */
+/* All slices along dim, without that dimension. n is the size of dim; out has room for n tensors.
+ */
 status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor_t **out)
     TESSERA_API(op_unbind);
 
-/* x as often as repeats say along the last n dimensions, as torch.tile; with n larger than x's rank
- * x gets dimensions of size 1 in front. repeats are 1 or more. */
+/* Repeats x along its last n dimensions, as torch.tile. If n exceeds the rank of x, x gets leading
+ * dimensions of size 1. repeats are at least 1. */
 status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeats, tensor_t **out)
     TESSERA_API(op_tile);
 
-/* Each slice along *dim repeated, one beside the other: 1, 1, 2, 2, 3, 3. dim NULL: of x
- * flattened. repeats is 1 or more. */
+/* Repeats each slice along *dim: 1, 1, 2, 2, 3, 3. dim NULL: of flattened x. repeats is at least
+ * 1. */
 status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats,
                               const int64_t *dim, tensor_t **out) TESSERA_API(op_repeat_interleave);
 
@@ -59,8 +60,8 @@ status_t op_pixel_shuffle(context_t *ctx, const tensor_t *x, int64_t factor, ten
 status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, tensor_t **out)
     TESSERA_API(op_pixel_unshuffle);
 
-/* x, but value where the mask is true. mask is bool, and broadcasts with x. INVALID_ARGUMENT for
- * a fraction in integers. */
+/* x with value where the mask is true. mask is bool, and broadcasts with x. INVALID_ARGUMENT if x
+ * is of integers and value is a fraction. */
 status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask, double value,
                         tensor_t **out) TESSERA_API(op_masked_fill);
 
@@ -68,7 +69,7 @@ status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask,
 status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t **out)
     TESSERA_API(op_one_hot);
 
-/* The rows of a weight [n][width] at indices, as torch.nn.functional.embedding. */
+/* The rows of a weight [n][width] at the indices, as torch.nn.functional.embedding. */
 status_t op_embedding(context_t *ctx, const tensor_t *index, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_embedding);
 

@@ -4,7 +4,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "ops/index/picking.h"
+#include "ops/vision/vision.h"
 #include "tensor/sizes_impl.h"
 
 typedef struct nms_attrs {
