@@ -1,9 +1,9 @@
-/* Operators on integers that stand for numbers: number = scale * (integer - zero). The rules for
- * all operators are in ops.h.
+/* Operators on integers that represent numbers: number = scale * (integer - zero). The rules for all
+ * operators are in ops.h.
  *
- * Integers are exact: sums of products are 32 bits and wrap around; where a number becomes an
- * integer it is computed in f32, rounded half to even, and saturated. Results are those of ONNX
- * Runtime. A zero that is NULL is 0. */
+ * Sums of products are exact: they have 32 bits and wrap around. A number becomes an integer in f32,
+ * rounded half to even, and saturated. Results are those of ONNX Runtime. A zero that is NULL is
+ * 0. */
 #ifndef TESSERA_OPS_QUANTIZED_QUANTIZED_H
 #define TESSERA_OPS_QUANTIZED_QUANTIZED_H
 
@@ -13,8 +13,8 @@ TESSERA_BEGIN
 
 /* ---- numbers to integers and back ----
  *
- * Scales and zeros are [] or [1] for the whole tensor; [C] for each index along dim; or, with a
- * block_size B above 0, of x's sizes but [ceil(C / B)] along dim: one for B indices. */
+ * Scales and zeros are [] or [1], one for the tensor; or [C], one for each index along dim; or, with
+ * block_size B > 0, they have the sizes of x, but ceil(C / B) along dim: one for each B indices. */
 
 /* ONNX QuantizeLinear:
  *
@@ -23,7 +23,7 @@ TESSERA_BEGIN
  * x       f32, bf16, f16 or s32; NaN gives the smallest integer
  * scale   f32, bf16 or f16
  * zero    NULL, or of the result's dtype, or s32
- * dtype   of the result: s8, u8, s16 or u16; DTYPE_NONE: the zero's, u8 without one */
+ * dtype   of the result: s8, u8, s16 or u16; DTYPE_NONE: that of zero, or u8 if zero is NULL */
 status_t op_quantize(context_t *ctx, const tensor_t *x, const tensor_t *scale, const tensor_t *zero,
                      int64_t dim, int64_t block_size, dtype_t dtype, tensor_t **out)
     TESSERA_API(op_quantize);
@@ -39,24 +39,24 @@ status_t op_dequantize(context_t *ctx, const tensor_t *x, const tensor_t *scale,
                        const tensor_t *zero, int64_t dim, int64_t block_size, tensor_t **out)
     TESSERA_API(op_dequantize);
 
-/* Sums of products to integers of fewer bits:
+/* Rescales sums of products to integers of fewer bits:
  *
  *   out[i] = saturate(round((x[i] + bias) * multiplier) + zero)    bias of s32
  *   out[i] = saturate(round(x[i] * multiplier + bias) + zero)      bias of f32
  *
  * x           s32
- * multiplier  f32 [], [1] or [C]: scale of x by scale of the result
- * bias        s32 [1] or [C]: of x's scale; or f32: by scale of the result; or NULL
+ * multiplier  f32 [], [1] or [C]: the scale of x divided by the scale of the result
+ * bias        NULL; or s32 [1] or [C], in units of x; or f32, in units of the result
  * zero        [] or [1] of the result's dtype, or s32, or NULL
- * relu        results below zero become zero, which stands for the number 0
- * dtype       as of op_quantize */
+ * relu        raises results below `zero` to it: it represents the number 0
+ * dtype       as in op_quantize */
 status_t op_requantize(context_t *ctx, const tensor_t *x, const tensor_t *multiplier,
                        const tensor_t *bias, const tensor_t *zero, int64_t dim, bool relu,
                        dtype_t dtype, tensor_t **out) TESSERA_API(op_requantize);
 
-/* ONNX DynamicQuantizeLinear: u8 by the range that the elements, and 0, have:
+/* ONNX DynamicQuantizeLinear: u8, scaled to the range of the elements and 0:
  *
- *   scale = (max - min) / 255, 1 where that is 0
+ *   scale = (max - min) / 255, or 1 if that is 0
  *   zero  = saturate(round(-min / scale))
  *
  * x             f32
@@ -75,10 +75,10 @@ status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_i
  *                                * (weight[k][c][r][s] - weight_zero[k])
  *
  * x            [N][C][H][W]     s8 or u8; padding is x_zero
- * weight       [K][C/G][R][S]   s8 or u8; s8 without zeros is fastest, and packed by module_mkldnn
+ * weight       [K][C/G][R][S]   s8 or u8; s8 without zeros is fastest, and module_mkldnn packs it
  * x_zero       [] or [1] of x's dtype, or NULL
  * weight_zero  [], [1] or [K] of the weight's dtype, or NULL
- * attrs        as of op_conv2d, without post-ops and algorithm
+ * attrs        as in op_conv2d, without post-ops and algorithm
  * out          [N][K][P][Q]     s32, channels last */
 status_t op_conv1d_integer(context_t *ctx, const tensor_t *x, const tensor_t *weight,
                            const tensor_t *x_zero, const tensor_t *weight_zero,
@@ -94,25 +94,24 @@ status_t op_conv3d_integer(context_t *ctx, const tensor_t *x, const tensor_t *we
     TESSERA_API(op_conv3d_integer);
 
 typedef struct conv_quantized_attrs {
-    conv_attrs_t conv;   /* as of op_conv2d_integer */
+    conv_attrs_t conv;   /* as in op_conv2d_integer */
     dtype_t dtype;       /* of the result: u8, s8 or f32; DTYPE_NONE: u8 */
     bool relu;           /* results below zero become zero */
     double addend_scale; /* 0: 1 */
 } conv_quantized_attrs_t;
 
-/* 2-D cross-correlation of integers whose sums become numbers of another scale at once:
+/* 2-D cross-correlation of integers, with the sums rescaled at once:
  *
  *   sum[n][k][p][q] = sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
  *   out[n][k][p][q] = (sum + bias[k]) * multiplier[k] + addend_scale * addend[n][k][p][q]
  *
- * then relu; where the result is integers it is rounded half to even, and saturated. All of it is
- * computed in f32, so that a result may be the other of its two integers where the number lies
- * within a few last places of the middle.
+ * then relu. Integer results are rounded half to even and saturated. The computation is in f32, so a
+ * number close to the middle of two integers may be rounded to either.
  *
  * x            [N][C][H][W]     u8; padding is 0
- * weight       [K][C/G][R][S]   s8, packed by module_mkldnn
+ * weight       [K][C/G][R][S]   s8; module_mkldnn packs it
  * bias         f32 [K] or NULL  in units of the sums
- * multiplier   f32 [K]          scale of the sums by scale of the result
+ * multiplier   f32 [K]          the scale of the sums divided by the scale of the result
  * addend       [N][K][P][Q]     of the result's dtype, or NULL
  * out          [N][K][P][Q]     channels last */
 status_t op_conv1d_quantized(context_t *ctx, const tensor_t *x, const tensor_t *weight,
@@ -128,12 +127,12 @@ status_t op_conv3d_quantized(context_t *ctx, const tensor_t *x, const tensor_t *
                              const tensor_t *addend, const conv_quantized_attrs_t *attrs,
                              tensor_t **out) TESSERA_API(op_conv3d_quantized);
 
-/* Products of matrices of integers, as ONNX MatMulInteger; batch dimensions and ranks as of
+/* Products of integer matrices, as ONNX MatMulInteger, with the batch dimensions and ranks of
  * op_matmul:
  *
  *   out[m][n] = sum(k) (a[m][k] - a_zero[m]) * (b[k][n] - b_zero[n])
  *
- * a, b     s8 or u8; one matrix b of s8 is fastest, and packed by module_mkldnn
+ * a, b     s8 or u8; a single matrix b of s8 is fastest, and module_mkldnn packs it
  * a_zero   [], [1] or [M] of a's dtype, or NULL
  * b_zero   [], [1] or [N] of b's dtype, or NULL
  * out      s32 */

@@ -1,5 +1,5 @@
-/* Recurrent operators: one layer that reads its sequences in one direction. Layers of several, and
- * of both directions, are in module/recurrent.h. The rules for all operators are in ops.h. */
+/* Recurrent operators: one layer, in one direction. module/recurrent.h has stacked and bidirectional
+ * layers. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_RECURRENT_RECURRENT_H
 #define TESSERA_OPS_RECURRENT_RECURRENT_H
 
@@ -7,9 +7,9 @@
 
 TESSERA_BEGIN
 
-/* Functions of one number that a cell may have in place of its usual ones. */
+/* Activations of a cell. */
 typedef enum recurrent_function {
-    RECURRENT_USUAL, /* sigmoid for gates, tanh elsewhere */
+    RECURRENT_USUAL, /* sigmoid for gates, tanh otherwise */
     RECURRENT_SIGMOID,
     RECURRENT_TANH,
     RECURRENT_RELU,
@@ -28,11 +28,10 @@ typedef struct recurrent_activation {
     double alpha, beta;
 } recurrent_activation_t;
 
-/* How the products of a layer are computed: lstm by Strassen's algorithm, with 7 products of
- * quarters for 8,
+/* How lstm multiplies. Strassen's algorithm replaces 8 products of quarters by 7.
  *
- * RECURRENT_STRASSEN       where that takes less time
- * RECURRENT_STRASSEN_ONLY  wherever our own kernel takes the call */
+ * RECURRENT_STRASSEN       use it where it takes less time
+ * RECURRENT_STRASSEN_ONLY  use it wherever our own kernel runs */
 typedef enum recurrent_algorithm {
     RECURRENT_DIRECT,
     RECURRENT_STRASSEN,
@@ -40,19 +39,19 @@ typedef enum recurrent_algorithm {
 } recurrent_algorithm_t;
 
 typedef struct recurrent_attrs {
-    bool reverse;      /* reads each sequence from its last element to its first */
+    bool reverse;      /* read each sequence from its last element to its first */
     bool batch_first;  /* x and y are [N][T][..] */
     bool input_forget; /* lstm: the forget gate is 1 - the input gate */
-    bool reset_before; /* gru: the reset gate is applied to h before the product, not behind it */
-    double clip;       /* sums for gates and candidates are put in [-clip, clip]; 0: they are not */
-    recurrent_activation_t gate;      /* of gates; lstm, gru */
-    recurrent_activation_t candidate; /* of what is new to the state */
-    recurrent_activation_t output;    /* lstm: of the cell's state on its way into h */
+    bool reset_before; /* gru: apply the reset gate to h before the product, not after it */
+    double clip;       /* clamp the sums of gates and candidates to [-clip, clip]; 0: do not */
+    recurrent_activation_t gate;      /* lstm, gru: of the gates */
+    recurrent_activation_t candidate; /* of the candidate for the new state */
+    recurrent_activation_t output;    /* lstm: of the cell state, before the output gate */
     int algorithm;                    /* recurrent_algorithm_t; lstm */
 } recurrent_attrs_t;
 
-/* What a layer has learned: G gates of H elements, in PyTorch's order. Biases and peephole may be
- * NULL: 0. */
+/* The parameters of a layer: G gates of H elements, in PyTorch's order. Biases and peephole may be
+ * NULL, which means 0. */
 typedef struct recurrent_weights {
     const tensor_t *weight_ih; /* [G H][C] */
     const tensor_t *weight_hh; /* [G H][H] */
@@ -61,7 +60,7 @@ typedef struct recurrent_weights {
     const tensor_t *peephole;  /* [3 H], for the gates i, f, o; lstm */
 } recurrent_weights_t;
 
-/* As one layer of torch.nn.LSTM, in one direction. For each t in its turn, from the state (h, c):
+/* One layer of torch.nn.LSTM, in one direction. Each step t computes from the state (h, c):
  *
  *   i = sigmoid(W_i x[t] + b_i + U_i h + b'_i + p_i * c)
  *   f = sigmoid(W_f x[t] + b_f + U_f h + b'_f + p_f * c)
@@ -71,19 +70,19 @@ typedef struct recurrent_weights {
  *   y[t] = h' = o * tanh(c')
  *
  * x        [T][N][C]           any layout; f32, f64, bf16, f16
- * h0, c0   [N][H] or NULL: 0   the state at first
- * lengths  [N] or NULL: T      s32, s64: elements of each sequence; behind them y is 0
+ * h0, c0   [N][H] or NULL: 0   the initial state
+ * lengths  [N] or NULL: T      s32, s64: elements of each sequence; y is 0 after them
  * weights  gates i, f, g, o; of x's dtype
  * out_y    [T][N][H]
- * out_h, out_c  [N][H]         the state at last
+ * out_h, out_c  [N][H]         the final state
  *
- * INVALID_ARGUMENT  a length is not in [0, T], besides what ops.h says */
+ * INVALID_ARGUMENT  a length is not in [0, T]; and the cases in ops.h */
 status_t op_lstm(context_t *ctx, const tensor_t *x, const tensor_t *h0, const tensor_t *c0,
                  const tensor_t *lengths, const recurrent_weights_t *weights,
                  const recurrent_attrs_t *attrs, tensor_t **out_y, tensor_t **out_h,
                  tensor_t **out_c) TESSERA_API(op_lstm);
 
-/* As one layer of torch.nn.GRU, in one direction; gates r, z, n:
+/* One layer of torch.nn.GRU, in one direction; gates r, z, n:
  *
  *   r = sigmoid(W_r x[t] + b_r + U_r h + b'_r)
  *   z = sigmoid(W_z x[t] + b_z + U_z h + b'_z)
@@ -93,7 +92,7 @@ status_t op_gru(context_t *ctx, const tensor_t *x, const tensor_t *h0, const ten
                 const recurrent_weights_t *weights, const recurrent_attrs_t *attrs,
                 tensor_t **out_y, tensor_t **out_h) TESSERA_API(op_gru);
 
-/* As one layer of torch.nn.RNN, in one direction: y[t] = h' = tanh(W x[t] + b + U h + b'). */
+/* One layer of torch.nn.RNN, in one direction: y[t] = h' = tanh(W x[t] + b + U h + b'). */
 status_t op_rnn(context_t *ctx, const tensor_t *x, const tensor_t *h0, const tensor_t *lengths,
                 const recurrent_weights_t *weights, const recurrent_attrs_t *attrs,
                 tensor_t **out_y, tensor_t **out_h) TESSERA_API(op_rnn);
