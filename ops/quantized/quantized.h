@@ -1,9 +1,9 @@
-/* Operators on integers that represent numbers: number = scale * (integer - zero). The rules for all
- * operators are in ops.h.
+/* Operators on integers that represent numbers: number = scale * (integer - zero). The rules for
+ * all operators are in ops.h.
  *
- * Sums of products are exact: they have 32 bits and wrap around. A number becomes an integer in f32,
- * rounded half to even, and saturated. Results are those of ONNX Runtime. A zero that is NULL is
- * 0. */
+ * Sums of products are exact: they have 32 bits and wrap around. A number becomes an integer in
+ * f32, rounded half to even, and saturated. Results are those of ONNX Runtime. A zero that is NULL
+ * is 0. */
 #ifndef TESSERA_OPS_QUANTIZED_QUANTIZED_H
 #define TESSERA_OPS_QUANTIZED_QUANTIZED_H
 
@@ -13,8 +13,9 @@ TESSERA_BEGIN
 
 /* ---- numbers to integers and back ----
  *
- * Scales and zeros are [] or [1], one for the tensor; or [C], one for each index along dim; or, with
- * block_size B > 0, they have the sizes of x, but ceil(C / B) along dim: one for each B indices. */
+ * Scales and zeros are [] or [1], one for the tensor; or [C], one for each index along dim; or,
+ * with block_size B > 0, they have the sizes of x, but ceil(C / B) along dim: one for each B
+ * indices. */
 
 /* ONNX QuantizeLinear:
  *
@@ -105,8 +106,8 @@ typedef struct conv_quantized_attrs {
  *   sum[n][k][p][q] = sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
  *   out[n][k][p][q] = (sum + bias[k]) * multiplier[k] + addend_scale * addend[n][k][p][q]
  *
- * then relu. Integer results are rounded half to even and saturated. The computation is in f32, so a
- * number close to the middle of two integers may be rounded to either.
+ * then relu. Integer results are rounded half to even and saturated. The computation is in f32, so
+ * a number close to the middle of two integers may be rounded to either.
  *
  * x            [N][C][H][W]     u8; padding is 0
  * weight       [K][C/G][R][S]   s8; module_mkldnn packs it

@@ -1,5 +1,5 @@
-/* Recurrent operators: one layer, in one direction. module/recurrent.h has stacked and bidirectional
- * layers. The rules for all operators are in ops.h. */
+/* Recurrent operators: one layer, in one direction. module/recurrent.h has stacked and
+ * bidirectional layers. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_RECURRENT_RECURRENT_H
 #define TESSERA_OPS_RECURRENT_RECURRENT_H
 
