@@ -255,7 +255,7 @@ static void keep_one(void *user, int64_t first, int64_t last, int member)
     of_member[member] += (int)(last - first);
 }
 
-/* What the loops share lies on the stack, so that a worker that comes too late would spoil it. */
+/* The data that workers share is on the stack, so a worker that comes too late would spoil it. */
 static void late_workers_take_nothing(void **state)
 {
     const int n_loops = IS_SANITIZED ? 3000 : 50000;

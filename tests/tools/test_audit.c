@@ -1,4 +1,4 @@
-/* The reader of oneDNN's verbose output, on lines as each version writes them. */
+/* The reader of oneDNN's verbose output, on lines of each version. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static bool read_line(audit_t *audit, const char *line)
     return audit_line(audit, line);
 }
 
-/* One reorder of this cause, bytes and time. */
+/* Checks for one reorder with this cause, bytes and time. */
 static void check_reorder(const char *line, audit_cause_t cause, uint64_t bytes, double ms)
 {
     static audit_t audit;
@@ -210,7 +210,7 @@ static void other_lines_are_skipped(void **state)
     }
 }
 
-/* A line that was cut, or mixed with another: counted apart, and in no sum. */
+/* A line that is cut or mixed with another counts as malformed and in no sum. */
 static void garbled_lines_are_told_apart(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void too_many_kinds_and_pairs_stay_in_the_sums(void **state)
     assert_int_equal(audit.reorders[AUDIT_ACTIVATION].n, 300);
 }
 
-/* ---- whole logs ---- */
+/* ---- complete logs ---- */
 
 #define LOGS TESSERA_SOURCE_DIR "/tests/tools/logs/"
 #define MAX_EXECUTIONS 64
@@ -312,7 +312,7 @@ static void read_log(const char *path, whole_log_t *log)
     log->has_steady = audit_find_steady(log->n, log->executions, scratch, &log->steady);
 }
 
-/* Reorders of each cause in executions begin to end. */
+/* Counts reorders by cause in executions begin to end. */
 static void check_causes(const whole_log_t *log, size_t begin, size_t end,
                          const int (*wanted)[AUDIT_CAUSE_COUNT])
 {
@@ -325,9 +325,9 @@ static void check_causes(const whole_log_t *log, size_t begin, size_t end,
                      audit_cause_name((audit_cause_t)cause), (*wanted)[cause], begin, end);
 }
 
-/* Two convolutions by oneDNN 2.6, counted by hand: once with plain layouts at every border (2
- * weights and 4 activations reordered), once with 2 weights packed and the output reordered, then 3
- * times with the output reordered alone. */
+/* Two convolutions with oneDNN 2.6, counted by hand: first row-major between operators (2 weight
+ * and 4 activation reorders), then with 2 weights packed and the output reordered, then 3 times
+ * with only the output reordered. */
 static void a_log_of_onednn_2_has_set_up_and_a_steady_state(void **state)
 {
     (void)state;
@@ -344,8 +344,8 @@ static void a_log_of_onednn_2_has_set_up_and_a_steady_state(void **state)
 }
 
 /* PyTorch 2.13 with oneDNN 3.12: to_mkldnn of two convolutions copies their 2 weights and 2 biases
- * as they are and packs the weights; each of 3 inferences copies the input, reorders the second
- * weight once more, and the output. */
+ * and packs the weights. Each of 3 inferences copies the input, reorders the second weight again,
+ * and reorders the output. */
 static void copies_of_weights_in_pytorch_s_log_are_no_activation_reorders(void **state)
 {
     (void)state;
@@ -363,7 +363,7 @@ static void copies_of_weights_in_pytorch_s_log_are_no_activation_reorders(void *
         &(const int[]){[AUDIT_COPY] = 3, [AUDIT_WEIGHT] = 3, [AUDIT_ACTIVATION] = 3, [3] = 0});
 }
 
-/* Letters stand for executions. */
+/* Each letter is an execution. */
 static void check_steady(const char *letters, size_t first, size_t length, int64_t n_times)
 {
     audit_execution_t executions[MAX_EXECUTIONS];

@@ -14,10 +14,10 @@
 #include "tools/audit.h"
 
 #define MODEL "zoo:squeezenet1_1"
-#define SMALL MODEL " --shape x=1x3x64x64" /* soon done */
-#define NORMED "zoo:mobilenet_v2" /* batch norm: oneDNN where channels are last, else our loop */
+#define SMALL MODEL " --shape x=1x3x64x64" /* fast */
+#define NORMED "zoo:mobilenet_v2" /* batch norm uses oneDNN if channels are last, else our loop */
 
-/* What a command line gave. */
+/* Results of a command line. */
 typedef struct outcome {
     int code;
     char out[1 << 20];
@@ -32,7 +32,7 @@ static void read_stream(FILE *file, char *out_text, size_t capacity)
     out_text[length] = '\0';
 }
 
-/* Runs `tessera ARGUMENTS` by the shell, in the scratch directory. */
+/* Runs `tessera ARGUMENTS` in a shell, in the scratch directory. */
 static void tessera(const char *arguments)
 {
     char line[4096], path[256];
@@ -52,7 +52,7 @@ static void tessera(const char *arguments)
     fclose(file);
 }
 
-/* The exit code, and a part of stderr or stdout (NULL: whatever). */
+/* Checks the exit code, and a part of stderr and of stdout (NULL: any). */
 static void check(const char *arguments, int code, const char *err, const char *out)
 {
     tessera(arguments);
@@ -133,7 +133,7 @@ static void options_mean_the_same_in_every_command(void **state)
         if (i == 0) memcpy(first, outcome.out, sizeof first);
         for (size_t j = 0; j < sizeof options / sizeof options[0]; j++) {
             const char *here = strstr(outcome.out, options[j]), *there = strstr(first, options[j]);
-            size_t n_bytes = 1; /* of the option's line, and the line break before it */
+            size_t n_bytes = 1; /* length of the option's line with the line break before it */
             if (here == NULL || there == NULL) fail_msg("%s has no %s", on_models[i], options[j]);
             while (here[n_bytes] != '\n' && here[n_bytes] != '\0') n_bytes++;
             assert_memory_equal(here, there, n_bytes);
@@ -247,7 +247,7 @@ static void diff_takes_two_modes_that_run_operator_by_operator(void **state)
 
 /* ---- audit and info ---- */
 
-/* The row of audit's table of causes: in all, of set-up, each time. */
+/* Checks a row of audit's table of causes: total, set-up, and per repetition. */
 static void check_reorders(const char *row, int wanted, int wanted_first, int wanted_each)
 {
     int n = -1, n_first = -1, n_each = -1;
@@ -289,7 +289,7 @@ static void info_lists_variables_and_operators(void **state)
     check("--version", 0, NULL, "tessera ");
 }
 
-/* The files' names, types and sizes are those that their makers' script has. */
+/* The expected names, types and sizes are those in the script that makes the files. */
 static void info_lists_what_is_in_a_file_of_weights(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void info_lists_what_is_in_a_file_of_weights(void **state)
     check(types, 0, NULL, "\nBF16  [1,2]      4  \"bfloat16\"\n");
     check(types, 0, NULL, "\nF32   []         4  \"number\"\n");
     check(types, 0, NULL, "\nI16   [0,4]      0  \"nothing\"\n");
-    check(types, 0, NULL, "\"\\\"\\\\\\n\\u001f\xc3\xbc\"\n"); /* one line whatever is in it */
+    check(types, 0, NULL, "\"\\\"\\\\\\n\\u001f\xc3\xbc\"\n"); /* one line for any content */
     check("info " TESSERA_SOURCE_DIR "/tests/io/foreign.safetensors", 0, NULL,
           "\n\"F8_E4M3\" (not read)  [3]        3  \"float8\"\n");
     write_file("broken.safetensors", "12345678{");
@@ -313,7 +313,7 @@ static void info_lists_what_is_in_a_file_of_weights(void **state)
           NULL);
 }
 
-/* Each of our names with what oneDNN's log says of itself there; longer names of a kind first. */
+/* Each of our names, with the text that oneDNN logs for it; longer names of a kind come first. */
 static const char *const isas[][2] = {
     {"avx512_core_amx", "Intel AMX"},
     {"avx512_core_bf16", "bfloat16"},
@@ -394,7 +394,7 @@ static void every_mode_agrees_with_dense_and_with_the_specification(void **state
     }
 }
 
-/* Sum of the numbers of all rows that begin with "reorders, ". */
+/* Sums the numbers of all rows that begin with "reorders, ". */
 static uint64_t sum_of_reorders(char *text)
 {
     uint64_t sum = 0;
@@ -489,7 +489,7 @@ static void bench_s_json_has_the_keys_of_the_contract_in_order(void **state)
     assert_ptr_equal(strchr(outcome.out, '\n'), outcome.out + strlen(outcome.out) - 1);
 }
 
-/* The number behind a key of the first row. */
+/* Returns the number of a key in the first row. */
 static double value_of(const char *key)
 {
     char wanted[64];
@@ -636,7 +636,7 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     check("run tuned.tessera --seed 5 --compare saved --tolerance 1e-3", 0, NULL, NULL);
 }
 
-/* A limit of 32 KB (blocks of 512 bytes) stands for a full disk: both fail a write. */
+/* A limit of 32 KB (in blocks of 512 bytes) simulates a full disk: both make a write fail. */
 static void what_cannot_be_saved_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -713,7 +713,7 @@ static void write_array(const char *name, int rank, const int64_t *sizes)
     context_destroy(ctx);
 }
 
-/* Frozen at one set of sizes and run at another it gives what the model gives there. */
+/* A graph frozen at one set of sizes gives the model's result at another. */
 static void every_pass_can_be_skipped_and_dumped_after(void **state)
 {
     (void)state;

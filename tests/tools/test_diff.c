@@ -58,7 +58,7 @@ static void runs_that_are_alike_do_not_differ(void **state)
     check_near(result.largest.difference, 0);
 }
 
-/* The weight of the last layer is 3/2 of the other's: every element is off by 1/3 of it. */
+/* The last layer's weight is 3/2 of the other's, so every element differs by 1/3 of it. */
 static void the_first_node_that_differs_is_named(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -74,7 +74,7 @@ static void the_first_node_that_differs_is_named(void **state)
     assert_non_null(strstr(result.first.b, "f32[1,4,5,5]"));
 }
 
-/* All from the first layer on differs, the middle one by as much. */
+/* Everything from the first layer on differs, the middle layer by the same ratio. */
 static void nodes_before_the_largest_difference_come_first(void **state)
 {
     context_t *ctx = fixture_context(state);

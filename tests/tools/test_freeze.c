@@ -1,4 +1,4 @@
-/* tessera freeze of ONNX models: what it needs to know of inputs, and what it does without. */
+/* tessera freeze of ONNX models: which information about inputs it needs. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@
 
 static maker_t block;
 
-/* Runs `tessera ARGUMENTS` in the scratch directory: the exit code, and a part of what it prints.
- */
+/* Runs `tessera ARGUMENTS` in the scratch directory; checks the exit code and a part of the
+ * output. */
 static void check(const char *arguments, int code, const char *part)
 {
     static char text[1 << 16];
@@ -64,7 +64,7 @@ static void write_array(context_t *ctx, const char *name, dtype_t dtype, int ran
     tensor_release(tensor);
 }
 
-/* All elements of an array that a command has written. */
+/* Checks all elements of an array that a command has written. */
 static void check_array(context_t *ctx, const char *name, int n, const float *wanted)
 {
     char path[256];
@@ -79,9 +79,9 @@ static void check_array(context_t *ctx, const char *name, int n, const float *wa
     tensor_release(tensor);
 }
 
-/* ---- models that random values break ---- */
+/* ---- models that fail with random values ---- */
 
-/* y = float(x / b), of integers: random ones have a 0 among them. */
+/* y = float(x / b) with integers; random ones include a 0. */
 static void make_quotient(context_t *ctx)
 {
     int64_t a[24], b[24];
@@ -105,7 +105,7 @@ static void make_quotient(context_t *ctx)
     check_array(ctx, "out/y.npy", 24, y);
 }
 
-/* y = float(range(0, n, 1)): how long it is only the value of n says. */
+/* y = float(range(0, n, 1)): its length depends on the value of n. */
 static void make_range(context_t *ctx)
 {
     maker_begin(&maker, 17);
@@ -122,7 +122,7 @@ static void make_range(context_t *ctx)
     check_array(ctx, "out/y.npy", 4, (float[]){2, 5, 8, 11});
 }
 
-/* y: x, doubled as long as it is below a bound; it never ends where the bound is not reached. */
+/* y is x, doubled while it is below a bound; the loop is endless if the bound is never reached. */
 static void make_loop(context_t *ctx)
 {
     maker_begin(&block, 17);
@@ -150,7 +150,7 @@ static void make_loop(context_t *ctx)
     check_array(ctx, "out/y.npy", 1, (float[]){48});
 }
 
-/* What was packed for nodes that run by themselves in the first run is there in the second. */
+/* Weights packed in the first run for nodes outside plans are reused in the second. */
 static void check_second_run(context_t *ctx)
 {
     static const char *const names[] = {"m.tessera", "x.npy", "shape.npy"};
@@ -175,7 +175,7 @@ static void check_second_run(context_t *ctx)
     module_release(frozen);
 }
 
-/* y = reshape(x w, shape) v: only the elements of `shape` say what the second product takes. */
+/* y = reshape(x w, shape) v: the input of the second product depends on the elements of `shape`. */
 static void make_reshape(context_t *ctx)
 {
     float x[24], w[6 * 8], v[4 * 3], p[32], y[24];
@@ -223,7 +223,7 @@ static void models_that_random_values_break_are_frozen(void **state)
     make_reshape(ctx);
 }
 
-/* ---- what is measured on values ---- */
+/* ---- measurements on values ---- */
 
 #define NETWORK "zoo:squeezenet1_1"
 #define IMAGE NETWORK " --input x=image.npy"
@@ -254,8 +254,8 @@ static void what_is_measured_on_values_needs_them(void **state)
 
 enum { K = 64, P = 96 };
 
-/* y = (x * s) w, with x f32[N,64], s f32[M,64]: what N and M are to each other decides what the
- * product broadcasts, so there are three graphs. */
+/* y = (x * s) w with x f32[N,64] and s f32[M,64]: whether N or M is 1 decides the broadcast, so
+ * there are three graphs. */
 static void begin_broadcast(float *weight)
 {
     for (int i = 0; i < K * P; i++) weight[i] = (float)(i * i % 31 - 15) / 16.0f;
@@ -350,7 +350,7 @@ static void a_file_has_a_graph_for_each_shape_that_needs_one(void **state)
           2, "--shape s=1x64, an input needs one --shape, or one for each set");
     check("graph m.tessera", 0, "  guard N == M from Mul \"scale\"\n");
     check("graph m.tessera", 0, "  guard N == 1 from Mul \"scale\"\n");
-    /* the weight is in the file once, where both graphs run with the same form of it */
+    /* if both graphs use the same form of the weight, the file contains it once */
     assert_true(file_size_of("x.tessera") < file_size_of("one.tessera") + 4096);
     check("append m.tessera --threads 1", 0, "m.tessera: ");
     path_in_scratch("m.tessera", path);
@@ -365,7 +365,7 @@ static void a_file_has_a_graph_for_each_shape_that_needs_one(void **state)
                      "the graph holds where N == M (Mul \"scale\"); none of its 3 graphs takes "
                      "these inputs");
     counters_read(ctx, &counters);
-    assert_int_equal(counters.plans_built, 4); /* three were built by loading */
+    assert_int_equal(counters.plans_built, 4); /* loading built three */
     CHECK_OK(ctx, freeze_optimize(ctx, frozen, NULL));
     CHECK_OK(ctx, module_clone(ctx, frozen, &clone));
     module_release(frozen);
@@ -385,7 +385,7 @@ static module_t *freeze_at(context_t *ctx, int64_t n, int64_t m)
     return frozen;
 }
 
-/* The tensor of the graph's one constant of this size. */
+/* Returns the tensor of the graph's only constant of this size. */
 static const tensor_t *weight_of(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -464,7 +464,8 @@ static void every_allocation_of_an_addition_may_fail(void **state)
     check_allocations_by_turns(add_frozen);
 }
 
-/* The last `from` in the file's text becomes `to`, which is as long; checksums are right again. */
+/* Replaces the last `from` in the file's text with `to`, of equal length, and corrects the
+ * checksums. */
 static void check_lie(context_t *ctx, const char *from, const char *to, const char *words)
 {
     static char bytes[1 << 18];
@@ -505,7 +506,7 @@ static void a_graph_that_is_like_no_method_is_refused(void **state)
     check_lie(ctx, "%s : f32[M=1,64]", "%s : f64[M=1,64]", "lie.tessera: ");
 }
 
-/* Any sizes do for weights to be packed, and for a graph without guards. */
+/* Weights can be packed for any sizes, and so can a graph without guards. */
 static void open_sizes_need_no_shape(void **state)
 {
     (void)state;
@@ -543,7 +544,7 @@ static status_t note_run(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Weights are packed, and no operator is run, as counters and observers say. */
+/* Counters and observers show that weights are packed but no operator runs. */
 static void no_operator_runs_while_a_plan_is_made_of_sizes(void **state)
 {
     context_t *ctx = fixture_context(state);

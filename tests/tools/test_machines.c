@@ -1,5 +1,5 @@
-/* One file on several machines: instruction sets, numbers of threads, versions of oneDNN. The
- * command is run, since a process has one of each. */
+/* One file on several machines: instruction sets, numbers of threads, versions of oneDNN. The tests
+ * run the command, since a process has only one of each. */
 #include "tests/support/support.h"
 
 #include "tests/support/scratch.h"
@@ -14,8 +14,8 @@
 
 static char output[1 << 18];
 
-/* Exit code of `ENVIRONMENT TESSERA ARGUMENTS` in the scratch directory; stdout and stderr in
- * `output`. */
+/* Runs `ENVIRONMENT TESSERA ARGUMENTS` in the scratch directory; returns the exit code. `output`
+ * has stdout and stderr. */
 static int run(const char *environment, const char *tessera, const char *arguments)
 {
     char line[4096];
@@ -35,7 +35,7 @@ static void check_run(const char *environment, const char *tessera, const char *
         fail_msg("repeat: %s %s %s\nexit %d: %s", environment, tessera, arguments, code, output);
 }
 
-/* Of the row "weight reorders": while preparing, and in the second run. */
+/* Reads the row "weight reorders": during preparation, and in the second run. */
 static void read_reorders(long *out_preparing, long *out_second)
 {
     long first = -1;
@@ -57,7 +57,7 @@ static void freeze_and_keep_outputs(const char *environment, const char *tessera
     check_run(environment, tessera, "run model.tessera --threads 2 --output-dir right");
 }
 
-/* Runs the file, compares, and gives the weight reorders until the first result. */
+/* Runs the file and compares outputs; returns the weight reorders up to the first result. */
 static long reorders_of(const char *environment, const char *tessera, int n_threads)
 {
     long preparing = 0, second = 0;
@@ -111,7 +111,7 @@ static void another_number_of_threads_gets_right_answers(void **state)
     assert_int_equal(reorders_of("", OURS, 2), 0);
 }
 
-/* Not so when it was built from older sources. */
+/* False if the command was built from older sources. */
 static bool reads_our_files(const char *tessera)
 {
     check_run("", OURS, "freeze zoo:squeezenet1_1 -o model.tessera");
@@ -119,7 +119,7 @@ static bool reads_our_files(const char *tessera)
            strstr(output, "this library reads") == NULL;
 }
 
-/* The commands of the other presets, where they are built. */
+/* The commands of other presets, if they are built. */
 static void another_version_of_onednn_gets_right_answers(void **state)
 {
     (void)state;
@@ -147,8 +147,8 @@ static void another_version_of_onednn_gets_right_answers(void **state)
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* A file keeps no weights that became floats: where convolutions of bytes go by floats, they do so
- * at every start. */
+/* A file stores no weights that became floats: if byte convolutions run in floats, each start
+ * converts them. */
 static void what_no_file_keeps_is_not_told(void **state)
 {
     (void)state;

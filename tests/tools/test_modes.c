@@ -1,5 +1,5 @@
-/* The zoo in every mode: agreement, reorders, and no reference implementation. Under sanitizers and
- * in debug builds the networks are shrunken. */
+/* The zoo in every mode: agreement, reorders, and no reference implementation. Networks are smaller
+ * with sanitizers and in debug builds. */
 #include "tools/mode.h"
 
 #include "tests/support/support.h"
@@ -82,8 +82,8 @@ static void check_same(const trial_t *trial, const tensor_t *actual, const tenso
 
 /* ---- reorders ---- */
 
-/* What perf/reorders has for this oneDNN: written on AVX-512 with 2 threads, for the full networks.
- */
+/* Compares with perf/reorders for this oneDNN, recorded on AVX-512 with 2 threads for the full
+ * networks. */
 static void check_expectation(const trial_t *trial, const counters_t *counters)
 {
 #ifdef NDEBUG
@@ -150,7 +150,7 @@ static void check_plan(const trial_t *trial)
     }
 }
 
-/* ---- all of it for one network ---- */
+/* ---- all checks of one network ---- */
 
 static void check_network(const char *name)
 {

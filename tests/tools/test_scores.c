@@ -1,5 +1,5 @@
-/* The zoo with drawn weights, in every mode, against what torchvision's networks give in PyTorch:
- * scores.py writes scores.txt. */
+/* The zoo with pseudo-random weights, in every mode, compared with torchvision's networks in
+ * PyTorch: scores.py writes scores.txt. */
 #include "tools/mode.h"
 
 #include "tests/support/support.h"
@@ -15,7 +15,7 @@
 
 enum { N_IMAGES = 2, N_CLASSES = 10 };
 
-/* ---- weights and images, as `value` of scores.py ---- */
+/* ---- weights and images, like `value` in scores.py ---- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -76,8 +76,8 @@ static void begin(context_t *ctx, const char *name, int64_t size, run_mode_t mod
     model_clear(&model);
 }
 
-/* Scores of f32 were measured to be within 3.2e-6 of the largest of their image, those of AlexNet
- * and VGG, frozen with weights of 3 bytes in their linear layers, within 1.3e-5. */
+/* Measured f32 scores are within 3.2e-6 of the largest of their image; those of AlexNet and VGG,
+ * frozen with weights of 3 bytes in their linear layers, within 1.3e-5. */
 #define TOLERANCE 1e-5
 #define TOLERANCE_FROZEN 2e-5
 

@@ -1,4 +1,4 @@
-/* What --shape and --batch make of the sizes that a model leaves open. */
+/* --shape and --batch set the sizes that a model leaves open. */
 #include "tools/sizes.h"
 
 #include "tests/support/support.h"
@@ -30,7 +30,7 @@ static void a_shape_is_a_name_and_sizes_from_1(void **state)
     assert_int_equal(sizes.sizes[3], 480);
 }
 
-/* Two inputs that share a size, and have one without a name. */
+/* Two inputs that share a size; one also has a size without name. */
 static model_t two_inputs(context_t *ctx)
 {
     model_t model = {.spec = "m.tessera", .kind = MODEL_FROZEN, .n_inputs = 2};

@@ -1,4 +1,4 @@
-/* Ctrl-C and the limits of the command: exit codes, one line on stderr, and no part of a file. */
+/* Ctrl-C and the limits of the command: exit codes, one line on stderr, and no partial file. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -27,14 +27,14 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-/* Before it, the command has to have begun; under sanitizers that takes longer. */
+/* By then the command must have started; with sanitizers that takes longer. */
 #ifdef __SANITIZE_ADDRESS__
 #define FIRST_INTERRUPT_MS 1000
 #else
 #define FIRST_INTERRUPT_MS 150
 #endif
 
-/* Runs it and sends SIGINT after so many milliseconds, if that is more than 0; gives the exit code,
+/* Runs the command and sends SIGINT after interrupt_ms if that is above 0; returns the exit code
  * and stderr's text. */
 static int run(const char *arguments, int interrupt_ms, char *out_text, size_t capacity)
 {

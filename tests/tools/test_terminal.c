@@ -1,4 +1,4 @@
-/* What the command prints of models whose names hold control characters. */
+/* Output of the command for models whose names contain control characters. */
 #define _XOPEN_SOURCE 700
 
 #include "tests/support/support.h"
@@ -16,7 +16,7 @@
 
 static char shown[1 << 20]; /* stdout and stderr of the last command line */
 
-/* Gives its exit code. */
+/* Returns the exit code. */
 static int tessera(const char *arguments)
 {
     char line[4096];

@@ -1,5 +1,5 @@
 /* tessera train and tessera bench --train as other programs see them: exit codes, messages, files,
- * JSON. The model is a small one that is made here, the data are those of examples/digits. */
+ * JSON. The tests make a small model; the data are those of examples/digits. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -30,7 +30,7 @@ static void read_stream(FILE *file, char *out_text, size_t capacity)
     out_text[length] = '\0';
 }
 
-/* Runs `tessera ARGUMENTS` by the shell, in the scratch directory. */
+/* Runs `tessera ARGUMENTS` in a shell, in the scratch directory. */
 static void tessera(const char *arguments)
 {
     char line[4096];
@@ -65,8 +65,8 @@ static void write_bytes(const char *name, const void *bytes, size_t n)
     fclose(file);
 }
 
-/* net.onnx: 64 points to 16 by a linear layer and relu, to ten scores by another. idle.onnx has a
- * parameter besides that scores are compared with, which passes no gradient. */
+/* net.onnx: 64 pixels to 16 with a linear layer and relu, then to ten scores with another.
+ * idle.onnx also has a parameter that is only compared with the scores and gets no gradient. */
 static void write_model(const char *name, bool has_idle)
 {
     static float weights[2][16 * 64];
@@ -93,7 +93,7 @@ static void write_model(const char *name, bool has_idle)
     free(bytes);
 }
 
-/* The losses of the JSON object that was printed. */
+/* Reads the losses from the printed JSON object. */
 static int read_losses(double *out_losses)
 {
     const char *at = strstr(outcome.out, "\"losses\":[");
@@ -115,7 +115,7 @@ static bool is_file(const char *name)
     return access(path, R_OK) == 0;
 }
 
-/* ---- what works ---- */
+/* ---- valid calls ---- */
 
 static void losses_fall_and_are_told_as_json(void **state)
 {
@@ -186,7 +186,7 @@ static void files_are_written_every_so_many_steps(void **state)
     check("train net.onnx" DATA "--steps 3 --lr 1e30 --save-every 1 -o each.safetensors "
           "--curve each.svg",
           1, "step 1: ");
-    assert_true(is_file("each.safetensors")); /* of the first step, which went well */
+    assert_true(is_file("each.safetensors")); /* written after the first step, which succeeded */
 }
 
 #endif
@@ -225,7 +225,7 @@ static void a_step_is_measured_in_each_mode(void **state)
     check("bench net.onnx --train --tolerance 1", 2, "must not be combined with --train");
 }
 
-/* A network whose activations behind batch norms are what a step keeps most of. */
+/* A network in which activations after batch norms are most of a step's memory. */
 static void a_planned_step_keeps_within_its_memory(void **state)
 {
     (void)state;
@@ -255,7 +255,7 @@ static void a_planned_step_keeps_within_its_memory(void **state)
     check("bench net.onnx --memory-limit 1G", 2, "--memory-limit needs --train");
 }
 
-/* ---- what does not ---- */
+/* ---- errors ---- */
 
 static void data_that_do_not_fit_are_refused_before_a_step(void **state)
 {

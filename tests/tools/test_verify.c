@@ -1,5 +1,5 @@
-/* run --verify sees what a plan computed: bytes of its arena are spoilt by observers, which are
- * told of each step before the next one runs. */
+/* run --verify checks plans: observers, which see each step before the next one runs, overwrite
+ * bytes of the arena. */
 #include "tools/verify.h"
 
 #include "tests/support/support.h"
@@ -16,14 +16,14 @@
 #include "tests/support/subject.h"
 #include "tools/run.h"
 
-/* Overwrites what every operator of a name makes. The observer that was added last is told first:
- * one that was there before that of --verify spoils what is checked already, as a step does that is
- * placed over a value which is still needed; its second, added again at every event, what is not.
- */
+/* Overwrites results of every operator of a name. The last added observer is called first. An
+ * observer added before that of --verify spoils bytes that are already checked, like a step placed
+ * over a value that is still needed. Its second one, added again at every event, spoils unchecked
+ * bytes. */
 typedef struct spoiler {
     const char *op;
     bool is_early;
-    bool is_of_slice; /* only what is made of slice 1 of a batch */
+    bool is_of_slice; /* only results for slice 1 of a batch */
     bool is_small;    /* only one element */
     observer_t first, second;
     int n_spoilt, n_planned;
@@ -69,7 +69,7 @@ static void begin(session_t *session, run_mode_t mode)
     begin_model_at(session, "zoo:squeezenet1_1", mode);
 }
 
-/* Both that verify_run found it, and the exit code of the command. */
+/* Runs verify_run and checks that the command's exit code agrees with it. */
 static int verify(session_t *session, spoiler_t *spoiler, verify_result_t *out_result)
 {
     context_t *ctx = session->ctx;
@@ -115,7 +115,7 @@ static void a_value_that_is_overwritten_before_it_is_read_is_seen(void **state)
     session_end(&session);
 }
 
-/* A network that one thread runs in slices, and of two each as a worker. */
+/* A network that a single thread runs in slices, and two threads each as a worker. */
 static void begin_slices(session_t *session, int n_threads)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
@@ -143,7 +143,7 @@ static void begin_slices(session_t *session, int n_threads)
         .runner = {.ctx = ctx, .mode = MODE_FROZEN, .module = frozen, .n_in = 1, .in = {x}}};
 }
 
-/* Without vectors to compute by nothing is gained by slices. */
+/* Without vector instructions, slices are not faster. */
 static bool has_slices(void)
 {
     return isa_best() > ISA_PORTABLE;
@@ -199,7 +199,7 @@ static void an_element_of_a_slice_that_is_overwritten_is_seen(void **state)
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* The model that the maker holds, while results of an operator are overwritten. */
+/* Verifies the model in the maker, with results of an operator overwritten. */
 static verify_result_t verify_spoilt(const char *op)
 {
     char path[] = "/tmp/tessera-verify-XXXXXX.onnx";
@@ -222,7 +222,7 @@ static verify_result_t verify_spoilt(const char *op)
 
 #endif
 
-/* The result of the convolution is blocked: what is overwritten is what a transition reads. */
+/* The convolution's result is blocked; the bytes that a transition reads are overwritten. */
 static void a_result_that_is_overwritten_before_it_is_made_dense_is_seen(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static void a_result_that_is_overwritten_before_it_is_made_dense_is_seen(void **
 #endif
 }
 
-/* The plan has no step for the reshape: what relu reads are the bytes that sigmoid wrote. */
+/* The plan has no step for the reshape: relu reads the bytes that sigmoid wrote. */
 static void a_value_that_is_overwritten_before_a_view_of_it_is_read_is_seen(void **state)
 {
     (void)state;

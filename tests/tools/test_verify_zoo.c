@@ -1,5 +1,5 @@
-/* Every network of the zoo, frozen, checked by its operators' specifications as it runs, at batches
- * of which some run in slices. Under sanitizers and in debug builds the networks are shrunken. */
+/* Every network of the zoo, frozen, is checked against its operators' specifications, at batch
+ * sizes some of which run in slices. Networks are smaller with sanitizers and in debug builds. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { DIVIDE = 1, SIZE = 224, CLASSES = 1000 };
 enum { DIVIDE = 4, SIZE = 64, CLASSES = 16 };
 #endif
 
-/* Fixed, for slices are chosen by it. */
+/* Fixed, since it determines the slices. */
 #define CACHE "4194304"
 
 static status_t count_slices(context_t *ctx, void *user, const op_event_t *event)
@@ -25,7 +25,7 @@ static status_t count_slices(context_t *ctx, void *user, const op_event_t *event
     return STATUS_OK;
 }
 
-/* Gives how many slices ran. */
+/* Returns the number of slices. */
 static int check(const char *name, int64_t batch)
 {
     context_t *ctx = NULL;
