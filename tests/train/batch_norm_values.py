@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the tables of test_batch_norm.c: what PyTorch 2.13.0 gives for batch norm in training,
-in double.
+"""Prints the tables of test_batch_norm.c: PyTorch 2.13.0's results for batch norm in training, in
+double.
 
 Element i of a tensor is (i * step % 97 - 48) / 16 + offset, an exact float.
 """

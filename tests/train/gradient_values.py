@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the table of test_gradient_values.c: the gradients that PyTorch 2.13.0 gives where a function
-has a kink, a tie, a zero, or no slope. Run by hand: python3 tests/train/gradient_values.py
+"""Prints the table of test_gradient_values.c: PyTorch 2.13.0's gradients at kinks, ties, zeros, and
+points without slope. Run by hand: python3 tests/train/gradient_values.py
 
 The result's gradient is 1, 2, 3, ... In f32.
 """
@@ -19,7 +19,7 @@ norm = torch.linalg.vector_norm
 
 
 def in_double(function):
-    """For numbers whose squares f32 has not."""
+    """For numbers whose squares exceed f32."""
     return lambda x: function(x.double()).float()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the table of test_grid_values.c: gradients of grid_sample with PyTorch 2.13.0, of a picture
-of 3 x 3 elements and of the places. Run by hand: python3 tests/train/grid_values.py
+"""Prints the table of test_grid_values.c: PyTorch 2.13.0's gradients of grid_sample for a 3 x 3 image
+and for the grid. Run by hand: python3 tests/train/grid_values.py
 """
 import torch
 import torch.nn.functional as F

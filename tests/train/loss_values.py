@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Prints loss_values.txt: losses of PyTorch 2.13.0 and the gradients of their first operand. A line
-has a name, the options, and after a colon the losses, then the gradient of x, which for reduction
-"none" is that of sum(loss * draw("grad")).
+has a name, the options, and after a colon the losses, then the gradient of x. For reduction "none" it
+is the gradient of sum(loss * draw("grad")).
 
-x is 3 * draw("x"), targets of differences are draw("target"), of bce (draw("target") + 1) / 2; labels
-follow from their place as in test_loss.c. Classes have the weights 0.5, 1.5, 2."""
+x is 3 * draw("x"); targets of differences are draw("target"), those of bce (draw("target") + 1) / 2;
+labels depend on their index as in test_loss.c. Classes have the weights 0.5, 1.5, 2."""
 import os
 import sys
 

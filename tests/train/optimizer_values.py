@@ -3,10 +3,9 @@
 optimizers, norms and factors of clip_grad_norm_, and learning rates of its schedules. A line has a
 name, the options, and after a colon the numbers.
 
-Parameter and gradients follow from their names as in tests/support/draw.py: element i of the
-parameter is draw("parameter", 6)[i], of the gradient of step t draw("gradient t", 6)[i]. With
-"kick" the gradient of step 1 is multiplied by that: averages that forget it take all digits of the
-next gradient."""
+Names determine the parameter and gradients as in tests/support/draw.py: element i of the parameter is
+draw("parameter", 6)[i], that of step t's gradient draw("gradient t", 6)[i]. "kick" multiplies the
+gradient of step 1; in averages that forget it, the next gradient keeps all its digits."""
 import os
 import sys
 
@@ -60,7 +59,7 @@ def describe(options):
 
 
 def run(kind, options):
-    """All parameters after all steps."""
+    """Returns all parameters after all steps."""
     options = dict(options)
     kick = options.pop("kick", 1.0)
     p = torch.tensor(draw("parameter", N), dtype=torch.float32, requires_grad=True)
@@ -75,7 +74,7 @@ def run(kind, options):
 
 
 def clip(max_norm):
-    """The norm, then the gradients of steps 1 and 2 after clipping."""
+    """Returns the norm, then the gradients of steps 1 and 2 after clipping."""
     parameters = [torch.zeros(N, requires_grad=True) for _ in range(2)]
     for step, p in enumerate(parameters, 1):
         p.grad = torch.tensor(draw(f"gradient {step}", N), dtype=torch.float32)
@@ -84,7 +83,7 @@ def clip(max_norm):
 
 
 def schedule(kind, n, **options):
-    """The learning rates of steps 0 to n - 1."""
+    """Returns the learning rates of steps 0 to n - 1."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1, momentum=0.9)
     scheduler = kind(optimizer, **options)
     rates = []

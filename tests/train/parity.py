@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
-"""Prints parity_values.txt: losses of 50 steps of training by PyTorch 2.13.0, from weights and batches
-that follow from their names (draw.py), so that test_parity.c has the same.
+"""Prints parity_values.txt: losses of 50 training steps with PyTorch 2.13.0. Names determine the
+weights and batches (draw.py), so test_parity.c uses the same.
 
-A network sees four batches by turns. Lines of a network:
+Each network trains on four batches in rotation. Its lines:
 
-    resnet18 LOSS...           of each step
-    resnet18.state NAME:SIZES...    what its state dict has: conv1.weight:8x3x7x7
-    resnet18.outputs NUMBER...      of the first batch, after the steps, in evaluation mode
-    resnet18.rounding NUMBER        how far these are from those of the same steps in f64, as a share
-                                    of the largest
+    resnet18 LOSS...                one per step
+    resnet18.state NAME:SIZES...    entries of its state dict: conv1.weight:8x3x7x7
+    resnet18.outputs NUMBER...      for the first batch after the steps, in evaluation mode
+    resnet18.rounding NUMBER        their difference from the same steps in f64, relative to the largest
 
-The learning rate of resnet18 is one at which steps in f32 and in f64 agree to 1e-5 after fifty; at
-ten times that rounding alone changes the last losses by a tenth, since the last batch norms see
-eight numbers.
+With resnet18's learning rate, f32 and f64 agree to 1e-5 after fifty steps. With ten times that rate,
+rounding alone would change the last losses by a tenth, since the last batch norms have only eight
+numbers.
 
-With --load, weights that test_parity saved with TESSERA_WEIGHTS=FOLDER are loaded into PyTorch's
-networks, strictly by their names, and their outputs compared with those that the test had.
+--load loads weights that test_parity saved with TESSERA_WEIGHTS=FOLDER into PyTorch's networks,
+strictly by name, and compares their outputs with those of the test.
 usage: parity.py [NETWORK...]
        parity.py --load FOLDER
 """
@@ -91,7 +90,7 @@ class AlexNet(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Two layers of LSTM over 12 steps of 16 numbers; the last state is classified."""
+    """Two layers of LSTM over 12 steps of 16 numbers; classifies the last state."""
 
     def __init__(self):
         super().__init__()
@@ -103,7 +102,7 @@ class Recurrent(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Two encoder layers over 10 tokens, whose mean is classified."""
+    """Two encoder layers over 10 tokens; classifies their mean."""
 
     def __init__(self):
         super().__init__()
@@ -118,7 +117,7 @@ class Transformer(nn.Module):
 
 
 def fill(module):
-    """Weights by their names: scaled by what they sum up over; norms near 1, biases near 0."""
+    """Fills weights by their names: scaled by the length of their sums; norms near 1, biases near 0."""
     with torch.no_grad():
         for name, tensor in list(module.named_parameters()) + list(module.named_buffers()):
             if not tensor.is_floating_point():
@@ -154,7 +153,7 @@ NETWORKS = {
 
 
 def train(name, dtype):
-    """The network after its steps, and their losses."""
+    """Returns the network after its steps, and their losses."""
     make, batch, n, optimizer_of = NETWORKS[name]
     network = make()
     fill(network)
@@ -174,7 +173,7 @@ def train(name, dtype):
 
 
 def outputs(name, network):
-    """Of the first batch, in evaluation mode."""
+    """Returns the outputs for the first batch, in evaluation mode."""
     x = NETWORKS[name][1](0)
     with torch.no_grad():
         dtype = next(network.parameters()).dtype
@@ -197,7 +196,7 @@ def write(name):
 
 
 def read_file(path):
-    """The tensors of a safetensors file."""
+    """Returns the tensors of a safetensors file."""
     types = {"F32": numpy.float32, "I64": numpy.int64}
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))

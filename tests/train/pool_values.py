@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the table of test_pool.c: gradients of max_pool2d where elements of a window are equal, -inf
-or NaN, with PyTorch 2.13.0.
+"""Prints the table of test_pool.c: PyTorch 2.13.0's gradients of max_pool2d for windows with equal
+elements, -inf or NaN.
 """
 import torch
 import torch.nn.functional as F

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints the table of test_recurrent_gradients.c: gradients that PyTorch 2.13.0 gives for recurrent
-layers, two on one another, of both directions. Run by hand:
+"""Prints the table of test_recurrent_gradients.c: PyTorch 2.13.0's gradients of two stacked recurrent
+layers in both directions. Run by hand:
 python3 tests/train/recurrent_gradient_values.py
 
-The gradient of y follows from `fill`, as x and the parameters do. Of each gradient two numbers are
-printed: its sum with weights from `fill`, and the sum of its squares. In f64.
+`fill` determines x, the parameters and the gradient of y. Prints two numbers per gradient: its sum
+with weights from `fill`, and the sum of its squares. Computed in f64.
 """
 import os
 import sys

@@ -1,4 +1,4 @@
-/* Batch norm in training: PyTorch's numbers, running statistics, layouts, refusals. */
+/* Batch norm in training: PyTorch's numbers, running statistics, layouts, errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "tests/support/case.h"
 #include "train/tape.h"
 
-/* By batch_norm_values.py; momentum -1: None. */
+/* Values from batch_norm_values.py; momentum -1: None. */
 static const struct {
     int rank;
     int64_t sizes[4];
@@ -105,7 +105,7 @@ static void set_momentum(context_t *ctx, module_t *norm, double momentum)
     datum_release(value);
 }
 
-/* A layer in training with PyTorch's first running statistics. */
+/* A layer in training mode with PyTorch's initial running statistics. */
 static module_t *make_norm(context_t *ctx)
 {
     module_t *norm = NULL;
@@ -136,7 +136,7 @@ static void check_row(context_t *ctx, size_t r, bool is_mkldnn)
     tensor_t *x = fill(ctx, 31, rows[r].offset, rows[r].rank, rows[r].sizes);
     tensor_t *grad = fill(ctx, 13, 0, rows[r].rank, rows[r].sizes), *y = NULL, *twice = NULL;
     tape_t *tape = NULL;
-    /* f32 has 1000.01 with seven digits: those of the deviation from it are five */
+    /* f32 has seven digits of 1000.01, so the deviation from the mean has five */
     const float bound = rows[r].offset == 0 ? 1e-5f : 1e-4f;
     if (rows[r].momentum != 0.1) set_momentum(ctx, norm, rows[r].momentum);
     CHECK_OK(ctx, op_mul_scalar(ctx, x, 2, &twice));
@@ -257,8 +257,8 @@ static void blocked_tensors_stay_blocked(void **state)
     tensor_release(x);
 }
 
-/* What a norm, with its activation or with one behind it, gives: y and the gradients of x, weight
- * and bias. */
+/* Results of a norm with a fused or separate activation: y and the gradients of x, weight and
+ * bias. */
 typedef struct passed {
     tensor_t *y, *grads[3];
 } passed_t;

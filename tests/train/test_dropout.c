@@ -1,5 +1,5 @@
-/* Dropout in training: how much goes, that the gradient goes with it, that neither layout nor
- * threads change what goes, and that every run of a plan draws again. Bounds are six standard
+/* Dropout in training: the share of dropped elements, gradients that match the mask, masks
+ * independent of layout and threads, and new masks in every run of a plan. Bounds are six standard
  * deviations. */
 #include "tests/support/support.h"
 
@@ -140,7 +140,7 @@ static const char text[] = "graph g(%x: f32[2,17,25,20]) {\n"
                            "  return %y, %z\n"
                            "}\n";
 
-/* Two seeds are neither one nor constants, whatever passes run. */
+/* No pass may merge two seeds or treat them as constants. */
 static void every_run_of_a_plan_draws_again(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -202,7 +202,7 @@ static void layers_drop_in_training_alone(void **state)
     CHECK_OK(ctx, module_train(ctx, channels, true));
     CHECK_OK(ctx, module_train(ctx, alpha, true));
     assert_in_range(count_zeros(ctx, elements, x), 8, 56);
-    /* of rank 2 rows are channels, as PyTorch's Dropout1d takes them */
+    /* in rank 2, rows are channels, as in PyTorch's Dropout1d */
     assert_int_equal(count_zeros(ctx, channels, x) % 8, 0);
     CHECK_FAILS(ctx, module_forward(ctx, alpha, x, &y), STATUS_UNSUPPORTED,
                 "AlphaDropout: the layer is in training mode");
@@ -238,7 +238,7 @@ static void append(context_t *ctx, module_t *net, module_t *layer)
     CHECK_OK(ctx, layer_append_take(ctx, net, layer));
 }
 
-/* Channels and elements are dropped on the way from f32[n,3,8,8] to f32[n,5]. */
+/* A network from f32[n,3,8,8] to f32[n,5] that drops channels and elements. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *layer = NULL;
@@ -261,7 +261,7 @@ static module_t *make_net(context_t *ctx)
     return net;
 }
 
-/* The mean of the squares. */
+/* Returns the mean of the squares. */
 static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
                         tensor_t **out_loss)
 {
@@ -293,7 +293,7 @@ static void train(context_t *ctx, train_mode_t mode, double lr, int n_steps, dou
     tensor_release(x);
 }
 
-/* With a learning rate of nearly 0 losses differ by what is dropped alone. */
+/* With a learning rate near 0, losses differ only because of the masks. */
 static void planned_steps_drop_what_eager_ones_do(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,9 +1,9 @@
-/* Every operator that has a rule for gradients, every case of it with floating inputs, dense and
- * mkldnn: what the tape passes back, against differences of the specification in double.
+/* Gradients of every operator with a rule, for every case with floating inputs, dense and mkldnn:
+ * the tape's gradients are compared with finite differences of the specification in double.
  *
- * The loss is a sum of the elements of one output, each times a random number. Of an element x of
- * an input it is asked how much it changes from x - h to x + h; where the two halves differ, the
- * function has a kink there, and another element is asked.
+ * The loss is a sum of elements of one output with random weights. For an element x of an input,
+ * differences from x - h to x + h are taken. If the two halves differ, the function has a kink
+ * there, and another element is used.
  *
  * usage: test_gradients [OPERATOR[:CASE]] */
 #include "tests/support/support.h"
@@ -19,12 +19,12 @@
 #include "tests/support/case.h"
 #include "train/tape.h"
 
-#define MAX_PROBES 12      /* elements of an input that are asked for */
-#define MIN_PROBES 3       /* if a term reads many elements, as those of recurrent layers do */
-#define MAX_TERMS 96       /* elements of the output that the loss is made of */
-#define MIN_TERMS 4        /* as MIN_PROBES */
-#define MAX_READS 20000    /* by all terms, of more than MIN_TERMS */
-#define MAX_ELEMENTS 50000 /* of the inputs: a case with more is left out */
+#define MAX_PROBES 12      /* elements tested per input */
+#define MIN_PROBES 3       /* the same if a term reads many elements, as in recurrent layers */
+#define MAX_TERMS 96       /* elements of the output in the loss */
+#define MIN_TERMS 4        /* the same if a term reads many elements */
+#define MAX_READS 20000    /* by all terms, if more than MIN_TERMS */
+#define MAX_ELEMENTS 50000 /* elements of the inputs; larger cases are skipped */
 
 static const char *filter;
 
@@ -38,7 +38,7 @@ typedef struct subject {
     tensor_t *dense[CASE_MAX_INPUTS];
     const tensor_info_t *infos[CASE_MAX_INPUTS];
     const void *data[CASE_MAX_INPUTS];
-    float *floats[CASE_MAX_INPUTS]; /* of f32 inputs: their elements, to be changed */
+    float *floats[CASE_MAX_INPUTS]; /* elements of f32 inputs, which the test changes */
     int n_out;
     tensor_info_t out[OP_MAX_OUTPUTS];
     _Alignas(16) char attrs[CASE_MAX_ATTRS];
@@ -58,10 +58,10 @@ static int64_t draw_below(subject_t *subject, int64_t n)
     return drawn < n ? drawn : n - 1;
 }
 
-/* Which elements of the output the loss is made of. */
+/* The elements of the output in the loss. */
 typedef struct loss {
     int output, n;
-    int n_probes; /* elements of an input that it is worth asking for */
+    int n_probes; /* elements to test per input */
     int64_t at[MAX_TERMS];
     double factor[MAX_TERMS];
 } loss_t;
@@ -76,7 +76,7 @@ static spec_call_t call_of(const subject_t *subject)
                          .out = subject->out};
 }
 
-/* How many elements the first and the last element of the output read together. */
+/* Counts the elements that the first and last element of the output read together. */
 static int64_t count_reads(const subject_t *subject, int output)
 {
     const tensor_info_t *out = &subject->out[output];
@@ -98,7 +98,8 @@ static int64_t clamp_count(int64_t n, int64_t least, int64_t most)
 static void draw_loss(subject_t *subject, int output, loss_t *loss)
 {
     const int64_t numel = info_numel(&subject->out[output]);
-    const int64_t wanted = 2 * MAX_READS / count_reads(subject, output); /* terms, for their time */
+    const int64_t wanted = 2 * MAX_READS /
+                           count_reads(subject, output); /* terms, limited by their time */
     const int64_t most = clamp_count(wanted, MIN_TERMS, MAX_TERMS);
     *loss = (loss_t){.output = output,
                      .n = (int)(numel < most ? numel : most),
@@ -126,8 +127,8 @@ static double loss_value(const subject_t *subject, const loss_t *loss)
     return sum;
 }
 
-/* d loss / d element by differences over a step to both sides, and how far these are apart, between
- * which it lies; false where they differ. */
+/* Computes d loss / d element by differences in both directions, and the distance of the two.
+ * Returns false if they disagree. */
 static bool differ(const subject_t *subject, const loss_t *loss, float *x, double step, double *out,
                    double *out_apart)
 {
@@ -146,8 +147,8 @@ static bool differ(const subject_t *subject, const loss_t *loss, float *x, doubl
     return isfinite(*out) && *out_apart <= 0.05 * (fabs(left) + fabs(right)) + 1e-4;
 }
 
-/* False where there is a kink, a jump, or no number. A jump to either side is as large over a
- * smaller step: its differences are not. */
+/* Returns false at a kink, a jump, or NaN. A jump is as large over a smaller step, so differences
+ * are larger. */
 static bool differentiate(const subject_t *subject, const loss_t *loss, float *x, double *out,
                           double *out_apart)
 {
@@ -158,9 +159,9 @@ static bool differentiate(const subject_t *subject, const loss_t *loss, float *x
            fabs(wide - *out) <= 0.02 * fabs(*out) + 1e-4;
 }
 
-/* ---- what the tape gives ---- */
+/* ---- gradients from the tape ---- */
 
-/* Boxes have no gradient, which test_gradient_values asks for. */
+/* Boxes have no gradient; test_gradient_values checks that. */
 static bool is_watched(const subject_t *subject, int i)
 {
     if (subject->op == &op_def_roi_align && i == 1) return false;
@@ -198,7 +199,7 @@ static void compare(subject_t *subject, const loss_t *loss, int input, const ten
     if (grad != NULL)
         CHECK_OK(subject->ctx, tensor_read(subject->ctx, grad, got, (size_t)numel * sizeof *got));
     for (int tries = 0; tries < 3 * loss->n_probes && n < loss->n_probes && n < numel; tries++) {
-        /* half of them are where a gradient is */
+        /* half of the tested elements have a nonzero gradient */
         int64_t place = draw_below(subject, numel);
         for (int k = 0; tries % 2 == 0 && k < 50 && got[place] == 0; k++)
             place = draw_below(subject, numel);
@@ -257,7 +258,7 @@ static void check_output(subject_t *subject, int output, bool is_mkldnn)
     for (int i = 0; i < subject->call.n_in; i++) tensor_release(in[i]);
 }
 
-/* Gives false for a case that no gradient can be asked of, or that is too large. */
+/* Returns false if a case has no gradient to check or is too large. */
 static bool prepare(subject_t *subject)
 {
     context_t *ctx = subject->ctx;
@@ -319,7 +320,7 @@ static void check_all(bool is_mkldnn)
         if (op->gradient == NULL || op->gradient == &gradient_zero || op->cases == NULL) continue;
         for (int index = 0; op->cases[index] != NULL; index++) {
             if (!is_chosen(op, index)) continue;
-            /* With sanitizers, once a case has shown the rule, the others by turns. */
+            /* With sanitizers, after one case has tested the rule, dense and mkldnn alternate. */
             if (IS_SANITIZED && filter == NULL && n_passed > 0 && index % 2 == is_mkldnn) continue;
             subject_t subject = {.op = op, .index = index, .random = (uint64_t)(i * 100 + index)};
             counting_t memory;

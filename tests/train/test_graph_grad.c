@@ -1,4 +1,5 @@
-/* graph_grad: the graph with gradients gives what the graph gave, and what differences say. */
+/* graph_grad: the graph with gradients gives the graph's results, and gradients match finite
+ * differences. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ static tensor_t *number(context_t *ctx, float value)
     return x;
 }
 
-/* Runs a graph of two numbers, as a plan or by the interpreter. */
+/* Runs a graph of two numbers, as a plan or with the interpreter. */
 static int run(context_t *ctx, const graph_t *graph, bool is_planned, float x, float y,
                double *results)
 {
@@ -156,8 +157,8 @@ static void what_gradients_cannot_pass_is_named(void **state)
     graph_release(graph);
 }
 
-/* A rule that asked for sizes would be given wrong ones, and what is of no known dtype might be
- * taken for a constant. */
+/* Rules must not use unknown sizes, and a value of unknown dtype must not be taken for a
+ * constant. */
 static void what_is_not_known_has_no_gradient(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -181,7 +182,7 @@ static void what_is_not_known_has_no_gradient(void **state)
                 STATUS_UNSUPPORTED, "a gradient reaches reshape at the module itself");
     graph_release(graph);
 
-    /* the loss does not depend on what is not known */
+    /* the loss does not depend on the unknown value */
     graph = parse(ctx, "graph f(%x : f32[1], %y : tensor) {\n"
                        "  %a = mul(%x, %y)\n"
                        "  %b = mul(%x, %x)\n"

@@ -1,4 +1,4 @@
-/* Gradients of grid_sample, of the picture and of the places, against PyTorch's. */
+/* Gradients of grid_sample for the image and the grid, compared with PyTorch's. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static const float picture[] = {1.0f, -2.0f, 4.0f, 0.5f, 3.0f, -1.0f, 2.0f, -3.0
 static const float places[] = {-0.75f, -0.5f, 0.25f,   0.375f, 0.875f, -0.25f,
                                1.375f, 0.5f,  -1.625f, -1.25f, 0.125f, 2.75f};
 
-/* By grid_values.py. */
+/* Values from grid_values.py. */
 static const struct {
     grid_mode_t mode;
     grid_padding_t padding;

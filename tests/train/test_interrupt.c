@@ -1,4 +1,4 @@
-/* Cancelling and limits: what ends early says so, loses nothing, and can be run again. */
+/* Cancelling and limits: an interrupted call reports it, loses no data, and can run again. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -42,7 +42,7 @@ static bool is_same(context_t *ctx, const tensor_t *a, const tensor_t *b)
     return is_same;
 }
 
-/* Cancels when so many operators have run; counts them. */
+/* Counts operators, and cancels after a given number. */
 typedef struct countdown {
     int at, n;
 } countdown_t;
@@ -123,7 +123,7 @@ static void a_run_may_be_cancelled_after_any_operator(void **state)
     module_release(frozen);
 }
 
-/* Cancels at the so many-th step that is told of. */
+/* Cancels at a given progress step. */
 typedef struct telling {
     context_t *ctx;
     int at, n;
@@ -180,7 +180,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The bound is generous: other processes take the cores. */
+/* The bound is generous, since other processes use the cores. */
 static void a_signal_handler_cancels_what_runs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -248,7 +248,7 @@ static status_t squares(context_t *ctx, void *user, const tensor_t *output, cons
     return status;
 }
 
-/* Convolution, batch norm, dropout and a fully connected layer on f32[2,3,8,8]. */
+/* Makes a convolution, batch norm, dropout and a linear layer on f32[2,3,8,8]. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *layer = NULL;
@@ -305,7 +305,7 @@ static void end_training(const training_t *t)
     module_release(t->net);
 }
 
-/* Parameters, running statistics and their count. */
+/* Compares parameters, running statistics and their count. */
 static bool has_state_of(context_t *ctx, module_t *a, module_t *b)
 {
     datum_t *first = NULL, *second = NULL;
@@ -322,8 +322,8 @@ static bool has_state_of(context_t *ctx, module_t *a, module_t *b)
 
 enum { N_STEPS = 3 };
 
-/* Wherever a step is cancelled, all state is that before or behind a whole step; steps after it go
- * on as if nothing had been. */
+/* Wherever a step is cancelled, the state is that before or after the step, and later steps
+ * continue normally. */
 static void check_training(context_t *ctx, const train_options_t *options)
 {
     double wanted[N_STEPS], losses[N_STEPS];
@@ -458,7 +458,7 @@ static void a_limit_of_memory_is_named_and_ends_with_its_last_block(void **state
         tensor_release(large);
     }
     context_destroy(ctx);
-    tensor_release(small); /* the fixture looks whether anything is alive */
+    tensor_release(small); /* the fixture checks for leaks */
 }
 
 static void bad_limits_are_refused(void **state)

@@ -1,4 +1,4 @@
-/* Losses and their gradients against what PyTorch gives: loss_values.py writes loss_values.txt. */
+/* Losses and their gradients compared with PyTorch: loss_values.py writes loss_values.txt. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static tensor_t *make_weight(context_t *ctx)
     return weight;
 }
 
-/* The number of "name=" in a line, or what stands for it where there is none. */
+/* Returns the number of "name=" in a line, or a default. */
 static double option(const char *line, const char *name, double otherwise)
 {
     char word[40];
@@ -182,7 +182,7 @@ static void losses_and_gradients_are_those_of_pytorch(void **state)
     assert_int_equal(n, 3 * 26);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void a_label_that_is_no_class_is_told(void **state)
 {

@@ -1,7 +1,7 @@
-/* Gradients of bf16 and f16 tensors: what the rules give for them is what they give for the same
- * numbers in f32, rounded once. test_gradients.c compares those in f32 with the specification.
+/* Gradients of bf16 and f16 tensors: they equal the f32 gradients for the same numbers, rounded
+ * once. test_gradients.c compares those in f32 with the specification.
  *
- * In each case a sum, a count or a difference within the rule has no room in the inputs' dtype. */
+ * In each case a sum, count or difference inside the rule does not fit the inputs' dtype. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -16,8 +16,9 @@
 
 typedef struct row {
     const char *op, *call;
-    double tolerance; /* of the largest gradient: how coarse the result is that the rule reads */
-    int output;       /* whose gradient is passed back */
+    double tolerance; /* relative to the largest gradient; depends on the precision of the result
+                         that the rule reads */
+    int output;       /* the output that has a gradient */
 } row_t;
 
 static const row_t rows[] = {
@@ -56,7 +57,7 @@ static bool is_floating(const tensor_t *tensor)
     return tensor != NULL && dtype_is_floating(tensor_dtype(tensor));
 }
 
-/* The gradients of op's inputs, where its result has `grad`, in f32. */
+/* Computes the gradients of op's inputs in f32, for an output gradient `grad`. */
 static void pass_back(context_t *ctx, const row_t *row, const case_call_t *call,
                       tensor_t *const *in, const tensor_t *grad, tensor_t **out_gradients)
 {
@@ -78,7 +79,7 @@ static void pass_back(context_t *ctx, const row_t *row, const case_call_t *call,
     for (int i = 0; i < n_out; i++) tensor_release(out[i]);
 }
 
-/* Half of the distance to the next number of a dtype, over the number. */
+/* Returns the maximum relative rounding error of a dtype. */
 static double rounding_of(dtype_t dtype)
 {
     return dtype == DTYPE_BF16 ? 1.0 / 256 : dtype == DTYPE_F16 ? 1.0 / 2048 : 1e-6;
@@ -147,7 +148,7 @@ static void narrow_gradients_are_those_in_f32_rounded(void **state)
         check_row(fixture_context(state), &rows[i]);
 }
 
-/* The gradient of x in f16, where each result has the gradient of_result. */
+/* Computes the gradient of x in f16, if each result has the gradient of_result. */
 static void pass_f16(context_t *ctx, const char *name, const char *attrs, const tensor_t *x,
                      double of_result, float *out_got)
 {
@@ -174,7 +175,7 @@ static void pass_f16(context_t *ctx, const char *name, const char *attrs, const 
     tensor_release(in);
 }
 
-/* f16 has numbers up to 65504. */
+/* The largest f16 number is 65504. */
 static void equal_elements_may_be_more_than_f16_counts(void **state)
 {
     static float got[70000];
@@ -216,7 +217,7 @@ static void equal_elements_at_one_place_may_be_more_than_f16_counts(void **state
 }
 
 /* With x = 2^-10, 2^-10, 300, 300 and y its running products, d(sum y) / dx is 1 + x1 + x1 x2 +
- * ..., of which x2 + x2 x3 alone is more than f16 has. */
+ * ...; its part x2 + x2 x3 exceeds f16. */
 static void partial_sums_of_a_running_product_may_be_larger_than_f16_has(void **state)
 {
     context_t *ctx = fixture_context(state);

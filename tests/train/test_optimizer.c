@@ -1,5 +1,5 @@
-/* Optimizers against what PyTorch gives (optimizer_values.py writes optimizer_values.txt), on dense
- * and on blocked weights. */
+/* Optimizers compared with PyTorch (optimizer_values.py writes optimizer_values.txt), on dense and
+ * blocked weights. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 enum { N = 6, STEPS = 8, MAX_LINE = 4096 };
 
-/* A weight in the format of convolutions and its gradients; 2 and 3 channels of 16 lanes each. */
+/* Format of a convolution's weight and of its gradients; 2 and 3 channels of 16 lanes each. */
 #define BLOCKED "ABcd16b16a"
 
 static tensor_t *drawn(context_t *ctx, const char *key, int rank, const int64_t *sizes)
@@ -50,7 +50,7 @@ static tensor_t *gradient_of(context_t *ctx, int step, const char *format, int r
     return gradient_times(ctx, step, 1.0, format, rank, sizes);
 }
 
-/* A module that has one drawn parameter "weight". */
+/* Makes a module with a random parameter "weight". */
 static module_t *module_with(context_t *ctx, bool is_packable, int rank, const int64_t *sizes)
 {
     module_t *module = NULL;
@@ -67,7 +67,7 @@ static void read_weight(context_t *ctx, const module_t *module, float *elements,
     CHECK_OK(ctx, tensor_read(ctx, module_parameter(module, "weight"), elements, bytes));
 }
 
-/* The weight has one clean form, and its padded lanes are zero. */
+/* Checks that the weight has one clean form with zeros in padded lanes. */
 static void check_blocked(const tensor_t *weight)
 {
     tensor_t *forms[4];
@@ -89,7 +89,7 @@ static uint64_t count_moves(const context_t *ctx)
 
 /* ---- stored numbers ---- */
 
-/* The number of "name=" in a line, or what stands for it where there is none. */
+/* Returns the number of "name=" in a line, or a default. */
 static double option(const char *line, const char *name, double otherwise)
 {
     char word[40];
@@ -133,7 +133,7 @@ static status_t make_rmsprop(context_t *ctx, module_t *module, const char *line,
     return optimizer_rmsprop(ctx, module, &options, out);
 }
 
-/* The optimizer that a line is about; NULL: it is about something else. */
+/* Makes the optimizer of a line; NULL if the line describes something else. */
 static optimizer_t *make_optimizer(context_t *ctx, module_t *module, const char *line)
 {
     optimizer_t *optimizer = NULL;
@@ -273,7 +273,7 @@ static void a_gradient_of_another_format_is_reordered_once(void **state)
         CHECK_OK(ctx, optimizer_step(ctx, optimizer, &gradient));
         counters_read(ctx, &counters);
         assert_int_equal(counters_gradient_reorders(&counters), step > 1);
-        assert_int_equal(count_moves(ctx), 1); /* at the first step the weight */
+        assert_int_equal(count_moves(ctx), 1); /* the weight, at the first step */
         tensor_release(gradient);
     }
     check_blocked(module_parameter(module, "weight"));
@@ -281,7 +281,7 @@ static void a_gradient_of_another_format_is_reordered_once(void **state)
     module_release(module);
 }
 
-/* module_mkldnn in the middle of training, and module_dense later. */
+/* module_mkldnn during training, and module_dense later. */
 static void layouts_may_change_between_steps(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -311,7 +311,7 @@ static void layouts_may_change_between_steps(void **state)
 
 /* ---- other parameters ---- */
 
-/* Memory of the caller's, of which every other element is a parameter's. */
+/* Memory of the caller, in which every other element belongs to the parameter. */
 static void a_parameter_with_gaps_is_written_between_them(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -397,7 +397,7 @@ static void a_parameter_without_a_gradient_stays_and_is_told(void **state)
     tensor_release(gradients[1]);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void gradients_that_do_not_fit_change_nothing(void **state)
 {
@@ -499,7 +499,7 @@ static void single_tensors_are_stepped_in_their_format(void **state)
     CHECK_OK(ctx, tensor_fill(ctx, momentum, 0.0));
     CHECK_OK(ctx, mkldnn_adam_step(ctx, p, gradient, momentum, square, NULL, NULL, 1));
     CHECK_OK(ctx, tensor_read(ctx, p, before, sizeof before));
-    for (int i = 0; i < 6; i++) /* the first step is lr long */
+    for (int i = 0; i < 6; i++) /* the first step has length lr */
         assert_float_equal(after[i] - before[i], given[i] > 0 ? 1e-3f : -1e-3f, 1e-6);
     assert_true(convert_padding_is_zero(tensor_info(p), tensor_bytes(p)));
     CHECK_FAILS(ctx, mkldnn_sgd_step(ctx, p, gradient, zeros, &options, 1), STATUS_INVALID_ARGUMENT,
@@ -558,7 +558,7 @@ static void state_that_was_put_in_a_dict_and_back_goes_on_with_the_same_bits(voi
     module_release(copy);
 }
 
-/* Puts a tensor of one number in the dict. */
+/* Adds a tensor with one number to the dict. */
 static void put_number(context_t *ctx, datum_t *dict, const char *key, dtype_t dtype, double number)
 {
     tensor_t *tensor = NULL;
@@ -638,7 +638,7 @@ static void the_number_of_threads_changes_no_bit(void **state)
     }
 }
 
-/* The weights after a step, or as they were before it. */
+/* Checks that the weights are those after a step, or unchanged if it failed. */
 static status_t step_or_nothing(context_t *ctx, module_t *module, optimizer_t *optimizer,
                                 tensor_t *const *gradients)
 {

@@ -1,11 +1,11 @@
-/* Optimizers on parameters that share memory, with each other or with gradients. */
+/* Optimizers on parameters that share memory with each other or with gradients. */
 #include "tests/support/support.h"
 
 #include <string.h>
 
 #include "train/optimizer.h"
 
-/* first, first + 1, ..: four elements. */
+/* Makes the four elements first, first + 1, ... */
 static tensor_t *vector(context_t *ctx, float first)
 {
     const float elements[] = {first, first + 1, first + 2, first + 3};
@@ -14,7 +14,7 @@ static tensor_t *vector(context_t *ctx, float first)
     return x;
 }
 
-/* A module of a parameter "weight", or of this and one "other". */
+/* Makes a module with a parameter "weight", and for n = 2 one named "other". */
 static module_t *make_module(context_t *ctx, int n)
 {
     static const char *const names[] = {"weight", "other"};
@@ -90,7 +90,7 @@ static void parameters_that_were_tied_since_are_not_stepped_twice(void **state)
     tensor_release(gradient);
 }
 
-/* As of a product, of which each factor is the other's gradient. */
+/* As for a product, in which each factor is the other's gradient. */
 static void parameters_may_be_each_others_gradients(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,6 +1,5 @@
-/* Data-parallel training: two ranks train as one does with the doubled batch, and see each other's
- * end. The test starts itself by mpirun: what ranks do are tests of their own, which each of them
- * runs. */
+/* Data-parallel training: two ranks train like one with the doubled batch, and notice when the
+ * other ends. The test starts itself with mpirun; each rank then runs its own tests. */
 #include "tests/support/support.h"
 
 #include "train/trainer.h"
@@ -25,16 +24,16 @@
 #include "train/loss.h"
 
 #define N_STEPS 5
-#define N_ITEMS 7 /* of all ranks: 4 of rank 0, 3 of rank 1 */
+#define N_ITEMS 7 /* total: 4 of rank 0, 3 of rank 1 */
 
-/* ---- a training, on some ranks or on one ---- */
+/* ---- training on several ranks or one ---- */
 
 typedef struct setting {
     const char *name;
     train_mode_t mode;
     bool is_blocked;
     bool is_bf16;
-    bool is_warm; /* rank 0 trains two steps before the others come */
+    bool is_warm; /* rank 0 trains two steps before the others join */
 } setting_t;
 
 static const setting_t settings[] = {
@@ -59,7 +58,7 @@ static module_t *make_conv(context_t *ctx, int64_t in, int64_t out)
     return layer;
 }
 
-/* Two convolutions and a fully connected layer on f32[n,3,8,8]. */
+/* Makes two convolutions and a linear layer on f32[n,3,8,8]. */
 static module_t *make_net(context_t *ctx, uint64_t seed, int64_t n_results)
 {
     module_t *net = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
@@ -83,7 +82,7 @@ static status_t squares(context_t *ctx, void *user, const tensor_t *output, cons
     return loss_mse(ctx, output, target, REDUCTION_MEAN, out_loss);
 }
 
-/* Items first to first + n of a batch, whose random numbers leave the context's alone. */
+/* Makes items first to first + n - 1 of a batch, without using the context's random numbers. */
 static tensor_t *make_part(context_t *ctx, uint64_t seed, int rank, const int64_t *sizes,
                            int64_t first, int64_t n)
 {
@@ -100,7 +99,7 @@ static tensor_t *make_part(context_t *ctx, uint64_t seed, int rank, const int64_
     return copy;
 }
 
-/* A step on the part of a batch of N_ITEMS that this rank has; its target may be spoilt. */
+/* Runs a step on this rank's part of a batch of N_ITEMS; `spoil` may spoil the target. */
 static status_t step(context_t *ctx, trainer_t *trainer, const parallel_t *parallel, int number,
                      double spoil, double *out_loss)
 {
@@ -137,7 +136,7 @@ static training_t begin_training(context_t *ctx, const setting_t *setting, paral
     const int rank = parallel_rank(parallel);
     sgd_options_t sgd = sgd_options(0.01);
     sgd.momentum = 0.9;
-    /* other ranks begin with other weights */
+    /* ranks start with different weights */
     training_t training = {.net = make_net(ctx, 5 + (uint64_t)rank, 5)};
     if (setting->is_blocked) CHECK_OK(ctx, module_mkldnn(ctx, training.net, NULL));
     CHECK_OK(ctx, optimizer_sgd(ctx, training.net, &sgd, &training.optimizer));
@@ -158,7 +157,7 @@ static void end_training(training_t *training)
     module_release(training->net);
 }
 
-/* ---- what each rank runs ---- */
+/* ---- tests that each rank runs ---- */
 
 static parallel_t *join(context_t *ctx, const parallel_options_t *options)
 {
@@ -177,8 +176,8 @@ static void run_steps(context_t *ctx, const setting_t *setting, parallel_t *para
     end_training(&training);
 }
 
-/* Blocks of 16, which the kernels of older processors do not have: what is left of this process's
- * processor and its environment. */
+/* True for blocks of 16, which kernels of older processors do not use; depends on the processor and
+ * the environment of this process. */
 static bool has_wide_blocks(void)
 {
     return __builtin_cpu_supports("avx512f") != 0 && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
@@ -204,7 +203,7 @@ static void check_counts(const setting_t *setting, bool is_equal, const parallel
         assert_in_range(counts->n_early, counts->n_buckets / 2, counts->n_buckets);
 }
 
-/* Whether the ranks have kernels of equally old processors. */
+/* Returns true if all ranks have kernels for processors of the same age. */
 static bool are_equal(context_t *ctx, parallel_t *parallel)
 {
     double n = has_avx2() ? 1.0 : 0.0;
@@ -212,7 +211,7 @@ static bool are_equal(context_t *ctx, parallel_t *parallel)
     return n != 1.0;
 }
 
-/* Rank 0 does it alone as well. */
+/* Rank 0 also trains alone, for comparison. */
 static void compare(context_t *ctx, const setting_t *setting)
 {
     const parallel_options_t options = {.bf16_gradients = setting->is_bf16, .bucket_bytes = 2000};
@@ -238,7 +237,7 @@ static void two_ranks_train_as_one_with_the_doubled_batch(void **state)
     for (int i = 0; i < N_SETTINGS; i++) compare(ctx, &settings[i]);
 }
 
-/* Rank 1 has kernels of older processors, whose blocks are smaller than AVX-512's. */
+/* Rank 1 uses kernels for older processors, with smaller blocks than those of AVX-512. */
 static void formats_that_differ_are_exchanged_plain(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -271,7 +270,7 @@ static void a_step_that_fails_on_one_rank_has_failed_on_all(void **state)
         context_clear_error(ctx);
         CHECK_OK(ctx, step(ctx, training.trainer, parallel, 0, 0.0, &loss));
     }
-    /* all have the same weights still, which the sum over ranks of the next loss tells */
+    /* all still have the same weights; the sum of the next loss over ranks shows it */
     CHECK_OK(ctx, step(ctx, training.trainer, parallel, 1, 0.0, &loss));
     sum = loss;
     CHECK_OK(ctx, parallel_sum(ctx, parallel, 1, &sum));
@@ -312,7 +311,7 @@ static status_t sum_of_squares(context_t *ctx, void *user, const tensor_t *outpu
     return loss_mse(ctx, output, target, REDUCTION_SUM, out_loss);
 }
 
-/* The sum of nothing is 0 on every rank, and so are loss and gradients of all. */
+/* The sum of nothing is 0 on every rank, and so are loss and gradients of all ranks. */
 static void empty_batches_of_all_ranks_move_no_weight(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -344,7 +343,7 @@ static void empty_batches_of_all_ranks_move_no_weight(void **state)
     }
 }
 
-/* The largest block asked for. */
+/* Records the largest requested block. */
 static void *get_measured(void *user, size_t bytes)
 {
     size_t *most = user;
@@ -385,8 +384,7 @@ static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
         CHECK_OK(ctx, step(ctx, training.trainer, parallel, 0, 0.0, NULL));
     }
     counters_read(ctx, &counters);
-    /* a weight that the directions read in two formats is copied at each step, on AVX2 by oneDNN 3
-     */
+    /* with AVX2 and oneDNN 3, a weight read in two formats is copied at each step */
     if (counters_weight_reorders(&counters) == 0)
         assert_true(most < 3 * 8 * 8 * 1024 * sizeof(float));
     end_training(&training);
@@ -432,7 +430,7 @@ static int run_rank_tests(void)
         TEST(what_the_system_refuses_is_told),
     };
     const struct CMUnitTest after[] = {TEST(mpi_is_begun_once)};
-    /* the host's own, so that ranks can join again and again */
+    /* the test initialises MPI itself, so that ranks can join repeatedly */
     MPI_Init(NULL, NULL);
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();
@@ -451,7 +449,7 @@ static int run_format_tests(void)
     return n_failed;
 }
 
-/* Rank 1 ends by a signal, or leaves; rank 0 writes what it is told. */
+/* Rank 1 ends with a signal or leaves; rank 0 writes the message that it gets. */
 static int lose_rank(bool is_killed)
 {
     context_t *ctx = NULL;
@@ -471,11 +469,11 @@ static int lose_rank(bool is_killed)
     return 1;
 }
 
-/* ---- what starts them ---- */
+/* ---- starting the ranks ---- */
 
 static char output[1 << 16];
 
-/* Leaks of Open MPI are not looked for: the tests count what the library has allocated. */
+/* Open MPI's leaks are ignored; the tests count the library's allocations. */
 static int run_ranks(const char *what)
 {
     char self[1024], line[2048];

@@ -1,6 +1,6 @@
-/* Fifty steps of training from the weights and batches that PyTorch had (parity.py): the losses are
- * its own, in modes dense, mkldnn and planned, and so are the outputs with the last weights, which
- * are saved under PyTorch's names. */
+/* Fifty training steps from the same weights and batches as in PyTorch (parity.py): losses match in
+ * modes dense, mkldnn and planned, and so do outputs with the final weights, which are saved under
+ * PyTorch's names. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ static void add_take(context_t *ctx, module_t *parent, const char *name, module_
     module_release(child);
 }
 
-/* The last step of what the recurrent layer gives. */
+/* Returns the last time step of the recurrent layer's result. */
 static status_t forward_recurrent(context_t *ctx, module_t *self, int n_in,
                                   const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -171,8 +171,8 @@ typedef struct network {
     optimizer_t *(*optimize)(context_t *ctx, module_t *module);
     int rank;
     int64_t sizes[4];
-    int64_t n;     /* labels of a batch */
-    int64_t limit; /* inputs are integers below; 0: they are floating */
+    int64_t n;     /* labels per batch */
+    int64_t limit; /* inputs are integers below it; 0: floats */
 } network_t;
 
 static const network_t networks[] = {
@@ -198,7 +198,8 @@ static tensor_t *draw_input(context_t *ctx, const network_t *network, int batch)
     return x;
 }
 
-/* What stands behind the word that a line of parity_values.txt begins with; the caller frees it. */
+/* Returns the rest of the line in parity_values.txt that begins with this word; the caller frees
+ * it. */
 static char *read_line(const char *name, const char *of)
 {
     enum { CAPACITY = 1 << 14 };
@@ -231,11 +232,11 @@ static void read_numbers(const char *name, const char *of, int n, double *number
     free(line);
 }
 
-/* ---- what training ends with ---- */
+/* ---- after training ---- */
 
 #define MAX_OUTPUTS 80
 
-/* What the module gives for the first batch, in evaluation mode. */
+/* Runs the module on the first batch, in evaluation mode. */
 static tensor_t *run_first(context_t *ctx, const network_t *network, module_t *module)
 {
     tensor_t *x = draw_input(ctx, network, 0), *y = NULL;
@@ -245,10 +246,10 @@ static tensor_t *run_first(context_t *ctx, const network_t *network, module_t *m
     return y;
 }
 
-/* The largest difference of outputs from PyTorch's, as a share of its largest. PyTorch's own differ
- * by `rounding` between steps in f32 and in f64, ours may by ten times that where the last losses
- * agree: convolutions by winograd, and sums in another order, round otherwise. Where rounding has
- * given a relu's input the other sign, gradients and so all later losses leap: 1e-3 then. */
+/* Checks the largest difference from PyTorch's outputs, relative to its largest. PyTorch's outputs
+ * differ by `rounding` between f32 and f64. Ours may differ by ten times that if the last losses
+ * agree, since winograd and other orders of sums round differently. If rounding flips the sign of a
+ * relu's input, gradients and later losses jump; then 1e-3 is allowed. */
 static void check_outputs(context_t *ctx, const network_t *network, bool has_leapt,
                           const tensor_t *y)
 {
@@ -271,7 +272,7 @@ static void check_outputs(context_t *ctx, const network_t *network, bool has_lea
 
 #ifdef TESSERA_HAVE_SAFETENSORS
 
-/* The file has the names and sizes of PyTorch's state dict, and nothing else. */
+/* Checks that the file has exactly the names and sizes of PyTorch's state dict. */
 static void check_names(context_t *ctx, const network_t *network, const char *path)
 {
     char *line = read_line(network->name, ".state");
@@ -295,7 +296,7 @@ static void check_names(context_t *ctx, const network_t *network, const char *pa
     free(line);
 }
 
-/* For parity.py --load: weights, and what the module gives with them as test.outputs. */
+/* Saves for parity.py --load: weights, and the module's outputs as test.outputs. */
 static void save_for_pytorch(context_t *ctx, const network_t *network, const char *mode,
                              module_t *module, tensor_t *y)
 {
@@ -312,7 +313,7 @@ static void save_for_pytorch(context_t *ctx, const network_t *network, const cha
     datum_release(state);
 }
 
-/* Weights that are saved are those that were trained: a fresh module that loads them gives the same
+/* Checks that saved weights are the trained ones: a new module that loads them gives the same
  * outputs. */
 static void check_file(context_t *ctx, const network_t *network, module_t *module,
                        const tensor_t *y)

@@ -1,4 +1,5 @@
-/* Gradients of pooling: which of equal elements is given that of the maximum, layouts, refusals. */
+/* Gradients of pooling: which of equal elements gets the gradient of the maximum, layouts,
+ * errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 #include "tensor/counters.h"
 #include "train/tape.h"
 
-/* By pool_values.py. */
+/* Values from pool_values.py. */
 static const struct {
     float x[9], grad[9];
 } rows[] = {

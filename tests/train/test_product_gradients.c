@@ -1,10 +1,10 @@
-/* Gradients of matrix products and fully connected layers: what is moved on the way. */
+/* Reorders and copies in gradients of matrix products and linear layers. */
 #include "tests/support/support.h"
 
 #include "ops/ops.h"
 #include "train/tape.h"
 
-/* Reorders and copies of the backward pass alone. */
+/* Counts reorders and copies of the backward pass. */
 static uint64_t pass_back(context_t *ctx, tape_t *tape, const tensor_t *out)
 {
     tensor_t *grad = NULL;

@@ -1,5 +1,5 @@
-/* Activations that are made again under a bound: the same bits, less memory, and what cannot be
- * done is refused. */
+/* Recomputed activations under a memory limit: the same bits, less memory, and an error if
+ * impossible. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -125,7 +125,7 @@ static status_t step(context_t *ctx, training_t *training, int64_t n, double *ou
     return status;
 }
 
-/* ---- the same bits within the bound ---- */
+/* ---- the same bits within the limit ---- */
 
 static int count(const training_t *training, const char *op)
 {
@@ -160,14 +160,15 @@ static void check_equal(context_t *ctx, module_t *first, module_t *second)
     datum_release(dicts[1]);
 }
 
-/* Two steps of two sizes each. Gives the arena of the last. */
+/* Runs two steps of two sizes each; returns the arena of the last. */
 static size_t run(context_t *ctx, training_t *training, double *losses)
 {
     for (int i = 0; i < 4; i++) CHECK_OK(ctx, step(ctx, training, i % 2 == 0 ? 2 : 3, &losses[i]));
     return trainer_arena_bytes(training->trainer);
 }
 
-/* The least that a step of 3 images takes, by the message of a bound that nothing can keep. */
+/* Reads the least memory for a step of 3 images from the message about a limit that is too
+ * small. */
 static size_t find_least(context_t *ctx, bool is_blocked, train_options_t options)
 {
     size_t least = 0;
@@ -191,7 +192,7 @@ static void check_bounds(context_t *ctx, bool is_blocked, train_options_t option
     const size_t least = find_least(ctx, is_blocked, options);
     int before = count(&free_of, "relu");
     assert_true(least < whole - whole / 8);
-    /* those behind batch norms are in them, without a mask of their own */
+    /* those after batch norms are fused and need no mask */
     assert_int_equal(count(&free_of, "elementwise_backward"), N_BLOCKS / 2);
     for (int i = 0; i <= 3; i++) {
         options.memory_limit = whole - (whole - least) / 3 * (size_t)i;

@@ -1,6 +1,5 @@
-/* Gradients of recurrent layers, two on one another, of both directions, against what PyTorch
- * gives: recurrent_gradient_values.py prints the table. Then what gradients of recurrent layers
- * refuse. */
+/* Gradients of recurrent layers, two stacked layers in both directions, compared with PyTorch:
+ * recurrent_gradient_values.py prints the table. Also errors of their gradients. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -13,9 +12,9 @@
 #include "train/tape.h"
 
 enum { T = 5, N = 3, C = 4, H = 6, NUMBER_OF_X = 100, GRAD = 55, WEIGHTS = 77 };
-enum { ROWS = 17 }; /* of the table, for each kind: x and 16 parameters */
+enum { ROWS = 17 }; /* rows of the table per kind: x and 16 parameters */
 
-/* The sum of a gradient's elements with weights, and the sum of their squares. */
+/* The weighted sum of a gradient's elements, and the sum of their squares. */
 static const struct {
     const char *name;
     double weighted, squares;

@@ -1,5 +1,4 @@
-/* Rules of gradients: that of an operator which is not of the table, and calls that no gradient
- * passes. */
+/* Gradient rules: the rule of a custom operator, and calls without gradients. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "train/graph_grad.h"
 #include "train/tape.h"
 
-/* ---- an operator of a user's: x^3, or, where asked, a rule that gives up ---- */
+/* ---- a custom operator: x^3, or a rule that fails on request ---- */
 
 typedef struct cube_attrs {
     bool fails;
@@ -108,7 +107,7 @@ static void a_rule_that_fails_says_why_and_changes_no_gradient(void **state)
     tensor_release(y);
 }
 
-/* ---- what no gradient passes ---- */
+/* ---- calls without gradients ---- */
 
 static graph_t *parse(context_t *ctx, const char *text)
 {
@@ -172,9 +171,9 @@ static void graph_grad_refuses_what_is_not_in_the_graph(void **state)
 
 /* ---- the table ---- */
 
-/* Gradients of gradients are refused; of integers there are none; weights that freezing folds are
- * not trained; what a plan fuses it does after gradients were added; unique has no rule; trees are
- * constant between thresholds, and their leaves are not trained. */
+/* Operators without a rule: backward operators; operators on integers; folding of weights, which
+ * are not trained then; fused operators, which plans make after gradients were added; unique;
+ * trees, which are constant between thresholds and have untrained leaves. */
 static bool may_lack_a_rule(const char *name)
 {
     static const char *const names[] = {"fold_weight",      "fold_bias",        "quantize",

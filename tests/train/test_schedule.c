@@ -1,5 +1,4 @@
-/* Schedules and clipping against what PyTorch gives: optimizer_values.py writes
- * optimizer_values.txt. */
+/* Schedules and clipping compared with PyTorch: optimizer_values.py writes optimizer_values.txt. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -14,7 +13,7 @@
 
 enum { MAX_LINE = 4096, N = 6 };
 
-/* The line that begins with these words; the numbers behind its colon. */
+/* Finds the line that begins with these words; returns the numbers after its colon. */
 static char *find_line(const char *words)
 {
     static char line[MAX_LINE];
@@ -168,9 +167,8 @@ static void what_has_the_same_bytes_is_multiplied_once(void **state)
     tensor_release(all[2]);
 }
 
-/* What unfold gives: windows of 3, one element apart, over 6 elements in memory, 3 of them seen
- * thrice.
- */
+/* As from unfold: windows of 3, one element apart, over 6 elements in memory; the windows share
+ * elements. */
 static void elements_that_windows_share_are_multiplied_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -192,7 +190,7 @@ static void elements_that_windows_share_are_multiplied_once(void **state)
     tensor_release(whole);
 }
 
-/* Even and odd columns are two gradients; columns and the whole matrix are not. */
+/* Even and odd columns are two gradients without overlap; columns and the entire matrix overlap. */
 static void slices_between_each_other_are_clipped_each(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -208,7 +206,7 @@ static void slices_between_each_other_are_clipped_each(void **state)
     assert_float_equal(norm, 10.0, 1e-6);
     for (int i = 0; i < 8; i++) assert_float_equal(memory[i], columns_are[i % 2], 1e-6);
 
-    /* first and last byte are the same, and elements between are not */
+    /* the first and last bytes overlap, but elements between do not */
     tensor_t *apart[] = {NULL, NULL};
     CHECK_OK(ctx, tensor_as_strided(ctx, matrix, 1, &sizes[0], (const int64_t[]){4}, 0, &ends));
     CHECK_OK(ctx, tensor_as_strided(ctx, matrix, 1, (const int64_t[]){5}, (const int64_t[]){1}, 0,
@@ -219,7 +217,7 @@ static void slices_between_each_other_are_clipped_each(void **state)
     tensor_release(apart[1]);
     tensor_release(ends);
 
-    /* offsets are the same, and the memory they count from is not */
+    /* equal offsets in different memory */
     for (int i = 0; i < 2; i++)
         CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, 1, &sizes[0], NULL, &memory[i], NULL, NULL,
                                     &apart[i]));

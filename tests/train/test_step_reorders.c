@@ -1,5 +1,5 @@
-/* Planned steps of small networks, in a process of their own: what the counters say of their
- * reorders is what oneDNN logged of them, and what cannot be saved has a reason. */
+/* Planned steps of small networks in a separate process: the counters' reorders equal those in
+ * oneDNN's log, and reorders that cannot be avoided have a reason. */
 #include "tests/support/support.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@
 #define BEGIN "steps begin"
 #define END "steps end"
 #define N_STEPS 5
-#define N_FIRST 2 /* steps in which forms are made, before those that are counted */
+#define N_FIRST 2 /* steps that make forms, before the counted ones */
 #define CLASSES 10
 #define BATCH 4
 #define SIDE 32
@@ -37,8 +37,8 @@ static void add_take(context_t *ctx, module_t *parent, const char *name, module_
     module_release(child);
 }
 
-/* A convolution of kernel x kernel that keeps heights and widths but for the stride, and its batch
- * norm: conv1 and bn1. */
+/* Adds conv1, a convolution that keeps height and width apart from its stride, and its batch norm
+ * bn1. */
 static void add_conv(context_t *ctx, module_t *parent, int index, int64_t in, int64_t out,
                      int64_t kernel, int64_t stride)
 {
@@ -75,7 +75,7 @@ static status_t forward_bottleneck(context_t *ctx, module_t *self, int n_in,
     return flow_end(&flow, out);
 }
 
-/* As in ResNet-50: 1x1, 3x3 with the stride, 1x1, and a 1x1 with the stride beside them. */
+/* As in ResNet-50: 1x1, 3x3 with the stride, 1x1, and in parallel a 1x1 with the stride. */
 static module_t *make_bottleneck(context_t *ctx, int64_t in, int64_t width, int64_t stride)
 {
     module_t *block = NULL;
@@ -113,7 +113,7 @@ static status_t forward_net(context_t *ctx, module_t *self, int n_in, const tens
     return flow_end(&flow, out);
 }
 
-/* A stem and two bottlenecks, the second with strides. */
+/* Makes a stem and two bottlenecks, the second with strides. */
 static module_t *make_residual(context_t *ctx)
 {
     module_t *net = NULL, *fc = NULL;
@@ -135,7 +135,7 @@ static module_t *make_alexnet(context_t *ctx)
     return net;
 }
 
-/* AlexNet as the only child of another. */
+/* Makes AlexNet as the only child of a module. */
 static module_t *make_wrapped(context_t *ctx)
 {
     module_t *net = NULL;
@@ -186,14 +186,14 @@ typedef struct network {
     module_t *(*make)(context_t *ctx);
     dtype_t dtype;
     int rank;
-    int64_t sizes[4]; /* of the input; those of s64 are below 50 */
+    int64_t sizes[4]; /* input sizes; s64 elements are below 50 */
     int n_convolutions;
-    uint64_t most_reorders; /* of activations, in a step, with a reason */
+    uint64_t most_reorders; /* activation reorders per step, each with a reason */
 } network_t;
 
-/* On older processors pictures enter channels last. AlexNet's classifier reads rows of what is in
- * blocks before it, a first convolution of few outputs is plain, and where registers are halves
- * (AVX-512 on Zen 4) one in the middle is faster channels last. */
+/* On older processors images enter channels-last. AlexNet's classifier reads rows of a blocked
+ * tensor, a first convolution with few outputs is plain, and if registers are split in halves
+ * (AVX-512 on Zen 4) one in the middle is faster channels-last. */
 static const network_t networks[] = {
     {"residual", make_residual, DTYPE_F32, 4, {BATCH, 3, SIDE, SIDE}, 9, 1},
     {"alexnet", make_alexnet, DTYPE_F32, 4, {BATCH, 3, 127, 127}, 5, 5},
@@ -229,7 +229,7 @@ typedef struct run {
     tensor_t *x, *labels;
 } run_t;
 
-/* The optimizer has the parameters of a child, or with NULL of the whole network. */
+/* The optimizer has the parameters of a child; NULL: of the entire network. */
 static run_t begin_with(context_t *ctx, const network_t *network, const char *child)
 {
     context_seed(ctx, 11);
@@ -270,9 +270,9 @@ static void end(run_t *run)
     tensor_release(run->labels);
 }
 
-/* ---- the child ---- */
+/* ---- the child process ---- */
 
-/* Steps whose reorders oneDNN logs between two lines of our own; then what was counted. */
+/* Runs steps whose reorders oneDNN logs between two marker lines; then prints the counters. */
 static int run_steps(const network_t *network)
 {
     context_t *ctx = NULL;
@@ -295,10 +295,10 @@ static int run_steps(const network_t *network)
 
 typedef struct counted {
     uint64_t weights, activations, gradients, copies;
-    uint64_t reasons; /* that the layout pass gave, one for each activation that it reorders */
+    uint64_t reasons; /* one per activation that the layout pass reorders */
 } counted_t;
 
-/* What the child said, and what oneDNN logged between its two lines. */
+/* Reads the child's counters, and oneDNN's log between the two markers. */
 static counted_t run_child(const network_t *network, audit_t *audit)
 {
     char line[4096], command[1024];
@@ -339,7 +339,8 @@ static void check_steps(const network_t *network)
                   N_STEPS, network->name, counted.weights, counted.activations, counted.gradients,
                   counted.copies);
     assert_int_equal(audit.n_malformed, 0);
-    if (network->n_convolutions > 0) /* both gradients, but that of the images; results of some */
+    if (network->n_convolutions >
+        0) /* both gradients, except that of the images; results of some */
         assert_true(audit_of(&audit, "convolution").n >=
                     (uint64_t)((2 * network->n_convolutions - 1) * N_STEPS));
     assert_int_equal(audit_reorders(&audit).n,
@@ -373,15 +374,15 @@ static uint64_t count_weight_reorders(context_t *ctx, const char *child)
     return counters_weight_reorders(&counters) + counters.reorders[CAUSE_GRADIENT];
 }
 
-/* An optimizer's names are those below the module that it was made of, whose weights the step finds
- * wherever that module stands in the trained one. */
+/* An optimizer's names are relative to its module; the step finds the weights in the trained
+ * module. */
 static void an_optimizer_of_a_part_reorders_no_more(void **state)
 {
     context_t *ctx = fixture_context(state);
     assert_int_equal(count_weight_reorders(ctx, "inner"), count_weight_reorders(ctx, NULL));
 }
 
-/* The elements are in a blocked form, and nowhere else. */
+/* Checks that the elements are only in a blocked form. */
 static void check_weight(const tensor_t *weight)
 {
     tensor_t *forms[4] = {NULL};
@@ -430,7 +431,7 @@ static void all_that_a_step_updates_stays_blocked(void **state)
     end(&run);
 }
 
-/* A format in which an operator reads a weight; the first one's operator is the forward one. */
+/* A format in which an operator reads a weight; the first is that of the forward operator. */
 typedef struct reading {
     const tensor_t *weight;
     char format[FORMAT_TEXT_MAX];
@@ -440,12 +441,12 @@ typedef struct reading {
 typedef struct readings {
     reading_t items[32];
     int n;
-    const prepared_t *gradients[16]; /* of weights */
+    const prepared_t *gradients[16]; /* weight gradients */
     int n_gradients;
 } readings_t;
 
-/* A backward operator that has a weight, or its gradient, as the forward one has it not says what
- * becomes of the forward's format. */
+/* If a backward operator declines the forward operator's format of a weight or its gradient, its
+ * reason names that format. */
 static bool has_reason(const prepared_t *prepared, const char *forward_format)
 {
     char reason[FORMAT_TEXT_MAX + 64];
@@ -491,8 +492,7 @@ static status_t see(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* A gradient of a weight that lies in another format than the forward operator reads has a reason.
- */
+/* Checks that a weight gradient in another format than the forward operator's has a reason. */
 static void check_gradient(const readings_t *readings, const tensor_info_t *stepped,
                            const char *format, const char *forward_format)
 {
@@ -507,7 +507,7 @@ static void check_gradient(const readings_t *readings, const tensor_info_t *step
                  format, forward_format);
 }
 
-/* How many forms of a weight are made of the one that is stepped. */
+/* Counts the forms of a weight that are made from the stepped one. */
 static int count_other(const readings_t *readings, const tensor_t *weight, const tensor_t *state)
 {
     char format[FORMAT_TEXT_MAX];

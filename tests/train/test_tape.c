@@ -1,4 +1,4 @@
-/* The tape: what it records, what it refuses, and that gradients add up. */
+/* The tape: recorded calls, errors, and sums of gradients. */
 #include "tests/support/support.h"
 
 #include <pthread.h>
@@ -73,7 +73,7 @@ static void uses_and_calls_add_up_until_gradients_are_zeroed(void **state)
     tensor_release(x);
 }
 
-/* A sum hands the gradient of its result on as it is. */
+/* The gradient of a sum is passed on unchanged. */
 static void the_callers_gradient_is_not_given_away(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -188,7 +188,7 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
                 "was written since the tape recorded it, through another tensor");
     tensor_release(y);
 
-    /* nothing of the call that was refused is left */
+    /* nothing of the rejected call is left */
     CHECK_OK(ctx, op_mul(ctx, x, w, &y));
     CHECK_OK(ctx, tape_backward(ctx, tape, y, NULL));
     check_elements(ctx, tape_gradient(tape, x), 1, FLOATS(5));
@@ -215,13 +215,13 @@ static void what_a_call_wrote_through_a_view_is_no_constant(void **state)
                 "mul: input 0, f32[4], was written");
     CHECK_FAILS(ctx, op_add_(ctx, u, u), STATUS_UNSUPPORTED, "add: input 0, f32[4], was written");
 
-    /* the view has the gradient, and the other half is constant */
+    /* the view has a gradient; the other half is constant */
     CHECK_OK(ctx, op_mul(ctx, ends[0], ends[1], &z));
     CHECK_OK(ctx, tape_backward(ctx, tape, z, w));
     check_elements(ctx, tape_gradient(tape, x), 2, FLOATS(4, 4));
     tensor_release(z);
 
-    /* what was recorded is forgotten, so that all of it is constant */
+    /* the records are dropped, so everything is constant */
     CHECK_OK(ctx, op_mul(ctx, u, u, &z));
     tape_destroy(tape);
     for (int i = 0; i < 2; i++) tensor_release(ends[i]);
@@ -285,7 +285,7 @@ static void an_output_that_was_written_has_no_gradient_to_pass(void **state)
     tensor_release(view);
 }
 
-/* x * w + x: each tape has the gradients of what it watches. */
+/* x * w + x: each tape has the gradients of the tensors that it watches. */
 static void tapes_of_one_context_do_not_disturb_each_other(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -298,7 +298,7 @@ static void tapes_of_one_context_do_not_disturb_each_other(void **state)
     CHECK_OK(ctx, tape_watch(ctx, one, w));
     CHECK_OK(ctx, op_mul(ctx, x, w, &y));
     CHECK_OK(ctx, op_add_(ctx, y, x));
-    CHECK_OK(ctx, op_mul(ctx, x, x, &z)); /* nothing to the second */
+    CHECK_OK(ctx, op_mul(ctx, x, x, &z)); /* irrelevant for the second tape */
     assert_int_equal(tape_n_operators(both), 3);
     assert_int_equal(tape_n_operators(one), 2);
     tape_pause(one);
@@ -414,7 +414,7 @@ typedef struct pupil {
     int n_wrong;
 } pupil_t;
 
-/* The gradient of x^2 at 3, over and over, in a context of the thread's own. */
+/* Computes the gradient of x^2 at 3 repeatedly, in a separate context for the thread. */
 static void *learn(void *user)
 {
     pupil_t *pupil = user;
@@ -454,7 +454,7 @@ static void tapes_of_two_threads_may_watch_one_tensor(void **state)
     tensor_release(x);
 }
 
-/* (x * w + w) / x, twice; the gradients of the first pass stay where the second fails. */
+/* (x * w + w) / x, twice; if the second pass fails, the gradients of the first stay. */
 static status_t two_passes(context_t *ctx)
 {
     const int64_t n = 4;

@@ -1,4 +1,5 @@
-/* The trainer: eager and planned steps agree, weights stay blocked, failures leave them alone. */
+/* The trainer: eager and planned steps agree, weights stay blocked, and failures do not change
+ * them. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static module_t *make_conv(context_t *ctx, int64_t in, int64_t out, int64_t stri
     return layer;
 }
 
-/* Two convolutions and a fully connected layer on f32[n,3,8,8]. */
+/* Makes two convolutions and a linear layer on f32[n,3,8,8]. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
@@ -42,7 +43,7 @@ static module_t *make_net(context_t *ctx)
     return net;
 }
 
-/* The mean of the squared differences. */
+/* Returns the mean of the squared differences. */
 static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
                         tensor_t **out_loss)
 {
@@ -112,7 +113,7 @@ static void eager_and_planned_steps_are_the_same(void **state)
     }
 }
 
-/* The step's reorders, by cause. */
+/* Returns the step's reorders by cause. */
 static counters_t count_step(context_t *ctx, trainer_t *trainer)
 {
     counters_t counters;
@@ -146,9 +147,8 @@ static void weights_gradients_and_state_stay_blocked(void **state)
         (void)count_step(ctx, trainer);
         const counters_t counters = count_step(ctx, trainer);
         assert_int_equal(counters.reorders[CAUSE_GRADIENT] + counters.copies[CAUSE_GRADIENT], 0);
-        /* at most the copies that the gradients of the sources read: of the second convolution and
-         * of the fully connected layer; which of them oneDNN wants depends on threads and machine
-         */
+        /* at most the copies that gradients of the sources read, for the second convolution and the
+         * linear layer; whether oneDNN needs them depends on threads and machine */
         assert_in_range(counters.reorders[CAUSE_WEIGHT], 0, 2);
         assert_int_equal(counters.copies[CAUSE_WEIGHT], 0);
         for (int i = 0; i < optimizer_n_parameters(optimizer); i++)
@@ -187,7 +187,7 @@ static void a_step_gives_what_the_module_gave_before_it(void **state)
     }
 }
 
-/* All parameters, one behind the other. */
+/* Reads all parameters, one after another. */
 static int read_weights(context_t *ctx, const optimizer_t *optimizer, float *elements, int capacity)
 {
     int n = 0;
@@ -202,7 +202,7 @@ static int read_weights(context_t *ctx, const optimizer_t *optimizer, float *ele
 }
 
 /* A step of gradient descent without momentum moves the weights by the learning rate times the norm
- * of the gradients, which are longer than the limit here. */
+ * of the gradients, which exceeds the limit here. */
 static void gradients_are_clipped_to_a_norm(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -262,8 +262,8 @@ static void a_loss_that_is_no_number_changes_no_weight(void **state)
     }
 }
 
-/* x times the weight, plus the sum of what the module has seen: read as it was written, or, with an
- * attribute "view", through a view made before. */
+/* x times the weight, plus the sum of all inputs so far. The sum is read directly, or with an
+ * attribute "view" through an existing view. */
 static status_t forward_writing(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
 {
@@ -350,7 +350,7 @@ static void state_that_is_seen_through_a_view_needs_an_eager_step(void **state)
     }
 }
 
-/* As squares, but that it looks at elements, as a method may that is traced. */
+/* Like squares, but reads elements, as a traced method may. */
 static status_t squares_seen(context_t *ctx, void *user, const tensor_t *output,
                              const tensor_t *target, tensor_t **out_loss)
 {
@@ -383,7 +383,7 @@ static void a_loss_that_looks_at_elements_is_traced_by_running_it(void **state)
     assert_true(fabs(losses[0] - losses[1]) < 1e-5 * losses[0]);
 }
 
-/* Both modes give other losses once a slope of the network is another. */
+/* In both modes the losses change after a slope of the network is changed. */
 static void a_changed_attribute_is_seen_by_the_next_step(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -445,7 +445,7 @@ static status_t sum_of_squares(context_t *ctx, void *user, const tensor_t *outpu
     return status;
 }
 
-/* The mean of nothing is no number, its sum is 0, and so are gradients. */
+/* The mean of nothing is NaN, its sum is 0, and so are gradients. */
 static void an_empty_batch_moves_no_weight(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -476,7 +476,8 @@ static void an_empty_batch_moves_no_weight(void **state)
     }
 }
 
-/* module_mkldnn comes after the second step, and the number of threads changes after the third. */
+/* module_mkldnn is called after the second step, and the number of threads changes after the
+ * third. */
 static void layout_and_threads_may_change_between_steps(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -535,7 +536,7 @@ static void wrong_arguments_are_refused(void **state)
                 "the trainer is another context's");
     context_destroy(other);
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, 1, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
-                "sub"); /* of the loss: f32[3,5] and f32[3,3,8,8] */
+                "sub"); /* the loss: f32[3,5] and f32[3,3,8,8] */
     trainer_destroy(trainer);
     trainer_destroy(NULL);
     assert_null(trainer_graph(NULL));
@@ -546,7 +547,7 @@ static void wrong_arguments_are_refused(void **state)
     tensor_release(x);
 }
 
-/* One step of a module of one weight; the weight is what it was if a step fails. */
+/* Runs one step of a module with one weight, which must be unchanged if the step fails. */
 static status_t step_scarcely(context_t *ctx, train_mode_t mode)
 {
     module_t *net = NULL, *linear = NULL;
@@ -590,7 +591,7 @@ static status_t step_planned(context_t *ctx)
     return step_scarcely(ctx, TRAIN_PLANNED);
 }
 
-/* The largest block asked for. */
+/* Records the largest requested block. */
 static void *get_measured(void *user, size_t bytes)
 {
     size_t *most = user;

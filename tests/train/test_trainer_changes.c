@@ -1,4 +1,4 @@
-/* The trainer on modules that change between steps, and on what it refuses. */
+/* The trainer on modules that change between steps, and its errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "ops/ops.h"
 #include "train/trainer.h"
 
-/* The mean of the squared differences. */
+/* Returns the mean of the squared differences. */
 static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
                         tensor_t **out_loss)
 {
@@ -34,7 +34,7 @@ static trainer_t *make_trainer(context_t *ctx, module_t *net, train_mode_t mode,
     return trainer;
 }
 
-/* x * a + b, and -(x * a + b). */
+/* Returns x * a + b and -(x * a + b). */
 static status_t forward_line(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                              int *n_out, tensor_t **out)
 {
@@ -53,7 +53,7 @@ static status_t forward_turned(context_t *ctx, module_t *self, int n_in, const t
     return op_neg(ctx, line, out);
 }
 
-/* x * a. */
+/* Returns x * a. */
 static status_t forward_scaled(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -62,7 +62,7 @@ static status_t forward_scaled(context_t *ctx, module_t *self, int n_in, const t
     return op_mul(ctx, in[0], module_parameter(self, "a"), out);
 }
 
-/* A parameter itself, and a view of it. */
+/* Returns a parameter itself, and a view of it. */
 static status_t forward_weight(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -102,7 +102,7 @@ static module_t *make_line(context_t *ctx, dtype_t dtype, forward_t forward)
     return net;
 }
 
-/* x is 3 everywhere, and the target too. */
+/* x and the target are 3 everywhere. */
 static status_t step_line(context_t *ctx, trainer_t *trainer, tensor_t **out_output,
                           double *out_loss)
 {
@@ -170,7 +170,7 @@ static void an_output_that_is_a_parameter_is_the_one_before_the_update(void **st
     }
 }
 
-/* x * a plus an element of what was seen so far: "one" is a view of "total". */
+/* x * a plus an element of the sum of inputs; "one" is a view of "total". */
 static status_t forward_seen(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                              int *n_out, tensor_t **out)
 {
@@ -239,7 +239,7 @@ static void a_parameter_in_lent_memory_with_gaps_is_trained_there(void **state)
     }
 }
 
-/* As squares, plus the mean of the parameter "a" of the module that is `user`. */
+/* Like squares, plus the mean of the parameter "a" of the module in `user`. */
 static status_t squares_and_weight(context_t *ctx, void *user, const tensor_t *output,
                                    const tensor_t *target, tensor_t **out_loss)
 {
@@ -252,7 +252,7 @@ static status_t squares_and_weight(context_t *ctx, void *user, const tensor_t *o
     return status;
 }
 
-/* A plan would keep the elements that the parameter had, and give it no gradient. */
+/* A plan would keep the parameter's old elements and give it no gradient. */
 static void a_loss_that_reads_the_module_needs_an_eager_step(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -291,7 +291,7 @@ static void an_input_of_the_modules_own_needs_an_eager_step(void **state)
         if (mode == TRAIN_EAGER) {
             CHECK_OK(ctx, status);
             CHECK_OK(ctx, tensor_read(ctx, a, elements, sizeof elements));
-            /* the slope of the mean of (a^2 + b)^2 is a (a^2 + b) by each element of a */
+            /* the derivative of the mean of (a^2 + b)^2 by each element of a is a (a^2 + b) */
             assert_float_equal(elements[3], 2.0f - 0.002f * 9.0f, 1e-6);
         } else {
             CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED,
@@ -372,8 +372,8 @@ static void a_loss_that_depends_on_no_parameter_is_refused(void **state)
     }
 }
 
-/* Plans of eight sizes are kept, so that a ninth costs no more memory than the one that it
- * replaces; and a size whose plan was dropped is planned anew. */
+/* Plans of eight sizes are kept, so a ninth takes no more memory than the one it replaces; an
+ * evicted size is planned again. */
 static void plans_of_many_batch_sizes_are_bounded(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Updates inside a step's plan: the same bits as behind it, less memory, and what happens when a
- * step fails halfway. */
+/* Updates inside a step's plan: the same bits as after the plan, less memory, and failures within a
+ * step. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -29,8 +29,8 @@ static module_t *make_conv(context_t *ctx, int64_t in, int64_t out, int64_t stri
     return layer;
 }
 
-/* On f32[n,3,8,8]: 17 channels, of which blocks are padded, batch norm with its state, and a layer
- * of which the weight wants another format in each direction. */
+/* On f32[n,3,8,8]: 17 channels, which need padding, batch norm with its state, and a layer whose
+ * weight has different formats in each direction. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *norm = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
@@ -117,7 +117,7 @@ static int count_updates(context_t *ctx, const trainer_t *trainer)
     return n;
 }
 
-/* The elements of a dict's tensors are the same to the bit. */
+/* Checks that tensors of two dicts have equal bits. */
 static void check_equal(context_t *ctx, const datum_t *a, const datum_t *b)
 {
     assert_int_equal(datum_length(a), datum_length(b));
@@ -135,7 +135,7 @@ static void check_equal(context_t *ctx, const datum_t *a, const datum_t *b)
     }
 }
 
-/* ---- the same as behind the plan ---- */
+/* ---- the same as after the plan ---- */
 
 typedef struct training {
     module_t *net;
@@ -158,7 +158,7 @@ static training_t train(context_t *ctx, bool is_blocked, kind_t kind, train_opti
     training.optimizer = make_optimizer(ctx, training.net, kind);
     training.trainer = make_trainer(ctx, training.net, training.optimizer, options);
     for (int i = 0; i < 5; i++) {
-        /* the learning rate and the batch's size change between steps */
+        /* the learning rate and the batch size change between steps */
         CHECK_OK(ctx, optimizer_set_lr(ctx, training.optimizer, 0.01 / (i + 1)));
         CHECK_OK(ctx, step(ctx, training.trainer, i == 3 ? 2 : 3, &losses[i]));
     }
@@ -208,8 +208,7 @@ static void what_needs_all_gradients_is_updated_behind_the_plan(void **state)
     end_training(&training);
 }
 
-/* A layer that stands twice: its gradient is final at its first use, and its weight is read there.
- */
+/* A layer that is used twice: its gradient is final at its first use, where its weight is read. */
 static void a_layer_that_stands_twice_is_updated_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -241,7 +240,7 @@ static void a_layer_that_stands_twice_is_updated_once(void **state)
     end_training(&trainings[1]);
 }
 
-/* a * b, whose gradients are read from the other parameter, which is to be the one before. */
+/* a * b: each gradient reads the other parameter, which must still have its old value. */
 static status_t forward_product(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
 {
@@ -309,7 +308,7 @@ static void put_measured(void *user, void *block)
 #define N_LAYERS 8
 #define WIDTH 512
 
-/* The most that is alive in the second step. */
+/* Returns the peak memory of the second step. */
 static size_t measure(bool is_apart)
 {
     measured_t measured = {0};
@@ -361,7 +360,7 @@ static bool is_as_before(context_t *ctx, const module_t *net, float before[3][16
     return is_same;
 }
 
-/* Fails behind the operator that is `left` operators away. */
+/* Fails after `left` more operators. */
 static status_t fail_behind(context_t *ctx, void *user, const op_event_t *event)
 {
     int *left = user;
@@ -413,7 +412,8 @@ static void a_step_that_fails_halfway_says_so(void **state)
         fail_msg("%d steps failed before updates, %d behind one", n_whole, n_broken);
 }
 
-/* One step of five layers: parameters are what they were, or the message says that they are not. */
+/* Runs one step of five layers: parameters are unchanged, or the message reports that they
+ * changed. */
 static status_t step_scarcely(context_t *ctx)
 {
     module_t *net = NULL, *layer = NULL;

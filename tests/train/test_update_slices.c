@@ -1,5 +1,5 @@
-/* Gradients of large weights that are made with the update, a tile at a time or in slices: the bits
- * of those that come whole, and less memory. */
+/* Gradients of large weights that are made with the update, a tile at a time or in slices: the same
+ * bits as from complete gradients, and less memory. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "train/optimizer_impl.h"
 #include "train/trainer.h"
 
-/* Weights of 17 MB; outputs that no block and no tile divides. */
+/* Weights of 17 MB; the number of outputs is not a multiple of any block or tile. */
 #define INPUTS 4200
 #define OUTPUTS 1003
 #define CLASSES 5
@@ -55,7 +55,7 @@ static optimizer_t *make_optimizer(context_t *ctx, module_t *net, kind_t kind)
     sgd.weight_decay = 1e-3;
     adam.amsgrad = true;
     rmsprop.centered = true;
-    rmsprop.eps = 0; /* 0 is divided by 0 in padded lanes */
+    rmsprop.eps = 0; /* padded lanes would compute 0 / 0 */
     if (kind == SGD) CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
     if (kind == ADAM) CHECK_OK(ctx, optimizer_adamw(ctx, net, &adam, &optimizer));
     if (kind == RMSPROP) CHECK_OK(ctx, optimizer_rmsprop(ctx, net, &rmsprop, &optimizer));
@@ -107,14 +107,14 @@ static int count_in_plan(context_t *ctx, const training_t *training, const char 
     return n;
 }
 
-/* With AVX-512 gradients come in blocks of outputs, as our own kernel makes them; 3.x may have
- * others. */
+/* With AVX-512 our kernel makes gradients in blocks of outputs; oneDNN 3.x may have other
+ * formats. */
 static bool has_blocks(void)
 {
     return strncmp(onednn_isa_text(), "avx512", 6) == 0 && onednn_version_text()[0] == '2';
 }
 
-/* A call that makes the gradient, and one for its bias; or those of slices. */
+/* True if one call makes the gradient and another that of the bias, or if slices do. */
 static bool is_product(context_t *ctx, const training_t *training)
 {
     const int n_updates = count_in_plan(ctx, training, UPDATE);
@@ -125,8 +125,8 @@ static bool is_product(context_t *ctx, const training_t *training)
     return is_one;
 }
 
-/* Of the largest number of a tensor, or of 1. On processors without AVX-512 gradients come of gemm,
- * whose sums are in another order at the ends of tiles, which threads have elsewhere. */
+/* Relative to the largest number of a tensor, at least 1. Without AVX-512 gradients come from gemm,
+ * whose order of sums at the ends of tiles depends on the threads. */
 static double tolerance(void)
 {
     return strncmp(onednn_isa_text(), "avx512", 6) == 0 ? 0.0 : 1e-5;
@@ -186,8 +186,8 @@ static void check_slices(context_t *ctx, bool is_blocked, bool has_bias, kind_t 
     }
     if (is_blocked) {
         const size_t n_tenths = is_product(ctx, &inside) ? 1 : 10;
-        /* A slice, if there are any, and activations; the weight itself where the forward pass
-         * wants it in a format that gradients do not come in, as oneDNN 3.2 does on AVX2. */
+        /* A slice, if any, and activations; also the weight, if the forward pass needs a format
+         * that gradients do not have, as with oneDNN 3.2 on AVX2. */
         const int n_weights = count_in_plan(ctx, &inside, " = reorder(%1)");
         assert_in_range(n_weights, 0, 1);
         assert_true(trainer_arena_bytes(inside.trainer) <
@@ -212,8 +212,8 @@ static void slices_without_a_bias_and_of_plain_weights_are_the_whole(void **stat
     check_slices(fixture_context(state), false, true, SGD);
 }
 
-/* What the optimizer keeps may lie otherwise than slices do: in one format they can be brought into
- * it, in the other it is brought into theirs. */
+/* The optimizer's state may have another format than slices: slices can be converted to some
+ * formats; otherwise the state is converted. */
 static void state_in_another_format_gives_the_same(void **state)
 {
     static const char *const formats[] = {"ab", "ba", "BA16b16a", "AB16a16b"};
@@ -237,7 +237,7 @@ static void state_in_another_format_gives_the_same(void **state)
     }
 }
 
-/* The weight becomes memory of the caller's, which is stepped as it lies. */
+/* The weight is in the caller's memory and is updated in its format. */
 static void a_weight_in_lent_memory_is_stepped_there(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -267,7 +267,7 @@ static void a_weight_in_lent_memory_is_stepped_there(void **state)
 
 /* ---- failures ---- */
 
-/* Fails behind the operator that is `left` operators away. */
+/* Fails after `left` more operators. */
 static status_t fail_behind(context_t *ctx, void *user, const op_event_t *event)
 {
     int *left = user;
@@ -275,7 +275,8 @@ static status_t fail_behind(context_t *ctx, void *user, const op_event_t *event)
     return --*left == 0 ? context_fail(ctx, STATUS_OUT_OF_MEMORY, "no memory") : STATUS_OK;
 }
 
-/* Behind the first slice of the first layer, the second layer and some of the first are updated. */
+/* After the first slice of the first layer, the second layer and a part of the first are
+ * updated. */
 static void a_step_that_fails_between_slices_says_so(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -301,10 +302,10 @@ static void a_step_that_fails_between_slices_says_so(void **state)
         context_clear_error(ctx);
         end(&training);
     }
-    assert_int_equal(n_broken > 0, is_sliced); /* behind a product no operator is left */
+    assert_int_equal(n_broken > 0, is_sliced); /* after a product, no operator is left */
 }
 
-/* A gradient that others read is made as a whole: that of a weight which two layers share. */
+/* A gradient with several readers, e.g. of a weight that two layers share, is made complete. */
 static void shared_weights_have_whole_gradients(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -336,7 +337,7 @@ static void shared_weights_have_whole_gradients(void **state)
     end(&trainings[1]);
 }
 
-/* The plan is given rows that lie otherwise than it wants them. */
+/* The plan gets rows in another format than it uses. */
 static void rows_of_the_caller_may_be_strided(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,6 +1,6 @@
-/* Gradients of the zoo's networks are those that PyTorch gives in f64 from the same weights and
- * pictures (zoo_gradients.py), operator by operator, with blocked weights, and in a plan. What SGD
- * keeps as momentum is the gradient after its first step. */
+/* Gradients of the zoo's networks, compared with PyTorch's in f64 from the same weights and images
+ * (zoo_gradients.py): operator by operator, with blocked weights, and in a plan. SGD's momentum
+ * after the first step is the gradient. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@
 enum { DENSE, MKLDNN, PLANNED, N_MODES };
 static const char *const modes[] = {"dense", "mkldnn", "planned"};
 
-/* Others are run when they are named: test_zoo_gradients resnet50. */
+/* Others run if they are named: test_zoo_gradients resnet50. */
 static const char *const usual[] = {"squeezenet1_1", "resnet18", "alexnet", "vgg16"};
 /* Sanitizers take ten times as long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -43,7 +43,7 @@ typedef struct expected {
 
 typedef struct network {
     int side, picture;
-    double loss, rounding, limit; /* of a gradient's difference, as a share of its norm */
+    double loss, rounding, limit; /* allowed difference of a gradient, relative to its norm */
     int n;
     expected_t items[400];
 } network_t;
@@ -77,12 +77,12 @@ static void read_network(const char *name, network_t *network)
     }
     fclose(file);
     assert_true(network->n > 0);
-    /* Where rounding counts more it may give a relu's operand the other sign, and gradients leap.
-     */
+    /* If rounding errors are larger, they may flip the sign of a relu's operand, and gradients
+     * jump. */
     network->limit = network->rounding < 1e-5 ? 1e-3 : 0.02;
 }
 
-/* ---- ours ---- */
+/* ---- Tessera's ---- */
 
 static void set_dropouts(context_t *ctx, module_t *module)
 {
@@ -116,7 +116,7 @@ static tensor_t *draw_pictures(context_t *ctx, const network_t *network)
     return x;
 }
 
-/* The larger of the differences of norm, projection and element, as a share of the norm. */
+/* Returns the largest of the differences of norm, projection and element, relative to the norm. */
 static double compare(context_t *ctx, const expected_t *expected, const tensor_t *gradient)
 {
     char key[128];

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Prints zoo_gradients.txt: gradients of the zoo's networks, their widths divided by 8, by PyTorch 2.13.0 in
-f64, from weights, pictures and labels that follow from their names (draw.py), so that test_zoo_gradients.c
-has the same. Run by hand: python3 tests/train/zoo_gradients.py >tests/train/zoo_gradients.txt
+"""Prints zoo_gradients.txt: gradients of the zoo's networks, with widths divided by 8, from PyTorch
+2.13.0 in f64. Names determine weights, images and labels (draw.py), so test_zoo_gradients.c uses the
+same. Run by hand: python3 tests/train/zoo_gradients.py >tests/train/zoo_gradients.txt
 
 Lines of a network:
 
-    resnet18 SIDE PICTURE LOSS ROUNDING     side of its pictures, drawn as "x<PICTURE>"; the loss; and the
-                                    largest difference of a gradient, as a share of its norm, in f32, or
-                                    with weights that are off by a ten-millionth of them
-    resnet18 conv1.weight NORM PROJECTION ELEMENT      of the parameter's gradient: its norm, its sum of
-                                    products with what draw() gives for "probe.conv1.weight", and its
-                                    element n/2 of n
+    resnet18 SIDE PICTURE LOSS ROUNDING     side of its images, named "x<PICTURE>"; the loss; and the
+                                    largest difference of a gradient, relative to its norm, in f32 or
+                                    with weights changed by a ten-millionth
+    resnet18 conv1.weight NORM PROJECTION ELEMENT      of the parameter's gradient: its norm, its dot
+                                    product with draw() of "probe.conv1.weight", and element n/2 of n
 
-Where rounding gives the operand of a relu the other sign, gradients leap: pictures are such that it does not.
+If rounding flipped the sign of a relu's operand, gradients would jump; the chosen images avoid that.
 
-A gradient whose norm is below a millionth of the largest is rounding alone, and has no line.
+A gradient whose norm is below a millionth of the largest is only rounding, and has no line.
 """
 import torch
 from torch import nn
@@ -25,7 +24,7 @@ CLASSES, BATCH, DIVIDE, TRIALS = 10, 4, 8, 4
 
 
 def width(n):
-    """As zoo_width: a multiple of 8."""
+    """Like zoo_width: returns a multiple of 8."""
     return max(8, n // DIVIDE // 8 * 8)
 
 
@@ -82,7 +81,7 @@ class ResNet(nn.Module):
 # ---- networks without branches ----
 
 class Features(nn.Module):
-    """Layers, adaptive pooling to side x side, and fully connected layers; names have the places of dropouts."""
+    """Layers, adaptive pooling to side x side, and linear layers; names count dropouts."""
 
     def __init__(self, features, side, classifier):
         super().__init__()
@@ -287,7 +286,7 @@ NETWORKS = {
 
 
 def gradients(name, dtype, noise=0.0):
-    """The loss and gradients in dtype, weights off by shares of them up to `noise`."""
+    """Returns the loss and gradients in dtype, with weights changed by relative noise up to `noise`."""
     make, side, picture = NETWORKS[name]
     network = make()
     fill(network)
@@ -302,7 +301,7 @@ def gradients(name, dtype, noise=0.0):
 
 
 def measure(name):
-    """Loss, gradients without those that are rounding alone, and the largest difference by rounding."""
+    """Returns the loss, gradients that exceed rounding, and the largest difference by rounding."""
     torch.manual_seed(1)
     loss, exact = gradients(name, torch.float64)
     largest = max(g.norm() for g in exact.values())
