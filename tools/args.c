@@ -143,8 +143,8 @@ static bool set_value(const args_command_t *command, const args_option_t *option
             *(double *)option->out = number;
             return true;
         }
-        args_usage_error(command->name, "%s %s, must be a number from %lld up", option->name, value,
-                         (long long)option->min);
+        args_usage_error(command->name, "%s %s, must be a number, at least %lld", option->name,
+                         value, (long long)option->min);
         return false;
     }
     case ARGS_BYTES: {
@@ -153,7 +153,8 @@ static bool set_value(const args_command_t *command, const args_option_t *option
             *(int64_t *)option->out = bytes;
             return true;
         }
-        args_usage_error(command->name, "%s %s, must be bytes from %lld up, as 1000000, 512M or 2G",
+        args_usage_error(command->name,
+                         "%s %s, must be bytes, at least %lld, e.g. 1000000, 512M or 2G",
                          option->name, value, (long long)option->min);
         return false;
     }

@@ -180,15 +180,15 @@ static void print_heading(const log_t *log)
     if (log->audit.version[0] != '\0')
         print("oneDNN %s: ", log->audit.version);
     else
-        print("oneDNN, whose version the log does not name: ");
+        print("oneDNN (version not in the log): ");
     print("%zu executions; ", log->n);
     if (!log->has_steady) {
-        print("no steady state, since the end repeats nothing\n\n");
+        print("no steady state: nothing repeats at the end\n\n");
         return;
     }
     size_t n_steady = steady->length * (size_t)steady->n_times;
-    print("%zu of set-up, then %lld times a sequence of %zu", steady->first,
-          (long long)steady->n_times, steady->length);
+    print("%zu of set-up, then a sequence of %zu repeated %lld times", steady->first,
+          steady->length, (long long)steady->n_times);
     if (log->n > steady->first + n_steady)
         print(", and %zu after it", log->n - steady->first - n_steady);
     print("\n\n");

@@ -329,9 +329,10 @@ static bool choose(const bench_instances_options_t *options, int n_cores, rows_t
     }
     long n = strtol(text, &end, 10);
     if (end == text || *end != '\0' || n < 1 || n > n_cores) {
-        args_usage_error(NAME,
-                         "--instances %s, must be auto or a whole number from 1 to %d, the cores",
-                         text, n_cores);
+        args_usage_error(
+            NAME,
+            "--instances %s, must be auto or a whole number from 1 to %d, the number of cores",
+            text, n_cores);
         return false;
     }
     if (n_threads == 0) n_threads = n_cores / n;
@@ -479,7 +480,7 @@ int bench_instances(const char *spec, const bench_instances_options_t *options)
     rows_t rows = {0};
     int code = EXIT_FAILED;
     if (!cores_find(&cores))
-        print_error("tessera " NAME ": cannot find out what cores there are\n");
+        print_error("tessera " NAME ": cannot read the cores of this machine\n");
     else if ((rows.items = calloc((size_t)cores.n + 1, sizeof *rows.items)) == NULL)
         session_check(NAME, NULL, STATUS_OUT_OF_MEMORY);
     else

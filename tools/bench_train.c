@@ -90,12 +90,11 @@ static status_t prepare(const bench_train_options_t *options, session_t *session
                                    .mode = mode == PLANNED ? TRAIN_PLANNED : TRAIN_EAGER,
                                    .memory_limit = mode == PLANNED ? options->memory_limit : 0};
     tensor_info_t output;
-    REQUIRE(ctx, session->model.n_inputs == 1,
-            "%s has %d inputs, one is what a step is measured on", session->model.spec,
-            session->model.n_inputs);
+    REQUIRE(ctx, session->model.n_inputs == 1, "%s has %d inputs, --train needs one",
+            session->model.spec, session->model.n_inputs);
     lane->x = session->model.inputs[0].tensor;
     TRY(train_probe(ctx, session->model.module, lane->x, &output));
-    REQUIRE(ctx, output.rank == 2, "%s gives rank %d, scores [batch][classes] are needed",
+    REQUIRE(ctx, output.rank == 2, "%s returns rank %d, must be scores [batch][classes]",
             session->model.spec, output.rank);
     TRY(draw_target(ctx, output.sizes[0], output.sizes[1], (uint64_t)options->session.model.seed,
                     &lane->target));

@@ -148,7 +148,7 @@ status_t budget_check(context_t *ctx, const bench_t *bench, const budget_t *budg
             "%s: no line has %s at batch %" PRId64 " in a mode that was measured", budget->path,
             bench->spec, bench->batch);
     if (n_missed > 0)
-        print_error("%s has nothing on %d of %d modes\n", budget->path, n_missed, bench->n_rows);
+        print_error("%s has no line for %d of %d modes\n", budget->path, n_missed, bench->n_rows);
     REQUIRE(ctx, n_risen == 0, "%d counts are above the budget of %s", n_risen, budget->path);
     return STATUS_OK;
 }

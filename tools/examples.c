@@ -79,7 +79,7 @@ static status_t check_names(context_t *ctx, const model_t *model, const char *di
         bool is_known = model->n_inputs == 1;
         for (int k = 0; k < model->n_inputs && !is_known; k++)
             is_known = end_of(model->inputs[k].name, datum_key(files, i)) != NULL;
-        REQUIRE(ctx, is_known, "%s/%s.npy is of no input of %s, the first is %s", dir,
+        REQUIRE(ctx, is_known, "%s/%s.npy matches no input of %s, the first is %s", dir,
                 datum_key(files, i), model->spec, model->inputs[0].name);
     }
     return STATUS_OK;

@@ -142,7 +142,8 @@ static void put_repro(explainer_t *explainer, const call_t *call)
     text_append(text, "# %d %s%s%s\n", ++explainer->n, call->name,
                 call->path[0] != '\0' ? " at " : "", call->path);
     if (call->prepared == NULL) {
-        text_append(text, "# the plan's own: its reorder stands at the operator that reads it\n");
+        text_append(text,
+                    "# part of the plan: its reorder is listed at the operator that reads it\n");
         return;
     }
     for (int i = 0; i < call->n_in; i++)

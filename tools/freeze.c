@@ -110,7 +110,7 @@ static status_t tune(context_t *ctx, const model_t *model, const tensor_info_t *
         print("kept; with --input for every input whole runs are compared, too\n");
     else
         print("%.3f of the time by estimates, %s\n", tuned.ratio,
-              tuned.is_kept ? "kept" : "left as estimates have it");
+              tuned.is_kept ? "kept" : "not kept");
     return STATUS_OK;
 }
 
@@ -121,7 +121,7 @@ static status_t make_plan(context_t *ctx, const model_t *model, const options_t 
     const tensor_info_t *infos[MODEL_MAX_INPUTS];
     const bool has_infos = list_infos(model, infos);
     REQUIRE(ctx, has_infos || options->tune_seconds <= 0.0,
-            "--tune, but shapes and types of the inputs of %s are not known, give them by --input",
+            "--tune, but shapes and types of the inputs of %s are unknown, pass --input",
             model->spec);
     if (!has_infos) return STATUS_OK;
     if (options->tune_seconds > 0.0) TRY(tune(ctx, model, infos, options->tune_seconds, frozen));
@@ -219,7 +219,7 @@ static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreem
     TRY(freeze_once(trial, options->kept.items, out_frozen, agreement));
     if (options->min_agreement <= 0.0) return STATUS_OK;
     REQUIRE(ctx, agreement->n_rows > 0,
-            "--min-agreement %g, the model gives no scores of f32[rows,classes]",
+            "--min-agreement %g, the model returns no scores f32[rows,classes]",
             options->min_agreement);
     if (is_enough(options, agreement)) return STATUS_OK;
     accuracy_t all = {.n_layers = trial->accuracy->n_layers, .layers = trial->accuracy->layers};
@@ -244,9 +244,9 @@ static status_t add_graph(context_t *ctx, model_t *model, const options_t *optio
     const freeze_options_t how = plain_options(options);
     REQUIRE(ctx,
             options->dtype != DTYPE_S8 && options->max_error < 0.0 && options->min_agreement <= 0.0,
-            "%s: a --shape needs a graph of its own, for which %s is not measured: make a file "
+            "%s: a --shape needs a separate graph, for which %s cannot be measured: make a file "
             "for each",
-            model->spec, options->dtype == DTYPE_S8 ? "--dtype s8" : "what layers lose");
+            model->spec, options->dtype == DTYPE_S8 ? "--dtype s8" : "the error of layers");
     TRY(mode_freeze(ctx, model, &how, &other));
     status_t status = freeze_add(ctx, frozen, other);
     module_release(other);
@@ -290,8 +290,7 @@ static status_t print_guards(context_t *ctx, const module_t *frozen)
         status = graph_guards(ctx, plan_graph_at(frozen, "forward", i), &text);
         const char *guards = text_string(&text);
         if (status == STATUS_OK && (n > 1 || guards[0] != '\0'))
-            print("graph %d of %d: %s\n", i + 1, n,
-                  guards[0] != '\0' ? guards : "sizes as its types say");
+            print("graph %d of %d: %s\n", i + 1, n, guards[0] != '\0' ? guards : "no guards");
         text_clear(&text);
     }
     return status;
@@ -320,7 +319,7 @@ static status_t check_values(context_t *ctx, const options_t *options, int n)
     if (n > 0 || !is_narrow(options)) return STATUS_OK;
     REQUIRE(ctx, !has_bound, "%s, needs values: --input of every input, or --calibrate DIR",
             options->max_error >= 0.0 ? "--max-layer-error" : "--min-agreement");
-    print("%s: not measured; --input of every input, or --calibrate DIR gives values for that\n",
+    print("%s: errors are not measured; that needs --input of every input, or --calibrate DIR\n",
           dtype_name(options->dtype));
     return STATUS_OK;
 }

@@ -120,8 +120,8 @@ static status_t show(session_t *session, options_t *options)
     graph_release(optimised);
     if (options->after != NULL && !options->has_dumped)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "--after %s: that pass is skipped, or none of mode %s",
-                              options->after, options->is_frozen ? "frozen" : "graph");
+                              "--after %s: that pass is skipped, or not in mode %s", options->after,
+                              options->is_frozen ? "frozen" : "graph");
     return status;
 }
 

@@ -40,7 +40,7 @@ static const char *name_at(const datum_t *names, int index)
 static status_t take_inputs(context_t *ctx, model_t *model)
 {
     int n = module_n_inputs(model->module, "forward");
-    REQUIRE(ctx, n >= 0, "%s: the inputs of its forward are not known", model->spec);
+    REQUIRE(ctx, n >= 0, "%s: the inputs of forward are unknown", model->spec);
     REQUIRE(ctx, n <= MODEL_MAX_INPUTS, "%s: %d inputs, at most %d are possible", model->spec, n,
             MODEL_MAX_INPUTS);
     for (int i = 0; i < n; i++) {
@@ -49,7 +49,7 @@ static status_t take_inputs(context_t *ctx, model_t *model)
         TRY(module_input(ctx, model->module, "forward", i, &value));
         snprintf(input->name, sizeof input->name, "%s", value.name != NULL ? value.name : "");
         REQUIRE(ctx, value.name == NULL || strlen(value.name) < sizeof input->name,
-                "%s: a name of input %d of %zu bytes, at most %d are possible", model->spec, i,
+                "%s: the name of input %d has %zu bytes, at most %d are possible", model->spec, i,
                 strlen(value.name), MODEL_NAME_MAX - 1);
         if (value.rank >= 0) input->info = info_dense(value.dtype, value.rank, value.made);
         input->bound = 2;
@@ -193,7 +193,7 @@ static status_t explain_open_size(context_t *ctx, model_t *model, onnx_options_t
     onnx->open_size = 0;
     (void)onnx_load(ctx, model->spec, onnx, &model->module);
     if (strncmp(message, context_error(ctx), sizeof message - 1) == 0) return status;
-    return context_fail(ctx, status, "%s (open sizes were taken as %lld: --shape gives others)",
+    return context_fail(ctx, status, "%s (open sizes were set to %lld: --shape sets others)",
                         message, size);
 }
 
@@ -342,10 +342,10 @@ static status_t draw(context_t *ctx, const model_t *model, model_input_t *input)
 {
     const tensor_info_t *info = &input->info;
     REQUIRE(ctx, info->dtype != DTYPE_NONE,
-            "%s: shape and type of input %s are not known, give it by --input %s=FILE.npy",
-            model->spec, input->name, input->name);
+            "%s: shape and type of input %s are unknown, pass --input %s=FILE.npy", model->spec,
+            input->name, input->name);
     for (int d = 0; d < info->rank; d++)
-        REQUIRE(ctx, info->sizes[d] >= 0, "%s: size %d of input %s is open, give it by --shape",
+        REQUIRE(ctx, info->sizes[d] >= 0, "%s: size %d of input %s is open, set it with --shape",
                 model->spec, d, input->name);
     if (dtype_is_floating(info->dtype))
         return tensor_randn(ctx, info->dtype, info->rank, info->sizes, &input->tensor);

@@ -89,7 +89,7 @@ static status_t save(context_t *ctx, const char *dir, const outputs_t *outputs)
 {
     char path[4096], other[4096];
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        FAIL(ctx, STATUS_IO, "%s: cannot be made: %s", dir, strerror(errno));
+        FAIL(ctx, STATUS_IO, "%s: cannot be created: %s", dir, strerror(errno));
     for (int i = 0; i < outputs->n; i++) {
         file_path(dir, outputs->names[i], path, sizeof path);
         for (int j = 0; j < i; j++) {
@@ -198,8 +198,8 @@ static status_t verify(runner_t *runner, const run_options_t *options, bool *out
           " elements: largest error %.3g of its bound (%s), %d failed\n",
           result.n_operators, options->n_verify, result.largest, result.where, result.n_failed);
     if (result.n_values > 0)
-        print("values of the plan where they are read: %d, %d overwritten\n", result.n_values,
-              result.n_overwritten);
+        print("checked %d values of the plan where they are read, %d overwritten\n",
+              result.n_values, result.n_overwritten);
     if (result.n_failed > 0)
         print_error("tessera " NAME
                     ": %d results do not agree with their operator's specification\n",

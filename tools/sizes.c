@@ -114,8 +114,8 @@ static status_t ask(context_t *ctx, model_t *model, int input, const char *asked
     const tensor_info_t *info = &model->inputs[input].info;
     char text[INFO_TEXT_MAX];
     REQUIRE(ctx, info->dtype != DTYPE_NONE,
-            "%s, but shape and type of input %s are not known, give it by --input %s=FILE.npy",
-            asked, model->inputs[input].name, model->inputs[input].name);
+            "%s, but shape and type of input %s are unknown, pass --input %s=FILE.npy", asked,
+            model->inputs[input].name, model->inputs[input].name);
     REQUIRE(ctx, rank == info->rank, "%s, but input %s has %d dimensions: %s", asked,
             model->inputs[input].name, info->rank, info_text(info, text));
     for (int d = 0; d < rank; d++) {
@@ -126,7 +126,7 @@ static status_t ask(context_t *ctx, model_t *model, int input, const char *asked
     for (int d = 0; d < rank; d++)
         if (sizes[d] != info->sizes[d]) set_size(ctx, model, input, d, sizes[d]);
     REQUIRE(ctx, shape_equal(rank, sizes, info->rank, info->sizes),
-            "%s, but sizes of input %s that have one name are equal: %s", asked,
+            "%s, but sizes of input %s with the same name must be equal: %s", asked,
             model->inputs[input].name, info_text(info, text));
     return STATUS_OK;
 }
@@ -184,7 +184,7 @@ static status_t check_agreement(context_t *ctx, const model_t *model, const args
         TRY(find_input(ctx, model, &sizes, &input));
         const tensor_info_t *info = &model->inputs[input].info;
         REQUIRE(ctx, shape_equal(sizes.rank, sizes.sizes, info->rank, info->sizes),
-                "--shape %s, but another --shape gives a size of the same name otherwise",
+                "--shape %s, but another --shape sets a size of the same name differently",
                 shapes->items[i]);
     }
     REQUIRE(ctx, batch == 0 || model->inputs[0].info.sizes[0] == batch,

@@ -43,7 +43,7 @@ status_t train_join(context_t *ctx, bool bf16_gradients, parallel_t **out_parall
     if (getenv(SIZE_VARIABLE) == NULL) {
         if (!bf16_gradients) return STATUS_OK;
         return context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                            "--bf16-gradients is for several processes, which mpirun starts");
+                            "--bf16-gradients needs several processes, started by mpirun");
     }
     return parallel_create(ctx, &options, out_parallel);
 }

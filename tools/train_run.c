@@ -59,8 +59,8 @@ static status_t load_model(run_t *run)
     const model_options_t options = {.batch = settings->batch};
     context_seed(run->ctx, (uint64_t)settings->seed);
     TRY(model_load(run->ctx, settings->spec, &options, &run->model));
-    REQUIRE(run->ctx, run->model.n_inputs == 1, "%s has %d inputs, one is what data has",
-            settings->spec, run->model.n_inputs);
+    REQUIRE(run->ctx, run->model.n_inputs == 1, "%s has %d inputs, must have one", settings->spec,
+            run->model.n_inputs);
     return module_mkldnn(run->ctx, run->model.module, NULL);
 }
 
@@ -85,7 +85,7 @@ static status_t check_sizes(run_t *run)
     run->n_scores = output.sizes[1];
     run->record->has_accuracy = output.rank == 2;
     REQUIRE(ctx, dataset_classes(run->dataset) <= run->n_scores,
-            "label %" PRId64 " is out of range, %s gives %" PRId64 " scores, for labels from 0",
+            "label %" PRId64 " is out of range, %s returns %" PRId64 " scores, for labels from 0",
             dataset_classes(run->dataset) - 1, run->settings->spec, run->n_scores);
     return STATUS_OK;
 }
@@ -107,7 +107,7 @@ static status_t get_record(run_t *run)
         record->n_steps = INT64_MAX;
     int64_t n_bytes = 0, n_left = record->n_steps - record->first_step;
     REQUIRE(run->ctx, n_left > 0,
-            "%s has %" PRId64 " steps behind it, --steps or --epochs ask for %" PRId64 " in all",
+            "%s has done %" PRId64 " steps, --steps or --epochs set a total of %" PRId64,
             settings->resume, record->first_step, record->n_steps);
     if (shape_multiply(n_left, (int64_t)sizeof *record->losses, &n_bytes)) {
         record->losses = malloc((size_t)n_bytes);
@@ -224,7 +224,7 @@ static void warn_of_idle(const run_t *run)
     const optimizer_t *optimizer = run->setup.optimizer;
     if (optimizer_unstepped(optimizer, 0) != NULL) bar_end();
     for (int i = 0; optimizer_unstepped(optimizer, i) != NULL; i++)
-        print_error("tessera " NAME ": warning: parameter %s has no gradient, no step changes it\n",
+        print_error("tessera " NAME ": warning: parameter %s has no gradient, it is not trained\n",
                     optimizer_unstepped(optimizer, i));
 }
 

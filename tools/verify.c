@@ -74,7 +74,7 @@ static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_ev
     if (error <= 1.0) return STATUS_OK;
     result->n_failed++;
     bar_end();
-    print_error("%s (%s, %s): off by %.3g times what rounding explains\n", where,
+    print_error("%s (%s, %s): error is %.3g times the rounding bound\n", where,
                 prepared_kernel(event->prepared), prepared_implementation(event->prepared), error);
     return STATUS_OK;
 }

@@ -73,7 +73,7 @@ static int count_cores(void)
 {
     int n = 0;
     check_refused("bench zoo:resnet18 --instances 5000", "from 1 to ");
-    assert_int_equal(sscanf(strstr(out, "from 1 to "), "from 1 to %d, the cores", &n), 1);
+    assert_int_equal(sscanf(strstr(out, "from 1 to "), "from 1 to %d, the number of cores", &n), 1);
     return n;
 }
 

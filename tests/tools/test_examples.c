@@ -119,7 +119,7 @@ static void numbers_tell_examples_of_several_inputs_apart(void **state)
     examples_clear(&examples);
     save(ctx, "two/b.x.npy", 2, (const int64_t[]){1, 3}, 4.0);
     CHECK_FAILS(ctx, examples_load(ctx, &model, path, &examples), STATUS_INVALID_ARGUMENT,
-                "/two/b.x.npy is of no input of m.onnx, the first is a:0");
+                "/two/b.x.npy matches no input of m.onnx, the first is a:0");
     make_folder("half");
     save(ctx, "half/b.npy", 2, (const int64_t[]){1, 3}, 4.0);
     CHECK_FAILS(ctx, examples_load(ctx, &model, path_of("half", path), &examples),

@@ -209,7 +209,7 @@ static void make_reshape(context_t *ctx)
     check_second_run(ctx);
     check("freeze reshape.onnx -o m.tessera --tune 0.1", 0, "m.tessera: ");
     check("freeze reshape.onnx -o m.tessera --dtype bf16", 0,
-          "bf16: not measured; --input of every");
+          "bf16: errors are not measured; that needs --input of every");
     check("freeze reshape.onnx -o m.tessera --input x=x.npy --input shape=shape.npy --dtype bf16",
           0, "outputs differ from f32 by 0");
 }
@@ -531,7 +531,7 @@ static void open_sizes_need_no_shape(void **state)
     maker_node(&maker, "Conv", "conv", "x w", "y");
     write_model("tall.onnx");
     check("freeze tall.onnx -o open.tessera", 1,
-          "(open sizes were taken as 64: --shape gives others)");
+          "(open sizes were set to 64: --shape sets others)");
     check("freeze tall.onnx -o open.tessera --shape x=1x1x100x128", 0, "graph 1 of 1: H >= 100");
 }
 

@@ -78,7 +78,7 @@ static void sizes_that_cannot_be_are_refused_in_words(void **state)
     CHECK_FAILS(ctx, apply(ctx, &model, "c=2", NULL, 0), STATUS_INVALID_ARGUMENT,
                 "m.tessera has no input \"c\", there are: a, b");
     CHECK_FAILS(ctx, apply(ctx, &model, "a=2x3", "b=3x9", 0), STATUS_INVALID_ARGUMENT,
-                "--shape a=2x3, but another --shape gives a size of the same name otherwise");
+                "--shape a=2x3, but another --shape sets a size of the same name differently");
     CHECK_FAILS(ctx, apply(ctx, &model, "a=2x3", NULL, 3), STATUS_INVALID_ARGUMENT,
                 "--batch 3, but --shape says 2");
     tensor_info_t given = info_dense(DTYPE_F32, 2, (const int64_t[]){6, 2});

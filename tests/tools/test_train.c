@@ -160,7 +160,7 @@ static void a_run_that_goes_on_is_the_one_without_an_end(void **state)
     assert_int_equal(read_losses(part), 3);
     assert_memory_equal(part, whole + 3, 3 * sizeof *part);
     check("train net.onnx" DATA "--optimizer adam --steps 3 --resume half.safetensors", 1,
-          "half.safetensors has 3 steps behind it, --steps or --epochs ask for 3 in all");
+          "half.safetensors has done 3 steps, --steps or --epochs set a total of 3");
     check("train net.onnx" DATA "--steps 6 --resume half.safetensors", 1, "optimizer adam");
 }
 
@@ -195,7 +195,7 @@ static void parameters_that_no_step_changes_are_warned_of(void **state)
 {
     (void)state;
     check("train idle.onnx" DATA "--steps 2", 0,
-          "warning: parameter idle has no gradient, no step changes it\n");
+          "warning: parameter idle has no gradient, it is not trained\n");
     check("train net.onnx" DATA "--steps 2", 0, "");
     assert_string_equal(outcome.err, "");
 }
@@ -248,10 +248,10 @@ static void a_planned_step_keeps_within_its_memory(void **state)
     check("train net.onnx" DATA "--steps 1 --batch 8 --mode planned --memory-limit 1K", 1,
           "trainer_step: memory_limit 1024, a step on these inputs takes ");
     check("train net.onnx" DATA "--steps 1 --batch 8 --mode planned --memory-limit 512M", 0, "");
-    check("train net.onnx" DATA "--memory-limit 512M", 2, "it needs --mode planned");
+    check("train net.onnx" DATA "--memory-limit 512M", 2, "--memory-limit needs --mode planned");
     check("train net.onnx" DATA "--memory-limit 5T", 2,
-          "--memory-limit 5T, must be bytes from 0 up, as 1000000, 512M or 2G");
-    check("train net.onnx" DATA "--memory-limit 9999999999G", 2, "must be bytes from 0 up");
+          "--memory-limit 5T, must be bytes, at least 0, e.g. 1000000, 512M or 2G");
+    check("train net.onnx" DATA "--memory-limit 9999999999G", 2, "must be bytes, at least 0");
     check("bench net.onnx --memory-limit 1G", 2, "--memory-limit needs --train");
 }
 
@@ -268,7 +268,7 @@ static void data_that_do_not_fit_are_refused_before_a_step(void **state)
     twelve[sizeof twelve - 1] = 12;
     write_bytes("twelve.npy", twelve, sizeof twelve);
     check("train net.onnx --data " DIGITS "/images.npy --labels twelve.npy", 1,
-          "label 12 is out of range, net.onnx gives 10 scores, for labels from 0");
+          "label 12 is out of range, net.onnx returns 10 scores, for labels from 0");
     check("train net.onnx" DATA "--loss mse", 1, "--loss mse: targets are s64[], must be floating");
     check("train net.onnx --data " DIGITS "/labels.npy --labels " DIGITS "/labels.npy", 1,
           "tessera train: ");

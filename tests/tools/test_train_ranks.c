@@ -149,7 +149,7 @@ static void two_processes_have_the_losses_of_one(void **state)
 static void what_is_wrong_ends_all(void **state)
 {
     (void)state;
-    check(TRAIN "--steps 1 --bf16-gradients", 1, "--bf16-gradients is for several processes");
+    check(TRAIN "--steps 1 --bf16-gradients", 1, "--bf16-gradients needs several processes");
     check(MPIRUN TRAIN "--steps 4 --resume none.safetensors", 1, "none.safetensors");
 }
 
