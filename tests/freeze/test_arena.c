@@ -1,4 +1,4 @@
-/* The arena of a frozen network is at most 5 % larger than what lives at once in it. */
+/* The arena of a frozen network is at most 5 % larger than the peak of its live bytes. */
 #include "freeze/freeze.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* No placement needs less than the bytes that live during one step. */
+/* No placement needs less than the bytes that are live during one step. */
 static size_t lower_bound(const plan_t *plan, int block)
 {
     size_t most = 0;
@@ -40,8 +40,8 @@ static bool lie_in_common(const plan_root_t *a, const plan_root_t *b)
     return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
-/* Roots of a block lie beside each other while both are needed, and all of them in their copy of
- * the block, which nothing else lies in as long as the loop runs. */
+/* Buffers of a block overlap in time with each other, and all of them with their copy of the block,
+ * which contains nothing else while the loop runs. */
 static bool overlap(const plan_t *plan, const plan_root_t *a, const plan_root_t *b)
 {
     if (a->kind != ROOT_ARENA || b->kind != ROOT_ARENA || a->first_step > b->last_step ||
@@ -53,10 +53,10 @@ static bool overlap(const plan_t *plan, const plan_root_t *a, const plan_root_t 
     return outer_a != outer_b && lie_in_common(outer_a, outer_b);
 }
 
-/* Roots that were found in blocks. */
+/* Buffers found in blocks. */
 static int n_in_blocks;
 
-/* All copies of what lies in a block lie in it, and are nearly as small as can be. */
+/* All copies of a block's buffers must be inside it, and nearly as compact as possible. */
 static void check_blocks(const plan_t *plan)
 {
     for (int r = 0; r < plan->n_roots; r++) {
@@ -76,7 +76,7 @@ static void check_blocks(const plan_t *plan)
     }
 }
 
-/* Two roots that have an offset in common, of which the one ends where the other begins. */
+/* True for two buffers with a common offset, one of which ends where the other begins. */
 static bool are_twins(const plan_t *plan, int a, int b)
 {
     const plan_root_t *first = &plan->roots[a], *second = &plan->roots[b];
@@ -84,7 +84,7 @@ static bool are_twins(const plan_t *plan, int a, int b)
            (first->last_step == second->first_step || second->last_step == first->first_step);
 }
 
-/* Takes over the network, which is run on x. */
+/* Runs the network on x and releases it. */
 static void check_take(context_t *ctx, const char *name, module_t *net, const tensor_t *x)
 {
     module_t *frozen = NULL;
@@ -131,7 +131,7 @@ static void arenas_are_nearly_as_small_as_can_be(void **state)
     if (context_threads(ctx) == 2) assert_true(n_in_blocks > 0); /* workers of both images */
 }
 
-/* ---- a network that narrows and widens again, with what it had on the way joined ---- */
+/* ---- a network that narrows, widens again and joins earlier results ---- */
 
 static void add_take(context_t *ctx, module_t *net, const char *name, module_t *child)
 {

@@ -1,6 +1,6 @@
-/* How near to the best the choice of formats and kernels is, and how long it takes: every network
- * of the zoo, frozen, with one image and with sixteen. Widths are a quarter, so that weights are
- * soon made; `tessera explain zoo:NAME --certificate --batch N` says the same of the whole ones. */
+/* How close to optimal the choice of formats and kernels is, and how long it takes: every network
+ * of the zoo, frozen, with one image and with sixteen. Widths are divided by 4 to save time;
+ * `tessera explain zoo:NAME --certificate --batch N` reports on the full ones. */
 #include <stdio.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #include "tensor/text.h"
 #include "tests/support/support.h"
 
-/* Sanitizers and emulators take their time. */
+/* Sanitizers and emulators are slower. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
 #define MOST_SECONDS 10.0
 #else
@@ -19,7 +19,7 @@
 #endif
 #define LARGEST_GAP 0.03
 
-/* Of this thread: others may run beside it. */
+/* Returns the CPU time of this thread, since others may run at the same time. */
 static double cpu_seconds(void)
 {
     struct timespec now;
@@ -68,7 +68,7 @@ static void every_network_of_the_zoo_is_near_its_bound(void **state)
 
 /* ---- long networks ---- */
 
-/* A pooling, which has blocked ways, and an operator that overwrites what it reads. */
+/* A pooling with blocked candidates, and an operator that overwrites its input. */
 static module_t *make_chain(context_t *ctx, int64_t batch, int n_nodes)
 {
     module_t *net = NULL;
@@ -87,7 +87,7 @@ static module_t *make_chain(context_t *ctx, int64_t batch, int n_nodes)
     return net;
 }
 
-/* A time that grew with the square would be a hundred times what is allowed. */
+/* Quadratic time would exceed the limit a hundredfold. */
 static void a_chain_of_thousands_is_frozen_in_seconds(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -93,7 +93,7 @@ static void saving_over_the_file_that_is_mapped_is_safe(void **state)
     remove(PATH);
 }
 
-/* ---- what is in the file ---- */
+/* ---- content of the file ---- */
 
 static void check_same_bytes(const char *path_a, const char *path_b)
 {
@@ -129,8 +129,8 @@ static void saving_what_was_loaded_gives_the_same_bytes(void **state)
     remove(OTHER);
 }
 
-/* Of net_grouped, whose weights run with groups apart, and spread over what was flattened: on AVX2
- * one of the two lies with the sizes that it has in the model. */
+/* In net_grouped, weights run with separate groups, and spread over flattened inputs. With AVX2 one
+ * of the two keeps the model's sizes. */
 static void each_constant_is_stored_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -149,7 +149,7 @@ static void each_constant_is_stored_once(void **state)
         assert_int_equal(blob.constant, i);
         n_regrouped += blob.rank != blob.constant_rank;
     }
-    /* the weight of the grouped convolution, too, where that runs in blocks */
+    /* also the weight of the grouped convolution, if it runs in blocks */
     assert_in_range(n_regrouped, 1, 2);
     free(bytes);
     module_release(frozen);
@@ -312,7 +312,8 @@ static void every_failing_allocation_is_a_status(void **state)
     remove(OTHER);
 }
 
-/* One child under two names, and one buffer under two: a write to one shows in the other. */
+/* One child under two names, and one buffer under two: a write through one name is visible through
+ * the other. */
 static void what_a_module_shares_is_shared_in_the_file(void **state)
 {
     context_t *ctx = fixture_context(state);

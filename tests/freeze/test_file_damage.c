@@ -1,4 +1,4 @@
-/* What is wrong with a file is said, whatever it is: run under the address sanitizer. */
+/* Every damage of a file is reported: run with the address sanitizer. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -38,7 +38,7 @@ static void end(sample_t *sample)
     remove(DAMAGED);
 }
 
-/* Refused with a message that has `part` in it, and nothing is made. */
+/* Checks that loading fails with a message containing `part`, and makes no module. */
 static void check_refused(const sample_t *sample, const void *bytes, size_t n, const char *part)
 {
     module_t *loaded = NULL;
@@ -123,7 +123,7 @@ static void damage_of_a_blob_is_named(void **state)
     end(&sample);
 }
 
-/* ---- lies with right checksums ---- */
+/* ---- false data with correct checksums ---- */
 
 static void a_header_that_lies_is_refused(void **state)
 {
@@ -155,7 +155,7 @@ static void a_header_that_lies_is_refused(void **state)
     end(&sample);
 }
 
-/* Blob 0 with one field changed, sealed. */
+/* Changes one field of blob 0 and corrects the checksums. */
 static void check_blob_refused(const sample_t *sample, size_t field, const void *value, size_t size,
                                const char *part)
 {
@@ -304,7 +304,7 @@ static void deep_nesting_is_refused(void **state)
     end(&sample);
 }
 
-/* Hints only say where to look: nonsense in them means a search. */
+/* Hints only suggest results; wrong ones lead to a search. */
 static void hints_that_lie_do_no_harm(void **state)
 {
     sample_t sample = begin(state);

@@ -1,4 +1,4 @@
-/* Killed while it saves, a process leaves the old file or the new one, whole. */
+/* A process that is killed while saving leaves the complete old or the complete new file. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -36,7 +36,7 @@ static module_t *frozen_with_version(context_t *ctx, int64_t version)
     return frozen;
 }
 
-/* A process that was killed between linking and renaming leaves the file under its other name. */
+/* A process that was killed between linking and renaming leaves the file under a temporary name. */
 static void remove_temporaries(void)
 {
     DIR *folder = opendir(FOLDER);
@@ -50,8 +50,8 @@ static void remove_temporaries(void)
     closedir(folder);
 }
 
-/* Where the child is, in memory that the parent sees. The file is written between the last constant
- * and the end of the save. */
+/* The child's position, in shared memory. The file is written between the last constant and the end
+ * of the save. */
 typedef struct place {
     atomic_bool is_writing;
     atomic_int n_saved;
@@ -63,7 +63,7 @@ static void note_progress(void *user, const progress_t *progress)
     if (progress->done == progress->total) place->is_writing = true;
 }
 
-/* Saves one version after the other until it is killed. */
+/* Saves one version after another until it is killed. */
 static void save_for_ever(context_t *ctx, module_t *const *versions, place_t *place)
 {
     progress_listen(ctx, note_progress, place);

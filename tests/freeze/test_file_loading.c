@@ -1,4 +1,4 @@
-/* The ways to load a file: mapped or copied, with checksums of constants and without. */
+/* Ways to load a file: mapped or copied, with or without checksums of constants. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "freeze/freeze.h"
@@ -52,7 +52,7 @@ static double difference_of(context_t *ctx, module_t *a, module_t *b)
     return difference;
 }
 
-/* Whether this process has the file mapped. */
+/* Returns true if this process has mapped the file. */
 static bool is_mapped(const char *name)
 {
     char line[512];
@@ -92,8 +92,8 @@ static void every_way_gives_the_same_and_reorders_no_weight(void **state)
     remove(OTHER);
 }
 
-/* Attention to channels: at one pixel blocks of 8 of 88 channels are the bytes of no blocks, and
- * the weight has to be packed for what the layout pass took them for. */
+/* Channel attention: at a single pixel, 88 channels in blocks of 8 have the same bytes as without
+ * blocks. The weight must be packed for the format that the layout pass chose. */
 static void weights_at_one_pixel_are_in_the_file_as_they_are_read(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -139,7 +139,7 @@ static void weights_at_one_pixel_are_in_the_file_as_they_are_read(void **state)
     remove(PATH);
 }
 
-/* Constants of the method, as its graph uses them. */
+/* Constants of the method, in the order in which its graph uses them. */
 static void copied_constants_lie_in_the_order_of_use(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -221,7 +221,7 @@ static void check_refused(context_t *ctx, const char *bytes, size_t n, const cha
     }
 }
 
-/* Each is sealed, so that checksums are right. */
+/* The files have correct checksums. */
 static void all_but_the_bytes_of_constants_is_checked_in_every_way(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -248,7 +248,7 @@ static void all_but_the_bytes_of_constants_is_checked_in_every_way(void **state)
     remove(OTHER);
 }
 
-/* ---- whose bytes they are ---- */
+/* ---- ownership of bytes ---- */
 
 static void modules_of_one_file_do_not_see_each_other(void **state)
 {
@@ -266,7 +266,7 @@ static void modules_of_one_file_do_not_see_each_other(void **state)
     remove(PATH);
 }
 
-/* A mapping of a file that is cut off would be a fault. */
+/* Accessing a mapping of a truncated file would crash. */
 static void a_copied_module_needs_no_file(void **state)
 {
     context_t *ctx = fixture_context(state);

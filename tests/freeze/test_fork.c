@@ -1,6 +1,6 @@
-/* Children of a process that used the library run it as the process does, on threads of their own:
- * forked before and after the first run, on one thread and more, by another thread than the one
- * that ran, and by a child. */
+/* Children of a process that used the library run it with their own threads: forked before and
+ * after the first run, with one thread and more, by another thread than the one that ran, and by a
+ * child. */
 #define _DEFAULT_SOURCE
 
 #include "freeze/freeze.h"
@@ -19,7 +19,7 @@
 
 enum { N_OUT = 10, BATCH = 3, MAX_SECONDS = 20, MAX_DEPTH = 3 };
 
-/* The results of one process. Parent and child share the memory that they lie in. */
+/* The results of one process, in memory shared by parent and child. */
 typedef struct answer {
     float same[N_OUT], other[N_OUT], loaded[N_OUT];
     bool is_whole;
@@ -38,7 +38,7 @@ static void run(context_t *ctx, module_t *net, int64_t batch, float *out)
     tensor_release(x);
 }
 
-/* A run as before, one of sizes that are new, and one in another context from the file. */
+/* Computes a run as before, one with new sizes, and one in another context from the file. */
 static void answer(context_t *ctx, module_t *net, const char *path, answer_t *out)
 {
     context_t *own = NULL;
@@ -58,10 +58,10 @@ typedef struct family {
     context_t *ctx;
     module_t *net;
     const char *path;
-    answer_t *answers; /* of MAX_DEPTH processes, shared */
+    answer_t *answers; /* one per process, MAX_DEPTH in shared memory */
 } family_t;
 
-/* A child that answers, and has one of its own that does, down to the last place. */
+/* Forks a child that computes answers and forks its own child, MAX_DEPTH levels deep. */
 static void have_child(const family_t *family, int depth)
 {
     int status = 0;

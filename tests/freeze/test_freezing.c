@@ -1,6 +1,6 @@
-/* What is folded, what is kept and what goes: the behaviours of PyTorch's class TestFreezing, each
- * under its name there. Those about values that share bytes are in test_freezing_aliases.c, those
- * about preserved names in test_freezing_preserved.c. */
+/* Tests of folded, kept and removed attributes: those of PyTorch's class TestFreezing under their
+ * names there. Tests of shared bytes are in test_freezing_aliases.c, those of preserved names in
+ * test_freezing_preserved.c. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -73,7 +73,7 @@ static void freezing_twice_gives_an_equal_module(void **state)
 
 /* ---- submodules ---- */
 
-/* sub1 is not used; sub2.sub sets its own b; the root sets b. */
+/* sub1 is unused; sub2.sub sets its own b; the top module sets b. */
 static module_t *make_nested(context_t *ctx)
 {
     module_t *net = mini_module(ctx, "Net");
@@ -126,7 +126,8 @@ static void freeze_module_with_submodule(void **state)
     module_release(net);
 }
 
-/* PyTorch keeps a slot in all instances of a class if one needs it; here each is for itself. */
+/* PyTorch keeps an attribute in all instances of a class if one needs it; here each instance is
+ * separate. */
 static void freeze_module_with_sharedclasstype(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -162,7 +163,7 @@ static void freeze_module_with_sharedclasstype(void **state)
     module_release(net);
 }
 
-/* One module by two ways: sub.inner and inner. */
+/* One module under two paths: sub.inner and inner. */
 static module_t *make_shared(context_t *ctx, bool is_scalar)
 {
     module_t *net = mini_module(ctx, "Net"), *sub = mini_child(ctx, net, "sub", "Sub");
@@ -198,7 +199,7 @@ static void freeze_module_with_nestedaliasing(void **state)
     module_release(net);
 }
 
-/* Scripting copies scalars, so PyTorch does not see this; we do. */
+/* Scripting copies scalars, so PyTorch does not detect this; Tessera does. */
 static void freeze_module_with_nestedaliasingscalar(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -265,7 +266,7 @@ static void module_with_shared_type_instances(void **state)
     module_release(net);
 }
 
-/* Which module is read is known when it runs, so both stay; the rest does not. */
+/* The module is chosen at run time, so both stay; the rest does not. */
 static void module_getattr_indirection(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -300,7 +301,7 @@ static void module_getattr_indirection(void **state)
     module_release(net);
 }
 
-/* A choice that is known leaves one of the two, and nothing of the other. */
+/* If the choice is known, only the chosen module stays. */
 static void a_choice_between_modules_that_is_known_is_made(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -333,7 +334,7 @@ static void a_choice_between_modules_that_is_known_is_made(void **state)
     module_release(net);
 }
 
-/* The IR has no list of modules: the text is refused. */
+/* The IR has no list of modules: parsing fails. */
 static void freeze_module_with_non_static_module_container_index(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -384,7 +385,7 @@ static void freeze_module_return_sub_module(void **state)
     module_release(net);
 }
 
-/* What a child packs and its caller unpacks is neither packed nor unpacked. */
+/* A tuple that a child packs and its caller unpacks disappears. */
 static void freeze_module_with_tupleoutput_submodule(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -411,7 +412,7 @@ static void freeze_module_with_tupleoutput_submodule(void **state)
     module_release(net);
 }
 
-/* A constant that is an object goes into the file with the method that was inlined. */
+/* A constant object is saved with the method that was inlined. */
 static void freeze_module_inlining(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -432,7 +433,7 @@ static void freeze_module_inlining(void **state)
     module_release(net);
 }
 
-/* A plain object's attributes: a dict's entries. */
+/* Attributes of a plain object: entries of a dict. */
 static void freeze_non_module_class_getattr(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -465,7 +466,7 @@ static void freeze_module_in_training_mode(void **state)
     module_release(net);
 }
 
-/* What only a branch that is never taken would change is constant after all. */
+/* An attribute that only a dead branch changes is constant. */
 static void a_branch_that_is_never_taken_keeps_nothing(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -488,7 +489,7 @@ static void a_branch_that_is_never_taken_keeps_nothing(void **state)
     module_release(net);
 }
 
-/* An attribute that is read in a branch, and after it, is one constant. */
+/* An attribute that is read in a branch and after it becomes one constant. */
 static void one_constant_stands_for_an_attribute(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -516,7 +517,7 @@ static void one_constant_stands_for_an_attribute(void **state)
     module_release(net);
 }
 
-/* ---- taking, optimising ---- */
+/* ---- taking ownership, optimising ---- */
 
 static void a_module_that_is_taken_is_not_copied(void **state)
 {

@@ -1,7 +1,7 @@
-/* What is kept because it may be written: in place, through views, containers, other attributes.
- * Behaviours of PyTorch's class TestFreezing under their names there. PyTorch's freezing does not
- * look into containers, shares storage with the original, and gives up where attributes overlap;
- * here each of these keeps what it has to, and the results are those of the module. */
+/* Attributes that stay because they may be written: in place, through views, containers or other
+ * attributes. The tests of PyTorch's class TestFreezing under their names there. PyTorch does not
+ * look into containers, shares storage with the original, and gives up if attributes overlap. Here
+ * only the necessary attributes stay, and results are those of the module. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -10,7 +10,7 @@
 
 #include "tests/support/mini.h"
 
-/* Frozen and not, step by step; *n_left attributes stay. */
+/* Compares the module and its frozen form step by step; n_left attributes stay. */
 static module_t *check_steps(context_t *ctx, module_t *net, int n_left)
 {
     module_t *frozen = mini_freeze(ctx, net, NULL);
@@ -77,7 +77,7 @@ static void freeze_module_with_mutable_dict(void **state)
     drop(net, frozen);
 }
 
-/* PyTorch's constant is the original's storage, so that its edits show there. */
+/* PyTorch's constant shares the original's storage, so edits of it change the constant. */
 static void freeze_module_with_mutable_tensor(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -93,7 +93,7 @@ static void freeze_module_with_mutable_tensor(void **state)
     drop(net, frozen);
 }
 
-/* Nor does what is written into a result that is a constant: as a plan, and interpreted. */
+/* The same holds for writes to a result that is a constant, both in a plan and interpreted. */
 static void results_that_are_constants_can_be_written(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -122,7 +122,7 @@ static void results_that_are_constants_can_be_written(void **state)
     }
 }
 
-/* ---- tensors that are written ---- */
+/* ---- written tensors ---- */
 
 static void freeze_module_with_tensor(void **state)
 {
@@ -141,8 +141,8 @@ static void freeze_module_with_tensor(void **state)
     drop(net, frozen);
 }
 
-/* A tensor in a tuple or list is written in a branch: PyTorch folds it all the same, and its
- * constant changes with each run, behind the back of everybody who shares it. */
+/* A tensor in a tuple or list is written in a branch. PyTorch folds it nevertheless, and its
+ * constant changes with each run for everyone who shares it. */
 static void check_written_item(context_t *ctx, datum_kind_t kind)
 {
     module_t *net = mini_module(ctx, "Net");
@@ -197,7 +197,7 @@ static void freeze_module_with_aliased_tensor_attr(void **state)
     drop(net, frozen);
 }
 
-/* a = {"0": t}; b = {"0": view of t}: PyTorch says that they overlap, and gives up. */
+/* a = {"0": t}; b = {"0": view of t}: PyTorch reports an overlap and gives up. */
 static void freeze_module_with_aliased_tensor_attr2(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -233,7 +233,7 @@ static void freeze_module_with_aliased_tensor_attr3(void **state)
     drop(net, check_steps(ctx, net, 2));
 }
 
-/* c is a list that nobody writes, of a tensor that another method writes through a list. */
+/* c is an unwritten list with a tensor that another method writes through a list. */
 static void freeze_module_with_aliased_tensor_attr4(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -259,8 +259,8 @@ static void freeze_module_with_aliased_tensor_attr4(void **state)
     drop(net, frozen);
 }
 
-/* Three overlapping windows of one storage: PyTorch's error. What overlaps what is written stays.
- */
+/* Three overlapping windows of one storage: an error in PyTorch. Attributes that overlap a written
+ * one stay. */
 static void freeze_module_with_overlapping_attrs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -286,9 +286,9 @@ static void freeze_module_with_overlapping_attrs(void **state)
     drop(net, check_steps(ctx, net, 3));
 }
 
-/* ---- lists that are two attributes ---- */
+/* ---- lists shared by two attributes ---- */
 
-/* Scripting copies aliased lists; here they stay one, and stay. */
+/* Scripting copies aliased lists; here they remain one list, and stay. */
 static void freeze_module_with_aliased_attr(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -337,7 +337,7 @@ static void freeze_module_with_aliased_attr3(void **state)
     drop(net, check_steps(ctx, net, 1));
 }
 
-/* What goes into an attribute is written through that attribute, by another method. */
+/* A value stored in an attribute is written through it by another method. */
 static void what_is_put_into_an_attribute_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -361,8 +361,8 @@ static void what_is_put_into_an_attribute_stays(void **state)
     drop(net, frozen);
 }
 
-/* Of a module that is one of two, the attribute is written in place: its bytes are seen elsewhere.
- */
+/* One of two modules is chosen at run time; its attribute is written in place, and the bytes are
+ * read elsewhere. */
 static void what_is_written_in_one_of_two_modules_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -390,7 +390,7 @@ static void what_is_written_in_one_of_two_modules_stays(void **state)
     drop(net, frozen);
 }
 
-/* A list that grows keeps the list, not the tensors in it. */
+/* If a list grows, the list stays, but not the tensors in it. */
 static void a_list_that_grows_leaves_its_items_alone(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -419,7 +419,7 @@ static status_t add_one(context_t *ctx, module_t *self, int n_in, const tensor_t
     return op_add(ctx, in[0], module_parameter(self, "count"), out);
 }
 
-/* A method in C may do anything to its module, and to what it is given. */
+/* A C method may change its module and its arguments. */
 static void what_a_method_in_c_is_given_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -442,7 +442,7 @@ static void what_a_method_in_c_is_given_stays(void **state)
     drop(net, frozen);
 }
 
-/* Recursion stays a call: the method stays beside forward, and is frozen as well. */
+/* A recursive call stays: the method stays in addition to forward, and is frozen, too. */
 static void a_method_that_calls_itself_stays(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* What is asked for by name stays: attributes, modules and methods, wherever they are. Behaviours
- * of PyTorch's class TestFreezing under their names there. */
+/* Preserved attributes, modules and methods stay, wherever they are. The tests of PyTorch's class
+ * TestFreezing under their names there. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -45,7 +45,7 @@ static void freeze_module_with_user_preserved_attr(void **state)
     drop(net, frozen);
 }
 
-/* Kept though nobody reads it; what shares its bytes is seen to change with it. */
+/* The attribute is kept though nobody reads it; attributes that share its bytes change with it. */
 static void what_shares_bytes_with_what_is_preserved_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -69,7 +69,7 @@ static void what_shares_bytes_with_what_is_preserved_stays(void **state)
     drop(net, frozen);
 }
 
-/* sub1.a is read, sub1.b too; sub2 is not used by forward. */
+/* sub1.a and sub1.b are read; forward does not use sub2. */
 static module_t *make_subs(context_t *ctx)
 {
     module_t *net = mini_module(ctx, "Net");
@@ -156,7 +156,7 @@ static void freeze_module_with_preserve_sub_module_and_mutation(void **state)
                                               "%z = add(%y, %b)\n"
                                               "return %z\n"));
     module_t *frozen = mini_freeze(ctx, net, MINI_PATHS("sub1"));
-    /* PyTorch keeps the unused sub2.b as well. */
+    /* PyTorch also keeps the unused sub2.b. */
     assert_int_equal(mini_n_left(ctx, frozen), 3);
     assert_true(mini_has(frozen, "sub2.a"));
     for (int i = 0; i < 3; i++) mini_same(ctx, net, frozen, "forward", 1.0);
@@ -195,14 +195,14 @@ static void freeze_module_with_user_preserved_method(void **state)
         mini_same(ctx, net, frozen, "modify_a", 1.0);
     }
     drop(net, frozen);
-    net = make_two_methods(ctx); /* and with none, nothing is changed */
+    net = make_two_methods(ctx); /* without preserved methods, nothing is changed */
     frozen = mini_freeze(ctx, net, NULL);
     assert_int_equal(mini_n_left(ctx, frozen), 0);
     mini_same(ctx, net, frozen, "forward", 1.0);
     drop(net, frozen);
 }
 
-/* What either method changes stays in both. */
+/* Attributes that either method changes stay in both. */
 static void freeze_module_with_user_preserved_method2(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -238,7 +238,7 @@ static void freeze_module_with_user_preserved_method_on_submodule(void **state)
     assert_false(mini_says(ctx, module_child(frozen, "sub1"), "method_a", "getattr"));
     mini_same(ctx, net, frozen, "sub1.method_a", 1.0);
     drop(net, frozen);
-    frozen = NULL; /* method_b changes what forward reads */
+    frozen = NULL; /* method_b changes an attribute that forward reads */
     net = make_subs(ctx);
     frozen = mini_freeze(ctx, net, MINI_PATHS("sub1.method_b"));
     assert_int_equal(mini_n_left(ctx, frozen), 1);
@@ -297,7 +297,7 @@ static status_t give_back(context_t *ctx, module_t *self, int n_in, const tensor
     return tensor_clone(ctx, in[0], out);
 }
 
-/* 40 levels, each of two children that are one module: 2^40 paths lead to the last. */
+/* 40 levels, each with two children that are the same module: 2^40 paths lead to the last. */
 static void modules_that_are_shared_at_many_levels_are_set_and_frozen(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -335,7 +335,7 @@ static void freeze_no_forward(void **state)
 
 /* ---- memory ---- */
 
-/* Calls, a branch, a list that grows, preserved names of each kind; frozen, explained and taken. */
+/* Calls, a branch, a growing list, preserved names of each kind; frozen, explained and taken. */
 static status_t scenario(context_t *ctx)
 {
     module_t *net = NULL, *sub = NULL, *frozen = NULL, *taken = NULL;

@@ -1,6 +1,6 @@
-/* Networks frozen with dtype bf16: within the rounding of bf16 of what f32 gives, layer by layer;
- * casts where they have to be; what is kept in f32; from a file, at other sizes, called twice; and
- * on processors without instructions for bf16, where f32 computes it. */
+/* Networks frozen with dtype bf16: within bf16's rounding of f32, layer by layer; casts only where
+ * needed; layers kept in f32; from a file, at other sizes, called twice; and on processors without
+ * bf16 instructions, where f32 computes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "tensor/onednn/onednn.h"
 #include "tests/support/subject.h"
 
-/* A number is rounded to 8 bits: by up to half of 2^-7 of itself. */
+/* A number is rounded to 8 bits: by at most half of 2^-7, relative. */
 #define ROUNDING 0x1p-8
 
 static bool has_bf16(void)
@@ -38,7 +38,8 @@ static int count_steps(const module_t *frozen, const char *name)
     return n;
 }
 
-/* The products run in bf16, or all in f32 where the processor has none; none is a reference. */
+/* Checks that products run in bf16, or all in f32 without bf16 instructions, and none with a
+ * reference implementation. */
 static void check_steps(const module_t *frozen, const char *product, bool is_kept)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -66,8 +67,8 @@ static tensor_t *magnitude(context_t *ctx, const tensor_t *x)
     return out;
 }
 
-/* What the operands' rounding may change at most: that of both, of their products' magnitudes, and
- * the result's own. */
+/* Checks the result against the largest possible effect of rounding: of both operands, in
+ * proportion to the magnitudes of their products, and of the result. */
 static void check_within_rounding(context_t *ctx, module_t *net, module_t *narrow,
                                   const tensor_t *x)
 {
@@ -103,7 +104,7 @@ static void check_within_rounding(context_t *ctx, module_t *net, module_t *narro
                      (double)a[i], (double)m[i]);
         if (error > largest) largest = error;
     }
-    assert_true(largest > 0.0); /* weights have been rounded wherever it runs */
+    assert_true(largest > 0.0); /* weights are rounded on every processor */
     free(a);
     free(b);
     free(m);
@@ -112,7 +113,7 @@ static void check_within_rounding(context_t *ctx, module_t *net, module_t *narro
     tensor_release(most);
 }
 
-/* In: parameters, input and line of a product; out: it is right, called twice, and in a file. */
+/* Checks a product with these parameters, input and line: its result, a second call, and a file. */
 static void check_layer(context_t *ctx, const char *parameters, const char *input, const char *line)
 {
     char body[512], product[32] = "";
@@ -176,7 +177,7 @@ static void other_products_do(void **state)
 
 /* ---- winograd ---- */
 
-/* By tiles of 6 in f32, and of 2 in pairs of bf16; then by a stride of 2, and with an addition. */
+/* Tiles of 6 in f32, and of 2 with pairs of bf16; then stride 2, and with an addition. */
 #define TILES_PARAMETERS "a=128,128,3,3 b=128 c=256,256,3,3 d=256 e=256,128,1,1"
 #define TILES                                                                                      \
     "  %1 = conv2d(%x, %a, %b) padding=[1,1] at \"first\"\n"                                       \
@@ -187,7 +188,7 @@ static void other_products_do(void **state)
     "  %6 = relu(%5)\n"                                                                            \
     "  return %6\n"
 
-/* How convolutions of 3 by 3 are done, one behind the other. */
+/* Checks the algorithms of two consecutive 3x3 convolutions. */
 static void check_tiles(const module_t *frozen, const char *first, const char *second)
 {
     const char *const wanted[] = {first, second};
@@ -301,7 +302,7 @@ static void check_alike(context_t *ctx, module_t *wide, module_t *narrow, int64_
     tensor_release(x);
 }
 
-/* Four layers in a row, each of whose results is rounded by 2^-9 at most, and their operands. */
+/* Four layers in a row; each result and its operands are rounded by at most 2^-9. */
 #define OF_NETWORK (16.0 * ROUNDING)
 
 static void a_network_has_two_casts_and_no_reorder(void **state)
@@ -422,8 +423,8 @@ static report_t freeze_measured(context_t *ctx, module_t *net, const tensor_t *x
     return report;
 }
 
-/* In f32 the linear of one row would read its weight in 3 bytes an element, which measuring rounds
- * to bf16 as it would round a plain one. */
+/* In f32, the linear with one row would read its weight in 3 bytes an element; measuring rounds it
+ * to bf16 like a plain weight. */
 static void a_linear_of_few_rows_is_measured(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -466,7 +467,7 @@ static void layers_above_the_bound_stay_f32(void **state)
     module_release(net);
 }
 
-/* Also where this processor has none: then less is lost than is said. */
+/* Also without bf16 instructions; then the actual error is smaller. */
 static void what_transforms_lose_is_part_of_a_layers_error(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -555,7 +556,7 @@ static void wrong_options_are_named(void **state)
     module_release(net);
 }
 
-/* freeze_optimize, too, when freeze has left it out. */
+/* The same with freeze_optimize, if freeze left optimisation out. */
 static void what_is_optimized_later_is_made_of_bf16(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -569,7 +570,7 @@ static void what_is_optimized_later_is_made_of_bf16(void **state)
     module_release(net);
 }
 
-/* Of operands whose types say nothing the pass knows nothing: that is no success. */
+/* The pass cannot change operands of unknown types, and must report that. */
 static void a_network_without_known_sizes_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);

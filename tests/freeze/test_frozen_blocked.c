@@ -1,5 +1,5 @@
-/* Regions of blocked tensors in frozen modules: what enters them, what leaves, and that nothing is
- * reordered on the way. The names are those of PyTorch's TestFrozenOptimizations. */
+/* Regions of blocked tensors in frozen modules: tensors that enter and leave them, with no reorders
+ * between. The names are those of PyTorch's TestFrozenOptimizations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void conv_to_mkldnn(void **state)
     subject_end(&s);
 }
 
-/* There is no build without oneDNN. What comes nearest: a dtype it does not know runs dense. */
+/* There is no build without oneDNN; a dtype that oneDNN does not support runs dense instead. */
 static void conv_to_mkldnn_no_mkldnn(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -50,7 +50,7 @@ static void collapse_adjacent_conversions(void **state)
     subject_end(&s);
 }
 
-/* PyTorch's own addition of a blocked and a dense tensor raises; ours converts. */
+/* PyTorch raises an error when adding a blocked and a dense tensor; Tessera converts. */
 static void fuser_broadcasting(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -115,7 +115,7 @@ static void freeze_conv_relu_fusion_not_forward(void **state)
     module_release(net);
 }
 
-/* Functions behind one another, so that those which find no room run on the padded tensor. */
+/* More activations than can be fused, so that the rest runs on the padded tensor. */
 static void numel_less_than_size_with_padding(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -183,7 +183,7 @@ static void pool3d_batchnorm(void **state)
     }
 }
 
-/* Bounds that exclude 0 too, which PyTorch's conversion leaves out. */
+/* Includes bounds that exclude 0, which PyTorch's conversion omits. */
 static void conv_hardswish(void **state)
 {
     static const char *const activations[] = {"hardswish(%1)",

@@ -1,6 +1,5 @@
-/* Folding in frozen modules, by the names of PyTorch's TestFrozenOptimizations: each network is
- * written as text, its parameters are made at random, and what it gives when frozen is compared
- * with what it gave. */
+/* Folding in frozen modules, with the names of PyTorch's TestFrozenOptimizations. Each network is
+ * text with random parameters; results are compared before and after freezing. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -15,7 +14,7 @@
 
 /* ---- networks ---- */
 
-/* A parameter is named in the text by its getattr; those named "var..." are positive, "int..." are
+/* A getattr in the text names each parameter; those named "var..." are positive, "int..." are
  * ones. */
 static void set_parameter(context_t *ctx, module_t *net, const graph_node_t *node,
                           const tensor_info_t *info)
@@ -59,7 +58,7 @@ static module_t *make_net(context_t *ctx, const char *text)
     return net;
 }
 
-/* An input for the last parameter of the method. */
+/* Makes an input for the last parameter of the method. */
 static tensor_t *make_input(context_t *ctx, const module_t *net, const char *method)
 {
     const graph_t *graph = graph_of(net, method);
@@ -97,7 +96,7 @@ static void check_same(context_t *ctx, module_t *a, module_t *b, const char *met
     tensor_release(actual);
 }
 
-/* Whether the word stands in the method's graph. */
+/* Returns true if the method's graph contains the word. */
 static bool says(context_t *ctx, const module_t *module, const char *method, const char *word)
 {
     const graph_t *graph = graph_of(module, method);
@@ -109,7 +108,7 @@ static bool says(context_t *ctx, const module_t *module, const char *method, con
     return found;
 }
 
-/* Freezes it, and compares. */
+/* Freezes the network and compares results. */
 static module_t *freeze_and_check(context_t *ctx, module_t *net, const freeze_options_t *options,
                                   const char *method, double tolerance)
 {
@@ -121,8 +120,8 @@ static module_t *freeze_and_check(context_t *ctx, module_t *net, const freeze_op
     return frozen;
 }
 
-/* The word is in the network; whether it still is when that is frozen. Neither fold_weight nor
- * fold_bias is left in any case. */
+/* Checks that the network contains the word, and whether the frozen one does. fold_weight and
+ * fold_bias never remain. */
 static void check_word(context_t *ctx, const char *text, const char *word, bool stays,
                        double tolerance)
 {
@@ -144,8 +143,8 @@ static const char spatial[][16] = {"", ",6", ",6,5", ",4,5,3"};
 static const char kernels[][16] = {"", ",3", ",3,3", ",3,3,3"};
 static const char ones[][16] = {"", ",1", ",1,1", ",1,1,1"};
 
-/* A conv of n dimensions, a bias if asked for, and what stands behind: its input is %c, its result
- * %y, and it has a constant %k, %gamma, %beta, %mean and %var. */
+/* Returns a conv of n dimensions, with or without a bias, followed by that text: its input is %c,
+ * its result %y, and it has the constants %k, %gamma, %beta, %mean and %var. */
 static const char *conv_text(int n, const char *dtype, bool has_bias, const char *constant,
                              const char *behind)
 {
@@ -219,7 +218,7 @@ static void conv_bn_folding(void **state)
             module_release(frozen);
             module_release(net);
         }
-    /* Our batch_norm always has statistics; where they are not constant they keep it. */
+    /* Our batch_norm always has statistics; if they are not constant, it stays. */
     module_t *net = make_net(ctx, conv_text(2, "f32", true, no_constant, norm));
     const char *const preserved[] = {"mean", "var", NULL};
     module_t *frozen = freeze_and_check(ctx, net, &(freeze_options_t){.preserved = preserved},
@@ -251,7 +250,7 @@ static void conv_bn_folding_not_forward(void **state)
     module_release(net);
 }
 
-/* The operands of the last node of this operator have the dtype. */
+/* Checks the operands' dtype in the last node of this operator. */
 static void check_dtype(context_t *ctx, module_t *net, const char *op, dtype_t dtype,
                         double tolerance)
 {
@@ -356,7 +355,7 @@ static void bn_not_broadcast_with_linear(void **state)
     check_word(ctx, linear_text("f32", "5,8,3", 8), "batch_norm", true, 1e-5);
 }
 
-/* ---- the step, and what may be left out of it ---- */
+/* ---- optimisation, and parts that can be left out ---- */
 
 static void optimize_freeze_module(void **state)
 {
@@ -394,7 +393,7 @@ static void what_is_folded_is_computed_at_each_run_where_it_is_not_before(void *
     module_release(net);
 }
 
-/* ---- what does nothing ---- */
+/* ---- no effect ---- */
 
 static void remove_dropout(void **state)
 {
@@ -422,7 +421,7 @@ static void remove_detach(void **state)
                "identity", false, 1e-5);
 }
 
-/* There is no `is`; what tells the two apart is a write to one of them. */
+/* There is no `is`; a write to one value shows whether both are the same. */
 static void remove_detach_not_applied(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -440,7 +439,7 @@ static void remove_detach_not_applied(void **state)
     graph_release(result);
 }
 
-/* The first product goes into the conv, the others share it. */
+/* The first product is folded into the conv, the others share it. */
 static void scalar_mul(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -459,7 +458,7 @@ static void scalar_mul(void **state)
     module_release(net);
 }
 
-/* ---- a module that was converted ---- */
+/* ---- a converted module ---- */
 
 static void freeze_mkdlnn(void **state)
 {
@@ -488,7 +487,8 @@ static void freeze_mkdlnn(void **state)
     tensor_release(x);
 }
 
-/* The input of a single channel lies as two formats do, for which oneDNN chooses differently. */
+/* With a single channel, the input has the bytes of two formats, for which oneDNN chooses
+ * differently. */
 static void a_conv_that_winograd_takes_runs_whatever_its_weight_was_packed_for(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -501,7 +501,7 @@ static void a_conv_that_winograd_takes_runs_whatever_its_weight_was_packed_for(v
     module_release(net);
 }
 
-/* ---- networks by chance ---- */
+/* ---- random networks ---- */
 
 static unsigned draw(unsigned *seed, unsigned n)
 {
@@ -509,8 +509,8 @@ static unsigned draw(unsigned *seed, unsigned n)
     return (*seed >> 16) % n;
 }
 
-/* A conv of 1 to 3 dimensions, grouped or not, transposed or not, of K channels, and up to six
- * operations behind it that all fold. */
+/* Writes a conv of 1 to 3 dimensions, grouped or transposed or neither, with K channels, followed
+ * by up to six operations that all fold. */
 static void write_chain(unsigned *seed, char *text, size_t size)
 {
     static const int channels[] = {1, 3, 7, 17, 31};
@@ -542,7 +542,7 @@ static void write_chain(unsigned *seed, char *text, size_t size)
     snprintf(text + at, size - at, "  return %%v%d\n}\n", length);
 }
 
-/* Winograd stays out: it has a tolerance of its own. */
+/* Without winograd, which has a larger tolerance. */
 static void chains_by_chance_become_one_operator(void **state)
 {
     context_t *ctx = fixture_context(state);

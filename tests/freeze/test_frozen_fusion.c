@@ -1,5 +1,5 @@
-/* Fusion and merging in frozen modules: against the same module frozen without them, against the
- * module itself, and by counting what is left. The names of the stories of merging are those of
+/* Fusion and merging in frozen modules, compared with the module frozen without them and with the
+ * module itself, and by counting remaining operators. The names of merging tests are those of
  * PyTorch's TestFrozenOptimizations. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "graph/program/plan.h"
 #include "tests/support/subject.h"
 
-/* ---- every post-op behind every operator that takes some ---- */
+/* ---- every post-op after every operator that supports some ---- */
 
 static const struct {
-    const char *parameters, *inputs, *call; /* K stands for the channels */
-    const char *same, *channels;            /* operands of the result's shape, and for channels */
+    const char *parameters, *inputs, *call; /* K is replaced by the number of channels */
+    const char *same, *channels; /* operands with the result's shape, and one per channel */
 } anchors[] = {
     {"w=K,5,3 b=K", "%x : f32[2,5,9]", "conv1d(%x, %w, %b)", "2,K,7", "K,1"},
     {"w=K,5,3,3 b=K", "%x : f32[2,5,7,6]", "conv2d(%x, %w, %b) padding=[1,1]", "2,K,7,6",
@@ -32,7 +32,7 @@ enum { N_ANCHORS = sizeof anchors / sizeof *anchors };
 static const int channels[] = {1, 3, 7, 16, 17, 31};
 enum { N_CHANNELS = sizeof channels / sizeof *channels };
 
-/* The text with every K replaced by a number. */
+/* Replaces every K in the text by a number. */
 static const char *with_number(const char *text, int k, char *out, size_t size)
 {
     size_t used = 0;
@@ -46,7 +46,7 @@ static const char *with_number(const char *text, int k, char *out, size_t size)
     return out;
 }
 
-/* One anchor with one line or more behind it, from %1 to %y; e is another parameter, of these
+/* Checks one anchor followed by one or more lines, from %1 to %y; e is another parameter of these
  * sizes. */
 static void check_fused(context_t *ctx, int anchor, int k, const char *operand, const char *lines,
                         const char *gone)
@@ -95,7 +95,7 @@ static void every_activation_fuses_behind_every_operator(void **state)
         }
 }
 
-/* oneDNN's exponential and logarithm are not exact enough: these run by loops of our own. */
+/* oneDNN's exponential and logarithm are too inaccurate, so our own loops run these. */
 static void exp_log_and_softplus_stay_behind_the_operator(void **state)
 {
     static const char *const activations[] = {"exp", "log", "softplus"};
@@ -117,7 +117,7 @@ static void exp_log_and_softplus_stay_behind_the_operator(void **state)
     }
 }
 
-/* The tanh keeps the number out of the bias. */
+/* The tanh prevents folding the number into the bias. */
 static void arithmetic_with_numbers_fuses_behind_every_operator(void **state)
 {
     static const char *const lines[] = {"add(%r, 1.5)", "sub(2.0, %r)",      "mul(-3, %r)",
@@ -146,7 +146,7 @@ static void every_operator_of_two_operands_fuses_behind_every_operator(void **st
                                       : shape == 1 ? anchors[a].channels
                                                    : "1";
                 char lines[128], gone[32];
-                /* what is constant for each channel folds, unless an activation stands before it */
+                /* a constant per channel folds unless an activation precedes it */
                 snprintf(lines, sizeof lines, "  %%r = tanh(%%1)\n  %%y = %.*s(%s\n",
                          (int)strcspn(binaries[i], "("), binaries[i], strchr(binaries[i], '(') + 1);
                 for (char *at = strstr(lines, "%y"); (at = strstr(at, "%1")) != NULL;) at[1] = 'r';
@@ -156,7 +156,7 @@ static void every_operator_of_two_operands_fuses_behind_every_operator(void **st
             }
 }
 
-/* A residual that dies is accumulated on, whichever comes first, and the relu goes along. */
+/* A dead residual is accumulated into, whichever operand it is, and the relu is fused, too. */
 static void a_sum_and_a_relu_fuse_behind_every_operator(void **state)
 {
     static const char *const orders[] = {"add(%1, %r)", "add(%r, %1)"};
@@ -223,8 +223,8 @@ static void linear_concat(void **state)
     subject_end(&s);
 }
 
-/* Of many rows the parts would be copied, which costs more than it saves: PyTorch merges on CUDA
- * only. */
+/* With many rows the parts would be copied, which costs more than merging saves; PyTorch merges
+ * only on CUDA. */
 static void linear_concat_of_many_rows_stays(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=12,16 b=12 u=5,16 c=5", "%x : f32[4,16]",
@@ -235,8 +235,7 @@ static void linear_concat_of_many_rows_stays(void **state)
     subject_end(&s);
 }
 
-/* Three on one input, one of them without bias, with other operators between; and what reads their
- * results. */
+/* Three linears on one input, one without bias, with other operators between and after them. */
 static void linear_concat_complex(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=12,16 b=12 u=5,16 p=12,16 c=12 q=7,17",
@@ -267,7 +266,7 @@ static void linear_concat_different_input(void **state)
     subject_end(&s);
 }
 
-/* Those of one block only: what runs under a condition is not run without it. */
+/* Only linears of the same block merge: a conditional one must not run unconditionally. */
 static void linear_multiple_blocks(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -317,7 +316,7 @@ static void linear_multiple_blocks(void **state)
     module_release(net);
 }
 
-/* Batch norm and an activation behind each fold and fuse first; the parts are views of one conv. */
+/* Batch norm and activation are folded and fused first; the parts are views of one conv. */
 static void convs_of_a_large_input_merge(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=16,4,1,1 b=16 u=7,4,1,1 v=7",
@@ -354,8 +353,7 @@ static void convs_of_a_small_input_or_other_windows_stay(void **state)
     subject_end(&s);
 }
 
-/* The weight packs once and for good; PyTorch turns it into a product with a transposed constant.
- */
+/* The weight packs once; PyTorch makes it a product with a transposed constant. */
 static void linear_transpose(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=32,16 b=32", "%x : f32[4,16]",

@@ -1,5 +1,5 @@
-/* Linear layers in frozen modules: which kernel runs them, that the weight is packed
- * once for the source as it lies, and that a file brings the packed weight back. */
+/* Linear layers in frozen modules: the kernel that runs them, weights packed once for the source's
+ * format, and packed weights in files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { MOST_ROWS = 16 };
 static const int64_t sizes[] = {1, 3, 7, 17, 31, 100};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-/* The prepared operator of the only linear. */
+/* Returns the prepared operator of the only linear. */
 static const prepared_t *linear_of(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -29,7 +29,7 @@ static const prepared_t *linear_of(const module_t *frozen)
     return found;
 }
 
-/* Files of oneDNN's kernels alone would not say why. */
+/* Reports the kernel that ran, with its reason. */
 static void check_kernel(const module_t *frozen, const char *wanted)
 {
     const prepared_t *linear = linear_of(frozen);
@@ -53,7 +53,7 @@ static void check_run(context_t *ctx, module_t *frozen, const tensor_t *x)
     tensor_release(y);
 }
 
-/* Of many rows. */
+/* With many rows. */
 static const char *kernel_of(int64_t outputs, int64_t features)
 {
     const bool is_packed = outputs >= 64 && features >= 16 && isa_best() != ISA_PORTABLE;
@@ -82,7 +82,7 @@ static void few_rows_are_streamed_and_many_are_not(void **state)
         }
 }
 
-/* What follows is done to parts of rows as they are finished. */
+/* Following operators are applied to parts of rows as they are finished. */
 static void many_rows_are_multiplied_by_a_packed_weight(void **state)
 {
     static const struct {
@@ -96,7 +96,7 @@ static void many_rows_are_multiplied_by_a_packed_weight(void **state)
         {"w=65,17 b=65", "%x : f32[31,17], %r : f32[31,65]",
          "  %s = silu(%1)\n  %m = mul(%s, %r)\n  %2 = add(%m, %r)\n", "product"},
         {"w=130,801 b=130", "%x : f32[197,801]", "  %2 = clamp(%1) min=-1.0 max=0.5\n", "product"},
-        /* Operands of other sizes than the result are for what runs behind the kernel. */
+        /* Operators with operands of other sizes than the result run after the kernel. */
         {"w=65,17 b=65", "%x : f32[31,17], %r : f32[65]", "  %s = relu(%1)\n  %2 = mul(%s, %r)\n",
          "product"},
         {"w=65,17 b=65", "%x : f32[31,17], %r : f32[65]", "  %s = tanh(%1)\n  %2 = add(%s, %r)\n",
@@ -118,7 +118,7 @@ static void many_rows_are_multiplied_by_a_packed_weight(void **state)
     }
 }
 
-/* No reorder stands before the classifier, whatever blocks its source lies in. */
+/* The classifier has no reorder, whatever blocks its source has. */
 static void a_flattened_source_is_read_as_it_lies(void **state)
 {
     static const int64_t rows[] = {1, 4, 5, 8, 16};
@@ -187,7 +187,7 @@ static void a_file_has_the_packed_weight(void **state)
     }
 }
 
-/* As a machine with other vectors has packed it: it is packed again, and right. */
+/* A weight packed on a machine with other vector widths is packed again correctly. */
 static void a_weight_in_blocks_of_another_width_is_packed_again(void **state)
 {
     static const char *const formats[] = {"ABcd8b8a", "ABcd16b16a"};
@@ -215,7 +215,7 @@ static void a_weight_in_blocks_of_another_width_is_packed_again(void **state)
     }
 }
 
-/* What is trained lies as oneDNN's gradients have it; a weight that nobody marked stays plain. */
+/* Weights in training have the format of oneDNN's gradients; unmarked weights stay plain. */
 static void weights_that_may_be_stepped_are_left_to_onednn(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Pairs of a convolution of 1 by 1 and a depthwise one in frozen modules, which plans join. */
+/* Pairs of a 1x1 convolution and a depthwise one in frozen modules, which plans join. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char body[] = "  %1 = conv2d(%x, %a, %b)\n  %2 = relu6(%1)\n"
                            "  %9 = silu(%8)\n  %10 = conv2d(%9, %h, none)\n"
                            "  %11 = add(%5, %10)\n  return %11\n";
 
-/* Steps of that operator by our kernel. */
+/* Counts steps of that operator with our kernel. */
 static int count_pairs(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -43,7 +43,7 @@ static void check_same_bits(context_t *ctx, const tensor_t *a, const tensor_t *b
     test_free(second);
 }
 
-/* What is loaded runs the same pairs, on weights as they lie in the file. */
+/* Checks that a loaded file runs the same pairs, without repacking weights. */
 static void check_file(context_t *ctx, module_t *frozen, const tensor_t *x, const tensor_t *y)
 {
     char path[] = "/tmp/tessera-pairs-XXXXXX";
@@ -80,7 +80,7 @@ static void pairs_give_what_the_two_give(void **state)
     subject_end(&s);
 }
 
-/* Its blocks but the first expand. Small pictures of a batch may stay apart. */
+/* All blocks but the first expand. Small images in a batch may stay unpaired. */
 static void mobilenet_runs_its_blocks_as_pairs(void **state)
 {
     context_t *ctx = fixture_context(state);

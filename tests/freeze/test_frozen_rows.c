@@ -1,5 +1,5 @@
-/* Convolutions over one dimension as products of rows, in frozen modules: which run so, and that
- * the values are those of the graph that is not frozen. */
+/* 1-D convolutions as products of rows in frozen modules: which ones run so, with the values of the
+ * unfrozen graph. */
 #include <stdio.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void windows_of_rows_are_multiplied(void **state)
         check(fixture_context(state), &problems[i]);
 }
 
-/* What begins or ends outside of the source, reads it with gaps, or has little to sum. */
+/* Windows that leave the source, skip elements, or have few elements to sum. */
 static void other_windows_are_not(void **state)
 {
     static const problem_t problems[] = {

@@ -1,6 +1,6 @@
-/* Networks frozen with dtype s8: integers where there is a range, exactly as the scales say; near
- * f32; ranges by each calibration; what is kept; from a file, at other sizes; and what examples
- * must not have. */
+/* Networks frozen with dtype s8: integers where a range is known, exactly as the scales determine;
+ * close to f32; ranges by each calibration; layers kept in f32; from a file, at other sizes;
+ * invalid examples. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static double difference_of(context_t *ctx, module_t *wide, module_t *narrow, co
     return difference;
 }
 
-/* ---- one layer, by integers that are computed here ---- */
+/* ---- one layer, compared with integers computed here ---- */
 
 enum { C = 7, K = 5, SIDE = 6, IMAGE = C * SIDE * SIDE };
 
@@ -88,7 +88,7 @@ typedef struct numbers {
     int zero, least, most;
 } numbers_t;
 
-/* A kernel of 3 with padding 1, in 64 bits. */
+/* Sums a 3x3 window with padding 1 in 64 bits. */
 static int64_t sum_products(const float *x, const numbers_t *of_x, const float *w, double w_scale,
                             int p, int q)
 {
@@ -104,7 +104,8 @@ static int64_t sum_products(const float *x, const numbers_t *of_x, const float *
     return sum;
 }
 
-/* The range that x has: by the larger bound, round 0, if it is not lopsided. */
+/* Returns scale and zero for x: from the larger bound with zero 0, unless the range is
+ * one-sided. */
 static numbers_t numbers_of(const float *x)
 {
     double low = 0.0, high = 0.0;
@@ -148,7 +149,7 @@ static void check_layer(context_t *ctx, double low, double high)
         for (int i = 0; i < SIDE * SIDE; i++) {
             const int64_t sum = sum_products(elements, &of_x, w + k * C * 9, w_scale, i / SIDE,
                                              i % SIDE);
-            /* The integer again, of which one more or less is this far apart. */
+            /* Recovers the integer; a step of one changes the result by this much. */
             const double step = of_x.scale * w_scale;
             const double integer = ((double)got[k * SIDE * SIDE + i] - (double)b[k]) / step;
             if (!(fabs(integer - (double)sum) < 0.1))
@@ -355,7 +356,7 @@ static void what_is_kept_or_above_the_bound_stays_f32(void **state)
 
 /* ---- examples ---- */
 
-/* An outlier of 100 among numbers below 1: the largest number keeps it, others cut it off. */
+/* An outlier of 100 among numbers below 1: minmax keeps it, the others cut it off. */
 static void outliers_are_cut_off(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -386,8 +387,8 @@ static void outliers_are_cut_off(void **state)
     module_release(net);
 }
 
-/* The second example is larger: what was counted before is counted still. */
-/* Numbers that are all far from 0: nothing is near 0 to be told apart. */
+/* The second example is larger: the counts of the first must be kept. */
+/* All numbers are far from 0, so no small numbers need resolution. */
 static void numbers_far_from_zero_keep_their_range(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -410,8 +411,8 @@ static void numbers_far_from_zero_keep_their_range(void **state)
     module_release(net);
 }
 
-/* What is written twice becomes one only behind other passes, and then a silu: the names of values
- * are not those of the first round. */
+/* Duplicates become one value only after other passes, and then part of a silu: value names are not
+ * those of the first round. */
 static void ranges_stay_with_their_values(void **state)
 {
     context_t *ctx = fixture_context(state);

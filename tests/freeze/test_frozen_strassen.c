@@ -1,5 +1,5 @@
-/* Strassen's algorithm in frozen modules: which layers may run by it, how the bound of errors
- * decides, and what it gives. */
+/* Strassen's algorithm in frozen modules: which layers may use it, the effect of the error bound,
+ * and the results. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static int count_text(context_t *ctx, const module_t *frozen, const char *part)
     return n;
 }
 
-/* Layers of the frozen graph that may. */
+/* Counts layers of the frozen graph that may use it. */
 static int count_allowed(context_t *ctx, module_t *net, const freeze_options_t *options)
 {
     module_t *frozen = NULL;
@@ -38,7 +38,7 @@ static int count_allowed(context_t *ctx, module_t *net, const freeze_options_t *
     return n;
 }
 
-/* Steps of the plan that do. */
+/* Counts steps of the plan that use it. */
 static int count_run(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -50,7 +50,7 @@ static int count_run(const module_t *frozen)
     return n;
 }
 
-/* Of linears: conformance has convolutions, whose weights need not be constant. */
+/* Tests linears; the conformance tests cover convolutions, whose weights need not be constant. */
 static void the_kernel_that_is_asked_for_gives_the_values(void **state)
 {
     static const struct {
@@ -79,7 +79,7 @@ static void the_kernel_that_is_asked_for_gives_the_values(void **state)
     }
 }
 
-/* So many operators of a net made like this may be done by Strassen's algorithm. */
+/* Checks that n operators of such a net may use Strassen's algorithm. */
 static void check_allowed(context_t *ctx, const char *parameters, const char *input,
                           const char *body, int n)
 {
@@ -122,7 +122,7 @@ static void the_bound_and_numerics_decide(void **state)
     const tensor_t *weight = module_parameter(net, "w");
     double error = 0.0;
     CHECK_OK(ctx, strassen_error(ctx, 128, 256, tensor_bytes(weight), &error));
-    assert_true(error > 1e-7 && error < 1e-5); /* some times the rounding of 256 products */
+    assert_true(error > 1e-7 && error < 1e-5); /* several times the rounding of 256 products */
     assert_int_equal(count_allowed(ctx, net, NULL), 1);
     assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.keep_numerics = true}), 0);
     assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.skip = skip}), 0);
@@ -133,7 +133,7 @@ static void the_bound_and_numerics_decide(void **state)
     module_release(net);
 }
 
-/* Winograd gains more for what it loses, and so has the bound first. */
+/* Winograd saves more time relative to its error, so it uses the error bound first. */
 static void winograd_has_the_bound_first(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -145,7 +145,7 @@ static void winograd_has_the_bound_first(void **state)
     CHECK_OK(ctx, conv_winograd_error(ctx, tensor_info(kernel), tensor_bytes(kernel), 1, 6,
                                       &of_winograd));
     CHECK_OK(ctx, strassen_error(ctx, 64, 64, tensor_bytes(weight), &of_strassen));
-    assert_true(of_strassen < of_winograd); /* it would be first, were the least loss all */
+    assert_true(of_strassen < of_winograd); /* Strassen would be first if only the error counted */
     for (int n = 0; n < 2; n++) {
         const double bound = of_winograd + of_strassen * (n == 0 ? 0.99 : 1.01);
         const freeze_options_t options = {.rounding_error = bound};
@@ -158,7 +158,7 @@ static void winograd_has_the_bound_first(void **state)
     module_release(net);
 }
 
-/* Weights that are not finite lose more than any bound. */
+/* Weights that are not finite exceed any bound. */
 static void the_error_is_that_of_the_weight(void **state)
 {
     enum { OUTPUTS = 128, INPUTS = 64 };
@@ -168,7 +168,7 @@ static void the_error_is_that_of_the_weight(void **state)
     for (int i = 0; i < OUTPUTS * INPUTS; i++) weight[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
     CHECK_OK(ctx, strassen_error(ctx, OUTPUTS, INPUTS, weight, &even));
     assert_true(even > 1e-8 && even < 1e-5);
-    for (int i = 0; i < OUTPUTS; i++) { /* also of outputs that are not looked at */
+    for (int i = 0; i < OUTPUTS; i++) { /* also in outputs that are not sampled */
         weight[i * INPUTS + i % INPUTS] = i % 2 == 0 ? (float)INFINITY : (float)NAN;
         CHECK_OK(ctx, strassen_error(ctx, OUTPUTS, INPUTS, weight, &infinite));
         assert_true(isinf(infinite));
@@ -187,8 +187,8 @@ static void save_and_load(context_t *ctx, module_t *frozen, module_t **out_loade
     unlink(path);
 }
 
-/* A layer of a transformer, and one of a ResNet: with vectors of 16 they are faster so, and a file
- * runs as what it was saved from. */
+/* A transformer layer and a ResNet layer: with vectors of 16 they are faster this way, and a loaded
+ * file runs like the saved module. */
 static void large_layers_run_by_it_where_it_is_faster(void **state)
 {
     static const struct {
@@ -222,8 +222,7 @@ static void large_layers_run_by_it_where_it_is_faster(void **state)
 
 #define LSTM "%1, %2, %3 = lstm(%x, %wi, %wh, %bi, %bh, none, none, none, none)"
 
-/* Sequences that have no partner, and of both directions, whose results a run leaves as the next.
- */
+/* Sequences without a partner, and both directions, whose results remain for the next step. */
 static void lstm_gives_the_values_by_it(void **state)
 {
     static const struct {
@@ -303,7 +302,7 @@ static void the_bound_and_numerics_decide_about_lstm(void **state)
     assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.rounding_error = error * 0.99}),
                      0);
     sizes.t = 1;
-    assert_true(error_of(ctx, net, &sizes) < error); /* steps add to it */
+    assert_true(error_of(ctx, net, &sizes) < error); /* more steps increase it */
     float *weight = NULL;
     CHECK_OK(ctx, tensor_writable(ctx, module_parameter(net, "wh"), (void **)&weight));
     weight[512 * 128 - 1] = NAN;
@@ -311,7 +310,7 @@ static void the_bound_and_numerics_decide_about_lstm(void **state)
     module_release(net);
 }
 
-/* With weights as layers begin with. */
+/* Weights as layers initialise them. */
 static void lstm_runs_by_it_from_a_file(void **state)
 {
     static const char *const names[] = {"wi", "wh", "bi", "bh"};

@@ -1,5 +1,5 @@
-/* Linears whose weight is kept in 3 bytes an element: which ones, how the bound of errors decides,
- * and that their files are right on other instruction sets and for other batches. */
+/* Linears with weights in 3 bytes an element: which ones, the effect of the error bound, and
+ * correct files for other instruction sets and batch sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static module_t *make_net(context_t *ctx, const char *batch)
     return subject_net(ctx, parameters, input, body);
 }
 
-/* Of the frozen graph. */
+/* In the frozen graph. */
 static int count_trimmed(const module_t *frozen)
 {
     const graph_t *graph = graph_of(frozen, "forward");
@@ -73,7 +73,7 @@ static void read_result(context_t *ctx, module_t *module, int64_t batch, float *
     tensor_release(y);
 }
 
-/* Largest difference over the largest element. */
+/* Returns the largest difference relative to the largest element. */
 static double difference(int64_t n, const float *a, const float *b)
 {
     double worst = 0.0, largest = 0.0;
@@ -103,7 +103,7 @@ static void the_bound_and_numerics_decide(void **state)
     module_release(net);
 }
 
-/* Room for one of two, the second time, too (count_of optimises twice). */
+/* The bound allows one of two, also the second time (count_of optimises twice). */
 static void what_is_trimmed_counts_when_more_is_optimised(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -141,7 +141,7 @@ static void many_rows_small_and_shared_weights_stay(void **state)
     }
 }
 
-/* What is infinite, or would be, stays as it is. */
+/* Elements that are or would become infinite are not trimmed. */
 static void weights_that_are_not_finite_stay(void **state)
 {
     static const uint32_t elements[] = {0x7f800000, 0xff800000, 0x7fc00000, 0x7f7fffff};
@@ -171,8 +171,8 @@ static int save(context_t *ctx, module_t *frozen, char *path)
     return (int)status.st_size;
 }
 
-/* The source of the linear lies in blocks, which the weight in the file follows; it is there once.
- */
+/* The linear's source is blocked, and the weight in the file has the matching order; it is stored
+ * once. */
 static void a_file_has_3_bytes_an_element(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -184,7 +184,7 @@ static void a_file_has_3_bytes_an_element(void **state)
     read_result(ctx, frozen, 1, first);
     read_result(ctx, net, 1, whole);
     assert_true(difference(OUTPUTS, first, whole) < 1e-5);
-    const int padded = 160 * 32 * 100 * 3; /* outputs and channels in whole blocks */
+    const int padded = 160 * 32 * 100 * 3; /* outputs and channels rounded up to blocks */
     assert_true(save(ctx, frozen, path) < padded + 32768);
     CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
     assert_int_equal(count_trimmed(loaded), 1);
@@ -200,7 +200,8 @@ static void a_file_has_3_bytes_an_element(void **state)
     remove(path);
 }
 
-/* More rows than are streamed read the same numbers otherwise packed. */
+/* Batches with more rows than the streaming kernel takes use the same numbers, packed
+ * differently. */
 static void other_batches_read_the_same_numbers(void **state)
 {
     static const int64_t batches[] = {2, 1, 16, 17, 40, 3};
@@ -230,7 +231,7 @@ static void other_batches_read_the_same_numbers(void **state)
     remove(path);
 }
 
-/* In a process of its own: what a file gives there, against what stands in path.result. */
+/* Runs in a separate process: compares a file's result with path.result. */
 static int check_file(const char *path)
 {
     char of_result[256];

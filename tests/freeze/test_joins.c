@@ -1,6 +1,5 @@
-/* What a concat lays side by side is made at its place by its producers, and nothing else is
- * touched: frozen nets give what they give eagerly, twice, and plans say how many parts need no
- * copy. */
+/* Producers write their results directly into the result of a concat: frozen nets give the eager
+ * results, twice, and plans report how many parts need no copy. */
 #include "freeze/freeze.h"
 
 #include <math.h>
@@ -12,12 +11,12 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
-/* The context of the running test, and what it looks at. */
+/* The context of the running test, and its modules. */
 static context_t *ctx;
 static module_t *net, *frozen;
 static const plan_t *plan;
 
-/* Batches are run whole: slices of them are for test_slices. */
+/* Batches run unsliced; test_slices tests slices. */
 static int setup(void **state)
 {
     setenv("TESSERA_CPU_CACHE", "0", 1);
@@ -27,8 +26,8 @@ static int setup(void **state)
     return failed;
 }
 
-/* Weights are small enough that a convolution keeps the size of its input: large values differ by
- * their rounding, which tanh near zero would show. */
+/* Weights are so small that a convolution keeps the magnitude of its input: large values have
+ * larger rounding errors, which tanh near zero would reveal. */
 static void add_parameter(const char *name, int64_t out, int64_t in, int64_t kernel)
 {
     tensor_t *tensor = NULL;
@@ -42,8 +41,8 @@ static void add_parameter(const char *name, int64_t out, int64_t in, int64_t ker
     tensor_release(tensor);
 }
 
-/* A module of two 3x3 kernels, %w of `channels` to `channels` and %v to 16 outputs, and a tensor
- * %k as large as the input. Fusion is left out, so that each operator is a step of its own. */
+/* Makes a module with two 3x3 kernels, %w of `channels` to `channels` and %v to 16 outputs, and a
+ * tensor %k as large as the input. Fusion is skipped, so that each operator is a separate step. */
 static void freeze_statements(int64_t batch, int64_t channels, const char *statements)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
@@ -64,7 +63,7 @@ static void freeze_statements(int64_t batch, int64_t channels, const char *state
              freeze(ctx, net, &(freeze_options_t){.skip = skip, .keep_numerics = true}, &frozen));
 }
 
-/* Runs both, the frozen one twice, on an input of these sizes. */
+/* Runs the module once and the frozen one twice on an input of these sizes. */
 static void check_same(int64_t batch, int64_t channels)
 {
     tensor_t *x = NULL;
@@ -91,7 +90,7 @@ static void check_same(int64_t batch, int64_t channels)
     assert_non_null(plan);
 }
 
-/* The n-th step of an operator. */
+/* Returns the n-th step of an operator. */
 static const plan_step_t *step(const char *name, int n)
 {
     for (int i = 0; i < plan_n_steps(plan); i++)
@@ -108,8 +107,8 @@ static void done(void)
     plan = NULL;
 }
 
-/* The n-th concat needs no copy of so many parts; where it lies channels last, as some processors
- * would have it, its parts lie in between each other. */
+/* Checks that the n-th concat needs no copy for `joined` parts. If its format is channels-last, as
+ * on some processors, the parts interleave and must be copied. */
 static void check_concat(int n, int joined)
 {
     const plan_step_t *concat = step("concat", n);
@@ -290,7 +289,7 @@ static void a_sum_over_a_part_is_written_elsewhere_than_the_join(void **state)
     done();
 }
 
-/* Each image of the result begins with that image of the first part. */
+/* Checks that each image of the result begins with that image of the first part. */
 static status_t compare_parts(context_t *context, void *user, const op_event_t *event)
 {
     if (strcmp(event->op->name, "concat") != 0) return STATUS_OK;
@@ -308,9 +307,9 @@ static status_t compare_parts(context_t *context, void *user, const op_event_t *
     return STATUS_OK;
 }
 
-/* Freezes, runs and compares; whether the result of the concat begins in the bytes of its first
- * part. Gives the arena's bytes, 0 where the concat is of another layout, as on other processors.
- */
+/* Freezes, runs and compares; checks whether the result of the concat begins in the bytes of its
+ * first part. Returns the arena's bytes, or 0 if the concat has another layout, as on other
+ * processors. */
 static size_t check_growth(int64_t batch, int64_t channels, const char *statements, bool grows)
 {
     int n_seen = 0;
@@ -367,7 +366,7 @@ static void a_part_that_is_read_again_or_longer_than_the_rest_does_not_grow(void
                        false);
 }
 
-/* None of DenseNet's 58 concats moves a byte, and its relus are of the norms before them. */
+/* None of DenseNet's 58 concats moves a byte, and its relus are fused into the preceding norms. */
 static void densenet_copies_no_part(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* Input sizes that are never the same: memory of ours stays level once the caches are full, and the
- * counters tell what went. perf/sizes measures the whole process.
+/* Input sizes that never repeat: our memory stays constant once the caches are full, and the
+ * counters report evictions. perf/sizes measures the entire process.
  *
- * More sizes, up to 10,000: test_many_sizes N_SIZES. */
+ * For more sizes, up to 10,000: test_many_sizes N_SIZES. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -19,7 +19,7 @@ static int n_sizes = 300;
 
 /* ---- an allocator that counts ---- */
 
-/* Before each block, as wide as blocks are aligned. */
+/* Precedes each block; as large as the alignment of blocks. */
 typedef struct header {
     alignas(64) size_t bytes;
 } header_t;
@@ -56,9 +56,9 @@ static context_t *counted_context(void)
     return ctx;
 }
 
-/* ---- what meets the sizes ---- */
+/* ---- runs at many sizes ---- */
 
-/* Height and width: all pairs of SIDE numbers, shuffled, none twice. */
+/* Makes an image; height and width are all pairs of SIDE numbers, shuffled, without repetition. */
 static tensor_t *image(context_t *ctx, int number)
 {
     tensor_t *x = NULL;
@@ -86,8 +86,8 @@ static module_t *frozen_network(context_t *ctx)
     return frozen;
 }
 
-/* Runs all sizes. What lives after a run, in the mean of fifty, is then at no time more than it was
- * when the first hundred ended; sizes are shuffled, so that fifty of them are like any other. */
+/* Runs all sizes. The memory in use after a run, averaged over fifty, must never exceed that at the
+ * end of the first hundred. Sizes are shuffled, so any fifty are comparable. */
 static void run_all(context_t *ctx, module_t *frozen, const tensor_t *weight, counters_t *counters)
 {
     enum { N_MEAN = 50 };
@@ -123,7 +123,7 @@ static void a_frozen_network_keeps_plans_for_few_of_many_sizes(void **state)
     counters_t counters;
     module_t *frozen = frozen_network(ctx);
     run_all(ctx, frozen, NULL, &counters);
-    assert_int_equal(counters.plans_built, n_sizes - 1); /* the first was built by freezing */
+    assert_int_equal(counters.plans_built, n_sizes - 1); /* freezing built the first */
     assert_int_equal(counters.plans_evicted, n_sizes - N_PLANS);
     assert_in_range(counters.cache_entries, 0, N_ENTRIES);
     module_release(frozen);

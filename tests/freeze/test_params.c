@@ -69,7 +69,7 @@ static status_t add_batch_norm(context_t *ctx, module_t *module, const char *nam
                           "  return %5\n}\n");
 }
 
-/* A conv and a batch norm two modules down, and a linear. */
+/* Makes a conv and a batch norm two modules down, and a linear. */
 static status_t make_net(context_t *ctx, module_t **out_net)
 {
     module_t *net = NULL, *block = NULL;
@@ -112,7 +112,7 @@ static module_t *net_of(context_t *ctx)
     return net;
 }
 
-/* A module with tensors "weight" [8,8,3,3], "bias" and "stat" [8], and this method. */
+/* Makes a module with tensors "weight" [8,8,3,3], "bias" and "stat" [8], and this method. */
 static module_t *module_of(context_t *ctx, const char *text)
 {
     module_t *module = NULL;
@@ -124,7 +124,7 @@ static module_t *module_of(context_t *ctx, const char *text)
     return module;
 }
 
-/* ---- what is looked at ---- */
+/* ---- helpers ---- */
 
 static int count(const char *text, const char *part)
 {
@@ -133,7 +133,7 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-/* How often `part` stands in the text of forward. */
+/* Counts occurrences of `part` in the text of forward. */
 static int occurs(context_t *ctx, const module_t *module, const char *part)
 {
     text_t text = text_begin(ctx);
@@ -175,7 +175,7 @@ static void only_what_convolutions_and_batch_norms_take_becomes_constant(void **
     CHECK_OK(ctx, freeze_params(ctx, net, "forward", "weight"));
     assert_int_equal(occurs(ctx, net, "%block.conv.weight = constant()"), 1);
     assert_int_equal(occurs(ctx, net, "%block.norm.weight = constant()"), 1);
-    assert_int_equal(occurs(ctx, net, "getattr(%self) name=\"weight\""), 1); /* of the linear */
+    assert_int_equal(occurs(ctx, net, "getattr(%self) name=\"weight\""), 1); /* the linear one */
     assert_int_equal(occurs(ctx, net, "name=\"block.norm.bias\""), 1);
     assert_int_equal(occurs(ctx, net, "= constant()"), 2);
     CHECK_OK(ctx, freeze_params(ctx, net, "forward", "running_mean"));
@@ -235,7 +235,7 @@ static void conversions_are_looked_through(void **state)
     assert_int_equal(occurs(ctx, net, "%bias = constant()"), 1);
     assert_int_equal(occurs(ctx, net, "= getattr"), 1);
     CHECK_OK(ctx, freeze_params(ctx, net, "forward", "running_mean"));
-    assert_int_equal(occurs(ctx, net, "= getattr"), 0); /* both uses read the one constant */
+    assert_int_equal(occurs(ctx, net, "= getattr"), 0); /* both uses read the same constant */
     module_release(net);
 }
 

@@ -1,4 +1,4 @@
-/* What long calls tell of themselves. */
+/* Progress reports of long calls. */
 #include "tensor/progress.h"
 
 #include "tests/support/support.h"
@@ -11,7 +11,7 @@
 #include "freeze/freeze.h"
 #include "graph/program/plan.h"
 
-/* The parts of a call, each with the last that was told of it. */
+/* The parts of a call, each with its last report. */
 typedef struct heard {
     int n_all, n_passes;
     bool is_backwards;

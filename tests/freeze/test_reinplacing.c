@@ -1,5 +1,5 @@
-/* PyTorch's TestMKLDNNReinplacing (and inplace_removal of TestFrozenOptimizations), by their names:
- * a plan writes over what nobody reads again, and never over anything else. */
+/* PyTorch's TestMKLDNNReinplacing (and inplace_removal of TestFrozenOptimizations), under the same
+ * names: a plan overwrites values that nobody reads again, and never others. */
 #include "freeze/freeze.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "tests/support/support.h"
 
-/* The context of the running test, and what it looks at. */
+/* The context of the running test, and its modules. */
 static context_t *ctx;
 static module_t *net, *frozen;
 static const plan_t *plan;
@@ -27,8 +27,8 @@ static void add_parameter(const char *name, int rank, const int64_t *sizes)
     tensor_release(tensor);
 }
 
-/* A module with a conv's weight and a tensor of the size of its output; folding and fusion are left
- * out, so that each operator is a step of its own. */
+/* Makes a module with a conv's weight and a tensor of its output's size. Folding and fusion are
+ * skipped, so that each operator is a separate step. */
 static void freeze_statements(const char *statements)
 {
     static const char *const skip[] = {"fold_scale", "fuse_post_ops", NULL};
@@ -45,7 +45,7 @@ static void freeze_statements(const char *statements)
     CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.skip = skip}, &frozen));
 }
 
-/* Runs both, twice, so that what a first run would have spoiled shows in the second. */
+/* Runs both twice, so that anything spoilt in the first run shows in the second. */
 static void check_same(void)
 {
     tensor_t *x = NULL, *before = NULL;
@@ -76,7 +76,7 @@ static void check_same(void)
     assert_non_null(plan);
 }
 
-/* The n-th step of an operator. */
+/* Returns the n-th step of an operator. */
 static const plan_step_t *step(const char *name, int n)
 {
     for (int i = 0; i < plan_n_steps(plan); i++)
@@ -85,7 +85,7 @@ static const plan_step_t *step(const char *name, int n)
     return NULL;
 }
 
-/* a lies where b lay. */
+/* Checks that a uses the memory of b. */
 static void check_over(const plan_step_t *a, int input, const plan_step_t *b)
 {
     assert_int_equal(a->overwrites, input);

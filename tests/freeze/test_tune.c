@@ -1,5 +1,5 @@
-/* Tuning: measured times choose among formats and kernels, files keep what they chose, for machines
- * like this one, and results stay what they were. */
+/* Tuning: measured times choose formats and kernels, files keep the choices for similar machines,
+ * and results do not change. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int count_kernels(const module_t *frozen, const char *kernel)
     return n;
 }
 
-/* The frozen graph for the subject's input up to the layout pass. */
+/* Runs the passes up to the layout pass on the frozen graph, for the subject's input. */
 static status_t choose(context_t *ctx, const subject_t *s, const char *timings,
                        layout_tuning_t *tuning, text_t *chosen, graph_t **out_graph)
 {
@@ -39,7 +39,7 @@ static status_t choose(context_t *ctx, const subject_t *s, const char *timings,
     return pass_run(ctx, graph_of(s->frozen, "forward"), names, &options, out_graph);
 }
 
-/* Measured lines, but for one kernel all made slow, and that one fast. */
+/* Changes measured lines: one kernel becomes fast and all others slow. */
 static char *prefer(const char *lines, const char *kernel)
 {
     const size_t room = strlen(lines) * 2 + 64;
@@ -70,7 +70,8 @@ static void run_and_compare(context_t *ctx, module_t *module, const tensor_t *x,
     tensor_release(y);
 }
 
-/* Estimates take winograd for two of the convolutions; times that say otherwise are believed. */
+/* Estimates choose winograd for two of the convolutions; measured times that contradict them
+ * win. */
 static void measured_times_choose_kernels_and_files_keep_them(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -106,8 +107,7 @@ static void measured_times_choose_kernels_and_files_keep_them(void **state)
     CHECK_OK(ctx, freeze_save(ctx, s.frozen, path));
     test_free(preferred);
 
-    /* Loaded here: nothing is searched for, so that no times are needed, and the kernels are those
-     * of the file. */
+    /* Loading does not search, so it needs no times and uses the kernels of the file. */
     CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
     text_t kept = text_begin(ctx);
     CHECK_OK(ctx, plan_layouts(ctx, loaded, "forward", &kept));
@@ -122,7 +122,7 @@ static void measured_times_choose_kernels_and_files_keep_them(void **state)
     unlink(path);
 }
 
-/* A hint is for one number of threads. */
+/* A hint is valid for one number of threads. */
 static void what_is_loaded_runs_as_the_file_says_on_as_many_threads_only(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -205,7 +205,7 @@ static void tuning_keeps_results_and_its_time(void **state)
     subject_end(&s);
 }
 
-/* Layers with two weights, and a quotient of integers, which made-up elements may divide by 0. */
+/* Layers with two weights, and an integer quotient, in which invented elements may divide by 0. */
 static void what_is_measured_gets_operands_that_it_can_run_on(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -252,7 +252,7 @@ static void lines_of_other_sizes_stay(void **state)
     subject_end(&s);
 }
 
-/* Medians below the bound alone, as of runs that noise made faster, do not count. */
+/* A median slightly below the bound, as noise can cause, does not count. */
 static void only_what_is_clearly_faster_counts(void **state)
 {
     static const struct {
