@@ -1,4 +1,4 @@
-/* What may share memory, by the table that the analysis prints. */
+/* Values that may share memory, checked by the table that the analysis prints. */
 #include "graph/analysis/alias_impl.h"
 
 #include <stdio.h>
@@ -227,7 +227,7 @@ static void what_has_no_type_may_be_anything(void **state)
                 "[0] %x %v %w: holds [0]; input; written by %w = relu_(%v)\n");
 }
 
-/* A list in itself. */
+/* A list that contains itself. */
 static void a_container_may_hold_itself(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The solver of cost function networks against all choices there are, on random small networks; and
- * its bound where tables are too large to be exact. */
+/* The solver of cost function networks, compared with all choices on random small networks; and its
+ * bound if tables are too large for an exact solution. */
 #include "graph/passes/cost_network_impl.h"
 
 #include "tests/support/support.h"
@@ -10,7 +10,7 @@
 
 enum { VARIABLES = 40, VALUES = 6, FORMS = 5, READERS = 12, FANS = 60 };
 
-/* A network and what it points to. */
+/* A network and the memory that it points to. */
 typedef struct made {
     network_t network;
     int n_values[VARIABLES];
@@ -58,7 +58,7 @@ static void add_fan(made_t *made, int maker, int n_readers, const int *readers)
                                     FORMS, made->moves[f]};
 }
 
-/* Counts what the header says, by the set of forms that are wanted. */
+/* Computes the cost as defined in the header, from the sets of requested forms. */
 static double count_cost(const made_t *made, const int *chosen)
 {
     double cost = 0.0;
@@ -108,7 +108,7 @@ static void solve(context_t *ctx, const made_t *made, network_certificate_t *out
     assert_true(out->lower_bound <= out->cost);
 }
 
-/* Any structure: makers that read themselves, readers twice in a fan, ends that are given. */
+/* Any structure: makers that read themselves, readers that occur twice in a fan, fixed ends. */
 static void small_networks_are_solved_to_the_optimum(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -130,7 +130,7 @@ static void small_networks_are_solved_to_the_optimum(void **state)
     }
 }
 
-/* 40 variables, each read by the next and by the one after it, as in a residual network. */
+/* 40 variables, each read by the next two, as in a residual network. */
 static void long_chains_with_skips_are_exact(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -145,7 +145,7 @@ static void long_chains_with_skips_are_exact(void **state)
     }
 }
 
-/* Every variable beside every other: no table holds that. */
+/* Every pair of variables is connected, which exceeds any table. */
 static void what_is_too_dense_has_a_bound_below_the_choice(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -167,7 +167,8 @@ static void what_is_too_dense_has_a_bound_below_the_choice(void **state)
     assert_true(n_inexact > 0);
 }
 
-/* Of one maker and readers that all want what it may make at a price: the conversion costs once. */
+/* One maker, and readers that all need a form that it produces by conversion: the conversion costs
+ * once. */
 static void a_form_that_many_want_is_converted_to_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -181,7 +182,7 @@ static void a_form_that_many_want_is_converted_to_once(void **state)
     int chosen[4];
     network_certificate_t certificate;
     CHECK_OK(ctx, network_solve(ctx, &network, 0, NULL, chosen, &certificate));
-    assert_int_equal(chosen[0], 0); /* 100, not 300, beside 150 */
+    assert_int_equal(chosen[0], 0); /* 100, not 300, compared with 150 */
     assert_float_equal(certificate.cost, 100.0, 0);
     assert_float_equal(certificate.lower_bound, 100.0, 0);
 }
@@ -197,20 +198,21 @@ static void nothing_to_choose_costs_nothing(void **state)
     assert_true(certificate.is_optimal);
 }
 
-/* ---- how the work grows ---- */
+/* ---- growth of the work ---- */
 
 enum { LONG = 500, TIMES = 8, MAX_WAYS = 3 };
 
 typedef enum pattern { CHAIN, RESIDUAL, TREE, HUB, N_PATTERNS } pattern_t;
 
-/* The variable that makes what v reads; in RESIDUAL v reads another one, too. */
+/* Returns the variable that makes the input of v; in RESIDUAL v also reads another one. */
 static int maker_of(pattern_t pattern, int v)
 {
     if (pattern == TREE) return (v - 1) / 2;
     return pattern == HUB ? 0 : v - 1;
 }
 
-/* Work of a network of n variables. Fans have one reader each, but in HUB one fan has all. */
+/* Returns the work for a network of n variables. Each fan has one reader; in HUB one fan has
+ * all. */
 static int64_t work_of(context_t *ctx, pattern_t pattern, int n)
 {
     static const int forms[MAX_WAYS] = {0, 1, 2};

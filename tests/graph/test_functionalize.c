@@ -1,5 +1,5 @@
-/* Programs made at random of writes in place, views, lists, branches and loops: passes must not
- * change what they return, nor what they write into their inputs. */
+/* Random programs of writes in place, views, lists, branches and loops: passes must not change
+ * their results, nor what they write to their inputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static unsigned draw(program_t *program, unsigned n)
     return (program->seed >> 16) % n;
 }
 
-/* The newest as often as all others. */
+/* The newest is as likely as all others together. */
 static int any_tensor(program_t *program)
 {
     unsigned n = (unsigned)program->n_tensors;
@@ -157,11 +157,11 @@ static graph_t *make_program(uint32_t seed)
     return graph;
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 #define N_VALUES (5 * N_ELEMENTS)
 
-/* The three results, then the inputs as they are behind the run. */
+/* Returns the three results, then the inputs after the run. */
 static void run_program(const graph_t *graph, float *out_values)
 {
     datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};

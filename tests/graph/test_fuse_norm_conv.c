@@ -1,5 +1,5 @@
-/* A batch norm that a convolution of 1 by 1 reads becomes one operator with it, in blocked formats
- * and where nobody else reads it; what is computed stays what it was. */
+/* A batch norm that only a 1x1 convolution reads is fused with it if formats are blocked; results
+ * do not change. */
 #include "graph/passes/pass.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
     "%m : f32[128], %v : f32[128], %w : f32[32,128,1,1], %b : f32[32]) {\n"                        \
     "  %c = conv2d(%x, %k, none) padding=[1,1]\n"
 
-/* What the plan's passes make of it, as text, and its first result. */
+/* Runs the plan's passes; returns the text and the first result. */
 static void run(context_t *ctx, const char *text, const char *skip, text_t *out_text,
                 tensor_t **out)
 {
@@ -55,7 +55,7 @@ static int count(const text_t *text, const char *word)
     return n;
 }
 
-/* With the pass and without it; wanted: how many norms are fused. */
+/* Compares with and without the pass; `wanted` norms must be fused. */
 static void compare(void **state, const char *text, int wanted)
 {
     context_t *ctx = fixture_context(state);
@@ -65,13 +65,13 @@ static void compare(void **state, const char *text, int wanted)
     run(ctx, text, NULL, &fused, &of_fused);
     run(ctx, text, "fuse_norm_conv", &apart, &of_apart);
     assert_int_equal(count(&apart, "batch_norm_conv2d("), 0);
-    /* Vectors of a machine without AVX2 are no blocks. */
+    /* The portable kernels have no blocks. */
     if (isa_best() != ISA_PORTABLE) {
         assert_int_equal(count(&fused, "batch_norm_conv2d("), wanted);
         assert_int_equal(count(&fused, "batch_norm("), count(&apart, "batch_norm(") - wanted);
     }
     CHECK_OK(ctx, tensor_max_rel_diff(ctx, of_fused, of_apart, &difference));
-    assert_true(difference < 1e-4); /* a clamp to 6 leaves little of sums of hundreds */
+    assert_true(difference < 1e-4); /* a clamp to 6 hides most of sums of hundreds */
     text_clear(&fused);
     text_clear(&apart);
     tensor_release(of_fused);
@@ -97,7 +97,7 @@ static void what_somebody_else_reads_or_no_kernel_takes_stays(void **state)
             HEAD "  " NORM "\n  %y = conv2d(%n, %w, %b)\n  %z = sum(%n) dims=[1,2,3]\n"
                  "  return %y, %z\n}\n",
             0);
-    /* another function */
+    /* another activation */
     compare(state, HEAD "  " NORM " post=[\"tanh\"]\n  %y = conv2d(%n, %w, %b)\n  return %y\n}\n",
             0);
     /* a stride */
@@ -107,7 +107,7 @@ static void what_somebody_else_reads_or_no_kernel_takes_stays(void **state)
             HEAD "  " NORM "\n  %z = tanh(%c)\n  %y = conv2d(%n, %w, %b)\n  return %y, %z\n}\n", 0);
 }
 
-/* A plan shows kernels what was there before a reorder: plain for one that takes blocks only. */
+/* The norm's input is plain before the reorder, but the kernel accepts only blocked formats. */
 static void a_norm_of_what_was_reordered_stays(void **state)
 {
     static const char *const names[] = {"fuse_norm_conv", NULL};

@@ -63,7 +63,7 @@ static value_t add_int(graph_builder_t *builder, int64_t number)
     return value;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static void a_finished_graph_answers_for_its_values(void **state)
 {

@@ -130,7 +130,7 @@ static void what_is_shown_runs(void **state)
     module_release(shown);
 }
 
-/* Reorders of the second run of what graph_for shows. */
+/* Counts reorders in the second run of the graph from graph_for. */
 static uint64_t reorders(context_t *ctx, module_t *net, const tensor_t *x)
 {
     graph_t *graph = NULL;

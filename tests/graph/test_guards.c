@@ -43,7 +43,7 @@ static void guards_print_and_parse(void **state)
     graph_t *graph = read_graph(ctx, text);
     check_print(ctx, graph, text);
     graph_release(graph);
-    /* implied ones are left out; a line of any spelling is read */
+    /* implied guards are left out; any spelling parses */
     graph = read_graph(ctx, "graph f(%x : f32[H=16]) fixed \"why\" guard H>4 from a \"b\"\n"
                             "guard H>=2 guard 2*H%16==0\n {\n  return %x\n}\n");
     check_print(ctx, graph,

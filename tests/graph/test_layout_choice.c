@@ -1,4 +1,4 @@
-/* What the layout pass chose can be said again, and is then taken without a search. */
+/* The choices of the layout pass can be printed, and are then used without a search. */
 #include "graph/passes/pass.h"
 
 #include "tests/support/nets.h"
@@ -21,7 +21,7 @@ static graph_t *parsed(context_t *ctx)
     return graph;
 }
 
-/* The graph after the pass as text; `out_chosen` is cleared by the caller. */
+/* Returns the graph after the pass as text; the caller clears `out_chosen`. */
 static void run(context_t *ctx, const char *layout, text_t *out_chosen, text_t *out_text)
 {
     graph_t *graph = parsed(ctx), *result = NULL;
@@ -41,7 +41,7 @@ static void what_is_said_is_taken(void **state)
     int n_others = 0;
     run(ctx, NULL, &chosen, &text);
     assert_non_null(strstr(text_string(&chosen), " d "));
-    /* One after the other: any way that a node has, the best or not. */
+    /* Each candidate that a node has must be usable, whether it is the best or not. */
     for (char candidate = '0'; candidate <= '4'; candidate++) {
         char wish[] = {candidate, ' ', candidate, ' ', 'd', ' ', '\0'};
         text_t again, other;
@@ -80,7 +80,7 @@ static void what_does_not_fit_means_a_search(void **state)
     text_clear(&text);
 }
 
-/* Of a method that is no plan yet, at two sizes; nothing is proven of what cannot be chosen. */
+/* A method without plans, at two sizes; values without a choice have no certificate. */
 static void a_certificate_bounds_what_was_chosen(void **state)
 {
     context_t *ctx = fixture_context(state);

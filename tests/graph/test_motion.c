@@ -1,4 +1,4 @@
-/* What moving reorders saves, counted at run time. */
+/* Reorders saved by moving them, counted at run time. */
 #include <stdio.h>
 
 #include "graph/passes/pass.h"
@@ -31,8 +31,8 @@ static datum_t *make_input(context_t *ctx, const graph_type_t *type, int64_t num
     return of_tensor(ctx, tensor);
 }
 
-/* Reorders of one run, by oneDNN or by ours, of any cause; ints and bools among the inputs are
- * `number`. The result is the caller's. */
+/* Counts the reorders of one run, by oneDNN and by our loops, with any cause. Integers and bools
+ * among the inputs are `number`. The caller releases the result. */
 static int count_run(context_t *ctx, const graph_t *graph, int64_t number, datum_t **out_result)
 {
     datum_t *in[METHOD_MAX_OUTPUTS], *out[METHOD_MAX_OUTPUTS];
@@ -60,7 +60,7 @@ static void check_equal(context_t *ctx, datum_t *a, datum_t *b)
     datum_release(b);
 }
 
-/* Counts before and after for one number. */
+/* Checks the counts before and after the pass for one number. */
 static void check_counts(context_t *ctx, const char *text, int64_t number, int before, int after)
 {
     static const char *const names[] = {"move_reorders", NULL};
@@ -75,7 +75,7 @@ static void check_counts(context_t *ctx, const char *text, int64_t number, int b
     graph_release(graph);
 }
 
-/* ---- one kind of move each ---- */
+/* ---- one test for each kind of move ---- */
 
 static void what_a_loop_reads_from_outside_is_converted_once(void **state)
 {
@@ -135,7 +135,7 @@ static void nested_loops_convert_at_the_ends_of_the_outermost(void **state)
     check_counts(ctx, text, 4, 24, 2);
 }
 
-/* %e needs the form in any case: on the way through the branch once instead of twice. */
+/* %e needs the form in any case: one conversion before the branch replaces two. */
 static void a_branch_and_what_follows_convert_once(void **state)
 {
     static const char *const text =
@@ -243,7 +243,7 @@ static void convolutions_in_a_loop_are_entered_and_left_once(void **state)
     graph_release(graph);
 }
 
-/* True if a kernel gives what the type of the result says. */
+/* Returns true if some kernel produces the type of the result. */
 static bool is_possible(context_t *ctx, const graph_t *graph)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -259,7 +259,7 @@ static bool is_possible(context_t *ctx, const graph_t *graph)
     return status == STATUS_OK;
 }
 
-/* The formats that some kernel gives from a plain image, each said by a type. */
+/* Types with formats that some kernel makes from a plain image. */
 static void the_interpreter_gives_the_format_that_a_type_says(void **state)
 {
     static const char *const formats[] = {"aBcd16b", "aBcd8b", "acdb", "abcd"};
@@ -290,7 +290,7 @@ static void the_interpreter_gives_the_format_that_a_type_says(void **state)
     assert_true(n_given >= n_possible);
 }
 
-/* Twice the batch that the text says, and a loop whose tensor grows, of which nothing is known. */
+/* Twice the batch in the text, and a loop whose tensor grows, so that its size is unknown. */
 static void loops_are_typed_for_the_shapes_they_get(void **state)
 {
     static const char *const text = "graph forward(%self : module, %x : f32[N=1,4]) {\n"
@@ -347,7 +347,7 @@ static status_t move_all(context_t *ctx)
         "  return %y\n"
         "}\n";
     graph_t *graph = NULL, *result = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* else it is the default where there is no room */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it is the default if memory is short */
     TRY(graph_parse(ctx, text, NULL, &graph));
     status_t status = pass_run(ctx, graph, pass_pipeline_plan(), NULL, &result);
     graph_release(result);

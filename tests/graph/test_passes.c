@@ -1,20 +1,19 @@
-/* The passes on texts: every *.graph file holds cases of one pass.
+/* Tests passes on texts: every *.graph file contains cases for one pass.
  *
  *   // test: a sentence                                begins a case
- *   // passes: fold_batch_norm dead_code               run in order
+ *   // passes: fold_batch_norm dead_code               run in this order
  *   // blob $0 = f32[8,3,3,3] randn                    randn, positive, ones, zeros, 0.5
  *   // blob $1 = $0                                    the same tensor
- *   // parameter conv.weight = f32[8,3,3,3] randn      of the module that is self; buffer, too
- *   // attribute training = false                      a bool or an int
- *   // method conv                                      of a module, self when no name is given:
+ *   // parameter conv.weight = f32[8,3,3,3] randn      of the module self; also: buffer
+ *   // attribute training = false                      a bool or an integer
+ *   // method conv                                     of a module; without a name: of self
  *   //| graph f(...) { ... }                            its text
- *   // keep: conv.weight                               stays getattr; of operators, stays f32
- *   // range %x = -1 6                                  of numbers; the dtype is s8, then
- *   // runs: no, or // tolerance: 0.02                  results are not compared, or so; 1e-4
- *   graph f(...) { ... }
- *   // expect: unchanged                               the very same graph; or
- *   // expect:                                         the text that follows
- */
+ *   // keep: conv.weight                               stays a getattr; for an operator: stays f32
+ *   // range %x = -1 6                                 of numbers; the dtype is then s8
+ *   // runs: no, or // tolerance: 0.02                 do not compare results, or with this
+ * tolerance graph f(...) { ... }                               (default 1e-4)
+ *   // expect: unchanged                               the same graph object; or
+ *   // expect:                                         the following text */
 #include "graph/passes/pass.h"
 
 #include <stdio.h>
@@ -48,7 +47,7 @@ typedef struct test_case {
     module_t *self;
 } test_case_t;
 
-/* ---- what a case declares ---- */
+/* ---- declarations of a case ---- */
 
 /* "f32[8,3] randn" */
 static tensor_t *make_tensor(context_t *ctx, const char *text)
@@ -105,7 +104,7 @@ static void declare_blob(context_t *ctx, test_case_t *test, const char *text)
     tensor_release(tensor);
 }
 
-/* The module of a dotted path, made where it is not there; *path becomes the last name. */
+/* Finds or makes the module of a dotted path; *path becomes the last name. */
 static module_t *owner_of(context_t *ctx, module_t *module, const char **path)
 {
     const char *dot;
@@ -146,7 +145,7 @@ static void declare_member(context_t *ctx, test_case_t *test, const char *text, 
     tensor_release(tensor);
 }
 
-/* The method whose text has come to its end. */
+/* Defines the method whose text is complete. */
 static void declare_method(context_t *ctx, test_case_t *test)
 {
     if (test->method[0] == '\0') return;
@@ -265,7 +264,7 @@ static int run_graph(context_t *ctx, const graph_t *graph, module_t *self, datum
     return n_out;
 }
 
-/* The pass keeps what the graph computes. */
+/* Checks that the pass does not change the graph's results. */
 static void compare_results(context_t *ctx, test_case_t *test, const graph_t *a, const graph_t *b)
 {
     datum_t *before[METHOD_MAX_OUTPUTS], *behind[METHOD_MAX_OUTPUTS];
@@ -377,7 +376,7 @@ static void run_file(void **state, const char *name)
     assert_true(n_cases > 0);
 }
 
-/* A test of one file. */
+/* The test of one file. */
 #define OF_FILE(name, file)                                                                        \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -430,7 +429,7 @@ static const char *const reads_all = "graph forward(%self : module, %x : f32[2])
                                      "  return %l\n"
                                      "}\n";
 
-/* a is written by `step`, b lies in its bytes; c is set in the child; d and n nobody changes. */
+/* `step` writes a, and b shares its bytes; c is set in the child; nothing changes d and n. */
 static module_t *make_changing(context_t *ctx)
 {
     module_t *root = NULL, *sub = NULL;
@@ -693,7 +692,7 @@ static status_t optimize(context_t *ctx)
                                     "}\n";
     datum_t *pool = NULL;
     graph_t *graph = NULL, *constant = NULL, *result = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* else it is the default where there is no room */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it is the default if memory is short */
     TRY(datum_list(ctx, 0, NULL, &pool));
     status_t status = make_pool(ctx, pool);
     if (status == STATUS_OK) status = graph_parse(ctx, text, pool, &graph);

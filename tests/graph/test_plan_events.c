@@ -1,4 +1,4 @@
-/* What is told of plans: observers and the trace see their steps, the tracer refuses them. */
+/* Events of plans: observers and the trace see their steps; the tracer rejects them. */
 #include "graph/program/plan.h"
 
 #include "tests/support/support.h"
@@ -14,7 +14,7 @@
 
 typedef module_t *(*make_net_t)(context_t *ctx);
 
-/* A clone whose forward runs as plans, weights marked. */
+/* Returns a clone whose forward runs as plans, with marked weights. */
 static module_t *plan_clone(context_t *ctx, module_t *net)
 {
     module_t *clone = NULL;
@@ -29,7 +29,7 @@ static module_t *plan_clone(context_t *ctx, module_t *net)
 
 typedef struct watch {
     int n_events, n_modules;
-    double error; /* against the specification, as a multiple of the bound, the largest */
+    double error; /* largest error compared with the specification, relative to its bound */
 } watch_t;
 
 static status_t watch_op(context_t *ctx, void *user, const op_event_t *event)
@@ -53,7 +53,7 @@ static void watch_module(context_t *ctx, void *user, const char *path)
     ((watch_t *)user)->n_modules++;
 }
 
-/* One of them overwrites an operand (the residual sum), all are what the specification says. */
+/* One step overwrites an operand (the residual sum); all match the specification. */
 static void observers_see_the_steps_of_a_plan(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -86,7 +86,7 @@ static void observers_see_the_steps_of_a_plan(void **state)
     }
 }
 
-/* Counts inputs that lie where their step's result does. */
+/* Counts inputs that share memory with their step's result. */
 static status_t count_overwritten(context_t *ctx, void *user, const op_event_t *event)
 {
     (void)ctx;

@@ -1,5 +1,5 @@
-/* Products of matrices in a plan whose operands are views: heads of attention are read where they
- * lie, by strides, and nothing is copied; views of weights are packed once. */
+/* Matrix products in a plan with views as operands: heads of attention are read through strides,
+ * without copies; views of weights are packed once. */
 #include "dispatch/dispatch.h"
 #include "graph/passes/pass.h"
 #include "graph/program/plan.h"
@@ -14,7 +14,7 @@
 
 enum { N = 2, T = 5, H = 3, D = 7 };
 
-/* scores[n][h][t][u] = sum(d) q[n][t][h][d] k[n][u][h][d], of a projection of both side by side. */
+/* scores[n][h][t][u] = sum(d) q[n][t][h][d] k[n][u][h][d], from a joint projection. */
 static const char *const attention = "graph forward(%self : module, %x : f32[2,5,6,7]) {\n"
                                      "  %q = slice(%x) dim=2 start=0 end=3\n"
                                      "  %k = slice(%x) dim=2 start=3 end=6\n"
@@ -84,11 +84,10 @@ static void heads_are_multiplied_where_they_lie(void **state)
 
 enum { ROWS = 97 * 4, IN = 128, OUT = 64, WIDE = 256 };
 
-/* All read x[4,8,97,16] as rows of 128 elements, in the order n h b d; the weight is what differs.
- */
+/* All read x[4,8,97,16] as rows of 128 elements, in the order n h b d; only the weight differs. */
 static const struct {
-    const char *weight; /* of parameter %w, as %v : f32[OUT,IN] */
-    int rows, columns;  /* of %w */
+    const char *weight; /* an expression of parameter %w, as %v : f32[OUT,IN] */
+    int rows, columns;  /* sizes of %w */
     int first, step_out, step_in;
 } views[] = {
     {"  %v = slice(%w) dim=0 start=64 end=128\n", WIDE, IN, 64 * IN, IN, 1},
@@ -154,7 +153,7 @@ static void check_products(context_t *ctx, int view, const tensor_t *x, const te
     }
 }
 
-/* The specification sees the view, too. */
+/* The specification gets the view, too. */
 static status_t check_operator(context_t *ctx, void *user, const op_event_t *event)
 {
     double error = 0;

@@ -1,5 +1,5 @@
-/* Graphs with control run as regions: which operators become plans, in which formats tensors pass
- * from one to the next, and what is left to be run node by node. */
+/* Graphs with control flow run as regions: which operators become plans, in which formats tensors
+ * pass between regions, and which nodes run one by one. */
 #include "graph/method/method_impl.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static double last_float(context_t *ctx, const tensor_t *tensor)
     return (double)values[tensor_numel(tensor) - 1];
 }
 
-/* Regions of the program that ran, each of which was run as its plan. */
+/* Counts the regions of the program; each must have run as its plan. */
 static int count_regions(const subject_t *s)
 {
     program_t *program = program_of(s->frozen, "forward");
@@ -53,7 +53,7 @@ static int count_planned_runs(const subject_t *s)
     return n;
 }
 
-/* The frozen method, by regions, gives to the last bit what its nodes give one by one. */
+/* Checks that regions give the same bits as running node by node. */
 static void check_as_interpreted(const subject_t *s)
 {
     program_t *program = program_of(s->frozen, "forward");
@@ -87,14 +87,14 @@ static void the_operators_of_a_loops_body_are_one_region(void **state)
                                 "return %y\n");
     CHECK_OK(s.ctx, tensor_fill(s.ctx, s.in[1], 7));
     tensor_release(run_frozen(&s));
-    /* Into blocks before the loop, its body, out of them behind it. */
+    /* Regions: conversion before the loop, its body, conversion after it. */
     assert_int_equal(count_regions(&s), 3);
     assert_int_equal(count_planned_runs(&s), 3);
     check_as_interpreted(&s);
     subject_end(&s);
 }
 
-/* 2 -> 2x3+1 -> ... five times, in numbers that anybody can check. */
+/* 2 -> 2x3+1 -> ... five times, with numbers that are easy to verify. */
 static void a_loop_computes_what_its_text_says(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -139,7 +139,7 @@ static void tensors_pass_between_branches_and_stages_in_blocks(void **state)
     subject_end(&s);
 }
 
-/* The write goes into what the branch may have given: it is not part of a region. */
+/* The write may affect the branch's result, so it is not part of a region. */
 static void a_write_in_place_is_control(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -163,7 +163,7 @@ static void a_write_in_place_is_control(void **state)
     subject_end(&s);
 }
 
-/* 40 tensors live on behind one stretch, a plan gives 32. */
+/* 40 tensors live on after one region, and a plan returns at most 32. */
 static void a_stretch_with_many_results_is_cut(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -186,9 +186,9 @@ static void a_stretch_with_many_results_is_cut(void **state)
     subject_end(&s);
 }
 
-/* ---- what a run finds settled ---- */
+/* ---- work done before a run ---- */
 
-/* The conversions that the layout pass left to plans: each has its primitive from the start. */
+/* Conversions that the layout pass left to plans have their primitives from the start. */
 static void conversions_have_their_primitive_when_the_plan_is_built(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -251,7 +251,7 @@ static double scaled(context_t *ctx, module_t *net, const tensor_t *x)
     return value;
 }
 
-/* A frame keeps what it found by path for as long as no module changes, and no longer. */
+/* A frame caches modules found by path until some module changes. */
 static void a_parameter_that_is_replaced_below_is_seen_by_the_next_run(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Programs with state: what in-place operators write and setattr sets, in regions, is what the same
- * nodes do one by one; who has which bytes, and when, stays what it was. */
+/* Programs with state: in-place operators and setattr in regions have the same effect as node by
+ * node, and tensors share the same bytes. */
 #include "graph/method/method_impl.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 /* ---- modules ---- */
 
-/* f32[2,3] of one value; borrowed. */
+/* Adds f32[2,3] of one value; the result is borrowed. */
 static tensor_t *add_buffer(context_t *ctx, module_t *net, const char *name, double value)
 {
     tensor_t *tensor = NULL;
@@ -25,7 +25,8 @@ static tensor_t *add_buffer(context_t *ctx, module_t *net, const char *name, dou
     return tensor;
 }
 
-/* `total` of 1 and `last` of 0, both f32[2,3], and a method that runs as programs. */
+/* Makes a module with `total` of 1 and `last` of 0, both f32[2,3], and a method that runs as
+ * programs. */
 static module_t *make_net(context_t *ctx, const char *inputs, const char *body)
 {
     char text[4096];
@@ -77,9 +78,9 @@ static double buffer_element(context_t *ctx, module_t *net, const char *name)
     return element(ctx, module_buffer(net, name), 5);
 }
 
-/* ---- which path ran ---- */
+/* ---- execution paths ---- */
 
-/* How many regions the program has, each of which ran as its plan; of them all, `n_steps` steps. */
+/* Checks the number of regions, each of which ran as its plan, and of all their steps. */
 static void check_regions(module_t *net, int n_regions, int n_steps)
 {
     program_t *program = program_of(net, "forward");
@@ -94,7 +95,7 @@ static void check_regions(module_t *net, int n_regions, int n_steps)
     program_release(program);
 }
 
-/* Nodes of the program that are outside of all regions, but getattr. */
+/* Counts the program's nodes outside regions, except getattr. */
 static int count_control(module_t *net)
 {
     program_t *program = program_of(net, "forward");
@@ -138,7 +139,7 @@ static void a_running_sum_is_one_step_in_the_modules_own_bytes(void **state)
     module_release(net);
 }
 
-/* torch: total is 1; s = total.clone() before; after total.add_(x), s is 1 still. */
+/* As in torch: total is 1, s = total.clone(); after total.add_(x), s is still 1. */
 static void snapshots_keep_what_they_had(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -155,7 +156,7 @@ static void snapshots_keep_what_they_had(void **state)
     module_release(net);
 }
 
-/* The result of one run is the state itself, which the next run changes. */
+/* The result of a run is the state itself, which the next run changes. */
 static void a_result_that_is_the_state_follows_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -177,8 +178,8 @@ static void a_result_that_is_the_state_follows_it(void **state)
     module_release(net);
 }
 
-/* total += x where x is the state, a view of it turned round, or the state under a second name:
- * the operands are read before anything is written, and the reads behind see the sum. */
+/* total += x where x is the state, a transposed view of it, or the state under a second name:
+ * operands are read before anything is written, and later reads see the sum. */
 static void the_state_may_be_an_input_too(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -193,7 +194,7 @@ static void the_state_may_be_an_input_too(void **state)
     /* 1 + 1, then 2 + 2, and 4 + 4 of the two names. */
     assert_true(element(ctx, total, 5) == 4.0);
     assert_true(element(ctx, y, 5) == 8.0);
-    /* The graph ran as it was given, and not the program. */
+    /* The original graph ran, not the program. */
     program_t *program = program_of(net, "forward");
     assert_int_equal(program->n_regions, 1);
     assert_null(program->regions[0].plan->idle);
@@ -227,8 +228,8 @@ static void an_operand_that_lies_across_the_target_is_read_first(void **state)
     module_release(net);
 }
 
-/* A blocked buffer of 17 channels: its 15 padded lanes are zero behind a sigmoid, which is 0.5 of
- * zero, and nothing passes through plain bytes. */
+/* A blocked buffer of 17 channels: its 15 padded lanes are zero after a sigmoid, which maps zero to
+ * 0.5, and no plain bytes are used. */
 static void check_blocked_state(context_t *ctx, const char *type)
 {
     char body[512];
@@ -253,7 +254,7 @@ static void check_blocked_state(context_t *ctx, const char *type)
     assert_int_equal(tensor_layout(y), LAYOUT_MKLDNN);
     assert_true(fabs(element(ctx, y, 67) - 4 / (1 + exp(-2.0))) < 1e-5);
     const float *lanes = tensor_bytes(blocked);
-    for (int i = 0; i < 4; i++) /* places of the second block: lane 0 is channel 16 */
+    for (int i = 0; i < 4; i++) /* positions of the second block: lane 0 is channel 16 */
         for (int lane = 1; lane < 16; lane++) assert_true(lanes[64 + i * 16 + lane] == 0.0F);
     check_regions(net, 1, 2);
     tensor_release(y);
@@ -270,7 +271,7 @@ static void a_blocked_state_is_written_in_its_blocks(void **state)
 
 /* ---- setattr ---- */
 
-/* What others have of the old tensor stays; the result and the attribute are one tensor. */
+/* Other references to the old tensor are unchanged; the result and the attribute are one tensor. */
 static void setattr_replaces_the_tensor(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -337,7 +338,7 @@ static void a_state_of_another_form_runs_node_by_node(void **state)
 
 /* ---- control ---- */
 
-/* 1 is added and doubled three times: 1 -> 4 -> 10 -> 22; odd rounds set `last`. */
+/* 1 is added and the sum doubled three times: 1 -> 4 -> 10 -> 22; odd iterations set `last`. */
 static void loops_and_branches_write_in_order(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -369,7 +370,7 @@ static void loops_and_branches_write_in_order(void **state)
     module_release(net);
 }
 
-/* The second write does not fit. As in PyTorch the first one stays and nothing else happens. */
+/* The second write does not fit. As in PyTorch, the first one remains and nothing else happens. */
 static void what_fails_midway_leaves_what_was_before_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -418,7 +419,7 @@ static void *run_often(void *user)
     return NULL;
 }
 
-/* Each run adds 1 twice, whoever makes it: none is lost, and nothing is half of one run. */
+/* Each run adds 1 twice in any thread: none is lost, and no intermediate state is visible. */
 static void runs_of_two_threads_wait_for_each_other(void **state)
 {
     context_t *ctx = fixture_context(state);

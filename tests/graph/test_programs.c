@@ -1,5 +1,5 @@
-/* The programs of a method: who waits for whom while one is compiled. Compiling is halted in its
- * midst by an allocator that does not return. */
+/* Programs of a method: which threads wait while one is compiled. A blocking allocator halts the
+ * compilation. */
 #include "graph/method/programs_impl.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static module_t *make_net(context_t *ctx)
     return net;
 }
 
-/* A call with n rows of zeros. */
+/* Calls the method with n rows of zeros. */
 static status_t run(context_t *ctx, module_t *net, int64_t n)
 {
     tensor_t *x = NULL, *y = NULL;
@@ -50,7 +50,7 @@ static uint64_t n_built(context_t *ctx)
     return counters.plans_built;
 }
 
-/* False when it does not come to pass. */
+/* Returns false after a timeout. */
 static bool wait_for(sem_t *semaphore)
 {
     struct timespec until;
@@ -62,12 +62,12 @@ static bool wait_for(sem_t *semaphore)
     return failed == 0;
 }
 
-/* ---- a thread that halts in the midst of compiling ---- */
+/* ---- a thread halted while compiling ---- */
 
 typedef struct halted {
     counting_t memory;
     allocator_t allocator;
-    atomic_long halt_at; /* of the requests to come; 0: none */
+    atomic_long halt_at; /* index among the coming requests; 0: none */
     atomic_bool is_refusing;
     sem_t is_inside, may_go;
     context_t *ctx;
@@ -102,7 +102,7 @@ static void *call_halted(void *user)
     return NULL;
 }
 
-/* Half of the requests of a call that compiles are in the midst of that. */
+/* Halts at half of a call's requests, which is during compilation. */
 static void halted_begin(halted_t *halted, module_t *net, int64_t n)
 {
     counting_begin(&halted->memory);
@@ -129,7 +129,7 @@ static void halted_join(halted_t *halted)
     assert_true(halted->was_let_go);
 }
 
-/* The module goes first: it has memory of this thread's. */
+/* The module is released first, since it uses this thread's memory. */
 static void halted_end(halted_t *halted)
 {
     context_destroy(halted->ctx);
@@ -196,7 +196,7 @@ static void the_second_who_wants_the_same_sizes_waits(void **state)
     static other_t other;
     halted_begin(&halted, net, 3);
     other_begin(&other, net, 3);
-    /* If it compiled by itself it would be done soon. */
+    /* If it compiled by itself, it would soon be done. */
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     assert_int_not_equal(sem_trywait(&other.is_done), 0);
     halted_join(&halted);
@@ -210,7 +210,7 @@ static void the_second_who_wants_the_same_sizes_waits(void **state)
     halted_end(&halted);
 }
 
-/* The first is refused memory. The second does not fail for it. */
+/* The first thread's allocation fails. The second one must not fail because of it. */
 static void who_waited_for_one_that_failed_compiles_himself(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -230,7 +230,7 @@ static void who_waited_for_one_that_failed_compiles_himself(void **state)
     halted_end(&halted);
 }
 
-/* Room for one: what is being compiled is not counted, and is what stays. */
+/* Capacity for one: a program being compiled does not count, and is the one that stays. */
 static void what_is_being_compiled_is_not_evicted(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -254,7 +254,7 @@ static void what_is_being_compiled_is_not_evicted(void **state)
 
 /* ---- many sizes ---- */
 
-/* Rows of i + 1 in row i: relu and tanh are known. */
+/* Rows with i + 1 in row i: relu and tanh of them are known. */
 static void check_rows(context_t *ctx, module_t *net, int64_t n)
 {
     tensor_t *x = NULL, *y = NULL;
@@ -332,7 +332,7 @@ static void *meet_sizes(void *user)
     return NULL;
 }
 
-/* Each thread evicts what the others run: there is room for two, and eleven sizes are met. */
+/* Each thread evicts programs of the others: eleven sizes, and capacity for two. */
 static void a_plan_that_is_run_by_another_thread_may_be_evicted(void **state)
 {
     enum { N = 4 };

@@ -1,7 +1,7 @@
-/* Random graphs of every kind of node: they verify, read back from their text as what they were,
- * and give the same after the passes, over two runs of a module that they change.
+/* Random graphs with every kind of node: they verify, parse back from their text, and give the same
+ * results after the passes, in two runs of a module that they change.
  *
- * One graph alone: test_random_graphs SEED. */
+ * To run a single graph: test_random_graphs SEED. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -15,16 +15,16 @@
 #define N_GRAPHS 250
 #define MAX_VALUES 512
 
-/* ---- making: values in scope, each of one kind ---- */
+/* ---- making graphs: values in scope, each of one kind ---- */
 
 typedef enum kind {
     KIND_TENSOR, /* f32[2,3] */
-    KIND_INT,    /* from 0 to 96, or what was counted */
+    KIND_INT,    /* from 0 to 96, or a count */
     KIND_FLOAT,
     KIND_BOOL,
     KIND_STRING,
-    KIND_LIST, /* of tensors, one or more */
-    KIND_DICT, /* of tensors: "a", "b" */
+    KIND_LIST, /* one or more tensors */
+    KIND_DICT, /* tensors "a" and "b" */
     N_KINDS
 } kind_t;
 
@@ -55,7 +55,7 @@ static value_t put_datum(making_t *making, datum_t *datum, bool is_literal)
     return value;
 }
 
-/* f32[2,3], from `first` on in steps of 0.25 */
+/* f32[2,3], from `first` in steps of 0.25 */
 static datum_t *make_tensor(context_t *ctx, double first)
 {
     float values[6];
@@ -97,7 +97,7 @@ static value_t make_dict(making_t *making)
     return BUILTIN(making, "dict", literal_text(making, "a"), a, literal_text(making, "b"), b);
 }
 
-/* A new value of nothing. */
+/* A new value without operands. */
 static value_t fresh(making_t *making, kind_t kind)
 {
     context_t *ctx = making->ctx;
@@ -126,7 +126,7 @@ static value_t pick(making_t *making, kind_t kind)
 
 /* ---- nodes ---- */
 
-/* Results stay small and do not jump, so that the last bits do not matter. */
+/* Results stay small and continuous, so the last bits do not matter. */
 static void make_op(making_t *making)
 {
     static const char *const unary[] = {"relu", "tanh", "sigmoid", "neg", "hardswish", "gelu"};
@@ -137,7 +137,7 @@ static void make_op(making_t *making)
         out = graph_add_op(making->to, ops_find(unary[seeded_below(6)]), NULL, 1, in, "m");
     } else {
         kind_t kind = operands[seeded_below(4)];
-        int n_binary = kind == KIND_BOOL ? 4 : 5; /* bools are not subtracted */
+        int n_binary = kind == KIND_BOOL ? 4 : 5; /* bools cannot be subtracted */
         in[1] = pick(making, kind);
         out = graph_add_op(making->to, ops_find(binary[seeded_below(n_binary)]), NULL, 2, in, NULL);
         out = graph_add_op(making->to, ops_find("tanh"), NULL, 1, &out, NULL);
@@ -307,7 +307,7 @@ static void make_if(making_t *making)
     for (int i = 0; i < n; i++) add(making, kinds[i], out[i]);
 }
 
-/* At most three rounds, as counted or as its condition says. */
+/* At most three iterations, by count or by condition. */
 static void make_loop(making_t *making)
 {
     kind_t kinds[3];
@@ -383,7 +383,7 @@ static void put_tensor(context_t *ctx, module_t *module, const char *name, doubl
     datum_release(datum);
 }
 
-/* A module as it always is before the first run, with the graph as its `forward`. */
+/* Makes a module in its initial state, with the graph as its `forward`. */
 static module_t *make_world(context_t *ctx, graph_t *graph)
 {
     module_t *net = mini_module(ctx, "Net"), *inner = mini_child(ctx, net, "inner", "Inner");
@@ -419,7 +419,7 @@ static module_t *make_world(context_t *ctx, graph_t *graph)
     return net;
 }
 
-/* Copies of what two runs give, in a list; NULL when one fails. Releases the module. */
+/* Returns copies of the results of two runs in a list; NULL if one fails. Releases the module. */
 static datum_t *run_twice(context_t *ctx, module_t *net)
 {
     datum_t *all = NULL;
@@ -445,7 +445,7 @@ static datum_t *run_twice(context_t *ctx, module_t *net)
     return NULL;
 }
 
-/* ---- checking ---- */
+/* ---- checks ---- */
 
 /* Releases the module. */
 static void check_same(context_t *ctx, uint64_t seed, const graph_t *graph, const datum_t *wanted,

@@ -1,8 +1,8 @@
-/* Random nets of convolutions, pools, views, joins and writes in place, with channels that no block
- * divides: they give the same dense and blocked, eager, planned, frozen and read from a file. The
- * dense run is the one that others are compared with: the specification checks each operator of it.
+/* Random nets of convolutions, pools, views, concats and writes in place, with channel counts that
+ * are not a multiple of a block: same results dense and blocked, eager, planned, frozen and loaded.
+ * The dense run is the reference; each of its operators is compared with the specification.
  *
- * One net alone: test_random_nets SEED. */
+ * To run a single net: test_random_nets SEED. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -22,12 +22,12 @@
 #define MAX_VALUES 64
 #define TOLERANCE 2e-4F
 
-/* ---- making: the text of a graph, and the parameters that it reads ---- */
+/* ---- making nets: the text of a graph, and its parameters ---- */
 
 typedef struct known {
     int name, rank;
     int64_t sizes[6];
-    bool is_fixed; /* several elements are one: nothing may write it */
+    bool is_fixed; /* several elements share memory: must not be written */
 } known_t;
 
 typedef struct making {
@@ -50,7 +50,7 @@ static const known_t *pick(const making_t *making)
     return &making->seen[making->n - 1 - seeded_below(making->n < back ? making->n : back)];
 }
 
-/* One of this rank, or NULL. */
+/* Picks a value of this rank, or returns NULL. */
 static const known_t *pick_rank(const making_t *making, int rank)
 {
     for (int i = 0; i < 8; i++) {
@@ -72,7 +72,7 @@ static known_t *begin(making_t *making, const known_t *like)
     return made;
 }
 
-/* A parameter, read into a value of its own: what it is called. */
+/* Adds a parameter and its getattr; writes its name. */
 static void read_parameter(making_t *making, int rank, const int64_t *sizes, double scale,
                            double offset, char name[32])
 {
@@ -91,7 +91,7 @@ static void read_parameter(making_t *making, int rank, const int64_t *sizes, dou
     text_append(&making->text, "  %%%s = getattr(%%self) name=\"%s\"\n", name, name);
 }
 
-/* ---- statements: each adds a value, or nothing where what it needs is not there ---- */
+/* ---- statements: each adds a value, or nothing if operands are missing ---- */
 
 static int64_t window(int64_t size, int64_t kernel, int64_t stride, int64_t padding)
 {
@@ -235,7 +235,7 @@ static void make_flatten(making_t *making)
     text_append(&making->text, "flatten(%%v%d) start_dim=%d\n", x.name, start);
 }
 
-/* One dimension in two, or two neighbours in one. */
+/* Splits one dimension in two, or joins two adjacent ones. */
 static void make_reshape(making_t *making)
 {
     known_t x = *pick(making);
@@ -304,7 +304,7 @@ static void make_statements(making_t *making, int n, bool has_writes)
     for (int i = 0; i < n; i++) all[seeded_below(has_writes ? n_all : n_all - 2)](making);
 }
 
-/* A net with parameters and a graph method `forward`, and its input's sizes. */
+/* Makes a net with parameters and a graph method `forward`, and its input's sizes. */
 static module_t *make_net(context_t *ctx, uint64_t seed, int64_t out_sizes[4])
 {
     making_t making = {.ctx = ctx, .net = mini_module(ctx, "Net"), .text = text_begin(ctx)};
@@ -331,7 +331,7 @@ static module_t *make_net(context_t *ctx, uint64_t seed, int64_t out_sizes[4])
 typedef struct way {
     const char *name;
     policy_t policy;
-    bool is_blocked; /* the weights are packed, and the input comes in mkldnn */
+    bool is_blocked; /* packed weights and an mkldnn input */
     bool is_planned, is_frozen, is_loaded;
 } way_t;
 
@@ -344,7 +344,7 @@ static const way_t ways[] = {
     {.name = "loaded", .policy = POLICY_AUTO, .is_frozen = true, .is_loaded = true},
 };
 
-/* The net as this way runs it; the caller releases. */
+/* Returns the net in the form that this variant runs; the caller releases it. */
 static module_t *prepare(context_t *ctx, const way_t *way, module_t *net)
 {
     module_t *made = NULL;
@@ -386,7 +386,7 @@ static datum_t *make_input(context_t *ctx, const way_t *way, const int64_t sizes
     return datum;
 }
 
-/* A dense copy at the end of the list. */
+/* Appends a dense copy to the list. */
 static void keep(context_t *ctx, datum_t *all, const datum_t *datum)
 {
     tensor_t *dense = NULL;
@@ -400,7 +400,8 @@ static void keep(context_t *ctx, datum_t *all, const datum_t *datum)
     tensor_release(dense);
 }
 
-/* What two runs give and leave of their input, in a list. NULL: a run failed. */
+/* Returns a list of the results of two runs and of their inputs afterwards, or NULL if a run
+ * failed. */
 static datum_t *run_twice(context_t *ctx, const way_t *way, module_t *net, const int64_t sizes[4])
 {
     datum_t *all = NULL;
@@ -421,7 +422,7 @@ static datum_t *run_twice(context_t *ctx, const way_t *way, module_t *net, const
     return NULL;
 }
 
-/* ---- checking ---- */
+/* ---- checks ---- */
 
 static status_t check_op(context_t *ctx, void *user, const op_event_t *event)
 {
@@ -437,7 +438,7 @@ static status_t check_op(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Says where they differ first. */
+/* Prints the first difference. */
 static bool is_near(context_t *ctx, int index, const datum_t *given, const datum_t *wanted)
 {
     const tensor_t *a = datum_as_tensor(given), *b = datum_as_tensor(wanted);

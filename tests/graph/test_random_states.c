@@ -1,8 +1,8 @@
 /* Random methods that write in place and set attributes, in loops and branches, on a module some of
- * whose members share bytes: as programs they give, return and leave what their nodes do one by
- * one, before and after the passes, to the last bit.
+ * whose members share bytes: programs must give the same results and state as node-by-node
+ * execution, before and after the passes, with equal bits.
  *
- * One alone: test_random_states SEED. */
+ * To run a single method: test_random_states SEED. */
 #include "graph/method/method_impl.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@
 
 typedef enum kind {
     KIND_WHOLE,  /* f32[2,3] */
-    KIND_TURNED, /* f32[3,2]: views of those */
+    KIND_TURNED, /* f32[3,2]: transposed views of those */
     KIND_FLAT,   /* f32[6] */
     KIND_ROW,    /* f32[1,3] */
     N_KINDS
@@ -35,7 +35,7 @@ typedef struct making {
     struct {
         int name;
         kind_t kind;
-    } seen[MAX_VALUES]; /* values "%v<name>" of this block and those around it */
+    } seen[MAX_VALUES]; /* values "%v<name>" of this block and enclosing ones */
 } making_t;
 
 static int put(making_t *making, kind_t kind)
@@ -46,7 +46,7 @@ static int put(making_t *making, kind_t kind)
     return making->n_made++;
 }
 
-/* The first value of a method is of KIND_WHOLE; there may be none of the others. */
+/* The first value of a method is of KIND_WHOLE; other kinds may be missing. */
 static bool pick(const making_t *making, kind_t kind, int *out_name)
 {
     int n = 0;
@@ -97,7 +97,7 @@ static void make_view(making_t *making)
     }
 }
 
-/* a, b and the parameter q are one tensor, d is c turned round. */
+/* a, b and the parameter q are one tensor; d is c transposed. */
 static const struct {
     const char *name;
     kind_t kind;
@@ -202,7 +202,7 @@ static graph_t *make_method(context_t *ctx)
 
 /* ---- modules ---- */
 
-/* A module, what it is given, and all that it gave. */
+/* A module, its inputs, and all its results. */
 typedef struct subject {
     module_t *net;
     datum_t *in[N_INPUTS];
@@ -276,7 +276,7 @@ static void clear(subject_t *s)
     module_release(s->net);
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 static bool same_tensor(context_t *ctx, const tensor_t *a, const tensor_t *b)
 {
@@ -297,7 +297,7 @@ static const tensor_t *member(const module_t *net, const char *name)
     return buffer != NULL ? buffer : module_parameter(net, name);
 }
 
-/* What differs, or NULL: members, inputs, all results so far. */
+/* Returns the first difference in members, inputs or results so far, or NULL. */
 static const char *find_difference(context_t *ctx, const subject_t *a, const subject_t *b)
 {
     for (int i = 0; i < N_MEMBERS; i++)
@@ -313,9 +313,10 @@ static const char *find_difference(context_t *ctx, const subject_t *a, const sub
     return NULL;
 }
 
-/* ---- rounds ---- */
+/* ---- test runs ---- */
 
-static int n_writes; /* in place, or to attributes, by steps of plans that ran; over all methods */
+/* Writes in place or to attributes by executed steps of plans, over all methods. */
+static int n_writes;
 
 static void count_writes(const program_t *program)
 {
@@ -359,7 +360,7 @@ static void check(context_t *ctx, uint64_t seed)
         bool condition = seeded_below(2) != 0;
         for (int i = 0; i < 3; i++) set_condition(ctx, &subjects[i], condition);
         run_once(ctx, graph, &subjects[0], &subjects[1], &subjects[2]);
-        /* Where an input is a member, the method runs the graph as it was before the passes. */
+        /* If an input is a member, the method runs the graph before the passes. */
         const char *difference = given == GIVEN_STATE
                                      ? NULL
                                      : find_difference(ctx, &subjects[0], &subjects[1]);
@@ -381,7 +382,7 @@ static void check(context_t *ctx, uint64_t seed)
 static void programs_leave_what_their_nodes_leave(void **state)
 {
     seeded_check(fixture_context(state), N_METHODS, check);
-    /* A view of an input that is a member, which is written after. */
+    /* A view of an input that is a member, written afterwards. */
     check(fixture_context(state), 1180);
     assert_true(n_writes > 0);
 }

@@ -8,7 +8,7 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
-/* ---- making and asking ---- */
+/* ---- helpers ---- */
 
 static graph_t *parse(context_t *ctx, const char *text)
 {
@@ -58,7 +58,7 @@ static void check_floats(context_t *ctx, const datum_t *datum, int64_t n, const 
     check_floats((ctx), (datum), (int64_t)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)),        \
                  (float[]){__VA_ARGS__})
 
-/* Runs a text on inputs, which are released; gives the one result. */
+/* Runs a text on inputs and releases them; returns the only result. */
 static datum_t *run_text(context_t *ctx, module_t *self, const char *text, int n, datum_t **in)
 {
     datum_t *out[METHOD_MAX_OUTPUTS] = {NULL};
@@ -353,7 +353,7 @@ static void a_result_that_is_written_does_not_change_a_constant_of_the_graph(voi
     datum_release(constant);
 }
 
-/* The method is listed anew with each attribute that it sets. */
+/* Each new attribute lists the method again. */
 static void a_method_may_set_new_attributes_of_its_module(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -427,7 +427,7 @@ static void a_list_that_is_constant_is_new_at_every_run(void **state)
 
 /* ---- modules ---- */
 
-/* Root with `scale` of two elements in its child `inner`, and an absent bias. */
+/* Makes a module whose child `inner` has `scale` of two elements and no bias. */
 static module_t *make_module(context_t *ctx)
 {
     module_t *root = NULL, *inner = NULL;
@@ -572,7 +572,7 @@ static void a_clone_has_the_method_but_its_own_attributes(void **state)
 
 /* ---- lifetimes ---- */
 
-/* How many blocks are alive when the graph calls it. */
+/* Counts allocated blocks when the graph calls it. */
 static status_t probe(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                       int *n_out, tensor_t **out)
 {
@@ -644,7 +644,7 @@ static void a_scope_around_does_not_matter(void **state)
     datum_release(y);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void inputs_that_do_not_fit_are_refused(void **state)
 {
@@ -668,7 +668,8 @@ static void inputs_that_do_not_fit_are_refused(void **state)
           0, NULL, STATUS_INVALID_ARGUMENT, "f: takes a module as its first input");
 }
 
-/* Of an empty list, join and stack give their third operand; of others the tensors of the list. */
+/* For an empty list, join and stack return their third operand; otherwise they use the list's
+ * tensors. */
 static void an_empty_list_gives_what_stands_for_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -742,7 +743,7 @@ static status_t run_all(context_t *ctx)
     tensor_t *tensor = NULL;
     datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = METHOD_MAX_OUTPUTS;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* else it is the default where there is no room */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it is the default if memory is short */
     TRY(module_create(ctx, "Root", &root));
     status_t status = tensor_full(ctx, DTYPE_F32, SHAPE(2), 2.0, &tensor);
     if (status == STATUS_OK) status = module_set_parameter(ctx, root, "w", tensor);

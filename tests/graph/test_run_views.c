@@ -1,5 +1,4 @@
-/* Views in graphs that write in place: they share bytes with what is written, whatever its layout.
- */
+/* Views in graphs that write in place: they share bytes with the written tensor in any layout. */
 #include "graph/ir/graph.h"
 
 #include "tensor/convert.h"
@@ -7,7 +6,7 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
-/* The flatten of a blocked result would be a copy; under each policy it shares with %t. */
+/* Flattening a blocked result would copy; under each policy it must share with %t. */
 static void views_share_with_what_is_written_under_every_policy(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -50,7 +49,7 @@ static void views_share_with_what_is_written_under_every_policy(void **state)
     graph_release(graph);
 }
 
-/* A dense tensor whose elements are in a form only, and an mkldnn tensor that has a form. */
+/* A dense tensor whose elements are only in a form, and an mkldnn tensor that has a form. */
 static void in_place_operators_reach_the_forms_of_what_they_write(void **state)
 {
     context_t *ctx = fixture_context(state);

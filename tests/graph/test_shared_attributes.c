@@ -1,5 +1,5 @@
-/* Attributes of one module that are views of each other: what is written through one is read
- * through the other, eager, traced, written as text, and frozen. */
+/* Attributes of one module that are views of each other: a write through one is visible through the
+ * other, eager, traced, as text, and frozen. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@
 
 #define N 4
 
-/* The layer before and after its weight's first row has grown by 1: their difference is the sum of
- * x, and 0 for the other rows. `row` is a buffer that is a view of the weight. */
+/* Runs the layer before and after adding 1 to the first row of its weight: the results differ by
+ * the sum of x, and by 0 in other rows. `row` is a buffer that is a view of the weight. */
 static status_t forward(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                         int *n_out, tensor_t **out)
 {
@@ -67,7 +67,7 @@ static void end(layer_t *layer)
     tensor_release(layer->x);
 }
 
-/* Twice, since plans and forms are kept from the first run. */
+/* Runs twice, since plans and forms are kept from the first run. */
 static void check(context_t *ctx, module_t *module, const tensor_t *x)
 {
     for (int run = 0; run < 2; run++) {

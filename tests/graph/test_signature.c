@@ -1,4 +1,4 @@
-/* What graph methods take and give, in every state that a model goes through. */
+/* Inputs and outputs of graph methods, in every state of a model. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "module/zoo.h"
 #include "tensor/scope.h"
 
-/* "x f32[N,3,H=-1]": open sizes by name or "?", each followed by the one it was made at. */
+/* "x f32[N,3,H=-1]": open sizes by name or "?", each followed by the size it was made at. */
 static void check_value(context_t *ctx, const module_t *module, bool is_output, int index,
                         const char *expected)
 {
@@ -171,7 +171,7 @@ static void check_asked(context_t *ctx, const module_t *net)
                 "forward: input k is s64[5], the graph was made for f32[N=2]");
     in[1] = NULL;
     CHECK_OK(ctx, module_check_inputs(ctx, net, "forward", 2, in));
-    /* A question that was answered with no is no failure of the scope. */
+    /* A negative answer is not a failure of the scope. */
     CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 0, NULL, &after));
     CHECK_OK(ctx, scope_end(ctx));
 }

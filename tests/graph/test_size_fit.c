@@ -1,4 +1,4 @@
-/* Expressions of sizes: found from what they give at some sizes, they give the same at others. */
+/* Expressions of sizes: fitted to values at some sizes, they give the same values at others. */
 #include "graph/ir/size_fit_impl.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static const size_variable_t names[N_NAMES] = {{.name = "H", .dim = 0}, {.name =
 
 typedef int64_t (*wanted_t)(int64_t h, int64_t w);
 
-/* Sizes of H and W at each sample, and what is wanted there. */
+/* Sizes of H and W of each sample, and the wanted value. */
 typedef struct sampled {
     int n;
     int64_t sizes[N_NAMES][SIZE_MAX_SAMPLES];
@@ -29,7 +29,7 @@ static void add_sample(sampled_t *sampled, int64_t h, int64_t w)
     sampled->sizes[1][sampled->n++] = w;
 }
 
-/* Each name by itself at 1 to `most`, and both at some. */
+/* Each name alone from 1 to `most`, and both together at some sizes. */
 static void sample_to(sampled_t *sampled, int64_t most)
 {
     sampled->n = 0;
@@ -72,7 +72,7 @@ static void check_everywhere(const size_expr_t *expr, wanted_t wanted)
             assert_int_equal(give(expr, h, w), wanted(h, w));
 }
 
-/* ---- what is found ---- */
+/* ---- found expressions ---- */
 
 static int64_t windows(int64_t size)
 {
@@ -153,7 +153,7 @@ static int64_t windows_in_rows(int64_t h, int64_t w)
     return windows(h) * w + 5;
 }
 
-/* What a picture of half the size has more than twice one of a quarter. */
+/* The difference between an image of half the size and two of a quarter. */
 static int64_t lost_by_pooling(int64_t h, int64_t w)
 {
     (void)w;
@@ -188,7 +188,7 @@ static void products_and_sums_are_found_of_sizes_inside(void **state)
     context_put(ctx, pool);
 }
 
-/* ---- what is not ---- */
+/* ---- rejected samples ---- */
 
 static int64_t flipped(int64_t h, int64_t w)
 {
@@ -215,7 +215,7 @@ static void what_has_no_such_form_is_not_found(void **state)
     assert_false(size_fit_any(&samples, sampled.values, &expr));
 }
 
-/* Up to 20, (H+29)/30 is one; with samples to 200 it is the only quotient. */
+/* Up to 20, (H+29)/30 fits, too; with samples up to 200 only one quotient fits. */
 static void one_of_several_quotients_is_not_taken(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void one_of_several_quotients_is_not_taken(void **state)
     check_everywhere(&expr, thirtieth);
 }
 
-/* ---- at random ---- */
+/* ---- random expressions ---- */
 
 static int64_t random_factor, random_base, random_offset, random_divisor, random_slope;
 
@@ -371,9 +371,9 @@ static void text_that_is_no_expression_is_refused(void **state)
     check_bad(ctx, "999999999999999999999999-N", "an integer of 64 bits");
 }
 
-/* ---- where it runs ---- */
+/* ---- execution ---- */
 
-/* Padded to a whole number of windows of 4, these as rows, and cut again. */
+/* Pads to a multiple of windows of 4, uses these as rows, and cuts again. */
 static void a_graph_with_quotients_runs_at_other_sizes(void **state)
 {
     context_t *ctx = fixture_context(state);

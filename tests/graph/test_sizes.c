@@ -1,4 +1,4 @@
-/* Graphs hold for the sizes in their parameters' types: a number is that size, a name any. */
+/* Graphs hold for the sizes in their parameters' types: a number is that size, a name any size. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "graph/program/plan.h"
 #include "ops/ops.h"
 
-/* A module whose forward is this function, traced on f32[batch, 4]; *out_eager is left as it is. */
+/* Makes a module whose forward is this function, traced on f32[batch, 4]; *out_eager is not
+ * traced. */
 static module_t *traced(context_t *ctx, forward_t forward, int64_t batch, module_t **out_eager)
 {
     module_t *module = NULL;
@@ -22,7 +23,7 @@ static module_t *traced(context_t *ctx, forward_t forward, int64_t batch, module
     return module;
 }
 
-/* The same answer in C, interpreted and frozen. */
+/* Checks that C, interpreted and frozen methods agree. */
 static void check_same(context_t *ctx, module_t *eager, module_t *graph, int64_t batch)
 {
     tensor_t *x = NULL, *expected = NULL, *y = NULL;
@@ -70,7 +71,7 @@ static void check_graph(context_t *ctx, module_t *module, const char *expected)
     graph_release(again);
 }
 
-/* ---- literals that came from sizes ---- */
+/* ---- literals computed from sizes ---- */
 
 static status_t reshape_by_size(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
@@ -135,11 +136,11 @@ static void a_slice_by_half_a_size_holds_for_every_batch(void **state)
     module_release(eager);
 }
 
-/* ---- padded to whole windows ---- */
+/* ---- padding to complete windows ---- */
 
 enum { WINDOW = 4 };
 
-/* x[T][4] as windows of 4 rows, rolled by 2, each less its mean; back, and cut to T again. */
+/* x[T][4] as windows of 4 rows, rolled by 2, each less its mean; then back, and cut to T. */
 static status_t windows_less_mean(context_t *ctx, module_t *self, int n_in,
                                   const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -172,7 +173,7 @@ static void windows_that_rows_are_padded_to_hold_for_every_number_of_rows(void *
     }
 }
 
-/* What is pooled by 2 and grown again, padded to the rows that it had. */
+/* Pools by 2 and upsamples, then pads to the original rows. */
 static status_t grown_again(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                             int *n_out, tensor_t **out)
 {
@@ -199,7 +200,7 @@ static void what_division_has_cut_is_padded_again_at_every_size(void **state)
     module_release(eager);
 }
 
-/* ---- what cannot be proven ---- */
+/* ---- unprovable cases ---- */
 
 static status_t branch(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                        int *n_out, tensor_t **out)
@@ -357,7 +358,7 @@ static void a_name_is_one_size_wherever_it_stands(void **state)
     module_release(module);
 }
 
-/* At batch 1 a sum of [N,4] and [1,4] is one of equal shapes, which a post-op would take over. */
+/* At batch 1 a sum of [N,4] and [1,4] has equal shapes, which a post-op would accept. */
 static void passes_do_not_take_a_batch_of_one_for_a_broadcast(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -468,9 +469,9 @@ static void sizes_are_values_and_constants_of_a_plan(void **state)
     module_release(module);
 }
 
-/* ---- methods that are called ---- */
+/* ---- called methods ---- */
 
-/* How many calls the frozen graph has. */
+/* Counts the calls in the frozen graph. */
 static int count_calls(const module_t *frozen)
 {
     const graph_block_t *body = graph_body(graph_of(frozen, "forward"));
@@ -479,7 +480,7 @@ static int count_calls(const module_t *frozen)
     return n;
 }
 
-/* Frozen, forward takes f32[2,4] and refuses f32[3,4] as the method made for two rows does. */
+/* Frozen, forward accepts f32[2,4] and rejects f32[3,4], like the method made for two rows. */
 static void check_called(context_t *ctx, const char *forward, int n_calls)
 {
     module_t *module = NULL, *frozen = NULL;
@@ -534,8 +535,8 @@ static void a_method_for_fixed_sizes_is_inlined_where_these_are_given(void **sta
                  0);
 }
 
-/* `pair` takes two inputs of one size: x and its first row are so at no N but 1, and [4,4] is what
- * the passes may take N for. */
+/* `pair` needs two inputs of equal size: x and its first row are equal only for N = 1, and passes
+ * must not assume [4,4] for N. */
 static void what_a_call_inside_a_call_refuses_is_refused_when_frozen(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,6 +1,6 @@
-/* Plans that run a large batch slice by slice: they give what the same plan gives of the whole
- * batch at once, and what the module gives operator by operator; which steps are sliced and which
- * never are; what observers, profiles and the arena make of it. */
+/* Plans that run a large batch in slices: same results as the plan on the entire batch and as the
+ * module operator by operator; which steps are sliced; and effects on observers, profiles and the
+ * arena. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +14,17 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"
 
-/* Of which a quarter holds what a step reads and writes of an image of 32 channels of 64 by 64. */
+/* A quarter of it holds the input and output of a step for an image of 32 channels of 64 by 64. */
 enum { CACHE = 4 << 20, NETWORK_CACHE = 8 << 20 };
 
-/* Without vectors to compute by, computing takes longer than memory, and nothing is gained. */
+/* Without vector instructions computing takes longer than memory access, so slices do not help. */
 static bool memory_counts(void)
 {
     return isa_best() > ISA_PORTABLE;
 }
 
-/* A context in which the processor has so much cache and so many threads. With one all slices are
- * run one behind another, with more each thread runs slices of its own, as a worker. */
+/* Makes a context with this cache size and number of threads. One thread runs all slices in order;
+ * with more, each thread runs its own slices as a worker. */
 static context_t *context_with_cache(long bytes, int n_threads)
 {
     char text[32];
@@ -36,9 +36,9 @@ static context_t *context_with_cache(long bytes, int n_threads)
     return ctx;
 }
 
-/* Of %x, f32[batch,channels,size,size], with %w [channels,channels,3,3], %d [channels,1,3,3],
- * %p [channels,channels,1,1], %c [1,channels,1,1] and %k [batch,channels,1,1]; "groups=?" is of as
- * many groups as channels. */
+/* Makes a net from %x, f32[batch,channels,size,size], with %w [channels,channels,3,3], %d
+ * [channels,1,3,3], %p [channels,channels,1,1], %c [1,channels,1,1] and %k [batch,channels,1,1];
+ * "groups=?" means one group per channel. */
 static module_t *make_net(context_t *ctx, int64_t batch, int64_t channels, int64_t size,
                           const char *statements)
 {
@@ -62,7 +62,7 @@ static module_t *make_net(context_t *ctx, int64_t batch, int64_t channels, int64
     return subject_net(ctx, parameters, input, body);
 }
 
-/* Whoever runs slices, there are workers where there are threads. */
+/* Counts sliced steps; with several threads there must be workers. */
 static int count_sliced(const module_t *frozen, const char *name, int n_threads)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -76,7 +76,7 @@ static int count_sliced(const module_t *frozen, const char *name, int n_threads)
     return n;
 }
 
-/* Steps that workers run: of odd batches all threads may run a slice together. */
+/* Counts steps that workers run; for odd batches all threads may share a slice. */
 static int count_of_workers(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -85,7 +85,7 @@ static int count_of_workers(const module_t *frozen)
     return n;
 }
 
-/* Runs a method twice on x; the results of the second run. */
+/* Runs a method twice on x; returns the results of the second run. */
 static int run(context_t *ctx, module_t *module, tensor_t *x, datum_t **out)
 {
     int n = 0;
@@ -115,13 +115,13 @@ static void release_all(int n, datum_t **results)
     for (int i = 0; i < n; i++) datum_release(results[i]);
 }
 
-/* What a check has, and steps that the workers of two threads ran in the last one. */
+/* Cache size for the checks, and steps run by two threads' workers in the last one. */
 static long cache = CACHE;
 static int n_of_workers;
 
-/* Frozen with fusion left out, so that each operator is a step of its own, in a context of little
- * cache and so many threads, and in one of none to slice for. Gives how many steps of this name are
- * sliced. */
+/* Freezes without fusion, so that each operator is a separate step. Runs with a small cache and
+ * n_threads, and compares with a run without slices. Returns the number of sliced steps of this
+ * name. */
 static int check_threads(int n_threads, int64_t batch, int64_t channels, int64_t size,
                          const char *statements, const char *name, size_t *out_arenas)
 {
@@ -159,8 +159,8 @@ static int check_threads(int n_threads, int64_t batch, int64_t channels, int64_t
     return sliced;
 }
 
-/* The same for one thread and for two, which slice alike here, and for three, which need not and
- * are left out with sanitizers. */
+/* Checks one thread and two, which slice equally here, and three, which need not and are skipped
+ * with sanitizers. */
 static int check_same(int64_t batch, int64_t channels, int64_t size, const char *statements,
                       const char *name, size_t *out_arenas)
 {
@@ -170,7 +170,7 @@ static int check_same(int64_t batch, int64_t channels, int64_t size, const char 
     return one < two ? one : two;
 }
 
-/* ---- what is sliced ---- */
+/* ---- sliced steps ---- */
 
 static void a_chain_of_convolutions_is(void **state)
 {
@@ -193,8 +193,8 @@ static void a_chain_of_convolutions_is(void **state)
     }
 }
 
-/* Whole tensors before the loop, behind it and beside it: a result, a summand that is read at both
- * ends, operands that are the same for all of the batch or have nothing but the batch. */
+/* Values read outside the loop need complete tensors: a result, an addend read in and after it, and
+ * operands without a batch dimension or with nothing else. */
 static void values_that_others_read_lie_whole(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void values_that_others_read_lie_whole(void **state)
         fail_msg("%d and %d steps sliced", n, n_of_workers);
 }
 
-/* A part of a concat is written at its place where a slice is one image, and copied in others. */
+/* A part of a concat is written directly if a slice is one image; otherwise it is copied. */
 static void concats_inside_are_joined(void **state)
 {
     static const char statements[] = "  %1 = conv2d(%x, %p, none)\n"
@@ -228,15 +228,15 @@ static void concats_inside_are_joined(void **state)
     (void)state;
     for (int64_t batch = 8; batch <= 11; batch += IS_SANITIZED ? 3 : 1)
         assert_int_equal(check_same(batch, 32, 64, statements, "concat", NULL), 1);
-    cache = 4 * CACHE; /* which holds slices of both threads */
+    cache = 4 * CACHE; /* holds slices of both threads */
     assert_int_equal(check_threads(2, 8, 32, 64, statements, "concat", NULL), 1);
     assert_true(n_of_workers >= 2);
     cache = CACHE;
 }
 
-/* Of a whole plan: %1 is 4 MB and lives until %4, which is made of it and %3, 8 MB. The plan needs
- * 12 MB, for %4 grows out of %1. A loop of the last steps keeps %1 and %3 as long as it runs, and
- * %4 of the slices that are made at once. */
+/* For an unsliced plan: %1 has 4 MB and lives until %4, which reads it and %3, 8 MB. The plan needs
+ * 12 MB, since %4 reuses %1. A loop over the last steps keeps %1 and %3 while it runs, and the
+ * slices of %4 that are made at the same time. */
 static void slices_have_no_room_for_more_than_the_plan_needs(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void slices_have_no_room_for_more_than_the_plan_needs(void **state)
     context_destroy(ctx);
 }
 
-/* What mixes elements of the batch, or has none. */
+/* Operators that mix elements of the batch, or have no batch. */
 static void other_steps_are_not(void **state)
 {
     (void)state;
@@ -298,7 +298,7 @@ static void other_steps_are_not(void **state)
                      0);
 }
 
-/* A constant that has as many elements as the batch is none that can be cut: it is packed. */
+/* A constant with as many elements as the batch cannot be cut: it is packed. */
 static void a_constant_of_the_batch_stays_whole(void **state)
 {
     (void)state;
@@ -313,8 +313,8 @@ static void a_constant_of_the_batch_stays_whole(void **state)
     assert_int_equal(n, 0);
 }
 
-/* A view of some elements of the batch, whose bytes a step of the loop would write, is no operand
- * that a loop may read: of its root there would be one slice at a time. */
+/* A loop must not read a view of some batch elements if one of its steps writes these bytes: only
+ * one slice at a time would exist. */
 static void elements_of_what_a_loop_writes_are_read_whole(void **state)
 {
     static const char *const statements[] = {"  %1 = sigmoid(%x)\n"
@@ -373,11 +373,11 @@ static void zoo_networks_give_the_same(void **state)
     }
 }
 
-/* ---- who watches ---- */
+/* ---- observers ---- */
 
 typedef struct watch {
     int n_events, n_first;
-    int64_t batch; /* of all slices */
+    int64_t batch; /* sum over the slices */
 } watch_t;
 
 static status_t note(context_t *ctx, void *user, const op_event_t *event)

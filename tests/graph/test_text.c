@@ -49,7 +49,7 @@ static int teardown(void **state)
     return fixture_teardown(state);
 }
 
-/* The text that a text prints as; the pool is filled anew. */
+/* Prints the graph parsed from a text; fills the pool again. */
 static void print_parsed(const char *text, text_t *out_text)
 {
     graph_t *graph = NULL;
@@ -61,7 +61,7 @@ static void print_parsed(const char *text, text_t *out_text)
     graph_release(graph);
 }
 
-/* Reads `text`, and wants `wanted` as print, which reads back to the same. */
+/* Checks that `text` parses and prints as `wanted`, which parses to the same graph. */
 static void check_print(const char *text, const char *wanted)
 {
     text_t first = text_begin(ctx), second = text_begin(ctx);
@@ -79,7 +79,7 @@ static void check_same(const char *text)
     check_print(text, text);
 }
 
-/* A graph that returns one statement. */
+/* Checks a graph that returns one statement. */
 static void check_statement(const char *statement)
 {
     char text[4096];
@@ -117,7 +117,7 @@ static void check_statement_rejected(const char *statement, int column, const ch
     check_rejected(text, place, part);
 }
 
-/* ---- what there is ---- */
+/* ---- valid texts ---- */
 
 static const char sample[] =
     "graph forward(%self : module, %x : f32[1,3,8,8], %flag : bool) {\n"
@@ -241,7 +241,7 @@ static void every_type_reads_back(void **state)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) check_type(types[i]);
 }
 
-/* ---- liberties ---- */
+/* ---- alternative spellings ---- */
 
 static void blanks_newlines_in_parentheses_and_comments_are_free(void **state)
 {
@@ -360,7 +360,7 @@ static void several_graphs_are_read_one_after_the_other(void **state)
     assert_string_equal(cursor, "");
 }
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
 static void broken_graphs_are_told_with_line_and_column(void **state)
 {
@@ -577,9 +577,9 @@ static void long_texts_are_read(void **state)
     free(text);
 }
 
-/* ---- what nobody meant ---- */
+/* ---- arbitrary texts ---- */
 
-/* In memory of its own, so that a step beyond the end is seen. */
+/* Uses an exact block, so that sanitizers detect reads beyond the end. */
 static void parse_prefix(const char *text, size_t length)
 {
     graph_t *graph = NULL;

@@ -9,7 +9,7 @@
 
 #define TOLERANCE 1e-5
 
-/* ---- making and asking ---- */
+/* ---- helpers ---- */
 
 static tensor_t *image(context_t *ctx)
 {
@@ -18,7 +18,7 @@ static tensor_t *image(context_t *ctx)
     return x;
 }
 
-/* layer_append_take of what was just made, or the failure to make it. */
+/* Calls layer_append_take on a new layer, or returns the failure to make it. */
 static status_t append(context_t *ctx, module_t *net, status_t made, module_t **child)
 {
     module_t *taken = made == STATUS_OK ? *child : NULL;
@@ -64,7 +64,7 @@ static void trace(context_t *ctx, module_t *net, const tensor_t *x)
     CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, &x));
 }
 
-/* Forward before and after tracing give the same. */
+/* Checks that forward gives the same before and after tracing. */
 static void check_trace(context_t *ctx, module_t *net, const tensor_t *x)
 {
     tensor_t *before = NULL, *behind = NULL;
@@ -136,7 +136,7 @@ static void a_network_becomes_its_operators_with_their_paths(void **state)
     module_release(net);
 }
 
-/* The same graph, and no operator runs. */
+/* Gives the same graph, and no operator runs. */
 static void infos_alone_give_the_trace_of_tensors(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -317,7 +317,7 @@ static void several_inputs_have_numbers(void **state)
     module_release(root);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static status_t by_view(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                         int *n_out, tensor_t **out)
@@ -368,7 +368,7 @@ static void a_write_that_is_no_operator_is_refused(void **state)
     module_release(root);
 }
 
-/* Writes its weight, what it made, and a tensor that no operator made. */
+/* Writes its weight, a tensor that it made, and one that no operator made. */
 static status_t by_calls_in_place(context_t *ctx, module_t *self, int n_in,
                                   const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -397,7 +397,7 @@ static void check_ones(context_t *ctx, module_t *root, const tensor_t *x, double
     tensor_release(full);
 }
 
-/* Of ones the n-th call gives 3 + 0.5 + n: the trace is the first. */
+/* For ones, the n-th call returns 3 + 0.5 + n; the trace is the first call. */
 static void calls_in_place_are_recorded(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,7 +1,7 @@
-/* Random methods in C that ask for sizes, traced at one set of sizes and run at others: the graph,
- * interpreted and frozen, gives what the method gives, or refuses. Nothing else is right.
+/* Random C methods that query sizes, traced at one set of sizes and run at others: the graph,
+ * interpreted and frozen, must give the method's result or fail with an error.
  *
- * More seeds, or other ones: test_traced_methods N_SEEDS FIRST_SEED. */
+ * For more or other seeds: test_traced_methods N_SEEDS FIRST_SEED. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -20,7 +20,7 @@
 
 static uint64_t n_seeds = 60, first_seed = 1;
 
-/* ---- methods: steps, each of which makes one value of values before it ---- */
+/* ---- methods: steps, each of which makes one value from earlier ones ---- */
 
 typedef enum step_kind {
     STEP_RELU,
@@ -61,10 +61,10 @@ typedef struct step {
     char weight[16];
 } step_t;
 
-/* The method that is run: forward has no state of its own. */
+/* The method that runs, in a global since forward has no state. */
 static struct {
     int n_steps, n_params;
-    int64_t batch; /* at the trace */
+    int64_t batch; /* batch at the trace */
     step_t steps[MAX_STEPS];
 } method;
 
@@ -110,7 +110,7 @@ static status_t permute(context_t *ctx, const tensor_t *x, int rank, int by, ten
     return op_permute(ctx, x, rank, dims, out);
 }
 
-/* `more` behind the last of dimension dim. */
+/* Pads `more` elements at the end of dimension dim. */
 static status_t pad_end(context_t *ctx, const tensor_t *x, int dim, int64_t more, tensor_t **out)
 {
     const int64_t before[TENSOR_MAX_RANK] = {0};
@@ -129,7 +129,7 @@ static status_t make_windows(context_t *ctx, const tensor_t *x, int64_t window, 
     return op_reshape(ctx, padded, 2, (int64_t[]){tensor_sizes(x)[0] * n, window}, out);
 }
 
-/* Steps by shapes. */
+/* Steps that change shapes. */
 static status_t run_shape(context_t *ctx, const step_t *step, const tensor_t *x, const tensor_t *y,
                           tensor_t **out)
 {
@@ -158,7 +158,7 @@ static status_t run_shape(context_t *ctx, const step_t *step, const tensor_t *x,
     }
 }
 
-/* Steps that calculate with sizes, or ask for them. */
+/* Steps that compute with sizes or query them. */
 static status_t run_number(context_t *ctx, const step_t *step, const tensor_t *x, tensor_t **out)
 {
     const int64_t *sizes = tensor_sizes(x);
@@ -229,8 +229,8 @@ static bool is_read(int value)
     return false;
 }
 
-/* Gives what no step reads, the newest first: frozen, what is neither read nor given is not run,
- * and cannot fail. */
+/* Returns the values that no step reads, newest first: in a frozen graph, unused values are not
+ * computed and cannot fail. */
 static status_t run_method(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                            int *n_out, tensor_t **out)
 {
@@ -249,7 +249,7 @@ static status_t run_method(context_t *ctx, module_t *self, int n_in, const tenso
     return STATUS_OK;
 }
 
-/* ---- making a method: steps that fail at the sizes of the trace are left out ---- */
+/* ---- making methods: steps that fail at the trace's sizes are left out ---- */
 
 typedef struct results {
     int n;
@@ -271,7 +271,7 @@ static void clear(results_t *results)
     results->n = 0;
 }
 
-/* A weight for values of these channels or features. */
+/* Adds a weight for values with this number of channels or features. */
 static void add_weight(context_t *ctx, module_t *module, step_t *step, int64_t features)
 {
     tensor_t *weight = NULL;
@@ -323,7 +323,7 @@ static module_t *make(context_t *ctx, const tensor_t *x)
     return module;
 }
 
-/* ---- checking ---- */
+/* ---- checks ---- */
 
 typedef struct tally {
     int n_taken, n_refused;
@@ -357,7 +357,8 @@ static bool are_near(context_t *ctx, const results_t *given, const results_t *wa
     return true;
 }
 
-/* modules: the method, its graph, and that frozen. Gives whether the frozen graph took x. */
+/* modules: the method, its graph, and the frozen graph. Returns true if the frozen graph accepted
+ * x. */
 static bool check_input(context_t *ctx, uint64_t seed, module_t *const modules[3],
                         const tensor_t *x)
 {
@@ -376,7 +377,7 @@ static bool check_input(context_t *ctx, uint64_t seed, module_t *const modules[3
     return is_taken;
 }
 
-/* Sizes of one run; the first is that of the trace. Images, matrices and rows of vectors. */
+/* Makes an input of a run; run 0 is the trace. Images, matrices and rows of vectors. */
 static tensor_t *input(context_t *ctx, int run, int rank)
 {
     static const int64_t batches[N_RUNS] = {2, 1, 3, 5, 4}, heights[N_RUNS] = {6, 6, 6, 6, 9};

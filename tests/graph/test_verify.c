@@ -17,7 +17,7 @@ static int setup(void **state)
 static const char params[] =
     "%self : module, %x : f32[2,16], %y : f32[2,16]@Ab4a, %n : int, %s : string, %u";
 
-/* A graph of some statements. */
+/* Parses a graph with these statements. */
 static graph_t *read_statements(const char *statements)
 {
     char text[4096];
@@ -57,7 +57,7 @@ static void check_built(graph_builder_t *builder, value_t result, const char *pa
     graph_release(graph);
 }
 
-/* ---- what is right ---- */
+/* ---- valid graphs ---- */
 
 static void graphs_that_keep_the_rules_pass(void **state)
 {

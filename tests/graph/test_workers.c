@@ -1,6 +1,6 @@
-/* Workers, threads that run slices of a batch each for itself: what they give, count, tell and fail
- * with, in contexts of more and fewer threads than the plan was made for, for several callers at
- * once, and what they leave of the host's threads. */
+/* Workers, threads that each run slices of a batch: their results, counters, events and failures,
+ * in contexts with more and fewer threads than the plan was made for, with several callers, and the
+ * effect on the host's threads. */
 #include <math.h>
 #include <omp.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "tests/support/nets.h"
 #include "tests/support/subject.h"
 
-/* Holds slices of all threads, but not the batches. */
+/* Holds slices of all threads, but not entire batches. */
 #define CACHE "4194304"
 
 enum { BATCH = 9, CHANNELS = 96, SIZE = 32 };
@@ -34,8 +34,8 @@ static context_t *create(int n_threads, bool flush_denormals)
     return ctx;
 }
 
-/* A depthwise convolution, one of 1 by 1 with a stride of 2, which wants scratch memory, and a
- * pooling, of which each is a step; and its input. */
+/* Makes a depthwise convolution, a 1x1 convolution with stride 2, which needs scratch memory, and a
+ * pooling, each a separate step; and their input. */
 static module_t *make_net(context_t *ctx, int64_t batch, tensor_t **out_x)
 {
     char input[64];
@@ -63,7 +63,7 @@ static plan_t *find_plan(const module_t *frozen)
     return plan;
 }
 
-/* A frozen net whose plan has workers, and what it gives of x where no batch is cut. */
+/* A frozen net whose plan has workers, and its result for x without slices. */
 typedef struct cut_net {
     module_t *net, *frozen;
     tensor_t *x, *wanted;
@@ -121,7 +121,7 @@ static void check_same(context_t *ctx, const cut_net_t *s, tensor_t *y)
     tensor_release(y);
 }
 
-/* ---- what is counted and told ---- */
+/* ---- counters and events ---- */
 
 static void what_they_run_is_counted(void **state)
 {
@@ -144,10 +144,10 @@ static void what_they_run_is_counted(void **state)
 }
 
 typedef struct order {
-    const float *wanted; /* of the whole batch */
+    const float *wanted; /* for the entire batch */
     int64_t at;
     int n_told;
-    int fails_at; /* the slice that is refused, or -1 */
+    int fails_at; /* the slice that is rejected, or -1 */
 } order_t;
 
 static status_t compare_slice(context_t *ctx, void *user, const op_event_t *event)
@@ -168,7 +168,7 @@ static status_t compare_slice(context_t *ctx, void *user, const op_event_t *even
     return STATUS_OK;
 }
 
-/* Also where the last turn has work for one of two workers only. */
+/* Also if the last iteration has work for only one of two workers. */
 static void they_are_told_of_in_the_order_of_the_batch(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static status_t verify_all(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* An observer that reads inputs sees the operand of a sum as it was, where workers overwrite it. */
+/* An observer of inputs sees the operand of a sum before workers overwrite it. */
 static void what_they_overwrite_is_shown_as_it_was(void **state)
 {
     (void)state;
@@ -237,10 +237,10 @@ static void what_they_overwrite_is_shown_as_it_was(void **state)
     context_destroy(ctx);
 }
 
-/* ---- how many threads there are ---- */
+/* ---- numbers of threads ---- */
 
-/* A plan made for two threads, run by contexts of fewer and of more, and in a region of the
- * caller's, where there is one. */
+/* A plan made for two threads runs in contexts of fewer and more, and in the caller's parallel
+ * region, which has one. */
 static void contexts_of_all_sizes_run_a_plan(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static int count_flushing(int n_threads)
     return n;
 }
 
-/* Whether as many as the plan was made for run it, or more, and when a run fails. */
+/* With as many threads as the plan was made for, with more, and after a failed run. */
 static void threads_get_their_mode_of_denormals_back(void **state)
 {
     (void)state;
@@ -346,7 +346,7 @@ static void threads_get_their_mode_of_denormals_back(void **state)
 }
 #endif
 
-/* ---- kernels that fail ---- */
+/* ---- failing kernels ---- */
 
 static int n_threads_seen;
 
@@ -357,7 +357,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Twice each element; fails where the first of all is negative. */
+/* Doubles each element; fails if the very first is negative. */
 static status_t twice(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                       void *scratch)
 {
