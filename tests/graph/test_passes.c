@@ -10,8 +10,8 @@
  *   //| graph f(...) { ... }                            its text
  *   // keep: conv.weight                               stays a getattr; for an operator: stays f32
  *   // range %x = -1 6                                 of numbers; the dtype is then s8
- *   // runs: no, or // tolerance: 0.02                 do not compare results, or with this
- * tolerance graph f(...) { ... }                               (default 1e-4)
+ *   // runs: no, or // tolerance: 0.02                 do not compare results, or with this one
+ *   graph f(...) { ... }                               (the default tolerance is 1e-4)
  *   // expect: unchanged                               the same graph object; or
  *   // expect:                                         the following text */
 #include "graph/passes/pass.h"

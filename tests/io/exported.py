@@ -4,11 +4,11 @@
 Run by hand with torch 2.13.0, onnx 1.23.2, onnxscript and ONNX Runtime 1.31.1 or 1.32.0:
     python3 tests/io/exported.py [NAME]...
 
-NAME.script.onnx is by torch.onnx.export(dynamo=False) with dynamic_axes, NAME.dynamo.onnx by
-dynamo=True with named dimensions; the first run's inputs are those of the export. NAME.values is as
-in stored.py; beside, "0/x drawn" has the sizes of an input whose elements follow from the name "0/x"
-(tests/support/draw.py), and "1/refused script" says that a file holds for the sizes of the export
-alone, as ONNX Runtime finds: the exporter has written them in it.
+torch.onnx.export makes NAME.script.onnx with dynamo=False and dynamic_axes, and NAME.dynamo.onnx with
+dynamo=True and named dimensions; the first run's inputs are those of the export. NAME.values is as in
+stored.py. In addition, "0/x drawn" has the sizes of an input whose name "0/x" determines its elements
+(tests/support/draw.py), and "1/refused script" means that a file only works at the export's sizes in
+ONNX Runtime, since the exporter fixed them.
 """
 import os
 import sys
@@ -97,7 +97,7 @@ def export(name, exporter):
 
 
 def is_refused(name, exporter, given, wanted):
-    """Whether ONNX Runtime cannot run the file at these sizes; what it gives has to be PyTorch's."""
+    """Returns true if ONNX Runtime cannot run the file at these sizes; else compares with PyTorch."""
     session = onnxruntime.InferenceSession(os.path.join(FOLDER, f"{name}.{exporter}.onnx"),
                                            providers=["CPUExecutionProvider"])
     try:

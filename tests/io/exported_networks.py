@@ -385,7 +385,7 @@ class Pyramid(nn.Module):
 @case({"x": ("batch", 1, "height", "width")},
       pictures("x", (1, 1, 12, 12), (2, 1, 9, 16), (1, 1, 17, 7)))
 class SuperResolution(nn.Module):
-    """superresolution: pixel shuffle, beside what is interpolated."""
+    """superresolution: pixel shuffle, plus an interpolated image."""
 
     def __init__(self):
         super().__init__()
@@ -574,7 +574,7 @@ class Llama(nn.Module):
        {"ids": tokens(1, 1), "past_k": [1, 2, 9, 4], "past_v": [1, 2, 9, 4]},
        {"ids": tokens(3, 1), "past_k": [3, 2, 2, 4], "past_v": [3, 2, 2, 4]}], "logits k v")
 class LlamaStep(nn.Module):
-    """llama_step: one more token, beside the keys and values of those before."""
+    """llama_step: one more token, with the keys and values of the previous ones."""
 
     def __init__(self):
         super().__init__()

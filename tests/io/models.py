@@ -9,7 +9,7 @@ It is a GraphProto whose initializers are tensors: "rapidocr/det.onnx 0 in x" ha
 in run 0 of a model, whose elements follow from the name "x" (tests/support/draw.py), or, for
 integers, the elements ("elements x"), or is a picture of bytes [N][H][W] ("picture x") whose channels are
 alike, b / 127.5 - 1; "... out y" has the elements of output y, every k-th of at most N_SHOWN, and
-"... sizes y" its sizes. What stands behind an "@" tells apart runs for which a file is imported anew.
+"... sizes y" its sizes. A suffix after "@" distinguishes runs that import the file again.
 """
 import os
 import sys

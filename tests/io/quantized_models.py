@@ -274,8 +274,8 @@ def halves():
 
 
 def recurrent():
-    """DynamicQuantizeLSTM: beside what ONNX Runtime gives for it, which rounds x and the states to
-    integers, what it gives for an LSTM of the same weights as numbers."""
+    """DynamicQuantizeLSTM: ONNX Runtime's results, which round x and the states to integers, and its
+    results for a float LSTM with the same weights."""
     for n_directions, by_column, dtype, lengths, direction in (
             (1, False, u8, None, "forward"), (2, True, s8, [4, 2, 1], "bidirectional"),
             (1, True, u8, [4, 4, 3], "reverse")):

@@ -11,7 +11,7 @@ Without FIRST, N and FILE it writes tests/io/random_models.values, of the corpus
 
 The file is a GraphProto whose initializers are tensors: "seed7 0 sizes 1" has the sizes of output 1
 of the model of seed 7 in run 0, "seed7 0 out 1" its elements, every k-th of at most N_SHOWN. Models
-that ONNX Runtime, or PyTorch, refuses are told, and left out.
+that ONNX Runtime or PyTorch rejects are reported and left out.
 """
 import os
 import subprocess
@@ -28,7 +28,7 @@ N_SHOWN = 24
 
 
 def fits(node, values):
-    """Whether a pooling has a window. ONNX Runtime rounds (1 - 2) / 2 to 0, and has one."""
+    """Returns true if a pooling has a window. ONNX Runtime rounds (1 - 2) / 2 to 0, and has one."""
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     rest = [size + begin + end - kernel for size, begin, end, kernel in
             zip(values[node.input[0]].shape[2:], attributes["pads"], attributes["pads"][2:],

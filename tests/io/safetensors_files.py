@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the .safetensors files beside it by the format's own writer (safetensors 0.8.0, NumPy).
+"""Makes the .safetensors files in this folder with the format's writer (safetensors 0.8.0, NumPy).
 
-types.safetensors    [1, 2] of every type that tensors here have, a number, a tensor without
-                     elements, a name with escapes; metadata
-foreign.safetensors  types that no tensor here has, beside one of F32
+types.safetensors    [1, 2] of every supported type, a scalar, a tensor without elements, a name with
+                     escapes; metadata
+foreign.safetensors  unsupported types, and one F32 tensor
 
 usage: tests/io/safetensors_files.py    (pip install numpy safetensors)"""
 import os

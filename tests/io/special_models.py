@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Random ONNX graphs whose inputs and constants have NaN, infinities, denormals and zeros with a
-sign: the command in several modes beside ONNX Runtime.
+"""Random ONNX graphs whose inputs and constants have NaN, infinities, denormals and signed zeros:
+compares the command in several modes with ONNX Runtime.
 
 Run by hand with onnx and ONNX Runtime:
     python3 tests/io/special_models.py build/release/tessera [FIRST [N]]
@@ -25,7 +25,7 @@ FOLDER = "special_models.out"
 
 
 class Model:
-    """x [1][C][H][W] and what is made of it, one operator behind the other."""
+    """x [1][C][H][W] and a chain of operators on it."""
 
     def __init__(self, seed):
         self.draws = random.Random(seed)
@@ -163,7 +163,7 @@ def run(program, path, inputs, output, mode):
 
 
 def difference(wanted, given):
-    """The first element that differs, in words."""
+    """Describes the first element that differs."""
     if isinstance(given, str):
         return given
     if wanted.shape != given.shape:

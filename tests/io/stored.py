@@ -1107,7 +1107,7 @@ for policy in ("not_larger", "not_smaller"):
         [{"x": [1, 2, 6, 9]}, {"x": [3, 2, 6, 9]}], 18)
 
 
-# Heads side by side in rows, which opset 23 allows beside heads in a dimension of their own.
+# Heads adjacent in rows; opset 23 also allows heads in a separate dimension.
 models["attention_of_rows"] = ("""main (float[N,T,32] q, float[N,S,16] k, float[N,S,24] v, float[T,S] m)
         => (float[N,T,48] y, float[N,T,48] z)
     { y = Attention<q_num_heads = 4, kv_num_heads = 2, scale = 0.3>(q, k, v, m)

@@ -292,7 +292,7 @@ def ml_pipeline_without_maps():
 # ---- writing ----
 
 def as_array(result):
-    """Of a list of maps the probabilities; None of texts."""
+    """Returns the probabilities in a list of maps as an array; None for texts."""
     if isinstance(result, list):
         return numpy.array([list(row.values()) for row in result], numpy.float32)
     return None if result.dtype == object or result.dtype.kind == "U" else result

@@ -22,7 +22,7 @@ models = {}
 
 
 def model(runs, opset=24, imports=""):
-    """The decorated function gives a graph, and functions behind it, in ONNX's text; each run is
+    """The decorated function returns a graph, followed by functions, as ONNX text; each run is
     {input: sizes or array}."""
     def add(function):
         header = f'<ir_version: 10, opset_import: ["" : {opset}{imports}]>\n'

@@ -1,5 +1,5 @@
-/* Checkpoints: training goes on with the same bits, what does not fit changes nothing, and a
- * process that is killed while it saves leaves a whole file. */
+/* Checkpoints: training continues with the same bits, a checkpoint that does not fit changes
+ * nothing, and a process that is killed while saving leaves a complete file. */
 #include "tests/support/support.h"
 
 #include <dirent.h>
@@ -40,7 +40,7 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-/* A convolution and a fully connected layer on f32[n,3,4,4]. */
+/* Makes a convolution and a linear layer on f32[n,3,4,4]. */
 static status_t make_net(context_t *ctx, int64_t channels, module_t **out)
 {
     module_t *layers[4] = {NULL}, *net = NULL;
@@ -70,7 +70,7 @@ static status_t cross_entropy(context_t *ctx, void *user, const tensor_t *output
     return loss_cross_entropy(ctx, output, target, NULL, out_loss);
 }
 
-/* A training: what goes into a checkpoint and what comes out of it. */
+/* A training: the objects that a checkpoint saves and loads. */
 typedef struct training {
     context_t *ctx;
     module_t *net;
@@ -96,7 +96,7 @@ static void end(training_t *training)
     module_release(training->net);
 }
 
-/* Steps on batches of random numbers, which follow from what was drawn before. */
+/* Runs steps on random batches, which continue the random sequence. */
 static void run(training_t *training, int n_steps)
 {
     context_t *ctx = training->ctx;
@@ -113,7 +113,7 @@ static void run(training_t *training, int n_steps)
     }
 }
 
-/* All weights and state, one behind the other. */
+/* Reads all weights and state, one after another. */
 enum { MAX_BYTES = 65536 };
 
 static size_t read_all(const training_t *training, char *bytes)
@@ -193,7 +193,7 @@ static void weights_are_plain_in_the_file_and_metadata_comes_back(void **state)
     assert_non_null(safetensors_find(file, "optimizer.0.weight.exp_avg"));
     safetensors_close(file);
     tensor_release(weight);
-    /* the module alone */
+    /* only the module */
     CHECK_OK(ctx, checkpoint_load(ctx, training.net, NULL, path, &found));
     assert_int_equal(datum_length(found), 1);
     assert_string_equal(datum_as_string(datum_find(found, "epoch")), "12");
@@ -202,9 +202,9 @@ static void weights_are_plain_in_the_file_and_metadata_comes_back(void **state)
     end(&training);
 }
 
-/* ---- what does not fit ---- */
+/* ---- checkpoints that do not fit ---- */
 
-/* Saves the module alone under this metadata, as checkpoint_save would not. */
+/* Saves only the module with this metadata, unlike checkpoint_save. */
 static void save_with(context_t *ctx, module_t *module, const char *key, const char *text)
 {
     datum_t *metadata = make_metadata(ctx, key, text), *value = NULL;
@@ -302,7 +302,7 @@ static status_t step_and_save(context_t *ctx, module_t *net, optimizer_t *optimi
     return status;
 }
 
-/* Weights are those of the step, or those of the file. */
+/* Checks that the weights are unchanged or those of the file. */
 static status_t load_or_nothing(context_t *ctx, module_t *net, optimizer_t *optimizer)
 {
     static float before[512], after[512];
@@ -344,8 +344,7 @@ static size_t read_file(char *bytes)
     return n;
 }
 
-/* What was being written when the signal came, where the file system has no files without a name.
- */
+/* Counts files that were being written at the signal, on file systems without unnamed files. */
 static int count_temporaries(void)
 {
     int n = 0;
@@ -357,7 +356,7 @@ static int count_temporaries(void)
     return n;
 }
 
-/* Saves one training after the other until it is killed. */
+/* Saves one training after another until it is killed. */
 static void save_for_ever(const training_t *trainings)
 {
     for (int i = 0;; i = 1 - i)

@@ -16,7 +16,7 @@
 
 static char folder[64];
 
-/* Valid until the fourth call after. */
+/* The result is valid for three more calls. */
 static const char *path_of(const char *name)
 {
     static char paths[4][128];
@@ -156,7 +156,7 @@ static const uint8_t *some_points(void)
     return points;
 }
 
-/* One colour: what JPEG keeps up to rounding. */
+/* A single colour, which JPEG keeps except for rounding. */
 static const uint8_t *one_colour(void)
 {
     static uint8_t points[POINTS * 3];
@@ -288,7 +288,8 @@ static void pictures_of_another_size_are_named(void **state)
                 "cat/one.jpeg 6 x 9, all must have the same size");
 }
 
-/* A file changes after its header was read: loader_next tells, and gives the batch once it can. */
+/* A file changes after its header was read: loader_next reports it, and returns the batch once the
+ * file is valid. */
 static void check_broken(context_t *ctx, void (*spoil)(void), status_t status, const char *part)
 {
     dataset_t *dataset = NULL;

@@ -78,7 +78,7 @@ static void what_numpy_writes_is_read(void **state)
     CHECK_OK(ctx, tensor_read(ctx, tensor, read, sizeof read));
     assert_memory_equal(read, elements, sizeof read);
 
-    /* and what we write is the same file */
+    /* npy_save writes the same file */
     unsigned char again[256];
     CHECK_OK(ctx, npy_save(ctx, path, tensor));
     assert_int_equal(get_bytes(again, sizeof again), sizeof file);
@@ -157,8 +157,8 @@ static void column_order_and_big_endian_are_read(void **state)
     tensor_release(tensor);
 }
 
-/* What NumPy 1.0 to 2.3 reads of these: an order that is left out is the machine's, and longs of
- * Python 2 have an L. (2) is a number there, which NumPy refuses. */
+/* NumPy 1.0 to 2.3 reads these: a missing order is the machine's, and longs of Python 2 end with L.
+ * (2) is a number there, which NumPy rejects. */
 static void headers_of_other_writers_are_read(void **state)
 {
     context_t *ctx = fixture_context(state);

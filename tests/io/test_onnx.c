@@ -83,7 +83,7 @@ static void an_initializer_that_is_an_input_too_is_a_parameter(void **state)
     module_release(model);
 }
 
-/* Under names that the module has for itself there are parameters, too. */
+/* Parameters may have the names that the module itself uses. */
 static void metadata_are_found_by_key_and_stay_where_freezing_preserves_them(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -144,7 +144,7 @@ static void weights_made_by_constant_of_shape_are_parameters(void **state)
     assert_true(info_is_contiguous(tensor_info(weight)));
     assert_null(module_buffer(model, "shape"));
     check_model_result(ctx, model, 1, (const float[]){18});
-    CHECK_OK(ctx, tensor_fill(ctx, weight, 1.0)); /* all elements are its own */
+    CHECK_OK(ctx, tensor_fill(ctx, weight, 1.0)); /* its memory is not shared */
     check_model_result(ctx, model, 1, (const float[]){36});
     module_release(model);
 }
@@ -286,7 +286,7 @@ static void shapes_that_are_computed_are_folded(void **state)
     module_release(model);
 }
 
-/* From start to limit there are more integers than int64_t counts. */
+/* The range contains more integers than int64_t can count. */
 static void a_range_over_all_integers_has_its_elements(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -311,7 +311,7 @@ static void a_range_over_all_integers_has_its_elements(void **state)
     module_release(model);
 }
 
-/* As test_resize_downsample_nearest of ONNX 1.5, and ONNX Runtime. */
+/* As in test_resize_downsample_nearest of ONNX 1.5, and in ONNX Runtime. */
 static void before_opset_11_nearest_rounds_up_where_sizes_shrink(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -406,7 +406,7 @@ static void another_open_dimension_is_named(void **state)
                   "onnx: input \"x\": dimension 2 (\"N\") is not fixed");
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void all_unknown_operators_are_listed_at_once(void **state)
 {
@@ -530,9 +530,9 @@ static void sizes_that_lie_are_refused(void **state)
     check_refused(ctx, STATUS_UNSUPPORTED, "node \"c\" (ConstantOfShape): a constant f32[");
 }
 
-/* ---- garbage ---- */
+/* ---- invalid bytes ---- */
 
-/* A little of everything. */
+/* A small model with many features. */
 static void make_small_model(void)
 {
     static Onnx__TensorProto value;
@@ -556,7 +556,7 @@ static void make_small_model(void)
     maker_node(&maker, "Gemm", "fc", "8 fc2.w", "y");
 }
 
-/* The graph's text reads back to the same text, whatever names it was made of. */
+/* The graph's text must parse to the same text, for any names. */
 static void check_text(context_t *ctx, const graph_t *graph)
 {
     datum_t *pool = NULL;
@@ -572,7 +572,7 @@ static void check_text(context_t *ctx, const graph_t *graph)
     text_clear(&second);
 }
 
-/* Whatever the bytes are: a model or a message, and nothing is left behind. */
+/* Any bytes must give a model or a message, without leaks. */
 static bool try_bytes(context_t *ctx, const uint8_t *bytes, size_t n_bytes)
 {
     module_t *model = NULL;
@@ -593,7 +593,7 @@ static void a_model_cut_anywhere_is_refused_or_read(void **state)
     uint8_t *bytes = maker_pack(&maker, &n_bytes);
     assert_true(try_bytes(ctx, bytes, n_bytes));
     for (size_t n = 0; n < n_bytes; n++) {
-        uint8_t *cut = malloc(n > 0 ? n : 1); /* so that a read behind its end is seen */
+        uint8_t *cut = malloc(n > 0 ? n : 1); /* so that sanitizers detect reads beyond its end */
         memcpy(cut, bytes, n);
         (void)try_bytes(ctx, cut, n);
         free(cut);
@@ -627,7 +627,7 @@ static void flipped_bits_are_refused_or_read(void **state)
 
 static void messages_that_nest_without_end_are_refused(void **state)
 {
-    /* graph { node { attribute { g { node { ... : two bytes a level near the end */
+    /* graph { node { attribute { g { node { ... : two bytes per level near the end */
     static const uint8_t tags[] = {0x3a, 0x0a, 0x2a, 0x32};
     context_t *ctx = fixture_context(state);
     enum { DEPTH = 20000 };
@@ -649,7 +649,7 @@ static void messages_that_nest_without_end_are_refused(void **state)
 static status_t load_small(context_t *ctx)
 {
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* asked for it alone, dispatch has a default */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* tests only the request; dispatch has a default */
     status_t status = load_model_batch(ctx, 0, &model);
     module_release(model);
     return status;

@@ -1,7 +1,6 @@
-/* The ONNX project's own test data (Debian's libonnx-testdata): models with stored inputs and
- * outputs. Every model has to give the stored outputs, eagerly and in every mode, with inputs that
- * are dense and again with inputs that are mkldnn, or to be refused as UNSUPPORTED; anything else
- * is a failure. */
+/* The ONNX project's test data (Debian's libonnx-testdata): models with stored inputs and outputs.
+ * Every model must give the stored outputs, eagerly and in every mode, with dense and with mkldnn
+ * inputs, or fail with UNSUPPORTED. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -18,7 +17,8 @@
 #include "tests/support/arrange.h"
 #include "tests/support/onnx_data.h"
 
-/* In builds with assertions and sanitizers a model is run in every fifth mode, each in another. */
+/* Builds with assertions and sanitizers run each model in every fifth mode; models start at
+ * different ones. */
 #ifdef NDEBUG
 enum { MODE_STEP = 1 };
 #else
@@ -28,7 +28,7 @@ enum { MODE_STEP = MODE_COUNT };
 #define MAX_TENSORS 16
 #define PATH_BYTES 512
 
-/* How inputs are given. */
+/* Layout of the inputs. */
 typedef enum given { GIVEN_DENSE, GIVEN_MKLDNN, GIVEN_COUNT } given_t;
 static const char *const given_names[GIVEN_COUNT] = {"dense", "mkldnn"};
 
@@ -38,7 +38,7 @@ typedef struct sample {
     Onnx__ModelProto *model;
     int n_in, n_out;
     Onnx__TensorProto *in[MAX_TENSORS], *out[MAX_TENSORS];
-    bool is_special; /* of sequences and optionals, which no arrays here hold */
+    bool is_special; /* with sequences or optionals, which these arrays cannot hold */
     bool passed_in[GIVEN_COUNT][MODE_COUNT];
 } sample_t;
 
@@ -59,7 +59,7 @@ static int read_tensors(context_t *ctx, const char *directory, const char *what,
     return n;
 }
 
-/* An input or output is a sequence or an optional. */
+/* Returns true if an input or output is a sequence or optional. */
 static bool has_special(const Onnx__GraphProto *graph)
 {
     bool is_special = false;
@@ -70,7 +70,7 @@ static bool has_special(const Onnx__GraphProto *graph)
     return is_special;
 }
 
-/* The data have bf16 as the u16 of its bits, cut and not rounded. */
+/* The data store bf16 as u16 bits, truncated instead of rounded. */
 static bool is_bf16(const Onnx__ValueInfoProto *value)
 {
     const Onnx__TypeProto *type = value->type;
@@ -78,13 +78,13 @@ static bool is_bf16(const Onnx__ValueInfoProto *value)
            type->tensor_type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
 }
 
-/* Numbers that a generator of another kind made. */
+/* Random numbers from another generator. */
 static bool is_random(const char *directory)
 {
     return strstr(directory, "test_bernoulli") != NULL;
 }
 
-/* False when the data are none that we could compare: other element types, bf16, random numbers. */
+/* Returns false if the data cannot be compared: other element types, bf16, random numbers. */
 static bool sample_read(context_t *ctx, sample_t *sample)
 {
     char path[PATH_BYTES + 64];
@@ -174,7 +174,7 @@ static outcome_t run_eagerly(context_t *ctx, const sample_t *sample, module_t *m
 
 /* ---- running in a mode ---- */
 
-/* "conv2d: ..." */
+/* Returns true for messages such as "conv2d: ...". */
 static bool names_operator(const char *message)
 {
     char word[64];
@@ -191,8 +191,8 @@ static outcome_t refused_or_failed(context_t *ctx, const sample_t *sample, run_m
     return is_refused ? REFUSED : FAILED;
 }
 
-/* The tensor as mkldnn, blocked by channels where it has them; as it is where no tensor of its
- * dtype or rank is mkldnn. */
+/* Returns the tensor as mkldnn, blocked by channels if it has them; unchanged if mkldnn does not
+ * support its dtype or rank. */
 static tensor_t *force(context_t *ctx, tensor_t *tensor)
 {
     tensor_t *forced = NULL;
@@ -203,7 +203,7 @@ static tensor_t *force(context_t *ctx, tensor_t *tensor)
     return forced;
 }
 
-/* The second run finds kernels, packed weights and plans made. */
+/* The second run uses cached kernels, packed weights and plans. */
 static outcome_t run_given(context_t *ctx, const sample_t *sample, runner_t *runner, given_t given)
 {
     outcome_t outcome = PASSED;
@@ -313,7 +313,7 @@ static outcome_t run_variant(context_t *ctx, sample_t *sample, int n_in, bool te
     return outcome;
 }
 
-/* Where second outputs are refused (masks, statistics), the first alone. */
+/* If second outputs (masks, statistics) are not supported, tests only the first. */
 static outcome_t run_any_outputs(context_t *ctx, sample_t *sample, int n_in, bool tells)
 {
     int n_out = sample->n_out;
@@ -331,7 +331,7 @@ static outcome_t run_any_outputs(context_t *ctx, sample_t *sample, int n_in, boo
 
 /* ---- sequences and optionals ---- */
 
-/* Values of inputs or outputs; the number of those that were read. */
+/* Reads values of inputs or outputs; returns the number read. */
 static int read_data(context_t *ctx, const sample_t *sample, const char *what, size_t n,
                      Onnx__ValueInfoProto *const *values, datum_t **data)
 {
@@ -350,7 +350,7 @@ static void release_data(int n, datum_t **data)
     for (int i = 0; i < n; i++) datum_release(data[i]);
 }
 
-/* The value with its tensors forced to mkldnn; the caller releases. */
+/* Returns the value with its tensors forced to mkldnn; the caller releases it. */
 static datum_t *force_datum(context_t *ctx, datum_t *datum)
 {
     datum_t *forced = NULL;
@@ -447,7 +447,7 @@ static outcome_t run_special(context_t *ctx, sample_t *sample)
     return outcome;
 }
 
-/* ---- whole folders ---- */
+/* ---- folders ---- */
 
 static int is_test(const struct dirent *entry)
 {
@@ -456,13 +456,13 @@ static int is_test(const struct dirent *entry)
 
 typedef struct totals {
     int n, n_passed, n_refused, n_failed;
-    int n_unlisted; /* refused, and the list of those that are does not have it; or the reverse */
+    int n_unlisted; /* unsupported models that are not in the list, or the reverse */
     int n_passed_in[GIVEN_COUNT][MODE_COUNT];
 } totals_t;
 
-/* ---- the list of models that are refused ---- */
+/* ---- the list of unsupported models ---- */
 
-/* The text of onnx_refused.txt: "# a reason" before lines of one model each. */
+/* Reads onnx_refused.txt: "# a reason", followed by one model per line. */
 static char *read_refused(void)
 {
     FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/io/onnx_refused.txt", "rb");
@@ -476,7 +476,7 @@ static char *read_refused(void)
     return text;
 }
 
-/* A line that is the name, and nothing else. */
+/* Returns true if a line equals the name. */
 static bool is_listed(const char *text, const char *name)
 {
     size_t length = strlen(name);
@@ -498,7 +498,7 @@ static int count_listed(const char *text)
 }
 
 /* Runs every model of a folder, eagerly and in modes; with variants, also with fewer inputs and
- * more initializers. refused: the list of models that are, or NULL. */
+ * more initializers. refused: the list of unsupported models, or NULL. */
 static totals_t run_folder(context_t *ctx, const char *folder, bool variants, const char *refused)
 {
     char path[PATH_BYTES / 2];
@@ -542,7 +542,7 @@ static totals_t run_folder(context_t *ctx, const char *folder, bool variants, co
     return totals;
 }
 
-/* Each mode has given the results of at least so many models, whatever the inputs' layout. */
+/* Checks that each mode ran at least this many models, for each layout of inputs. */
 static void check_modes(const totals_t *totals, int at_least)
 {
     for (given_t given = 0; given < GIVEN_COUNT; given++)

@@ -1,4 +1,4 @@
-/* What a model takes and gives is known before its sizes are, and without importing it. */
+/* Inputs and outputs of a model are known before its sizes are, and without importing it. */
 #include "tests/support/support.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Rows of 4, of an input whose sizes are open; `w` is an input with an initializer. */
+/* Splits an input with open sizes into rows of 4; `w` is an input with an initializer. */
 static uint8_t *make_rows(size_t *out_n_bytes)
 {
     begin_model(13, DIMS(-1, -1));
@@ -77,7 +77,7 @@ static void operators_that_are_unknown_are_refused(void **state)
     free(bytes);
 }
 
-/* A shape says a name's size for all inputs; the batch stands only for what no shape says. */
+/* A shape sets a name's size for all inputs; the batch only applies to sizes that no shape sets. */
 static void a_shape_goes_before_the_batch(void **state)
 {
     static const int64_t sizes[] = {-1, 3};

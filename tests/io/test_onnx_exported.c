@@ -1,7 +1,7 @@
-/* Networks exported by PyTorch, in every mode, and from a frozen file, against what PyTorch gives:
- * exported.py writes the folder `exported`, and says there what is in it. Each is imported at the
- * sizes of the export and does all runs; and with the sizes of the second run in place of the names
- * of its open dimensions. An argument: only models whose name begins with it. */
+/* Networks exported by PyTorch, in every mode and from a frozen file, compared with PyTorch:
+ * exported.py writes the folder `exported` and describes its format. Each is imported at the sizes
+ * of the export and runs at all; and once more with the second run's sizes in place of its open
+ * names. Argument: only models whose names begin with it. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -22,7 +22,7 @@
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/exported"
 #define SAVED "test_onnx_exported.tessera"
 
-/* Of the largest element. */
+/* Relative to the largest element. */
 #define TOLERANCE 2e-4
 
 static const char *only = "";
@@ -36,8 +36,8 @@ typedef struct exported {
     int n_failures;
 } exported_t;
 
-/* Whether the file holds at the sizes of this run: an exporter may have written the sizes of the
- * export in it. */
+/* Returns true if the file holds at the sizes of this run: an exporter may have fixed the sizes of
+ * the export. */
 static bool holds(exported_t *exported, int run)
 {
     char key[64];
@@ -79,7 +79,7 @@ static void check_run(exported_t *exported, int run, const model_t *model, runne
         count_failure(exported);
 }
 
-/* Runs from `first` to `last`. */
+/* Checks the runs from `first` to `last`. */
 static void check_runs(exported_t *exported, int first, int last, const model_t *model,
                        runner_t *runner, const char *form)
 {
@@ -136,7 +136,7 @@ static void fix_sizes(Onnx__ValueInfoProto *input, const tensor_info_t *info)
     }
 }
 
-/* The model with the sizes of this run in place of its open ones. */
+/* Loads the model with the sizes of this run in place of its open ones. */
 static status_t load_fixed(exported_t *exported, int run, model_t *model)
 {
     context_t *ctx = exported->ctx;
@@ -213,7 +213,7 @@ static void networks_give_what_pytorch_gives(void **state)
     assert_true(n_models >= (*only == '\0' ? 49 : 1));
 }
 
-/* past_v of another run than past_k, whose dimensions have the same names. */
+/* past_v is from another run than past_k, but their dimensions have the same names. */
 static void one_name_given_two_sizes_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Nodes with blocks that are wrong: every refusal names the node and the reason. What right ones
- * give is in test_onnx_stored.c. */
+/* Invalid nodes with blocks: each message names the node and the reason. test_onnx_stored.c tests
+ * valid ones. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_model.h"
@@ -8,7 +8,7 @@
 
 static maker_t blocks[2];
 
-/* A block that gives what one operator makes of x of the graph around it. */
+/* Makes a block that applies one operator to x of the enclosing graph. */
 static void make_block(maker_t *block, const char *operator_name, const char *result)
 {
     maker_begin(block, 17);
@@ -123,7 +123,7 @@ static maker_node_t *begin_loop(const char *type, const char *inputs, const char
     return maker_node(&maker, type, "again", inputs, outputs);
 }
 
-/* iteration, condition, a to condition, b */
+/* Makes iteration, condition, a to condition, b. */
 static void begin_body(maker_t *body)
 {
     maker_begin(body, 17);
@@ -180,7 +180,7 @@ static void a_loop_that_never_ends_is_an_error(void **state)
     module_release(model);
 }
 
-/* A loop on no iterations; its body collects f32 [2][3], or a tensor that grows. */
+/* Runs a loop without iterations; its body collects f32 [2][3], or a tensor that grows. */
 static void run_empty_loop(context_t *ctx, const char *collected, module_t **model,
                            status_t *status, tensor_t **out)
 {
@@ -201,7 +201,8 @@ static void run_empty_loop(context_t *ctx, const char *collected, module_t **mod
     tensor_release(in[1]);
 }
 
-/* ONNX: what is collected has the number of iterations as its first size, then an element's. */
+/* In ONNX the collected tensor's first size is the number of iterations, followed by the sizes of
+ * an element. */
 static void a_loop_without_iterations_collects_no_rows(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -256,8 +257,8 @@ static void a_scan_lacks_what_it_needs(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "the body has 0 results for 1 states");
 }
 
-/* What a Reshape does cannot depend on a size that is known only when it runs in a way that is no
- * line: here a window as large as half of the rows that were found. */
+/* A Reshape cannot depend nonlinearly on a size that is only known at run time, here a window of
+ * half the found rows. */
 static void what_follows_no_size_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -272,8 +273,7 @@ static void what_follows_no_size_is_refused(void **state)
     refuse(ctx, STATUS_UNSUPPORTED, "follows a size that depends on elements");
 }
 
-/* It fails where it is run, and nowhere else: blocks hold for some sizes only, as those for another
- * rate of sampling do. */
+/* It fails only if it runs: blocks may hold for some sizes only, e.g. for another sample rate. */
 static void a_block_that_is_refused_may_not_be_run(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -307,7 +307,7 @@ static void a_block_that_is_refused_may_not_be_run(void **state)
     module_release(model);
 }
 
-/* The least of a count and 1 is a size of no operand of Expand. */
+/* The minimum of a count and 1 is not a size of an operand of Expand. */
 static void what_is_the_same_by_chance_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -323,7 +323,7 @@ static void what_is_the_same_by_chance_is_refused(void **state)
     refuse(ctx, STATUS_UNSUPPORTED, "follows a size that depends on elements of another tensor");
 }
 
-/* Two counts that the import cannot know to be one: they are where the model runs. */
+/* Two counts that the import cannot prove equal are equal at run time. */
 static void sizes_that_are_equal_at_the_run_are_taken(void **state)
 {
     context_t *ctx = fixture_context(state);

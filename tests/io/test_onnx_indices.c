@@ -1,6 +1,6 @@
-/* Indices out of range: in every mode and from a file a status and a message, and a run with good
- * ones right after. That slices reach beyond and OneHot has no one there is legal, and tested with
- * these operators. */
+/* Indices out of range: in every mode and from a file they give a status and a message, and a run
+ * with valid ones works afterwards. Slices beyond the end, and OneHot without a one, are valid and
+ * tested with these operators. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_data.h"
@@ -15,12 +15,12 @@
 
 #define SAVED "test_onnx_indices.tessera"
 
-/* Node y of x f32[3,4], indices i s64, and updates u f32, those that it reads. */
+/* Node y with x f32[3,4], indices i s64, and updates u f32, as far as it reads them. */
 typedef struct indexing {
     const char *type, *inputs;
     int rank;
-    int64_t sizes[3];   /* of the indices */
-    int64_t updates[3]; /* of u, of the indices' rank or less */
+    int64_t sizes[3];   /* sizes of the indices */
+    int64_t updates[3]; /* sizes of u, whose rank is at most that of the indices */
     int updates_rank;
     int64_t axis; /* -1: no attribute */
     int64_t bad;  /* the last index */
@@ -85,7 +85,7 @@ static void set_input(context_t *ctx, model_t *model, tensor_t *tensor)
     input->info = *tensor_info(tensor);
 }
 
-/* Once with the good indices, with the bad ones, and with the good ones again. */
+/* Runs with the valid indices, the invalid ones, and the valid ones again. */
 static void check_runner(context_t *ctx, const indexing_t *indexing, runner_t *runner,
                          const char *form)
 {
@@ -151,7 +151,7 @@ static void indices_out_of_range_are_refused_in_every_mode(void **state)
         for (int k = 0; k < MODE_COUNT; k++) check(ctx, &indexings[i], onnx_data_modes[k]);
 }
 
-/* In a file that says them the indices are known, and the rest is computed from constants. */
+/* Indices in the file are known at import, and the rest is computed from constants. */
 static void indices_of_the_file_are_refused_as_well(void **state)
 {
     context_t *ctx = fixture_context(state);

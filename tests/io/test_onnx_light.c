@@ -1,6 +1,6 @@
-/* The nine light networks of the ONNX project, which tools/light fetches: real networks at full
- * size whose weights are constants. Each gives its stored output in every mode, and, with weights
- * drawn at random, the same output in every mode. Only in release builds. */
+/* The nine light networks of the ONNX project, which tools/light downloads: real networks at full
+ * size with constant weights. Each gives its stored output in every mode, and with random weights
+ * the same output in every mode. Only in release builds. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ static model_t load(context_t *ctx, const char *name, char *path)
 
 /* ---- weights ---- */
 
-/* The node that reads a parameter, and as which operand; NULL: none. */
+/* Finds the node that reads a parameter, and the operand's index; NULL: none. */
 static const graph_node_t *reader_of(const graph_t *graph, const char *name, int *out_operand)
 {
     const graph_block_t *body = graph_body(graph);
@@ -88,8 +88,8 @@ static void scale(context_t *ctx, tensor_t *x, float factor, float shift)
         ((float *)elements)[i] = shift + factor * ((float *)elements)[i];
 }
 
-/* Weights: normal, of variance 2 / fan-in, which keeps activations of size 1 behind a relu. Scales
- * and variances: from 0.5 to 1.5. Biases and means: a tenth of a normal. */
+/* Weights are normal with variance 2 / fan-in, which keeps the magnitude of activations with relu.
+ * Scales and variances are from 0.5 to 1.5; biases and means are a tenth of a normal. */
 static tensor_t *draw(context_t *ctx, const graph_node_t *reader, int operand,
                       const tensor_info_t *info)
 {
@@ -170,7 +170,7 @@ static void check_stored(context_t *ctx, const char *name)
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* An output that were the same everywhere, or one-hot, would hide a difference. */
+/* A constant or one-hot output would hide differences. */
 static bool is_varied(context_t *ctx, const tensor_t *out)
 {
     const void *data = NULL;
@@ -186,7 +186,7 @@ static bool is_varied(context_t *ctx, const tensor_t *out)
     return most > 1.5f * least && n_seen > n / 10;
 }
 
-/* The weight of the last layer, whose output goes through the softmax. */
+/* Returns the weight of the last layer before the softmax. */
 static const char *last_weight(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -196,7 +196,8 @@ static const char *last_weight(const graph_t *graph)
     return NULL;
 }
 
-/* The output in mode dense, with the last weight scaled down until the softmax shows it. */
+/* Returns the output in mode dense, with the last weight scaled down until the softmax is not
+ * saturated. */
 static tensor_t *run_varied(context_t *ctx, model_t *model)
 {
     const char *last = last_weight(graph_of(model->module, "forward"));

@@ -1,6 +1,6 @@
-/* ONNX models that people use, which tools/models fetches, in every mode, and from a frozen file,
- * against what ONNX Runtime gives: models.py writes models.values, and says there what is in it.
- * Each model is imported at the sizes of its first run, and does all of them. */
+/* Popular ONNX models, which tools/models downloads, in every mode and from a frozen file, compared
+ * with ONNX Runtime: models.py writes models.values and describes its format. Each model is
+ * imported at the sizes of its first run and runs at all. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_data.h"
@@ -21,12 +21,13 @@
 
 enum { N_SHOWN = 400, MAX_PATH = 512, N_MODELS = 12 };
 
-/* Of the largest element. Measured were 2e-5: some forty layers, and a softmax over 6,625. */
+/* Relative to the largest element. Measured: 2e-5, with some forty layers and a softmax over
+ * 6,625. */
 #define TOLERANCE 2e-4
 
 static Onnx__GraphProto *values;
 
-/* "rapidocr/det.onnx 0 in x" in its parts. */
+/* The parts of "rapidocr/det.onnx 0 in x". */
 typedef struct entry {
     char model[128], kind[16], name[MODEL_NAME_MAX];
     int run;
@@ -41,7 +42,8 @@ static entry_t read_entry(size_t at)
     return entry;
 }
 
-/* The tensor of a model's run of this kind and name, or NULL; the caller releases. */
+/* Finds the tensor of a model's run with this kind and name, or returns NULL; the caller releases
+ * it. */
 static tensor_t *find(context_t *ctx, const char *model, int run, const char *kind,
                       const char *name)
 {
@@ -82,7 +84,7 @@ static tensor_t *draw(context_t *ctx, const char *name, const tensor_t *sizes)
     return tensor;
 }
 
-/* Three channels of the same bytes. */
+/* Makes three channels with the same bytes. */
 static tensor_t *paint(context_t *ctx, const tensor_t *picture)
 {
     const int64_t *sizes = tensor_sizes(picture), plane = sizes[1] * sizes[2];

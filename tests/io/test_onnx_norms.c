@@ -1,4 +1,4 @@
-/* ONNX norms: attributes that do not fit are refused. */
+/* ONNX norms: attributes that do not fit are rejected. */
 #include "tests/support/support.h"
 
 #include "io/onnx/onnx.h"

@@ -1,4 +1,4 @@
-/* ONNX operators on values that are not known at import. */
+/* ONNX operators on values that are unknown at import. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -88,7 +88,7 @@ static void a_dropout_gives_a_mask_of_ones(void **state)
     module_release(model);
 }
 
-/* Of 1, 2, 3 the mean is 2 and the variance 2/3. */
+/* The mean of 1, 2, 3 is 2 and the variance 2/3. */
 static void a_layer_normalization_gives_its_statistics(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -119,8 +119,7 @@ static void sums_run_from_either_end_with_and_without_the_element(void **state)
     }
 }
 
-/* Of 1 to 6 in two rows; the L2 norm of whole numbers, sqrt(14) and sqrt(77), loses its fraction.
- */
+/* Input: 1 to 6 in two rows. The L2 norms of integers, sqrt(14) and sqrt(77), are truncated. */
 static void reductions_are_of_rows_known_by_an_attribute_or_an_input(void **state)
 {
     static const struct {
@@ -157,7 +156,7 @@ static void reductions_are_of_rows_known_by_an_attribute_or_an_input(void **stat
     }
 }
 
-/* Each element by itself: its size is what remains of a norm. */
+/* Each element separately: a norm is then the magnitude. */
 static void reductions_over_no_axes_may_keep_all_elements(void **state)
 {
     static const char *const operators[] = {"ReduceMax", "ReduceL1", "ReduceL2"};
@@ -187,7 +186,7 @@ static void logarithms_of_whole_numbers_are_refused(void **state)
     }
 }
 
-/* 1 to 6 in two rows, of which the first two of each are the same after Clip to at least 2. */
+/* 1 to 6 in two rows; after Clip to at least 2, the first row has two equal elements. */
 static void the_first_or_the_last_of_equal_elements_is_found(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -230,7 +229,7 @@ static void the_k_largest_come_by_an_attribute_or_an_input(void **state)
                 "K has 0 elements, needs 1");
 }
 
-/* Before opset 13 the dimensions from axis 1 on are one. */
+/* Before opset 13 the dimensions from axis 1 on count as one. */
 static void the_first_largest_element_is_one_and_the_others_are_zero(void **state)
 {
     static const float wanted[2][8] = {{0, 0, 0, 1, 0, 0, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}};
@@ -267,7 +266,7 @@ static void average_pooling_has_dilations(void **state)
     module_release(model);
 }
 
-/* Wanted are the results of torch.nn.functional.interpolate. */
+/* Expected values are from torch.nn.functional.interpolate. */
 static void resizing_is_cubic_by_any_scale_and_of_any_rank(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -297,8 +296,8 @@ static void resizing_is_cubic_by_any_scale_and_of_any_rank(void **state)
     module_release(model);
 }
 
-/* x is 1, 2, 3, 4; as ONNX Runtime has it, -1 is the last place, and one out of range is nowhere.
- */
+/* x is 1, 2, 3, 4; as in ONNX Runtime, -1 is the last position, and an index out of range sets no
+ * element. */
 static void places_are_made_hot(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -334,7 +333,7 @@ static void hot_places_without_two_values_or_a_depth_are_refused(void **state)
     }
 }
 
-/* x is 1, 2, 3, 4, of which nothing is read. */
+/* Only the shape of x is read. */
 static void random_numbers_are_those_of_the_seed(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -360,7 +359,7 @@ static void random_numbers_are_those_of_the_seed(void **state)
     }
 }
 
-/* Weights 0, 3/4 and 1/4 as their logarithms, and the same again with others for all. */
+/* Weights 0, 3/4 and 1/4 as logarithms, and once more with a constant added to all. */
 static void draws_by_weights_come_as_often_as_they_weigh(void **state)
 {
     enum { N = 4000 };

@@ -1,9 +1,8 @@
-/* Quantised operators of ONNX and com.microsoft, in every mode, against what ONNX Runtime gives:
- * quantized_models.py writes quantized_models.bin, and says there what its records are. Integers
- * are equal, numbers close; integers of models called near_.. may differ by one, since numbers
- * between them are rounded otherwise; those called half_.. are of f16,
- * and of those called rough_.. ONNX Runtime rounds numbers to 8 bits that stay what they are here.
- */
+/* Quantised operators of ONNX and com.microsoft, in every mode, compared with ONNX Runtime:
+ * quantized_models.py writes quantized_models.bin and describes its records. Integers must be
+ * equal, floats close. In models called near_.. integers may differ by one, since intermediate
+ * floats are rounded differently. Models called half_.. are f16. In rough_.. ONNX Runtime rounds
+ * floats to 8 bits that we do not round. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_data.h"
@@ -27,7 +26,7 @@ typedef struct record {
     const uint8_t *bytes;
 } record_t;
 
-/* False at the end of the file. */
+/* Returns false at the end of the file. */
 static bool read_record(const uint8_t **at, const uint8_t *end, record_t *out_record)
 {
     if (*at == end) return false;
@@ -177,7 +176,7 @@ static void what_is_not_supported_is_named(void **state)
     refuse(ctx, STATUS_UNSUPPORTED, "a's scale is f32[2], one is supported");
 }
 
-/* The second run finds the weight packed. */
+/* The second run uses the packed weight. */
 static void integer_weights_are_packed_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -210,7 +209,7 @@ static void integer_weights_are_packed_once(void **state)
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* Operators of a run: products of integers and of numbers. */
+/* Counts a run's products of integers and of floats. */
 typedef struct products {
     int n_integers, n_numbers;
 } products_t;
@@ -221,7 +220,7 @@ static status_t count_product(context_t *ctx, void *user, const op_event_t *even
     static const char *const numbers[] = {"conv2d", "linear", "matmul"};
     products_t *products = user;
     (void)ctx;
-    if (event->slice > 0) return STATUS_OK; /* of a batch: it is one product */
+    if (event->slice > 0) return STATUS_OK; /* slices of a batch count as one product */
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         products->n_integers += strcmp(event->op->name, integers[i]) == 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -260,7 +259,7 @@ static void count_products(context_t *ctx, const char *name, bool keeps_numbers,
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* That they give what ONNX Runtime gives is test_onnx_stored's. */
+/* test_onnx_stored compares their values with ONNX Runtime. */
 static void products_between_dequantize_and_quantize_are_of_integers_in_every_mode(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -271,8 +270,8 @@ static void products_between_dequantize_and_quantize_are_of_integers_in_every_mo
     }
 }
 
-/* A convolution, a relu and a pool, all between DequantizeLinear and QuantizeLinear; the scale of
- * what comes behind the convolution. All numbers are exact. */
+/* Loads a convolution, relu and pool, each between DequantizeLinear and QuantizeLinear; `scale` is
+ * used after the convolution. All numbers are exact. */
 static module_t *load_pooled(context_t *ctx, float scale, bool keeps_numbers)
 {
     enum { F32 = 1, U8 = 2, S8 = 3 };
@@ -340,7 +339,7 @@ static void give_the_same(context_t *ctx, module_t *model, module_t *numbers, co
     tensor_release(wanted);
 }
 
-/* Scales of files are attributes until the model is frozen. */
+/* Scales in a file are attributes until the model is frozen. */
 static void a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -373,7 +372,7 @@ static void a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0(vo
     tensor_release(x);
 }
 
-/* x u8 of some sizes, s and z, and a node of com.microsoft. */
+/* x u8 of these sizes, s and z, and a node of com.microsoft. */
 static maker_node_t *begin_microsoft(int rank, const char *type, const char *inputs)
 {
     static const float scale = 1;

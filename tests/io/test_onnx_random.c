@@ -1,11 +1,10 @@
-/* Random ONNX models (tests/support/random_model.h) in every mode, and from a frozen file, against
- * what ONNX Runtime gives: the kept corpus of the fuzz target `model`, and models of numbered
- * seeds. random_models.py writes random_models.values, and says there what is in it; for that it
- * calls
+/* Random ONNX models (tests/support/random_model.h) in every mode and from a frozen file, compared
+ * with ONNX Runtime: the kept corpus of the fuzz target `model`, and models of numbered seeds.
+ * random_models.py writes random_models.values and describes its format. For that it calls
  *
  *     test_onnx_random write FOLDER NAME...
  *
- * which writes NAME.onnx, and NAME.0.f32 and NAME.1.f32, x of both runs: the sizes as four s64,
+ * which writes NAME.onnx, and x of both runs as NAME.0.f32 and NAME.1.f32: the sizes as four s64,
  * then the elements. */
 #define _POSIX_C_SOURCE 200809L
 
@@ -30,27 +29,27 @@
 enum { N_SHOWN = 24, N_BYTES = 96, MAX_BYTES = 1 << 14, MAX_NAME = 128 };
 enum { N_MODELS = 82 };
 
-/* Builds with assertions and sanitizers, which take longer, run every fourth. */
+/* Slower builds with assertions and sanitizers run every fourth model. */
 #ifdef NDEBUG
 enum { MODEL_STEP = 1 };
 #else
 enum { MODEL_STEP = 4 };
 #endif
 
-/* A result may be off by so many times what shaking the input changes in it. */
+/* Maximum error of a result, relative to its change by a shaken input. */
 #define MAX_SHAKEN 16.0
 
 /* ---- models ---- */
 
 typedef struct random_model {
     const char *name;
-    int base; /* the run at whose sizes it is imported */
+    int base; /* the run whose sizes are used for the import */
     size_t n_packed;
     uint8_t *packed;
     int64_t sizes[RANDOM_MODEL_RUNS][4];
 } random_model_t;
 
-/* "seed7": bytes that follow from 7. Anything else is a file of the corpus. */
+/* Reads the bytes of a model: "seed7" derives them from 7; other names are files of the corpus. */
 static size_t read_bytes(const char *name, uint8_t *out_bytes)
 {
     char path[512];
@@ -122,10 +121,10 @@ static bool write_one(const char *folder, const char *name)
 
 static Onnx__GraphProto *values;
 
-/* The tensor "NAME RUN KIND OUTPUT", or NULL; the caller releases. */
+/* Finds the tensor "NAME RUN KIND OUTPUT", or returns NULL; the caller releases it. */
 static tensor_t *find(context_t *ctx, const char *name, int run, const char *kind, int output)
 {
-    static size_t next; /* where the one before was found: they are asked for nearly in order */
+    static size_t next; /* index of the last found tensor; they are requested nearly in order */
     char key[MAX_NAME + 64];
     tensor_t *tensor = NULL;
     snprintf(key, sizeof key, "%s %d %s %d", name, run, kind, output);
@@ -162,9 +161,9 @@ static tensor_t *make_input(context_t *ctx, const int64_t *sizes, double shake)
     return x;
 }
 
-static int n_fixed; /* runs that were refused, since other sizes make the model something else */
+static int n_fixed; /* runs rejected because the model differs at other sizes */
 
-/* False where the model holds for the sizes of its import alone, and these are others. */
+/* Returns false if the model holds only for the sizes of its import, and these differ. */
 static bool run_once(context_t *ctx, const random_model_t *model, runner_t *runner, int run,
                      double shake, const char *form, results_t *results)
 {
@@ -184,7 +183,7 @@ static bool run_once(context_t *ctx, const random_model_t *model, runner_t *runn
     return false;
 }
 
-/* Elements in the order of their indices; the caller frees them. */
+/* Returns the elements in row-major order; the caller frees them. */
 static float *elements_of(context_t *ctx, const tensor_t *tensor)
 {
     const size_t n_bytes = (size_t)tensor_numel(tensor) * sizeof(float);
@@ -195,7 +194,7 @@ static float *elements_of(context_t *ctx, const tensor_t *tensor)
     return elements;
 }
 
-/* How far an output may be off: errors reach as far as those of a shaken input. */
+/* Returns the allowed error of an output, from its change by a shaken input. */
 static double allowed_of(context_t *ctx, const tensor_t *plain, const tensor_t *shaken)
 {
     float *a = elements_of(ctx, plain), *b = elements_of(ctx, shaken);
@@ -209,7 +208,7 @@ static double allowed_of(context_t *ctx, const tensor_t *plain, const tensor_t *
     return MAX_SHAKEN * reach + 1e-5 * (1.0 + largest);
 }
 
-/* False, and says so, where the elements shown are not those that are wanted. */
+/* Compares elements; prints the difference and returns false if they differ too much. */
 static bool are_close(context_t *ctx, const tensor_t *got, const tensor_t *wanted, double allowed,
                       const char *what)
 {

@@ -1,5 +1,5 @@
-/* LSTM of ONNX: what is refused of a node, and where its constant weights go. What the operators
- * give is in test_onnx_stored and test_onnx_data. */
+/* LSTM of ONNX: errors of a node, and packing of its constant weights. test_onnx_stored and
+ * test_onnx_data test results. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -18,7 +18,7 @@
 
 #define MODEL TESSERA_SOURCE_DIR "/tests/io/stored/lstm_bidirectional.onnx"
 
-/* The sizes that the model leaves open. */
+/* The open sizes of the model. */
 static const onnx_shape_t shape = {"x", SHAPE(4, 2, 2)};
 static const onnx_options_t options = {.n_shapes = 1, .shapes = &shape};
 
@@ -58,7 +58,7 @@ static void attributes_that_do_not_fit_are_named(void **state)
     CHECK_FAILS(ctx, load(ctx, model, &module), STATUS_INVALID_ARGUMENT,
                 "W is f32[2,12,2], rank 3 with 1 directions in dimension 0 is needed");
     *direction = saved;
-    /* In place of hidden_size, which may be left out. */
+    /* hidden_size is optional; another attribute replaces it here. */
     saved = *hidden;
     ProtobufCBinaryData names[6];
     for (int i = 0; i < 6; i++)
@@ -78,7 +78,7 @@ static void attributes_that_do_not_fit_are_named(void **state)
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
-/* Runs the model twice; gives the packings and reorders of weights of the second run. */
+/* Runs the model twice; returns packings and reorders of weights in the second run. */
 static uint64_t count_packing(context_t *ctx, module_t *module)
 {
     tensor_t *x = NULL;

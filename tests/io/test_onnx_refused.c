@@ -1,5 +1,4 @@
-/* Models that are refused, and the messages that say why: refused.py writes the folder `refused`.
- */
+/* Unsupported and invalid models and their messages: refused.py writes the folder `refused`. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -128,7 +127,7 @@ static void refusals_say_why(void **state)
     }
 }
 
-/* A model without a line here would be no test. */
+/* A model without a line here would not be tested. */
 static void every_model_has_its_message(void **state)
 {
     (void)state;
@@ -145,7 +144,7 @@ static void every_model_has_its_message(void **state)
     closedir(folder);
 }
 
-/* ---- whole models that are broken ---- */
+/* ---- broken models ---- */
 
 static const char *const stored[] = {"functions_in_functions",  "functions_in_blocks",
                                      "functions_that_overload", "to_four_bits",
@@ -172,7 +171,7 @@ static void load(context_t *ctx, const char *bytes, size_t n)
     module_release(model);
 }
 
-/* At bytes all over the model, and with these bytes changed in a few ways. */
+/* Changes bytes all over the model in a few ways. */
 static void broken_models_are_refused_or_read(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -202,7 +201,7 @@ static status_t load_stored(context_t *ctx)
 {
     char path[512];
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* asked for it alone, dispatch has a default */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* tests only the request; dispatch has a default */
     snprintf(path, sizeof path, "%s%s.onnx", STORED, loaded);
     status_t status = onnx_load(ctx, path, NULL, &model);
     module_release(model);

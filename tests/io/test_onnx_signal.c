@@ -1,5 +1,5 @@
-/* Operators that are compositions of ours, of signals, images and matrices: wrong ones are refused
- * with the reason. What right ones give is in test_onnx_stored.c. */
+/* Operators for signals, images and matrices that we compose from others: invalid ones fail with
+ * the reason. test_onnx_stored.c tests valid ones. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_model.h"
@@ -159,7 +159,7 @@ static void what_is_unpooled_has_a_place_for_each_index(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "a size of 0 was pooled");
 }
 
-/* The index is looked at where the model runs. */
+/* The index is checked when the model runs. */
 static void an_index_behind_what_was_pooled_is_an_error(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* ONNX models with open sizes give at other sizes than those of the import what is calculated here,
- * in double, from the inputs. */
+/* ONNX models with open sizes at other sizes than those of the import, compared with results
+ * computed here in double. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ static double by_all_elements(const int64_t *sizes, const int64_t *index)
            (double)(sizes[0] * sizes[2] / 3);
 }
 
-/* Size, the product of a shape, and sizes of what is inside, which are as well divided. */
+/* Size, the product of a shape, and sizes of intermediate values, also divided. */
 static void products_and_quotients_of_sizes_follow_them(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 4, 5}, {3, 4, 2}, {2, 4, 16}};
@@ -77,7 +77,7 @@ static double one_at_seven(const int64_t *sizes, const int64_t *index)
     return sizes_element(index[0] * sizes[1] + index[1]) + (sizes[0] == 7 ? 1 : 0);
 }
 
-/* No size that is tried shows what the comparison is at 7. */
+/* No sampled size shows the value of the comparison at 7. */
 static void a_comparison_of_sizes_is_made_at_each_of_them(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 3}, {8, 3}, {7, 3}};
@@ -144,7 +144,7 @@ static void shape_with_token(const int64_t *sizes, int *out_rank, int64_t *out_s
     out_sizes[2] = sizes[2];
 }
 
-/* As PyTorch exports token.expand(x.shape[0], -1, -1): sizes of -1 are asked for and replaced. */
+/* As PyTorch exports token.expand(x.shape[0], -1, -1): sizes of -1 are detected and replaced. */
 static void a_token_is_expanded_to_the_batch_that_is_run(void **state)
 {
     Onnx__TensorProto one;
@@ -204,8 +204,8 @@ static double with_positions(const int64_t *sizes, const int64_t *index)
            (double)(3 + 2 * index[1]);
 }
 
-/* A table of 32 positions: by Range and Gather, and by a slice up to the length; 3, 5, 7, ... by
- * Range. */
+/* A table of 32 positions: with Range and Gather, and with a slice up to the length; 3, 5, 7, ...
+ * with Range. */
 static void positions_are_counted_to_the_length_that_is_run(void **state)
 {
     static const int64_t sizes[4][4] = {{1, 5, 4}, {3, 5, 4}, {2, 17, 4}, {1, 32, 4}};
@@ -288,7 +288,7 @@ static void shape_of_tokens(const int64_t *sizes, int *out_rank, int64_t *out_si
     out_sizes[2] = sizes[1];
 }
 
-/* Planes of half the size, rounded up, become tokens: the product of two sizes from within. */
+/* Planes of half the size, rounded up, become tokens: the product of two intermediate sizes. */
 static void planes_of_any_size_become_tokens(void **state)
 {
     static const int64_t sizes[4][4] = {{1, 3, 8, 8}, {3, 3, 8, 8}, {2, 3, 5, 9}, {1, 3, 16, 7}};
@@ -335,7 +335,7 @@ static void shape_of_skip(const int64_t *sizes, int *out_rank, int64_t *out_size
     for (int d = 0; d < 4; d++) out_sizes[d] = d == 1 ? 2 * sizes[d] : sizes[d];
 }
 
-/* Halved, doubled and joined with what was there: right for even sizes, and for no other. */
+/* Halved, doubled and concatenated with the original: valid only for even sizes. */
 static void sizes_that_the_model_does_not_take_are_refused(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 3, 8, 8}, {3, 3, 8, 8}, {2, 3, 10, 4}};
@@ -406,7 +406,7 @@ static void shape_of_wider(const int64_t *sizes, int *out_rank, int64_t *out_siz
     memcpy(out_sizes, shape, sizeof shape);
 }
 
-/* A result of one row is sampled elsewhere by PyTorch's half pixels; the height stays open. */
+/* PyTorch's half-pixel mode samples a result of one row differently; the height stays open. */
 static void an_image_of_one_row_is_resized_as_others(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 1, 3, 4}, {1, 1, 1, 5}, {1, 1, 6, 2}};
@@ -435,8 +435,8 @@ static void shape_of_first_columns(const int64_t *sizes, int *out_rank, int64_t 
     out_sizes[1] = (sizes[1] + 5) / 16;
 }
 
-/* Few sizes tell (T+5)/16 from (T+4)/16 and (T+6)/16: those that are 11 and 10 above a multiple of
- * 16, here 43 and 58. */
+/* Few sizes distinguish (T+5)/16 from (T+4)/16 and (T+6)/16: those that are 11 and 10 above a
+ * multiple of 16, here 43 and 58. */
 static void a_quotient_is_right_at_sizes_that_are_not_tried(void **state)
 {
     static const int64_t sizes[6][4] = {{2, 100}, {2, 43}, {2, 58}, {2, 48}, {2, 59}, {2, 91}};
@@ -466,7 +466,7 @@ static void shape_of_pieces(const int64_t *sizes, int *out_rank, int64_t *out_si
     memcpy(out_sizes, shape, sizeof shape);
 }
 
-/* No size that the model takes tells H/4 from (H+1)/4. */
+/* No valid size distinguishes H/4 from (H+1)/4. */
 static void what_is_cut_in_equal_pieces_takes_all_sizes_that_are(void **state)
 {
     static const int64_t sizes[3][4] = {{16, 16}, {8, 20}, {12, 4}};
@@ -535,7 +535,7 @@ static void shape_of_windows(const int64_t *sizes, int *out_rank, int64_t *out_s
     memcpy(out_sizes, shape, sizeof shape);
 }
 
-/* (24 - T % 24) % 24 is padded, and the windows are counted: no trial has all of its numbers. */
+/* Pads (24 - T % 24) % 24 and counts the windows: no single sample shows all of its cases. */
 static void what_is_padded_to_whole_windows_is_at_each_size(void **state)
 {
     static const int64_t sizes[7][4] = {{2, 48}, {2, 100}, {1, 23}, {3, 25},
@@ -575,7 +575,7 @@ static void shape_of_first_rows(const int64_t *sizes, int *out_rank, int64_t *ou
     out_sizes[1] = 2 * (sizes[1] / 4);
 }
 
-/* T/2 is never less than 2*(T/4): the lesser of them is always that. */
+/* T/2 is never less than 2*(T/4), so that is always the minimum. */
 static void the_lesser_of_two_sizes_is_one_of_them_where_it_is_always(void **state)
 {
     static const int64_t sizes[5][4] = {{2, 48}, {2, 47}, {1, 21}, {3, 26}, {1, 4}};
@@ -595,8 +595,7 @@ static void the_lesser_of_two_sizes_is_one_of_them_where_it_is_always(void **sta
     sizes_check_at(fixture_context(state), &trial, 5, sizes);
 }
 
-/* The lesser of T and 700 is T at all sizes but those above; no size that is tried is between 700
- * and 1009. */
+/* The minimum of T and 700 is T up to 700; no sampled size is between 700 and 1009. */
 static double first_700(const int64_t *sizes, const int64_t *index)
 {
     return sizes_element(index[0] * sizes[1] + index[1]);

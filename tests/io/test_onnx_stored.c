@@ -1,6 +1,6 @@
-/* Small models in every mode, and from a frozen file, against what ONNX Runtime gives: stored.py
- * writes the folder `stored`, and says there what is in it. Each model is imported at the sizes of
- * every run, and does all of them. */
+/* Small models in every mode and from a frozen file, compared with ONNX Runtime: stored.py writes
+ * the folder `stored` and describes its format. Each model is imported at the sizes of every run,
+ * and runs at all. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -27,7 +27,7 @@ static void check_runs(context_t *ctx, const onnx_runs_t *stored, const model_t 
             fail_msg("%s, imported for run %d, fails in run %d", stored->name, base, run);
 }
 
-/* The frozen module of the runner, through a file. */
+/* Saves and loads the runner's frozen module, and checks it. */
 static void check_file(context_t *ctx, const onnx_runs_t *stored, const model_t *model, int base,
                        runner_t *runner)
 {

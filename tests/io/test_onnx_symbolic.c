@@ -1,6 +1,5 @@
-/* What import functions calculate with sizes is the same rule for numbers and for symbolic
- * integers: expressions give at every size what the numbers give there, and only decisions become
- * guards. */
+/* Import functions use the same rules for numbers and for symbolic integers: expressions must give
+ * the numbers' result at every size, and only decisions become guards. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -47,7 +46,7 @@ static bool size_of(void *user, int name, const char *text, int64_t *out_size)
     return true;
 }
 
-/* The expression where H is so much, and N 3. */
+/* Returns the value of the expression for H = size and N = 3. */
 static int64_t at(int64_t expression, int64_t size)
 {
     int64_t value = 0;
@@ -77,7 +76,7 @@ static void sizes_broadcast_as_numbers_do(void **state)
                                (const int64_t[]){5, height}, &rank, sizes));
     assert_int_equal(rank, 3);
     assert_true(sizes[0] == batch && sizes[1] == 5 && sizes[2] == height);
-    /* Equal at the first run: from now on equal. */
+    /* Equal at the first run: assumed equal from now on. */
     const int64_t other = sym_name(onnx.ctx, "M", 24, 1, INT32_MAX);
     assert_true(onnx_broadcast(&node, 1, &other, 1, &height, &rank, sizes));
     assert_true(onnx_same_sizes(&node, 1, &other, 1, &height));
@@ -143,7 +142,7 @@ static void set_window(Onnx__NodeProto *proto, Onnx__AttributeProto *attributes,
     node.proto = proto;
 }
 
-/* ceil(size / stride) outputs; an odd element of padding goes behind, or before. */
+/* ceil(size / stride) outputs; an odd element of padding is at the end, or at the beginning. */
 static void check_padding(const onnx_window_t *window, int64_t kernel, int64_t stride,
                           bool is_lower)
 {

@@ -1,4 +1,4 @@
-/* Operators of com.microsoft: forms that are not supported are refused in words. */
+/* Operators of com.microsoft: unsupported forms fail with a message. */
 #include "tests/support/support.h"
 
 #include "io/onnx/onnx.h"

@@ -1,5 +1,5 @@
-/* Models with drawn weights, in every mode, against what ONNX Runtime gives: onnx_values.py writes
- * onnx_values.txt, and says there what its lines mean. */
+/* Models with pseudo-random weights, in every mode, compared with ONNX Runtime: onnx_values.py
+ * writes onnx_values.txt and describes its lines. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_data.h"
@@ -17,7 +17,7 @@
 
 enum { N_SHOWN = 64, N_MODELS = 18, MAX_WORDS = 128, MAX_INTS = 32, MAX_NUMBERS = 8192 };
 
-/* Measured was an error of 4e-7 of the largest element. */
+/* The measured error is 4e-7, relative to the largest element. */
 #define TOLERANCE 5e-6
 
 static char microsoft[] = "com.microsoft";
@@ -73,7 +73,7 @@ static void add_weight(char **words, int n_words)
     maker_initializer(&maker, words[1], FLOAT, rank, sizes, elements, (size_t)n * sizeof(float));
 }
 
-/* "x,w,-": names that the maker has between blanks. */
+/* "x,w,-": names, which the maker separates by blanks. */
 static const char *names_of(char *text)
 {
     for (char *at = text; *at != '\0'; at++)
@@ -134,7 +134,7 @@ static void add_line(context_t *ctx, model_t *model, char **words, int n_words)
 
 /* ---- results ---- */
 
-/* Results of pictures may be channels last. */
+/* Results with images may be channels-last. */
 static void check_result(context_t *ctx, const model_t *model, run_mode_t mode, const tensor_t *out,
                          char **words, int n_words)
 {
@@ -182,7 +182,7 @@ static void check_model(context_t *ctx, model_t *model, char **words, int n_word
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* The whole file, which the models' names lie in. */
+/* Reads the file; the models' names point into it. */
 static char *read_lines(void)
 {
     enum { MAX_BYTES = 1 << 16 };

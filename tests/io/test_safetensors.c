@@ -16,7 +16,7 @@
 
 #ifdef TESSERA_HAVE_SAFETENSORS
 
-/* Made by the format's own writer: safetensors_files.py. */
+/* Written by the format's own library: safetensors_files.py. */
 #define TYPES TESSERA_SOURCE_DIR "/tests/io/types.safetensors"
 #define FOREIGN TESSERA_SOURCE_DIR "/tests/io/foreign.safetensors"
 
@@ -59,7 +59,7 @@ static size_t get_bytes(const char *from, void *bytes)
     return n;
 }
 
-/* A file with this header and elements 1, 2, 3, ... in bytes. */
+/* Writes a file with this header and elements 1, 2, 3, ... in bytes. */
 static void put_file(const char *header, size_t n_elements)
 {
     unsigned char bytes[FILE_MAX] = {0};
@@ -79,7 +79,7 @@ static tensor_t *get(context_t *ctx, const safetensors_t *file, const char *name
     return tensor;
 }
 
-/* A dict that has one tensor, or goes on with one. */
+/* Adds a tensor to a dict, and makes the dict if needed. */
 static void put_tensor(context_t *ctx, datum_t *dict, const char *name, tensor_t *tensor)
 {
     datum_t *value = NULL;
@@ -241,8 +241,8 @@ static void an_open_file_can_be_written_over(void **state)
     tensor_release(ones);
 }
 
-/* Before it is opened, while it is open, and after its tensors were read, to a length that ends
- * pages of the file: a mapping would end the process. */
+/* Truncates the file to a page boundary: before opening, while open, and after reading its tensors.
+ * A mapping would crash. */
 static void a_file_that_is_cut_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -308,7 +308,7 @@ static void tensors_of_memory_are_copies(void **state)
     tensor_release(tensor);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 #define A "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
 #define ONE(type, shape, offsets)                                                                  \
@@ -418,7 +418,8 @@ static void a_header_has_to_be_in_the_file(void **state)
                 "none.safetensors");
 }
 
-/* Both ways of opening; the memory is of its size, so that a read beyond it is seen. */
+/* Opens it in both ways; the memory has the exact size, so that sanitizers detect reads beyond
+ * it. */
 static void a_file_cut_anywhere_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
