@@ -1,25 +1,30 @@
-/* The largest of each window of a line of windows, all channels of an element at a time. A NaN
- * under a window is its result; -infinity is the result where nothing is under it. */
+/* Max and average pooling. A maximum is NaN if its window contains a NaN, and -infinity (integers:
+ * the lowest number) if the window is empty. */
 #ifndef TESSERA_KERNELS_POOL_POOL_IMPL_H
 #define TESSERA_KERNELS_POOL_POOL_IMPL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
+#include "kernels/pool/windows_impl.h"
+#include "tensor/dtype.h"
 
-/* The first element under a window in a line, and how many. */
+/* ---- maxima of lines of windows, all channels of an element at a time ---- */
+
+/* First element of a window in its line, and number of elements. */
 typedef struct pool_span {
     int64_t first, count;
 } pool_span_t;
 
-/* One line of results, f32 or bf16:
+/* One line of results, of f32 or bf16:
  *
  *   dst[q][c] = max(d, h, s) src[d * plane_step + h * line_step
  *                                + (columns[q].first + s * column_step) * n_channels + c]
  *
- * over d < n_planes, h < n_lines, s < columns[q].count. Steps between planes and lines are in
- * numbers, that between columns in elements of n_channels numbers. */
+ * over d < n_planes, h < n_lines, s < columns[q].count. plane_step and line_step count numbers,
+ * column_step elements of n_channels numbers. */
 typedef struct pool_line {
     bool is_bf16;
     const void *src;
@@ -30,11 +35,23 @@ typedef struct pool_line {
     const pool_span_t *columns;
 } pool_line_t;
 
-/* By an instruction set that isa_has. */
 void pool_max_line(isa_t isa, const pool_line_t *line);
 
-/* Loops of one instruction set. */
-typedef void pool_loop_t(const pool_line_t *line);
-ISA_EXTERN(pool_loop_t, pool);
+/* One tap of a row of n windows: dst[q] = max(dst[q], src[q * step]). A NaN in either stays. */
+void pool_raise(isa_t isa, int64_t n, int64_t step, const float *src, float *dst);
+
+typedef struct pool_loops {
+    void (*max_line)(const pool_line_t *line);
+    void (*raise)(int64_t n, int64_t step, const float *src, float *dst);
+} pool_loops_t;
+ISA_EXTERN(const pool_loops_t, pool);
+
+/* ---- whole tensors ---- */
+
+/* Pools src, of any dtype (averages: floating), to dst. Elements of blocks beyond the channels are
+ * pooled like others. The scratch memory has pool_scratch bytes. */
+void pool_run(const pool_plan_t *plan, dtype_t dtype, const void *src, void *dst, int n_threads,
+              void *scratch);
+size_t pool_scratch(const pool_plan_t *plan, dtype_t dtype);
 
 #endif

@@ -1,18 +1,18 @@
-/* The loop of pool_impl.h, compiled once for each ISA (isa_impl.h). The vector maximum drops a NaN
+/* The loops of pool_impl.h, compiled once for each ISA (isa_impl.h). The vector maximum drops a NaN
  * in its first operand, so NaN is tested separately: one comparison for two vectors. */
 #include <math.h>
 
 #include "kernels/pool/pool_impl.h"
 #include "kernels/vector_impl.h"
 
-#define AT_ONCE 4 /* vectors of an element whose maxima are made together */
+#define AT_ONCE 4 /* vectors of an element whose maxima are computed together */
 
 typedef struct largest {
     vector_t value;
     vector_u32_t is_nan;
 } largest_t;
 
-/* Vector number v of an element, of which only the first n_lanes channels may be there. */
+/* Loads the first n_lanes channels of a vector of an element. */
 KERNEL_INLINE vector_t load(const pool_line_t *line, int64_t at, int n_lanes)
 {
     if (n_lanes == KERNEL_LANES) return vector_load_as(line->src, at, line->is_bf16);
@@ -35,7 +35,7 @@ KERNEL_INLINE void store(const pool_line_t *line, vector_t v, int64_t at, int n_
     }
 }
 
-/* n_vectors of the window of column q, from channel c on. */
+/* Maxima of the window of column q: n_vectors, from channel c on. */
 KERNEL_INLINE void reduce(const pool_line_t *line, int64_t q, int64_t c, int n_vectors, int n_lanes)
 {
     const pool_span_t span = line->columns[q];
@@ -73,7 +73,7 @@ KERNEL_INLINE void reduce(const pool_line_t *line, int64_t q, int64_t c, int n_v
     }
 }
 
-/* The last vector of an element overlaps the one before, or is a short one. */
+/* The last vector of an element overlaps the one before it, or is short. */
 KERNEL_INLINE void run(const pool_line_t *line)
 {
     const int64_t n = line->n_channels;
@@ -91,8 +91,8 @@ KERNEL_INLINE void run(const pool_line_t *line)
     }
 }
 
-/* The type is a constant of each copy of the loop. */
-void KERNEL_NAME(pool)(const pool_line_t *line)
+/* The dtype is a constant in each copy of the loop. */
+static void max_line(const pool_line_t *line)
 {
     pool_line_t own = *line;
     own.is_bf16 = false;
@@ -103,3 +103,24 @@ void KERNEL_NAME(pool)(const pool_line_t *line)
     own.is_bf16 = true;
     run(&own);
 }
+
+KERNEL_INLINE void raise_by(int64_t n, int64_t step, const float *restrict src, float *restrict dst)
+{
+    for (int64_t q = 0; q < n; q++) {
+        const float x = src[q * step];
+        dst[q] = ((x > dst[q]) | (x != x)) ? x : dst[q];
+    }
+}
+
+/* The common steps 1 and 2 are constants in their copies of the loop. */
+static void raise_row(int64_t n, int64_t step, const float *src, float *dst)
+{
+    if (step == 1)
+        raise_by(n, 1, src, dst);
+    else if (step == 2)
+        raise_by(n, 2, src, dst);
+    else
+        raise_by(n, step, src, dst);
+}
+
+const pool_loops_t KERNEL_NAME(pool) = {max_line, raise_row};

@@ -36,7 +36,8 @@ float conv_norm_highest(int activation)
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t batch_norm_conv_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                      tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -70,7 +71,7 @@ static double normed(const spec_call_t *call, const int64_t *at)
     return eltwise_value(ELTWISE_CLAMP, value, 0.0, conv_norm_highest(attrs->activation));
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double batch_norm_conv_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const conv_attrs_t *attrs = &((const batch_norm_conv_attrs_t *)call->attrs)->conv;
@@ -92,7 +93,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel of our own: for layouts and windows that conv_pointwise.c does not take ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t batch_norm_conv_prepare_native(context_t *ctx, const op_call_t *call,
+                                               prepared_t *prepared)
 {
     (void)ctx;
     TRY(planes_prepare(call, prepared));
@@ -103,49 +105,26 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-typedef struct norming {
-    const float *x, *scale, *shift;
-    int64_t channels, plane;
-    const batch_norm_conv_attrs_t *attrs;
-    float *out;
-} norming_t;
-
-static void norm_planes(void *user, int64_t first, int64_t last)
-{
-    const norming_t *n = user;
-    const float lowest = n->attrs->activation == BATCH_NORM_NONE ? -INFINITY : 0.0f;
-    const float highest = conv_norm_highest(n->attrs->activation);
-    for (int64_t plane = first; plane < last; plane++) {
-        const float scale = n->scale[plane % n->channels], shift = n->shift[plane % n->channels];
-        const float *x = n->x + plane * n->plane;
-        float *out = n->out + plane * n->plane;
-        for (int64_t i = 0; i < n->plane; i++) {
-            const float value = x[i] * scale + shift;
-            out[i] = value < lowest ? lowest : value > highest ? highest : value;
-        }
-    }
-}
-
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t batch_norm_conv_run_native(context_t *ctx, const prepared_t *prepared,
+                                           void *const *in, void *const *out, void *scratch)
 {
     const batch_norm_conv_attrs_t *attrs = prepared->attrs;
     const tensor_info_t *x = &prepared->in[X];
     float *made = scratch, *scale = made + info_numel(x), *shift = scale + x->sizes[1];
-    norming_t norming = {in[X], scale,  shift, x->sizes[1], x->sizes[2] * x->sizes[3],
-                         attrs, scratch};
+    const float lowest = attrs->activation == BATCH_NORM_NONE ? -INFINITY : 0.0f;
     norm_factors(x->sizes[1], attrs->epsilon, in[CONV_NORM_WEIGHT], in[CONV_NORM_BIAS],
                  in[CONV_NORM_MEAN], in[CONV_NORM_VAR], scale, shift);
-    threads_share(threads_for(ctx, info_numel(x)), x->sizes[0] * x->sizes[1], norm_planes,
-                  &norming);
+    planes_norm(x->sizes[0], x->sizes[1], x->sizes[2] * x->sizes[3], in[X], scale, shift, lowest,
+                conv_norm_highest(attrs->activation), made, threads_for(ctx, info_numel(x)));
     const planes_t planes = planes_describe(prepared, attrs->conv.stride, attrs->conv.dilation,
                                             attrs->conv.padding, attrs->conv.groups);
     void *const normed_in[] = {made, in[WEIGHT], in[BIAS]};
-    planes_run(ctx, prepared, &planes, conv_window_sum, normed_in, out[0]);
+    planes_run(ctx, prepared, &planes, planes_direct, normed_in, out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = batch_norm_conv_prepare_native, .run = batch_norm_conv_run_native};
 static const kernel_t *const kernels[] = {&conv_pointwise_normed, &native, NULL};
 
 /* ---- cases ---- */
@@ -173,10 +152,10 @@ const opdef_t op_def_batch_norm_conv2d = {
     .n_operands = CONV_NORM_OPERANDS,
     .operands = operands,
     .n_outputs = 1,
-    .infer = infer,
+    .infer = batch_norm_conv_infer,
     .infers_symbols = true,
     .kernels = kernels,
-    .spec = spec,
+    .spec = batch_norm_conv_spec,
     .flops = ops_flops_of_weight,
     .cases = cases};
 

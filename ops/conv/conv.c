@@ -98,7 +98,8 @@ status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t conv_infer_floating(context_t *ctx, const op_call_t *call, int *out_n,
+                                    tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -117,7 +118,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double conv_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const conv_attrs_t *attrs = call->attrs;
@@ -224,7 +225,7 @@ static bool may_transform(const op_call_t *call)
     return algorithm == CONV_WINOGRAD && !call->per_op && conv_winograd_obstacle(call) != NULL;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     if (may_transform(call)) {
         status_t status = describe(ctx, call, ONEDNN_WINOGRAD, prepared);
@@ -234,55 +235,33 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 }
 
 static const kernel_t onednn = {.name = "onednn",
-                                .prepare = prepare_onednn,
+                                .prepare = conv_prepare_onednn,
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                          KERNEL_COMPETES};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     TRY(planes_prepare(call, prepared));
     return STATUS_OK;
 }
 
-double conv_window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
-                       const int64_t *at)
-{
-    const int64_t size = (int64_t)dtype_size(p->dtype);
-    double sum = 0.0;
-    weight += k * p->group_channels * p->kernel_plane * size;
-    for (int64_t t = 0; t < p->kernel[0]; t++)
-        for (int64_t r = 0; r < p->kernel[1]; r++)
-            for (int64_t s = 0; s < p->kernel[2]; s++) {
-                int64_t d = at[0] * p->stride[0] + t * p->dilation[0] - p->padding[0];
-                int64_t h = at[1] * p->stride[1] + r * p->dilation[1] - p->padding[1];
-                int64_t w = at[2] * p->stride[2] + s * p->dilation[2] - p->padding[2];
-                if (d < 0 || d >= p->in[0] || h < 0 || h >= p->in[1] || w < 0 || w >= p->in[2])
-                    continue;
-                int64_t at_x = (d * p->in[1] + h) * p->in[2] + w;
-                int64_t at_weight = (t * p->kernel[1] + r) * p->kernel[2] + s;
-                for (int64_t c = 0; c < p->group_channels; c++)
-                    sum += dtype_load(p->dtype, x + (c * p->in_plane + at_x) * size) *
-                           dtype_load(p->dtype, weight + (c * p->kernel_plane + at_weight) * size);
-            }
-    return sum;
-}
-
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t conv_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     (void)scratch;
     const conv_attrs_t *attrs = prepared->attrs;
     const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
                                             attrs->padding, attrs->groups);
-    planes_run(ctx, prepared, &planes, conv_window_sum, in, out[0]);
+    planes_run(ctx, prepared, &planes, planes_direct, in, out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = conv_prepare_native, .run = conv_run_native};
 static const kernel_t *const kernels_1d[] = {&conv_taps, &conv_rows, &onednn, &native, NULL};
 static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4,
                                              &conv_winograd_2, &conv_winograd_training,
@@ -311,7 +290,7 @@ static conv_backward_attrs_t backward_attrs(const gradient_call_t *call, value_t
     return backward;
 }
 
-static void pass(const gradient_call_t *call)
+static void conv_pass(const gradient_call_t *call)
 {
     static const opdef_t *const of_data[] = {
         &op_def_conv1d_backward_data, &op_def_conv2d_backward_data, &op_def_conv3d_backward_data};
@@ -343,7 +322,7 @@ static void pass(const gradient_call_t *call)
         call->in_grad[BIAS] = emit_bias_gradient(call->emitter, grad, bias);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+static const gradient_t gradient = {.pass = conv_pass, .reads_in = 1u << X | 1u << WEIGHT};
 
 /* ---- cases ---- */
 
@@ -506,10 +485,10 @@ static double amplifies(const void *attrs)
                                        .n_operands = 3,                                            \
                                        .operands = operands,                                       \
                                        .n_outputs = 1,                                             \
-                                       .infer = infer,                                             \
+                                       .infer = conv_infer_floating,                               \
                                        .infers_symbols = true,                                     \
                                        .kernels = kernels_##n##d,                                  \
-                                       .spec = spec,                                               \
+                                       .spec = conv_spec,                                          \
                                        .flops = ops_flops_of_weight,                               \
                                        .amplifies = amplifies,                                     \
                                        .gradient = &gradient,                                      \

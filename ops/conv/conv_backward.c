@@ -231,36 +231,39 @@ static status_t prepare_either(context_t *ctx, const op_call_t *call, prepared_t
     return describe(ctx, call, propagation, ONEDNN_DIRECT, prepared);
 }
 
-static status_t prepare_data(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_backward_prepare_data(context_t *ctx, const op_call_t *call,
+                                           prepared_t *prepared)
 {
     return prepare_either(ctx, call, prepared, ONEDNN_BACKWARD_DATA);
 }
 
-static status_t prepare_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_backward_prepare_weight(context_t *ctx, const op_call_t *call,
+                                             prepared_t *prepared)
 {
     return prepare_either(ctx, call, prepared, ONEDNN_BACKWARD_WEIGHT);
 }
 
 static const kernel_t onednn_data = {.name = "onednn",
-                                     .prepare = prepare_data,
+                                     .prepare = conv_backward_prepare_data,
                                      .run = prepared_run_primitive,
                                      .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES};
 static const kernel_t onednn_weight = {.name = "onednn",
-                                       .prepare = prepare_weight,
+                                       .prepare = conv_backward_prepare_weight,
                                        .run = prepared_run_primitive,
                                        .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernels of our own: for dtypes and sizes that oneDNN does not take ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_backward_prepare_native(context_t *ctx, const op_call_t *call,
+                                             prepared_t *prepared)
 {
     (void)ctx;
     return planes_prepare(call, prepared);
 }
 
 /* The gradient of the source is a transposed convolution of the result's. */
-static status_t run_native_data(context_t *ctx, const prepared_t *prepared, void *const *in,
-                                void *const *out, void *scratch)
+static status_t conv_backward_run_native_data(context_t *ctx, const prepared_t *prepared,
+                                              void *const *in, void *const *out, void *scratch)
 {
     (void)scratch;
     const conv_backward_attrs_t *attrs = prepared->attrs;
@@ -271,45 +274,8 @@ static status_t run_native_data(context_t *ctx, const prepared_t *prepared, void
     return STATUS_OK;
 }
 
-/* Element `window` of the weight between output k and channel c: a sum over one image's plane. */
-static double plane_sum(const planes_t *p, const char *x, const char *grad, int64_t window)
-{
-    const int64_t size = (int64_t)dtype_size(p->dtype);
-    const int64_t kernel[] = {window / (p->kernel[1] * p->kernel[2]),
-                              window / p->kernel[2] % p->kernel[1], window % p->kernel[2]};
-    double sum = 0.0;
-    for (int64_t at = 0; at < p->out_plane; at++) {
-        const int64_t out[] = {at / (p->out[1] * p->out[2]), at / p->out[2] % p->out[1],
-                               at % p->out[2]};
-        int64_t at_x = 0;
-        bool is_inside = true;
-        for (int i = 0; i < 3; i++) {
-            int64_t index = out[i] * p->stride[i] + kernel[i] * p->dilation[i] - p->padding[i];
-            is_inside = is_inside && index >= 0 && index < p->in[i];
-            at_x = at_x * p->in[i] + index;
-        }
-        if (is_inside)
-            sum += dtype_load(p->dtype, x + at_x * size) * dtype_load(p->dtype, grad + at * size);
-    }
-    return sum;
-}
-
-static void run_bias(context_t *ctx, const planes_t *p, int64_t images, const char *grad, char *out)
-{
-    const int64_t size = (int64_t)dtype_size(p->dtype);
-#pragma omp parallel for num_threads(context_threads(ctx)) schedule(static)
-    for (int64_t k = 0; k < p->outputs; k++) {
-        double sum = 0.0;
-        for (int64_t n = 0; n < images; n++)
-            for (int64_t i = 0; i < p->out_plane; i++)
-                sum += dtype_load(p->dtype,
-                                  grad + ((n * p->outputs + k) * p->out_plane + i) * size);
-        dtype_store(p->dtype, out + k * size, sum);
-    }
-}
-
-static status_t run_native_weight(context_t *ctx, const prepared_t *prepared, void *const *in,
-                                  void *const *out, void *scratch)
+static status_t conv_backward_run_native_weight(context_t *ctx, const prepared_t *prepared,
+                                                void *const *in, void *const *out, void *scratch)
 {
     (void)scratch;
     const conv_backward_attrs_t *attrs = prepared->attrs;
@@ -317,29 +283,19 @@ static status_t run_native_weight(context_t *ctx, const prepared_t *prepared, vo
     const planes_t p = planes_between(x, &prepared->out[0], &prepared->in[GRAD_OF_WEIGHT],
                                       attrs->stride, attrs->dilation, attrs->padding,
                                       attrs->groups);
-    const int64_t size = (int64_t)dtype_size(p.dtype), images = x->sizes[0];
-    const int64_t n = p.outputs * p.group_channels * p.kernel_plane;
-#pragma omp parallel for num_threads(context_threads(ctx)) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t window = i % p.kernel_plane, k = i / p.kernel_plane / p.group_channels;
-        const int64_t c = k / p.group_outputs * p.group_channels +
-                          i / p.kernel_plane % p.group_channels;
-        double sum = 0.0;
-        for (int64_t image = 0; image < images; image++)
-            sum += plane_sum(&p, (const char *)in[X] + (image * p.channels + c) * p.in_plane * size,
-                             (const char *)in[GRAD_OF_WEIGHT] +
-                                 (image * p.outputs + k) * p.out_plane * size,
-                             window);
-        dtype_store(p.dtype, (char *)out[0] + i * size, sum);
-    }
-    if (attrs->bias) run_bias(ctx, &p, images, in[GRAD_OF_WEIGHT], out[1]);
+    planes_weight_gradient(&p, x->sizes[0], in[X], in[GRAD_OF_WEIGHT], out[0],
+                           context_threads(ctx));
+    if (attrs->bias)
+        planes_bias_gradient(&p, x->sizes[0], in[GRAD_OF_WEIGHT], out[1], context_threads(ctx));
     return STATUS_OK;
 }
 
-static const kernel_t native_data = {
-    .name = "native", .prepare = prepare_native, .run = run_native_data};
-static const kernel_t native_weight = {
-    .name = "native", .prepare = prepare_native, .run = run_native_weight};
+static const kernel_t native_data = {.name = "native",
+                                     .prepare = conv_backward_prepare_native,
+                                     .run = conv_backward_run_native_data};
+static const kernel_t native_weight = {.name = "native",
+                                       .prepare = conv_backward_prepare_native,
+                                       .run = conv_backward_run_native_weight};
 static const kernel_t *const data_kernels[] = {&onednn_data, &native_data, NULL};
 static const kernel_t *const data_kernels_2d[] = {&conv_winograd_data, &onednn_data, &native_data,
                                                   NULL};

@@ -37,7 +37,8 @@ static const char *check_group(const op_call_t *call)
     if (x->rank != 4 || attrs->groups < 2) return "groups of images only";
     if (x->sizes[1] != weight->sizes[0]) return "as many outputs as inputs only";
     if (is_depthwise(call)) return NULL;
-    if (isa_best() == ISA_PORTABLE) return "groups of more than a channel want AVX2 or more";
+    if (isa_best() == ISA_PORTABLE)
+        return "groups of several channels: slower than oneDNN without AVX2";
     if (weight->sizes[2] != 3) return "groups of more than a channel have kernels of 3 by 3 only";
     if (call->weights == WEIGHT_KEPT) return "the weight may be trained";
     if (group > MOST_OF_GROUP || (group > lanes ? group % lanes : lanes % group) != 0)
@@ -118,21 +119,22 @@ static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_depthwise_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     if (!is_depthwise(call))
         return prepared_decline(prepared, "depthwise: no channel has a kernel of its own");
     return prepare_any(ctx, call, prepared, "depthwise");
 }
 
-static status_t prepare_groups(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_depthwise_prepare_groups(context_t *ctx, const op_call_t *call,
+                                              prepared_t *prepared)
 {
     if (is_depthwise(call)) return prepared_decline(prepared, "groups: of one channel");
     return prepare_any(ctx, call, prepared, "groups");
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_depthwise_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                   void *const *out, void *scratch)
 {
     (void)scratch;
     const conv_attrs_t *attrs = prepared->kernel_attrs;
@@ -164,12 +166,12 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t conv_depthwise = {.name = "depthwise",
-                                 .prepare = prepare,
-                                 .run = run,
+                                 .prepare = conv_depthwise_prepare,
+                                 .run = conv_depthwise_run,
                                  .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                           KERNEL_COMPETES};
 const kernel_t conv_groups = {.name = "groups",
-                              .prepare = prepare_groups,
-                              .run = run,
+                              .prepare = conv_depthwise_prepare_groups,
+                              .run = conv_depthwise_run,
                               .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                        KERNEL_COMPETES};

@@ -36,10 +36,6 @@ extern const char *const conv_algorithm_names[];
 /* Checks ranks, channels, groups and windows, and gives the result, of a dtype. */
 status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
-/* The window's sum, for planes_run. */
-double conv_window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
-                       const int64_t *at);
-
 /* The weight with its groups apart: [G][K/G][C/G].. */
 tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 

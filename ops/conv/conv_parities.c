@@ -118,12 +118,13 @@ static double estimate(const context_t *ctx, const op_call_t *call, const state_
 static const char *name_of(isa_t isa)
 {
     static const char *const names[ISA_COUNT] = {[ISA_PORTABLE] = "winograd_parities:portable",
+                                                 [ISA_NEON] = "winograd_parities:neon",
                                                  [ISA_AVX2] = "winograd_parities:avx2",
                                                  [ISA_AVX512] = "winograd_parities:avx512"};
     return names[isa];
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_parities_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const char *reason = obstacle(call);
     if (reason != NULL) return prepared_decline(prepared, "parities: %s", reason);
@@ -165,8 +166,8 @@ static status_t split_weight(context_t *ctx, const tensor_info_t *weight, const 
 }
 
 /* Sets of as many lanes have one packed form. */
-static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
-                     const tensor_info_t *want, void *out)
+static status_t conv_parities_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                                   const tensor_info_t *want, void *out)
 {
     const int64_t *numbers = format_numbers(&want->format);
     tensor_info_t info;
@@ -201,8 +202,8 @@ static void split_rows(void *user, int64_t first, int64_t last)
     parities_split(user, first, last);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_parities_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
     const state_t *state = prepared_state(prepared);
     winograd_t w = state->winograd;
@@ -227,8 +228,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t conv_parities = {.name = "parities",
-                                .prepare = prepare,
-                                .run = run,
+                                .prepare = conv_parities_prepare,
+                                .run = conv_parities_run,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                          KERNEL_COMPETES,
-                                .pack = pack};
+                                .pack = conv_parities_pack};

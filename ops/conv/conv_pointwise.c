@@ -59,7 +59,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     const tensor_info_t *x = call->in[X];
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (isa_best() == ISA_PORTABLE) return "wants AVX2 or more";
+    if (isa_best() == ISA_PORTABLE) return "slower than oneDNN without AVX2";
     if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
     if (x->dtype != DTYPE_F32 || call->in[WEIGHT]->dtype != DTYPE_F32) return "f32 only";
     if (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32) return "a bias of f32 only";
@@ -157,14 +157,15 @@ static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_pointwise_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     if (call->in[X]->rank == 4 && call->in[X]->sizes[1] < LEAST_INPUTS)
         return prepared_decline(prepared, "pointwise: few channels");
     return prepare_any(ctx, call, prepared);
 }
 
-static status_t prepare_normed(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_pointwise_prepare_normed(context_t *ctx, const op_call_t *call,
+                                              prepared_t *prepared)
 {
     if (((const conv_attrs_t *)call->attrs)->stride[0] != 1)
         return prepared_decline(prepared, "pointwise: a norm before a stride of 1 only");
@@ -221,8 +222,8 @@ static bool has_rest(const results_t *results)
     return results->rest.first < results->rest.post->n;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_pointwise_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                   void *const *out, void *scratch)
 {
     const tensor_info_t *result = &prepared->out[0];
     const results_t results = find_results(prepared, in);
@@ -273,7 +274,8 @@ static strassen_t describe_strassen(const prepared_t *prepared)
  * with an addend Strassen's algorithm has to gain more than this. */
 #define SCATTERED 1.06
 
-static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_pointwise_prepare_strassen(context_t *ctx, const op_call_t *call,
+                                                prepared_t *prepared)
 {
     const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
     const bool is_only = algorithm == CONV_STRASSEN_ONLY;
@@ -297,8 +299,8 @@ static void finish_row(const void *user, int64_t row, int64_t column, int64_t n,
     post_finish(user, values, n);
 }
 
-static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *const *in,
-                             void *const *out, void *scratch)
+static status_t conv_pointwise_run_strassen(context_t *ctx, const prepared_t *prepared,
+                                            void *const *in, void *const *out, void *scratch)
 {
     const results_t results = find_results(prepared, in);
     strassen_t s = describe_strassen(prepared);
@@ -318,16 +320,16 @@ static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *c
 }
 
 const kernel_t conv_pointwise = {.name = "pointwise",
-                                 .prepare = prepare,
-                                 .run = run,
+                                 .prepare = conv_pointwise_prepare,
+                                 .run = conv_pointwise_run,
                                  .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                           KERNEL_COMPETES};
 const kernel_t conv_pointwise_normed = {.name = "pointwise",
-                                        .prepare = prepare_normed,
-                                        .run = run,
+                                        .prepare = conv_pointwise_prepare_normed,
+                                        .run = conv_pointwise_run,
                                         .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 const kernel_t conv_strassen = {.name = "strassen",
-                                .prepare = prepare_strassen,
-                                .run = run_strassen,
+                                .prepare = conv_pointwise_prepare_strassen,
+                                .run = conv_pointwise_run_strassen,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                          KERNEL_COMPETES};

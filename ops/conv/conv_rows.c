@@ -45,7 +45,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (isa_best() == ISA_PORTABLE) return "wants AVX2 or more";
+    if (isa_best() == ISA_PORTABLE) return "slower than oneDNN without AVX2";
     if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
     if (call->in[X]->dtype != DTYPE_F32 || call->in[WEIGHT]->dtype != DTYPE_F32) return "f32 only";
     if (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32) return "a bias of f32 only";
@@ -55,7 +55,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     return check_windows(call);
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_rows_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const char *reason = check(call, prepared);
     if (reason != NULL) return prepared_decline(prepared, "rows: %s", reason);
@@ -80,8 +80,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 }
 
 /* [K][C][R] to [K / block][R][C][block]. */
-static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
-                     const tensor_info_t *want, void *out)
+static status_t conv_rows_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                               const tensor_info_t *want, void *out)
 {
     const int64_t block = format_numbers(&want->format)[BLOCK];
     const int64_t n_channels = from->sizes[1], n_taps = from->sizes[2];
@@ -104,8 +104,8 @@ static void finish(const void *user, int64_t row, int64_t column, int64_t n, flo
     post_finish(&all, values, n);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_rows_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                              void *const *out, void *scratch)
 {
     const conv_attrs_t *attrs = prepared->kernel_attrs;
     const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
@@ -133,8 +133,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t conv_rows = {.name = "rows",
-                            .prepare = prepare,
-                            .run = run,
+                            .prepare = conv_rows_prepare,
+                            .run = conv_rows_run,
                             .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                      KERNEL_COMPETES,
-                            .pack = pack};
+                            .pack = conv_rows_pack};

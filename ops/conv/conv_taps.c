@@ -61,7 +61,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (isa_best() == ISA_PORTABLE) return "wants AVX2 or more";
+    if (isa_best() == ISA_PORTABLE) return "slower than oneDNN without AVX2";
     if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
     for (int i = X; i <= BIAS; i++)
         if (call_has(call, i) && call->in[i]->dtype != DTYPE_F32) return "f32 only";
@@ -84,7 +84,7 @@ static double share_of_peak(const taps_t *t)
     return filled * (t->group_outputs == 1 ? 0.6 : 0.75);
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_taps_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const char *reason = check(call, prepared);
     if (reason != NULL) return prepared_decline(prepared, "taps: %s", reason);
@@ -110,8 +110,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_taps_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                              void *const *out, void *scratch)
 {
     const conv_attrs_t *attrs = prepared->kernel_attrs;
     const tensor_info_t *result = &prepared->out[0];
@@ -128,7 +128,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t conv_taps = {.name = "taps",
-                            .prepare = prepare,
-                            .run = run,
+                            .prepare = conv_taps_prepare,
+                            .run = conv_taps_run,
                             .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                      KERNEL_COMPETES};

@@ -28,7 +28,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_transpose_attrs_t *)prepared->attrs)->post;
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (isa_best() == ISA_PORTABLE) return "wants AVX2 or more";
+    if (isa_best() == ISA_PORTABLE) return "slower than oneDNN without AVX2";
     if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
     if (call->weights != WEIGHT_CONSTANT) return "the weight is not constant";
     for (int i = X; i <= BIAS; i++)
@@ -58,8 +58,8 @@ static int64_t places(const tiling_t *t)
     return t->tile[0] * t->tile[1] * t->tile[2];
 }
 
-static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
-                     const tensor_info_t *want, void *out)
+static status_t conv_tiling_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                                 const tensor_info_t *want, void *out)
 {
     int64_t n_places = 1;
     (void)ctx;
@@ -69,7 +69,7 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     return STATUS_OK;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_tiling_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const char *reason = check(call, prepared);
     if (reason != NULL) return prepared_decline(prepared, "tiling: %s", reason);
@@ -92,8 +92,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_tiling_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     const conv_transpose_attrs_t *attrs = prepared->kernel_attrs;
     const post_rest_t rest = {&attrs->post, 0};
@@ -111,8 +111,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t conv_transpose_tiling = {.name = "tiling",
-                                        .prepare = prepare,
-                                        .run = run,
-                                        .pack = pack,
+                                        .prepare = conv_tiling_prepare,
+                                        .run = conv_tiling_run,
+                                        .pack = conv_tiling_pack,
                                         .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                                  KERNEL_COMPETES};

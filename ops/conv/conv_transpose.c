@@ -68,7 +68,8 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int rank,
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t conv_transpose_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                     tensor_info_t *out)
 {
     (void)out_n;
     const conv_transpose_attrs_t *attrs = call->attrs;
@@ -111,7 +112,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 /* ---- specification: out[p] gathers what reaches it, x[(p + padding - r dilation) / stride] ----
  */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double conv_transpose_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const conv_transpose_attrs_t *attrs = call->attrs;
@@ -174,7 +175,8 @@ static tensor_info_t swap_dims(const tensor_info_t *info, int a, int b)
     return swapped;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_transpose_prepare_onednn(context_t *ctx, const op_call_t *call,
+                                              prepared_t *prepared)
 {
     const conv_transpose_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -211,13 +213,14 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 /* It is given no post-ops: oneDNN computes those of a transposed convolution one element at a time,
  * which takes longer than all the rest. */
 static const kernel_t onednn = {.name = "onednn",
-                                .prepare = prepare_onednn,
+                                .prepare = conv_transpose_prepare_onednn,
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_transpose_prepare_native(context_t *ctx, const op_call_t *call,
+                                              prepared_t *prepared)
 {
     (void)ctx;
     TRY(planes_prepare(call, prepared));
@@ -225,8 +228,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t conv_transpose_run_native(context_t *ctx, const prepared_t *prepared,
+                                          void *const *in, void *const *out, void *scratch)
 {
     (void)scratch;
     const conv_transpose_attrs_t *attrs = prepared->attrs;
@@ -236,7 +239,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = conv_transpose_prepare_native, .run = conv_transpose_run_native};
 static const kernel_t *const kernels[] = {&conv_transpose_tiling, &onednn, &native, NULL};
 
 /* ---- gradients: source and result change places with those of a convolution ---- */
@@ -286,7 +290,7 @@ static value_t pass_to_weight(const gradient_call_t *call, int n_spatial)
     return emit_op(call->emitter, of_weight[n_spatial - 1], &backward, 2, in);
 }
 
-static void pass(const gradient_call_t *call)
+static void conv_transpose_pass(const gradient_call_t *call)
 {
     const int n_spatial = call->op->attrs.fields[0].length;
     if (call->is_wanted[X]) call->in_grad[X] = pass_to_x(call, n_spatial);
@@ -295,7 +299,8 @@ static void pass(const gradient_call_t *call)
         call->in_grad[BIAS] = emit_bias_gradient(call->emitter, call->out_grad[0], call->in[BIAS]);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+static const gradient_t gradient = {.pass = conv_transpose_pass,
+                                    .reads_in = 1u << X | 1u << WEIGHT};
 
 /* ---- cases ---- */
 
@@ -348,10 +353,10 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
         .n_operands = 3,                                                                           \
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
-        .infer = infer,                                                                            \
+        .infer = conv_transpose_infer,                                                             \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec,                                                                              \
+        .spec = conv_transpose_spec,                                                               \
         .flops = ops_flops_of_transposed,                                                          \
         .gradient = &gradient,                                                                     \
         .cases = cases_##n##d}

@@ -243,13 +243,15 @@ const char *conv_winograd_name(isa_t isa, const winograd_t *w)
 {
     static const char *const names[ISA_COUNT][2][LARGEST_SIZE / 2] = {
         [ISA_PORTABLE] = NAMES("portable"),
+        [ISA_NEON] = NAMES("neon"),
         [ISA_AVX2] = NAMES("avx2"),
         [ISA_AVX512] = NAMES("avx512")};
     return names[isa][w->stride - 1][w->tile / 2 - 1];
 }
 
 /* What stands in the way of any size is said once, by the largest that is allowed. */
-static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepared_t *prepared)
+static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int size,
+                                      prepared_t *prepared)
 {
     const char *obstacle = conv_winograd_obstacle(call);
     const conv_attrs_t *attrs = call->attrs;
@@ -296,8 +298,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepare
 /* ---- running ---- */
 
 /* Sets of as many lanes have one packed form, which is f32 but for products in pairs. */
-static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
-                     const tensor_info_t *want, void *out)
+static status_t conv_winograd_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                                   const tensor_info_t *want, void *out)
 {
     const int64_t *numbers = format_numbers(&want->format);
     isa_t isa = isa_best();
@@ -321,8 +323,8 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_winograd_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
     const state_t *state = prepared_state(prepared);
     winograd_t w = state->winograd;
@@ -339,14 +341,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 #define DEFINE(size)                                                                               \
     static status_t prepare_##size(context_t *ctx, const op_call_t *call, prepared_t *prepared)    \
     {                                                                                              \
-        return prepare(ctx, call, size, prepared);                                                 \
+        return conv_winograd_prepare(ctx, call, size, prepared);                                   \
     }                                                                                              \
     const kernel_t conv_winograd_##size = {.name = "winograd_" #size,                              \
                                            .prepare = prepare_##size,                              \
-                                           .run = run,                                             \
+                                           .run = conv_winograd_run,                               \
                                            .flags = KERNEL_FUSES_POST_OPS |                        \
                                                     KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES,       \
-                                           .pack = pack}
+                                           .pack = conv_winograd_pack}
 
 DEFINE(2);
 DEFINE(4);

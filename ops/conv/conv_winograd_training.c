@@ -132,7 +132,8 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
 
 /* ---- the forward operator ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_winograd_training_prepare(context_t *ctx, const op_call_t *call,
+                                               prepared_t *prepared)
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT], *out = &call->out[0];
@@ -157,8 +158,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 }
 
 /* Inputs of the forward operator, and of the gradient, which has no bias. */
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t conv_winograd_training_run(context_t *ctx, const prepared_t *prepared,
+                                           void *const *in, void *const *out, void *scratch)
 {
     const state_t *state = prepared_state(prepared);
     winograd_t w = state->winograd;
@@ -177,14 +178,15 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t conv_winograd_training = {.name = "winograd_training",
-                                         .prepare = prepare,
-                                         .run = run,
+                                         .prepare = conv_winograd_training_prepare,
+                                         .run = conv_winograd_training_run,
                                          .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                                   KERNEL_COMPETES};
 
 /* ---- the gradient of the source ---- */
 
-static status_t prepare_data(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t conv_winograd_training_prepare_data(context_t *ctx, const op_call_t *call,
+                                                    prepared_t *prepared)
 {
     const conv_backward_attrs_t *attrs = call->attrs;
     const tensor_info_t *grad = call->in[X], *weight = call->in[WEIGHT], *out = &call->out[0];
@@ -206,6 +208,6 @@ static status_t prepare_data(context_t *ctx, const op_call_t *call, prepared_t *
 }
 
 const kernel_t conv_winograd_data = {.name = "winograd_training",
-                                     .prepare = prepare_data,
-                                     .run = run,
+                                     .prepare = conv_winograd_training_prepare_data,
+                                     .run = conv_winograd_training_run,
                                      .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES};

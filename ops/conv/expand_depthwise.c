@@ -106,7 +106,8 @@ static tensor_info_t expanded(const tensor_info_t *x, const tensor_info_t *expan
     return info_dense(x->dtype, 4, sizes);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t expand_depthwise_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                       tensor_info_t *out)
 {
     (void)out_n;
     TRY(check_operands(ctx, call));
@@ -135,7 +136,7 @@ static double count(const op_call_t *call, double more_inputs, double of_tap)
            2.0 * (double)info_numel(&call->out[0]) * taps * of_tap;
 }
 
-static double flops(const op_call_t *call)
+static double expand_depthwise_flops(const op_call_t *call)
 {
     return count(call, 0.0, 1.0);
 }
@@ -154,7 +155,7 @@ static double expand_at(const spec_call_t *call, const int64_t *at)
     return activation_op(attrs->activation, &activation) ? post_value(&activation, sum, 0.0) : sum;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double expand_depthwise_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const conv_attrs_t *conv = &((const expand_depthwise_attrs_t *)call->attrs)->conv;
@@ -187,7 +188,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     const post_ops_t *post = attrs_post(&call->op->attrs, prepared->kernel_attrs);
     const tensor_info_t *weight = call->in[WEIGHT];
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (isa_best() == ISA_PORTABLE) return "wants AVX2 or more";
+    if (isa_best() == ISA_PORTABLE) return "slower than oneDNN without AVX2";
     if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
     if (call->in[X]->dtype != DTYPE_F32) return "f32 only";
     for (int i = EXPAND_BIAS; i <= BIAS; i += BIAS - EXPAND_BIAS)
@@ -229,7 +230,8 @@ static expand_depthwise_t describe(const prepared_t *prepared)
                                 .left = conv->padding[1]};
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t expand_depthwise_prepare_blocks(context_t *ctx, const op_call_t *call,
+                                                prepared_t *prepared)
 {
     const char *reason = check(call, prepared);
     if (reason != NULL) return prepared_decline(prepared, "blocks: %s", reason);
@@ -265,8 +267,8 @@ static expand_depthwise_act_t act_of(post_rest_t *rest)
     return act;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t expand_depthwise_run_blocks(context_t *ctx, const prepared_t *prepared,
+                                            void *const *in, void *const *out, void *scratch)
 {
     const expand_depthwise_attrs_t *attrs = prepared->kernel_attrs;
     const tensor_info_t *result = &prepared->out[0];
@@ -290,13 +292,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t blocks = {.name = "expand_depthwise",
-                                .prepare = prepare,
-                                .run = run,
+                                .prepare = expand_depthwise_prepare_blocks,
+                                .run = expand_depthwise_run_blocks,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel for all else ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t expand_depthwise_prepare_native(context_t *ctx, const op_call_t *call,
+                                                prepared_t *prepared)
 {
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     if (!dtype_is_floating(call->in[X]->dtype))
@@ -380,15 +383,17 @@ static void run_native_shares(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t expand_depthwise_run_native(context_t *ctx, const prepared_t *prepared,
+                                            void *const *in, void *const *out, void *scratch)
 {
     native_run_t run = {prepared, in, out[0], scratch, context_threads(ctx)};
     threads_share(run.n_shares, run.n_shares, run_native_shares, &run);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {.name = "native",
+                                .prepare = expand_depthwise_prepare_native,
+                                .run = expand_depthwise_run_native};
 static const kernel_t *const kernels[] = {&blocks, &native, NULL};
 
 /* ---- cases ---- */
@@ -423,9 +428,9 @@ const opdef_t op_def_expand_depthwise = {
     .n_operands = 5,
     .operands = operands,
     .n_outputs = 1,
-    .infer = infer,
+    .infer = expand_depthwise_infer,
     .infers_symbols = true,
     .kernels = kernels,
-    .spec = spec,
-    .flops = flops,
+    .spec = expand_depthwise_spec,
+    .flops = expand_depthwise_flops,
     .cases = cases};

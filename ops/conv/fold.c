@@ -3,6 +3,7 @@
  * rows of the weight: it runs once in the life of a graph. */
 #include <math.h>
 
+#include "kernels/conv/fold_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
@@ -72,7 +73,8 @@ static status_t check_channels(context_t *ctx, const op_call_t *call)
     return STATUS_OK;
 }
 
-static status_t infer_weight(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t fold_infer_weight(context_t *ctx, const op_call_t *call, int *out_n,
+                                  tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *weight = call->in[WEIGHT];
@@ -82,7 +84,8 @@ static status_t infer_weight(context_t *ctx, const op_call_t *call, int *out_n, 
     return STATUS_OK;
 }
 
-static status_t infer_bias(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t fold_infer_bias(context_t *ctx, const op_call_t *call, int *out_n,
+                                tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *weight = call->in[WEIGHT],
@@ -116,7 +119,7 @@ static double spec_factor(const spec_call_t *call, int scale, int variance, int6
     return value / sqrt(spec_channel(call, variance, k, 0.0) + epsilon);
 }
 
-static double spec_weight(const spec_call_t *call, int output, const int64_t *index)
+static double fold_spec_weight(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const fold_attrs_t *attrs = call->attrs;
@@ -126,7 +129,7 @@ static double spec_weight(const spec_call_t *call, int output, const int64_t *in
     return spec_at(call, WEIGHT, index) * spec_factor(call, ONLY_SCALE, ONLY_VARIANCE, k);
 }
 
-static double spec_bias(const spec_call_t *call, int output, const int64_t *index)
+static double fold_spec_bias(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     double value = spec_channel(call, BIAS, *index, 0.0) - spec_channel(call, MEAN, *index, 0.0);
@@ -163,7 +166,7 @@ static double factor(const prepared_t *prepared, void *const *in, int scale, int
     return value / sqrt(element(prepared, in, variance, k, 0.0) + attrs->epsilon);
 }
 
-static status_t prepare_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t fold_prepare_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
@@ -173,36 +176,8 @@ static status_t prepare_weight(context_t *ctx, const op_call_t *call, prepared_t
     return accept_out_plain(call, prepared, 0);
 }
 
-#define CHUNK 256
-
-/* n elements in a row; the channel changes every `step` of them. */
-static void scale_row_f32(int64_t n, int64_t step, const double *factors, const float *src,
-                          float *restrict dst)
-{
-    for (int64_t first = 0; first < n; first += step) {
-        double value = *factors++;
-        for (int64_t i = first; i < first + step; i++) dst[i] = (float)(src[i] * value);
-    }
-}
-
-static void scale_row(int64_t n, int64_t step, const double *factors, dtype_t dtype,
-                      const char *src, char *dst)
-{
-    double value[CHUNK];
-    const int64_t size = (int64_t)dtype_size(dtype);
-    for (int64_t first = 0; first < n; first += CHUNK) {
-        int64_t count = n - first < CHUNK ? n - first : CHUNK;
-        dtype_cast(count, dtype, src + first * size, 1, DTYPE_F64, value, 1);
-        if (step == n)
-            for (int64_t i = 0; i < count; i++) value[i] *= factors[0];
-        else
-            for (int64_t i = 0; i < count; i++) value[i] *= factors[(first + i) / step];
-        dtype_cast(count, DTYPE_F64, value, 1, dtype, dst + first * size, 1);
-    }
-}
-
-static status_t run_weight(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t fold_run_weight(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     const tensor_info_t *weight = &prepared->in[WEIGHT];
     const fold_attrs_t *attrs = prepared->attrs;
@@ -212,21 +187,20 @@ static status_t run_weight(context_t *ctx, const prepared_t *prepared, void *con
     for (int64_t k = 0; k < n_channels(weight, attrs); k++)
         factors[k] = factor(prepared, in, ONLY_SCALE, ONLY_VARIANCE, k);
     const int64_t n = numel / rows, step = attrs->transposed ? n / weight->sizes[1] : n;
-    const int64_t row_bytes = n * (int64_t)dtype_size(weight->dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
-    for (int64_t i = 0; i < rows; i++) {
-        const void *src = (const char *)in[WEIGHT] + i * row_bytes;
-        void *dst = (char *)out[0] + i * row_bytes;
-        int64_t k = attrs->transposed ? i / (rows / attrs->groups) * weight->sizes[1] : i;
-        if (weight->dtype == DTYPE_F32)
-            scale_row_f32(n, step, &factors[k], src, dst);
-        else
-            scale_row(n, step, &factors[k], weight->dtype, src, dst);
-    }
+    const fold_t fold = {.dtype = weight->dtype,
+                         .n_rows = rows,
+                         .n = n,
+                         .step = step,
+                         .rows_of_group = attrs->transposed ? rows / attrs->groups : 1,
+                         .factors_of_group = attrs->transposed ? weight->sizes[1] : 1,
+                         .factors = factors,
+                         .weight = in[WEIGHT],
+                         .out = out[0]};
+    fold_run(&fold, threads_for(ctx, numel));
     return STATUS_OK;
 }
 
-static status_t prepare_bias(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t fold_prepare_bias(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
@@ -234,8 +208,8 @@ static status_t prepare_bias(context_t *ctx, const op_call_t *call, prepared_t *
     return accept_out_plain(call, prepared, 0);
 }
 
-static status_t run_bias(context_t *ctx, const prepared_t *prepared, void *const *in,
-                         void *const *out, void *scratch)
+static status_t fold_run_bias(context_t *ctx, const prepared_t *prepared, void *const *in,
+                              void *const *out, void *scratch)
 {
     (void)ctx, (void)scratch;
     const dtype_t dtype = prepared->out[0].dtype;
@@ -249,9 +223,10 @@ static status_t run_bias(context_t *ctx, const prepared_t *prepared, void *const
 }
 
 static const kernel_t native_weight = {
-    .name = "native", .prepare = prepare_weight, .run = run_weight};
+    .name = "native", .prepare = fold_prepare_weight, .run = fold_run_weight};
 static const kernel_t *const weight_kernels[] = {&native_weight, NULL};
-static const kernel_t native_bias = {.name = "native", .prepare = prepare_bias, .run = run_bias};
+static const kernel_t native_bias = {
+    .name = "native", .prepare = fold_prepare_bias, .run = fold_run_bias};
 static const kernel_t *const bias_kernels[] = {&native_bias, NULL};
 
 /* ---- cases ---- */
@@ -293,9 +268,9 @@ const opdef_t op_def_fold_weight = {.name = "fold_weight",
                                     .n_operands = 3,
                                     .operands = weight_operands,
                                     .n_outputs = 1,
-                                    .infer = infer_weight,
+                                    .infer = fold_infer_weight,
                                     .kernels = weight_kernels,
-                                    .spec = spec_weight,
+                                    .spec = fold_spec_weight,
                                     .cases = weight_cases};
 
 const opdef_t op_def_fold_bias = {.name = "fold_bias",
@@ -304,9 +279,9 @@ const opdef_t op_def_fold_bias = {.name = "fold_bias",
                                   .n_operands = 6,
                                   .operands = bias_operands,
                                   .n_outputs = 1,
-                                  .infer = infer_bias,
+                                  .infer = fold_infer_bias,
                                   .kernels = bias_kernels,
-                                  .spec = spec_bias,
+                                  .spec = fold_spec_bias,
                                   .cases = bias_cases};
 
 /* ---- public functions ---- */

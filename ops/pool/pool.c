@@ -8,7 +8,6 @@
 #include "ops/pool/pool_impl.h"
 #include "ops/reduce/reduce_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -28,46 +27,16 @@ enum { X };
 
 /* ---- windows ---- */
 
-/* n / step, where division takes as long as all the rest. */
-static int64_t count_steps(int64_t n, int64_t step)
-{
-    return step == 1 ? n : n / step;
-}
-
-window_t pool_window(const axis_t *axis, int64_t q)
-{
-    if (axis->kernel == 0) {
-        if (axis->out == 0) return (window_t){0, 0, 1, 0};
-        int64_t first = q * axis->in / axis->out;
-        int64_t end = ((q + 1) * axis->in + axis->out - 1) / axis->out;
-        return (window_t){first, end - first, 1, end - first};
-    }
-    int64_t start = q * axis->stride - axis->padding, step = axis->dilation;
-    int64_t skipped = start < 0 ? count_steps(step - 1 - start, step) : 0;
-    int64_t end = start < axis->in ? count_steps(axis->in - 1 - start, step) + 1 : 0;
-    if (end > axis->kernel) end = axis->kernel;
-    int64_t length = count_steps(axis->padded - start + step - 1, step);
-    if (length > axis->kernel) length = axis->kernel;
-    return (window_t){start + skipped * step, end > skipped ? end - skipped : 0, step, length};
-}
-
 bool pool_counts_padding(const opdef_t *op, const void *attrs)
 {
     return pool_is_average(op) && !pool_is_adaptive(op) &&
            ((const pool_attrs_t *)attrs)->count_include_pad;
 }
 
-double pool_divisor(const window_t *windows, bool counts_padding)
-{
-    double divisor = 1.0;
-    for (int i = 0; i < 3; i++)
-        divisor *= (double)(counts_padding ? windows[i].length : windows[i].count);
-    return divisor > 0.0 ? divisor : 1.0;
-}
-
-/* Number of windows of this length; in ceil mode the last one has to begin inside the input or the
+/* Number of windows of this length. In ceil mode the last one must begin inside the input or the
  * padding before it. */
-static int64_t count_windows(context_t *ctx, const axis_t *axis, int64_t length, bool ceil_mode)
+static int64_t count_windows(context_t *ctx, const pool_axis_t *axis, int64_t length,
+                             bool ceil_mode)
 {
     const int64_t rest = sym_subtract(ctx, sym_add(ctx, axis->padding, axis->padded), length);
     if (!ceil_mode) return sym_add(ctx, sym_divide(ctx, rest, axis->stride), 1);
@@ -76,15 +45,15 @@ static int64_t count_windows(context_t *ctx, const axis_t *axis, int64_t length,
                    sym_divide_up(ctx, inside, axis->stride));
 }
 
-/* The axes of a call, but for the sizes in and out. */
-static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
+/* Describes one axis of a call, without its sizes in and out. */
+static pool_axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
 {
-    if (pool_is_adaptive(op)) return (axis_t){.kernel = 0};
+    if (pool_is_adaptive(op)) return (pool_axis_t){.kernel = 0};
     const pool_attrs_t *given = attrs;
-    axis_t axis = {.kernel = given->kernel[d],
-                   .stride = given->stride[d],
-                   .dilation = given->dilation[d],
-                   .padding = given->padding[d]};
+    pool_axis_t axis = {.kernel = given->kernel[d],
+                        .stride = given->stride[d],
+                        .dilation = given->dilation[d],
+                        .padding = given->padding[d]};
     if (axis.stride == 0) axis.stride = axis.kernel;
     const int64_t extra = given->extra_padding[d];
     if (__builtin_add_overflow(axis.padding, extra, &axis.padded))
@@ -93,12 +62,12 @@ static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
 }
 
 void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
-               const tensor_info_t *out, axis_t *out_axes)
+               const tensor_info_t *out, pool_axis_t *out_axes)
 {
     int n_spatial = x->rank - 2;
     for (int i = 0; i < 3; i++) {
         int d = i - (3 - n_spatial);
-        out_axes[i] = (axis_t){
+        out_axes[i] = (pool_axis_t){
             .in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1, .padded = 1};
         if (d < 0) continue;
         out_axes[i] = describe_axis(op, attrs, d);
@@ -125,7 +94,7 @@ status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_in
     sizes[0] = x->sizes[0];
     sizes[1] = x->sizes[1];
     for (int i = 0; i < n_spatial; i++) {
-        axis_t axis = describe_axis(call->op, attrs, i);
+        pool_axis_t axis = describe_axis(call->op, attrs, i);
         const int64_t most = INT32_MAX, extra = attrs->extra_padding[i];
         if (sym_is(axis.padding) || sym_is(extra)) axis.padded = sym_add(ctx, axis.padding, extra);
         REQUIRE(ctx,
@@ -186,12 +155,12 @@ status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, 
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double pool_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     const bool average = pool_is_average(call->op);
-    axis_t axes[3];
-    window_t windows[3] = {{0}};
+    pool_axis_t axes[3];
+    pool_window_t windows[3] = {{0}};
     int64_t counts[3], tap[3] = {0}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
     double sum = 0.0, largest = -INFINITY;
     bool is_empty = false;
@@ -214,11 +183,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum / pool_divisor(windows, pool_counts_padding(call->op, call->attrs));
 }
 
-/* ---- kernel on oneDNN: for windows that are all alike and not spread, of averages and of
- * integers: its maximum over NaN, or over nothing but -inf, is -FLT_MAX ---- */
+/* ---- kernel on oneDNN: averages and maxima of integers, if all windows have one size and no
+ * dilation. oneDNN's maximum of NaNs, or of -inf alone, is -FLT_MAX ---- */
 
-/* Where every adaptive window has one size, it is a kernel and a stride. */
-static bool as_windowed(axis_t *axis)
+/* If all windows of an adaptive axis have one size, describes it by kernel and stride. */
+static bool as_windowed(pool_axis_t *axis)
 {
     if (axis->kernel != 0) return true;
     if (axis->in % axis->out != 0) return false;
@@ -235,11 +204,11 @@ static bool has_dtype(const op_call_t *call)
     return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || (is_small && !pool_is_average(call->op));
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t pool_prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
     const bool counts_padding = pool_counts_padding(call->op, call->attrs);
-    axis_t axes[3];
+    pool_axis_t axes[3];
     if (!has_dtype(call))
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     if (!pool_is_average(call->op) && dtype_is_floating(x->dtype))
@@ -252,16 +221,17 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     pool_axes(call->op, call->attrs, x, &dst, axes);
     int64_t n_under = 1;
     for (int i = 0; i < x->rank - 2; i++) {
-        axis_t *axis = &axes[i + 5 - x->rank];
+        pool_axis_t *axis = &axes[i + 5 - x->rank];
         if (!as_windowed(axis))
             return prepared_decline(prepared, "onednn: windows of %lld over %lld differ in size",
                                     (long long)axis->out, (long long)axis->in);
         if (axis->dilation != 1)
-            return prepared_decline(prepared, "onednn: dilated pooling is a reference");
+            return prepared_decline(prepared, "onednn: dilated pooling is slow reference code");
         int64_t reach = (axis->out - 1) * axis->stride + axis->kernel - axis->padding;
         if (counts_padding && reach > axis->padded)
             return prepared_decline(
-                prepared, "onednn: its divisor of the last window counts what is no padding");
+                prepared,
+                "onednn: its divisor of the last window counts elements beyond the padding");
         problem.kernel[i] = axis->kernel;
         problem.stride[i] = axis->stride;
         problem.dilation[i] = 1;
@@ -270,7 +240,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         n_under *= axis->kernel < axis->in ? axis->kernel : axis->in;
     }
     if (pool_is_average(call->op) && n_under > REDUCE_NAIVE_MOST)
-        return prepared_decline(prepared, "onednn: it adds %lld elements in one float",
+        return prepared_decline(prepared, "onednn: it sums %lld elements in one float",
                                 (long long)n_under);
     op_call_t own = *call;
     own.keep_formats = true;
@@ -278,14 +248,11 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 }
 
 static const kernel_t onednn = {.name = "onednn",
-                                .prepare = prepare_onednn,
+                                .prepare = pool_prepare_onednn,
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own: window by window, all channels of a block at a time ---- */
-
-#define LANES REDUCE_LANES
-#define FEW_ROWS 64
+/* ---- our own kernel: window by window, all channels of a block at a time ---- */
 
 format_t pool_format(const tensor_info_t *x)
 {
@@ -323,16 +290,7 @@ status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t
     return STATUS_OK;
 }
 
-/* Maxima by kernels/pool/pool.c, a line of windows at a time: all but those of f32 that row_f32
- * makes.
- */
-static bool runs_lines(const pool_plan_t *plan, dtype_t dtype)
-{
-    const bool has_row = plan->block == 1 && plan->axes[2].kernel != 0;
-    return !plan->is_average && ((dtype == DTYPE_F32 && !has_row) || dtype == DTYPE_BF16);
-}
-
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t pool_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
     const format_t format = pool_format(x);
@@ -341,265 +299,29 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     prepared->state = plan;
     TRY(pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan));
     const bool has_vectors = x->dtype == DTYPE_F32 || x->dtype == DTYPE_BF16;
-    if (!plan->is_average && has_vectors) /* as fast as it reads and writes */
+    if (!plan->is_average && has_vectors) /* limited by memory */
         prepared->cost_ns = cost_run(ctx, "native", 0.0,
                                      (double)(info_bytes(x) + info_bytes(&call->out[0])));
-    if (runs_lines(plan, x->dtype))
-        prepared->scratch_bytes = (size_t)plan->axes[2].out * sizeof(pool_span_t);
+    prepared->scratch_bytes = pool_scratch(plan, x->dtype);
     return STATUS_OK;
 }
 
-static void average_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
-                        float *dst)
+static status_t pool_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
-    float value[LANES] = {0.0f};
-    double sum[LANES] = {0.0};
-    const double divisor = pool_divisor(w, plan->counts_padding);
-    const float scale = (float)(1.0 / divisor);
-    const int64_t block = plan->block, line_step = plan->axes[2].in * block;
-    if (w[0].count * w[1].count * w[2].count <= REDUCE_RUN) {
-        POOL_FOR_TAPS(plan->axes, w, at)
-        for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
-        for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
-        return;
-    }
-    /* whole lines of neighbouring rows are one */
-    const bool is_whole = w[1].step == 1 && w[2].step == 1 && w[2].count == plan->axes[2].in;
-    const int64_t n_lines = is_whole ? 1 : w[1].count, n_joined = is_whole ? w[1].count : 1;
-    for (int64_t i = 0; i < w[0].count * n_lines; i++) {
-        const int64_t d = w[0].first + i / n_lines * w[0].step;
-        const int64_t h = w[1].first + i % n_lines * w[1].step;
-        const float *line = src + (d * plan->axes[1].in + h) * line_step + w[2].first * block;
-        reduce_add_lanes(line, n_joined * w[2].count, w[2].step * block, n, sum);
-    }
-    for (int64_t i = 0; i < n; i++) dst[i] = (float)(sum[i] / divisor);
-}
-
-/* One tap of n windows, `step` apart; NaN stays, and comes in. The steps of most networks are
- * constants of copies of the loop. */
-FOR_EACH_ISA static void raise_f32(int64_t n, int64_t step, const float *restrict src,
-                                   float *restrict dst)
-{
-#define RAISE(step)                                                                                \
-    for (int64_t q = 0; q < n; q++) {                                                              \
-        const float x = src[q * (step)];                                                           \
-        dst[q] = ((x > dst[q]) | (x != x)) ? x : dst[q];                                           \
-    }
-    if (step == 1)
-        RAISE(1)
-    else if (step == 2)
-        RAISE(2)
-    else
-        RAISE(step)
-#undef RAISE
-}
-
-/* A whole row of results where elements of a channel lie side by side, tap by tap. */
-static void row_f32(const pool_plan_t *plan, window_t *w, const float *src, float *dst)
-{
-    const axis_t *axis = &plan->axes[2];
-    const bool average = plan->is_average;
-    for (int64_t q = 0; q < axis->out; q++) dst[q] = average ? 0.0f : -INFINITY;
-    for (int64_t t = 0; t < w[0].count; t++)
-        for (int64_t r = 0; r < w[1].count; r++) {
-            int64_t d = w[0].first + t * w[0].step, h = w[1].first + r * w[1].step;
-            const float *line = src + (d * plan->axes[1].in + h) * axis->in;
-            for (int64_t s = 0; s < axis->kernel; s++) {
-                const int64_t offset = s * axis->dilation - axis->padding, step = axis->stride;
-                int64_t q = offset < 0 ? (step - 1 - offset) / step : 0;
-                int64_t end = offset < axis->in ? (axis->in - 1 - offset) / step + 1 : 0;
-                if (end > axis->out) end = axis->out;
-                if (q < end && !average)
-                    raise_f32(end - q, step, line + q * step + offset, dst + q);
-                for (; average && q < end; q++) dst[q] += line[q * step + offset];
-            }
-        }
-    for (int64_t q = 0; average && q < axis->out; q++) {
-        w[2] = pool_window(axis, q);
-        dst[q] = (float)((double)dst[q] / pool_divisor(w, plan->counts_padding));
-    }
-}
-
-/* The same for the largest of integers of 8 bits: lanes, and a whole row. */
-#define POOL_BYTES(suffix, type, lowest)                                                           \
-    static void lanes_##suffix(const pool_plan_t *plan, const window_t *w, const type *src,        \
-                               int64_t n, type *dst)                                               \
-    {                                                                                              \
-        type value[LANES];                                                                         \
-        for (int64_t i = 0; i < n; i++) value[i] = lowest;                                         \
-        POOL_FOR_TAPS(plan->axes, w, at)                                                           \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            const type x = src[at * plan->block + i];                                              \
-            value[i] = x > value[i] ? x : value[i];                                                \
-        }                                                                                          \
-        memcpy(dst, value, (size_t)n);                                                             \
-    }                                                                                              \
-                                                                                                   \
-    static void row_##suffix(const pool_plan_t *plan, const window_t *w, const type *src,          \
-                             type *dst)                                                            \
-    {                                                                                              \
-        const axis_t *axis = &plan->axes[2];                                                       \
-        for (int64_t q = 0; q < axis->out; q++) dst[q] = lowest;                                   \
-        for (int64_t i = 0; i < w[0].count * w[1].count * axis->kernel; i++) {                     \
-            const int64_t rows = i / axis->kernel, s = i % axis->kernel;                           \
-            const int64_t d = w[0].first + rows / w[1].count * w[0].step;                          \
-            const int64_t h = w[1].first + rows % w[1].count * w[1].step;                          \
-            const type *line = src + (d * plan->axes[1].in + h) * axis->in;                        \
-            const int64_t offset = s * axis->dilation - axis->padding, step = axis->stride;        \
-            int64_t q = offset < 0 ? (step - 1 - offset) / step : 0;                               \
-            int64_t end = offset < axis->in ? (axis->in - 1 - offset) / step + 1 : 0;              \
-            if (end > axis->out) end = axis->out;                                                  \
-            for (; q < end; q++) {                                                                 \
-                const type x = line[q * step + offset];                                            \
-                dst[q] = x > dst[q] ? x : dst[q];                                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
-POOL_BYTES(s8, int8_t, INT8_MIN)
-POOL_BYTES(u8, uint8_t, 0)
-
-/* One lane of any dtype. The largest element is kept by its place, since s64 has more bits than a
- * double. */
-static void pool_any(const pool_plan_t *plan, const window_t *w, dtype_t dtype, const char *src,
-                     char *dst)
-{
-    const int64_t size = (int64_t)dtype_size(dtype), step = plan->block * size;
-    const bool is_floating = dtype_is_floating(dtype);
-    const char *best = NULL;
-    double sum = 0.0;
-    POOL_FOR_TAPS(plan->axes, w, at)
-    {
-        const char *element = src + at * step;
-        if (plan->is_average) {
-            sum += dtype_load(dtype, element);
-        } else if (best == NULL) {
-            best = element;
-        } else if (is_floating) {
-            double x = dtype_load(dtype, element);
-            if (x > dtype_load(dtype, best) || isnan(x)) best = element;
-        } else if (dtype_load_integer(dtype, element) > dtype_load_integer(dtype, best)) {
-            best = element;
-        }
-    }
-    if (plan->is_average)
-        dtype_store(dtype, dst, sum / pool_divisor(w, plan->counts_padding));
-    else if (best != NULL)
-        memcpy(dst, best, (size_t)size);
-    else
-        dtype_store(dtype, dst, -INFINITY);
-}
-
-static void run_line(const pool_plan_t *plan, const window_t *w, dtype_t dtype,
-                     const pool_span_t *columns, const char *src, char *dst)
-{
-    const axis_t *axes = plan->axes;
-    const int64_t size = (int64_t)dtype_size(dtype), line = axes[2].in * plan->block;
-    const int64_t first = (w[0].first * axes[1].in + w[1].first) * line;
-    const pool_line_t windows = {.is_bf16 = dtype == DTYPE_BF16,
-                                 .src = src + first * size,
-                                 .dst = dst,
-                                 .n_channels = plan->block,
-                                 .n_planes = w[0].count,
-                                 .plane_step = w[0].step * axes[1].in * line,
-                                 .n_lines = w[1].count,
-                                 .line_step = w[1].step * line,
-                                 .column_step = axes[2].kernel == 0 ? 1 : axes[2].dilation,
-                                 .n_columns = axes[2].out,
-                                 .columns = columns};
-    pool_max_line(isa_best(), &windows);
-}
-
-/* A row at once, where there is a loop for it. That of averages goes over all taps, those in the
- * padding too, and adds them up in floats: other windows are better done one by one. */
-static bool pool_row(const pool_plan_t *plan, window_t *w, dtype_t dtype,
-                     const pool_span_t *columns, const void *src, void *dst)
-{
-    if (columns != NULL) {
-        run_line(plan, w, dtype, columns, src, dst);
-        return true;
-    }
-    const axis_t *axis = &plan->axes[2];
-    if (plan->block != 1 || axis->kernel == 0 || axis->kernel > axis->in) return false;
-    if (plan->is_average && w[0].count * w[1].count * axis->kernel > REDUCE_RUN) return false;
-    if (dtype == DTYPE_F32)
-        row_f32(plan, w, src, dst);
-    else if (dtype == DTYPE_S8 && !plan->is_average)
-        row_s8(plan, w, src, dst);
-    else if (dtype == DTYPE_U8 && !plan->is_average)
-        row_u8(plan, w, src, dst);
-    else
-        return false;
-    return true;
-}
-
-/* Lanes [first, end) of one result. */
-static void pool_window_lanes(const pool_plan_t *plan, const window_t *w, dtype_t dtype,
-                              int64_t first, int64_t end, const char *src, char *dst)
-{
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const bool is_byte = (dtype == DTYPE_S8 || dtype == DTYPE_U8) && !plan->is_average;
-    const bool is_f32 = dtype == DTYPE_F32 && plan->is_average;
-    const int64_t step = is_f32 || is_byte ? LANES : 1;
-    for (int64_t lane = first; lane < end; lane += step) {
-        const void *from = src + lane * size;
-        void *to = dst + lane * size;
-        const int64_t n = end - lane < LANES ? end - lane : LANES;
-        if (is_f32)
-            average_f32(plan, w, from, n, to);
-        else if (is_byte && dtype == DTYPE_S8)
-            lanes_s8(plan, w, from, n, to);
-        else if (is_byte)
-            lanes_u8(plan, w, from, n, to);
-        else
-            pool_any(plan, w, dtype, from, to);
-    }
-}
-
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
-{
-    const pool_plan_t *plan = prepared->state;
-    const dtype_t dtype = prepared->in[X].dtype;
-    pool_span_t *spans = runs_lines(plan, dtype) ? scratch : NULL;
-    for (int64_t q = 0; spans != NULL && q < plan->axes[2].out; q++) {
-        const window_t w = pool_window(&plan->axes[2], q);
-        spans[q] = (pool_span_t){w.first, w.count};
-    }
-    const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
-    const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
-    const int64_t n_rows = plan->n_outer * rows;
-    /* few rows of many channels are shared out by channels, too: a mean over a whole image */
-    const bool is_shared = spans == NULL && n_rows < FEW_ROWS && block > LANES;
-    const int64_t width = is_shared ? LANES : block;
-    const int64_t n_parts = (block + width - 1) / width;
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
-    schedule(static)
-    for (int64_t i = 0; i < n_rows * n_parts; i++) {
-        const int64_t outer = i / n_parts / rows, row = i / n_parts % rows;
-        const int64_t first = i % n_parts * width;
-        const int64_t end = block - first < width ? block : first + width;
-        const char *src = (const char *)in[X] + outer * plan->in_plane * block * size;
-        char *dst = (char *)out[0] + (outer * plan->out_plane + row * columns) * block * size;
-        window_t w[3] = {pool_window(&plan->axes[0], row / plan->axes[1].out),
-                         pool_window(&plan->axes[1], row % plan->axes[1].out),
-                         {0, 0, 0, 0}};
-        if (pool_row(plan, w, dtype, spans, src, dst)) continue;
-        for (int64_t q = 0; q < columns; q++) {
-            w[2] = pool_window(&plan->axes[2], q);
-            pool_window_lanes(plan, w, dtype, first, end, src, dst + q * block * size);
-        }
-    }
+    pool_run(prepared->state, prepared->in[X].dtype, in[X], out[0],
+             threads_for(ctx, walk_elements(&prepared->in[X])), scratch);
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = pool_prepare_native, .run = pool_run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- gradients: operators of pool_backward.c ---- */
 
-static void pass(const gradient_call_t *call)
+static void pool_pass(const gradient_call_t *call)
 {
     const bool average = pool_is_average(call->op);
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
@@ -612,8 +334,8 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_op(call->emitter, op, &attrs, average ? 1 : 2, in);
 }
 
-static const gradient_t gradient_max = {.pass = pass, .reads_in = 1u << X};
-static const gradient_t gradient_avg = {.pass = pass};
+static const gradient_t gradient_max = {.pass = pool_pass, .reads_in = 1u << X};
+static const gradient_t gradient_avg = {.pass = pool_pass};
 
 /* ---- cases ---- */
 
@@ -705,7 +427,7 @@ static const char *const cases_adaptive_max[] = {CASES_ADAPTIVE, "(s8[1,17,8,6])
         .infer = pool_infer,                                                                       \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec,                                                                              \
+        .spec = pool_spec,                                                                         \
         .gradient = &gradient_##kind,                                                              \
         .cases = cases_##kind##_##n##d}
 
@@ -729,7 +451,7 @@ DEFINE(avg, 3);
         .infer = pool_infer_adaptive,                                                              \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec,                                                                              \
+        .spec = pool_spec,                                                                         \
         .gradient = &gradient_##kind,                                                              \
         .cases = cases_adaptive_##kind}
 

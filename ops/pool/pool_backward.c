@@ -1,13 +1,13 @@
-/* Gradients of pooling. The gradient of a maximum goes to the first largest element of its window,
- * or to the last NaN, as PyTorch's; that of an average to all in equal parts. */
+/* Gradients of pooling. The gradient of a maximum is added to the first largest element of its
+ * window, or to the last NaN, as in PyTorch; that of an average is divided among all elements. */
 #include <math.h>
 #include <string.h>
 
+#include "kernels/pool/gradient_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/pool/pool_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -60,8 +60,9 @@ const opdef_t *pool_backward_op(const opdef_t *forward, int n_spatial)
     return windowed[pool_is_average(forward)][n_spatial >= 1 && n_spatial <= 3 ? n_spatial - 1 : 0];
 }
 
-/* The forward's input: the operand, or the sizes that the attribute names. */
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+/* Infers the forward's result from its input: the operand x, or the attribute input_size. */
+static status_t pool_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                    tensor_info_t *out)
 {
     const opdef_t *op = call->op;
     const pool_backward_attrs_t *attrs = call->attrs;
@@ -95,9 +96,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* The element of a window that is given the gradient of its maximum; index has the first two
+/* Finds the element of a window to which the gradient of its maximum is added. index: the first two
  * dimensions. */
-static void find_largest(const spec_call_t *call, const window_t *w, const int64_t *index,
+static void find_largest(const spec_call_t *call, const pool_window_t *w, const int64_t *index,
                          int64_t *out_at)
 {
     const int lead = 5 - call->in[X]->rank;
@@ -114,18 +115,18 @@ static void find_largest(const spec_call_t *call, const window_t *w, const int64
     } while (shape_next(3, counts, tap));
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double pool_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *grad = call->in[grad_of(call->op)], *x = &call->out[0];
     const int lead = 5 - grad->rank;
-    axis_t axes[3];
+    pool_axis_t axes[3];
     int64_t q[3] = {0}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
     double sum = 0.0;
     pool_axes(call->op, call->attrs, x, grad, axes);
     const int64_t counts[] = {axes[0].out, axes[1].out, axes[2].out};
     do {
-        window_t w[3];
+        pool_window_t w[3];
         int64_t largest[3] = {0};
         bool is_under = true, is_largest = true;
         for (int i = 0; i < 3; i++) {
@@ -148,21 +149,10 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- kernel: window by window ----
- *
- * Up to LANES channels of a block at a time. Channels of bf16 and f16 are copied to f32 first, in
- * which their gradients are summed up; those of f64 go one by one. */
+/* ---- kernel: window by window, up to POOL_GRADIENT_LANES channels of a block at a time ---- */
 
-#define LANES 64
-
-typedef struct state {
-    pool_plan_t plan;
-    int n_threads;
-    int64_t lanes, floats; /* of bf16 and f16: channels at a time, floats of scratch for a thread */
-} state_t;
-
-/* Blocks of channels, and channels last, are taken as such where rows would have the same bytes:
- * f32[4,128,1,1] in aBcd16b or acdb may be the gradient of larger images, whose bytes differ. */
+/* The format in which x or grad is read. Blocks of channels and channels last stay, even if plain
+ * has the same bytes: f32[4,128,1,1] may be the gradient of larger images, whose bytes differ. */
 static format_t format_of(const tensor_info_t *info)
 {
     const format_t own = accept_own(info), last = format_channels_last(info->rank);
@@ -172,7 +162,7 @@ static format_t format_of(const tensor_info_t *info)
     return format_same(&own, &blocks, info->sizes) ? blocks : pool_format(info);
 }
 
-/* The format of x, or of grad where that has blocks and x has not. */
+/* The format of x; that of grad if only grad has blocks. */
 static format_t choose_format(const op_call_t *call)
 {
     const format_t first = format_of(call->in[X]);
@@ -180,259 +170,40 @@ static format_t choose_format(const op_call_t *call)
     return first.n_blocks == 0 && other.n_blocks > 0 ? other : first;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t pool_backward_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = &call->out[0];
     const format_t format = choose_format(call);
-    state_t *state = NULL;
-    TRY(context_get_zeroed(ctx, sizeof *state, "pooling", &state));
-    prepared->state = state;
-    const pool_plan_t *plan = &state->plan;
-    TRY(pool_prepare(ctx, call, x, call->in[grad_of(call->op)], &format, prepared, &state->plan));
-    state->n_threads = context_threads(ctx);
+    const int n_threads = context_threads(ctx);
+    pool_plan_t *plan = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
+    prepared->state = plan;
+    TRY(pool_prepare(ctx, call, x, call->in[grad_of(call->op)], &format, prepared, plan));
     if (x->dtype == DTYPE_F32 || x->dtype == DTYPE_F64) return STATUS_OK;
-    state->lanes = plan->block < LANES ? plan->block : LANES;
-    const int64_t limit = INT64_MAX / (int64_t)sizeof(float) / LANES / state->n_threads;
+    const int64_t limit = INT64_MAX / (int64_t)sizeof(float) / POOL_GRADIENT_LANES / n_threads;
     if (plan->in_plane > limit / 4 || plan->out_plane > limit / 4)
         return prepared_decline(prepared, "native: too many elements of a channel");
-    state->floats = (2 * plan->in_plane + plan->out_plane) * state->lanes;
-    prepared->scratch_bytes = (size_t)(state->floats * state->n_threads) * sizeof(float);
+    prepared->scratch_bytes = (size_t)pool_gradient_scratch(plan, x->dtype) * (size_t)n_threads *
+                              sizeof(float);
     return STATUS_OK;
 }
 
-/* `step` floats lie from an element of a plane to the next, `n` are of channels. */
-typedef struct lanes {
-    int64_t n, step;
-    const float *src, *grad;
-    float *dst;
-} lanes_t;
-
-FOR_EACH_ISA static void spread_average(const pool_plan_t *plan, const window_t *w, int64_t q,
-                                        const lanes_t *lanes)
+static status_t pool_backward_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
-    float part[LANES];
-    const int64_t n = lanes->n;
-    const float *grad = lanes->grad + q * lanes->step;
-    const float scale = (float)(1.0 / pool_divisor(w, plan->counts_padding));
-    for (int64_t i = 0; i < n; i++) part[i] = grad[i] * scale;
-    POOL_FOR_TAPS(plan->axes, w, at)
-    {
-        float *line = lanes->dst + at * lanes->step;
-        for (int64_t i = 0; i < n; i++) line[i] += part[i];
-    }
-}
-
-/* The number of the first element under a window. */
-static int64_t first_of(const pool_plan_t *plan, const window_t *w)
-{
-    return plan->axes[2].in * (plan->axes[1].in * w[0].first + w[1].first) + w[2].first;
-}
-
-FOR_EACH_ISA static void give_largest(const pool_plan_t *plan, const window_t *w, int64_t q,
-                                      const lanes_t *lanes)
-{
-    float value[LANES];
-    int64_t place[LANES];
-    const int64_t n = lanes->n, first = first_of(plan, w);
-    const float *grad = lanes->grad + q * lanes->step;
-    for (int64_t i = 0; i < n; i++) {
-        value[i] = -INFINITY;
-        place[i] = first;
-    }
-    POOL_FOR_TAPS(plan->axes, w, at)
-    {
-        const float *line = lanes->src + at * lanes->step;
-        for (int64_t i = 0; i < n; i++) {
-            const float x = line[i];
-            const bool is_larger = x > value[i] || x != x;
-            value[i] = is_larger ? x : value[i];
-            place[i] = is_larger ? at : place[i];
-        }
-    }
-    for (int64_t i = 0; i < n; i++) lanes->dst[place[i] * lanes->step + i] += grad[i];
-}
-
-#define WIDE 16 /* channels whose largest values and places stay in registers */
-
-/* As give_largest for WIDE channels from `lane` on, in planes whose elements an int32_t counts. */
-FOR_EACH_ISA static void give_largest_wide(const pool_plan_t *plan, const window_t *w, int64_t q,
-                                           const lanes_t *lanes, int64_t lane)
-{
-    const int64_t step = lanes->step;
-    const float *src = lanes->src + lane, *grad = lanes->grad + q * step + lane;
-    float *dst = lanes->dst + lane;
-    float value[WIDE];
-    int32_t places[WIDE];
-    for (int i = 0; i < WIDE; i++) {
-        value[i] = -INFINITY;
-        places[i] = (int32_t)first_of(plan, w);
-    }
-    POOL_FOR_TAPS(plan->axes, w, at)
-    {
-        const float *line = src + at * step;
-        const int32_t here = (int32_t)at;
-#pragma omp simd
-        for (int i = 0; i < WIDE; i++) {
-            const float x = line[i];
-            const bool is_larger = x > value[i] || x != x;
-            value[i] = is_larger ? x : value[i];
-            places[i] = is_larger ? here : places[i];
-        }
-    }
-    for (int64_t i = 0; i < WIDE; i++) dst[places[i] * step + i] += grad[i];
-}
-
-static void give_all_largest(const pool_plan_t *plan, const window_t *w, int64_t q,
-                             const lanes_t *lanes)
-{
-    const bool is_small = plan->in_plane <= INT32_MAX;
-    int64_t lane = 0;
-    for (; is_small && lane + WIDE <= lanes->n; lane += WIDE)
-        give_largest_wide(plan, w, q, lanes, lane);
-    if (lane == lanes->n) return;
-    const lanes_t rest = {.n = lanes->n - lane,
-                          .step = lanes->step,
-                          .src = lanes->src + lane,
-                          .grad = lanes->grad + lane,
-                          .dst = lanes->dst + lane};
-    give_largest(plan, w, q, &rest);
-}
-
-/* The windows of a row of results but for the last axis; false: nothing is under any. */
-static bool find_row(const pool_plan_t *plan, int64_t row, window_t *out_windows)
-{
-    const int64_t rows = plan->axes[1].out;
-    out_windows[0] = pool_window(&plan->axes[0], row / rows);
-    out_windows[1] = pool_window(&plan->axes[1], row % rows);
-    return out_windows[0].count > 0 && out_windows[1].count > 0;
-}
-
-/* And that of result `column`; false: nothing is under it. */
-static bool find_column(const pool_plan_t *plan, int64_t column, window_t *out_windows)
-{
-    out_windows[2] = pool_window(&plan->axes[2], column);
-    return out_windows[2].count > 0;
-}
-
-static void clear(const pool_plan_t *plan, const lanes_t *lanes)
-{
-    const size_t bytes = (size_t)lanes->n * sizeof *lanes->dst;
-    if (lanes->n == lanes->step)
-        memset(lanes->dst, 0, (size_t)plan->in_plane * bytes);
-    else
-        for (int64_t i = 0; i < plan->in_plane; i++) memset(lanes->dst + i * lanes->step, 0, bytes);
-}
-
-/* All windows in turn, since they may overlap. */
-static void run_lanes(const pool_plan_t *plan, const lanes_t *lanes)
-{
-    const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
-    clear(plan, lanes);
-    for (int64_t row = 0; row < rows; row++) {
-        window_t w[3];
-        if (!find_row(plan, row, w)) continue;
-        for (int64_t column = 0; column < columns; column++) {
-            if (!find_column(plan, column, w)) continue;
-            if (plan->is_average)
-                spread_average(plan, w, row * columns + column, lanes);
-            else
-                give_all_largest(plan, w, row * columns + column, lanes);
-        }
-    }
-}
-
-/* Casts n channels of each element of a plane. */
-static void cast_plane(int64_t n_elements, int64_t n, dtype_t src_dtype, const char *src,
-                       int64_t src_step, dtype_t dst_dtype, char *dst, int64_t dst_step)
-{
-    const int64_t src_size = src_step * (int64_t)dtype_size(src_dtype);
-    const int64_t dst_size = dst_step * (int64_t)dtype_size(dst_dtype);
-    if (src_step == n && dst_step == n) {
-        dtype_cast(n_elements * n, src_dtype, src, 1, dst_dtype, dst, 1);
-        return;
-    }
-    for (int64_t i = 0; i < n_elements; i++)
-        dtype_cast(n, src_dtype, src + i * src_size, 1, dst_dtype, dst + i * dst_size, 1);
-}
-
-/* As run_lanes for n channels of another dtype, by way of f32 in `room`. */
-static void run_narrow(const state_t *state, dtype_t dtype, int64_t n, const char *src,
-                       const char *grad, char *dst, float *room)
-{
-    const pool_plan_t *plan = &state->plan;
-    float *of_out = room + plan->in_plane * n, *of_grad = of_out + plan->in_plane * n;
-    const lanes_t lanes = {.n = n, .step = n, .src = room, .grad = of_grad, .dst = of_out};
-    if (!plan->is_average)
-        cast_plane(plan->in_plane, n, dtype, src, plan->block, DTYPE_F32, (char *)room, n);
-    cast_plane(plan->out_plane, n, dtype, grad, plan->block, DTYPE_F32, (char *)of_grad, n);
-    run_lanes(plan, &lanes);
-    cast_plane(plan->in_plane, n, DTYPE_F32, (const char *)of_out, n, dtype, dst, plan->block);
-}
-
-/* One channel of f64. */
-static void run_double(const pool_plan_t *plan, const double *src, const double *grad, double *dst)
-{
-    const int64_t step = plan->block, columns = plan->axes[2].out;
-    for (int64_t i = 0; i < plan->in_plane; i++) dst[i * step] = 0.0;
-    for (int64_t q = 0; q < plan->out_plane; q++) {
-        window_t w[3];
-        if (!find_row(plan, q / columns, w) || !find_column(plan, q % columns, w)) continue;
-        const double divisor = plan->is_average ? pool_divisor(w, plan->counts_padding) : 1.0;
-        const double part = grad[q * step] / divisor;
-        int64_t largest = first_of(plan, w);
-        POOL_FOR_TAPS(plan->axes, w, at)
-        {
-            if (plan->is_average)
-                dst[at * step] += part;
-            else if (src[at * step] > src[largest * step] || isnan(src[at * step]))
-                largest = at;
-        }
-        if (!plan->is_average) dst[largest * step] += part;
-    }
-}
-
-/* n channels from the lane-th of a block on. */
-static void run_part(const prepared_t *prepared, void *const *in, void *const *out, int64_t outer,
-                     int64_t lane, float *room)
-{
-    const state_t *state = prepared->state;
-    const pool_plan_t *plan = &state->plan;
-    const dtype_t dtype = prepared->out[0].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
-    const int64_t n = block - lane < LANES ? block - lane : LANES;
-    const int64_t from = (outer * plan->in_plane * block + lane) * size;
-    const void *grad = (const char *)in[grad_of(prepared->op)] +
-                       (outer * plan->out_plane * block + lane) * size;
-    const void *src = plan->is_average ? NULL : (const char *)in[X] + from;
-    void *dst = (char *)out[0] + from;
-    if (dtype == DTYPE_F32) {
-        const lanes_t lanes = {.n = n, .step = block, .src = src, .grad = grad, .dst = dst};
-        run_lanes(plan, &lanes);
-    } else if (dtype == DTYPE_F64) {
-        for (int64_t i = 0; i < n; i++)
-            run_double(plan, plan->is_average ? NULL : (const double *)src + i,
-                       (const double *)grad + i, (double *)dst + i);
-    } else {
-        run_narrow(state, dtype, n, src, grad, dst, room);
-    }
-}
-
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
-{
-    const state_t *state = prepared->state;
-    const pool_plan_t *plan = &state->plan;
-    const int64_t n_parts = (plan->block + LANES - 1) / LANES, n = plan->n_outer * n_parts;
-    const int n_threads = threads_for(ctx, walk_elements(&prepared->out[0]));
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int thread = 0; thread < n_threads; thread++)
-        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++)
-            run_part(prepared, in, out, i / n_parts, i % n_parts * LANES,
-                     (float *)scratch + thread * state->floats);
+    const pool_plan_t *plan = prepared->state;
+    const pool_gradient_t gradient = {.plan = plan,
+                                      .dtype = prepared->out[0].dtype,
+                                      .src = plan->is_average ? NULL : in[X],
+                                      .grad = in[grad_of(prepared->op)],
+                                      .out = out[0]};
+    pool_gradient_run(&gradient, isa_best(), threads_for(ctx, walk_elements(&prepared->out[0])),
+                      scratch);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {
+    .name = "native", .prepare = pool_backward_prepare, .run = pool_backward_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */
@@ -503,10 +274,10 @@ static const char *const cases_adaptive_max[] = {"(f32[2,3,7,7], f32[2,3,1,1])",
                                                                sizeof *kind##_operands,            \
                                                  .operands = kind##_operands,                      \
                                                  .n_outputs = 1,                                   \
-                                                 .infer = infer,                                   \
+                                                 .infer = pool_backward_infer,                     \
                                                  .infers_symbols = true,                           \
                                                  .kernels = kernels,                               \
-                                                 .spec = spec,                                     \
+                                                 .spec = pool_backward_spec,                       \
                                                  .cases = cases_name}
 #define ATTRS(fields) sizeof(pool_backward_attrs_t), sizeof(fields) / sizeof *(fields), fields
 

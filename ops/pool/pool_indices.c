@@ -1,7 +1,8 @@
-/* Max pooling that says where each maximum was: the indices that unpooling reads. */
+/* Max pooling that also returns the index of each maximum, which unpooling reads. */
 #include <math.h>
 #include <string.h>
 
+#include "kernels/pool/indices_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/pool/pool_impl.h"
 #include "tensor/threads_impl.h"
@@ -11,7 +12,7 @@
 static const char *const orders[] = {"plane", "tensor", "columns", NULL};
 
 typedef struct pool_indices_attrs {
-    pool_attrs_t windows; /* in front: pool_infer and pool_axes read it */
+    pool_attrs_t windows; /* first: pool_infer and pool_axes read it */
     int order;
 } pool_indices_attrs_t;
 
@@ -37,7 +38,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 enum { VALUES, INDICES };
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t pool_indices_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                   tensor_info_t *out)
 {
     TRY(pool_is_adaptive(call->op) ? pool_infer_adaptive(ctx, call, out_n, &out[VALUES])
                                    : pool_infer(ctx, call, out_n, &out[VALUES]));
@@ -45,27 +47,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- which element it is ---- */
+/* ---- specification: the first largest element, or the last NaN, as in PyTorch ---- */
 
-/* The index of an element of a plane by its coordinates; -1: there is none. */
-static int64_t index_of(int order, const axis_t *axes, int64_t plane, const int64_t *at)
-{
-    const int64_t size = axes[0].in * axes[1].in * axes[2].in;
-    if (at[0] < 0) return -1;
-    if (order == POOL_ORDER_COLUMNS)
-        return plane * size + at[0] + axes[0].in * (at[1] + axes[1].in * at[2]);
-    return (order == POOL_ORDER_PLANE ? 0 : plane * size) +
-           (at[0] * axes[1].in + at[1]) * axes[2].in + at[2];
-}
-
-/* ---- specification: the first of the largest elements, or the last NaN, as PyTorch ---- */
-
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double pool_indices_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     const int lead = 5 - x->rank;
-    axis_t axes[3];
-    window_t windows[3];
+    pool_axis_t axes[3];
+    pool_window_t windows[3];
     int64_t counts[3], tap[3] = {0}, best[3] = {-1, -1, -1};
     int64_t at[TENSOR_MAX_RANK] = {index[0], index[1]};
     double largest = -INFINITY;
@@ -87,17 +76,17 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     }
     if (output == VALUES) return largest;
     const int order = order_of(call->op, call->attrs);
-    return (double)index_of(order, axes, index[0] * x->sizes[1] + index[1], best);
+    return (double)pool_index(order, axes, index[0] * x->sizes[1] + index[1], best);
 }
 
 /* ---- dense kernel: plane by plane ---- */
 
 typedef struct plan {
-    axis_t axes[3];
+    pool_axis_t axes[3];
     int64_t n_planes;
 } plan_t;
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t pool_indices_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
     plan_t *plan = NULL;
@@ -112,82 +101,29 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* Takes the element at `place` for `best` if IS_LARGER(that, largest). */
-#define FIND(type, IS_LARGER)                                                                      \
-    do {                                                                                           \
-        const type *const elements = src;                                                          \
-        POOL_FOR_TAPS(axes, w, place)                                                              \
-        if (best < 0 || IS_LARGER(elements[place], elements[best])) best = place;                  \
-    } while (0)
-#define ANY_LARGER(a, b) ((a) > (b) || (a) != (a))
-#define LARGER(a, b) ((a) > (b))
-#define HALF_LARGER(a, b) ANY_LARGER(dtype_load(dtype, &(a)), dtype_load(dtype, &(b)))
-
-/* The place in a plane of the largest element under a window; -1: nothing is under it. */
-static int64_t find(const axis_t *axes, const window_t *w, dtype_t dtype, const void *src)
-{
-    int64_t best = -1;
-    switch (dtype) {
-    case DTYPE_F32: FIND(float, ANY_LARGER); break;
-    case DTYPE_F64: FIND(double, ANY_LARGER); break;
-    case DTYPE_F16:
-    case DTYPE_BF16: FIND(uint16_t, HALF_LARGER); break;
-    case DTYPE_S8: FIND(int8_t, LARGER); break;
-    case DTYPE_S16: FIND(int16_t, LARGER); break;
-    case DTYPE_S32: FIND(int32_t, LARGER); break;
-    case DTYPE_S64: FIND(int64_t, LARGER); break;
-    case DTYPE_U16: FIND(uint16_t, LARGER); break;
-    case DTYPE_U32: FIND(uint32_t, LARGER); break;
-    case DTYPE_U64: FIND(uint64_t, LARGER); break;
-    default: FIND(uint8_t, LARGER); break; /* u8, bool */
-    }
-    return best;
-}
-
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t pool_with_indices_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                      void *const *out, void *scratch)
 {
     (void)scratch;
     const plan_t *plan = prepared->state;
-    const axis_t *axes = plan->axes;
-    const dtype_t dtype = prepared->in[X].dtype;
-    const size_t size = dtype_size(dtype);
-    const int order = order_of(prepared->op, prepared_attrs(prepared));
-    const int64_t in_plane = axes[0].in * axes[1].in * axes[2].in;
-    const int64_t rows = axes[0].out * axes[1].out, columns = axes[2].out;
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->in[X])))               \
-    schedule(static)
-    for (int64_t i = 0; i < plan->n_planes * rows; i++) {
-        const int64_t plane = i / rows, row = i % rows;
-        const char *src = (const char *)in[X] + (size_t)(plane * in_plane) * size;
-        char *values = (char *)out[VALUES] + (size_t)(i * columns) * size;
-        int64_t *indices = (int64_t *)out[INDICES] + i * columns;
-        window_t w[3] = {pool_window(&axes[0], row / axes[1].out),
-                         pool_window(&axes[1], row % axes[1].out),
-                         {0, 0, 0, 0}};
-        for (int64_t q = 0; q < columns; q++) {
-            w[2] = pool_window(&axes[2], q);
-            const int64_t best = find(axes, w, dtype, src);
-            const int64_t line = best < 0 ? -1 : best / axes[2].in;
-            const int64_t at[3] = {best < 0 ? -1 : line / axes[1].in,
-                                   best < 0 ? -1 : line % axes[1].in,
-                                   best < 0 ? -1 : best % axes[2].in};
-            if (best < 0)
-                dtype_store(dtype, values + (size_t)q * size, -INFINITY);
-            else
-                memcpy(values + (size_t)q * size, src + (size_t)best * size, size);
-            indices[q] = index_of(order, axes, plane, at);
-        }
-    }
+    const pool_indices_t indices = {.axes = plan->axes,
+                                    .n_planes = plan->n_planes,
+                                    .order = order_of(prepared->op, prepared_attrs(prepared)),
+                                    .dtype = prepared->in[X].dtype,
+                                    .src = in[X],
+                                    .values = out[VALUES],
+                                    .indices = out[INDICES]};
+    pool_indices_run(&indices, threads_for(ctx, info_numel(&prepared->in[X])));
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {
+    .name = "native", .prepare = pool_indices_prepare, .run = pool_with_indices_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradient: that of the maxima alone ---- */
+/* ---- gradient: of the maxima only ---- */
 
-static void pass(const gradient_call_t *call)
+static void pool_indices_pass(const gradient_call_t *call)
 {
     pool_backward_attrs_t backward = {.input_size.n = 0};
     if (!pool_is_adaptive(call->op))
@@ -198,7 +134,7 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_op(call->emitter, op, &backward, 2, in);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X};
+static const gradient_t gradient = {.pass = pool_indices_pass, .reads_in = 1u << X};
 
 /* ---- cases ---- */
 
@@ -242,10 +178,10 @@ static const char *const cases_adaptive[] = {
         .n_operands = 1,                                                                           \
         .operands = operands,                                                                      \
         .n_outputs = 2,                                                                            \
-        .infer = infer,                                                                            \
+        .infer = pool_indices_infer,                                                               \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec,                                                                              \
+        .spec = pool_indices_spec,                                                                 \
         .gradient = &gradient,                                                                     \
         .cases = cases_##n##d}
 
@@ -261,10 +197,10 @@ const opdef_t op_def_adaptive_max_pool_with_indices = {
     .n_operands = 1,
     .operands = operands,
     .n_outputs = 2,
-    .infer = infer,
+    .infer = pool_indices_infer,
     .infers_symbols = true,
     .kernels = kernels,
-    .spec = spec,
+    .spec = pool_indices_spec,
     .gradient = &gradient,
     .cases = cases_adaptive};
 

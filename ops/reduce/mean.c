@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "kernels/sums_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/reduce/reduce_impl.h"
@@ -206,7 +207,7 @@ static void add_lanes(const lanes_t *lanes, double *out_sums)
         const int64_t image = (i * walk->n_blocks + lanes->block) * walk->spatial * walk->block;
         const char *at = lanes->bytes + (image + lanes->first) * size;
         if (lanes->x->dtype == DTYPE_F32) {
-            reduce_add_lanes((const float *)(const void *)at, walk->spatial, walk->block, lanes->n,
+            sums_add_rows((const float *)(const void *)at, walk->spatial, walk->block, lanes->n,
                              out_sums);
             continue;
         }

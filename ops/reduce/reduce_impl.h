@@ -9,37 +9,8 @@
 
 /* oneDNN adds elements up in one float, or in one vector of floats, and the error grows with their
  * number: that of a mean is 1e-6 for 4,096 and 4e-5 for a million. Sums of more elements than this
- * (per lane) are left to kernels of our own, which add runs of REDUCE_RUN in floats and those runs
- * in double. */
+ * (per lane) are left to our own kernels, which use kernels/sums_impl.h. */
 #define REDUCE_NAIVE_MOST 1024
-#define REDUCE_RUN 64
-#define REDUCE_LANES 64
-
-/* Adds rows of n floats, at most REDUCE_LANES, to n sums. Rows begin `step` floats apart; several
- * that lie side by side are added as one. */
-static inline void reduce_add_lanes(const float *from, int64_t n_rows, int64_t step, int64_t n,
-                                    double *sums)
-{
-    float lanes[REDUCE_LANES];
-    int64_t together = step == n ? REDUCE_LANES / n : 1, row = 0;
-    while (row < n_rows) {
-        int64_t run = (n_rows - row) / together;
-        if (run == 0) {
-            together = n_rows - row;
-            continue;
-        }
-        if (run > REDUCE_RUN) run = REDUCE_RUN;
-        const int64_t width = together * n;
-        for (int64_t j = 0; j < width; j++) lanes[j] = 0.0f;
-        for (int64_t k = 0; k < run; k++) {
-            const float *at = from + (row + k * together) * step;
-            for (int64_t j = 0; j < width; j++) lanes[j] += at[j];
-        }
-        for (int64_t t = 0; t < together; t++)
-            for (int64_t j = 0; j < n; j++) sums[j] += (double)lanes[t * n + j];
-        row += run * together;
-    }
-}
 
 typedef struct reduce_attrs {
     ints_t dims; /* none: all */

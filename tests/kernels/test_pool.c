@@ -1,11 +1,12 @@
-/* Maxima of windows on every ISA of the machine, compared with plain loops: numbers, NaN,
- * infinities and signed zeros; few and many channels; f32 and bf16. */
+/* Maxima of windows and gradients of pooling on every ISA of the machine, compared with plain
+ * loops: numbers, NaN, infinities and signed zeros; few and many channels; f32 and bf16. */
 #include "tests/support/support.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/pool/gradient_impl.h"
 #include "kernels/pool/pool_impl.h"
 #include "tensor/dtype.h"
 
@@ -83,8 +84,113 @@ static void maxima_are_those_of_plain_loops(void **state)
             for (int i = 0; i < 4; i++) check_line((isa_t)isa, channels[c], i % 2 == 1, 1 + i / 2);
 }
 
+/* Rows of windows, tap by tap. */
+static void rows_keep_the_larger(void **state)
+{
+    static float x[4 * 40], given[41], wanted[40];
+    (void)state;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int64_t n = 1; isa_has((isa_t)isa) && n <= 40; n++)
+            for (int64_t step = 1; step <= 4; step++) {
+                unsigned seed = (unsigned)(n * 8 + step);
+                for (int64_t i = 0; i < 4 * 40; i++) x[i] = draw(&seed);
+                for (int64_t q = 0; q < n; q++) {
+                    const float before = draw(&seed), tap = x[q * step];
+                    given[q] = before;
+                    wanted[q] = isnan(tap) || isnan(before) ? NAN : tap > before ? tap : before;
+                }
+                given[n] = 42.0f;
+                pool_raise((isa_t)isa, n, step, x, given);
+                assert_true(given[n] == 42.0f);
+                for (int64_t q = 0; q < n; q++)
+                    if (given[q] != wanted[q] && !(isnan(given[q]) && isnan(wanted[q])))
+                        fail_msg("%s, step %d: element %d of %d is %g, wanted %g",
+                                 isa_name((isa_t)isa), (int)step, (int)q, (int)n, (double)given[q],
+                                 (double)wanted[q]);
+            }
+}
+
+/* ---- gradients ---- */
+
+enum { SIDE = 9, N_OUTER = 2 };
+
+/* 3x3 windows with padding 1; their stride is 2, or 3 with dilation 2. */
+static pool_plan_t plan_of(bool is_average, int64_t block, bool is_dilated)
+{
+    const pool_axis_t one = {
+        .in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1, .padded = 1};
+    pool_axis_t side = {
+        .in = SIDE, .kernel = 3, .stride = 2, .dilation = 1, .padding = 1, .padded = SIDE + 1};
+    if (is_dilated) side.dilation = 2, side.stride = 3;
+    side.out = (SIDE + 2 - 2 * side.dilation - 1) / side.stride + 1;
+    return (pool_plan_t){.axes = {one, side, side},
+                         .is_average = is_average,
+                         .n_outer = N_OUTER,
+                         .block = block,
+                         .in_plane = SIDE * SIDE,
+                         .out_plane = side.out * side.out};
+}
+
+/* Adds the gradients of all windows of one channel, in double. */
+static void add_gradients(const pool_plan_t *plan, const float *x, const float *grad, double *out)
+{
+    const int64_t block = plan->block, columns = plan->axes[2].out;
+    for (int64_t q = 0; q < plan->out_plane; q++) {
+        int64_t best = -1, taps[9], n = 0;
+        for (int64_t r = 0; r < 9; r++) {
+            const pool_axis_t *a = &plan->axes[1];
+            const int64_t h = q / columns * a->stride + r / 3 * a->dilation - a->padding;
+            const int64_t w = q % columns * a->stride + r % 3 * a->dilation - a->padding;
+            if (h >= 0 && h < SIDE && w >= 0 && w < SIDE) taps[n++] = h * SIDE + w;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            const float value = x[taps[i] * block];
+            if (best < 0 || value > x[best * block] || isnan(value)) best = taps[i];
+            if (plan->is_average) out[taps[i]] += (double)grad[q * block] / (double)n;
+        }
+        if (!plan->is_average) out[best] += (double)grad[q * block];
+    }
+}
+
+static void check_gradient(isa_t isa, int n_threads, const pool_plan_t *plan)
+{
+    enum { MOST = N_OUTER * SIDE * SIDE * 150 };
+    static float x[MOST], grad[MOST], given[MOST + 1];
+    const int64_t block = plan->block, n = N_OUTER * SIDE * SIDE * block;
+    unsigned seed = (unsigned)block;
+    for (int64_t i = 0; i < n; i++) x[i] = draw(&seed);
+    for (int64_t i = 0; i < N_OUTER * plan->out_plane * block; i++)
+        grad[i] = (float)(int)(i * 37 % 101) - 50.0f;
+    given[n] = 42.0f;
+    const pool_gradient_t gradient = {plan, DTYPE_F32, plan->is_average ? NULL : x, grad, given};
+    pool_gradient_run(&gradient, isa, n_threads, NULL);
+    assert_true(given[n] == 42.0f);
+    for (int64_t i = 0; i < N_OUTER * block; i++) {
+        const int64_t outer = i / block, lane = i % block;
+        double wanted[SIDE * SIDE] = {0.0};
+        add_gradients(plan, x + outer * SIDE * SIDE * block + lane,
+                      grad + outer * plan->out_plane * block + lane, wanted);
+        for (int64_t at = 0; at < SIDE * SIDE; at++)
+            assert_float_equal(given[(outer * SIDE * SIDE + at) * block + lane], wanted[at], 1e-4);
+    }
+}
+
+static void gradients_are_those_in_double(void **state)
+{
+    static const int64_t blocks[] = {1, 3, 8, 15, 16, 24, 33, 64, 70, 150};
+    (void)state;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (size_t b = 0; isa_has((isa_t)isa) && b < sizeof blocks / sizeof *blocks; b++)
+            for (int i = 0; i < 8; i++) {
+                const pool_plan_t plan = plan_of(i % 2 == 1, blocks[b], i / 2 % 2 == 1);
+                check_gradient((isa_t)isa, 1 + i / 4, &plan);
+            }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(maxima_are_those_of_plain_loops)};
+    const struct CMUnitTest tests[] = {TEST(maxima_are_those_of_plain_loops),
+                                       TEST(rows_keep_the_larger),
+                                       TEST(gradients_are_those_in_double)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
