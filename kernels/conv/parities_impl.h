@@ -1,18 +1,19 @@
-/* Convolutions of stride 2 as ones of stride 1: rows and columns of the source are even or odd, and
- * so are those of the kernel. Elements of one parity of both dimensions are a channel by
- * themselves, four for each channel, which a kernel of half the size goes over:
+/* Turns convolutions with stride 2 into convolutions with stride 1. Even and odd rows and columns
+ * of the source become separate channels, four for each channel, and so do those of the kernel,
+ * which then has half the size:
  *
  *   x[c][2*y + i - top][2*x + j - left]  is  split[4*c + 2*i + j][y][x],       i, j < 2
  *   weight[k][c][2*r + i][2*s + j]       is  split[k][4*c + 2*i + j][r][s]
  *
- * and zero where there is none. */
+ * Elements that do not exist are zero. */
 #ifndef TESSERA_KERNELS_CONV_PARITIES_IMPL_H
 #define TESSERA_KERNELS_CONV_PARITIES_IMPL_H
 
 #include <stdint.h>
 
-/* One image: [n_channels][height][width] to [4 * n_channels / lanes][split_height][split_width]
- * [lanes], of which the last block is padded by zeros. */
+/* One image, from [n_channels][height][width] to
+ * [4 * n_channels / lanes][split_height][split_width][lanes]; the last block is padded with zeros.
+ */
 typedef struct parities {
     int64_t n_channels, height, width, top, left;
     int64_t split_height, split_width;
@@ -21,11 +22,11 @@ typedef struct parities {
     float *split;
 } parities_t;
 
-/* Rows [first, last) of the result. */
+/* Computes rows [first, last) of the result. */
 void parities_split(const parities_t *parities, int64_t first, int64_t last);
 
-/* [n_outputs][n_inputs][size][size] to [n_outputs][4 * n_inputs][half][half], half of size rounded
- * up. */
+/* Splits [n_outputs][n_inputs][size][size] to [n_outputs][4 * n_inputs][half][half]; half is size /
+ * 2, rounded up. */
 void parities_split_weight(int64_t n_outputs, int64_t n_inputs, int64_t size, const float *from,
                            float *to);
 

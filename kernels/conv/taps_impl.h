@@ -1,10 +1,10 @@
-/* Direct convolutions of few channels, vectors over the last dimension of the result:
+/* Direct convolutions of few channels, with vectors over the last dimension of the result:
  *
  *   out[n][k][d][p][q] = finish(bias[k] + sum(tap) x[n][..] * weight[k][tap]),  tap = c, t, r, s
  *
  * Kernels over channels leave most lanes of a vector unused where there are few outputs. Here each
  * thread copies the rows of x that some rows of the result read, with their padding. Elements that
- * are a stride apart become adjacent. So each tap of each window is one offset in that copy, and
+ * are one stride apart become adjacent. So each tap of each window is one offset in that copy, and
  * the inner loop is the same for all strides, dilations, groups and ranks. */
 #ifndef TESSERA_KERNELS_CONV_TAPS_IMPL_H
 #define TESSERA_KERNELS_CONV_TAPS_IMPL_H
@@ -15,7 +15,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* What is done to n finished elements before they are stored. */
+/* Applied to n finished elements before they are stored. */
 typedef void (*taps_finish_t)(const void *user, float *values, int64_t n);
 
 typedef struct taps {
@@ -33,29 +33,29 @@ typedef struct taps {
 typedef struct taps_shape {
     int64_t strip, rows, phases, width;
     int64_t n_taps, n_strips;
-    size_t bytes, offset_bytes; /* of a copy, of all offsets */
+    size_t bytes, offset_bytes; /* size of a copy, size of all offsets */
 } taps_shape_t;
 
-/* False where sizes overflow or a row of the result needs more than TAPS_MOST_BYTES. */
+/* False if sizes overflow, or if a row of the result needs more than TAPS_MOST_BYTES. */
 #define TAPS_MOST_BYTES ((size_t)1 << 20)
 bool taps_describe(const taps_t *taps, taps_shape_t *out_shape);
 
-/* On this many threads, by an instruction set that isa_has. scratch: taps_scratch bytes, 64-byte
- * aligned. */
+/* Computes the result on n_threads threads. isa_has(isa) must be true. scratch: taps_scratch bytes,
+ * 64-byte aligned. */
 void taps_run(const taps_t *taps, isa_t isa, int n_threads, void *scratch);
 size_t taps_scratch(const taps_t *taps, int n_threads);
 
 /* One row of the result for outputs [first, last): x is the row's first tap. */
 typedef struct taps_row {
     const taps_t *taps;
-    const int32_t *offsets; /* of each tap from x on */
+    const int32_t *offsets; /* offset of each tap from x */
     int64_t n_taps, first, last;
     const float *x;
-    float *out;       /* of output `first` */
-    int64_t out_step; /* from output to output */
+    float *out;       /* row of output `first` */
+    int64_t out_step; /* distance between outputs */
 } taps_row_t;
 
-/* The loops of one instruction set. */
+/* The loops for one ISA. */
 typedef void taps_row_loop_t(const taps_row_t *row);
 ISA_EXTERN(taps_row_loop_t, taps);
 

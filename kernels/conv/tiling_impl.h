@@ -1,12 +1,12 @@
-/* Transposed convolution whose kernel is as large as its stride: windows neither overlap nor leave
- * gaps, and each element of x makes a tile of the result. Channels last:
+/* Transposed convolution whose kernel size equals its stride: windows neither overlap nor leave
+ * gaps, so each element of x produces one tile of the result. Channels last:
  *
- *   out[n][d*T+t][p*R+r][q*S+s][k] = finish(bias[k] + sum(c) x[n][d][p][q][c] *
- * weight[c][k][t][r][s])
+ *   out[n][d*T+t][p*R+r][q*S+s][k] = finish(bias[k] + sum(c) x[n][d][p][q][c]
+ *                                                        * weight[c][k][t][r][s])
  *
- * Elements of a line of x make T * R lines of the result, in which the S * K values of an element
- * are adjacent. So this is one product of rows of x with a weight of T * R * S * K outputs, each of
- * whose rows is stored in T * R pieces. */
+ * A line of x produces T * R lines of the result, in which the S * K values of each element of x
+ * are adjacent. So this is one product of rows of x with a weight of T * R * S * K outputs; each
+ * row of the product is stored in T * R pieces. */
 #ifndef TESSERA_KERNELS_CONV_TILING_IMPL_H
 #define TESSERA_KERNELS_CONV_TILING_IMPL_H
 
@@ -15,34 +15,35 @@
 
 #include "kernels/isa_impl.h"
 
-#define TILING_BLOCK 16 /* outputs of a block of the weight */
+#define TILING_BLOCK 16 /* outputs in a block of the weight */
 
-/* What is done to n finished values, which are adjacent. */
+/* Applied to n adjacent finished values. */
 typedef void (*tiling_finish_t)(const void *user, float *values, int64_t n);
 
 typedef struct tiling {
     int64_t n_images, n_inputs, n_outputs; /* N, C, K */
     int64_t in[3], tile[3];                /* D, H, W of x; T, R, S */
     const float *x;
-    const float *weight; /* as tiling_pack makes it */
-    const float *bias;   /* as tiling_spread makes it */
+    const float *weight; /* packed by tiling_pack */
+    const float *bias;   /* made by tiling_spread */
     float *out;
     tiling_finish_t finish; /* or NULL */
     const void *user;
 } tiling_t;
 
-/* Floats of a packed weight, [T * R * S * K / block][C][block], the last block padded by zeros; and
- * of a bias that is repeated for each place of a tile. The bias that is given may be NULL. */
+/* Floats of a packed weight, [T * R * S * K / block][C][block] with the last block padded with
+ * zeros, and of a bias that is repeated for each of the n_places = T * R * S elements of a tile.
+ * The bias passed to tiling_spread may be NULL. */
 int64_t tiling_weight_size(int64_t n_inputs, int64_t n_outputs, int64_t n_places);
 int64_t tiling_bias_size(int64_t n_outputs, int64_t n_places);
 void tiling_pack(int64_t n_inputs, int64_t n_outputs, int64_t n_places, const float *weight,
                  float *to);
 void tiling_spread(int64_t n_outputs, int64_t n_places, const float *bias, float *to);
 
-/* On this many threads, by an instruction set that isa_has. */
+/* Computes the result on n_threads threads. isa_has(isa) must be true. */
 void tiling_run(const tiling_t *tiling, isa_t isa, int n_threads);
 
-/* Line `line` of x, counted over all images and depths; the loops of one instruction set. */
+/* The loops for one ISA: line `line` of x, counted over all images and depths. */
 typedef void tiling_line_t(const tiling_t *tiling, int64_t line);
 ISA_EXTERN(tiling_line_t, tiling);
 

@@ -1,5 +1,5 @@
-/* A convolution that reads what a batch norm and an activation make, which need not be written:
- * what the pass fuse_norm_conv makes. */
+/* A convolution fused with the batch norm and activation before it, so that their result is never
+ * written to memory. The pass fuse_norm_conv emits it. */
 #include <math.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ static double batch_norm_conv_spec(const spec_call_t *call, int output, const in
     return spec_post(call, &attrs->post, CONV_NORM_OPERANDS, sum, index);
 }
 
-/* ---- kernel of our own: for layouts and windows that conv_pointwise.c does not take ---- */
+/* ---- our own kernel: for layouts and windows that conv_pointwise.c does not support ---- */
 
 static status_t batch_norm_conv_prepare_native(context_t *ctx, const op_call_t *call,
                                                prepared_t *prepared)

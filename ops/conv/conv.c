@@ -205,19 +205,20 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
         problem.bias = &bias;
     }
     double flops = 2.0 * (double)info_numel(&dst) * conv_set_windows(call, &problem);
-    /* vectors are over outputs: of fewer than lanes the others compute nothing */
+    /* vectors are over outputs: with fewer outputs than lanes, some lanes do nothing useful */
     const int lanes = isa_lanes(isa_best());
     if (attrs->groups == 1 && weight->sizes[0] > 0 && weight->sizes[0] < lanes)
         flops *= (double)lanes / (double)weight->sizes[0];
     TRY(choose_post_ops(call, prepared, &problem, post));
     TRY(choose_formats(ctx, call, prepared, &problem, flops));
-    /* where a tag can say so, its gradient lies alike */
+    /* if a tag can describe it, its gradient has the same format */
     if (attrs->groups > 1) choose_join_groups(&prepared->in[WEIGHT]);
     return STATUS_OK;
 }
 
-/* Winograd's weights are larger and for one version of oneDNN, so they have to be asked for. Where
- * our own kernel takes the call and was passed over, direct sums take less time than either. */
+/* Winograd's weights are larger and tied to one version of oneDNN, so they are used only on
+ * request. If our own kernel supports the call and was not chosen, direct sums are faster than
+ * either. */
 static bool may_transform(const op_call_t *call)
 {
     const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
@@ -240,7 +241,7 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                          KERNEL_COMPETES};
 
-/* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
+/* ---- our own kernel: for dtypes and sizes that oneDNN does not support ---- */
 
 static status_t conv_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -300,7 +301,8 @@ static void conv_pass(const gradient_call_t *call)
     const int which = call->op->attrs.fields[0].length - 1;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
-    /* backward_weight sums a bias up in the dtype of grad, which may have less room than its own */
+    /* backward_weight sums the bias in the dtype of grad, which may be narrower than that of the
+     * bias */
     const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
                            emit_info(call->emitter, bias)->dtype ==
                                emit_info(call->emitter, grad)->dtype;
@@ -459,10 +461,10 @@ static const char *const cases_3d[] = {
 
 /* ---- definitions ---- */
 
-/* Winograd computes tiles (arXiv 1509.09308). The last element of one of 4x4 is made of 36 sums of
- * C products, by coefficients whose squares add up to 94 in each dimension (with points of 2, where
- * oneDNN has them), one of 6x6 by such that add up to 2051; a direct sum is one of 9 C products.
- * The error of a sum grows with its number of terms: 94 / 9 times as much. */
+/* Winograd computes tiles (arXiv 1509.09308). The last element of a 4x4 tile combines 36 sums of C
+ * products; the squares of their coefficients add up to 94 in each dimension (with points of 2,
+ * where oneDNN has them), and to 2051 for 6x6. A direct sum has 9 C products. The error of a sum
+ * grows with its number of terms: 94 / 9 times as much. */
 static double amplifies(const void *attrs)
 {
     switch (((const conv_attrs_t *)attrs)->algorithm) {
@@ -500,7 +502,7 @@ DEFINE(3);
 
 /* ---- public ---- */
 
-/* Public calls have no post-ops: those need operands that only graphs pass. */
+/* Public calls have no post-ops, because only graphs pass their operands. */
 static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, const tensor_t *weight,
                      const tensor_t *bias, const conv_attrs_t *attrs, tensor_t **out)
 {

@@ -1,5 +1,8 @@
-/* What convolutions of numbers and of integers share: attributes, sizes, weights in groups.
- * Operands 0 and 1 are x and the weight. */
+/* Convolutions: attributes, inference and kernels that their operators share, including those of
+ * integers (ops/quantized). Operand 0 is x, operand 1 the weight.
+ *
+ * The family ops/conv contains convolutions, transposed ones, their gradients, fused forms (with a
+ * norm before, or a depthwise convolution after), and folding norms into weights. */
 #ifndef TESSERA_OPS_CONV_CONV_IMPL_H
 #define TESSERA_OPS_CONV_CONV_IMPL_H
 
@@ -7,23 +10,24 @@
 #include "ops/conv/conv.h"
 #include "ops/conv/planes_impl.h"
 
-/* The gradient of the source, conv2d_backward_data(grad, weight), and those of weight and bias,
- * conv2d_backward_weight(x, grad). Windows are the forward operator's; what they read outside of
- * the source is 0, so that padding behind follows from the sizes. */
+/* Attributes of conv2d_backward_data(grad, weight), the gradient of the source, and of
+ * conv2d_backward_weight(x, grad), the gradients of weight and bias. Windows are those of the
+ * forward operator. Elements outside the source are 0, so the padding after follows from the
+ * sizes. */
 typedef struct conv_backward_attrs {
     int64_t stride[3];
     int64_t padding[3]; /* before each dimension */
     int64_t dilation[3];
     int64_t groups;
-    int64_t size[3]; /* spatial sizes of the result: of the source; of a window */
+    int64_t size[3]; /* spatial sizes of the result: source or window */
     int algorithm;   /* conv_algorithm_t */
-    bool bias;       /* conv2d_backward_weight: gives that of the bias, too */
+    bool bias;       /* conv2d_backward_weight: also the gradient of the bias */
 } conv_backward_attrs_t;
 
 /* Names of conv_algorithm_t. */
 extern const char *const conv_algorithm_names[];
 
-/* Fields of conv_attrs_t, over n spatial dimensions. */
+/* Fields of conv_attrs_t, for n spatial dimensions. */
 #define CONV_FIELDS(n)                                                                             \
     {"stride", ATTR_ARRAY, true, offsetof(conv_attrs_t, stride), n, 1, NULL},                      \
         {"padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, padding), n, 0, NULL},               \
@@ -33,30 +37,31 @@ extern const char *const conv_algorithm_names[];
         "groups", ATTR_INT, true, offsetof(conv_attrs_t, groups), 0, 1, NULL                       \
     }
 
-/* Checks ranks, channels, groups and windows, and gives the result, of a dtype. */
+/* Checks ranks, channels, groups and windows, and infers a result of the given dtype. */
 status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
-/* The weight with its groups apart: [G][K/G][C/G].. */
+/* The weight with a dimension for its groups: [G][K/G][C/G].. */
 tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 
-/* The kernels of conv_depthwise.c, conv_pointwise.c, conv_rows.c and conv_taps.c. */
+/* Kernels of conv_depthwise.c, conv_pointwise.c, conv_rows.c and conv_taps.c. */
 extern const kernel_t conv_depthwise, conv_groups, conv_pointwise, conv_strassen, conv_rows;
 extern const kernel_t conv_taps;
 
-/* That of conv_tiling.c, for transposed convolutions. */
+/* Kernel of conv_tiling.c, for transposed convolutions. */
 extern const kernel_t conv_transpose_tiling;
 
-/* conv_pointwise for batch_norm_conv2d, whose operands of the norm stand behind the bias. */
+/* conv_pointwise for batch_norm_conv2d, whose norm operands follow the bias. */
 enum { CONV_NORM_WEIGHT = 3, CONV_NORM_BIAS, CONV_NORM_MEAN, CONV_NORM_VAR, CONV_NORM_OPERANDS };
 extern const kernel_t conv_pointwise_normed;
 
-/* The greatest number that the activation leaves. */
+/* Upper bound of the activation: infinity or 6. */
 float conv_norm_highest(int activation);
 
-/* Elements of a padded input, in spatial dimension i, that windows touch. */
+/* Number of elements of the padded input that windows cover, in spatial dimension i. */
 int64_t conv_reach(const op_call_t *call, int i);
 
-/* Strides, dilations and padding of the problem; gives the multiply-adds of an output element. */
+/* Sets strides, dilations and padding of the problem. Returns the multiply-adds of an output
+ * element. */
 double conv_set_windows(const op_call_t *call, onednn_problem_t *problem);
 
 #endif

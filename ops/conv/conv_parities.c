@@ -1,8 +1,8 @@
-/* Convolutions of stride 2 with kernels of 5 to 8 over up to 4 channels, as a network begins with:
- * by winograd, as ones of stride 1 and half the kernel over four times as many channels
- * (kernels/conv/parities_impl.h). So few channels would leave lanes of a block empty. The source
- * lies row-major, one image at a time is split, and tiles are of the largest size that is allowed:
- * the weight is small. */
+/* Convolutions with stride 2 and kernels of 5 to 8 over up to 4 channels, as in the first layer of
+ * many networks. They become convolutions with stride 1 and half the kernel over four times as many
+ * channels (kernels/conv/parities_impl.h), which Winograd's transforms compute; with so few
+ * channels most lanes of a block would be empty. The source is row-major, and one image at a time
+ * is split. Tiles have the largest allowed size, because the weight is small. */
 #include <stdint.h>
 
 #include "kernels/conv/parities_impl.h"
@@ -13,25 +13,25 @@
 #include "tensor/threads_impl.h"
 
 enum { X, WEIGHT, BIAS, POST };
-enum { TILE, LANES, N_NUMBERS }; /* of a packed weight */
+enum { TILE, LANES, N_NUMBERS }; /* numbers stored with a packed weight */
 
-#define VERSION 1 /* of the weight */
+#define VERSION 1 /* version of the packed format */
 #define MAX_CHANNELS 4
 #define LEAST_SIZE 5
 #define MAX_SIZE 8
 
 typedef struct state {
-    winograd_t winograd; /* of one image, without pointers */
+    winograd_t winograd; /* for one image, without pointers */
     parities_t parities;
     isa_t isa;
     int n_threads;
-    int addend;     /* input that is added, or -1 */
-    size_t n_split; /* floats in front of the kernel's scratch, of whole lines */
+    int addend;     /* index of the added input, or -1 */
+    size_t n_split; /* floats before the kernel's scratch, a multiple of a cache line */
 } state_t;
 
 /* ---- which ---- */
 
-/* Elements of half a kernel in a row. */
+/* Side of half a kernel. */
 static int half_of(const tensor_info_t *weight)
 {
     return (int)(weight->sizes[2] + 1) / 2;
@@ -153,7 +153,7 @@ static status_t conv_parities_prepare(context_t *ctx, const op_call_t *call, pre
 
 /* ---- the weight ---- */
 
-/* The weight as one of stride 1; *out_split is for context_put. */
+/* Splits the weight into one for stride 1; the caller frees *out_split with context_put. */
 static status_t split_weight(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              tensor_info_t *out_info, float **out_split)
 {
@@ -165,7 +165,7 @@ static status_t split_weight(context_t *ctx, const tensor_info_t *weight, const 
     return STATUS_OK;
 }
 
-/* Sets of as many lanes have one packed form. */
+/* ISAs with the same number of lanes share one packed form. */
 static status_t conv_parities_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                                    const tensor_info_t *want, void *out)
 {

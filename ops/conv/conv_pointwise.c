@@ -1,7 +1,6 @@
-/* Convolutions with kernels of 1 by 1 by kernels of our own, by sums and by Strassen's algorithm,
- * over channels in blocks as wide as a vector, and those that read what a batch norm makes:
- * batch_norm_conv2d. The weight lies as oneDNN's kernels want it, ABcd16b16a, so that files and
- * other kernels share it. */
+/* 1x1 convolutions by our own kernels, direct and by Strassen's algorithm, over blocks of channels
+ * as wide as a vector; also batch_norm_conv2d, which normalizes x first. The weight has format
+ * ABcd16b16a, as oneDNN's kernels need it, so files and other kernels share it. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* The operand of a sum stands behind the operator's own. */
+/* The operand of a sum follows the operator's own operands. */
 static int addend_of(const opdef_t *op)
 {
     return op->n_operands;
@@ -29,14 +28,13 @@ static bool is_normed(const opdef_t *op)
     return op->n_operands == CONV_NORM_OPERANDS;
 }
 
-/* Results of an image, which have sums of their own in registers: with fewer these wait for each
- * other. */
+/* Least number of results of an image. Each has its own sums in registers; with fewer, the
+ * multiplications wait for each other. */
 #define LEAST_RESULTS 7
-#define LEAST_INPUTS                                                                               \
-    96 /* of fewer the results take longer than the sums: oneDNN leaves them faster */
+#define LEAST_INPUTS 96 /* with fewer, storing results dominates, and oneDNN stores them faster */
 
-/* Sums are made at this share of the peak, where estimates say 0.9 of what is not known better; to
- * leave them takes as long as so many channels more. */
+/* Measured: sums run at this share of the peak (the default estimate is 0.9), and storing the
+ * results takes as long as LEAVING more channels. */
 #define SHARE 0.95
 #define LEAVING 6
 
@@ -53,7 +51,7 @@ static const char *check_windows(const op_call_t *call)
     return out->sizes[2] * out->sizes[3] < LEAST_RESULTS ? "few results" : NULL;
 }
 
-/* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
+/* prepared has the attributes with post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -80,7 +78,7 @@ static bool adds(const post_ops_t *post)
     return post->n > 0 && post->op[0].kind != POST_ELTWISE;
 }
 
-/* [K][C][1][1] in blocks of both, inputs outside. */
+/* [K][C][1][1] with blocks of both K and C; the blocked inputs come first. */
 static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
 {
     format_t format = format_plain(weight->rank);
@@ -91,7 +89,7 @@ static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
     return info_mkldnn(weight, &format);
 }
 
-/* Without pointers and what becomes of results. */
+/* Describes the sizes; pointers and post-ops are set later. */
 static pointwise_t describe(const prepared_t *prepared)
 {
     const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
@@ -104,7 +102,7 @@ static pointwise_t describe(const prepared_t *prepared)
                          .width = x->sizes[3]};
 }
 
-/* Bytes of a scale and of a shift of each channel, padded. */
+/* Bytes of the scales and shifts of all channels, padded. */
 static size_t factor_bytes(const pointwise_t *p)
 {
     const int64_t lanes = isa_lanes(isa_best());
@@ -119,8 +117,7 @@ static status_t accept_blocks(const op_call_t *call, prepared_t *prepared)
     const int lanes = isa_lanes(isa_best());
     const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
     const tensor_info_t *x = call->in[X];
-    /* Sixteen channels in one block have the bytes of channels last, whose results are such, too.
-     */
+    /* 16 channels in one block have the same bytes as channels last, and so have the results. */
     if (own.n_blocks == 0 || !format_same(&own, &blocks, x->sizes))
         return prepared_decline(prepared, "pointwise: channels in blocks of %d only", lanes);
     TRY(accept_format(call, prepared, X, &blocks));
@@ -178,7 +175,7 @@ static status_t conv_pointwise_prepare_normed(context_t *ctx, const op_call_t *c
     return prepare_any(ctx, call, prepared);
 }
 
-/* The norm as a scale and a shift of each channel; gives the rest of the scratch. */
+/* Turns the norm into a scale and a shift for each channel. Returns the rest of the scratch. */
 static float *set_norm(const prepared_t *prepared, void *const *in, float *scratch, pointwise_t *p)
 {
     const batch_norm_conv_attrs_t *attrs = prepared->attrs;
@@ -195,9 +192,9 @@ static float *set_norm(const prepared_t *prepared, void *const *in, float *scrat
     return scratch + bytes / sizeof(float);
 }
 
-/* What becomes of the sums of `call`, and what is done besides. */
+/* Post-ops of a call: which of them the kernel applies, and which are applied afterwards. */
 typedef struct results {
-    post_rest_t functions; /* all, and those that are left for `finish` */
+    post_rest_t functions; /* all functions, and those left for `finish` */
     post_rest_t rest;
     const float *addend;
     bool is_clamped;
@@ -268,10 +265,10 @@ static strassen_t describe_strassen(const prepared_t *prepared)
                         .out_block = n_rows * lanes};
 }
 
-/* Of two threads that share an image each has rows of two of its quarters, and by other kernels one
- * half of its rows: half of an addend is what the other core has written. By measurement on Zen 4
- * this takes 1.1 to 1.4 times as long where the cores share no cache, and nothing where they do: so
- * with an addend Strassen's algorithm has to gain more than this. */
+/* If two threads share an image, Strassen's algorithm gives each of them rows of two quarters,
+ * while other kernels give each one half of the rows. So half of an addend was written by the other
+ * core. Measured on Zen 4: 1.1 to 1.4 times the time if the cores share no cache, else no
+ * difference. With an addend Strassen's algorithm must gain more than this. */
 #define SCATTERED 1.06
 
 static status_t conv_pointwise_prepare_strassen(context_t *ctx, const op_call_t *call,
@@ -279,7 +276,7 @@ static status_t conv_pointwise_prepare_strassen(context_t *ctx, const op_call_t 
 {
     const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
     const bool is_only = algorithm == CONV_STRASSEN_ONLY;
-    if (!is_only && algorithm != CONV_STRASSEN) return STATUS_UNSUPPORTED; /* nobody asks */
+    if (!is_only && algorithm != CONV_STRASSEN) return STATUS_UNSUPPORTED; /* not requested */
     TRY(accept_blocks(call, prepared));
     const strassen_t sizes = describe_strassen(prepared);
     TRY(strassen_accept(prepared, sizes.n_inputs, sizes.n_outputs, sizes.n_rows, is_only));

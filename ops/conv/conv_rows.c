@@ -1,10 +1,10 @@
-/* Convolutions over one dimension, without padding, as products of many rows: where channels stand
- * last, the window of an output is one stretch of the source, and that of the next output begins
- * stride * C elements later,
+/* Convolutions over one dimension, without padding, as products of many rows. With channels last
+ * the window of an output is one contiguous range of the source, and the window of the next output
+ * begins stride * C elements later:
  *
  *   out[p][k] = bias[k] + sum(i < R*C) x[p*stride*C + i] * weight[k][i],   i = r*C + c
  *
- * What is 2-D may have a second dimension of 1. */
+ * 2-D convolutions qualify if their second dimension is 1. */
 #include "kernels/linear/product_impl.h"
 
 #include <string.h>
@@ -16,12 +16,14 @@
 #include "tensor/threads_impl.h"
 
 enum { X, WEIGHT, BIAS };
-enum { BLOCK, N_NUMBERS }; /* of a packed weight */
+enum { BLOCK, N_NUMBERS }; /* numbers stored with a packed weight */
 
 #define VERSION 1
-#define LEAST_INPUTS 16 /* fewer, and fewer outputs, are not worth packing */
-#define LEAST_ROWS 16   /* of fewer the weight counts most, which others read as fast */
-#define SHARE 0.95      /* of the peak, where estimates say 0.9 of what is not known better */
+#define LEAST_INPUTS 16 /* with fewer inputs or outputs, packing does not pay */
+#define LEAST_ROWS                                                                                 \
+    16             /* with fewer, reading the weight dominates, and other kernels are as fast      \
+                    */
+#define SHARE 0.95 /* measured share of the peak; the default estimate is 0.9 */
 
 static const char *check_windows(const op_call_t *call)
 {
@@ -40,7 +42,7 @@ static const char *check_windows(const op_call_t *call)
     return call->out[0].sizes[2] < LEAST_ROWS ? "few rows" : NULL;
 }
 
-/* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
+/* prepared has the attributes with post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
@@ -79,7 +81,7 @@ static status_t conv_rows_prepare(context_t *ctx, const op_call_t *call, prepare
     return STATUS_OK;
 }
 
-/* [K][C][R] to [K / block][R][C][block]. */
+/* Packs [K][C][R] to [K / block][R][C][block]. */
 static status_t conv_rows_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                                const tensor_info_t *want, void *out)
 {

@@ -1,5 +1,5 @@
-/* Convolutions of few outputs or few channels with any windows, by vectors over the last dimension
- * of the result: kernels over channels, as oneDNN's are, fill one lane of eight for one output. */
+/* Convolutions with few outputs or channels and any windows, with vectors over the last dimension
+ * of the result. oneDNN's vectors are over channels: with one output they use one lane of eight. */
 #include "kernels/conv/taps_impl.h"
 
 #include "dispatch/post_impl.h"
@@ -10,10 +10,10 @@
 
 enum { X, WEIGHT, BIAS };
 
-#define MOST_OUTPUTS 64 /* of a group; vectors over channels are as fast for more */
-#define FEW_OUTPUTS 15  /* the same where oneDNN need not reorder: it fills two vectors then */
+#define MOST_OUTPUTS 64 /* in a group; with more, vectors over channels are as fast */
+#define FEW_OUTPUTS 15  /* the same if oneDNN need not reorder; it then fills two vectors */
 
-/* Windows over one dimension go along the last one: sizes [L, 1] are those of [1, L]. */
+/* Moves windows over one dimension to the last one: sizes [L, 1] become [1, L]. */
 static void squeeze(taps_t *t)
 {
     for (int i = 2; i > 0; i--) {
@@ -50,13 +50,13 @@ static taps_t describe(const tensor_info_t *x, const tensor_info_t *weight,
     return t;
 }
 
-/* Kernels over channels find their formats: x lies in blocks, or the weight is packed once. */
+/* True if kernels over channels need no reorder: x has blocks, or the weight is packed once. */
 static bool is_blocked(const op_call_t *call)
 {
     return call->weights != WEIGHT_GIVEN || format_is_blocked(&call->in[X]->format);
 }
 
-/* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
+/* prepared has the attributes with post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
@@ -74,8 +74,8 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     return NULL;
 }
 
-/* Of the peak, by measurement: of one output each product loads its own vector. Lanes behind a
- * row's end compute nothing. */
+/* Measured share of the peak. With one output each product loads its own vector. Lanes after the
+ * end of a row are wasted. */
 static double share_of_peak(const taps_t *t)
 {
     const int64_t lanes = isa_lanes(isa_best()), width = t->out[2];

@@ -1,5 +1,6 @@
-/* Transposed convolutions whose kernel is as large as their stride, of f32 over channels last, by
- * kernels/tiling: oneDNN's make each window on its own, and many zeros where outputs are few. */
+/* Transposed convolutions whose kernel size equals their stride, of f32 with channels last, by
+ * kernels/conv/tiling_impl.h. oneDNN computes each window separately, and many zeros if there are
+ * few outputs. */
 #include "kernels/conv/tiling_impl.h"
 
 #include "dispatch/post_impl.h"
@@ -9,7 +10,7 @@
 #include "tensor/threads_impl.h"
 
 enum { X, WEIGHT, BIAS };
-enum { BLOCK, N_NUMBERS }; /* of a packed weight */
+enum { BLOCK, N_NUMBERS }; /* numbers stored with a packed weight */
 #define VERSION 1
 
 static const char *check_windows(const op_call_t *call)
@@ -23,7 +24,7 @@ static const char *check_windows(const op_call_t *call)
     return NULL;
 }
 
-/* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
+/* prepared has the attributes with post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_transpose_attrs_t *)prepared->attrs)->post;

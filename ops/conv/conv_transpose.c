@@ -109,8 +109,7 @@ static status_t conv_transpose_infer(context_t *ctx, const op_call_t *call, int 
     return accept_post(ctx, call, &out[0]);
 }
 
-/* ---- specification: out[p] gathers what reaches it, x[(p + padding - r dilation) / stride] ----
- */
+/* ---- specification: out[p] is a sum of x[(p + padding - r dilation) / stride] ---- */
 
 static double conv_transpose_spec(const spec_call_t *call, int output, const int64_t *index)
 {
@@ -141,10 +140,10 @@ static double conv_transpose_spec(const spec_call_t *call, int output, const int
     return spec_post(call, &attrs->post, POST, sum, index);
 }
 
-/* ---- kernel on oneDNN: its transposed convolutions compute post-ops element by element, in
- * hundred times the time of ours ---- */
+/* ---- kernel on oneDNN, without post-ops: its transposed convolutions apply them element by
+ * element, which takes 100 times as long as ours ---- */
 
-/* The weight with its groups apart and channels in oneDNN's order: [G][K/G][C/G].. */
+/* The weight with a dimension for its groups and channels in oneDNN's order: [G][K/G][C/G].. */
 static tensor_info_t swap_weight(const tensor_info_t *weight, int64_t groups)
 {
     tensor_info_t info = {.dtype = weight->dtype, .layout = LAYOUT_MKLDNN};
@@ -155,7 +154,7 @@ static tensor_info_t swap_weight(const tensor_info_t *weight, int64_t groups)
     return info;
 }
 
-/* The same bytes with two dimensions renamed into each other. */
+/* The same bytes with two dimensions exchanged. */
 static tensor_info_t swap_dims(const tensor_info_t *info, int a, int b)
 {
     tensor_info_t swapped = *info;
@@ -210,14 +209,13 @@ static status_t conv_transpose_prepare_onednn(context_t *ctx, const op_call_t *c
     return STATUS_OK;
 }
 
-/* It is given no post-ops: oneDNN computes those of a transposed convolution one element at a time,
- * which takes longer than all the rest. */
+/* Post-ops are applied afterwards, by our own loops. */
 static const kernel_t onednn = {.name = "onednn",
                                 .prepare = conv_transpose_prepare_onednn,
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
+/* ---- our own kernel: for dtypes and sizes that oneDNN does not support ---- */
 
 static status_t conv_transpose_prepare_native(context_t *ctx, const op_call_t *call,
                                               prepared_t *prepared)
@@ -243,9 +241,9 @@ static const kernel_t native = {
     .name = "native", .prepare = conv_transpose_prepare_native, .run = conv_transpose_run_native};
 static const kernel_t *const kernels[] = {&conv_transpose_tiling, &onednn, &native, NULL};
 
-/* ---- gradients: source and result change places with those of a convolution ---- */
+/* ---- gradients: those of a convolution with source and result exchanged ---- */
 
-/* The convolution may reach further than x does, into output_padding. */
+/* Cuts grad to the size of x: the convolution also covers output_padding. */
 static value_t cut_like(emitter_t *emitter, value_t grad, value_t x)
 {
     const tensor_info_t wanted = *emit_info(emitter, x), given = *emit_info(emitter, grad);

@@ -1,17 +1,16 @@
-/* Convolutions of 3 by 3 and stride 1 or 2, or of 5 by 5 and stride 1, by winograd's transforms, by
- * a kernel of our own.
+/* Convolutions of 3x3 with stride 1 or 2, or of 5x5 with stride 1, by Winograd's transforms, in our
+ * own kernel.
  *
- * Activations and the weight are f32 or bf16. Of bf16, size 2 for 3 by 3 multiplies pairs of bf16,
- * 2.25 times fewer than direct sums do, where the processor has instructions for that. All else is
- * f32 between: sizes 4 and 6 then take 0.5 and 0.4 of the time of direct sums of bf16, and read a
- * weight that is 8 and 14 times as large, which pays while it stays in a cache.
+ * Activations and weight are f32 or bf16. Size 2 of 3x3 bf16 multiplies pairs of bf16, 2.25 times
+ * fewer than direct sums, if the processor has such instructions. All other sizes compute in f32:
+ * sizes 4 and 6 take 0.5 and 0.4 of the time of direct sums of bf16, but read a weight 8 and 14
+ * times as large, which pays only if it stays in a cache.
  *
- * Activations lie in blocks of the machine's lanes, and the weight is packed: transformed for a
- * size of 2, 4 or 6, of which each is a kernel by itself: that of tiles with 3 by 3, and 2 more
- * than that with 5 by 5, which is as long a polynomial and rounds alike. With stride 2 there is
- * none of 6. Larger tiles need fewer
- * products, round more, and read a larger weight. The attribute `algorithm` says which sizes are
- * allowed; among these, and direct sums, the least estimate counts. */
+ * Activations are in blocks of the machine's lanes. The weight is packed: transformed for a size of
+ * 2, 4 or 6, each of which is a kernel. The size is the side of a tile for 3x3, and 2 more than the
+ * side for 5x5, whose polynomials then have the same length and rounding. Stride 2 has no size 6.
+ * Larger tiles need fewer products, round more, and read a larger weight. The attribute `algorithm`
+ * determines the allowed sizes; the lowest estimate among these and direct sums is chosen. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -22,16 +21,21 @@
 #include "tensor/threads_impl.h"
 
 enum { X, WEIGHT, BIAS, POST };
-enum { TILE, LANES, MORE_STRIDE, N_NUMBERS }; /* of a packed weight; the last is stride - 1 */
+enum {
+    TILE,
+    LANES,
+    MORE_STRIDE,
+    N_NUMBERS
+}; /* numbers stored with a packed weight; the last is stride - 1 */
 
-#define VERSION 2 /* of winograd_pack */
+#define VERSION 2 /* version of the format of winograd_pack */
 #define LARGEST_SIZE 6
 
 typedef struct state {
     winograd_t winograd; /* without pointers */
     isa_t isa;
     int n_threads;
-    int addend; /* input that is added, or -1 */
+    int addend; /* index of the added input, or -1 */
 } state_t;
 
 /* ---- which ---- */
@@ -81,7 +85,7 @@ bool conv_winograd_has_empty_window(const tensor_info_t *src, const tensor_info_
     return false;
 }
 
-/* Whether the largest size that is allowed fits, or a smaller one may be taken instead. */
+/* True if the largest allowed size, or a smaller allowed one, supports the call. */
 static bool fits(const op_call_t *call)
 {
     const conv_attrs_t *attrs = call->attrs;
@@ -117,7 +121,7 @@ const char *conv_winograd_obstacle(const op_call_t *call)
 
 /* ---- estimates ---- */
 
-/* Whether the kernel of this size is to be asked at all. */
+/* True if the algorithm allows this size. */
 static bool is_allowed(int algorithm, int size)
 {
     return size == conv_winograd_size(algorithm) ||
@@ -129,11 +133,11 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Products run at the share of the peak that direct convolution reaches. Transforms take as long as
- * so many multiply-adds for each point of sources and results in tiles. */
+/* Products run at the same share of the peak as direct convolution. The transforms take as long as
+ * TRANSFORM_FLOPS operations for each point and channel of a tile. */
 #define TRANSFORM_FLOPS 40.0
 
-/* In a row or column of n results: short tiles have as many fewer as the stride is. */
+/* Points of all tiles in a row or column of n results; short tiles have `stride` fewer. */
 static double count_points(const winograd_t *w, int64_t n)
 {
     const int64_t n_tiles = winograd_count_tiles(n, w->tile);
@@ -161,8 +165,8 @@ double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t i
 
 /* ---- preparing ---- */
 
-/* Larger results are mostly in memory again when they are read, and writing past the caches reads
- * no lines before. By measurement on Zen 4, at batch 1 and 16, what reads them takes no longer. */
+/* Larger results have mostly left the caches before they are read. Stores that bypass the caches
+ * need not read the lines first. Measured on Zen 4, batch 1 and 16: the reader is not slower. */
 #define LARGE_RESULT ((size_t)6 << 20)
 
 bool conv_winograd_streams(const tensor_info_t *result)
@@ -249,7 +253,7 @@ const char *conv_winograd_name(isa_t isa, const winograd_t *w)
     return names[isa][w->stride - 1][w->tile / 2 - 1];
 }
 
-/* What stands in the way of any size is said once, by the largest that is allowed. */
+/* Only the kernel of the largest allowed size reports a reason that applies to all sizes. */
 static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int size,
                                       prepared_t *prepared)
 {
@@ -284,7 +288,7 @@ static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int
         [TILE] = w->tile, [LANES] = lanes, [MORE_STRIDE] = w->stride - 1};
     const int64_t n_floats = winograd_weight_elements(w->tile, w->kernel, w->n_inputs, w->n_outputs,
                                                       isa);
-    const bool is_wider = w->is_bf16 && !w->in_pairs; /* than elements of the weight */
+    const bool is_wider = w->is_bf16 && !w->in_pairs; /* wider than elements of the weight */
     TRY(prepared_want_packed(ctx, prepared, WEIGHT, is_wider ? 2 * n_floats : n_floats, VERSION,
                              N_NUMBERS, numbers));
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
@@ -297,7 +301,7 @@ static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int
 
 /* ---- running ---- */
 
-/* Sets of as many lanes have one packed form, which is f32 but for products in pairs. */
+/* ISAs with the same number of lanes share one packed form; it is f32, except for pairs of bf16. */
 static status_t conv_winograd_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                                    const tensor_info_t *want, void *out)
 {

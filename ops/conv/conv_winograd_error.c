@@ -1,5 +1,5 @@
-/* What winograd's transforms lose with a layer's own weight, measured: the kernel's results for
- * some outputs of a few random tiles against sums in double. */
+/* Measures the error of Winograd's transforms for a given weight: compares the kernel's results for
+ * some outputs of a few random tiles with sums in double. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -14,11 +14,11 @@ typedef struct sample {
     winograd_t winograd;
     isa_t isa;
     int64_t lanes;
-    float *x, *out, *plain, *weight; /* plain: of the outputs that are looked at */
+    float *x, *out, *plain, *weight; /* plain: weights of the compared outputs, row-major */
     void *scratch;
 } sample_t;
 
-/* Channels lie in blocks, one tile of sources an image. */
+/* Offset of an element of blocks of channels; each image is one tile of the source. */
 static int64_t place(const sample_t *s, int64_t n_channels, int64_t side, int64_t n, int64_t c,
                      int64_t at)
 {
@@ -74,7 +74,7 @@ static status_t allocate(context_t *ctx, sample_t *s)
 static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
 {
     winograd_t *w = &s->winograd;
-    const int64_t size = w->n_inputs * w->kernel * w->kernel; /* of one output's weights */
+    const int64_t size = w->n_inputs * w->kernel * w->kernel; /* weights of one output */
     uint64_t state = 1;
     for (int64_t n = 0; n < w->n_images; n++)
         for (int64_t c = 0; c < w->n_inputs; c++)
@@ -89,7 +89,7 @@ static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
     winograd_pack(&plain, s->isa, 1, s->weight);
 }
 
-/* A kernel that is not finite, or is not once it is transformed, cannot be recovered. */
+/* True if all weights are finite and stay finite when they are transformed. */
 static bool is_transformable(int64_t n, const float *weight)
 {
     for (int64_t i = 0; i < n; i++)

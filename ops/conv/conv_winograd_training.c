@@ -1,6 +1,7 @@
-/* Convolutions by winograd's transforms with weights that change, and the gradients of their
- * sources. The weight lies in the blocks of direct convolution, as its gradient and what optimizers
- * keep, and is transformed in each run: for the gradient mirrored, with outputs for inputs. */
+/* Convolutions by Winograd's transforms with weights that change, and the gradients of their
+ * sources. The weight has the blocks of direct convolution, like its gradient and the optimizer's
+ * state. Each run transforms it; for the gradient it is mirrored, with inputs and outputs
+ * exchanged. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/axes_impl.h"
@@ -8,25 +9,25 @@
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
-/* Of the forward operator; of the gradient the first is `grad`. */
+/* Operands of the forward operator; the first one of the gradient is `grad`. */
 enum { X, WEIGHT, BIAS };
 
-#define SIZE 4            /* of transforms */
-#define LEAST_CHANNELS 16 /* fewer would be padded to that */
+#define SIZE 4            /* size of the transforms */
+#define LEAST_CHANNELS 16 /* fewer would be padded to this */
 
 typedef struct state {
     winograd_t winograd; /* without pointers */
     winograd_weight_t weight;
-    int64_t first; /* element of the weight that the transform begins with */
+    int64_t first; /* first element of the weight that the transform reads */
     isa_t isa;
     int n_threads;
-    int addend;         /* input that is added, or -1 */
-    int64_t n_elements; /* of the transformed weight, in front of the kernel's scratch */
+    int addend;         /* index of the added input, or -1 */
+    int64_t n_elements; /* in the transformed weight, before the kernel's scratch */
 } state_t;
 
-/* What both directions have. */
+/* The layer, for both directions. */
 typedef struct layer {
-    const tensor_info_t *src, *weight, *dst; /* of the forward operator */
+    const tensor_info_t *src, *weight, *dst; /* those of the forward operator */
     const int64_t *stride, *padding, *dilation;
     int64_t groups;
 } layer_t;
@@ -49,7 +50,7 @@ static const char *obstacle(const op_call_t *call, const layer_t *layer)
 
 /* ---- the weight ---- */
 
-/* The format in which oneDNN's direct convolution reads it beside activations in blocks. */
+/* The weight format of oneDNN's direct convolution when activations are in blocks. */
 static status_t find_weight_format(context_t *ctx, const layer_t *layer, const format_t *blocks,
                                    format_t *out_format)
 {
@@ -71,7 +72,7 @@ static status_t find_weight_format(context_t *ctx, const layer_t *layer, const f
     return choose_forward_format(ctx, &problem, out_format);
 }
 
-/* Whether the elements of a kernel lie evenly, row by row. */
+/* Finds the axes. False if the elements of a kernel do not have one constant step. */
 static bool find_axes(const tensor_info_t *weight, axis_t *axes)
 {
     return axes_find(weight, axes) && axes[2].block == 1 && axes[3].block == 1 &&
@@ -104,7 +105,7 @@ static status_t settle_weight(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
-/* Multiplications and additions for an element of the kernel, in double. */
+/* Multiply-adds in double for each element of the weight. */
 #define PACK_FLOPS 60.0
 
 static double estimate_pack(const context_t *ctx, const winograd_t *w)
@@ -113,7 +114,7 @@ static double estimate_pack(const context_t *ctx, const winograd_t *w)
     return cost_run(ctx, "tiles", 2.0 * PACK_FLOPS * n, 0.0);
 }
 
-/* Settles all but the formats of activations, their addition and the weight's. */
+/* Sets everything except the formats of activations, addend and weight. */
 static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared, state_t *made)
 {
     winograd_t *w = &made->winograd;

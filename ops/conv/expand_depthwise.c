@@ -1,6 +1,6 @@
-/* A convolution of 1 by 1 and a depthwise one behind it, as at the beginning of an inverted
- * residual. The weights lie as those of the two convolutions, ABcd16b16a and Abcd16a, so that files
- * and other kernels share them. */
+/* A 1x1 convolution followed by a depthwise one, as at the beginning of an inverted residual block.
+ * The weights have the formats of the two convolutions, ABcd16b16a and Abcd16a, so files and other
+ * kernels share them. */
 #include "ops/conv/expand_depthwise_impl.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"bias", ROLE_BIAS, true, false}};
 enum { X, EXPAND, EXPAND_BIAS, WEIGHT, BIAS, POST };
 
-/* The activation as a post-op of the first convolution; false: it is none. */
+/* The activation as a post-op of the first convolution. False: there is none. */
 static bool activation_op(int activation, post_op_t *out_op)
 {
     *out_op = (post_op_t){.kind = POST_ELTWISE};
@@ -99,7 +99,7 @@ static status_t check_operands(context_t *ctx, const op_call_t *call)
     return STATUS_OK;
 }
 
-/* What is between the two convolutions. */
+/* The tensor between the two convolutions. */
 static tensor_info_t expanded(const tensor_info_t *x, const tensor_info_t *expand)
 {
     const int64_t sizes[] = {x->sizes[0], expand->sizes[0], x->sizes[2], x->sizes[3]};
@@ -125,8 +125,8 @@ static status_t expand_depthwise_infer(context_t *ctx, const op_call_t *call, in
     return accept_post(ctx, call, &out[0]);
 }
 
-/* Operations of both: of what is between for each input and so many more, and of taps, of which
- * each counts as so many. */
+/* Operations of both convolutions. more_inputs: extra cost of each intermediate element, as a
+ * number of inputs. of_tap: cost of one tap, relative to a multiply-add. */
 static double count(const op_call_t *call, double more_inputs, double of_tap)
 {
     const tensor_info_t *weight = call->in[WEIGHT];
@@ -173,15 +173,15 @@ static double expand_depthwise_spec(const spec_call_t *call, int output, const i
     return spec_post(call, &conv->post, POST, sum, index);
 }
 
-/* ---- kernel of our own over blocks of channels ---- */
+/* ---- our own kernel over blocks of channels ---- */
 
-/* By measurement: sums over inputs are made at this share of the peak, and what is between takes as
- * long to leave as so many inputs more; taps reach this share of the other. */
+/* Measured: sums over inputs run at SHARE of the peak, storing an intermediate element costs as
+ * much as LEAVING inputs, and taps run at TAPS_SHARE of the speed of those sums. */
 #define SHARE 0.95
 #define LEAVING 2
 #define TAPS_SHARE 0.75
 
-/* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
+/* prepared has the attributes with post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const conv_attrs_t *conv = &((const expand_depthwise_attrs_t *)call->attrs)->conv;
@@ -201,7 +201,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     return NULL;
 }
 
-/* Blocks of the first dimension, or of the first two, inputs outside. */
+/* Blocks of the first dimension, or of the first two with the blocked inputs first. */
 static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes, int n_dims)
 {
     format_t format = format_plain(weight->rank);
@@ -212,7 +212,7 @@ static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes, int 
     return info_mkldnn(weight, &format);
 }
 
-/* Without pointers and what becomes of sums. */
+/* Describes the sizes; pointers and activations are set later. */
 static expand_depthwise_t describe(const prepared_t *prepared)
 {
     const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
@@ -256,7 +256,7 @@ static status_t expand_depthwise_prepare_blocks(context_t *ctx, const op_call_t 
     return STATUS_OK;
 }
 
-/* A clamp as such, the rest by a function. */
+/* A first post-op that is a clamp runs in the kernel, the others in a callback. */
 static expand_depthwise_act_t act_of(post_rest_t *rest)
 {
     expand_depthwise_act_t act = {.user = rest};
@@ -296,7 +296,7 @@ static const kernel_t blocks = {.name = "expand_depthwise",
                                 .run = expand_depthwise_run_blocks,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel for all else ---- */
+/* ---- our own kernel for all other calls ---- */
 
 static status_t expand_depthwise_prepare_native(context_t *ctx, const op_call_t *call,
                                                 prepared_t *prepared)
@@ -317,7 +317,7 @@ typedef struct native_run {
     const prepared_t *prepared;
     void *const *in;
     void *out;
-    double *planes; /* one of each share */
+    double *planes; /* one for each share */
     int n_shares;
 } native_run_t;
 
@@ -327,7 +327,7 @@ static double load(const native_run_t *run, int operand, int64_t at)
     return dtype_load(dtype, (const char *)run->in[operand] + at * (int64_t)dtype_size(dtype));
 }
 
-/* Channel k of image n between the two convolutions. */
+/* Computes channel k of image n of the intermediate tensor. */
 static void expand_plane(const native_run_t *run, int64_t n, int64_t k, double *plane)
 {
     const expand_depthwise_attrs_t *attrs = run->prepared->attrs;

@@ -1,6 +1,6 @@
-/* What follows a conv, a transposed conv or a linear and is affine for each channel, worked into
- * its weight and bias; the passes write these operators on constants. One kernel, in double, over
- * rows of the weight: it runs once in the life of a graph. */
+/* Folds an affine function of each channel that follows a conv, transposed conv or linear into its
+ * weight and bias. Passes apply these operators to constants, once in the life of a graph. One
+ * kernel, in double, over rows of the weight. */
 #include <math.h>
 
 #include "kernels/conv/fold_impl.h"
@@ -24,8 +24,8 @@ static const operand_t bias_operands[] = {
     {"scale", ROLE_STATE, true, false},        {"shift", ROLE_STATE, true, false},
     {"mean", ROLE_STATE, true, false},         {"variance", ROLE_STATE, true, false}};
 
-enum { WEIGHT, BIAS, SCALE, SHIFT, MEAN, VARIANCE }; /* of fold_bias */
-enum { ONLY_SCALE = BIAS, ONLY_VARIANCE = SCALE };   /* of fold_weight */
+enum { WEIGHT, BIAS, SCALE, SHIFT, MEAN, VARIANCE }; /* operands of fold_bias */
+enum { ONLY_SCALE = BIAS, ONLY_VARIANCE = SCALE };   /* operands of fold_weight */
 
 /* ---- inference ---- */
 
@@ -51,7 +51,7 @@ static status_t check_weight(context_t *ctx, const op_call_t *call)
     return STATUS_OK;
 }
 
-/* One element, or one for each of n channels along the only dimension that is not 1. */
+/* True if it has one element, or n of them along the only dimension that is not 1. */
 static bool fits_channels(const tensor_info_t *info, int64_t n)
 {
     int64_t numel = info_numel(info), largest = 1;
@@ -101,7 +101,7 @@ static status_t fold_infer_bias(context_t *ctx, const op_call_t *call, int *out_
 
 /* ---- specification ---- */
 
-/* An operand's element for channel k, or what stands for an absent one. */
+/* An operand's element for channel k; `absent` if the operand is missing. */
 static double spec_channel(const spec_call_t *call, int operand, int64_t k, double absent)
 {
     int64_t index[TENSOR_MAX_RANK] = {0};
@@ -146,7 +146,7 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
             prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
 }
 
-/* An operand's element for channel k, or what stands for an absent one. */
+/* An operand's element for channel k; `absent` if the operand is missing. */
 static double element(const prepared_t *prepared, void *const *in, int operand, int64_t k,
                       double absent)
 {
