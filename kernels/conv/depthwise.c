@@ -10,15 +10,15 @@ typedef struct run {
     int64_t n_blocks;
 } run_t;
 
-/* Whether threads that have as many of n as each other, but for one, have almost equal shares. */
+/* True if n items divide almost evenly among the threads. */
 static bool is_even(int64_t n, int n_threads)
 {
     const int64_t missing = (n_threads - n % n_threads) % n_threads;
     return missing * 16 <= n;
 }
 
-/* Rows of images, all channels of each: what is before and behind, convolutions of 1 by 1, shares
- * its work so, too, and a thread finds what it wrote in its own cache. */
+/* Rows of images, with all their channels. The 1x1 convolutions before and after are divided in the
+ * same way, so a thread finds the elements that it wrote in its own cache. */
 static void run_rows(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;

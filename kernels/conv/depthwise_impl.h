@@ -21,7 +21,7 @@ typedef struct depthwise {
     int stride; /* 1 or 2 */
     int group;  /* 1; for 3x3 also 2, 4, 8 and multiples of the lanes */
     int64_t n_images, n_channels;
-    int64_t height, width;         /* of x */
+    int64_t height, width;         /* size of x */
     int64_t out_height, out_width; /* elements outside x are zero */
     int64_t top, left;
     const float *x, *weight;

@@ -5,29 +5,29 @@
 #include "kernels/conv/depthwise_impl.h"
 #include "kernels/vector_impl.h"
 
-#define TILE 7 /* divides the sides of common pictures: 112, 56, 28, 14, 7 */
+#define TILE 7 /* divides the sides of common images: 112, 56, 28, 14, 7 */
 #define MAX_KERNEL 5
-#define AHEAD (4 * TILE) /* results whose lines are fetched before they are written */
+#define AHEAD (4 * TILE) /* how many results ahead lines are prefetched */
 #define MAX_SPAN ((TILE - 1) * 2 + MAX_KERNEL)
 
-/* A row of results: where its sources and its weights begin. */
+/* A row of results, with the start of its sources and weights. */
 typedef struct row {
     const float *x, *weight;
     vector_t bias;
-    int first, last; /* rows of the kernel that lie on the source: [first, last) */
+    int first, last; /* rows of the kernel inside the source: [first, last) */
     float *out;
 } row_t;
 
-/* Constants of a copy of the loops, but for `inputs`. */
+/* All but `inputs` are constants in each copy of the loops. */
 typedef struct shape {
     int kernel, stride;
-    int lanes;      /* of a block that are one group: all where a group is a block or more */
-    int64_t inputs; /* of a group */
+    int lanes; /* lanes of a block that form a group; all lanes if a group has a block or more */
+    int64_t inputs; /* inputs of a group */
 } shape_t;
 
-/* The columns of the source under TILE results of a row. */
+/* The columns of the source that TILE results of a row read. */
 typedef struct columns {
-    bool is_inside; /* all of them are there */
+    bool is_inside; /* all of them exist */
     int64_t left, width;
 } columns_t;
 
@@ -39,8 +39,8 @@ KERNEL_INLINE vector_u32_t first_of_group(int lanes)
     return first;
 }
 
-/* What one row of the kernel adds, of one block of inputs: input j of each group is spread over the
- * group's lanes. */
+/* Adds the products of one row of the kernel with one block of inputs. Input j of each group is
+ * copied to all lanes of the group. */
 KERNEL_INLINE void add_row(shape_t shape, columns_t columns, const float *x, const float *weight,
                            vector_t *sums)
 {
@@ -64,7 +64,7 @@ KERNEL_INLINE void add_row(shape_t shape, columns_t columns, const float *x, con
     }
 }
 
-/* n results from q on, TILE or fewer. */
+/* Computes n results from q on; n is at most TILE. */
 KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shape,
                             columns_t columns, int64_t q, int n)
 {
@@ -120,7 +120,8 @@ static vector_t load_bias(const depthwise_t *d, int64_t channel)
 KERNEL_INLINE void sum_rows(const depthwise_t *d, shape_t shape, const depthwise_part_t *part)
 {
     const int64_t n_blocks = (d->n_channels + KERNEL_LANES - 1) / KERNEL_LANES;
-    const int64_t of_group = shape.inputs / shape.lanes; /* blocks that are read for one */
+    const int64_t of_group = shape.inputs /
+                             shape.lanes; /* blocks of inputs for one block of outputs */
     const int64_t weights = shape.kernel * shape.kernel * shape.inputs * KERNEL_LANES;
     for (int64_t block = part->first_block; block < part->last_block; block++) {
         const int64_t plane = part->image * n_blocks + block;

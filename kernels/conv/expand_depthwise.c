@@ -3,12 +3,12 @@
 #include "kernels/tiles_impl.h"
 #include "tensor/threads_impl.h"
 
-#define MOST_AT_ONCE 14 /* of all instruction sets */
+#define MOST_AT_ONCE 14 /* over all ISAs */
 
-/* Bytes of x under a band of rows, which each group of channels reads: half of a second cache. */
+/* Bytes of x that a band of rows reads, once for each group: half of a second-level cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* Of shorter bands the rows that two of them make, each for itself, would take too long. */
+/* Adjacent bands both compute the rows of e between them, which is too slow for shorter bands. */
 #define LEAST_ROWS 12
 
 static expand_depthwise_rows_t *const loops[ISA_COUNT] = ISA_TABLE(expand_depthwise);
@@ -16,10 +16,10 @@ static expand_depthwise_rows_t *const loops[ISA_COUNT] = ISA_TABLE(expand_depthw
 typedef struct run {
     const expand_depthwise_t *pair;
     expand_depthwise_rows_t *rows;
-    int64_t n_groups, n_bands; /* bands of rows of one image */
+    int64_t n_groups, n_bands; /* bands of rows in one image */
     int n_shares;
     float *scratch;
-    int64_t ring; /* floats of one share */
+    int64_t ring; /* floats for one share */
 } run_t;
 
 static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
@@ -29,8 +29,8 @@ static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
            expand_depthwise_columns(pair);
 }
 
-/* Shares of all bands of all images, by groups: bands outside, so that each thread stays with what
- * it reads. */
+/* Shares of the (band, group) pairs of all images, with groups fastest, so that each thread reads
+ * the same band several times. */
 static void run_shares(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
@@ -54,7 +54,7 @@ static void run_shares(void *user, int64_t first, int64_t last)
     }
 }
 
-/* As many as leave a band's source in a cache, and even shares. */
+/* Number of bands: their sources fit into the cache, and the shares are even. */
 static int64_t count_bands(const expand_depthwise_t *pair, isa_t isa, int64_t n_groups,
                            int n_threads)
 {

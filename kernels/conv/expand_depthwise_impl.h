@@ -32,7 +32,7 @@ typedef struct expand_depthwise {
     int kernel; /* 3 or 5 */
     int stride; /* 1 or 2, in the depthwise convolution */
     int64_t n_images, n_inputs, n_channels;
-    int64_t height, width;         /* of x and of e */
+    int64_t height, width;         /* size of x and of e */
     int64_t out_height, out_width; /* elements outside e are zero */
     int64_t top, left;
     const float *x, *expand, *weight;

@@ -13,17 +13,18 @@
 #define MAX_KERNEL 5
 #define MAX_SPAN ((TILE - 1) * 2 + MAX_KERNEL)
 
-/* The channels of a group, and where their rows are kept. */
+/* The channels of a group, and the buffer of their rows. */
 typedef struct group {
     const expand_depthwise_t *pair;
-    const float *x; /* of the image */
+    const float *x; /* the image */
     int64_t first_block;
     int n_blocks;
     int64_t n_slots, columns;
     float *ring; /* [n_blocks][n_slots][columns][lanes] */
     const float *expand;
     int64_t expand_step; /* between blocks of channels */
-    const char *ahead;   /* weights of the next group, so many bytes with each input of a tile */
+    const char *ahead; /* weights of the next group; ahead_step bytes are prefetched with each input
+                          of a tile */
     int64_t ahead_step;
     vector_t expand_bias[BLOCKS];
 } group_t;
@@ -38,8 +39,8 @@ KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act)
     return vector_clamp(v, act->lower - (vector_t){0}, act->upper - (vector_t){0});
 }
 
-/* The sums are stored as soon as the products of the last input are there, each beside products of
- * others: behind all of them the units that multiply would wait. */
+/* Adds the products of the last input and stores the sums. Each sum is stored while others are
+ * still multiplied; storing all of them at the end would leave the multipliers idle. */
 KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float *expand,
                               const int32_t *to, int n, int n_blocks, bool is_clamped,
                               vector_t (*sums)[BLOCKS])
@@ -60,7 +61,8 @@ KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float 
     }
 }
 
-/* n elements of e side by side in the image, from `at` on; to: where each goes, in floats. */
+/* Computes n adjacent elements of e, from `at` on. to: the offset of each in the ring, in floats.
+ */
 KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int32_t *to, int n,
                                int n_blocks)
 {
@@ -72,13 +74,13 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
     for (int k = 0; k < n_blocks; k++) sums[r][k] = group->expand_bias[k];
     const float *expand = group->expand, *x = at;
     const char *ahead = group->ahead;
-    /* All inputs but the last one, which is the first of a block where one is left over. */
+    /* All inputs but the last one, which may be the first of its block. */
     for (int64_t left = pair->n_inputs - 1;; left -= KERNEL_LANES, at += plane) {
         const int n_lanes = left < KERNEL_LANES ? (int)left : KERNEL_LANES;
         x = at;
         for (int c = 0; c < n_lanes; c++, x++, expand += KERNEL_LANES) {
             vector_t weights[BLOCKS];
-            __builtin_prefetch(at + (n + c) * KERNEL_LANES); /* of the tile behind */
+            __builtin_prefetch(at + (n + c) * KERNEL_LANES); /* the tile after it */
             __builtin_prefetch(ahead, 0, 2);
             ahead += group->ahead_step;
             KERNEL_UNROLL
@@ -121,7 +123,7 @@ static float *ring_slot(const group_t *group, int block, int64_t slot)
     return group->ring + (block * group->n_slots + slot) * group->columns * KERNEL_LANES;
 }
 
-/* A place in the rows of e: which slot they are in, and which column. */
+/* A position in the ring of rows of e. */
 typedef struct place {
     int64_t slot, column;
 } place_t;
@@ -134,8 +136,8 @@ static void advance(const group_t *group, place_t *place, int64_t n)
     if (++place->slot == group->n_slots) place->slot = 0;
 }
 
-/* Where n elements from there on go, in floats, and the place behind them. In one row, as most are,
- * what stands behind them in `out_to` is no place. */
+/* Sets the offsets of n elements from a position on, in floats, and advances the position. If they
+ * are in one row, as most are, entries of out_to after the first n are not valid offsets. */
 KERNEL_INLINE void find_places(const group_t *group, place_t *place, int64_t n, int32_t *out_to)
 {
     const int64_t width = group->pair->width, before = group->pair->left;
@@ -149,7 +151,7 @@ KERNEL_INLINE void find_places(const group_t *group, place_t *place, int64_t n, 
         out_to[i] = (int32_t)(place->slot * group->columns + before + place->column) * KERNEL_LANES;
 }
 
-/* Rows [first, last) of e. */
+/* Computes rows [first, last) of e. */
 static void expand_rows(group_t *group, int64_t first, int64_t last)
 {
     const expand_depthwise_t *pair = group->pair;
@@ -172,7 +174,7 @@ static void expand_rows(group_t *group, int64_t first, int64_t last)
                                     pair->width * KERNEL_LANES);
 }
 
-/* A row of results, and the rows of e that it reads: those of the kernel in [first, last). */
+/* A row of results, and the rows of e for rows [first, last) of the kernel. */
 typedef struct row {
     const float *from[MAX_KERNEL], *weight;
     int first, last;
@@ -180,7 +182,7 @@ typedef struct row {
     float *out;
 } row_t;
 
-/* n results from q on, TILE or fewer. */
+/* Computes n results from q on; n is at most TILE. */
 KERNEL_INLINE void sum_tile(const expand_depthwise_t *pair, const row_t *row, int kernel,
                             int stride, int64_t q, int64_t n)
 {
@@ -223,7 +225,7 @@ static vector_t load_bias(const expand_depthwise_t *pair, const float *bias, int
     return vector_load_some(bias + channel, pair->n_channels - channel);
 }
 
-/* Row p of results, whose rows of e are there. */
+/* Computes row p of the results; its rows of e exist. */
 KERNEL_INLINE void sum_row(const group_t *group, int k, int kernel, int stride, int64_t image,
                            int64_t p)
 {
@@ -249,7 +251,7 @@ KERNEL_INLINE void sum_row(const group_t *group, int k, int kernel, int stride, 
         pair->act.finish(pair->act.user, row.out, pair->out_width * KERNEL_LANES);
 }
 
-/* A row of results as soon as the rows of e under it are there. Short rows are made several at a
+/* Computes each row of results as soon as its rows of e exist. Several short rows are computed at a
  * time. */
 KERNEL_INLINE void run_group(group_t *group, int kernel, int stride,
                              const expand_depthwise_part_t *part)
@@ -269,8 +271,8 @@ KERNEL_INLINE void run_group(group_t *group, int kernel, int stride,
     }
 }
 
-/* The weights of the depthwise convolution, which are read when rows of e are there; those of the
- * next group are fetched with each tile, evenly. */
+/* Prefetches the weights of the depthwise convolution, which are needed once rows of e exist. Each
+ * tile prefetches an equal part of the next group's weights. */
 KERNEL_INLINE void fetch_weights(group_t *group, int kernel, const expand_depthwise_part_t *part,
                                  bool is_last)
 {

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Columns [*first, *last) of a row of the result read two elements that both exist. */
+/* Finds the columns [*first, *last) of a row of the result for which both elements of x exist. */
 static void find_inner(const parities_t *p, int64_t *first, int64_t *last)
 {
     const int64_t begin = p->left > 0 ? (p->left + 1) / 2 : 0, end = (p->width + p->left) / 2;
@@ -17,7 +17,7 @@ static float element(const parities_t *p, const float *row, int64_t x)
     return x >= 0 && x < p->width ? row[x] : 0.0f;
 }
 
-/* Both elements of each column, from one row of the source, which may be NULL: of zeros. */
+/* Splits one row of the source into both elements of each column. A NULL row contains zeros. */
 static void split_row(const parities_t *p, const float *row, float *to)
 {
     int64_t first = 0, last = 0;
@@ -36,7 +36,7 @@ static void split_row(const parities_t *p, const float *row, float *to)
     }
 }
 
-/* Padded lanes are written too. */
+/* Also writes the padded lanes. */
 void parities_split(const parities_t *p, int64_t first, int64_t last)
 {
     const int64_t per_block = p->lanes / 4, plane = p->split_height * p->split_width * p->lanes;

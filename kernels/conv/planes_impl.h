@@ -12,7 +12,7 @@
 #include "tensor/dtype.h"
 
 typedef struct planes {
-    dtype_t dtype; /* of x, weight and result; floating */
+    dtype_t dtype; /* dtype of x, weight and result; floating */
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
     int64_t channels, outputs, groups;         /* C, K, G */
     int64_t in_plane, out_plane, kernel_plane; /* elements */

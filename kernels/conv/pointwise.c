@@ -5,12 +5,13 @@
 
 static const pointwise_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pointwise);
 
-/* Bytes of sources that one group of outputs after the other reads: half of a second cache. */
+/* Bytes of sources that all groups of outputs read one after the other: half of a second-level
+ * cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* What costs as much as a byte of sources, half of which other cores have just written: a byte that
- * is multiplied by one group of outputs, and one of weights, which are fetched ahead. By
- * measurement on Granite Rapids. */
+/* Measured on Granite Rapids: cost of multiplying one byte of sources by one group of outputs, and
+ * of reading one byte of weights, which are prefetched. The unit is the cost of reading one byte of
+ * sources, half of which other cores have just written. */
 #define PRODUCT_COST 2.0
 #define WEIGHT_COST 0.125
 
@@ -19,13 +20,14 @@ typedef struct run {
     const pointwise_loops_t *loops;
     int64_t n_tiles, n_groups;
     int64_t tiles_at_once;
-    int64_t tile_elements;   /* of sources */
-    float *made;             /* of each thread so many tiles; or NULL */
-    int by_tiles, by_groups; /* shares of threads: their product is the number of threads */
+    int64_t tile_elements; /* elements of sources in a tile */
+    float *made;           /* one part for each thread, or NULL */
+    int by_tiles,
+        by_groups; /* parts of tiles and of groups; their product is the number of threads */
 } run_t;
 
-/* Each thread has some tiles, and some groups of outputs: it reads the sources of the first and the
- * weights of the second. What the slowest multiplies counts, and what all read. */
+/* Divides tiles and groups of outputs among threads. A thread reads the sources of its tiles and
+ * the weights of its groups. Minimizes the products of the slowest thread plus the reads of all. */
 static void share(run_t *run, int n_threads, double source, double weight)
 {
     double least = 0.0;
@@ -73,7 +75,7 @@ static int64_t out_width(const pointwise_t *p)
     return divide_up(p->width, p->stride);
 }
 
-/* Tiles, and how many of them are multiplied at once. */
+/* Sets the tiles, and how many of them are multiplied at once. */
 static run_t describe(const pointwise_t *pointwise, isa_t isa)
 {
     run_t run = {.images = {.pointwise = pointwise}, .loops = loops[isa]};
@@ -88,7 +90,7 @@ static run_t describe(const pointwise_t *pointwise, isa_t isa)
     return run;
 }
 
-/* Whether sources are made of x before they are multiplied. */
+/* True if x is normalized or gathered before it is multiplied. */
 static bool makes_sources(const pointwise_t *pointwise)
 {
     return pointwise->is_scaled || pointwise->stride != 1;

@@ -25,7 +25,7 @@
 typedef struct pointwise {
     int stride; /* 1 or 2 */
     int64_t n_images, n_inputs, n_outputs;
-    int64_t height, width; /* of x */
+    int64_t height, width; /* size of x */
     const float *x, *weight;
     bool is_scaled;     /* only with stride 1; false: the next five are ignored */
     const float *scale; /* [n_inputs], padded with zeros to whole blocks */

@@ -15,25 +15,25 @@
 #define BLOCKS POINTWISE_BLOCKS
 #define WIDTH (BLOCKS * KERNEL_LANES)
 
-/* Results side by side, by a group of outputs. */
+/* Adjacent results of a group of outputs. */
 typedef struct tile {
-    const float *x; /* of the first result; blocks of channels lie `source_plane` apart */
+    const float *x; /* source of the first result; blocks of channels are source_plane apart */
     int64_t source_plane;
-    int64_t plane;       /* from one block of outputs to the next */
-    const float *weight; /* blocks of outputs lie `weights` apart */
+    int64_t plane;       /* distance between blocks of outputs */
+    const float *weight; /* blocks of outputs are `weights` apart */
     int64_t weights;
     int64_t n_source_blocks;
-    int64_t at;          /* in out and addend */
-    const float *addend; /* of all results, where it is fetched; or NULL */
-    int64_t line, step;  /* of results: that which is fetched first, as `at`, and to the next one */
+    int64_t at;          /* offset in out and addend */
+    const float *addend; /* the whole addend if it is prefetched, or NULL */
+    int64_t line, step;  /* lines of results to prefetch: offset of the first, and step */
     vector_t bias[BLOCKS];
-    const char *ahead; /* weights that are fetched, so many bytes with each channel */
+    const char *ahead; /* weights to prefetch, ahead_step bytes with each channel */
     int64_t ahead_step;
-    const float *next; /* of the tile that comes next, next_rows lines of x that are fetched, too */
+    const float *next; /* source of the next tile, of which next_rows lines are prefetched */
     int64_t next_plane, next_rows, next_step;
 } tile_t;
 
-/* Each step for all sums, so that they stay in registers. */
+/* Does each step for all sums, so that they stay in registers. */
 KERNEL_INLINE void clamp(const pointwise_t *p, int n_rows, vector_t *sums)
 {
     const vector_t lower = p->lower - (vector_t){0}, upper = p->upper - (vector_t){0};
@@ -56,19 +56,19 @@ KERNEL_INLINE void leave(const pointwise_t *p, int64_t at, int n_rows, vector_t 
     if (p->finish != NULL) p->finish(p->user, out, n_rows * KERNEL_LANES);
 }
 
-/* Sums of a tile: of whole blocks of outputs, and of the first half of the one behind them. */
+/* Sums of a tile: of whole blocks of outputs, and of the first half of the block after them. */
 typedef struct sums {
     vector_t whole[BLOCKS][KERNEL_ROWS];
     vector_half_t half[KERNEL_ROWS];
 } sums_t;
 
-/* The products of one block of channels, while what comes later is fetched: with those of the first
- * block the lines that results are read from and written to at the end. */
+/* Adds the products of one block of channels and prefetches later data. The first block also
+ * prefetches the lines that the results are read from and written to. */
 KERNEL_INLINE void add_block(const pointwise_t *p, const tile_t *tile, int64_t block, bool is_first,
                              int n_rows, int n_whole, bool has_half, sums_t *sums)
 {
     const int64_t first = block * KERNEL_LANES, left = p->n_inputs - first;
-    const int64_t n = left < KERNEL_LANES ? left : KERNEL_LANES; /* but for those that pad */
+    const int64_t n = left < KERNEL_LANES ? left : KERNEL_LANES; /* without padding */
     const float *x = tile->x + block * tile->source_plane;
     const float *next = tile->next + block * tile->next_plane;
     const float *weight = tile->weight + first * KERNEL_LANES;
@@ -125,8 +125,8 @@ KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows
     leave(p, tile->at + n_whole * tile->plane, n_rows, widened);
 }
 
-/* Kernels of all numbers of results; and of the last group where it has one block and a half, or
- * but one block. */
+/* Copies for each number of results, and for a last group of one block and a half or of one block.
+ */
 #define ROWS(n)                                                                                    \
     case n:                                                                                        \
         if (n_blocks < BLOCKS)                                                                     \
@@ -152,13 +152,13 @@ static vector_t load_bias(const pointwise_t *p, int64_t output)
     return vector_load_some(p->bias + output, p->n_outputs - output);
 }
 
-/* A part's first half is taken from the first tile on, the rest from the last one back. */
+/* The first half of a part runs forwards from its first tile, the rest backwards from its last. */
 static bool is_descending(const pointwise_part_t *part, int64_t turn)
 {
     return turn >= (part->last - part->first + 1) / 2;
 }
 
-/* The tile that comes at a turn. */
+/* The tile of step `turn`. */
 static int64_t tile_of(const pointwise_part_t *part, int64_t turn)
 {
     return is_descending(part, turn) ? part->last - 1 - (turn - (part->last - part->first + 1) / 2)
@@ -175,13 +175,13 @@ static int64_t source_blocks(const pointwise_t *p)
     return (p->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES;
 }
 
-/* Where a tile's sources are made, and where what they are made of begins. */
+/* Memory for a tile's normalized or gathered sources. */
 static float *made_tile(const pointwise_t *p, const pointwise_part_t *part, int64_t tile)
 {
     return part->made + (tile - part->first) * source_blocks(p) * KERNEL_ROWS * KERNEL_LANES;
 }
 
-/* Of result i of an image, in its first block of channels. */
+/* Offset of the source of result i in the first block of channels of an image. */
 static int64_t element_of(const pointwise_t *p, int64_t i)
 {
     const int64_t out_width = (p->width + p->stride - 1) / p->stride;
@@ -195,7 +195,7 @@ static const float *plain_tile(const pointwise_t *p, tile_at_t at)
     return p->x + at.image * image + element_of(p, at.begin);
 }
 
-/* Makes a tile's sources: what is scaled, or what a stride leaves between gaps. */
+/* Computes a tile's sources: normalizes x, or gathers the elements that a stride of 2 reads. */
 static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float *to)
 {
     const vector_t lower = p->source_lower - (vector_t){0}, upper = p->source_upper - (vector_t){0};
@@ -215,8 +215,8 @@ static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float 
     }
 }
 
-/* The sources of the tile of a turn, and of the next turn's those that are fetched, at a stride of
- * 2 half of them: what is to be made is so right before the first group of outputs reads it. */
+/* Finds the sources of the tile of a step, and those of the next step to prefetch (with stride 2
+ * half of them). Sources are computed right before the first group of outputs reads them. */
 static void find_sources(const pointwise_images_t *images, const pointwise_part_t *part,
                          int64_t group, int64_t turn, tile_at_t at, tile_at_t next, tile_t *tile)
 {

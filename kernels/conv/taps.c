@@ -4,8 +4,10 @@
 
 #include "tensor/threads_impl.h"
 
-#define STRIP_BYTES ((size_t)192 * 1024) /* of a copy, which stays in the second cache */
-#define LANES 16                         /* of the widest vector, which may read past a row */
+#define STRIP_BYTES                                                                                \
+    ((size_t)192 * 1024) /* size of a copy, which stays in the second-level cache                  \
+                          */
+#define LANES 16         /* lanes of the widest vector, which may read past a row */
 
 static bool multiply(int64_t a, int64_t b, int64_t *out)
 {
@@ -17,7 +19,7 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Floats of the copy for so many rows of the result. */
+/* Counts the floats of the copy for `strip` rows of the result. */
 static bool count_copy(const taps_t *t, int64_t strip, taps_shape_t *s, int64_t *out_n)
 {
     s->strip = strip;
@@ -50,7 +52,8 @@ bool taps_describe(const taps_t *t, taps_shape_t *s)
         break;
     }
     s->n_strips = (t->out[1] + s->strip - 1) / s->strip;
-    s->bytes = ((size_t)n * sizeof(float) + 127) & ~(size_t)63; /* apart for the vectors' ends */
+    s->bytes = ((size_t)n * sizeof(float) + 127) &
+               ~(size_t)63; /* with space for vectors that read past the end */
     s->offset_bytes = ((size_t)s->n_taps * sizeof(int32_t) + 63) & ~(size_t)63;
     return true;
 }
@@ -88,7 +91,7 @@ static void find_offsets(const run_t *run)
             }
 }
 
-/* A row of x, or NULL outside, phase by phase. */
+/* Copies a row of x, phase by phase; x is NULL outside the input. */
 static void copy_row(const taps_t *t, const taps_shape_t *s, const float *x, float *to)
 {
     const int64_t stride = t->stride[2], width = s->width, padding = t->padding[2];
@@ -113,7 +116,7 @@ static void copy_row(const taps_t *t, const taps_shape_t *s, const float *x, flo
     }
 }
 
-/* The rows of x that `strip` rows of the result from row p of depth d on read. */
+/* Copies the rows of x that `strip` rows of the result read, from row p of depth d on. */
 static void copy_strip(const run_t *run, int64_t n, int64_t group, int64_t d, int64_t p,
                        float *copy)
 {

@@ -52,7 +52,7 @@ KERNEL_INLINE void sum_taps(const taps_row_t *row, int64_t k, int64_t q, int n_o
 #define TO_6(n) TO_4(n) CASE(n, 5) CASE(n, 6)
 #define TO_8(n) TO_6(n) CASE(n, 7) CASE(n, 8)
 
-/* Vectors at once for a number of outputs: 8, 6, 4, 3 where 12 sums fit. */
+/* Vectors at a time for a number of outputs: 8, 6, 4 and 3 if 12 sums fit into registers. */
 static int vectors_for(int64_t n_outputs)
 {
     static const int vectors[2][MOST_OUTPUTS + 1] = {{0, 8, 6, 4, 3}, {0, 8, 8, 6, 6}};

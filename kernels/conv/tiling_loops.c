@@ -3,18 +3,18 @@
 #include "kernels/conv/tiling_impl.h"
 #include "kernels/vector_impl.h"
 
-#define VECTORS (TILING_BLOCK / KERNEL_LANES) /* of a block */
+#define VECTORS (TILING_BLOCK / KERNEL_LANES) /* vectors in a block */
 
-/* Where a line of the result begins, and how many floats an element has in it. */
+/* The lines of the result that one line of x produces. */
 typedef struct lines {
     float *first;
-    int64_t part_step;  /* from one of the R lines to the next */
-    int64_t depth_step; /* from one of the T planes to the next */
+    int64_t part_step;  /* distance between the R lines */
+    int64_t depth_step; /* distance between the T planes */
     int64_t piece;      /* S * K */
     int64_t parts;      /* R */
 } lines_t;
 
-/* Small pieces by moves of known size. */
+/* Small pieces are copied by moves of known size. */
 KERNEL_INLINE void copy_piece(float *to, const float *from, int64_t n)
 {
     switch (n) {
@@ -28,7 +28,7 @@ KERNEL_INLINE void copy_piece(float *to, const float *from, int64_t n)
     }
 }
 
-/* Stores n outputs of an element from number `output` on, in pieces of the lines that have them. */
+/* Stores n outputs of an element, from `output` on, to the lines that contain them. */
 KERNEL_INLINE void leave(const lines_t *lines, int64_t element, int64_t output, int64_t n,
                          const float *values)
 {
@@ -44,8 +44,7 @@ KERNEL_INLINE void leave(const lines_t *lines, int64_t element, int64_t output, 
     }
 }
 
-/* The sums of n_rows adjacent elements for the block of outputs from `output` on, of which
- * n_vectors vectors are made. */
+/* Computes n_vectors vectors of outputs, from `output` on, of n_rows adjacent elements. */
 KERNEL_INLINE void multiply(const tiling_t *p, const lines_t *lines, const float *x,
                             int64_t element, int64_t output, int n_rows, int n_vectors)
 {

@@ -37,26 +37,26 @@ static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
     return in_pairs ? loops_of_pairs[isa] : loops[isa];
 }
 
-/* Of threads that have tiles of their own: their transforms and products shall stay in the second
- * cache, and be enough for each block of the weight to be read for a while. */
+/* FUSED: tiles of a group. Their transforms and products must stay in the second-level cache, and
+ * must be enough work for each block of the weight. */
 #define TILES_FUSED 28
-/* Tiles for each thread from which that is faster, by measurement. */
+/* Measured: FUSED is faster from this many tiles for each thread. */
 #define MANY_TILES 14
 #define MANY_TILES_APART 48
-/* Of a group whose phases all threads share: transforms shall stay in the last cache. */
+/* PHASES: tiles of a group. Their transforms must stay in the last-level cache. */
 #define TILES_IN_PHASES WINOGRAD_MAX_TILES
 
-/* Counters of the threads lie a line apart. */
+/* The counters of the threads are one cache line apart. */
 enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
 
-/* An odd number of lines, in floats: were it a power of two, all elements of one tile would share a
- * set of the first cache. */
+/* Rounds floats up to an odd number of cache lines. With a power of two, all elements of a tile
+ * would share one set of the first-level cache. */
 static int64_t odd_lines(int64_t n)
 {
     return ((n + 15) / 16 | 1) * 16;
 }
 
-/* Of tiles of sources. */
+/* Points of a tile of sources. */
 static int64_t count_points(const winograd_t *w)
 {
     const int64_t side = winograd_side(w->tile, w->kernel, w->stride);
@@ -73,11 +73,12 @@ typedef struct plan {
     winograd_group_t whole; /* all tiles, which groups share */
     int64_t n_groups;
     int64_t n_weight_blocks;
-    int64_t n_parts; /* groups that go through a phase together, of sources of their own */
+    int64_t n_parts; /* groups in one phase; each has its own sources */
     bool is_apart;   /* in phases, each thread transforms all sources for itself */
-    int64_t n_bias, n_sources, n_products; /* floats: of one group; of one thread */
+    int64_t n_bias, n_sources,
+        n_products; /* floats: sources of one group, products of one thread */
     float *bias, *sources, *products;
-    atomic_llong *next; /* of each thread, a line apart: how many of its units are taken */
+    atomic_llong *next; /* for each thread, a cache line apart: how many of its units are taken */
 } plan_t;
 
 static bool suits_fusing(const plan_t *plan)
@@ -88,12 +89,12 @@ static bool suits_fusing(const plan_t *plan)
     return plan->whole.n_tiles >= plan->n_threads * (is_apart ? MANY_TILES_APART : MANY_TILES);
 }
 
-/* What one core has written is read slowly by the others. Transforms are few beside the products of
- * many outputs: then each thread makes its own. With stride 2 they are twice as many beside as many
- * products. */
-#define OUTPUTS_APART 64 /* for each thread */
+/* Reading elements that another core has written is slow. From this many outputs for each thread,
+ * transforms take little time compared with products, so each thread transforms all sources itself.
+ * With stride 2 there are twice as many transforms for the same number of products. */
+#define OUTPUTS_APART 64
 
-/* Threads that end together: where there are few groups each thread has as many. */
+/* Number of groups. If there are few, each thread gets the same number, so all end together. */
 static int64_t count_groups(const plan_t *plan)
 {
     const int64_t n = plan->whole.n_tiles, n_threads = plan->n_threads;
@@ -108,8 +109,8 @@ static int64_t group_begin(const plan_t *plan, int64_t group)
     return plan->whole.n_tiles * group / plan->n_groups;
 }
 
-/* Parts of the tiles of a phase, beside the blocks of the weight: all threads shall end together,
- * which takes twice as many units at least. */
+/* Number of parts into which the tiles of a phase are divided, in addition to the blocks of the
+ * weight: at least two units for each thread, so all end at about the same time. */
 static int64_t count_parts(const plan_t *plan)
 {
     const int64_t n_units = 2 * plan->n_threads;
@@ -146,7 +147,7 @@ static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *pla
     plan->n_products = n_points * odd_lines(most * width);
 }
 
-/* Its tiles of each kind. */
+/* Counts the tiles of a group that have each kind of points. */
 static void count_tiles(const plan_t *plan, winograd_group_t *group)
 {
     winograd_tile_t tile = winograd_first_tile(group);
@@ -172,8 +173,8 @@ static void make_group(const plan_t *plan, int64_t number, winograd_group_t *gro
     count_tiles(plan, group);
 }
 
-/* Its own units first, the same ones in each run, whose results it has in its cache; then those
- * that others have left. n: there is none. */
+/* Takes the next unit of a thread: first its own, which are the same in each run and may still be
+ * in its cache, then those of other threads. Returns n if none is left. */
 static int64_t take_unit(const plan_t *plan, int64_t thread, int64_t n)
 {
     const int64_t n_threads = plan->n_threads;
@@ -204,7 +205,7 @@ static int64_t products_stride(const plan_t *plan)
     return plan->n_products / count_points(plan->winograd);
 }
 
-/* ---- tiles of its own for each thread ---- */
+/* ---- FUSED ---- */
 
 static void run_groups(void *user, int64_t first, int64_t last)
 {
@@ -222,14 +223,14 @@ static void run_groups(void *user, int64_t first, int64_t last)
     }
 }
 
-/* ---- phases ---- */
+/* ---- PHASES ---- */
 
 typedef struct phase {
     const plan_t *plan;
-    int64_t first; /* group, of n_parts */
+    int64_t first; /* first of n_parts groups */
 } phase_t;
 
-/* The groups' sources of the thread. */
+/* Describes one group of a phase, with the sources that the thread reads. */
 static void make_part(const phase_t *phase, int64_t thread, int64_t part, winograd_group_t *group)
 {
     const plan_t *plan = phase->plan;
@@ -237,7 +238,7 @@ static void make_part(const phase_t *phase, int64_t thread, int64_t part, winogr
     if (plan->is_apart) group->source = sources_at(plan, thread * plan->n_parts + part);
 }
 
-/* Of all parts, one behind the other. */
+/* Units are numbered through all parts. */
 static void transform_units(void *user, int64_t first, int64_t last)
 {
     const phase_t *phase = user;
@@ -339,14 +340,16 @@ int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t
     return side * side * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
 }
 
-/* A polynomial at each point, over the product of the distances to the others, so that the
- * transform of the sources has none; then its leading coefficient. With stride 2 the polynomial is
- * of the outer elements, no point is zero, and the middle element stands last. */
+/* Rows: the kernel's polynomial at each point, divided by the product of the distances to the other
+ * points, so that the transform of the sources needs no division; then its leading coefficient.
+ * With stride 2 the polynomial has the outer elements, zero is not a point, and the middle element
+ * is the last row. */
 static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGRAD_MAX_KERNEL])
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};
     const int kernel = weight->kernel, step = weight->stride, n_zeros = step == 1 ? 1 : 0;
-    const int n_pairs = (weight->tile + kernel - 3) / 2, n = 2 * n_pairs + n_zeros; /* of points */
+    const int n_pairs = (weight->tile + kernel - 3) / 2,
+              n = 2 * n_pairs + n_zeros; /* finite points */
     for (int p = 0; p < n_pairs; p++) {
         points[n_zeros + 2 * p] = (double)winograd_points[n_pairs - 1].point[p];
         points[n_zeros + 2 * p + 1] = -points[n_zeros + 2 * p];
@@ -361,8 +364,8 @@ static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGR
     if (step == 2) matrix[n + 1][1] = 1.0;
 }
 
-/* inverse(sum(i) g[i] g[i]^T) g[i], for rows g[i] of the matrix over their lengths: each element of
- * a transformed weight is rounded in proportion to these. */
+/* Columns: inverse(sum(i) g[i] g[i]^T) g[i], where g[i] is row i of the matrix divided by its
+ * length. The rounding error of each transformed element is proportional to that length. */
 void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SIDE])
 {
     const int kernel = winograd->kernel, n = winograd->tile + kernel - 1;
@@ -379,7 +382,8 @@ void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SI
             for (int j = 0; j < kernel; j++) sums[k][j] += out[k][i] * matrix[i][j];
         }
     }
-    for (int k = 0; k < kernel; k++) /* solves sums * x = out: positive definite, needs no pivots */
+    for (int k = 0; k < kernel;
+         k++) /* solves sums * x = out; positive definite, so no pivots are needed */
         for (int row = 0; row < kernel; row++) {
             const double factor = row != k ? sums[row][k] / sums[k][k] : 0.0;
             for (int j = 0; j < kernel; j++) sums[row][j] -= factor * sums[k][j];
