@@ -208,7 +208,7 @@ static void add_lanes(const lanes_t *lanes, double *out_sums)
         const char *at = lanes->bytes + (image + lanes->first) * size;
         if (lanes->x->dtype == DTYPE_F32) {
             sums_add_rows((const float *)(const void *)at, walk->spatial, walk->block, lanes->n,
-                             out_sums);
+                          out_sums);
             continue;
         }
         for (int64_t s = 0; s < walk->spatial; s++, at += walk->block * size) {
