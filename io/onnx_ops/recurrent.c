@@ -24,6 +24,9 @@ typedef struct recurrent {
     int64_t n_directions, hidden;
     bool is_batch_first;
     recurrent_attrs_t attrs[2]; /* of each direction */
+    /* Of lstm_quantized: scales of W and R, their zeros, [D][1] or [D][4 H]. */
+    int n_quantized;
+    item_t quantized[4];
 } recurrent_t;
 
 /* ---- attributes ---- */
@@ -223,8 +226,18 @@ static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out
 
 /* ---- a direction ---- */
 
+/* Of scales or zeros, one for each direction or for each row of one, those of a direction. */
+static status_t take_scale(onnx_node_t *node, const recurrent_t *layer, item_t all,
+                           int64_t direction, item_t *out)
+{
+    TRY(onnx_slice(node, all, 0, direction, direction + 1, 1, out));
+    TRY(change_dim(node, "squeeze", *out, 0, out));
+    if (sym_equal(node->onnx->ctx, onnx_info(node->onnx, *out)->sizes[0], 1)) return STATUS_OK;
+    return take_parts(node, *out, 0, layer->hidden, layer->n_gates, layer->gates, out);
+}
+
 /* Operands in the order of ours: x, weight_ih, weight_hh, bias_ih, bias_hh, h0, lengths, c0,
- * peephole. */
+ * peephole. In place of the last, for weights that are integers: their scales and zeros. */
 static status_t emit_direction(onnx_node_t *node, const recurrent_t *layer, int64_t direction,
                                item_t lengths, item_t *out)
 {
@@ -232,7 +245,7 @@ static status_t emit_direction(onnx_node_t *node, const recurrent_t *layer, int6
     const int64_t h = layer->hidden;
     const int n_gates = layer->n_gates, state_dim = layer->is_batch_first ? 1 : 0;
     const bool has_cell = layer->n_results == 3;
-    item_t in[9] = {node->in[X]}, weight, bias, peephole;
+    item_t in[12] = {node->in[X]}, weight, bias, peephole;
     onnx_call_t call;
     TRY(take_direction(node, W, 0, direction, &weight));
     TRY(take_parts(node, weight, 0, h, n_gates, layer->gates, &in[1]));
@@ -248,9 +261,15 @@ static status_t emit_direction(onnx_node_t *node, const recurrent_t *layer, int6
         TRY(take_direction(node, P, 0, direction, &peephole));
         TRY(take_parts(node, peephole, 0, h, 3, peephole_gates, &in[8]));
     }
+    for (int i = 0; i < layer->n_quantized; i++)
+        TRY(take_scale(node, layer, layer->quantized[i], direction, &in[8 + i]));
     onnx_call(node, layer->op, &call);
     onnx_set_all(&call, &layer->attrs[direction], sizeof layer->attrs[direction]);
-    return onnx_emit_n(&call, has_cell ? 9 : 7, in, layer->n_results, out);
+    return onnx_emit_n(&call,
+                       !has_cell                ? 7
+                       : layer->n_quantized > 0 ? 12
+                                                : 9,
+                       in, layer->n_results, out);
 }
 
 static status_t import(onnx_node_t *node, recurrent_t *layer)
@@ -291,62 +310,112 @@ static status_t read_hidden(onnx_node_t *node, recurrent_t *layer)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "R is %s, rank 3 is needed",
              onnx_brief(node, &r));
     layer->hidden = r.sizes[2];
-    return read_attributes(node, layer);
+    return STATUS_OK;
+}
+
+static const recurrent_t lstm = {
+    .op = "lstm", .n_gates = 4, .gates = {0, 2, 3, 1}, .n_functions = 3, .n_results = 3};
+
+/* The attributes of an lstm whose size of the state is known. */
+static status_t read_lstm(onnx_node_t *node, recurrent_t *layer)
+{
+    bool is_coupled = false;
+    TRY(read_attributes(node, layer));
+    TRY(onnx_attr_bool(node, "input_forget", false, &is_coupled));
+    for (int d = 0; d < 2; d++) layer->attrs[d].input_forget = is_coupled;
+    return STATUS_OK;
 }
 
 status_t onnx_import_lstm(onnx_node_t *node)
 {
-    recurrent_t layer = {
-        .op = "lstm", .n_gates = 4, .gates = {0, 2, 3, 1}, .n_functions = 3, .n_results = 3};
-    bool is_coupled = false;
+    recurrent_t layer = lstm;
     TRY(read_hidden(node, &layer));
-    TRY(onnx_attr_bool(node, "input_forget", false, &is_coupled));
-    for (int d = 0; d < 2; d++) layer.attrs[d].input_forget = is_coupled;
+    TRY(read_lstm(node, &layer));
     return import(node, &layer);
 }
 
-/* Integers [D][features][4 H], with a scale and a zero for each direction, or for each column of
- * one, as numbers [D][4 H][features]. */
-static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *out)
+/* Checks integers [D][features][4 H] with a scale and a zero for each direction, or for each column
+ * of one; makes these [D][1] or [D][4 H]. */
+static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *out_scale,
+                               item_t *out_zero)
 {
     context_t *ctx = node->onnx->ctx;
     const tensor_info_t weight = onnx_input_info(node, input);
-    item_t parts[2];
+    item_t *const parts[2] = {out_scale, out_zero};
     if (weight.rank != 3 || dtype_is_floating(weight.dtype))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
              "input %d is %s, integers of rank 3 are needed", input, onnx_brief(node, &weight));
-    TRY(onnx_cast(node, node->in[input], DTYPE_F32, out));
     TRY(onnx_check_inputs(node, scale, scale + 2));
     for (int i = 0; i < 2; i++) {
         const tensor_info_t info = onnx_input_info(node, scale + i);
-        const int64_t sizes[] = {weight.sizes[0], 1, info.rank == 2 ? weight.sizes[2] : 1};
+        const int64_t sizes[] = {weight.sizes[0], info.rank == 2 ? weight.sizes[2] : 1};
         if (info.rank < 1 || info.rank > 2 ||
-            !sym_equal(ctx, onnx_numel(node, &info), onnx_product(node, 3, sizes)))
+            !sym_equal(ctx, onnx_numel(node, &info), onnx_product(node, 2, sizes)))
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
                  "input %d is %s, one for each of %lld directions, or for %lld columns of each, is "
                  "needed",
                  scale + i, onnx_brief(node, &info), (long long)sym_hint(ctx, weight.sizes[0]),
                  (long long)sym_hint(ctx, weight.sizes[2]));
-        TRY(onnx_cast(node, node->in[scale + i], DTYPE_F32, &parts[i]));
-        TRY(onnx_reshape(node, parts[i], 3, sizes, &parts[i]));
+        TRY(onnx_reshape(node, node->in[scale + i], 2, sizes, parts[i]));
     }
-    TRY(onnx_binary(node, "sub", *out, parts[1], out));
-    TRY(onnx_binary(node, "mul", *out, parts[0], out));
-    return onnx_permute(node, *out, 3, (const int64_t[]){0, 2, 1}, out);
+    return STATUS_OK;
+}
+
+/* Such integers as numbers [D][features][4 H]. */
+static status_t dequantize(onnx_node_t *node, int input, item_t scale, item_t zero, item_t *out)
+{
+    const item_t parts[2] = {zero, scale};
+    TRY(onnx_cast(node, node->in[input], DTYPE_F32, out));
+    for (int i = 0; i < 2; i++) {
+        item_t part;
+        TRY(change_dim(node, "unsqueeze", parts[i], 1, &part));
+        TRY(onnx_cast(node, part, DTYPE_F32, &part));
+        TRY(onnx_binary(node, i == 0 ? "sub" : "mul", *out, part, out));
+    }
+    return STATUS_OK;
+}
+
+/* What lstm_quantized takes. */
+static bool has_usual_cells(const onnx_node_t *node, const recurrent_t *layer)
+{
+    bool is_usual = !onnx_has(node, P) && onnx_input_info(node, X).dtype == DTYPE_F32;
+    for (int i = W; i <= R; i++) is_usual &= dtype_size(onnx_input_info(node, i).dtype) == 1;
+    for (int d = 0; d < 2; d++) {
+        const recurrent_attrs_t *attrs = &layer->attrs[d];
+        const int gate = attrs->gate.function, candidate = attrs->candidate.function;
+        const int output = attrs->output.function;
+        is_usual &= attrs->clip == 0 && !attrs->input_forget &&
+                    (gate == RECURRENT_USUAL || gate == RECURRENT_SIGMOID) &&
+                    (candidate == RECURRENT_USUAL || candidate == RECURRENT_TANH) &&
+                    (output == RECURRENT_USUAL || output == RECURRENT_TANH);
+    }
+    return is_usual;
 }
 
 /* An LSTM whose W and R are integers. ONNX Runtime rounds x and the states to integers of 8 bits at
- * each step, too; here they stay numbers. */
+ * each step, too; here they keep 15 bits, or, where a cell is unusual, are numbers. */
 status_t onnx_import_dynamic_quantize_lstm(onnx_node_t *node)
 {
     enum { W_SCALE = P + 1, R_SCALE = P + 3 };
-    item_t weights[2];
-    TRY(read_quantized(node, W, W_SCALE, &weights[0]));
-    TRY(read_quantized(node, R, R_SCALE, &weights[1]));
-    node->in[W] = weights[0];
-    node->in[R] = weights[1];
+    recurrent_t layer;
+    item_t scales[2], zeros[2];
+    TRY(read_quantized(node, W, W_SCALE, &scales[0], &zeros[0]));
+    TRY(read_quantized(node, R, R_SCALE, &scales[1], &zeros[1]));
     node->n_in = P + 1;
-    return onnx_import_lstm(node);
+    layer = lstm;
+    layer.hidden = onnx_input_info(node, R).sizes[1];
+    TRY(read_lstm(node, &layer));
+    const bool is_quantized = has_usual_cells(node, &layer);
+    for (int i = 0; i < 2; i++) {
+        item_t *weight = &node->in[W + i];
+        if (!is_quantized) TRY(dequantize(node, W + i, scales[i], zeros[i], weight));
+        TRY(onnx_permute(node, *weight, 3, (const int64_t[]){0, 2, 1}, weight));
+        layer.quantized[i] = scales[i];
+        layer.quantized[2 + i] = zeros[i];
+    }
+    if (is_quantized) layer.op = "lstm_quantized";
+    if (is_quantized) layer.n_quantized = 4;
+    return import(node, &layer);
 }
 
 status_t onnx_import_gru(onnx_node_t *node)
@@ -355,6 +424,7 @@ status_t onnx_import_gru(onnx_node_t *node)
         .op = "gru", .n_gates = 3, .gates = {1, 0, 2}, .n_functions = 2, .n_results = 2};
     bool is_behind = false;
     TRY(read_hidden(node, &layer));
+    TRY(read_attributes(node, &layer));
     TRY(onnx_attr_bool(node, "linear_before_reset", false, &is_behind));
     for (int d = 0; d < 2; d++) layer.attrs[d].reset_before = !is_behind;
     return import(node, &layer);
@@ -364,6 +434,7 @@ status_t onnx_import_rnn(onnx_node_t *node)
 {
     recurrent_t layer = {.op = "rnn", .n_gates = 1, .n_functions = 1, .n_results = 2};
     TRY(read_hidden(node, &layer));
+    TRY(read_attributes(node, &layer));
     return import(node, &layer);
 }
 

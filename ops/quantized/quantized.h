@@ -8,6 +8,7 @@
 #define TESSERA_OPS_QUANTIZED_QUANTIZED_H
 
 #include "ops/conv/conv.h"
+#include "ops/recurrent/recurrent.h"
 
 TESSERA_BEGIN
 
@@ -140,6 +141,32 @@ status_t op_conv3d_quantized(context_t *ctx, const tensor_t *x, const tensor_t *
 status_t op_matmul_integer(context_t *ctx, const tensor_t *a, const tensor_t *b,
                            const tensor_t *a_zero, const tensor_t *b_zero, tensor_t **out)
     TESSERA_API(op_matmul_integer);
+
+/* ---- recurrent layers ---- */
+
+/* As recurrent_weights_t, by integers. A scale, and a zero, is [], [1] or [4 H]: one for each row
+ * of the weight. */
+typedef struct lstm_quantized_weights {
+    const tensor_t *weight_ih;           /* s8 or u8 [4 H][C] */
+    const tensor_t *weight_hh;           /* s8 or u8 [4 H][H] */
+    const tensor_t *bias_ih, *bias_hh;   /* f32 [4 H], or NULL */
+    const tensor_t *scale_ih, *scale_hh; /* f32 */
+    const tensor_t *zero_ih, *zero_hh;   /* of the weight's dtype, or NULL */
+} lstm_quantized_weights_t;
+
+/* op_lstm with weights scale * (integer - zero), of x of f32. Each row of x and each state is
+ * rounded to integers for its products, at most 15 bits by the largest of its numbers: as many as
+ * 2^31 / 256 has beyond the columns of the weight. A row with a number that is not finite gives
+ * NaN.
+ *
+ * attrs  reverse and batch_first
+ *
+ * UNSUPPORTED  any other attribute, by name */
+status_t op_lstm_quantized(context_t *ctx, const tensor_t *x, const tensor_t *h0,
+                           const tensor_t *c0, const tensor_t *lengths,
+                           const lstm_quantized_weights_t *weights, const recurrent_attrs_t *attrs,
+                           tensor_t **out_y, tensor_t **out_h, tensor_t **out_c)
+    TESSERA_API(op_lstm_quantized);
 
 TESSERA_END
 

@@ -18,6 +18,14 @@ enum {
     RECURRENT_PEEPHOLE,
     RECURRENT_N_OPERANDS
 };
+/* Those of lstm_quantized behind C0. */
+enum {
+    RECURRENT_SCALE_IH = RECURRENT_PEEPHOLE,
+    RECURRENT_SCALE_HH,
+    RECURRENT_ZERO_IH,
+    RECURRENT_ZERO_HH,
+    RECURRENT_QUANTIZED_OPERANDS
+};
 /* Results; only lstm has C. */
 enum { RECURRENT_Y, RECURRENT_H, RECURRENT_C };
 
@@ -70,6 +78,9 @@ double recurrent_slope(const recurrent_activation_t *activation, double clip, do
 status_t recurrent_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 double recurrent_spec(const spec_call_t *call, int output, const int64_t *index);
 
+/* What our own kernels do not do of the attributes, in words, or NULL. */
+const char *recurrent_unusual(bool is_lstm, const recurrent_attrs_t *attrs);
+
 /* Whether a layer that reads so many sequences may gain by Strassen's algorithm, by its sizes, on
  * any machine. */
 bool recurrent_strassen_suits(const recurrent_attrs_t *attrs, const recurrent_sizes_t *sizes);
@@ -83,6 +94,7 @@ status_t recurrent_strassen_error(context_t *ctx, const recurrent_sizes_t *sizes
                                   const recurrent_plain_t *weights, double *out_error);
 
 extern const kernel_t recurrent_strassen, recurrent_sequence, recurrent_onednn, recurrent_native;
+#define RECURRENT_QUANTIZED_FIELDS 13 /* all of lstm but the algorithm */
 extern const attr_field_t recurrent_lstm_fields[14], recurrent_gru_fields[10],
     recurrent_rnn_fields[6];
 

@@ -45,7 +45,7 @@ static status_t pack_halves(context_t *ctx, const tensor_info_t *from, const voi
 
 /* ---- preparing ---- */
 
-static const char *find_unusual(bool is_lstm, const recurrent_attrs_t *attrs)
+const char *recurrent_unusual(bool is_lstm, const recurrent_attrs_t *attrs)
 {
     if (attrs->clip > 0) return "clip";
     if (is_lstm && attrs->input_forget) return "input_forget";
@@ -61,7 +61,7 @@ static const char *find_obstacle(const op_call_t *call)
 {
     if (call->per_op) return "oneDNN alone under policy per_op";
     if (call->in[RECURRENT_X]->dtype != DTYPE_F32) return "f32 is needed";
-    return find_unusual(call->op->variant == RECURRENT_LSTM, call->attrs);
+    return recurrent_unusual(call->op->variant == RECURRENT_LSTM, call->attrs);
 }
 
 static status_t want_packed(context_t *ctx, const op_call_t *call, prepared_t *prepared, int index,
@@ -144,7 +144,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 bool recurrent_strassen_suits(const recurrent_attrs_t *attrs, const recurrent_sizes_t *sizes)
 {
     const int64_t lanes = isa_lanes(ISA_AVX512);
-    return sizes->n >= LEAST_SEQUENCES && find_unusual(true, attrs) == NULL &&
+    return sizes->n >= LEAST_SEQUENCES && recurrent_unusual(true, attrs) == NULL &&
            sequence_has_halves(SEQUENCE_LSTM, sizes->h, sizes->c, lanes) &&
            sequence_has_halves(SEQUENCE_LSTM, sizes->h, sizes->h, lanes);
 }

@@ -18,14 +18,31 @@ static double bias(const spec_call_t *call, int operand, int64_t row)
     return spec_has(call, operand) ? spec_at(call, operand, &row) : 0.0;
 }
 
+/* Of scales or zeros, one for all rows or one for each. */
+static double part_at(const spec_call_t *call, int operand, int64_t row)
+{
+    const int64_t at = info_numel(call->in[operand]) == 1 ? 0 : row;
+    return spec_at(call, operand, &at);
+}
+
+/* An element of a weight; of integers the number that it stands for. */
+static double weight(const spec_call_t *call, int operand, int64_t row, int64_t i)
+{
+    const double element = spec_at(call, operand, (int64_t[]){row, i});
+    const int scale = operand - RECURRENT_WEIGHT_IH + RECURRENT_SCALE_IH;
+    const int zero = operand - RECURRENT_WEIGHT_IH + RECURRENT_ZERO_IH;
+    if (dtype_is_floating(call->in[operand]->dtype)) return element;
+    return (element - (spec_has(call, zero) ? part_at(call, zero, row) : 0.0)) *
+           part_at(call, scale, row);
+}
+
 static double product_x(const sequence_t *q, int64_t t, int64_t row)
 {
     const bool batch_first = ((const recurrent_attrs_t *)q->call->attrs)->batch_first;
     double sum = bias(q->call, RECURRENT_BIAS_IH, row);
     for (int64_t i = 0; i < q->s.c; i++) {
         int64_t at[] = {batch_first ? q->n : t, batch_first ? t : q->n, i};
-        sum += spec_at(q->call, RECURRENT_X, at) *
-               spec_at(q->call, RECURRENT_WEIGHT_IH, (int64_t[]){row, i});
+        sum += spec_at(q->call, RECURRENT_X, at) * weight(q->call, RECURRENT_WEIGHT_IH, row, i);
     }
     return sum;
 }
@@ -33,8 +50,7 @@ static double product_x(const sequence_t *q, int64_t t, int64_t row)
 static double product_h(const sequence_t *q, const double *h, int64_t row)
 {
     double sum = bias(q->call, RECURRENT_BIAS_HH, row);
-    for (int64_t i = 0; i < q->s.h; i++)
-        sum += h[i] * spec_at(q->call, RECURRENT_WEIGHT_HH, (int64_t[]){row, i});
+    for (int64_t i = 0; i < q->s.h; i++) sum += h[i] * weight(q->call, RECURRENT_WEIGHT_HH, row, i);
     return sum;
 }
 
@@ -53,6 +69,8 @@ static void step(const sequence_t *q, int64_t t)
     const spec_call_t *call = q->call;
     const recurrent_attrs_t *attrs = call->attrs;
     const recurrent_cell_t cell = (recurrent_cell_t)call->op->variant;
+    const bool has_peephole = call->op->n_operands == RECURRENT_N_OPERANDS &&
+                              spec_has(call, RECURRENT_PEEPHOLE);
     const bool is_reset_before = cell == RECURRENT_GRU && attrs->reset_before;
     recurrent_unit_t unit;
     for (int64_t j = 0; is_reset_before && j < q->s.h; j++) {
@@ -63,7 +81,7 @@ static void step(const sequence_t *q, int64_t t)
         memset(&unit, 0, sizeof unit);
         fill_unit(q, t, j, 0, q->h, &unit);
         if (is_reset_before) fill_unit(q, t, j, 2, q->kept, &unit);
-        for (int64_t i = 0; spec_has(call, RECURRENT_PEEPHOLE) && i < 3; i++)
+        for (int64_t i = 0; has_peephole && i < 3; i++)
             unit.peephole[i] = spec_at(call, RECURRENT_PEEPHOLE, (int64_t[]){i * q->s.h + j});
         unit.old_h = q->h[j];
         unit.old_c = q->c[j];

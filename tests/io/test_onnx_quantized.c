@@ -16,6 +16,7 @@
 #include "graph/program/plan.h"
 #include "io/onnx/onnx.h"
 #include "tensor/file.h"
+#include "tests/support/drawn.h"
 #include "tests/support/onnx_model.h"
 
 enum { MAX_TENSORS = 12 };
@@ -372,6 +373,71 @@ static void a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0(vo
     tensor_release(x);
 }
 
+/* A layer of both directions with weights of u8, its zeros one for each column or for all. A clip
+ * that no sum reaches makes it a cell that lstm_quantized does not have. */
+static module_t *load_dynamic_lstm(context_t *ctx, bool by_column, bool has_clip)
+{
+    enum { C = 20, H = 24, COLUMNS = 4 * H };
+    static uint8_t weights[2 * H * COLUMNS], zeros[2 * COLUMNS];
+    static float scales[2 * COLUMNS];
+    const int64_t n = by_column ? COLUMNS : 1, of_scales[] = {2, n};
+    module_t *model = NULL;
+    size_t n_bytes = 0;
+    for (int i = 0; i < 2 * H * COLUMNS; i++) weights[i] = (uint8_t)(i * 37 % 251);
+    for (int i = 0; i < 2 * COLUMNS; i++) zeros[i] = (uint8_t)(120 + i % 11);
+    for (int i = 0; i < 2 * COLUMNS; i++) scales[i] = 0.001F + 0.0001F * (float)(i % 7);
+    maker_begin(&maker, 21);
+    maker_input(&maker, "x", 1, 3, (const int64_t[]){5, 2, C});
+    maker_initializer(&maker, "w", 2, 3, (const int64_t[]){2, C, COLUMNS}, weights,
+                      (size_t)2 * C * COLUMNS);
+    maker_initializer(&maker, "r", 2, 3, (const int64_t[]){2, H, COLUMNS}, weights, sizeof weights);
+    maker_initializer(&maker, "s", 1, by_column ? 2 : 1, of_scales, scales,
+                      (size_t)(2 * n) * sizeof *scales);
+    maker_initializer(&maker, "z", 2, by_column ? 2 : 1, of_scales, zeros, (size_t)(2 * n));
+    maker_node_t *node = maker_node(&maker, "DynamicQuantizeLSTM", "lstm",
+                                    "x w r - - - - - s z s z", "y");
+    node->node.domain = (char *)(uintptr_t) "com.microsoft";
+    maker_int(node, "hidden_size", H);
+    maker_string(node, "direction", "bidirectional");
+    if (has_clip) maker_float(node, "clip", 1e6F);
+    maker_output(&maker, "y");
+    uint8_t *bytes = maker_pack(&maker, &n_bytes);
+    CHECK_OK(ctx, onnx_load_bytes(ctx, bytes, n_bytes, NULL, &model));
+    free(bytes);
+    return model;
+}
+
+static void a_dynamically_quantised_lstm_keeps_its_weights_as_integers(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    float elements[5 * 2 * 20];
+    tensor_t *x = NULL;
+    drawn_fill("x of an lstm", 0.0, 1.0, 200, elements);
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 3, (const int64_t[]){5, 2, 20}, elements, &x));
+    for (int by_column = 0; by_column < 2; by_column++) {
+        module_t *model = load_dynamic_lstm(ctx, by_column, false), *frozen = NULL;
+        module_t *clipped = load_dynamic_lstm(ctx, by_column, true);
+        tensor_t *y = NULL, *of_frozen = NULL, *wanted = NULL;
+        assert_int_equal(count_operators(graph_of(model, "forward"), "lstm_quantized"), 2);
+        assert_int_equal(count_operators(graph_of(model, "forward"), "lstm"), 0);
+        assert_int_equal(count_operators(graph_of(clipped, "forward"), "lstm"), 2);
+        CHECK_OK(ctx, freeze(ctx, model, NULL, &frozen));
+        CHECK_OK(ctx, module_forward(ctx, model, x, &y));
+        CHECK_OK(ctx, module_forward(ctx, frozen, x, &of_frozen));
+        CHECK_OK(ctx, module_forward(ctx, clipped, x, &wanted));
+        assert_int_equal(count_steps(frozen, "lstm_quantized"), 2);
+        assert_true(onnx_data_is_same(ctx, of_frozen, y, 0.0, 0.0));
+        assert_true(onnx_data_is_same(ctx, y, wanted, 2e-4, 2e-4));
+        tensor_release(wanted);
+        tensor_release(of_frozen);
+        tensor_release(y);
+        module_release(frozen);
+        module_release(clipped);
+        module_release(model);
+    }
+    tensor_release(x);
+}
+
 /* x u8 of these sizes, s and z, and a node of com.microsoft. */
 static maker_node_t *begin_microsoft(int rank, const char *type, const char *inputs)
 {
@@ -412,6 +478,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_wrong_with_a_node_of_microsoft_is_told),
+        TEST(a_dynamically_quantised_lstm_keeps_its_weights_as_integers),
         TEST(a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0),
         TEST(integer_weights_are_packed_once),
         TEST(products_between_dequantize_and_quantize_are_of_integers_in_every_mode),

@@ -296,6 +296,21 @@ static status_t call_lstm(context_t *ctx, const tensor_t *const *in, tensor_t **
     return op_lstm(ctx, in[0], in[5], in[7], in[6], &weights, &attrs, &out[0], &out[1], &out[2]);
 }
 
+static status_t call_lstm_quantized(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    const lstm_quantized_weights_t weights = {.weight_ih = in[1],
+                                              .weight_hh = in[2],
+                                              .bias_ih = in[3],
+                                              .bias_hh = in[4],
+                                              .scale_ih = in[8],
+                                              .scale_hh = in[9],
+                                              .zero_ih = in[10],
+                                              .zero_hh = in[11]};
+    const recurrent_attrs_t attrs = {.reverse = true};
+    return op_lstm_quantized(ctx, in[0], in[5], in[7], in[6], &weights, &attrs, &out[0], &out[1],
+                             &out[2]);
+}
+
 static status_t call_gru(context_t *ctx, const tensor_t *const *in, tensor_t **out)
 {
     recurrent_weights_t weights = weights_of(in);
@@ -548,6 +563,8 @@ static const row_t rows[] = {
     ROW(conv3d_integer, "(u8[1,2,5,4,6], s8[3,2,2,3,2], u8[], s8[]) "
                         "stride=[2,1,3] padding=[0,2,1]"),
     ROW(matmul_integer, "(u8[3,5], s8[5,7], u8[3], s8[7])"),
+    ROW(lstm_quantized, "(f32[3,2,7], s8[12,7], u8[12,3], f32[12], f32[12], f32[2,3], s64[2]<3, "
+                        "f32[2,3], f32[12], f32[], s8[], u8[12]) reverse=true"),
     ROW(conv1d_quantized, "(u8[2,3,17], s8[4,3,3], f32[4], f32[4], s8[2,4,9]) "
                           "stride=[2] padding=[1] dtype=s8"),
     ROW(conv2d_quantized, "(u8[1,4,7,8], s8[6,2,3,2], none, f32[6], none) "

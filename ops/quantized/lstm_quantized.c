@@ -1,0 +1,512 @@
+/* lstm by weights of 8 bits, which are read as they are: ONNX Runtime's DynamicQuantizeLSTM.
+ *
+ * The products with x and with the state are sums of integers (kernels/integer). For them each row
+ * of x and each state is rounded to integers of up to 15 bits, by the largest of its numbers: as
+ * many bits as sums of 32 bits allow. The weights are a quarter of those of f32, and all of them
+ * are read in every step. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/quantized/integer_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/quantized/integer_impl.h"
+#include "ops/quantized/quantized.h"
+#include "ops/recurrent/recurrent_impl.h"
+#include "ops/recurrent/recurrent_rows_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/simd_impl.h"
+#include "tensor/sizes_impl.h"
+#include "tensor/threads_impl.h"
+
+static const operand_t operands[RECURRENT_QUANTIZED_OPERANDS] = {
+    [RECURRENT_X] = {"x", ROLE_ACTIVATION, false, false},
+    [RECURRENT_WEIGHT_IH] = {"weight_ih", ROLE_WEIGHT, false, false},
+    [RECURRENT_WEIGHT_HH] = {"weight_hh", ROLE_WEIGHT, false, false},
+    [RECURRENT_BIAS_IH] = {"bias_ih", ROLE_BIAS, true, false},
+    [RECURRENT_BIAS_HH] = {"bias_hh", ROLE_BIAS, true, false},
+    [RECURRENT_H0] = {"h0", ROLE_ACTIVATION, true, false},
+    [RECURRENT_LENGTHS] = {"lengths", ROLE_STATE, true, false},
+    [RECURRENT_C0] = {"c0", ROLE_ACTIVATION, true, false},
+    [RECURRENT_SCALE_IH] = {"scale_ih", ROLE_STATE, false, false},
+    [RECURRENT_SCALE_HH] = {"scale_hh", ROLE_STATE, false, false},
+    [RECURRENT_ZERO_IH] = {"zero_ih", ROLE_STATE, true, false},
+    [RECURRENT_ZERO_HH] = {"zero_hh", ROLE_STATE, true, false}};
+
+#define MOST_TERMS (1 << 22) /* of a sum: with more, 15 bits become fewer than 2 */
+
+/* ---- inference ---- */
+
+static status_t check_weight(context_t *ctx, const op_call_t *call, int operand)
+{
+    const char *op = call->op->name;
+    const int at_scale = operand - RECURRENT_WEIGHT_IH + RECURRENT_SCALE_IH;
+    const int at_zero = operand - RECURRENT_WEIGHT_IH + RECURRENT_ZERO_IH;
+    const tensor_info_t *weight = call->in[operand], *scale = call->in[at_scale];
+    REQUIRE(ctx, integer_is_byte(weight->dtype), "%s: %s is %s, s8 or u8 is needed", op,
+            operands[operand].name, info_brief(weight));
+    for (int i = at_scale; i <= at_zero; i += at_zero - at_scale) {
+        const tensor_info_t *info = call->in[i];
+        if (!call_has(call, i)) continue;
+        const bool is_one = info->rank <= 1 && sizes_are_one(ctx, info);
+        REQUIRE(ctx,
+                is_one || (info->rank == 1 && weight->rank == 2 &&
+                           sym_equal(ctx, info->sizes[0], weight->sizes[0])),
+                "%s: %s is %s, one for all or for each row of %s is needed", op, operands[i].name,
+                info_brief(info), operands[operand].name);
+    }
+    REQUIRE(ctx, scale->dtype == DTYPE_F32, "%s: %s is %s, f32 is needed", op,
+            operands[at_scale].name, info_brief(scale));
+    REQUIRE(ctx, !call_has(call, at_zero) || call->in[at_zero]->dtype == weight->dtype,
+            "%s: %s is %s, that of %s is %s", op, operands[at_zero].name,
+            info_brief(call->in[at_zero]), operands[operand].name, dtype_name(weight->dtype));
+    REQUIRE(ctx, sym_hint(ctx, weight->sizes[weight->rank - 1]) <= MOST_TERMS,
+            "%s: %s is %s, at most %d columns are supported", op, operands[operand].name,
+            info_brief(weight), MOST_TERMS);
+    return STATUS_OK;
+}
+
+/* Sizes are those of an lstm whose weights are of x's dtype. */
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    const tensor_info_t none = {.dtype = DTYPE_NONE};
+    const char *unusual = recurrent_unusual(true, call->attrs);
+    tensor_info_t weights[2];
+    const tensor_info_t *in[RECURRENT_N_OPERANDS];
+    op_call_t plain = *call;
+    if (unusual != NULL) FAIL(ctx, STATUS_UNSUPPORTED, "%s: %s", call->op->name, unusual);
+    REQUIRE(ctx, call->in[RECURRENT_X]->dtype == DTYPE_F32, "%s: x is %s, f32 is needed",
+            call->op->name, info_brief(call->in[RECURRENT_X]));
+    for (int i = 0; i < RECURRENT_N_OPERANDS; i++)
+        in[i] = i < RECURRENT_SCALE_IH ? call->in[i] : &none;
+    for (int i = RECURRENT_WEIGHT_IH; i <= RECURRENT_WEIGHT_HH; i++) {
+        tensor_info_t *weight = &weights[i - RECURRENT_WEIGHT_IH];
+        *weight = *call->in[i];
+        weight->dtype = DTYPE_F32;
+        in[i] = weight;
+    }
+    plain.in = in;
+    plain.n_in = RECURRENT_N_OPERANDS;
+    TRY(recurrent_infer(ctx, &plain, out_n, out));
+    TRY(check_weight(ctx, call, RECURRENT_WEIGHT_IH));
+    return check_weight(ctx, call, RECURRENT_WEIGHT_HH);
+}
+
+/* ---- products of rows of numbers with a weight ---- */
+
+typedef struct side {
+    int weight, scale, zero; /* operands */
+    int64_t n_inputs, n_outputs, n_pairs;
+    float most; /* that a number becomes */
+    /* In scratch, for so many rows. */
+    size_t weight_at, rows_at, starts_at, sums_at, factors_at, zeros_at, scales_at, products_at;
+    size_t numbers_at; /* results: f32 [rows][outputs] */
+} side_t;
+
+static void *part(void *scratch, size_t at)
+{
+    return (char *)scratch + at;
+}
+
+static size_t take(size_t bytes, size_t *at)
+{
+    const size_t begin = *at;
+    *at += integer_align(bytes);
+    return begin;
+}
+
+/* Sums of n terms, and zeros taken off them, stay below 2^31. */
+static void describe_side(int weight, int64_t n_inputs, int64_t n_outputs, int64_t n_rows,
+                          bool is_packed, side_t *side, size_t *at)
+{
+    const size_t rows = (size_t)n_rows, outputs = (size_t)n_outputs;
+    const double most = floor(0x7fffffff / (256.0 * (double)(n_inputs > 0 ? n_inputs : 1)));
+    *side = (side_t){.weight = weight,
+                     .scale = weight - RECURRENT_WEIGHT_IH + RECURRENT_SCALE_IH,
+                     .zero = weight - RECURRENT_WEIGHT_IH + RECURRENT_ZERO_IH,
+                     .n_inputs = n_inputs,
+                     .n_outputs = n_outputs,
+                     .n_pairs = (n_inputs + 1) / 2,
+                     .most = most < 32767.0 ? (float)most : 32767.0f};
+    const size_t packed = (size_t)integer_packed(n_outputs, side->n_pairs);
+    side->weight_at = take(is_packed ? 0 : packed, at);
+    side->rows_at = take(rows * 2 * (size_t)side->n_pairs * sizeof(int16_t), at);
+    side->starts_at = take(rows * sizeof(int64_t), at);
+    side->sums_at = take(rows * sizeof(int32_t), at);
+    side->factors_at = take(rows * sizeof(float), at);
+    side->zeros_at = take(integer_zero_bytes(n_outputs), at);
+    side->scales_at = take(outputs * sizeof(float), at);
+    side->products_at = take(rows * outputs * sizeof(int32_t), at);
+    side->numbers_at = take(rows * outputs * sizeof(float), at);
+}
+
+static int64_t find_element(const void *user, int64_t i)
+{
+    const int64_t n_inputs = *(const int64_t *)user;
+    return i < n_inputs ? i : -1;
+}
+
+static void pack_weight(const tensor_info_t *weight, const void *from, int8_t *to)
+{
+    const int64_t n_inputs = weight->sizes[1];
+    integer_pack(weight->dtype, weight->sizes[0], (n_inputs + 1) / 2, n_inputs, find_element,
+                 &n_inputs, from, to);
+}
+
+/* n numbers as integers; what these are multiplied by. NaN where a number is not finite. */
+FOR_EACH_ISA static float round_numbers(int64_t n, const float *x, float most, int16_t *out)
+{
+    float largest = 0.0f, nothing = 0.0f;
+#pragma omp simd reduction(max : largest) reduction(+ : nothing)
+    for (int64_t i = 0; i < n; i++) {
+        const float size = x[i] < 0.0f ? -x[i] : x[i];
+        largest = size > largest ? size : largest;
+        nothing += x[i] * 0.0f;
+    }
+    const float inverse = most / largest;
+    if (!(nothing == 0.0f) || !(inverse < INFINITY)) { /* 0 and the smallest numbers become 0 */
+        memset(out, 0, (size_t)n * sizeof *out);
+        return nothing;
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) out[i] = (int16_t)(int32_t)nearbyintf(x[i] * inverse);
+    return largest / most;
+}
+
+static void round_row(const side_t *side, void *scratch, int64_t row, const float *from)
+{
+    int16_t *to = (int16_t *)part(scratch, side->rows_at) + row * 2 * side->n_pairs;
+    float *factors = part(scratch, side->factors_at);
+    int32_t *sums = part(scratch, side->sums_at);
+    factors[row] = round_numbers(side->n_inputs, from, side->most, to);
+    if (side->n_inputs % 2 != 0) to[side->n_inputs] = 0;
+    integer_sums(1, 0, side->n_inputs, to, &sums[row]);
+}
+
+FOR_EACH_ISA static void scale_row(int64_t n, const int32_t *products, const float *scales,
+                                   float factor, float *out)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) out[i] = (float)products[i] * (scales[i] * factor);
+}
+
+/* What does not depend on rows. */
+static void begin_side(const prepared_t *prepared, void *const *in, const side_t *side,
+                       int64_t n_rows, bool is_packed, void *scratch, integer_t *out_product)
+{
+    int64_t *starts = part(scratch, side->starts_at);
+    int32_t *zeros = part(scratch, side->zeros_at);
+    float *scales = part(scratch, side->scales_at);
+    int8_t *weight = is_packed ? in[side->weight] : part(scratch, side->weight_at);
+    const float *scale = in[side->scale];
+    const bool has_one = info_numel(&prepared->in[side->scale]) == 1;
+    for (int64_t i = 0; i < side->n_outputs; i++) scales[i] = scale[has_one ? 0 : i];
+    for (int64_t i = 0; i < n_rows; i++) starts[i] = i * 2 * side->n_pairs;
+    if (!is_packed) pack_weight(&prepared->in[side->weight], in[side->weight], weight);
+    const bool has_zeros = integer_zeros(prepared, in, side->weight, side->zero, side->n_outputs,
+                                         zeros);
+    *out_product = (integer_t){.n_outputs = side->n_outputs,
+                               .n_runs = 1,
+                               .n_pairs = side->n_pairs,
+                               .x = part(scratch, side->rows_at),
+                               .starts = starts,
+                               .weight = weight,
+                               .zeros = has_zeros ? zeros : NULL,
+                               .sums = part(scratch, side->sums_at),
+                               .out = part(scratch, side->products_at),
+                               .out_stride = side->n_outputs};
+}
+
+/* The numbers of n rows, which were rounded. */
+static void multiply(context_t *ctx, const side_t *side, integer_t product, int64_t n_rows,
+                     void *scratch)
+{
+    const int64_t n = side->n_outputs;
+    const float *scales = part(scratch, side->scales_at);
+    const float *factors = part(scratch, side->factors_at);
+    float *numbers = part(scratch, side->numbers_at);
+    product.n_rows = n_rows;
+    integer_run(&product, isa_best(), threads_for(ctx, n_rows * n * side->n_inputs));
+#pragma omp parallel for num_threads(threads_for(ctx, n_rows *n)) schedule(static)
+    for (int64_t row = 0; row < n_rows; row++)
+        scale_row(n, product.out + row * n, scales, factors[row], numbers + row * n);
+}
+
+/* ---- kernel ---- */
+
+#define ROWS_AT_ONCE 64 /* products with x, at least those of one step */
+#define VERSION 1
+enum { BLOCK, N_NUMBERS }; /* of a packed weight */
+
+typedef struct state {
+    recurrent_sizes_t s;
+    bool is_packed;
+    int64_t at_once; /* steps */
+    side_t x, h;
+    size_t lengths_at, h_at, c_at, before_at; /* in scratch */
+} state_t;
+
+static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out)
+{
+    (void)ctx;
+    (void)want;
+    pack_weight(from, bytes, out);
+    return STATUS_OK;
+}
+
+/* False where bytes of scratch, which are at most so many, overflow. */
+static bool is_possible(const recurrent_sizes_t *s)
+{
+    int64_t rows = 0, weights = 0;
+    const int64_t n = s->n > ROWS_AT_ONCE ? s->n : ROWS_AT_ONCE;
+    return s->h < INT32_MAX && s->c < INT32_MAX &&
+           shape_multiply(n, 8 * (4 * s->h + INTEGER_BLOCK + s->c), &rows) &&
+           shape_multiply(4 * s->h + INTEGER_BLOCK, s->c + s->h + 2, &weights) &&
+           rows < INT64_MAX / 16 && weights < INT64_MAX / 16;
+}
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
+                                                call->in[RECURRENT_WEIGHT_HH]);
+    state_t *state = NULL;
+    size_t at = 0;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    if (!is_possible(&s))
+        return prepared_decline(prepared, "native: scratch for %s overflows",
+                                info_brief(call->in[RECURRENT_X]));
+    for (int i = 0; i < call->n_in; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    for (int i = 0; i < call->n_out; i++) TRY(accept_out_plain(call, prepared, i));
+    TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
+    state->s = s;
+    state->is_packed = call->weights == WEIGHT_CONSTANT && !call->per_op && s.c > 0 && s.h > 0;
+    state->at_once = s.n > 0 && s.n < ROWS_AT_ONCE ? ROWS_AT_ONCE / s.n : 1;
+    if (state->at_once > s.t) state->at_once = s.t;
+    describe_side(RECURRENT_WEIGHT_IH, s.c, s.g * s.h, state->at_once * s.n, state->is_packed,
+                  &state->x, &at);
+    describe_side(RECURRENT_WEIGHT_HH, s.h, s.g * s.h, s.n, state->is_packed, &state->h, &at);
+    state->lengths_at = take((size_t)s.n * sizeof(int64_t), &at);
+    state->h_at = take((size_t)(s.n * s.h) * sizeof(float), &at);
+    state->c_at = take((size_t)(s.n * s.h) * sizeof(float), &at);
+    state->before_at = take((size_t)(3 * s.n * s.h) * sizeof(float), &at);
+    prepared->scratch_bytes = at;
+    for (int i = RECURRENT_WEIGHT_IH; state->is_packed && i <= RECURRENT_WEIGHT_HH; i++) {
+        const side_t *side = i == RECURRENT_WEIGHT_IH ? &state->x : &state->h;
+        TRY(prepared_want_packed(ctx, prepared, i, integer_packed(s.g * s.h, side->n_pairs),
+                                 VERSION, N_NUMBERS, (const int64_t[]){[BLOCK] = INTEGER_BLOCK}));
+    }
+    const double products = (double)(s.g * s.h) * (double)(s.c + s.h);
+    prepared->cost_ns = cost_run(ctx, "native", 2.0 * products * (double)(s.t * s.n), products);
+    return STATUS_OK;
+}
+
+typedef struct run {
+    context_t *ctx;
+    const state_t *state;
+    const recurrent_attrs_t *attrs;
+    void *const *in, *const *out;
+    void *scratch;
+    integer_t x, h; /* products */
+    const int64_t *lengths;
+    int64_t first_step; /* of those whose products with x are there */
+} run_t;
+
+/* Of a step behind the end of a sequence, the one before. */
+static int64_t row_of(const run_t *run, int64_t step, int64_t n)
+{
+    const recurrent_sizes_t *s = &run->state->s;
+    const bool is_inside = step < run->lengths[n];
+    return recurrent_row(run->attrs, s,
+                         is_inside ? recurrent_time(run->attrs, run->lengths[n], step) : step, n);
+}
+
+static void project(const run_t *run, int64_t n_steps)
+{
+    const side_t *side = &run->state->x;
+    const recurrent_sizes_t *s = &run->state->s;
+#pragma omp parallel for num_threads(threads_for(run->ctx, n_steps * s->n * s->c)) schedule(static)
+    for (int64_t row = 0; row < n_steps * s->n; row++) {
+        const int64_t at = row_of(run, run->first_step + row / s->n, row % s->n);
+        round_row(side, run->scratch, row, (const float *)run->in[RECURRENT_X] + at * s->c);
+    }
+    multiply(run->ctx, side, run->x, n_steps * s->n, run->scratch);
+}
+
+/* One sequence. Behind its end y is 0, and the state stays. */
+static void finish(const run_t *run, int64_t step, int64_t n)
+{
+    const state_t *state = run->state;
+    const recurrent_sizes_t *s = &state->s;
+    const int64_t width = s->g * s->h, row = (step - run->first_step) * s->n + n;
+    float *h = (float *)part(run->scratch, state->h_at) + n * s->h;
+    float *before = (float *)part(run->scratch, state->before_at) + n * 3 * s->h;
+    float *y = (float *)run->out[RECURRENT_Y] + row_of(run, step, n) * s->h;
+    if (step >= run->lengths[n]) {
+        memset(y, 0, (size_t)s->h * sizeof *y);
+        return;
+    }
+    const recurrent_rows_t rows = {
+        .cell = RECURRENT_LSTM,
+        .n = s->h,
+        .gate_step = s->h,
+        .sums = (float *)part(run->scratch, state->x.numbers_at) + row * width,
+        .step = (float *)part(run->scratch, state->h.numbers_at) + n * width,
+        .bias_ih = run->in[RECURRENT_BIAS_IH],
+        .bias_hh = run->in[RECURRENT_BIAS_HH],
+        .h = h,
+        .c = (float *)part(run->scratch, state->c_at) + n * s->h,
+        .old_h = before,
+        .old_c = before + s->h,
+        .new_c = before + 2 * s->h};
+    recurrent_rows_step(&rows);
+    memcpy(y, h, (size_t)s->h * sizeof *y);
+}
+
+static void take_step(const run_t *run, int64_t step)
+{
+    const state_t *state = run->state;
+    const int64_t n = state->s.n, elements = state->s.h;
+    const float *h = part(run->scratch, state->h_at);
+    for (int64_t i = 0; i < n; i++) round_row(&state->h, run->scratch, i, h + i * elements);
+    multiply(run->ctx, &state->h, run->h, n, run->scratch);
+#pragma omp parallel for num_threads(threads_for(run->ctx, n *elements * 4)) schedule(static)
+    for (int64_t i = 0; i < n; i++) finish(run, step, i);
+}
+
+static void copy_state(const recurrent_sizes_t *s, const float *from, float *to)
+{
+    const size_t bytes = (size_t)(s->n * s->h) * sizeof *to;
+    if (bytes == 0) return;
+    if (from == NULL)
+        memset(to, 0, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const state_t *state = prepared->state;
+    const recurrent_sizes_t *s = &state->s;
+    int64_t *lengths = part(scratch, state->lengths_at);
+    float *h = part(scratch, state->h_at);
+    float *c = part(scratch, state->c_at);
+    run_t run = {ctx, state, prepared_attrs(prepared), in, out, scratch, .lengths = lengths};
+    TRY(recurrent_read_lengths(ctx, prepared_op(prepared)->name, s,
+                               prepared->in[RECURRENT_LENGTHS].dtype, in[RECURRENT_LENGTHS],
+                               lengths));
+    copy_state(s, in[RECURRENT_H0], h);
+    copy_state(s, in[RECURRENT_C0], c);
+    if (s->t > 0 && s->n > 0 && s->h > 0) {
+        begin_side(prepared, in, &state->x, state->at_once * s->n, state->is_packed, scratch,
+                   &run.x);
+        begin_side(prepared, in, &state->h, s->n, state->is_packed, scratch, &run.h);
+    }
+    for (int64_t step = 0; s->n > 0 && s->h > 0 && step < s->t; step++) {
+        if (step % state->at_once == 0) {
+            const int64_t rest = s->t - step;
+            run.first_step = step;
+            project(&run, rest < state->at_once ? rest : state->at_once);
+        }
+        take_step(&run, step);
+    }
+    copy_state(s, h, out[RECURRENT_H]);
+    copy_state(s, c, out[RECURRENT_C]);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {
+    .name = "native", .prepare = prepare, .run = run_native, .pack = pack};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- definition ---- */
+
+static const char *const cases[] = {
+    "(f32[3,2,7], s8[12,7], s8[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], f32[12]+, "
+    "f32[12]+, none, none)",
+    "(f32[1,1,1], u8[4,1]<255, u8[4,1]<255, none, none, none, none, none, f32[1]+, f32[]+, u8[], "
+    "u8[1])",
+    "(f32[2,3,31], u8[68,31]<9, u8[68,17]<9, f32[68], none, none, none, none, f32[]+, f32[]+, "
+    "u8[68]<9, u8[68]<9) reverse=true",
+    "(f32[3,7,2], s8[12,2], u8[12,3]<9, none, f32[12], f32[7,3], s64[7]<4, f32[7,3], f32[]+, "
+    "f32[12]+, s8[12], none)",
+    "(f32[7,3,3], u8[12,3]<9, s8[12,3], f32[12], f32[12], f32[7,3], s32[7]<4, none, f32[]+, "
+    "f32[]+, u8[]<9, s8[12]) reverse=true batch_first=true",
+    "(f32[70,1,5], s8[16,5], s8[16,4], f32[16], f32[16], none, none, none, f32[]+, f32[]+, none, "
+    "none)",
+    "(f32[2,67,3], s8[8,3], s8[8,2], none, none, none, none, none, f32[]+, f32[]+, none, none)",
+    "(f32[0,2,3], s8[12,3], s8[12,3], none, none, f32[2,3], none, f32[2,3], f32[], f32[], none, "
+    "none)",
+    "(f32[3,0,3], s8[12,3], s8[12,3], none, none, none, none, none, f32[], f32[], none, none)",
+    "(f32[3,2,0], s8[12,0], s8[12,3], f32[12], none, none, none, none, f32[]+, f32[]+, none, none)",
+    NULL};
+
+/* Of the products with both weights, at each step. */
+static double flops(const op_call_t *call)
+{
+    const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
+                                                call->in[RECURRENT_WEIGHT_HH]);
+    return 2.0 * (double)(s.t * s.n) * (double)(s.g * s.h) * (double)(s.c + s.h);
+}
+
+/* 15 bits or fewer in place of the 24 of f32, of the largest number of a row. */
+static double amplifies(const void *attrs)
+{
+    (void)attrs;
+    return 4096.0;
+}
+
+const opdef_t op_def_lstm_quantized = {
+    .name = "lstm_quantized",
+    .variant = RECURRENT_LSTM,
+    .preference = OP_DENSE,
+    .attrs = {sizeof(recurrent_attrs_t), RECURRENT_QUANTIZED_FIELDS, recurrent_lstm_fields},
+    .n_operands = RECURRENT_QUANTIZED_OPERANDS,
+    .operands = operands,
+    .n_outputs = 3,
+    .infer = infer,
+    .infers_symbols = true,
+    .kernels = kernels,
+    .cancels = 1.0,
+    .amplifies = amplifies,
+    .flops = flops,
+    .spec = recurrent_spec,
+    .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_lstm_quantized(context_t *ctx, const tensor_t *x, const tensor_t *h0,
+                           const tensor_t *c0, const tensor_t *lengths,
+                           const lstm_quantized_weights_t *weights, const recurrent_attrs_t *attrs,
+                           tensor_t **out_y, tensor_t **out_h, tensor_t **out_c)
+{
+    tensor_t *out[3] = {NULL};
+    int n_out = 3;
+    if (out_h != NULL) *out_h = NULL;
+    if (out_c != NULL) *out_c = NULL;
+    TRY(context_output(ctx, "lstm_quantized", out_y));
+    TRY(context_output(ctx, "lstm_quantized", out_h));
+    TRY(context_output(ctx, "lstm_quantized", out_c));
+    if (weights == NULL) return context_null(ctx, "lstm_quantized", "weights");
+    const tensor_t *in[RECURRENT_QUANTIZED_OPERANDS] = {[RECURRENT_X] = x,
+                                                        [RECURRENT_WEIGHT_IH] = weights->weight_ih,
+                                                        [RECURRENT_WEIGHT_HH] = weights->weight_hh,
+                                                        [RECURRENT_BIAS_IH] = weights->bias_ih,
+                                                        [RECURRENT_BIAS_HH] = weights->bias_hh,
+                                                        [RECURRENT_H0] = h0,
+                                                        [RECURRENT_LENGTHS] = lengths,
+                                                        [RECURRENT_C0] = c0,
+                                                        [RECURRENT_SCALE_IH] = weights->scale_ih,
+                                                        [RECURRENT_SCALE_HH] = weights->scale_hh,
+                                                        [RECURRENT_ZERO_IH] = weights->zero_ih,
+                                                        [RECURRENT_ZERO_HH] = weights->zero_hh};
+    TRY(dispatch_run(ctx, &op_def_lstm_quantized, attrs, RECURRENT_QUANTIZED_OPERANDS, in, &n_out,
+                     out));
+    *out_y = out[RECURRENT_Y];
+    *out_h = out[RECURRENT_H];
+    *out_c = out[RECURRENT_C];
+    return STATUS_OK;
+}
