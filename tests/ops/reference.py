@@ -57,7 +57,7 @@ def resize(mode, align=None):
 
 
 def fold(weight, scale, variance, epsilon, dim=0):
-    """What multiplies the outputs of a convolution whose norm is folded into it."""
+    """Folds a norm into a convolution: returns the scaled weight."""
     factor = scale / torch.sqrt(variance + epsilon)
     sizes = [1] * weight.dim()
     sizes[dim] = -1

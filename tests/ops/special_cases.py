@@ -168,7 +168,7 @@ def operands(op, shapes):
             make = shape
         elif shape == "b":
             mask = bools(*SIZES_OF_BOOLS[op])
-            mask[2] = False  # of attention: a query that sees nothing
+            mask[2] = False  # for attention: a query without visible keys
             made.append(mask)
         else:
             made.append(make(*shape))

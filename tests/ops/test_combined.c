@@ -1,4 +1,4 @@
-/* Functions that are made of other operators, against what PyTorch gives; and what is refused. */
+/* Functions composed of other operators, compared with PyTorch; and their errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -146,7 +146,7 @@ static void dimensions_move_and_are_narrowed(void **state)
     tensor_release(x);
 }
 
-/* Wanted is what torch.nn.functional.max_unpool2d and max_unpool1d give. */
+/* Expected values are from torch.nn.functional.max_unpool2d and max_unpool1d. */
 static void what_was_pooled_is_put_back(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -207,7 +207,7 @@ static void what_does_not_fit_is_refused(void **state)
     end(&in);
 }
 
-/* What is made on the way is released, inside of a scope too. */
+/* Temporaries are released, also inside a scope. */
 static void a_scope_keeps_the_result_alone(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,10 +1,9 @@
-/* Every operator of the table, every case of it, every layout its activations may come in, on one
- * and two threads and under every policy, against its specification.
+/* Compares every operator of the table with its specification: every case, every layout of its
+ * activations, on one and two threads and under every policy.
  *
  * usage: test_conformance [THREADS [ONE_IN]]. THREADS 0 means one and two; "test_conformance 5 4"
- * runs on 5 threads, and only a quarter of the patterns of layouts of each case, another quarter
- * for each case. TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of
- * them. */
+ * runs on 5 threads, and only a quarter of the layout patterns of each case, varying with the case.
+ * TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of them. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -19,10 +18,10 @@
 #include "tests/support/arrange.h"
 #include "tests/support/case.h"
 
-#define MAX_FAILURES 8 /* of an operator, that are printed */
-#define MAX_KERNELS 16 /* of an operator */
+#define MAX_FAILURES 8 /* printed failures per operator */
+#define MAX_KERNELS 16 /* kernels per operator */
 
-/* For the first activation, and for the others. */
+/* Arrangements of the first activation and of the others. */
 static const struct {
     arrangement_t first, others;
 } patterns[] = {
@@ -40,28 +39,28 @@ static const struct {
 typedef struct subject {
     context_t *ctx;
     const opdef_t *op;
-    int index; /* of the case */
+    int index; /* index of the case */
     case_call_t call;
     tensor_t *dense[CASE_MAX_INPUTS];
     int n_out;
     tensor_info_t out[OP_MAX_OUTPUTS];
     double *expected[OP_MAX_OUTPUTS];
-    double *bound[OP_MAX_OUTPUTS];               /* of errors; -1: not computed yet */
-    const tensor_info_t *infos[CASE_MAX_INPUTS]; /* what the specification reads */
+    double *bound[OP_MAX_OUTPUTS];               /* error bounds; -1: not computed yet */
+    const tensor_info_t *infos[CASE_MAX_INPUTS]; /* as the specification reads them */
     const void *data[CASE_MAX_INPUTS];
     _Alignas(16) char attrs[CASE_MAX_ATTRS]; /* normalised */
-    bool has_elements;                       /* the outputs: else nothing runs */
-    bool *ran;                               /* for each kernel of the operator: it was chosen */
-    bool verified[MAX_KERNELS];              /* its result in this case was, by dispatch_verify */
+    bool has_elements;                       /* outputs have elements; otherwise nothing runs */
+    bool *ran;                               /* per kernel of the operator: it was selected */
+    bool verified[MAX_KERNELS]; /* dispatch_verify has checked its result in this case */
     int n_failures;
 
-    /* the run at hand */
+    /* current run */
     int pattern, n_threads;
     policy_t policy;
     tensor_t *in[CASE_MAX_INPUTS];
-    void *bytes[CASE_MAX_INPUTS]; /* of the inputs, before */
+    void *bytes[CASE_MAX_INPUTS]; /* original bytes of the inputs */
     bool is_uniform;
-    layout_t layout; /* of activations, if uniform */
+    layout_t layout; /* layout of activations, if uniform */
 } subject_t;
 
 static bool is_activation(const subject_t *s, int i)
@@ -134,9 +133,9 @@ static bool is_padding_zero(subject_t *s, const tensor_t *tensor)
     return is_zero;
 }
 
-/* The error as a multiple of its bound. A bound takes several calls of the specification, so that
- * it is computed only for errors that are more than rounding of the result, and made sure of before
- * it is called exceeded. */
+/* Returns the error relative to its bound. A bound takes several calls of the specification, so it
+ * is computed only for errors above the rounding of the result, and recomputed before it counts as
+ * exceeded. */
 static double judge(subject_t *s, int output, int64_t i, double error)
 {
     const tensor_info_t *info = &s->out[output];
@@ -188,7 +187,7 @@ static void check_elements(subject_t *s, int output, const tensor_t *tensor)
     free(read);
 }
 
-/* What the policy promises of the result's layout. */
+/* Checks the result's layout against the policy. */
 static bool is_layout_right(const subject_t *s, layout_t layout)
 {
     const char *const transitions[] = {"to_mkldnn", "to_dense", "reorder"};
@@ -228,14 +227,13 @@ static void check_inputs(subject_t *s)
             complain(s, "input %d was changed", i);
 }
 
-/* A layout without kernel is an error of policy strict, and no failure. */
+/* With policy strict, a missing kernel for a layout is an expected error. */
 static bool is_refusal(const subject_t *s, status_t status)
 {
     return status == STATUS_UNSUPPORTED && s->policy == POLICY_STRICT && s->layout == LAYOUT_MKLDNN;
 }
 
-/* dispatch_verify computes elements anew, which takes longer than all else: once for each kernel.
- */
+/* dispatch_verify recomputes elements, which takes most of the time: once per kernel. */
 static void verify(subject_t *s, const tensor_t *const *in, int n_out, tensor_t *const *out)
 {
     const tensor_t *given[OP_MAX_OUTPUTS];
@@ -251,7 +249,7 @@ static void verify(subject_t *s, const tensor_t *const *in, int n_out, tensor_t 
     if (!(error <= 1.0)) complain(s, "verify: off by %.3g times its bound", error);
 }
 
-/* The kernel is that of index `kernel`; -1 when it is not known. */
+/* `kernel` is the index of the kernel, or -1 if unknown. */
 static void run_once(subject_t *s, int kernel)
 {
     tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
@@ -272,7 +270,7 @@ static void run_once(subject_t *s, int kernel)
     for (int o = 0; o < n_out; o++) tensor_release(out[o]);
 }
 
-/* Input i of those converted, and output 0, are the bytes of one tensor. */
+/* Runs with output 0 in the memory of converted input i. */
 static void run_over(subject_t *s, const prepared_t *prepared, tensor_t *const *converted, int i)
 {
     void *in[CASE_MAX_INPUTS] = {NULL}, *out[OP_MAX_OUTPUTS] = {NULL}, *scratch = NULL;
@@ -305,7 +303,7 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            a->layout == b->layout && format_same(&a->format, &b->format, a->sizes);
 }
 
-/* An input as the kernel reads it. */
+/* Converts an input to the kernel's format. */
 static status_t convert_input(const subject_t *s, const prepared_t *prepared, int i,
                               tensor_t **out_converted)
 {
@@ -315,8 +313,8 @@ static status_t convert_input(const subject_t *s, const prepared_t *prepared, in
     return convert_to(s->ctx, s->in[i], want, CAUSE_USER, out_converted);
 }
 
-/* What dispatch selects for these inputs, and which of the operator's kernels that is. An operator
- * that measures is selected where it runs, and has one kernel. */
+/* Selects the prepared operator for these inputs; returns the index of its kernel. An operator
+ * whose output sizes depend on elements is selected when it runs, and has one kernel. */
 static int select_kernel(subject_t *s, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -343,7 +341,7 @@ static int select_kernel(subject_t *s, prepared_t **out_prepared)
     return k;
 }
 
-/* Kernels that say they may overwrite an input, as plans make them do. */
+/* Runs kernels that may overwrite an input in this way, as plans do. */
 static void run_in_place(subject_t *s, const prepared_t *prepared)
 {
     tensor_t *converted[CASE_MAX_INPUTS] = {NULL};
@@ -358,7 +356,7 @@ static void run_in_place(subject_t *s, const prepared_t *prepared)
     for (int i = 0; i < s->call.n_in; i++) tensor_release(converted[i]);
 }
 
-/* What the command line chose. */
+/* Choices of the command line. */
 static int only_threads; /* 0: one and two */
 static int one_in = 1;
 
@@ -379,7 +377,7 @@ static void run_policies(subject_t *s)
         }
 }
 
-/* The inputs of a pattern; false when it differs from no pattern before. */
+/* Makes the inputs of a pattern; returns false if it equals an earlier pattern. */
 static bool make_inputs(subject_t *s)
 {
     int n_activations = 0, n_varied = 0, layouts = 0;
@@ -468,7 +466,7 @@ static int run_case(context_t *ctx, const opdef_t *op, int index, bool *ran)
     return s.n_failures;
 }
 
-/* ---- one test for each operator ---- */
+/* ---- one test per operator ---- */
 
 static int wanted_case(const opdef_t *op, int index)
 {
@@ -488,14 +486,14 @@ static bool is_filtered(void)
     return filter != NULL && *filter != '\0';
 }
 
-/* Kernels that no case has to run: those that some versions of oneDNN do not have, or that are
- * taken on older instruction sets alone (sse41 runs them); one that plans alone ask for, which
- * graph/test_plan_views runs; and those for weights that are trained or constant, which
- * test_linear_rows, freeze/test_frozen_linear and test_conv_kernels run. Every other is run by some
- * case, on x86-64 with AVX2 at least: elsewhere oneDNN has much as references only. */
+/* Kernels that no case needs to run: those that some versions of oneDNN lack, or that only older
+ * instruction sets use (sse41 runs them); one that only plans request, which graph/test_plan_views
+ * runs; and those for weights in training or constant weights, which test_linear_rows,
+ * freeze/test_frozen_linear and test_conv_kernels run. Some case runs every other kernel, at least
+ * on x86-64 with AVX2; elsewhere oneDNN has many only as references. */
 static const struct {
     const char *op, *kernel;
-    const char *version; /* of oneDNN, that has none; "": every one */
+    const char *version; /* oneDNN version without the kernel; "": all */
 } idle[] = {
     {"conv1d", "rows", ""},
     {"conv2d", "rows", ""},
@@ -511,7 +509,7 @@ static const struct {
     {"conv_transpose3d", "tiling", ""},
 };
 
-/* Where there are no dot products of bytes, oneDNN's sums of integers are not exact. */
+/* Without dot products of bytes, oneDNN's sums of integers are not exact. */
 static bool lacks_dot_products(const opdef_t *op, const kernel_t *kernel)
 {
     static const char *const names[] = {"vnni", "bf16", "fp16", "amx"};
@@ -523,15 +521,15 @@ static bool lacks_dot_products(const opdef_t *op, const kernel_t *kernel)
     return !has_them && is_of_bytes && strcmp(kernel->name, "onednn") == 0;
 }
 
-/* The kernels that stand in for it where there are dot products, and behind those: test_quantize
- * runs them by themselves. */
+/* Our own kernels for quantised operators replace oneDNN's where it lacks dot products of bytes;
+ * test_quantize runs them separately. */
 static bool stands_in(const opdef_t *op, const kernel_t *kernel)
 {
     return strstr(op->name, "_quantized") != NULL && strcmp(kernel->name, "onednn") != 0;
 }
 
-/* Both gradients of a linear need weights in blocks of outputs. oneDNN proposes those with AVX-512
- * alone, and 3.x does not for the gradient of the source. */
+/* Both gradients of a linear need weights in blocks of outputs. oneDNN proposes those only with
+ * AVX-512, and 3.x does not for the source's gradient. */
 static bool lacks_blocks(const opdef_t *op, const kernel_t *kernel)
 {
     const bool is_data = strcmp(op->name, "linear_backward_data") == 0;
@@ -589,13 +587,13 @@ static void conforms(void **state)
     assert_int_equal(n_failures, 0);
 }
 
-/* What the generator gives next has no specification. */
+/* Random numbers have no specification. */
 static bool draws(const opdef_t *op)
 {
     return (op->traits & TRAIT_DRAWS) != 0;
 }
 
-/* A TESSERA_CASE that names no operator, or none of its cases, would test nothing. */
+/* A TESSERA_CASE that matches no operator or case would test nothing. */
 static bool is_filter_right(void)
 {
     int n = 0;

@@ -1,5 +1,5 @@
-/* Gradients of convolutions and fully connected layers: formats, implementations, messages. What
- * they compute is checked in test_conformance and train/test_gradients. */
+/* Gradients of convolutions and linear layers: formats, implementations, messages. test_conformance
+ * and train/test_gradients check their values. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -18,9 +18,9 @@ static bool has_avx512(void)
 
 typedef struct layer {
     int64_t groups, in, out, size, kernel, stride;
-    const char *src;            /* format of the source */
-    const char *forward, *data; /* of the weight, as forward and as the source's gradient
-                                   read it */
+    const char *src; /* format of the source */
+    const char *forward,
+        *data; /* formats of the weight for forward and for the source's gradient */
 } layer_t;
 
 static void check_text(const format_t *format, const char *expected)
@@ -95,7 +95,7 @@ static void gradients_of_weights_lie_as_the_forward_operator_reads_the_weight(vo
         check_layer(fixture_context(state), &layers[i]);
 }
 
-/* oneDNN 3 has its kernels of blocks for AVX2 in the forward direction only. */
+/* oneDNN 3 has blocked AVX2 kernels only for the forward direction. */
 static void linear_weights_lie_alike_in_all_directions(void **state)
 {
     if (!has_avx512() && onednn_version_text()[0] != '2') return;
@@ -162,7 +162,7 @@ static void winograd_for_training_reads_and_gives_weights_in_one_format(void **s
     prepared_release(of_weight);
 }
 
-/* ---- the weight's other form ---- */
+/* ---- the other form of the weight ---- */
 
 static uint64_t run_data(context_t *ctx, const tensor_t *grad, const tensor_t *weight,
                          tensor_t **out)

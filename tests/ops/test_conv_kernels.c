@@ -1,5 +1,5 @@
-/* Which kernel of our own a convolution of few outputs, or a transposed one, takes. What they
- * compute is for the conformance suite and for tests of kernels. */
+/* Selection of our own kernels for convolutions with few outputs and for transposed ones. The
+ * conformance suite and the tests of kernels check values. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"

@@ -1,4 +1,4 @@
-/* Einsum against what PyTorch gives: einsum_values.py writes einsum_values.txt. */
+/* Einsum compared with PyTorch: einsum_values.py writes einsum_values.txt. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_OPERANDS = 4, MAX_LINE = 4096 };
 
-/* "3,4" or "-"; moves behind it. */
+/* Parses "3,4" or "-" and advances after it. */
 static int read_sizes(char **text, int64_t *out_sizes)
 {
     int n = 0;
@@ -136,7 +136,7 @@ static void equations_that_are_none_are_refused(void **state)
     tensor_release(x);
 }
 
-/* What lies between is released in time, the result belongs to the scope around. */
+/* Temporaries are released in time; the result belongs to the enclosing scope. */
 static void a_result_belongs_to_the_scope_around(void **state)
 {
     context_t *ctx = fixture_context(state);

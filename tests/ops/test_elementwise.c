@@ -1,6 +1,5 @@
-/* Elementwise functions where numbers drawn at random do not lead: NaN, infinity, the ends of
- * integer types, divisors of 0, dtypes that do not go together. Wanted values are PyTorch 2.13's.
- */
+/* Elementwise functions for values that random numbers miss: NaN, infinity, limits of integer
+ * types, division by 0, incompatible dtypes. Expected values are from PyTorch 2.13. */
 #include "tests/support/support.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
-/* Random windows whose stride, dilation, kernel or padding is anything up to 2^31 - 1, over tensors
- * of a few elements: convolutions, transposed ones, pooling, and their gradients, in every layout,
- * against their specifications. Whatever does not fit in the integers of a kernel has to be left to
- * another one.
+/* Random windows with stride, dilation, kernel and padding up to 2^31 - 1, over tensors of a few
+ * elements: convolutions, transposed ones, pooling, and their gradients, in every layout, compared
+ * with their specifications. A kernel must decline values that exceed its integers.
  *
  * usage: test_far_windows [CALLS [FIRST]]. "test_far_windows 1 217" repeats call 217. */
 #include "tests/support/support.h"
@@ -19,10 +18,10 @@
 
 #define N_CALLS 600
 #define MOST 2147483647
-#define SECONDS 60 /* of one call, before it counts as one that never ends */
+#define SECONDS 60 /* time limit of a call, after which it counts as a hang */
 
 static int64_t n_calls = N_CALLS, first_call = 1;
-static char text[1024]; /* the call at hand */
+static char text[1024]; /* the current call */
 
 /* ---- numbers ---- */
 
@@ -31,7 +30,7 @@ static int64_t below(int64_t n)
     return (((int64_t)seeded_below(1 << 20) << 20) + seeded_below(1 << 20)) % n;
 }
 
-/* Small half of the time; else of any number of bits, often a power of 2 or next to one. */
+/* Small half of the time; else with any number of bits, often a power of 2 or next to one. */
 static int64_t far(int64_t most)
 {
     int64_t power = (int64_t)1 << seeded_below(32), number = 1 + seeded_below(3);
@@ -47,8 +46,8 @@ typedef struct axis {
     int64_t in, out, kernel, stride, dilation, padding, extra;
 } axis_t;
 
-/* Windows over an input of few elements: as much padding as `out` windows need, laid so that one of
- * their taps falls on an element. */
+/* Windows over an input of few elements: the padding fits `out` windows, and one of their taps is
+ * on an element. */
 static bool draw_conv(axis_t *axis)
 {
     *axis = (axis_t){.in = 1 + seeded_below(6), .out = 1 + seeded_below(3)};
@@ -66,7 +65,7 @@ static bool draw_conv(axis_t *axis)
     return axis->padding <= MOST && axis->extra <= MOST;
 }
 
-/* A result of few elements, cut out of the middle of a large one. */
+/* A result of few elements, cut from the middle of a large one. */
 static bool draw_transposed(axis_t *axis)
 {
     *axis = (axis_t){.in = 1 + seeded_below(4), .kernel = 1 + seeded_below(3)};
@@ -79,7 +78,7 @@ static bool draw_transposed(axis_t *axis)
     return axis->out <= whole && axis->padding < MOST;
 }
 
-/* Padding of pooling is less than a window. */
+/* The padding of a pooling is smaller than its window. */
 static bool draw_pool(axis_t *axis)
 {
     *axis = (axis_t){.in = 1 + seeded_below(6), .kernel = far(MOST), .stride = far(MOST)};
@@ -96,8 +95,8 @@ static bool draw_pool(axis_t *axis)
 /* ---- a call ---- */
 
 typedef struct drawn {
-    int n;     /* of dimensions */
-    int64_t c; /* channels of x, and of the result, in groups */
+    int n;     /* dimensions */
+    int64_t c; /* channels of x and of the result, per group */
     int64_t k, groups;
     axis_t axis[3];
 } drawn_t;
@@ -124,7 +123,7 @@ static TESSERA_PRINTF(1, 2) void add(const char *format, ...)
     va_end(arguments);
 }
 
-/* " stride=[1,2]", or ",3,4" of a shape where there is no name. */
+/* Appends " stride=[1,2]", or ",3,4" for a shape if name is NULL. */
 static void add_each(const drawn_t *d, const char *name, size_t member)
 {
     if (name != NULL) add(" %s=[", name);
@@ -154,7 +153,7 @@ static void add_windows(const drawn_t *d)
     ATTRIBUTE("dilation", dilation);
 }
 
-/* Each writes operands and attributes, and returns the operator's name. */
+/* These write operands and attributes, and return the operator's name. */
 static const char *draw_any_conv(drawn_t *d, char *name, size_t room)
 {
     static const char *const suffixes[] = {"", "", "_backward_data", "_backward_weight"};
@@ -269,7 +268,7 @@ static void run(context_t *ctx, int64_t number)
     for (int o = 0; o < n_out; o++) tensor_release(out[o]);
 }
 
-/* What was called, before the process ends by the signal. */
+/* Prints the call before a signal ends the process. */
 static void tell(int signal_number)
 {
     static const char what[] = "\nended by a signal: ";
@@ -289,7 +288,7 @@ static void windows_of_any_size_compute_what_they_say(void **state)
     for (int64_t i = 0; i < n_calls; i++) run(ctx, first_call + i);
 }
 
-/* ---- examples whose results are plain to see ---- */
+/* ---- examples with obvious results ---- */
 
 static void check_values(context_t *ctx, const tensor_t *out, int64_t n, const float *expected)
 {
@@ -299,8 +298,8 @@ static void check_values(context_t *ctx, const tensor_t *out, int64_t n, const f
     for (int64_t i = 0; i < n; i++) assert_true(values[i] == expected[i]);
 }
 
-/* The only window starts in the padding, and its taps are 2^31 - 1 apart; a result is cut out of
- * a transposed convolution that only its first element reaches. */
+/* The only window starts in the padding, and its taps are 2^31 - 1 apart; the result is cut from a
+ * transposed convolution where only its first element contributes. */
 static void windows_that_miss_the_input_give_zero(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Operators in place against what PyTorch's functions with a trailing underscore leave, in dense
- * tensors, views and blocked tensors; who sees the new elements; and what is refused. */
+/* Operators in place compared with PyTorch's functions with a trailing underscore: on dense
+ * tensors, views and blocked tensors; visibility of the new elements; errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ NUMBER(div_integer, op_div_integer_, 3)
 NUMBER(pow_integer, op_pow_integer_, 3)
 NUMBER(fill, op_fill_, 1.25)
 
-/* ---- printed by in_place_values.py ---- */
+/* ---- values printed by in_place_values.py ---- */
 
 static const struct {
     const char *name;
@@ -177,7 +177,7 @@ static void check(context_t *ctx, const tensor_t *x, const char *name, const flo
                      (double)wanted[i]);
 }
 
-/* What is written: a tensor of its own, a column of a larger one, or blocked. */
+/* The target: a separate tensor, a column of a larger one, or blocked. */
 typedef enum target_kind { WHOLE, COLUMN, BLOCKED, N_TARGETS } target_kind_t;
 
 typedef struct target {
@@ -346,9 +346,9 @@ static void elements_are_put_copied_and_filled(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
-/* ---- who sees it ---- */
+/* ---- visibility ---- */
 
-/* x[1:] += x[:-1] takes the elements of before: of 0, 1, 2, ... it makes 0, 1, 3, 5, ... */
+/* x[1:] += x[:-1] uses the old elements: 0, 1, 2, ... becomes 0, 1, 3, 5, ... */
 static void operands_among_the_target_are_read_first(void **state)
 {
     enum { LENGTH = 1000 };
@@ -407,7 +407,7 @@ static void a_packed_weight_follows_what_is_written(void **state)
     module_release(linear);
 }
 
-/* Where bytes allow it the kernel writes them itself. */
+/* If bytes permit, the kernel writes to the target directly. */
 static void a_kernel_that_may_writes_the_target(void **state)
 {
     fixture_t *fixture = *state;
@@ -427,7 +427,7 @@ static void a_kernel_that_may_writes_the_target(void **state)
     tensor_release(y);
 }
 
-/* ---- dtypes, and what is refused ---- */
+/* ---- dtypes and errors ---- */
 
 static void a_target_keeps_its_dtype(void **state)
 {
@@ -494,7 +494,7 @@ static void an_index_that_does_not_fit_is_refused(void **state)
     tensor_release(index);
 }
 
-/* What is made on the way is released, inside of a scope too. */
+/* Temporaries are released, also inside a scope. */
 static void scopes_keep_nothing_but_results(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Taking and putting elements by an index: negative indices, indices that meet, and what is
- * refused. Results are PyTorch's. */
+/* Taking and putting elements by index: negative and repeated indices, and errors. Expected results
+ * are from PyTorch. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -108,7 +108,7 @@ static void extremes_keep_nan(void **state)
     tensor_release(src);
 }
 
-/* 256 + 1 is no number of bf16: rounded after each sum it would stay 256. */
+/* bf16 cannot represent 256 + 1; if each sum were rounded, it would stay 256. */
 static void small_floats_are_summed_in_f32(void **state)
 {
     context_t *ctx = fixture_context(state);

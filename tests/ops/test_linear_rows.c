@@ -1,5 +1,5 @@
-/* Fully connected layers of a few rows with a weight that is trained: which kernel they have, and
- * what it computes, against sums in double. */
+/* Linear layers with few rows and a weight in training: the selected kernel and its results,
+ * compared with sums in double. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -12,7 +12,7 @@
 #include "ops/linear/linear.h"
 #include "ops/ops_impl.h"
 
-/* oneDNN has weights in blocks of outputs with AVX-512, 3.x may have others. */
+/* oneDNN 2 has weights in blocks of outputs with AVX-512; 3.x may have others. */
 static bool has_blocks(void)
 {
     return strncmp(onednn_isa_text(), "avx512", 6) == 0 && onednn_version_text()[0] == '2';
@@ -105,7 +105,8 @@ static void layers_compute_what_double_does(void **state)
             run_one(ctx, rows[r], 64 + sizes[s], 128 + sizes[s], (r + s) % 2 == 0);
 }
 
-/* Few rows, which would leave most lanes empty, and many are oneDNN's; so are those of per_op. */
+/* oneDNN runs very few rows, which would leave most lanes empty, and many rows; also with
+ * per_op. */
 static void other_layers_are_left_to_onednn(void **state)
 {
     static const int64_t rows[] = {1, 4, 33};

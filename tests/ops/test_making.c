@@ -1,4 +1,4 @@
-/* Tensors made of numbers, against what PyTorch gives; and what is refused. */
+/* Creation of tensors from numbers, compared with PyTorch; and errors. */
 #include "tests/support/support.h"
 
 #include <math.h>

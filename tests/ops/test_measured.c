@@ -1,5 +1,5 @@
-/* Operators whose sizes depend on elements: what PyTorch and NumPy give, every rule that is broken,
- * and what a graph makes of them when the elements are constants. */
+/* Operators whose sizes depend on elements: results of PyTorch and NumPy, an error for every
+ * violated rule, and folding in graphs if the elements are constants. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ static void reshape_by_takes_sizes_from_a_tensor(void **state)
     tensor_release(x);
 }
 
-/* numpy.broadcast_to of the broadcast shapes */
+/* numpy.broadcast_to with the broadcast shape */
 static void expand_by_broadcasts_both_ways(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -171,7 +171,7 @@ static void range_counts_until_the_limit(void **state)
     for (int i = 0; i < 4; i++) tensor_release(numbers[i]);
 }
 
-/* What runs on metadata alone says why it cannot. */
+/* Calls that have only metadata report that they need elements. */
 static void it_is_selected_where_it_runs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -211,7 +211,7 @@ static void policy_strict_refuses_a_blocked_input_and_converts_none(void **state
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
 }
 
-/* The weight has its elements in a blocked form alone when they are read. */
+/* When it is read, the weight's elements are only in a blocked form. */
 static void a_weight_that_has_shed_its_bytes_is_read(void **state)
 {
     context_t *ctx = fixture_context(state);

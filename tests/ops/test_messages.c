@@ -1,4 +1,4 @@
-/* Attributes that are out of bounds, those that overflow included, are refused in words. */
+/* Attributes out of range, including those that overflow, fail with a message. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static void sizes_that_overflow_are_refused(void **state)
     tensor_release(weight);
 }
 
-/* No weights with groups of no output at all: 0 divides by any number. */
+/* Weights for groups without outputs: 0 is divisible by any number. */
 static void groups_that_overflow_the_channels_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -210,7 +210,7 @@ static void grids_that_fit_no_image_are_refused(void **state)
     tensor_release(places);
 }
 
-/* Operators that are made of others speak under their own names. */
+/* Composed operators report errors under their own names. */
 static void operators_of_operators_speak_of_themselves(void **state)
 {
     context_t *ctx = fixture_context(state);

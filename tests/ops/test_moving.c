@@ -1,11 +1,11 @@
-/* Moves that are made of other operators, against what PyTorch gives; and what is refused. Those
- * that are operators of the table are compared by test_conformance and test_reference. */
+/* Functions that move elements and are composed of other operators, compared with PyTorch; and
+ * errors. test_conformance and test_reference test operators of the table. */
 #include "tests/support/support.h"
 
 #include "ops/ops.h"
 #include "tensor/scope.h"
 
-/* 0, 1, 2, ... of these sizes. */
+/* Makes 0, 1, 2, ... of these sizes. */
 static tensor_t *ramp(context_t *ctx, int rank, const int64_t *sizes)
 {
     tensor_t *line = NULL, *x = NULL;
@@ -153,7 +153,7 @@ static void a_mask_fills_and_an_index_makes_hot(void **state)
     tensor_release(whole);
 }
 
-/* What is made on the way is released, inside of a scope too. */
+/* Temporaries are released, also inside a scope. */
 static void a_scope_keeps_the_result_alone(void **state)
 {
     context_t *ctx = fixture_context(state);

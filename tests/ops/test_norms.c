@@ -1,6 +1,5 @@
-/* Norms and softmax: what they refuse, that group norm takes channels in blocks as they lie, and
- * gradients of numbers far from 0. What they compute is checked in test_conformance and
- * train/test_gradients. */
+/* Norms and softmax: errors, blocked channels in group norm without reorders, and gradients of
+ * numbers far from 0. test_conformance and train/test_gradients check values. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -127,7 +126,8 @@ static void gradients_of_other_sizes_or_weights_are_refused(void **state)
     tensor_release(whole);
 }
 
-/* h is the same whatever the mean: f32 holds x to 3e-5 of the deviation, no sum may lose more. */
+/* h is independent of the mean: f32 represents x to 3e-5 of the deviation, and no sum may lose
+ * more. */
 static void gradients_keep_their_digits_far_from_zero(void **state)
 {
     enum { ROWS = 40, N = 500 };
@@ -141,7 +141,7 @@ static void gradients_keep_their_digits_far_from_zero(void **state)
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(ROWS, N), &drawn));
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(ROWS, N), &grad));
     CHECK_OK(ctx, op_add_scalar(ctx, drawn, 1000, &far));
-    CHECK_OK(ctx, op_sub_scalar(ctx, far, 1000, &x)); /* without the digits that far has not */
+    CHECK_OK(ctx, op_sub_scalar(ctx, far, 1000, &x)); /* without the digits that `far` lacks */
     const opdef_t *const ops[] = {&op_def_layer_norm_backward, &op_def_group_norm_backward};
     for (int k = 0; k < 2; k++) {
         int n_out = 3;

@@ -1,11 +1,11 @@
-/* A sweep over oneDNN: random calls of every operator that has kernels on it, at sizes around 1,
- * around those of blocks, and around 64, 96, 128 and 199, on sources in any order of dimensions and
- * in blocks, each kernel against the specification. An implementation that is wrong belongs in
- * tensor/onednn/faults.c, with the range in which it is.
+/* A sweep over oneDNN: random calls of every operator with oneDNN kernels, at sizes around 1,
+ * around block sizes, and around 64, 96, 128 and 199, with sources in any order of dimensions and
+ * in blocks; each kernel is compared with the specification. Wrong implementations are listed with
+ * their range in tensor/onednn/faults.c.
  *
- * usage: test_onednn_sweep [CALLS [FIRST]]. "test_onednn_sweep 1 217" repeats call 217; 20000 calls
- * are a sweep worth the name, with each version of oneDNN and each ONEDNN_MAX_CPU_ISA. It ends with
- * the number of primitives that ran, by operator. */
+ * usage: test_onednn_sweep [CALLS [FIRST]]. "test_onednn_sweep 1 217" repeats call 217. A thorough
+ * sweep has 20000 calls for each version of oneDNN and each ONEDNN_MAX_CPU_ISA. It prints the
+ * number of primitives that ran, by operator. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@
 #include "tests/support/seeded.h"
 
 #define N_CALLS 400
-#define N_CHECKED 160 /* elements of each result */
+#define N_CHECKED 160 /* elements checked per result */
 #define MAX_ELEMENTS 60000
 #define MAX_FAILURES 40
 #define MAX_OPS 512
@@ -91,7 +91,7 @@ static void add_tensor(const char *dtype, int n, const int *sizes)
     add("]");
 }
 
-/* ", f32[n]" half of the time, else ", none". */
+/* Appends ", f32[n]" half of the time, else ", none". */
 static void add_bias(int n)
 {
     if (one_in(2))
@@ -148,7 +148,8 @@ static void draw_conv(void)
     const int n = 1 + seeded_below(2);
     static const char *const sums[] = {"\"sum\"", "\"add\"", "\"mul\""};
     const int which = seeded_below(3);
-    /* products are large: functions of them that end near zero are not as exact as the bound */
+    /* products are large, so functions of them that approach zero have larger errors than the
+     * bound */
     const bool has_sum = one_in(4), has_post = one_in(2) && !(has_sum && which == 2);
     name("conv%dd", w.n);
     add("(");
@@ -301,9 +302,9 @@ static void draw_recurrent(void)
     if (one_in(2)) add(" reverse=true");
 }
 
-/* ---- everything else ---- */
+/* ---- other operators ---- */
 
-/* An image or a matrix whose dimension 1 is the one with blocks. */
+/* Picks an image or matrix; dimension 1 is the blocked one. */
 static int pick_shape(int *sizes)
 {
     const int rank = 2 + seeded_below(4);
@@ -397,7 +398,7 @@ static void draw_call(void)
 
 /* ---- formats ---- */
 
-/* Plain, channels last, blocks of channels, or any order at all: "bcad". */
+/* Picks plain, channels last, blocks of channels, or any order: "bcad". */
 static void pick_tag(int rank, char *out_tag)
 {
     static const char *const blocks[] = {"8b", "16b", "4b"};
@@ -518,7 +519,8 @@ static void check_kernel(const subject_t *s, const prepared_t *prepared)
     for (int o = 0; o < prepared->n_out; o++) tensor_release(targets[o]);
 }
 
-/* Each of the operator's kernels that runs a primitive, in either layout, as plans ask for them. */
+/* Runs each of the operator's kernels that uses a primitive, in either layout, as plans request
+ * them. */
 static void check_call(const subject_t *s)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -544,7 +546,7 @@ static void check_call(const subject_t *s)
         }
 }
 
-/* Reorders, from the source's format to another one and back: exact. */
+/* Reorders from the source's format to another and back: must be exact. */
 static void check_reorder(const subject_t *s)
 {
     tensor_t *there = NULL, *back = NULL, *plain = NULL;
@@ -565,7 +567,7 @@ static void check_reorder(const subject_t *s)
     tensor_release(plain);
 }
 
-/* What was called, before the process ends by the signal. */
+/* Prints the call before a signal ends the process. */
 static void tell(int signal_number)
 {
     static const char what[] = "\nended by a signal: ";

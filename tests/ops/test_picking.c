@@ -1,6 +1,6 @@
-/* Operators whose output sizes follow from elements: NaN, ties, many elements, what is refused.
- * Their elements are compared with specifications by test_conformance, and those with PyTorch by
- * test_reference. */
+/* Operators whose output sizes depend on elements: NaN, ties, many elements, errors.
+ * test_conformance compares their elements with specifications, test_reference those with
+ * PyTorch. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static void nan_is_not_zero_and_minus_zero_is(void **state)
     tensor_release(x);
 }
 
-/* As torch.unique has it. */
+/* As in torch.unique. */
 static void every_nan_is_unique_and_the_zeros_are_one(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -54,7 +54,7 @@ static void every_nan_is_unique_and_the_zeros_are_one(void **state)
 
 #define MANY 40000
 
-/* More than a thread's share, and than a chunk. */
+/* More elements than one thread's share, and than a chunk. */
 static void many_elements_are_picked_by_several_threads(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -89,7 +89,7 @@ static void many_elements_are_picked_by_several_threads(void **state)
     tensor_release(counts);
 }
 
-/* Every third of 18,600 numbers: enough that threads share them. */
+/* Every third of 18,600 numbers, enough to be split among threads. */
 static void three_threads_select_in_the_order_of_one(void **state)
 {
     context_t *ctx = fixture_context(state);

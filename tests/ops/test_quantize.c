@@ -1,4 +1,4 @@
-/* Numbers to integers and back: rounding, saturation, and what is refused. */
+/* Quantisation and dequantisation: rounding, saturation, errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static tensor_t *make(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
     return tensor;
 }
 
-/* Wanted are the integers of ONNX Runtime. */
+/* Expected integers are from ONNX Runtime. */
 static void halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -41,7 +41,7 @@ static void halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated(voi
     tensor_release(ten);
 }
 
-/* By hand: numbers that are floats, plus zeros of which a float has no room for the last bits. */
+/* Computed by hand: floats plus zero points, of which a float cannot hold the last bits. */
 static void zeros_of_32_bits_are_added_exactly(void **state)
 {
     static const struct {
@@ -66,7 +66,7 @@ static void zeros_of_32_bits_are_added_exactly(void **state)
     tensor_release(one);
 }
 
-/* 2^24 + 1 is no float; the bias makes 2^24 + 2 of it, which is one. */
+/* 2^24 + 1 is not a float; the bias makes it 2^24 + 2, which is one. */
 static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -83,7 +83,7 @@ static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
     tensor_release(scale);
 }
 
-/* By hand: -2 * 0.5 + 0.25 is rounded to -1, 3 * 0.5 + 0.25 to 2. */
+/* Computed by hand: -2 * 0.5 + 0.25 is rounded to -1, 3 * 0.5 + 0.25 to 2. */
 static void a_bias_of_floats_is_of_the_result_and_relu_ends_at_zero(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -170,7 +170,7 @@ static void integers_that_do_not_fit_are_refused_in_words(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
-/* ---- convolution, by each of its kernels ---- */
+/* ---- convolution, with each of its kernels ---- */
 
 enum { N_IN = 20, N_OUT = 33, SIDE = 5, N_X = N_IN * SIDE * SIDE, N_Y = N_OUT * SIDE * SIDE };
 
@@ -192,7 +192,7 @@ static void fill_layer(layer_t *l)
     }
 }
 
-/* In doubles, which have all digits here: multipliers are few bits. */
+/* Computes in double, which is exact here since multipliers have few bits. */
 static double number_at(const layer_t *l, int k, int p, int q)
 {
     double sum = (double)l->bias[k];
@@ -205,7 +205,7 @@ static double number_at(const layer_t *l, int k, int p, int q)
     return sum * (double)l->multiplier[k] + 0.75 * l->addend[(p * SIDE + q) * N_OUT + k];
 }
 
-/* False where the kernel declines, as oneDNN's does without dot products of bytes. */
+/* Returns false if the kernel declines, as oneDNN's does without dot products of bytes. */
 static bool run_layer(context_t *ctx, layer_t *l, const char *name, uint8_t *out)
 {
     const opdef_t *op = ops_find("conv2d_quantized");
@@ -284,7 +284,7 @@ static void each_kernel_of_a_convolution_gives_the_same_integers(void **state)
     assert_true(n_cut > 0 && n_cut < n_run * N_Y);
 }
 
-/* Of channels apart, too, whose packed weights have sizes of 1 between the others. */
+/* Also for separate channels, whose packed weights have sizes of 1 between the others. */
 static void a_depthwise_convolution_is_computed_by_onednn(void **state)
 {
     context_t *ctx = fixture_context(state);

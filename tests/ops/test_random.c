@@ -1,5 +1,5 @@
-/* Random numbers: the same for the same seed, others for another, and distributed as they say.
- * Bounds are six standard deviations of what is estimated. */
+/* Random numbers: the same for equal seeds, different for others, and with the right distribution.
+ * Bounds are six standard deviations of the estimates. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static void uniform_numbers_fill_their_range(void **state)
     tensor_release(x);
 }
 
-/* Of 40,000 bf16 numbers one in 512 would round to the high end. */
+/* One in 512 of 40,000 bf16 numbers would round up to the upper bound. */
 static void uniform_numbers_never_reach_the_high_end(void **state)
 {
     static const dtype_t dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_F64};
@@ -96,7 +96,7 @@ static void normal_numbers_have_their_moments(void **state)
     assert_true(fabs(mean_of(2) - 1) < 6 * sqrt(2.0 / N));
     assert_true(fabs(mean_of(3)) < 6 * sqrt(15.0 / N));
     assert_true(fabs(mean_of(4) - 3) < 6 * sqrt(96.0 / N));
-    /* neighbours know nothing of each other */
+    /* neighbours are uncorrelated */
     for (int i = 1; i < N; i++) product += (double)numbers[i] * (double)numbers[i - 1];
     assert_true(fabs(product / N) < 6 / sqrt(N));
     CHECK_OK(ctx, op_randn_like(ctx, x, 5, 0.5, 3, DTYPE_NONE, &y));
@@ -143,8 +143,8 @@ static void numbers_of_integers_are_refused(void **state)
     tensor_release(x);
 }
 
-/* Of weights 1, 2, 0, 5 each index comes as often as its weight says; 20,000 draws have a deviation
- * of at most 0.0036. Without replacement the first index is drawn the same way. */
+/* With weights 1, 2, 0, 5, each index is as frequent as its weight; 20,000 samples have a deviation
+ * of at most 0.0036. Without replacement, the first index has the same distribution. */
 static void indices_come_as_often_as_their_weights_say(void **state)
 {
     enum { N_ROWS = 20000, N_WEIGHTS = 4 };

@@ -1,5 +1,5 @@
-/* Recurrent operators: which kernel runs, how weights are packed, and what is refused. What they
- * give is in reference.txt, and in test_conformance. */
+/* Recurrent operators: kernel selection, packing of weights, errors. reference.txt and
+ * test_conformance cover results. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -10,9 +10,9 @@
 
 enum { T = 5, N = 3, C = 7, H = 17, G = 4 };
 
-/* ---- which kernel runs ---- */
+/* ---- kernel selection ---- */
 
-/* The kernel that is chosen for f32 x[T][N][C] and the operands that are given. */
+/* Checks the kernel that is selected for f32 x[T][N][C] and these operands. */
 static void check_policy(context_t *ctx, policy_t policy, const char *name, dtype_t dtype,
                          bool has_lengths, const recurrent_attrs_t *attrs, const char *kernel,
                          const char *reason)
@@ -115,7 +115,7 @@ static void drop(operands_t *o)
     tensor_release(o->weight_hh);
 }
 
-/* Copies and reorders of weights that a run makes. */
+/* Counts copies and reorders of weights in a run. */
 static uint64_t count_packing(context_t *ctx, const tensor_t *x, const recurrent_weights_t *weights)
 {
     tensor_t *y = NULL, *h = NULL, *c = NULL;
@@ -147,7 +147,7 @@ static void a_marked_weight_is_packed_once_for_sequences_of_any_length(void **st
     drop(&o);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void what_does_not_fit_is_named(void **state)
 {

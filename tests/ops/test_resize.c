@@ -1,5 +1,5 @@
-/* Resampling by calls: what op_resize and op_resize_attrs make of x, and what they refuse. Wanted
- * values are those of torch.nn.functional.interpolate, PyTorch 2.13. */
+/* Resampling with op_resize and op_resize_attrs: results and errors. Expected values are from
+ * torch.nn.functional.interpolate, PyTorch 2.13. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ static void a_scale_counts_where_it_gives_no_whole_size(void **state)
 
 static void nearest_multiplies_by_a_factor_in_f32_as_pytorch(void **state)
 {
-    /* Output 23 of 14 to 46 is element 23 * (14 / 46) = 7 by whole numbers; in f32 it is 6. */
+    /* Resizing 14 to 46: output 23 is element 23 * (14 / 46) = 7 in integers, but 6 in f32. */
     context_t *ctx = fixture_context(state);
     static const struct {
         int64_t in, out, at;

@@ -1,4 +1,5 @@
-/* Arithmetic with C numbers; dtypes are those of PyTorch 2.13 for a tensor and a Python number. */
+/* Arithmetic with C numbers; result dtypes are those of PyTorch 2.13 for a tensor and a Python
+ * number. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ static double compute(int function, double x, double value)
     }
 }
 
-/* Of 1 to 5 in a dtype and this number, or a whole one. */
+/* Checks a function of 1 to 5 in a dtype and this number, which may be an integer. */
 static void check(context_t *ctx, dtype_t dtype, int function, double value, bool is_integer,
                   dtype_t expected)
 {

@@ -1,5 +1,4 @@
-/* The order of NaN, infinities, zeros and equal elements, and of integers that f64 does not hold.
- */
+/* Order of NaN, infinities, zeros and equal elements, and of integers beyond f64's precision. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 
 static const float mixed[N] = {1, NAN, 3, INFINITY, -2, NAN, 3, -0.0f, 0};
 
-/* Wanted are the indices of torch.sort(stable=True), whose first ones topk gives. */
+/* Expected indices are from torch.sort(stable=True); topk returns the first of them. */
 static void nan_is_larger_than_all_numbers_and_equal_elements_keep_their_order(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -48,7 +47,7 @@ static int64_t find_in(context_t *ctx, dtype_t dtype, int64_t n, const void *ele
     return index;
 }
 
-/* torch.argmax and torch.argmin give 1 for the mixed numbers, too. */
+/* torch.argmax and torch.argmin also return 1 for the mixed numbers. */
 static void the_first_nan_else_the_first_of_equal_elements_is_found(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -69,7 +68,7 @@ static void the_first_nan_else_the_first_of_equal_elements_is_found(void **state
     assert_int_equal(find_in(ctx, DTYPE_F32, 2, nothing, true), 0);
 }
 
-/* 2^53 + 1 is no f64; -2 as u64 is 2^64 - 2. */
+/* 2^53 + 1 is not an f64; -2 as u64 is 2^64 - 2. */
 static void integers_are_ordered_exactly(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Operators on tensors of NaN, infinities, denormals and zeros of both signs, dense and mkldnn,
- * against what PyTorch gives: special_cases.py writes special_cases.txt. */
+/* Operators on tensors with NaN, infinities, denormals and signed zeros, dense and mkldnn, compared
+ * with PyTorch: special_cases.py writes special_cases.txt. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -83,7 +83,7 @@ static status_t note_kernel(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Floating inputs in blocks of channels where they have channels, else plain. */
+/* Moves floating inputs to blocks of channels, or plain mkldnn without channels. */
 static tensor_t *move(context_t *ctx, tensor_t *tensor, layout_t layout)
 {
     tensor_t *moved = NULL;

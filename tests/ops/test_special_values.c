@@ -1,5 +1,5 @@
-/* NaN, infinities and results near 0 of activations, maxima, softmax and pooling: what PyTorch
- * gives, in both layouts and fused behind products. */
+/* NaN, infinities and results near 0 in activations, maxima, softmax and pooling: PyTorch's
+ * results, in both layouts and fused after products. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -13,7 +13,7 @@
 
 #define N 16
 
-/* Printed by special_values.py. */
+/* Values printed by special_values.py. */
 static const float x[N] = {NAN, INFINITY, -INFINITY, 0,  1e-40f,  -20,     -50, -8,
                            -10, 20,       88.5f,     89, 1.0001f, 0.9999f, -3,  0.5f};
 static const struct {
@@ -158,7 +158,7 @@ static const struct {
 
 /* ---- activations ---- */
 
-/* N channels of one element: dense, or a block of 16 lanes. */
+/* Makes N channels of one element: dense, or a block of 16 lanes. */
 static tensor_t *make(context_t *ctx, layout_t layout, const float *values)
 {
     tensor_t *dense = NULL, *blocked = NULL;
@@ -169,7 +169,7 @@ static tensor_t *make(context_t *ctx, layout_t layout, const float *values)
     return blocked;
 }
 
-/* gelu and elu subtract numbers of the size of x and alpha; what is too small to be kept is 0. */
+/* gelu and elu subtract numbers as large as x and alpha; smaller results are 0. */
 static bool is_close(const char *op, float x_value, float wanted, float given)
 {
     if (isnan(wanted) || isnan(given)) return isnan(wanted) && isnan(given);
@@ -213,8 +213,8 @@ static void activations_of_special_values_are_pytorchs_in_both_layouts(void **st
         }
 }
 
-/* Products of x with ones, in a dense and a blocked format, with the function behind them; and
- * behind the sum with zeros. */
+/* Products of x with ones, in a dense and a blocked format, followed by the function; and the same
+ * with a sum with zeros between. */
 static const struct {
     const char *op;
     int rank, weight_rank;
@@ -230,7 +230,7 @@ static const struct {
 };
 #define N_PRODUCTS (sizeof products / sizeof *products)
 
-/* Of each image or row all elements are 0 but one, which is x and which one weight of 1 meets. */
+/* In each image or row one element is x and the others are 0; x meets a single weight of 1. */
 static void make_product(context_t *ctx, size_t product, tensor_t **out_x, tensor_t **out_weight)
 {
     float elements[N * 16 * 9] = {0}, weights[16 * 16 * 9] = {0};
@@ -332,7 +332,7 @@ static void maximum_and_minimum_keep_the_nan_of_either_side(void **state)
         }
 }
 
-/* As torch.clamp(torch.tensor([-4, 0, 4]), -2.5, 3): f32, which a whole bound does not ask for. */
+/* As torch.clamp(torch.tensor([-4, 0, 4]), -2.5, 3): f32; an integer bound would keep the dtype. */
 static void integers_clamped_to_a_fraction_give_floats(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -358,7 +358,7 @@ static void integers_clamped_to_a_fraction_give_floats(void **state)
 
 #define COLUMNS 37
 
-/* Row r of the result, for a matrix in which it is (first, rest, rest, ...). */
+/* Returns row r of the result for a matrix in which it is (first, rest, rest, ...). */
 static void run_softmax(context_t *ctx, bool is_logarithm, dtype_t dtype, layout_t layout, int dim,
                         float first, float rest, float *out_row)
 {
@@ -408,7 +408,7 @@ static void a_nan_an_infinity_or_nothing_makes_its_row_of_softmax_nan(void **sta
     }
 }
 
-/* By mpmath: -log(1 + 36 exp(-d)) for the element that is d above the 36 others. */
+/* Computed by mpmath: -log(1 + 36 exp(-d)) for an element that exceeds 36 others by d. */
 static void log_softmax_is_right_where_the_sum_is_nearly_one(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -444,7 +444,7 @@ static void log_softmax_over_one_element_is_zero(void **state)
 
 /* ---- pooling ---- */
 
-/* Two channels of windows of 2 x 2: (a, b, b, b), (b, b, b, a). The format: NULL is dense. */
+/* Two channels of 2x2 windows: (a, b, b, b), (b, b, b, a). A NULL format is dense. */
 static void pool(context_t *ctx, const char *format, dtype_t dtype, int64_t dilation, float a,
                  float b, float *out_pair)
 {

@@ -1,5 +1,5 @@
-/* Operators of tensors with gaps, with stride 0 or with elements that lie in the same bytes, which
- * expand, slice with a step and as_strided give, and which oneDNN reads only in part. */
+/* Operators on tensors with gaps, with stride 0 or with overlapping elements, as made by expand,
+ * slice with a step, and as_strided; oneDNN supports only some of them. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -14,11 +14,11 @@
 #include "tests/support/subject.h"
 
 typedef enum source {
-    SOURCE_EXPANDED, /* stride 0 in the first dimension that may have it */
-    SOURCE_REPEATED, /* stride 0 in the last */
+    SOURCE_EXPANDED, /* stride 0 in the first possible dimension */
+    SOURCE_REPEATED, /* stride 0 in the last dimension */
     SOURCE_STEPPED,  /* every third element of a row */
     SOURCE_OVERLAPPED,
-    SOURCE_PERMUTED, /* and every second element */
+    SOURCE_PERMUTED, /* permuted, and every second element */
     SOURCE_COUNT
 } source_t;
 
@@ -42,7 +42,7 @@ static void choose_strides(source_t source, int rank, const int64_t *sizes, int6
     }
 }
 
-/* Random elements, positive ones as variances have to be. */
+/* Makes random elements, positive if used as variances. */
 static tensor_t *make_source(context_t *ctx, source_t source, const case_operand_t *operand)
 {
     int64_t strides[TENSOR_MAX_RANK], last = 0;
@@ -81,7 +81,7 @@ static void check_run(const trial_t *t, const tensor_t *const *in, policy_t poli
     tensor_release(out);
 }
 
-/* Dense as it lies, and as the mkldnn snapshot of it. */
+/* Checks the dense tensor, and its mkldnn snapshot. */
 static void check_policies(const trial_t *t, int strided)
 {
     tensor_t *snapshot = NULL;
@@ -98,7 +98,7 @@ static void check_policies(const trial_t *t, int strided)
     tensor_release(snapshot);
 }
 
-/* Every operand in turn is the strided one. */
+/* Makes each operand strided in turn. */
 static void check_call(context_t *ctx, const char *name, const char *text)
 {
     trial_t t = {.ctx = ctx, .op = ops_find(name), .text = text};
@@ -148,7 +148,7 @@ static void every_operand_may_have_gaps_and_overlaps(void **state)
         check_call(fixture_context(state), calls[i][0], calls[i][1]);
 }
 
-/* Conversions by themselves: into blocks and out of them. */
+/* Tests only conversions: to blocks and from blocks. */
 static void what_has_gaps_or_overlaps_goes_into_blocks(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -190,8 +190,8 @@ static void run_net(context_t *ctx, const subject_t *s, module_t *net, policy_t 
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* One graph interpreted plain at every border, in blocks, with its weights packed, as plans, and
- * frozen. */
+/* Runs a graph interpreted with plain formats between operators, with blocks, with packed weights,
+ * as plans, and frozen. */
 static void check_net(context_t *ctx, const char *parameters, const char *input, const char *body)
 {
     subject_t s = subject_begin(ctx, parameters, input, body);
@@ -215,7 +215,7 @@ static void check_net(context_t *ctx, const char *parameters, const char *input,
     subject_end(&s);
 }
 
-/* How the input of 16 channels comes about. */
+/* Ways to make the input of 16 channels. */
 static const char *const openings[] = {
     "%t = expand(%x) sizes=[2,16,6,6]\n",
     "%u = concat(%x, %x, %x) dim=3\n"

@@ -1,10 +1,10 @@
-/* Shape inference with symbolic sizes, of every operator and every case of it: sizes and attributes
- * are made names, the rule is asked once, and what it gives has to be what the rule gives for
- * numbers at all sizes that satisfy the guards.
+/* Shape inference with symbolic sizes for every operator and every case: sizes and attributes
+ * become names, the rule runs once, and its result must equal the rule's result for numbers at all
+ * sizes that satisfy the guards.
  *
  * usage: test_symbolic [SEED [table]]; "test_symbolic 1 table" prints for each operator how many
- * calls were inferred and how many were pinned, how many guards there were, at how many other sizes
- * the results were compared, and how many more the guards refused where they would be right.
+ * calls were inferred and pinned, the number of guards, at how many other sizes results were
+ * compared, and at how many the guards rejected sizes that would be right.
  * TESSERA_CASE=conv2d:3 runs one case of one operator. */
 #include "tests/support/support.h"
 
@@ -26,14 +26,14 @@
 static uint64_t seed = 1;
 static bool prints_table;
 
-/* What is symbolic. */
+/* The symbolic part of a call. */
 typedef enum round { ACTIVATIONS, OPERANDS, ATTRIBUTES, N_ROUNDS } round_t;
 
 typedef struct subject {
     context_t *ctx;
     sym_space_t *space;
     const opdef_t *op;
-    int index; /* of the case */
+    int index; /* index of the case */
     round_t round;
     uint64_t random;
     case_call_t call;
@@ -47,7 +47,7 @@ typedef struct subject {
 
 typedef struct tally {
     int calls, pinned, guards, compared, failed;
-    int narrow; /* other sizes that a guard refuses, though the result would be right there */
+    int narrow; /* other sizes that a guard rejects although the result would be right */
 } tally_t;
 
 static uint64_t draw(subject_t *s, uint64_t n)
@@ -58,7 +58,7 @@ static uint64_t draw(subject_t *s, uint64_t n)
 
 /* ---- names ---- */
 
-/* A new name, or one of the same hint. */
+/* Returns a new name, or one with the same hint. */
 static int64_t name_size(subject_t *s, int64_t hint, int64_t least)
 {
     char text[16];
@@ -88,7 +88,7 @@ static void name_sizes(subject_t *s, int operand)
     s->in[operand].is_number = from->is_number;
 }
 
-/* Attributes that count elements; a zero that stands for a default is not named. */
+/* True for attributes that count elements; a zero that means a default gets no name. */
 static bool is_size(const attr_field_t *field)
 {
     static const char *const names[] = {
@@ -152,7 +152,7 @@ static int64_t draw_size(subject_t *s, int name)
     return size < s->least[name] ? s->least[name] : size;
 }
 
-/* One name, those of one hint, or all of them. */
+/* Changes one name, those with one hint, or all. */
 static void draw_sizes(subject_t *s)
 {
     const int chosen = (int)draw(s, (uint64_t)s->n_names), way = (int)draw(s, 4);
@@ -167,7 +167,7 @@ static void draw_sizes(subject_t *s)
     if (way == 3) s->sizes[chosen] = other;
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 static bool complain(subject_t *s, const char *what)
 {
@@ -195,8 +195,8 @@ static bool complain(subject_t *s, const char *what)
     return false;
 }
 
-/* The rule for numbers gives at these sizes what the symbolic result is there; NULL, or what else
- * it does. */
+/* Compares the rule for numbers at these sizes with the symbolic result; returns NULL or the
+ * difference. */
 static const char *find_difference(subject_t *s)
 {
     _Alignas(16) char attrs[CASE_MAX_ATTRS];
@@ -295,8 +295,7 @@ static bool is_chosen(const opdef_t *op, int index)
     return chosen[length] == '\0' || (chosen[length] == ':' && atoi(chosen + length + 1) == index);
 }
 
-/* Rules of the table are not pinned, but those of weights' folding and of formats, which take
- * numbers. */
+/* Rules of the table are not pinned, except weight folding and formats, which need numbers. */
 static void symbolic_sizes_are_right_at_all_sizes_that_the_guards_allow(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -321,7 +320,7 @@ static void symbolic_sizes_are_right_at_all_sizes_that_the_guards_allow(void **s
     assert_int_equal(failed, 0);
 }
 
-/* ---- rules of users ---- */
+/* ---- custom rules ---- */
 
 static status_t give_size(const op_call_t *call, int64_t size, tensor_info_t *out)
 {
@@ -376,7 +375,7 @@ static opdef_t make_own(status_t (*infer)(context_t *, const op_call_t *, int *,
                      .kernels = no_kernels};
 }
 
-/* Infers for f32[N], N the hint. */
+/* Infers for f32[N], where N has this hint. */
 static status_t infer_own(context_t *ctx, const opdef_t *op, int64_t hint, tensor_info_t *out,
                           bool *out_is_pinned, int *out_guards)
 {
@@ -394,7 +393,8 @@ static status_t infer_own(context_t *ctx, const opdef_t *op, int64_t hint, tenso
     return status;
 }
 
-/* Those who claim to take symbols are found out, as far as their results are wrong at the hints. */
+/* A rule that wrongly claims to support symbols is detected if its results are wrong at the
+ * hints. */
 static void a_rule_that_takes_handles_for_numbers_is_pinned(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -445,12 +445,12 @@ static void elementwise_rules_of_users_hold_at_all_sizes(void **state)
     assert_true(sym_is(out[0].sizes[0]));
 }
 
-/* ---- which guards there are ---- */
+/* ---- guards ---- */
 
 typedef struct question {
     const char *op;
     int n_in;
-    const char *in[3]; /* sizes, separated by commas: names, that have hints, or numbers */
+    const char *in[3]; /* comma-separated sizes: names, which have hints, or numbers */
     const char *attrs;
     const char *out, *guards;
 } question_t;
@@ -566,7 +566,7 @@ static void guards_are_few_and_general(void **state)
     assert_true(is_right);
 }
 
-/* Numbers far below 0 are no handles: what refuses them leaves nothing behind. */
+/* Large negative numbers are not handles; rejecting them leaves no trace. */
 static void refused_numbers_are_forgotten(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Operators on symbolic elements, against their kernels: elements are random expressions, and what
- * comes out has to be what the kernel gives for the numbers at all sizes that satisfy the guards.
+/* Operators on symbolic elements, compared with their kernels: elements are random expressions, and
+ * the result must equal the kernel's for the numbers at all sizes that satisfy the guards.
  *
  * usage: test_symbolic_run [SEED] */
 #include "tests/support/support.h"
@@ -21,8 +21,8 @@
 
 static uint64_t seed = 1;
 
-/* The grammar of tests/support/case.h: "<n" makes elements numbers from 0 to n - 1, "+" makes them
- * at least 1. */
+/* The grammar of tests/support/case.h: "<n" makes elements numbers from 0 to n - 1, "+" at least
+ * 1. */
 static const struct {
     const char *op, *text;
 } cases[] = {
@@ -120,7 +120,7 @@ typedef struct subject {
     case_call_t call;
     int64_t sizes[N_NAMES];
     symbolic_t in[CASE_MAX_INPUTS];
-    /* Of reals: (float)source + offset. */
+    /* Real operands: (float)source + offset. */
     int64_t source[CASE_MAX_INPUTS][MAX_ELEMENTS];
     double offset[CASE_MAX_INPUTS][MAX_ELEMENTS];
     int n_out;
@@ -198,7 +198,7 @@ static bool size_of(void *user, int name, const char *text, int64_t *out_size)
     return true;
 }
 
-/* false where an element overflows. */
+/* Returns false if an element overflows. */
 static bool make_tensor(subject_t *s, int operand, tensor_t **out_tensor)
 {
     const symbolic_t *from = &s->in[operand];
@@ -295,7 +295,7 @@ static void elements_are_those_of_the_kernels_at_all_sizes(void **state)
         for (int round = 0; round < N_ROUNDS; round++) run_case(fixture_context(state), i, round);
 }
 
-/* What shapes are calculated with in a network that crops to a multiple of 8. */
+/* The shape computation of a network that crops to a multiple of 8. */
 static void sizes_of_a_crop_are_one_expression(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* What operators keep in place: which bytes move, and which results share them. */
+/* Operators that leave bytes in place: which bytes move, and which results share them. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "tensor/convert.h"
 #include "tensor/counters.h"
 
-/* Blocks that this machine's kernels read; `text` has room for FORMAT_TEXT_MAX. */
+/* Returns the blocks that this machine's kernels read; `text` holds FORMAT_TEXT_MAX bytes. */
 static const char *blocks(int rank, char *text)
 {
     format_t format = format_channel_blocks(rank,
@@ -144,7 +144,7 @@ static double total(context_t *ctx, const tensor_t *x)
     return value;
 }
 
-/* One slice is a run of whole blocks, the other cuts blocks. */
+/* One slice is a run of complete blocks, the other cuts blocks. */
 static void views_of_mkldnn_tensors_are_snapshots_whatever_the_blocks(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -184,8 +184,8 @@ static void a_fixed_format_is_taken_or_declined(void **state)
     tensor_release(x);
 }
 
-/* Sixteen channels have the same bytes in blocks of sixteen and in channels last: given the one,
- * and asked for a result in the other, a convolution reads what is there. */
+/* Sixteen channels have the same bytes in a block of sixteen as with channels last: a convolution
+ * reads one format without a reorder when the other is requested. */
 static void channels_of_one_block_are_channels_last(void **state)
 {
     context_t *ctx = fixture_context(state);
