@@ -57,7 +57,7 @@ def resize(mode, align=None):
 
 
 def fold(weight, scale, variance, epsilon, dim=0):
-    """Folds a norm into a convolution: returns the scaled weight."""
+    """Folds a norm into a convolution: returns the scaled weight, and the factor per output."""
     factor = scale / torch.sqrt(variance + epsilon)
     sizes = [1] * weight.dim()
     sizes[dim] = -1

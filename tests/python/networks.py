@@ -1,4 +1,4 @@
-"""Small networks with random weights, and what is common to the tests."""
+"""Small networks with random weights, and helpers for the tests."""
 
 import io
 import warnings
@@ -36,7 +36,7 @@ class Residual(nn.Module):
 
 
 class Mobile(nn.Module):
-    """Depthwise convolutions with relu6, as MobileNetV2's."""
+    """Depthwise convolutions with relu6, as in MobileNetV2."""
 
     def __init__(self):
         super().__init__()
@@ -92,7 +92,7 @@ NETWORKS = {
 
 
 def make(name):
-    """A network and an input; batch norms have statistics that are not those of a fresh one."""
+    """Returns a network and an input; batch norms have statistics unlike those of a fresh network."""
     torch.manual_seed(0)
     kind, sizes = NETWORKS[name]
     network = kind().eval()
@@ -104,7 +104,7 @@ def make(name):
 
 
 def onnx_of(module, *args, open_sizes=None):
-    """The bytes of an exported model, its inputs x, x1, ...; open_sizes as dynamic_axes."""
+    """Returns the bytes of an exported model with inputs x, x1, ...; open_sizes: see dynamic_axes."""
     file = io.BytesIO()
     names = ["x" if i == 0 else f"x{i}" for i in range(len(args))]
     with warnings.catch_warnings(), torch.no_grad():
@@ -116,7 +116,7 @@ def onnx_of(module, *args, open_sizes=None):
 
 
 class Function(nn.Module):
-    """A function as a module."""
+    """Wraps a function as a module."""
 
     def __init__(self, function):
         super().__init__()

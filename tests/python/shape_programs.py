@@ -1,5 +1,5 @@
-"""Random models whose sizes are calculated as exporters write it: Shape, Gather, Slice, arithmetic
-on sizes, crops, windows, Reshape with -1, Resize, pooling with strides, padding to multiples, Range,
+"""Random models that compute with sizes, as exporters write them: Shape, Gather, Slice, arithmetic on
+sizes, crops, windows, Reshape with -1, Resize, pooling with strides, padding to multiples, Range,
 branches on sizes."""
 
 import random
@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class Maker:
-    """Builds a graph on pictures x [N,3,H,W], one step after the other."""
+    """Builds a graph for images x [N,3,H,W], step by step."""
 
     def __init__(self, seed, dims):
         self.random = random.Random(seed)
@@ -147,14 +147,14 @@ class Maker:
 
 
 def make(seed):
-    """A model, and the sizes of its input: numbers, and names of those that are open."""
+    """Returns a model and its input's sizes: numbers, and names of open sizes."""
     pick = random.Random(seed)
     dims = ["N" if pick.random() < 0.6 else 1, 3, "H", "W" if pick.random() < 0.8 else "H"]
     return Maker(seed, dims).model(pick.randrange(1, 5)), dims
 
 
 def sizes(seed, dims, number):
-    """The number-th sizes for the input of the seed's model, which need not take them."""
+    """Returns the number-th sizes for the input of the seed's model, which may reject them."""
     pick = random.Random(seed * 1000 + number)
     pool = [pick.randrange(2, 40), 8 * pick.randrange(1, 6), 16, 64, pick.randrange(2, 12)]
     value = {"N": pick.choice([1, 1, 2, 3]), "H": pick.choice(pool), "W": pick.choice(pool)}

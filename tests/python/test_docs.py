@@ -1,5 +1,5 @@
-"""What the pages of the guide show in Python, from the first block of a page to its last, in one
-namespace: a block of text behind one is what that prints, "..." standing for any text."""
+"""Runs the Python blocks of each page of the guide in order, in one namespace. A text block after one
+is its expected output; "..." matches any text."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Processes made from one that has used the library: they run models, on threads of their own."""
+"""Forks of a process that has used the library: children run models with their own threads."""
 
 import multiprocessing
 import os
@@ -56,7 +56,7 @@ def test_a_child_loads_and_runs(path, method):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_forked_child_runs_its_parents_model(path, threads):
     model = tessera.load(path, threads=threads)
-    first = total_of_child("fork", path, model)  # which the parent has not run
+    first = total_of_child("fork", path, model)  # the parent has not run it
     wanted = total(model)
     assert first == pytest.approx(wanted, rel=1e-6)
     assert total_of_child("fork", path, model) == wanted
@@ -64,7 +64,7 @@ def test_a_forked_child_runs_its_parents_model(path, threads):
 
 
 def test_children_of_a_server_run_side_by_side(path):
-    """A server loads, and forks workers that have children themselves."""
+    """A server loads a model and forks workers, which have children themselves."""
     model = tessera.load(path, threads=2)
     wanted = total(model)
     workers = []

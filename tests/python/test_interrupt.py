@@ -1,4 +1,4 @@
-"""Ctrl-C and cancelling: a call ends soon, and the model can be used as before."""
+"""Ctrl-C and cancelling: a call ends soon, and the model can be used afterwards."""
 
 import signal
 import threading
@@ -13,7 +13,7 @@ import tessera
 
 
 def _model(n=12, channels=96, size=112):
-    """Convolutions one after the other, of a few milliseconds each."""
+    """A chain of convolutions of a few milliseconds each."""
     weight = np.random.default_rng(0).standard_normal((channels, channels, 3, 3)) * 0.03
     nodes, at = [], "x"
     for i in range(n):
@@ -90,7 +90,7 @@ def test_another_handler_waits_until_the_call_has_ended(model_and_x):
 
 def test_another_thread_cancels(model_and_x):
     model, x = model_and_x
-    model.cancel()  # nothing runs, so nothing is cancelled
+    model.cancel()  # no call is running, so this has no effect
     wanted = model(x)
     errors = []
 

@@ -1,4 +1,4 @@
-"""Models on arrays: what is read where it lies, what belongs to whom, what is refused."""
+"""Models on arrays: inputs without copies, ownership of results, errors."""
 
 import gc
 import os
@@ -44,7 +44,7 @@ def test_the_output_is_of_the_library_that_the_input_is_of(relu):
 
 
 class Dlpack:
-    """An array that has nothing but DLPack."""
+    """An array that only supports DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -94,7 +94,7 @@ def test_inputs_and_outputs_are_not_copied():
         before = tessera.counters()["tensor_bytes"]
         y = model(x)
         made = tessera.counters()["tensor_bytes"] - before
-    assert made == x.nbytes  # the output alone
+    assert made == x.nbytes  # only the output
     assert (counted.weights, counted.activations, counted.copies) == (0, 0, 0)
     assert torch.from_dlpack(y).data_ptr() == y.ctypes.data
 
@@ -206,7 +206,7 @@ def test_a_comparison_of_sizes_is_made_at_each_of_them():
 
 
 def model_of_a_squeeze():
-    """y = x without dimensions of size 1, of which the sizes at the import have some."""
+    """y = x without dimensions of size 1; there are some at the import."""
     return sized_model([node("Squeeze", "x")], [("x", ["n", 4, "m"])], [("y", None)])
 
 
@@ -243,7 +243,7 @@ def node(op, *inputs, **attributes):
     return onnx.helper.make_node(op, list(inputs), ["y"], **attributes)
 
 
-# Each takes no size 64, or not with a batch of 1: the model, and inputs it takes.
+# These models reject a size of 64, or a batch of 1: the model, and inputs that it accepts.
 picky_models = {
     "rows_of_4": (
         sized_model([node("Reshape", "x", "sizes")], [("x", ["n"])], [("y", None)],
@@ -298,7 +298,7 @@ def test_a_model_that_takes_none_of_the_sizes_tried_says_why(tmp_path):
     np.testing.assert_array_equal(tessera.load(tmp_path / "model.tessera")(x), x.reshape(2, 4))
 
 
-# ---- refusals ----
+# ---- errors ----
 
 
 def test_what_is_no_array_is_refused(relu):
@@ -382,7 +382,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
 
 @pytest.mark.parametrize("name", [b"plain.tessera", b"caf\xc3\xa9.tessera", b"\xff.tessera"])
 def test_paths_of_bytes_are_saved_to(relu, tmp_path, name):
-    """As open() takes them, and as str: what is no UTF-8 has surrogates there."""
+    """As bytes and as str, in which surrogates replace bytes that are not UTF-8."""
     path = os.path.join(os.fsencode(tmp_path), name)
     relu.save(path)
     size = os.path.getsize(path)
@@ -436,7 +436,7 @@ def test_constants_of_a_file_are_mapped_or_copied_and_checked_unless_it_is_trust
 
     whole = path.read_bytes()
     copied = tessera.load(path, threads=2, copied=True)
-    with open(path, "r+b") as file:  # in place: a mapping of it sees that
+    with open(path, "r+b") as file:  # in place, so the change is visible through the mapping
         file.seek(len(whole) // 2)
         file.write(bytes(byte ^ 0x3F for byte in whole[len(whole) // 2 : len(whole) // 2 + 64]))
     assert torch.equal(copied(x), y)
@@ -458,7 +458,7 @@ def test_explain_tells_of_each_step():
 
 
 def test_profile_has_the_words_of_the_command():
-    """The keys of a node of --json, but for where it stands on the page; the columns of its table."""
+    """A node has the keys of --json, except its position on the page; the table has its columns."""
     network, x = make("residual")
     model = tessera.load_bytes(onnx_of(network, x), threads=2)
     profile = model.profile(x, iterations=3)
@@ -486,7 +486,7 @@ def test_profile_tells_of_times_rates_and_reorders():
     assert all(row["ms"] > 0 and row["gflops"] > 0 for row in convolutions)
     assert sum(row["share"] for row in profile) == pytest.approx(1)
     assert sum(row["ms"] for row in profile) <= 2 * profile.run_ms
-    each = 2 // convolutions[0]["slices"]  # of the two images
+    each = 2 // convolutions[0]["slices"]  # one per image
     assert convolutions[0]["in"][0][0] == "f32[%d,3,32,32]" % each
     assert convolutions[0]["flops"] == 2 * 2 * 16 * 32 * 32 * 27
     n_reorders = sum(not one["copy"] for row in profile for one in row["reorders"])

@@ -1,4 +1,4 @@
-"""Open sizes of PyTorch modules: right at all sizes, whatever size they were exported at."""
+"""Open sizes of PyTorch modules: right at all sizes, whatever size was exported."""
 
 import warnings
 
@@ -39,14 +39,14 @@ def check(run, network, shapes):
 
 
 def compiled_at(network, *shapes, dims=None):
-    """All dimensions are open, unless dims says which."""
+    """All dimensions are open, unless dims lists them."""
     x = [torch.randn(shape) for shape in shapes]
     dims = dims or tuple(dict.fromkeys(range(len(shape)), AUTO) for shape in shapes)
     is_function = isinstance(network, Function)  # PyTorch has one parameter, *args
     return tessera.compile(network, *x, dynamic_shapes=(dims,) if is_function else dims)
 
 
-# ---- branches of Python on sizes: PyTorch's exporter to ONNX leaves them out of the file ----
+# ---- branches of Python on sizes, which PyTorch's ONNX exporter does not write to the file ----
 
 
 def by_threshold(x):
@@ -90,7 +90,7 @@ def test_a_saved_model_refuses_sizes_of_another_branch(tmp_path):
 
 
 def test_a_range_of_a_size_is_kept():
-    """PyTorch decides by the range, without a guard of its own."""
+    """PyTorch decides from the range and adds no guard."""
     columns = torch.export.Dim("columns", max=20)
     model = compiled_at(Function(by_threshold).eval(), (4, 12), dims=({1: columns},))
     check(model, by_threshold, [(4, 12), (4, 20)])
@@ -187,7 +187,7 @@ class Windows(nn.Module):
 
 
 class Detector(nn.Module):
-    """Two strides, anchors of arange, and the best of all."""
+    """Two strides, anchors from arange, and the best of all."""
 
     def __init__(self):
         super().__init__()
@@ -262,7 +262,7 @@ def test_files_of_the_older_exporter_are_right_at_other_sizes(kind, tmp_path):
     check(tessera.load(path), network, shapes)
 
 
-# ---- sizes as numbers that are computed with ----
+# ---- computing with sizes ----
 
 
 @pytest.mark.parametrize("kind", ["clip", "pad"])

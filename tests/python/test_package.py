@@ -1,4 +1,4 @@
-"""The wheel: what it carries."""
+"""The content of the wheel."""
 
 import importlib.metadata
 import importlib.resources
@@ -35,7 +35,7 @@ def test_importing_tessera_imports_no_pytorch():
 
 
 def _undocumented(owner, prefix):
-    """Public names without a docstring, of a module or class."""
+    """Returns public names of a module or class that have no docstring."""
     for name, value in vars(owner).items():
         is_of_package = (getattr(value, "__module__", None) or "").startswith("tessera")
         is_public = not name.startswith("_") or name == "__call__"

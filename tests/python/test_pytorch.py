@@ -1,4 +1,4 @@
-"""PyTorch modules, compiled at once and by torch.compile."""
+"""PyTorch modules with tessera.compile and torch.compile."""
 
 import gc
 import subprocess
@@ -153,7 +153,7 @@ def test_outputs_that_are_none_or_numbers_stay_so():
 
 
 def test_modules_of_one_class_have_their_own_parameters():
-    """PyTorch runs the graph of the first for them all, with the others' parameters as inputs."""
+    """PyTorch runs the first module's graph for all, with their parameters as inputs."""
     x = torch.randn(3, 6)
     modules = [nn.Sequential(nn.Linear(6, 4), nn.ReLU()).eval() for _ in range(3)]
     compiled = [torch.compile(module, backend="tessera") for module in modules]
@@ -183,7 +183,7 @@ def test_modules_of_one_class_that_are_too_many_take_turns(exports, monkeypatch)
     modules = [nn.Linear(6, 4).eval() for _ in range(4)]
     compiled = [torch.compile(module, backend="tessera") for module in modules]
     with pytest.warns(Fallback, match="more than 2 modules") as warned:
-        for i in (0, 1, 0, 2, 0, 2, 3, 1, 0, 2):  # 1 goes for 2; then 3 and 1 are left to PyTorch
+        for i in (0, 1, 0, 2, 0, 2, 3, 1, 0, 2):  # 2 evicts 1; then PyTorch runs 3 and 1
             assert close(compiled[i](x), modules[i](x))
     assert len(exports) == 3 and len(warned) == 1
 
@@ -222,7 +222,7 @@ def test_threads_share_a_compiled_module():
     assert len(made) == 30 and all(close(y, wanted) for y in made)
 
 
-# ---- sizes that are open, and parameters ----
+# ---- open sizes and parameters ----
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_a_graph_with_open_sizes_is_exported_once(exports):
     for n, height, width in ((2, 32, 32), (3, 40, 24), (7, 24, 48), (5, 17, 33), (2, 64, 64)):
         x = torch.randn(n, 3, height, width)
         assert close(compiled(x), network(x))
-    assert len(exports) == 2  # for the first sizes, and once PyTorch has seen others
+    assert len(exports) == 2  # for the first sizes, and when PyTorch first gets others
 
 
 def test_a_size_that_is_marked_is_open(exports):
@@ -266,7 +266,7 @@ def test_numbers_that_are_no_sizes_have_models_of_their_own(exports):
 
 
 def test_a_batch_norm_s_numbers_are_open_from_the_first_call(exports):
-    """With dynamic=True PyTorch gives epsilon and momentum as tensors; exports of that failed."""
+    """With dynamic=True PyTorch passes epsilon and momentum as tensors; that made exports fail."""
     network = nn.Sequential(nn.Conv2d(3, 7, 3, 2, 1), nn.BatchNorm2d(7), nn.ReLU()).eval()
     compiled = torch.compile(network, backend="tessera", dynamic=True)
     with warnings.catch_warnings():
@@ -301,7 +301,7 @@ def test_a_number_that_is_computed_with_is_an_input(exports, sizes):
     ids=["integers", "booleans", "index", "rank_0", "mask", "number"],
 )
 def test_a_number_that_is_open_leaves_dtypes_alone(function, x):
-    """A tensor of rank 0 counts for more than a number where the other operand is no float."""
+    """If the other operand is not a float, a tensor of rank 0 changes the dtype more than a number."""
     compiled = torch.compile(function, backend="tessera", dynamic=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", Fallback)
@@ -319,7 +319,7 @@ def test_an_open_model_of_other_dtypes_is_not_taken(exports, monkeypatch):
 
 
 def test_exports_that_fail_leave_dynamo_alone(monkeypatch):
-    """PyTorch's strict export resets the frame that torch.compile is at, which is a crash."""
+    """PyTorch's strict export would reset the frame of torch.compile, and crash."""
     resets = []
     monkeypatch.setattr(torch._dynamo, "reset", lambda: resets.append(1))
     x = torch.eye(3) * 2
@@ -340,7 +340,7 @@ def test_numbers_without_end_are_left_to_pytorch(exports, monkeypatch):
 
 
 def test_zeros_have_signs_and_nan_is_itself(exports):
-    """masked_fill's number is no input of a model."""
+    """masked_fill's number is not an input of the model."""
 
     def inverse(x, n):
         return 1 / x.masked_fill(x > 0, n)
@@ -362,7 +362,7 @@ def test_what_a_model_refuses_at_a_call_pytorch_says():
 
 def test_parameters_are_copied_once():
     n = 25000
-    table = nn.Embedding(n, 1000).eval()  # 100 MB, which a look-up reads as they lie
+    table = nn.Embedding(n, 1000).eval()  # 100 MB, which a look-up reads without a copy
     x = torch.tensor([0, 3, n - 1])
     before = tessera.counters()["tensor_bytes"]
     model = tessera.compile(table, x)

@@ -1,5 +1,5 @@
-"""examples/ray_batch.py, where Ray is installed: tools/python does not fetch it, since it takes half a
-gigabyte with what it needs. By hand: build/python/tests/bin/pip install "ray[data]", then this."""
+"""Tests examples/ray_batch.py if Ray is installed: tools/python does not install it, since it takes
+half a gigabyte. By hand: build/python/tests/bin/pip install "ray[data]", then this test."""
 
 import importlib.util
 import pathlib

@@ -1,4 +1,4 @@
-"""Random models that calculate with sizes give at every size what ONNX's reference gives there."""
+"""Random models that compute with sizes match ONNX's reference at every size."""
 
 import numpy as np
 import shape_programs
@@ -10,7 +10,7 @@ N_MODELS, N_SIZES = 60, 4
 
 
 def reference_of(evaluator, x):
-    """The outputs; None where the model does not take the sizes, or leaves nothing."""
+    """Returns the outputs, or None if the model rejects the sizes or has an empty result."""
     try:
         outputs = evaluator.run(None, {"x": x})
     except Exception:

@@ -1,4 +1,4 @@
-"""Threads of Python beside the library: who waits for whom."""
+"""Python threads and the library: which calls wait for which."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ N_WEIGHT = 3000  # rows and columns: packing and writing them takes many switche
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A model whose loading, running and saving take a while, as both kinds of files."""
+    """A model that takes a while to load, run and save, as both kinds of files."""
     folder = tmp_path_factory.mktemp("large")
     weights = [torch.randn(N_WEIGHT, N_WEIGHT) / N_WEIGHT for _ in range(2)]
     bytes_ = onnx_of(Function(lambda x: x @ weights[0] @ weights[1]), torch.randn(64, N_WEIGHT))
@@ -28,7 +28,7 @@ def files(tmp_path_factory):
 
 
 def counted_during(call):
-    """How far another thread counts while the call runs, as a share of what it does alone."""
+    """Returns how far another thread counts during the call, relative to counting alone."""
     counts, is_done = [0], threading.Event()
 
     def count():
@@ -67,8 +67,8 @@ def test_other_threads_run_python_meanwhile(files, tmp_path, what):
 
 
 def test_eight_threads_hammer_one_model_at_several_sizes():
-    """Sizes that the first graph refuses, more than are kept, so that modules come and go; and
-    wrong inputs between."""
+    """More sizes that the first graph rejects than are kept, so that modules come and go; and wrong
+    inputs between them."""
     model = tessera.load_bytes(model_of_a_squeeze(), threads=1)
     seconds, failures, n_done = 4.0, [], [0] * 8
     end = time.monotonic() + seconds
@@ -96,11 +96,11 @@ def test_eight_threads_hammer_one_model_at_several_sizes():
     assert not failures and all(n_done)
 
 
-# ---- what is imported again, and what is not ----
+# ---- inputs that cause another import, and others ----
 
 
 def model_of_a_look_up():
-    """y = the rows of a table of 4 MB that x names, without dimensions of size 1."""
+    """y = the rows of a 4 MB table with indices x, without dimensions of size 1."""
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
     tensors = [onnx.numpy_helper.from_array(random(1000, 1024), "table")]
     nodes = [node("Squeeze", ["x"], ["names"]), node("Gather", ["table", "names"], ["y"])]
@@ -135,7 +135,7 @@ def test_only_other_sizes_are_imported_again():
 
 
 def test_a_call_at_other_sizes_asks_the_right_graph_at_once():
-    """Where the first graph was asked, and refused, a call took several times as long."""
+    """Calls would take several times as long if the first graph were tried each time."""
     model = tessera.load_bytes(model_of_a_squeeze(), threads=1)
     first, other = random(1, 4, 6), random(5, 4, 6)
     model(first), model(other)
