@@ -1,5 +1,5 @@
-/* What products read, transformed sources and weights, for vectors of KERNEL_LANES floats: f32.
- * winograd_pairs_impl.h has the same functions for pairs of bf16. */
+/* Access to the factors of products, the transformed sources and weights, in f32, for vectors of
+ * KERNEL_LANES floats. winograd_pairs_impl.h has the same functions for pairs of bf16. */
 #include "kernels/conv/winograd_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -22,7 +22,7 @@ KERNEL_INLINE vector_t load_weights(const factor_t *from)
     return vector_load(from);
 }
 
-/* That of one channel and the outputs from k on, of a point with `width` outputs in a block. */
+/* Weights of one channel, for outputs from k on; a point has `width` outputs in a block. */
 static inline vector_t load_weight(const factor_t *point, int64_t channel, int64_t width, int64_t k)
 {
     return vector_load(point + channel * width + k);

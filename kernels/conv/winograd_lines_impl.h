@@ -1,20 +1,20 @@
 /* Winograd's transforms in one dimension, for vectors of KERNEL_LANES floats.
  *
- * A polynomial of degree side - 1 is known by its values at zero, at pairs of points +-p, and by
- * its leading coefficient ("at infinity"): sides of 4, 6 and 8 have 1, 2 and 3 pairs. What the two
- * points of a pair need differs by the sign of the odd terms only, so that either transform
- * computes even and odd parts once.
+ * A polynomial of degree side - 1 is determined by its values at zero, at pairs of points +-p, and
+ * by its leading coefficient ("at infinity"): sides of 4, 6 and 8 have 1, 2 and 3 pairs. The two
+ * points of a pair differ only in the sign of the odd terms, so each transform computes the even
+ * and odd parts once.
  *
- * With stride 2 that is done to samples 0, 2, 4 and so on, of which there are 3 or 5: 1 or 2 pairs
- * and infinity, without zero. Those between follow as they are; all of a row, or of a column, have
- * one element of the weight, the last.
+ * With stride 2, samples 0, 2, 4, ... are transformed in this way: 3 or 5 samples with 1 or 2 pairs
+ * and infinity, without zero. The samples between them follow unchanged; all of a row, or of a
+ * column, are multiplied by one element of the weight, the last.
  *
- * Short tiles have no last point, or points: nothing else of them needs what they leave out. */
+ * Short tiles lack the last point or points. No other point depends on the missing sample. */
 #include "kernels/conv/winograd_impl.h"
 #include "kernels/conv/winograd_points_impl.h"
 #include "kernels/vector_impl.h"
 
-/* sum(k) coefficients[k] from[2 k], of which the last coefficient is 1. */
+/* sum(k) coefficients[k] from[2 k]; the last coefficient is 1. */
 KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t *from)
 {
     vector_t sum = from[2 * (n - 1)];
@@ -23,7 +23,7 @@ KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t
     return sum;
 }
 
-/* Points at zero, of which there is one or none; and the last points, which short tiles lack. */
+/* Number of points at zero, 1 or 0; and the last points, which short tiles lack. */
 KERNEL_INLINE int count_zeros(int stride)
 {
     return stride == 1 ? 1 : 0;
@@ -35,7 +35,7 @@ KERNEL_INLINE bool is_last(int n_pairs, int stride, int point)
     return point == infinity || (stride == 2 && point == 4 * n_pairs);
 }
 
-/* Sources: out[i] is the polynomial without its root i, by coefficients `from`. */
+/* Transform of sources: out[i] applies the polynomial without its root i to `from`. */
 KERNEL_INLINE void transform_source(int n_pairs, int n_zeros, bool is_long, const vector_t *from,
                                     vector_t *out)
 {
@@ -69,7 +69,7 @@ KERNEL_INLINE void transform_line(int n_pairs, int stride, bool is_long, const v
     for (int i = 0; i < n - 1; i++) out[n + i] = from[2 * i + 1];
 }
 
-/* Results: out[i] = sum(p) point^i from[p]; with stride 2 what follows is added. */
+/* Transform of results: out[i] = sum(p) point^i from[p]; with stride 2 plus the samples between. */
 KERNEL_INLINE void transform_result(int n_pairs, int tile, int stride, bool is_long,
                                     const vector_t *from, vector_t *out)
 {

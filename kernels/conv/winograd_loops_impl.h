@@ -8,8 +8,7 @@
 #define VECTORS WINOGRAD_VECTORS
 #define LINE 64 /* bytes */
 
-/* of(pairs of points, results in a row of a tile, stride) for all there are: 3 by 3, then 5 by 5,
- * then 4 by 4. */
+/* of(pairs of points, results in a row of a tile, stride) for all transforms: 3x3, 5x5, 4x4. */
 #if WINOGRAD_PAIRS
 #define SHAPES(of) of(1, 2, 1) of(1, 2, 2)
 #else
@@ -25,7 +24,7 @@ static int count_pairs(const winograd_t *w)
 
 /* ---- sources ---- */
 
-/* Where a tile's points of a kind lie: of the first block of channels, and from one to the next. */
+/* Offset of a tile's points of one kind: in the first block of channels, and between blocks. */
 typedef struct place {
     int64_t first, step;
 } place_t;
@@ -49,7 +48,7 @@ static void find_places(const winograd_group_t *g, place_t (*places)[WINOGRAD_KI
         }
 }
 
-/* What of [from, from + side) lies in [0, n). */
+/* The part of [from, from + side) that is inside [0, n), relative to `from`. */
 typedef struct range {
     int first, last;
 } range_t;
@@ -60,12 +59,12 @@ static range_t clip(int64_t from, int side, int64_t n)
     return (range_t){(int)(first < side ? first : side), (int)(last < side ? last : side)};
 }
 
-/* `first` is the number of its first element, which may lie outside of the image; `to` is where its
- * points of each kind go, `stride` apart. */
+/* The source of one tile. first: offset of its first element, which may be outside the image. to:
+ * the points of each kind, `stride` apart. */
 typedef struct source {
     const void *from; /* all images */
     int64_t first, row;
-    range_t rows, columns; /* which are in the image */
+    range_t rows, columns; /* those inside the image */
     bool is_bf16, is_long_y, is_long_x;
     factor_t *to[WINOGRAD_KINDS];
     int64_t stride;
@@ -168,14 +167,14 @@ static void transform(const winograd_group_t *group, int64_t first, int64_t last
 
 /* ---- products ---- */
 
-/* Weights that come next, which are far away: so many bytes are fetched with each turn. None of
- * the lines is left out, which would be waited for as long as all of them take. */
+/* The next weights, which are prefetched from memory, some bytes with each step. No line may be
+ * left out: waiting for one takes as long as for all. */
 typedef struct ahead {
     const char *from;
     int64_t step;
 } ahead_t;
 
-/* Tiles by vectors of outputs, over all channels. */
+/* Multiplies n_rows tiles by n_vectors vectors of outputs, over all channels. */
 KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_inputs,
                                  const factor_t *source, const factor_t *weight, float *out,
                                  ahead_t ahead)
@@ -228,7 +227,7 @@ static const multiply_t multiplies[KERNEL_ROWS][VECTORS] = {KERNEL_UP_TO(KERNEL_
 
 /* ---- products of all points ---- */
 
-/* What products of one block of the weight read and write. */
+/* Inputs and outputs of the products with one block of the weight. */
 typedef struct factors {
     const winograd_group_t *group;
     int n_pairs, n_vectors;
@@ -236,7 +235,7 @@ typedef struct factors {
     int64_t stride;
 } factors_t;
 
-/* Blocks of tiles at points of these rows and columns. */
+/* Counts the blocks of tiles at points of these rows and columns. */
 static int64_t count_blocks(const factors_t *f, range_t rows, range_t columns)
 {
     int64_t n = 0;
@@ -246,7 +245,7 @@ static int64_t count_blocks(const factors_t *f, range_t rows, range_t columns)
     return n;
 }
 
-/* Those of one element of the weight, for points of these rows and columns. */
+/* Multiplies by one element of the weight, at points of these rows and columns. */
 static void multiply_element(const factors_t *f, const factor_t *weight, range_t rows,
                              range_t columns)
 {
@@ -256,7 +255,7 @@ static void multiply_element(const factors_t *f, const factor_t *weight, range_t
     const int64_t n_channels = g->n_source_blocks * KERNEL_LANES;
     const int64_t n = count_blocks(f, rows, columns);
     const int64_t n_turns = n_channels / FACTOR_CHANNELS;
-    const int64_t bytes = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float); /* of a turn */
+    const int64_t bytes = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float); /* in a step */
     if (n == 0) return;
     ahead_t ahead = {(const char *)(weight + n_channels * f->n_vectors * KERNEL_LANES),
                      (bytes + n - 1) / n};
@@ -275,7 +274,7 @@ static void multiply_element(const factors_t *f, const factor_t *weight, range_t
         }
 }
 
-/* Points of a row or column that have an element of the weight. */
+/* Points of a row or column that are multiplied by an element of the weight. */
 static range_t find_points(const winograd_t *w, int element)
 {
     const bool has_more = w->stride == 2 && element == w->tile + 1;

@@ -1,15 +1,13 @@
-/* The transformed weight of winograd_impl.h, for vectors of KERNEL_LANES floats: computed in
- * double.
- */
+/* Transforms weights, in double, for vectors of KERNEL_LANES floats. */
 #if WINOGRAD_PAIRS
 #include "kernels/conv/winograd_pairs_impl.h"
 #else
 #include "kernels/conv/winograd_factors_impl.h"
 #endif
 
-#define WIDTH (WINOGRAD_VECTORS * KERNEL_LANES) /* outputs of a block */
+#define WIDTH (WINOGRAD_VECTORS * KERNEL_LANES) /* outputs in a block */
 
-/* In double: halves of a vector. */
+/* Half a vector, in double and in float. */
 typedef double wide_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef float narrow_t __attribute__((vector_size(KERNEL_LANES * 2)));
 #define HALF (KERNEL_LANES / 2)
@@ -23,7 +21,7 @@ KERNEL_INLINE wide_t add_up(const double *numbers, int n, const wide_t *from, in
     return sum;
 }
 
-/* HALF outputs of one channel: [side^2], `stride` apart. */
+/* Transforms HALF outputs of one channel to [side^2], `stride` apart. */
 KERNEL_INLINE void pack_half(const winograd_packing_t *p, int kernel, const float (*from)[WIDTH],
                              float *to, int64_t stride)
 {
@@ -47,14 +45,14 @@ KERNEL_INLINE void pack_half(const winograd_packing_t *p, int kernel, const floa
     }
 }
 
-/* Where outputs of a block lie, or -1 beside the last. */
+/* Offsets of the outputs of a block; -1 after the last output. */
 static void find_outputs(const winograd_weight_t *w, int64_t first, int64_t *out_places)
 {
     for (int k = 0; k < WIDTH; k++)
         out_places[k] = first + k < w->outputs.n ? axis_at(&w->outputs, first + k) : -1;
 }
 
-/* Those between one channel and the outputs, by elements of the kernel. */
+/* Loads the kernels between one channel and the outputs, as [element][output]. */
 KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t channel,
                                 const int64_t *outputs, float (*out)[WIDTH])
 {
@@ -67,8 +65,8 @@ KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t 
     }
 }
 
-/* So many channels at a time go through memory of their own: what is written for one lies far
- * apart, often in one set of the first cache. */
+/* Channels that are transformed to a buffer before they are stored: the elements of one channel are
+ * far apart, often in the same set of the first-level cache. */
 #define PACK_CHANNELS 4
 
 KERNEL_INLINE void pack_channels(const winograd_packing_t *p, int kernel, int width,

@@ -1,6 +1,6 @@
-/* What products of pairs read, transformed sources and weights, for vectors of KERNEL_LANES floats:
- * bf16, of which two channels are multiplied and added at once. winograd_factors_impl.h has the
- * same functions for f32. */
+/* Access to the factors of products in pairs, the transformed sources and weights, in bf16, for
+ * vectors of KERNEL_LANES floats. Two channels are multiplied and added by one instruction.
+ * winograd_factors_impl.h has the same functions for f32. */
 #include "kernels/conv/winograd_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -13,7 +13,7 @@ KERNEL_INLINE void put_sources(vector_t v, factor_t *to)
     vector_store_as(v, to, 0, true);
 }
 
-/* Two channels of `width` weights each, whose pairs then lie together. */
+/* Stores two channels of `width` weights each, so that the two of each pair are adjacent. */
 static inline void put_weights(const float *from, int width, factor_t *to)
 {
     for (int k = 0; k < width; k += KERNEL_LANES) {

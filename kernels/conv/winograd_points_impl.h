@@ -1,5 +1,7 @@
-/* The points of winograd's transforms besides zero and infinity, one of each pair +-p. Those of
- * sides of 6 lose a third of what 1 and 2 lose; all coefficients are exact in f32. */
+/* The points of Winograd's transforms other than zero and infinity, one for each pair +-p. With
+ * sides of 6 they have a third of the rounding error of points 1 and 2. All coefficients are exact
+ * in f32.
+ */
 #ifndef TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
 #define TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
 
@@ -8,7 +10,8 @@
 typedef struct winograd_points {
     float point[WINOGRAD_MAX_PAIRS];
     float power[WINOGRAD_MAX_PAIRS][2 * WINOGRAD_MAX_PAIRS]; /* point^i */
-    /* Of products of y - p^2, by powers of y from 0 on: of all pairs, of all but one. */
+    /* Coefficients of the product of (y - p^2), from power 0 of y on: all pairs, all pairs but one.
+     */
     float all[WINOGRAD_MAX_PAIRS + 1];
     float others[WINOGRAD_MAX_PAIRS][WINOGRAD_MAX_PAIRS];
 } winograd_points_t;
@@ -21,7 +24,7 @@ typedef struct winograd_points {
 #define POINT_B 1.5f
 #define SQUARE(p) ((p) * (p))
 
-/* By number of pairs, less 1. */
+/* Index: number of pairs - 1. */
 static const winograd_points_t winograd_points[WINOGRAD_MAX_PAIRS] = {
     {{1}, {POWERS(1)}, {-1, 1}, {{1}}},
     {{POINT_A, POINT_B},

@@ -1,27 +1,27 @@
-/* Winograd's results: what is made of the products of a tile, for vectors of KERNEL_LANES floats;
- * and where points and results of a tile lie. */
+/* Transforms the products of a tile to results, for vectors of KERNEL_LANES floats; positions of
+ * the points and results of a tile. */
 #include "kernels/conv/winograd_lines_impl.h"
 #include "kernels/conv/winograd_pack_impl.h"
 
-/* Of a tile of sources. */
+/* Side of a tile of sources. */
 KERNEL_INLINE int side_of(int n_pairs, int stride)
 {
     return stride == 1 ? 2 * n_pairs + 2 : 4 * n_pairs + 1;
 }
 
-/* Of a point's row and column. */
+/* Kind of the point in this row and column (WINOGRAD_KINDS). */
 KERNEL_INLINE int kind_of(int n_pairs, int stride, int y, int x)
 {
     return 2 * is_last(n_pairs, stride, y) + is_last(n_pairs, stride, x);
 }
 
-/* First source of a tile, or first result, in a row or column. */
+/* First source or result of a tile, in a row or column. */
 static int64_t begin_of(int64_t tile, int64_t n_long, int n_results)
 {
     return tile * n_results - (tile > n_long ? tile - n_long : 0);
 }
 
-/* Where a vector of results goes, and what is done to it. */
+/* How vectors of results are completed and stored. */
 typedef struct finish {
     const winograd_t *winograd;
     vector_t bias;
@@ -58,15 +58,15 @@ KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
         vector_store_as(v, w->out, at, w->is_bf16);
 }
 
-/* A tile's products of each kind of points, `stride` apart, and where its first result goes, of
- * which these many rows and columns exist. */
+/* A tile's products of each kind of points, `stride` apart; offset of its first result; and the
+ * number of its rows and columns inside the image. */
 typedef struct result {
     const float *products[WINOGRAD_KINDS];
     int64_t stride, at, n_rows, n_columns;
     bool is_long_y, is_long_x;
 } result_t;
 
-/* By the sum of a row: one that overflows counts as well. */
+/* True if the sum of a row is finite; a sum that overflows counts as not finite. */
 KERNEL_INLINE bool is_finite_row(int tile, bool is_whole, int64_t n_columns, const vector_t *row)
 {
     vector_t sum = row[0];
@@ -76,7 +76,7 @@ KERNEL_INLINE bool is_finite_row(int tile, bool is_whole, int64_t n_columns, con
     return vector_is_finite(sum);
 }
 
-/* Gives, as bits, the rows that are left out, since not all of their results are finite. */
+/* Returns, as bits, the rows that are left out because some of their results are not finite. */
 KERNEL_INLINE uint8_t finish_tile(const finish_t *finish, int n_pairs, int tile, int step,
                                   const result_t *result)
 {
