@@ -347,7 +347,7 @@ static status_t move_all(context_t *ctx)
         "  return %y\n"
         "}\n";
     graph_t *graph = NULL, *result = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it is the default if memory is short */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
     TRY(graph_parse(ctx, text, NULL, &graph));
     status_t status = pass_run(ctx, graph, pass_pipeline_plan(), NULL, &result);
     graph_release(result);

@@ -692,7 +692,7 @@ static status_t optimize(context_t *ctx)
                                     "}\n";
     datum_t *pool = NULL;
     graph_t *graph = NULL, *constant = NULL, *result = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it is the default if memory is short */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
     TRY(datum_list(ctx, 0, NULL, &pool));
     status_t status = make_pool(ctx, pool);
     if (status == STATUS_OK) status = graph_parse(ctx, text, pool, &graph);

@@ -743,7 +743,7 @@ static status_t run_all(context_t *ctx)
     tensor_t *tensor = NULL;
     datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = METHOD_MAX_OUTPUTS;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it is the default if memory is short */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
     TRY(module_create(ctx, "Root", &root));
     status_t status = tensor_full(ctx, DTYPE_F32, SHAPE(2), 2.0, &tensor);
     if (status == STATUS_OK) status = module_set_parameter(ctx, root, "w", tensor);

@@ -649,7 +649,7 @@ static void messages_that_nest_without_end_are_refused(void **state)
 static status_t load_small(context_t *ctx)
 {
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* tests only the request; dispatch has a default */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
     status_t status = load_model_batch(ctx, 0, &model);
     module_release(model);
     return status;

@@ -128,7 +128,7 @@ static status_t load_and_release(context_t *ctx)
 {
     tensor_t *w = NULL;
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* tests only the request; dispatch has a default */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
     TRY(tensor_zeros(ctx, DTYPE_F32, 2, (int64_t[]){4, 3}, &w));
     status_t status = load_given(ctx, 1, &(onnx_tensor_t){"w", w}, &model);
     module_release(model);

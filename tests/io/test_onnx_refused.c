@@ -201,7 +201,7 @@ static status_t load_stored(context_t *ctx)
 {
     char path[512];
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* tests only the request; dispatch has a default */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
     snprintf(path, sizeof path, "%s%s.onnx", STORED, loaded);
     status_t status = onnx_load(ctx, path, NULL, &model);
     module_release(model);
