@@ -65,7 +65,7 @@ static bool reads_alike(context_t *ctx, const char *name, module_t *network, con
     int64_t read[DIGITS_TEST_N];
     if (!check(ctx, digits_predict(ctx, network, x, DIGITS_TEST_N, read))) return false;
     if (memcmp(read, wanted, sizeof read) == 0) return true;
-    fprintf(stderr, "digits: the %s network reads other digits than the trained one\n", name);
+    fprintf(stderr, "digits: the %s network predicts other digits than the trained one\n", name);
     return false;
 }
 

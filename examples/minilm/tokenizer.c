@@ -88,7 +88,7 @@ tokenizer_t *tokenizer_create(const char *path, const char **out_error)
         tokenizer->unknown = find(tokenizer, "[UNK]", 5);
         if (tokenizer->begin >= 0 && tokenizer->end >= 0 && tokenizer->unknown >= 0)
             return tokenizer;
-        *out_error = "it has no lines [CLS], [SEP] and [UNK]";
+        *out_error = "the file has no lines [CLS], [SEP] and [UNK]";
     }
     tokenizer_destroy(tokenizer);
     return NULL;

@@ -66,7 +66,7 @@ reader_t *reader_create(context_t *ctx, module_t *model, const char **out_error)
     if (reader != NULL && list != NULL && split(reader, list)) {
         reader->model = module_retain(model);
         if (fits(ctx, reader)) return reader;
-        *out_error = "the model gives scores of other characters than it lists";
+        *out_error = "the model's scores do not match its list of characters";
     }
     reader_destroy(reader);
     return NULL;
