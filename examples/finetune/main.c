@@ -73,7 +73,8 @@ static bool load_and_compare(context_t *ctx, const char *folder, const finetune_
                    check(ctx, module_load_safetensors(ctx, network, path, true)) &&
                    check(ctx, finetune_predict(ctx, network, data, topics));
     if (is_done && memcmp(topics, wanted, sizeof topics) != 0) {
-        fprintf(stderr, "finetune: the loaded network predicts other topics than the trained one\n");
+        fprintf(stderr,
+                "finetune: the loaded network predicts other topics than the trained one\n");
         is_done = false;
     }
     if (is_done) printf("saved and loaded: the same topics\n");
