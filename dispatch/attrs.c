@@ -260,7 +260,7 @@ status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, 
         if (field->kind == ATTR_DTYPE) {
             int64_t dtype = load_integer(field, attrs, 0);
             REQUIRE(ctx, dtype >= DTYPE_NONE && dtype < DTYPE_COUNT,
-                    "%s: %s is %lld, which is no element type", op, field->name, (long long)dtype);
+                    "%s: %s is %lld, not an element type", op, field->name, (long long)dtype);
         }
         if (field->kind == ATTR_INTS) {
             int n = ((const ints_t *)attrs_field_const(field, attrs))->n;

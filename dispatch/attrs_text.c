@@ -131,7 +131,7 @@ static status_t misfit_rule(const reader_t *reader)
 
 static status_t misfit_scan(const reader_t *reader, literal_t scan)
 {
-    return scan == LITERAL_RANGE ? misfit(reader, "a number does not fit 64 bits")
+    return scan == LITERAL_RANGE ? misfit(reader, "a number does not fit in 64 bits")
                                  : misfit_rule(reader);
 }
 
@@ -159,7 +159,7 @@ static status_t read_post_op(reader_t *reader, post_op_t *out_op)
     for (int kind = POST_SUM; kind < POST_ELTWISE; kind++)
         if (strcmp(name, post_name((post_kind_t)kind)) == 0) op.kind = (post_kind_t)kind;
     if (op.kind == POST_ELTWISE && op.eltwise == ELTWISE_NONE)
-        return misfit(reader, "\"%s\" is no post-op", name);
+        return misfit(reader, "\"%s\" is not a post-op", name);
     int n = eltwise_parameters(op.eltwise);
     double values[2] = {0, 0};
     const char *rest = string + length;
@@ -364,7 +364,7 @@ static status_t find_field(reader_t *reader, const attr_table_t *table)
     const char *name = reader->at;
     const size_t length = literal_name_length(name);
     int shown = length < SHOWN_MAX ? (int)length : SHOWN_MAX;
-    REQUIRE(reader->ctx, length > 0, "%s: \"%.*s\" is no attribute, name=literal is needed",
+    REQUIRE(reader->ctx, length > 0, "%s: \"%.*s\" is not an attribute, name=literal is needed",
             reader->op, literal_length(name, SHOWN_MAX), name);
     char list[512] = "";
     for (int f = 0; f < table->n_fields; f++) {
@@ -376,8 +376,9 @@ static status_t find_field(reader_t *reader, const attr_table_t *table)
         }
         enumerate(list, sizeof list, "", field->name);
     }
-    FAIL(reader->ctx, STATUS_INVALID_ARGUMENT, "%s: attribute \"%.*s\" is unknown, it has %s",
-         reader->op, shown, name, table->n_fields > 0 ? list : "none");
+    FAIL(reader->ctx, STATUS_INVALID_ARGUMENT,
+         "%s: attribute \"%.*s\" is unknown, the operator has %s", reader->op, shown, name,
+         table->n_fields > 0 ? list : "none");
 }
 
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,

@@ -74,12 +74,13 @@ static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_probl
     format_text(&pair->src, src);
     format_text(&pair->dst, dst);
     if (onednn_is_reference(implementation)) {
-        prepared_note(prepared, "onednn: %s to %s is %s", src, dst, implementation);
+        prepared_note(prepared, "onednn: %s to %s would run the reference %s", src, dst,
+                      implementation);
         return STATUS_UNSUPPORTED;
     }
     status_t status = query_formats(ctx, problem, choice);
     if (status == STATUS_UNSUPPORTED)
-        prepared_note(prepared, "onednn: %s to %s by %s has formats that no tag describes", src,
+        prepared_note(prepared, "onednn: %s to %s with %s uses formats that no tag describes", src,
                       dst, implementation);
     if (status != STATUS_OK) return status;
     return divides_padding(problem, &choice->dst) ? STATUS_UNSUPPORTED : STATUS_OK;
@@ -291,7 +292,7 @@ status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepa
         return status;
     }
     if (best.primitive == NULL)
-        return prepared_decline(prepared, "onednn: only references are left");
+        return prepared_decline(prepared, "onednn: only reference implementations are left");
     take_choice(call, prepared, problem, &best);
     return STATUS_OK;
 }

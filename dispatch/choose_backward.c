@@ -243,8 +243,10 @@ static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *p
                                                  : query_formats(ctx, call, is_data, &choice);
     if (status != STATUS_OK) {
         if (status == STATUS_UNSUPPORTED)
-            prepared_note(prepared, "onednn: %s and %s are %s, or its weight has no tag", src_text,
-                          dst_text, implementation);
+            prepared_note(
+                prepared,
+                "onednn: %s and %s would run %s, a reference or one whose weight has no tag",
+                src_text, dst_text, implementation);
         onednn_release(choice.primitive);
         return status;
     }
@@ -313,7 +315,7 @@ status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
     status = choose_describe_backward(ctx, &problem, propagation, &other);
     if (status == STATUS_UNSUPPORTED) {
         prepared_note(prepared,
-                      "onednn: weight %s, as the forward operator has it, has no implementation",
+                      "onednn: no implementation for the forward operator's weight format %s",
                       text);
         return STATUS_OK;
     }
@@ -321,8 +323,8 @@ status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
     const char *implementation = onednn_implementation(other);
     const bool is_alike = strcmp(implementation, onednn_implementation(*primitive)) == 0;
     if (!is_alike)
-        prepared_note(prepared, "onednn: weight %s, as the forward operator has it, is %s", text,
-                      implementation);
+        prepared_note(prepared, "onednn: the forward operator's weight format %s would run %s",
+                      text, implementation);
     if (is_said || !is_alike) {
         onednn_release(other);
         return STATUS_OK;
@@ -374,7 +376,7 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
         if (formats[i].is_own) break;
     }
     if (best.primitive == NULL)
-        return prepared_decline(prepared, "onednn: only references are left");
+        return prepared_decline(prepared, "onednn: only reference implementations are left");
     status_t status = prefer_forward_weight(ctx, call, prepared, forward, propagation, &best);
     if (status != STATUS_OK) {
         onednn_release(best.primitive);

@@ -124,7 +124,7 @@ status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_pro
     if (n_exact < post.n) post_leave(prepared, n_exact);
     problem->n_post = post.n = n_exact;
     if (!choose_tells_apart(&post))
-        return prepared_decline(prepared, "onednn: mixes up two post-ops of one function");
+        return prepared_decline(prepared, "onednn: confuses two post-ops of the same function");
     for (int i = 0; i < post.n; i++) {
         const post_op_t *op = &post.op[i];
         onednn_post_op_t *out = &problem->post[i];

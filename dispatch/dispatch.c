@@ -370,8 +370,7 @@ static status_t clear_outputs(context_t *ctx, const opdef_t *op, const int *n_ou
 static status_t check_room(context_t *ctx, const opdef_t *op, int n_made, const int *n_out)
 {
     int room = room_of(op, n_out);
-    REQUIRE(ctx, n_made <= room, "%s: makes %d tensors, there is room for %d", op->name, n_made,
-            room);
+    REQUIRE(ctx, n_made <= room, "%s: %d outputs, the capacity is %d", op->name, n_made, room);
     return STATUS_OK;
 }
 
@@ -680,7 +679,7 @@ status_t dispatch_run_in_place(context_t *ctx, const opdef_t *op, const void *at
     REQUIRE(ctx, n_in >= 0 && n_in < OP_MAX_INPUTS, "%s: %d operands, 0 to %d are possible", name,
             n_in, OP_MAX_INPUTS - 1);
     REQUIRE(ctx, op->n_outputs == 1 && (op->traits & (TRAIT_MEASURES | TRAIT_VIEW)) == 0,
-            "%s: an operator with one result of known sizes, which is no view, is needed", name);
+            "%s: cannot run in place, needs one result of known sizes that is not a view", name);
     TRY(tensor_check_writable(ctx, name, target));
     for (int i = 0; i < n_in; i++) inputs[i + 1] = in[i];
     TRY(find_state(ctx, &state));

@@ -76,7 +76,7 @@ static void check_result(const gradient_call_t *call, int i)
     const tensor_info_t got = *emit_info(emitter, call->in_grad[i]);
     if (got.dtype != in.dtype || !shape_equal(got.rank, got.sizes, in.rank, in.sizes))
         emit_fail(emitter, STATUS_INVALID_ARGUMENT,
-                  "%s: its rule gives a gradient %s for input %d, which is %s", call->op->name,
+                  "%s: its gradient rule returns %s for input %d, which is %s", call->op->name,
                   info_brief(&got), i, info_brief(&in));
 }
 
@@ -85,14 +85,13 @@ status_t gradient_pass(const gradient_call_t *call)
     emitter_t *emitter = call->emitter;
     const opdef_t *op = call->op;
     if (op->gradient == NULL)
-        FAIL(emitter->ctx, STATUS_UNSUPPORTED, "%s: no gradient passes it, it has no rule for one",
-             op->name);
+        FAIL(emitter->ctx, STATUS_UNSUPPORTED, "%s: has no gradient rule", op->name);
     const post_ops_t *post = (op->traits & TRAIT_POST_OPS) != 0
                                  ? attrs_post(&op->attrs, call->attrs)
                                  : NULL;
     if (post != NULL && post->n > 0)
         FAIL(emitter->ctx, STATUS_UNSUPPORTED,
-             "%s: it has post-ops, gradients pass operators without", op->name);
+             "%s: has post-ops, gradients need an operator without post-ops", op->name);
     for (int i = 0; i < call->n_in; i++) call->in_grad[i] = VALUE_NONE;
     op->gradient->pass(call);
     for (int i = 0; i < call->n_in && emitter->status == STATUS_OK; i++) check_result(call, i);

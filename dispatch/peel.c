@@ -47,7 +47,7 @@ status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *ker
     op_call_t bare = *call;
     const int n_in = prepared->n_in;
     if ((kernel->flags & KERNEL_IS_VIEW) != 0)
-        return prepared_decline(prepared, "%s: post-ops of a view", kernel->name);
+        return prepared_decline(prepared, "%s: a view cannot have post-ops", kernel->name);
     clear_post(call, prepared->kernel_attrs);
     bare.attrs = prepared->kernel_attrs;
     bare.n_in = prepared->n_in = call->op->n_operands;
@@ -55,7 +55,7 @@ status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *ker
     prepared->n_in = n_in;
     if (status != STATUS_OK) return status;
     if (prepared->is_view)
-        return prepared_decline(prepared, "%s: post-ops of a view", kernel->name);
+        return prepared_decline(prepared, "%s: a view cannot have post-ops", kernel->name);
     prepared->overwrites = 0;
     post_leave(prepared, 0);
     peel_rest(prepared);

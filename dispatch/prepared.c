@@ -224,7 +224,7 @@ status_t prepared_want_packed(context_t *ctx, prepared_t *prepared, int index, i
     REQUIRE(ctx,
             index >= 0 && index < op->n_operands && op->operands[index].role == ROLE_WEIGHT &&
                 prepared->in[index].dtype != DTYPE_NONE,
-            "%s: operand %d is no weight, which alone is packed", op->name, index);
+            "%s: operand %d is not a weight, only weights are packed", op->name, index);
     REQUIRE(ctx, elements > 0, "%s: a packed weight of %lld elements, 1 or more are needed",
             op->name, (long long)elements);
     TRY(check_numbers(ctx, op->name, version, n_numbers, numbers));

@@ -228,7 +228,7 @@ status_t profile_begin_run(profile_t *profile)
 {
     if (profile == NULL) return STATUS_INVALID_ARGUMENT;
     REQUIRE(profile->ctx, !profile->is_running && !profile->is_finished,
-            "profile_begin_run: the profile is %s, a run begins after the end of the last",
+            "profile_begin_run: the profile is %s, no other run can begin",
             profile->is_running ? "in a run" : "finished");
     TRY(profile->status);
     TRY(context_grow(profile->ctx, &profile->run_ns, &profile->run_capacity, profile->n_runs + 1,
@@ -247,7 +247,7 @@ status_t profile_end_run(profile_t *profile)
     if (profile == NULL) return STATUS_INVALID_ARGUMENT;
     const uint64_t ns = context_now() - profile->run_begin;
     REQUIRE(profile->ctx, profile->is_running,
-            "profile_end_run: the profile is in no run, profile_begin_run begins one");
+            "profile_end_run: no run has begun, call profile_begin_run first");
     profile->is_running = false;
     dispatch_remove_observer(profile->ctx, &profile->observer);
     TRY(profile->status);
@@ -264,8 +264,9 @@ status_t profile_finish(profile_t *profile)
 {
     if (profile == NULL) return STATUS_INVALID_ARGUMENT;
     REQUIRE(profile->ctx, profile->n_runs > 0 && !profile->is_running && !profile->is_finished,
-            "profile_finish: the profile has %d runs%s, it is finished once, behind one or more",
-            profile->n_runs, profile->is_running ? " and is in another" : "");
+            "profile_finish: the profile has %d runs%s, needs 1 or more complete runs and finishes "
+            "once",
+            profile->n_runs, profile->is_running ? " and an incomplete one" : "");
     TRY(profile_build(profile));
     profile->is_finished = true;
     return STATUS_OK;

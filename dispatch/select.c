@@ -198,7 +198,7 @@ static double cost_of(const op_call_t *call, const prepared_t *prepared,
 static void note_loser(prepared_t *to, const prepared_t *loser, double cost,
                        const prepared_t *winner, double winner_cost)
 {
-    prepared_note(to, "%s: %.1f us by estimate, %s %.1f us", loser->kernel->name, cost / 1000.0,
+    prepared_note(to, "%s: estimated at %.1f us, %s at %.1f us", loser->kernel->name, cost / 1000.0,
                   winner->kernel->name, winner_cost / 1000.0);
 }
 
@@ -294,7 +294,7 @@ static status_t layouts_of(context_t *ctx, const opdef_t *op, int n_in,
     *out_n = 0;
     if (policy == POLICY_STRICT) {
         REQUIRE(ctx, n_mkldnn == 0 || n_dense == 0,
-                "%s: %s is dense and other inputs are mkldnn, policy strict allows no mixture",
+                "%s: %s is dense and other inputs are mkldnn, policy strict forbids mixed layouts",
                 op->name, select_operand(op, first_dense)->name);
         out_layouts[(*out_n)++] = n_mkldnn > 0 ? LAYOUT_MKLDNN : LAYOUT_DENSE;
         return STATUS_OK;
@@ -317,7 +317,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
     TRY(interrupt_check(ctx, op->name));
     if ((op->traits & TRAIT_MEASURES) != 0 && call.data == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "%s: the sizes of its result depend on elements, it is selected where it runs",
+             "%s: its output sizes depend on elements, its kernel is selected when it runs",
              op->name);
     TRY(select_infer(ctx, &call, &call.n_out, out));
     bool is_empty = call.n_out > 0;
@@ -336,7 +336,8 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
     for (int i = 0; status == STATUS_UNSUPPORTED && i < n_layouts; i++)
         status = try_layout(ctx, &call, layouts[i], in, &prepared);
     if ((status == STATUS_OK || status == STATUS_UNSUPPORTED) && prepared->is_out_of_memory)
-        status = context_fail(ctx, STATUS_OUT_OF_MEMORY, "%s: out of memory for reasons", op->name);
+        status = context_fail(ctx, STATUS_OUT_OF_MEMORY,
+                              "%s: out of memory for the reasons why kernels declined", op->name);
     if (status == STATUS_UNSUPPORTED && !call.keep_formats) {
         char text[INFO_TEXT_MAX];
         context_fail(ctx, status, "%s: no kernel for %s\n%s", op->name,
@@ -385,7 +386,7 @@ status_t select_may_measure(context_t *ctx, const opdef_t *op, int n_in,
     int n_layouts = 0;
     TRY(layouts_of(ctx, op, n_in, given, policy, layouts, &n_layouts));
     if (policy != POLICY_STRICT || layouts[0] == LAYOUT_DENSE) return STATUS_OK;
-    FAIL(ctx, STATUS_UNSUPPORTED, "%s: no kernel for %s, it reads dense tensors", op->name,
+    FAIL(ctx, STATUS_UNSUPPORTED, "%s: no kernel for %s, needs dense tensors", op->name,
          info_text(given[0], text));
 }
 

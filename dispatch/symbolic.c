@@ -117,7 +117,7 @@ static status_t infer_symbols(context_t *ctx, op_call_t *call, int *out_n, tenso
     if (call->op->infers_symbols) return select_infer(ctx, call, out_n, out);
     if ((call->op->traits & TRAIT_ELEMENTWISE) != 0 && *out_n == 1)
         return infer_elementwise(ctx, call, out);
-    FAIL(ctx, STATUS_UNSUPPORTED, "%s: its rule for sizes takes numbers only", call->op->name);
+    FAIL(ctx, STATUS_UNSUPPORTED, "%s: its size inference supports numbers only", call->op->name);
 }
 
 /* True if the outputs at the hints equal the numeric result. */
@@ -146,8 +146,8 @@ static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
     status_t status = infer_symbols(ctx, call, out_n, out);
     if (status == STATUS_OK && numbers != NULL &&
         (*out_n != n_numbers || !is_confirmed(ctx, n_numbers, out, numbers)))
-        status = context_fail(ctx, STATUS_UNSUPPORTED, "%s: its sizes are not those at the hints",
-                              call->op->name);
+        status = context_fail(ctx, STATUS_UNSUPPORTED,
+                              "%s: its symbolic sizes contradict the hints", call->op->name);
     const status_t calculated = sym_status(ctx); /* the cause, if a rule failed because of it */
     if (calculated != STATUS_OK) status = calculated;
     if (numbers != NULL && status != STATUS_OK && status != STATUS_OUT_OF_MEMORY)

@@ -91,7 +91,7 @@ static const environment_variable_t variables[VARIABLE_COUNT] = {
     {"TESSERA_TRACE_FILE", "file to append trace lines to; default: stderr"},
     {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
     {"TESSERA_PLANS",
-     "bytes of plans that a method keeps beyond those of the last two sizes, such as 16M; default: "
+     "memory for a method's plans, not counting those of the last two sizes, such as 16M; default: "
      "64M"},
     {"TESSERA_CPU_CACHE",
      "bytes of the last-level cache that slices of a batch should fit; 0: no slices; default: the "
@@ -186,10 +186,11 @@ static void read_limits(context_t *ctx, const context_options_t *options, const 
     const char *time = text[VARIABLE_LIMIT_TIME], *iterations = text[VARIABLE_LIMIT_ITERATIONS];
     if (options->limit_seconds == 0.0 && time != NULL &&
         !parse_seconds(time, &ctx->own.limit_seconds))
-        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_TIME is no number of seconds");
+        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_TIME is not a number of seconds");
     if (options->limit_iterations == 0 && iterations != NULL &&
         !parse_number(iterations, 1, INT64_MAX, &ctx->own.limit_iterations))
-        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_ITERATIONS is no positive number");
+        context_trace_line(ctx,
+                           "tessera,warning,TESSERA_LIMIT_ITERATIONS is not a positive number");
 }
 
 /* Applies environment variables where the options leave a default. An invalid value causes a
@@ -216,18 +217,19 @@ static void read_environment(context_t *ctx, const context_options_t *options)
         if (parse_number(threads, 1, MAX_THREADS, &number))
             ctx->n_threads = (int)number;
         else
-            context_trace_line(ctx, "tessera,warning,TESSERA_THREADS is no number from 1 to 1024");
+            context_trace_line(ctx,
+                               "tessera,warning,TESSERA_THREADS is not a number from 1 to 1024");
     }
     const char *cache = text[VARIABLE_CACHE];
     if (options->cache_entries == 0 && cache != NULL &&
         !parse_number(cache, 1, MAX_CACHE_ENTRIES, &ctx->cache_entries))
-        context_trace_line(ctx, "tessera,warning,TESSERA_CACHE is no positive number");
+        context_trace_line(ctx, "tessera,warning,TESSERA_CACHE is not a positive number");
     const char *plans = text[VARIABLE_PLANS];
     if (options->plan_bytes == 0 && plans != NULL && !parse_bytes(plans, &ctx->plan_bytes))
-        context_trace_line(ctx, "tessera,warning,TESSERA_PLANS is no number of bytes");
+        context_trace_line(ctx, "tessera,warning,TESSERA_PLANS is not a number of bytes");
     const char *cpu_cache = text[VARIABLE_CPU_CACHE];
     if (cpu_cache != NULL && !parse_number(cpu_cache, 0, MAX_CPU_CACHE, &ctx->cpu_cache))
-        context_trace_line(ctx, "tessera,warning,TESSERA_CPU_CACHE is no number of bytes");
+        context_trace_line(ctx, "tessera,warning,TESSERA_CPU_CACHE is not a number of bytes");
     read_limits(ctx, options, text);
 }
 
@@ -237,8 +239,8 @@ static status_t check_limits(context_t *ctx, const context_options_t *options)
             "context_create: a limit of %lld bytes, 0 (none) or more is needed",
             (long long)options->limit_bytes);
     REQUIRE(ctx, options->limit_seconds >= 0.0 && options->limit_seconds <= MAX_LIMIT_SECONDS,
-            "context_create: a limit of %g seconds, 0 (none) to %g are possible",
-            options->limit_seconds, MAX_LIMIT_SECONDS);
+            "context_create: a limit of %g seconds, must be 0 (none) to %g", options->limit_seconds,
+            MAX_LIMIT_SECONDS);
     REQUIRE(ctx, options->limit_iterations >= 0,
             "context_create: a limit of %lld iterations, 0 (the default) or more is needed",
             (long long)options->limit_iterations);
@@ -250,12 +252,12 @@ static status_t check_limits(context_t *ctx, const context_options_t *options)
 static status_t set_up(context_t *ctx, const context_options_t *options)
 {
     REQUIRE(ctx, options->n_threads >= 0 && options->n_threads <= MAX_THREADS,
-            "context_create: %d threads, 0 to %d can be asked for", options->n_threads,
-            MAX_THREADS);
+            "context_create: %d threads, must be 0 to %d", options->n_threads, MAX_THREADS);
     REQUIRE(ctx, options->cache_entries >= 0 && options->cache_entries <= MAX_CACHE_ENTRIES,
             "context_create: a cache of %lld entries, out of range",
             (long long)options->cache_entries);
-    REQUIRE(ctx, options->plan_bytes >= 0, "context_create: %lld bytes of plans, 0 (64 MB) or more",
+    REQUIRE(ctx, options->plan_bytes >= 0,
+            "context_create: %lld bytes of plans, must be 0 (64 MB) or more",
             (long long)options->plan_bytes);
     REQUIRE(ctx, options->trace == NULL || trace_parse(options->trace, &ctx->trace_categories),
             "context_create: trace \"%s\", the categories are dispatch, convert, pass, plan, all",
@@ -324,7 +326,7 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
         return status;
     }
     if (limit.is_wrong)
-        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_MEMORY is no number of bytes");
+        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_MEMORY is not a number of bytes");
     *out_ctx = ctx;
     return STATUS_OK;
 }
@@ -604,7 +606,7 @@ status_t context_set_generator_state(context_t *ctx, const uint64_t *state)
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (state == NULL) return context_null(ctx, "context_set_generator_state", "state");
     REQUIRE(ctx, (state[0] | state[1] | state[2] | state[3]) != 0,
-            "context_set_generator_state: four zeros, a generator never leaves them");
+            "context_set_generator_state: four zeros, at least one word must not be zero");
     memcpy(ctx->random, state, sizeof ctx->random);
     return STATUS_OK;
 }

@@ -449,7 +449,7 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
     if (status == STATUS_UNSUPPORTED) {
         if (!info_is_contiguous(src_info) && !info_is_contiguous(dst_info))
             return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
-        FAIL(ctx, status, "reorder: oneDNN cannot go from %s to %s", info_brief(src_info),
+        FAIL(ctx, status, "reorder: oneDNN cannot reorder %s to %s", info_brief(src_info),
              info_brief(dst_info));
     }
     if (status == STATUS_OK) tell_bytes(ctx, is_ours, src_info, src, dst_info, dst, cause, begin);

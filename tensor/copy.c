@@ -346,7 +346,7 @@ status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements,
     const tensor_info_t *info = &tensor->info;
     size_t needed = (size_t)info_numel(info) * dtype_size(info->dtype);
     REQUIRE(ctx, storage_looks(tensor->storage) == NULL,
-            "tensor_read: %s stands for its sizes alone while a method is traced at other sizes",
+            "tensor_read: %s has sizes but no elements while a method is traced at other sizes",
             tensor_text(tensor));
     REQUIRE(ctx, capacity >= needed, "tensor_read: %s needs %zu bytes, capacity is %zu",
             tensor_text(tensor), needed, capacity);

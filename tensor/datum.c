@@ -353,8 +353,8 @@ static status_t check_change(context_t *ctx, const char *op, datum_kind_t kind,
     if (item == NULL) return context_null(ctx, op, "item");
     REQUIRE(ctx, container->kind == kind, "%s: a %s was given, needs a %s", op,
             datum_kind_name(container->kind), datum_kind_name(kind));
-    REQUIRE(ctx, !reaches(item, container), "%s: the item contains the %s it is put into", op,
-            datum_kind_name(kind));
+    REQUIRE(ctx, !reaches(item, container),
+            "%s: the item contains the %s, which cannot contain itself", op, datum_kind_name(kind));
     return STATUS_OK;
 }
 

@@ -112,7 +112,7 @@ status_t context_rename(context_t *ctx, status_t status, const char *op)
 status_t context_array(context_t *ctx, const char *op, const char *name, int64_t n,
                        const void *items)
 {
-    REQUIRE(ctx, n >= 0, "%s: %lld of %s, at least 0 are needed", op, (long long)n, name);
+    REQUIRE(ctx, n >= 0, "%s: length %lld of %s, must not be negative", op, (long long)n, name);
     return n > 0 && items == NULL ? context_null(ctx, op, name) : STATUS_OK;
 }
 

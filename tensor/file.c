@@ -181,10 +181,10 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
     TRY(tensor_check(ctx, "file_tensor", info->dtype, info->rank, info->sizes));
     size_t n_bytes = info_numel(info) > 0 ? info_bytes(info) : 0;
     REQUIRE(ctx, offset <= mapping->n_bytes && n_bytes <= mapping->n_bytes - offset,
-            "file_tensor: %s at offset %zu reaches behind the end of the file, %zu bytes",
-            info_brief(info), offset, mapping->n_bytes);
+            "file_tensor: %s at offset %zu exceeds the file of %zu bytes", info_brief(info), offset,
+            mapping->n_bytes);
     REQUIRE(ctx, offset % dtype_size(info->dtype) == 0,
-            "file_tensor: %s at offset %zu, its elements need a multiple of %zu", info_brief(info),
+            "file_tensor: %s at offset %zu, the offset must be a multiple of %zu", info_brief(info),
             offset, dtype_size(info->dtype));
     storage_t *storage = NULL;
     status_t status = storage_borrow(ctx, (char *)mapping->bytes + offset, n_bytes, true, let_go,

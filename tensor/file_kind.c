@@ -13,20 +13,20 @@ static const struct {
     const char *name, *hint;
 } kinds[] = {
     {FILE_TESSERA, 0, "TESSERA\n", 8, "a .tessera file",
-     "freeze_load reads it, and the command and Python under a name that ends in .tessera"},
-    {FILE_NPY, 0, "\x93NUMPY", 6, "a .npy file", "npy_load reads it"},
-    {FILE_SAFETENSORS, 8, "{\"", 2, "a .safetensors file", "safetensors_open reads it"},
+     "load it with freeze_load, or rename it to end in .tessera"},
+    {FILE_NPY, 0, "\x93NUMPY", 6, "a .npy file", "load it with npy_load"},
+    {FILE_SAFETENSORS, 8, "{\"", 2, "a .safetensors file", "open it with safetensors_open"},
     {FILE_OTHER, 0, "version https://git-lfs", 23, "a pointer of Git LFS and not the file itself",
-     "git lfs pull fetches that"},
-    {FILE_OTHER, 0, "GGUF", 4, "a .gguf file", "none is read yet"},
+     "git lfs pull fetches the file"},
+    {FILE_OTHER, 0, "GGUF", 4, "a .gguf file", "this format is not supported yet"},
     {FILE_OTHER, 0, "PK\3\4", 4, "a zip archive, as torch.save and numpy.savez write",
      "export it as ONNX, safetensors or .npy"},
     {FILE_OTHER, 0, "\x80\2", 2, "a Python pickle", "export it as ONNX, safetensors or .npy"},
     {FILE_OTHER, 0, "\x89HDF\r\n", 6, "an HDF5 file", "export it as ONNX, safetensors or .npy"},
     {FILE_OTHER, 4, "TFL3", 4, "a .tflite file", "export it as ONNX"},
     {FILE_OTHER, 0, "\x1f\x8b", 2, "a file compressed by gzip", "unpack it"},
-    {FILE_OTHER, 0, "<!DOCTYPE", 9, "a page of HTML", "the download gave no model"},
-    {FILE_OTHER, 0, "<html", 5, "a page of HTML", "the download gave no model"},
+    {FILE_OTHER, 0, "<!DOCTYPE", 9, "a page of HTML", "the download did not return a model"},
+    {FILE_OTHER, 0, "<html", 5, "a page of HTML", "the download did not return a model"},
 };
 
 status_t file_check_kind(context_t *ctx, const char *op, const char *path, file_kind_t expected,

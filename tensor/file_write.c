@@ -264,7 +264,7 @@ status_t file_write(file_writer_t *writer, const void *bytes, size_t n_bytes)
     if (bytes == NULL) return context_null(writer->ctx, "file_write", "bytes");
     if (n_bytes > PTRDIFF_MAX)
         return context_fail(writer->ctx, STATUS_INVALID_ARGUMENT,
-                            "file_write: %zu bytes, no buffer has as many", n_bytes);
+                            "file_write: %zu bytes, too many for a buffer", n_bytes);
     if (n_bytes > WRITE_BUFFER - writer->n_buffered) TRY(flush(writer));
     if (n_bytes >= WRITE_BUFFER) {
         TRY(write_out(writer, bytes, n_bytes));

@@ -337,7 +337,7 @@ status_t form_writable(context_t *ctx, tensor_t *tensor, const tensor_info_t *wa
 {
     if (!convert_moves_bytes(&tensor->info, want)) return tensor_writable(ctx, tensor, out_bytes);
     if (want->format.kind == FORMAT_OPAQUE)
-        FAIL(ctx, STATUS_UNSUPPORTED, "form: %s to be written as %s, which cannot be read back",
+        FAIL(ctx, STATUS_UNSUPPORTED, "form: cannot write %s as %s, which cannot be read back",
              tensor_text(tensor), info_brief(want));
     tensor_t *old[2] = {NULL};
     void *bytes = NULL, *plain = NULL;

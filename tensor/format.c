@@ -50,7 +50,7 @@ static status_t read_strides(reader_t *reader, format_t *format)
         REQUIRE(reader->ctx, format->rank < TENSOR_MAX_RANK,
                 "format: \"%s\": more than %d dimensions", reader->text, TENSOR_MAX_RANK);
         REQUIRE(reader->ctx, read_number(reader, INT64_MAX, &stride),
-                "format: \"%s\": stride %d is no whole number of 63 bits", reader->text,
+                "format: \"%s\": stride %d is not an integer below 2^63", reader->text,
                 format->rank);
         format->strides[format->rank++] = stride;
         if (*reader->at != ',') break;
@@ -70,9 +70,9 @@ static status_t read_order(reader_t *reader, format_t *format, unsigned *out_spl
         bool is_split = *reader->at >= 'A' && *reader->at <= 'Z';
         int d = *reader->at - (is_split ? 'A' : 'a');
         REQUIRE(reader->ctx, d >= 0 && d < TENSOR_MAX_RANK,
-                "format: \"%s\": '%c' is no dimension, these are a to %c", reader->text,
+                "format: \"%s\": '%c' is not a dimension, must be a to %c", reader->text,
                 *reader->at, 'a' + TENSOR_MAX_RANK - 1);
-        REQUIRE(reader->ctx, (seen & 1u << d) == 0, "format: \"%s\": %c stands twice", reader->text,
+        REQUIRE(reader->ctx, (seen & 1u << d) == 0, "format: \"%s\": %c occurs twice", reader->text,
                 'a' + d);
         seen |= 1u << d;
         if (is_split) split |= 1u << d;
@@ -93,11 +93,11 @@ static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_bl
     while (*reader->at != '\0' && *reader->at != '(') {
         int64_t size;
         REQUIRE(reader->ctx, read_number(reader, UINT16_MAX, &size) && size >= 2,
-                "format: \"%s\": block %d is no number from 2 to %d", reader->text,
+                "format: \"%s\": block %d is not a number from 2 to %d", reader->text,
                 format->n_blocks, UINT16_MAX);
         int d = *reader->at - 'a';
         REQUIRE(reader->ctx, d >= 0 && d < format->rank,
-                "format: \"%s\": %lld is a block of no dimension", reader->text, (long long)size);
+                "format: \"%s\": block %lld has no dimension", reader->text, (long long)size);
         REQUIRE(reader->ctx, format->n_blocks < FORMAT_MAX_BLOCKS,
                 "format: \"%s\": more than %d blocks", reader->text, FORMAT_MAX_BLOCKS);
         elements *= size;
@@ -120,7 +120,7 @@ static status_t read_inner(reader_t *reader, format_t *format)
                 format->inner_rank);
         reader->at++;
         REQUIRE(reader->ctx, read_number(reader, INT64_MAX, &format->inner[d]),
-                "format: \"%s\": size %d is no whole number of 63 bits", reader->text, d);
+                "format: \"%s\": size %d is not an integer below 2^63", reader->text, d);
     }
     REQUIRE(reader->ctx, *reader->at == ')', "format: \"%s\": ) is missing", reader->text);
     reader->at++;
@@ -153,12 +153,12 @@ static status_t read_words(reader_t *reader, format_t *format)
     format->kind = FORMAT_OPAQUE;
     reader->at += sizeof opaque - 1;
     REQUIRE(reader->ctx, read_number(reader, TENSOR_MAX_RANK, &rank),
-            "format: \"%s\": its rank is no number up to %d", reader->text, TENSOR_MAX_RANK);
+            "format: \"%s\": its rank is not a number up to %d", reader->text, TENSOR_MAX_RANK);
     format->rank = (uint8_t)rank;
     for (; *reader->at == 'x'; n++) {
         reader->at++;
         REQUIRE(reader->ctx, n < FORMAT_WORDS && read_number(reader, INT64_MAX, &format->words[n]),
-                "format: \"%s\": word %d is no whole number of 63 bits, or one too many",
+                "format: \"%s\": word %d is not an integer below 2^63, or one too many",
                 reader->text, n);
     }
     REQUIRE(reader->ctx, n >= 2, "format: \"%s\": its size and version are missing", reader->text);
@@ -196,9 +196,10 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
         TRY(read_regrouped(&reader, &format));
     else
         TRY(read_tag(&reader, &format));
-    REQUIRE(ctx, *reader.at == '\0', "format: \"%s\": \"%s\" is too much", text, reader.at);
-    REQUIRE(ctx, strlen(text) < FORMAT_TEXT_MAX, "format: \"%s\": %zu characters, %d are the most",
-            text, strlen(text), FORMAT_TEXT_MAX - 1);
+    REQUIRE(ctx, *reader.at == '\0', "format: \"%s\": unexpected \"%s\"", text, reader.at);
+    REQUIRE(ctx, strlen(text) < FORMAT_TEXT_MAX,
+            "format: \"%s\": %zu characters, must be at most %d", text, strlen(text),
+            FORMAT_TEXT_MAX - 1);
     *out_format = format;
     return STATUS_OK;
 }

@@ -55,7 +55,7 @@ status_t interrupt_check(context_t *ctx, const char *at)
     if ((!is_cancelled && interrupts->deadline == 0) || interrupts->n_held > 0) return STATUS_OK;
     if (is_cancelled) return stop(ctx, interrupts, at);
     if (context_now() < interrupts->deadline) return STATUS_OK;
-    FAIL(ctx, STATUS_LIMIT, "%s: stopped before %s, the limit of %g seconds is over",
+    FAIL(ctx, STATUS_LIMIT, "%s: stopped before %s, the time limit of %g seconds has passed",
          interrupts->call, at, interrupts->limit_seconds);
 }
 
@@ -80,7 +80,6 @@ status_t interrupt_count(context_t *ctx, const char *at)
     interrupts_t *interrupts = context_interrupts(ctx);
     TRY(interrupt_check(ctx, at));
     if (interrupts->iterations_left-- > 0 || interrupts->depth == 0) return STATUS_OK;
-    FAIL(ctx, STATUS_LIMIT,
-         "%s: loops and calls of methods ran %lld times, which is the limit of iterations", at,
+    FAIL(ctx, STATUS_LIMIT, "%s: loops and method calls reached the limit of %lld iterations", at,
          (long long)interrupts->limit_iterations);
 }

@@ -215,7 +215,7 @@ status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, si
 
     size_t bytes;
     if (__builtin_mul_overflow((size_t)wanted, item_bytes, &bytes))
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %d items of %zu bytes, the sum overflows",
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %d items of %zu bytes, the size overflows",
              wanted, item_bytes);
     void *grown = NULL;
     TRY(context_get(ctx, bytes, "a growing array", &grown));

@@ -76,7 +76,7 @@ status_t sym_status(context_t *ctx)
     if (state == NULL) return STATUS_OUT_OF_MEMORY;
     status_t status = state->status;
     state->status = STATUS_OK;
-    strcpy(message, "a symbolic size stands where sizes are numbers");
+    strcpy(message, "a symbolic size is used where sizes must be numbers");
     if (state->space != NULL) {
         pthread_mutex_lock(&state->space->lock);
         if (state->space->status != STATUS_OK) {
@@ -115,9 +115,9 @@ static bool read_integer(sym_space_t *space, int64_t *a)
     const sym_node_t *node = sym_find(space, *a);
     if (node == NULL || node->kind >= SYM_REAL) {
         sym_fail(space, STATUS_INVALID_ARGUMENT,
-                 node == NULL ? "a size that is calculated with a symbolic one as if that were a "
-                                "number, or one of another space"
-                              : "a floating number where an integer is needed");
+                 node == NULL
+                     ? "an invalid symbolic size: plain arithmetic on one, or one of another space"
+                     : "a floating number where an integer is needed");
         return false;
     }
     *a = sym_simplest(space, *a);
@@ -141,8 +141,8 @@ int64_t sym_name(context_t *ctx, const char *name, int64_t hint, int64_t min, in
     if (space == NULL) return SYM_NONE;
     sym_node_t *node = sym_find_name(space, name);
     if (node == NULL && min > max)
-        sym_fail(space, STATUS_INVALID_ARGUMENT, "%s is from %lld to %lld", name, (long long)min,
-                 (long long)max);
+        sym_fail(space, STATUS_INVALID_ARGUMENT, "the range of %s, %lld to %lld, is empty", name,
+                 (long long)min, (long long)max);
     else if (node == NULL)
         node = sym_new_name(space, name, hint, min < SYM_LOWEST ? SYM_LOWEST : min, max);
     return end(space, node != NULL ? sym_simplest(space, node->handle) : SYM_NONE);
@@ -346,7 +346,7 @@ int64_t sym_real_calculate(context_t *ctx, char operation, int64_t a, int64_t b)
     b = a != SYM_NONE ? read_real(ctx, space, b) : SYM_NONE;
     if (a == SYM_NONE || b == SYM_NONE) return end(space, SYM_NONE);
     if (sym_find(space, a)->part != sym_find(space, b)->part)
-        sym_fail(space, STATUS_INVALID_ARGUMENT, "floating numbers of two types");
+        sym_fail(space, STATUS_INVALID_ARGUMENT, "floating numbers of different types");
     const sym_kind_t kind = (sym_kind_t)(SYM_ARITHMETIC_ADD + (at - operations));
     return end(space, sym_arithmetic(space, kind, a, b));
 }

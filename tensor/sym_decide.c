@@ -237,12 +237,12 @@ bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a)
     bool holds = false;
     a = sym_simplest(space, a);
     if (a == SYM_NONE) {
-        sym_fail(space, STATUS_UNSUPPORTED, "a size overflows, or is no size");
+        sym_fail(space, STATUS_UNSUPPORTED, "a size overflows or is invalid");
         return false;
     }
     if (is_settled(space, relation, a, &holds)) return holds;
     if (!has_hint(space, a, &hint)) {
-        sym_fail(space, STATUS_UNSUPPORTED, "a size depends on elements, and %s has to be known",
+        sym_fail(space, STATUS_UNSUPPORTED, "a size depends on elements: %s must be known",
                  sym_print(space, a, sizeof text, text));
         return false;
     }

@@ -47,7 +47,7 @@ status_t sym_put(context_t *ctx, const sym_space_t *from, int64_t a, sym_space_t
     to->status = STATUS_OK;
     pthread_mutex_unlock(&to->lock);
     if (status != STATUS_OK) FAIL(ctx, status, "%s", message);
-    REQUIRE(ctx, value != SYM_NONE, "a size that is calculated from others overflows");
+    REQUIRE(ctx, value != SYM_NONE, "a computed size overflows");
     *out_value = value;
     return STATUS_OK;
 }

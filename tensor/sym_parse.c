@@ -119,12 +119,12 @@ static int64_t call(reader_t *reader, const char *function)
     for (int i = 0; n == 1 && has_reals && i <= SYM_HALF_DOWN; i++)
         if (strcmp(function, roundings[i]) == 0)
             return sym_rounded(space, (sym_rounding_t)i, operands[0], false);
-    if (has_reals) return refuse(reader, "no function of floating numbers");
+    if (has_reals) return refuse(reader, "not a function of floating numbers");
     if (strcmp(function, "min") == 0) return sym_extreme(space, SYM_MINIMUM, n, operands);
     if (strcmp(function, "max") == 0) return sym_extreme(space, SYM_MAXIMUM, n, operands);
     if (strcmp(function, "select") == 0 && n == 3)
         return sym_choice(space, operands[0], operands[1], operands[2]);
-    return refuse(reader, "no function of these operands");
+    return refuse(reader, "not a function of these operands");
 }
 
 static int64_t read_name(reader_t *reader)
@@ -155,7 +155,7 @@ static int64_t read_factor(reader_t *reader)
     reader->depth++;
     if (take(reader, "-")) {
         a = read_factor(reader);
-        if (is_real(reader, a)) a = refuse(reader, "a floating number with a minus");
+        if (is_real(reader, a)) a = refuse(reader, "a minus before a floating number");
         if (a != SYM_NONE) a = sym_sum(reader->space, 0, -1, a);
     } else if (take(reader, "(")) {
         a = read_comparison(reader);
@@ -176,7 +176,7 @@ static int64_t combine(reader_t *reader, char operation, int64_t a, int64_t b)
     if (is_real(reader, a) || is_real(reader, b)) {
         if (!is_real(reader, a) || !is_real(reader, b) || at == NULL ||
             sym_find(space, a)->part != sym_find(space, b)->part)
-            return refuse(reader, "floating numbers and others in one operation");
+            return refuse(reader, "floating numbers mixed with other types in one operation");
         return sym_arithmetic(space, (sym_kind_t)(SYM_ARITHMETIC_ADD + (at - reals)), a, b);
     }
     switch (operation) {

@@ -31,8 +31,7 @@ int64_t sym_fail(sym_space_t *space, status_t status, const char *format, ...)
 
 int64_t sym_limit(sym_space_t *space, const char *what, int limit)
 {
-    return sym_fail(space, STATUS_UNSUPPORTED,
-                    "sizes that are calculated from names have more than %d %s", limit, what);
+    return sym_fail(space, STATUS_UNSUPPORTED, "symbolic sizes have more than %d %s", limit, what);
 }
 
 /* ---- memory ---- */
@@ -229,7 +228,7 @@ static bool measure(sym_space_t *space, sym_node_t *node)
     node->depth = (uint8_t)(depth + 1);
     node->weight = (uint16_t)weight;
     if (depth + 1 > SYM_MAX_DEPTH)
-        return sym_limit(space, "expressions in each other", SYM_MAX_DEPTH) != SYM_NONE;
+        return sym_limit(space, "nested expressions", SYM_MAX_DEPTH) != SYM_NONE;
     if (weight > SYM_MAX_WEIGHT) return sym_limit(space, "operands", SYM_MAX_WEIGHT) != SYM_NONE;
     return true;
 }

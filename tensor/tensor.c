@@ -486,7 +486,7 @@ status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **
 static status_t need_elements(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     REQUIRE(ctx, storage_looks(tensor->storage) == NULL,
-            "%s: %s stands for its sizes alone while a method is traced at other sizes", op,
+            "%s: %s has sizes but no elements while a method is traced at other sizes", op,
             tensor_text(tensor));
     return storage_restore(ctx, tensor->storage, CAUSE_USER);
 }

@@ -142,7 +142,7 @@ status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
         onednn_release(primitive);
         if (status != STATUS_UNSUPPORTED) return status;
     }
-    return prepared_decline(prepared, "onednn: only references are left");
+    return prepared_decline(prepared, "onednn: only reference implementations are left");
 }
 
 /* Flattened x is read in the format it has, by a weight spread over the same dimensions: in a

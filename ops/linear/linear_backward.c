@@ -174,7 +174,7 @@ static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepar
             status = describe(ctx, prepared, &problem, propagation, &primitive, &found);
     }
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "onednn: only references are left");
+        return prepared_decline(prepared, "onednn: only reference implementations are left");
     TRY(status);
     if (call->layout == LAYOUT_MKLDNN) {
         status = choose_forward_weight(ctx, prepared, &problem, propagation, wanted != NULL,

@@ -65,21 +65,21 @@ const char *onednn_fault(const onednn_problem_t *problem, const char *implementa
     const tensor_info_t *dst = problem->dst;
     if (problem->kind == ONEDNN_RNN && problem->propagation == ONEDNN_BACKWARD &&
         !has_initial_states(problem))
-        return "gives other gradients of the weights where there are no initial states";
+        return "computes wrong weight gradients without initial states";
     if (problem->kind == ONEDNN_INNER_PRODUCT && is_gemm(implementation) &&
         (has_rows_inside(problem->src) || has_rows_inside(problem->weight) ||
          has_rows_inside(problem->diff_src) || has_rows_inside(problem->diff_weight)))
-        return "takes operands for matrices whose first dimension lies between others";
+        return "treats operands as matrices although their first dimension is between others";
     if (dst == NULL) return NULL;
     const format_t last = format_channels_last(dst->rank);
     if (problem->kind == ONEDNN_CONVOLUTION && is_sse41(implementation) &&
         (has_post(problem, ONEDNN_POST_SUM) || has_post(problem, ONEDNN_POST_BINARY)) &&
         dst->sizes[1] % 4 != 0 && format_same(&dst->format, &last, dst->sizes))
-        return "ends the process where post-ops read pixels that are not aligned";
+        return "crashes if post-ops read unaligned pixels";
     if (problem->kind == ONEDNN_SOFTMAX && is_sve(implementation) && dst->dtype == DTYPE_BF16)
-        return "says success and writes no bf16";
+        return "reports success without writing bf16";
     if (problem->kind == ONEDNN_CONVOLUTION && is_sve(implementation) && has_hardswish(problem))
-        return "computes something else for hardswish";
+        return "computes hardswish wrongly";
     if (problem->kind == ONEDNN_CONVOLUTION && is_gemm(implementation) &&
         has_post(problem, ONEDNN_POST_BINARY) && format_same(&dst->format, &last, dst->sizes))
         return "reads wrong elements of post-op operands in channels last";

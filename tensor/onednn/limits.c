@@ -127,7 +127,7 @@ const char *onednn_limit(const onednn_problem_t *p)
     case ONEDNN_CONVOLUTION:
     case ONEDNN_DECONVOLUTION:
     case ONEDNN_POOLING: return windows_obstacle(p);
-    case ONEDNN_LRN: return p->size <= INT32_MAX / 2 ? NULL : "a size of lrn beyond 31 bits";
+    case ONEDNN_LRN: return p->size <= INT32_MAX / 2 ? NULL : "an lrn size beyond 31 bits";
     default: return NULL;
     }
 }

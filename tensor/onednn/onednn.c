@@ -88,7 +88,7 @@ void onednn_stream_destroy(context_t *ctx, onednn_stream_t *stream)
 status_t onednn_fail(context_t *ctx, int onednn_status, const char *call)
 {
     status_t status = onednn_status == dnnl_out_of_memory ? STATUS_OUT_OF_MEMORY : STATUS_ONEDNN;
-    return context_fail(ctx, status, "onednn: %s gave %s", call,
+    return context_fail(ctx, status, "onednn: %s returned %s", call,
                         dnnl_status2str((dnnl_status_t)onednn_status));
 }
 

@@ -33,8 +33,8 @@ const char *onednn_implementation(const onednn_primitive_t *primitive);
 /* True if the name contains the word "ref" (not as part of a longer word). */
 bool onednn_is_reference(const char *implementation);
 
-/* The known fault of an implementation for a problem with known formats: "says success and writes
- * no bf16". NULL if there is none. */
+/* The known fault of an implementation for a problem with known formats: "reports success
+ * without writing bf16". NULL if there is none. */
 const char *onednn_fault(const onednn_problem_t *problem, const char *implementation);
 
 /* Arguments that a primitive reads and writes. A run takes their pointers in this order, limited to

@@ -429,19 +429,21 @@ static void strings_that_are_no_json_are_refused(void **state)
 static void an_unknown_attribute_is_named_with_those_there_are(void **state)
 {
     (void)state;
-    assert_refused("paddin=[1,1]", "conv2d: attribute \"paddin\" is unknown, it has ceil_mode, "
-                                   "stride, padding, groups, axis, end, epsilon, slope, dtype, "
-                                   "mode, dims, post");
+    assert_refused("paddin=[1,1]",
+                   "conv2d: attribute \"paddin\" is unknown, the operator has ceil_mode, "
+                   "stride, padding, groups, axis, end, epsilon, slope, dtype, "
+                   "mode, dims, post");
     const char *cursor = "x=1";
     assert_int_equal(attrs_parse(ctx, "relu", &no_table, &cursor, NULL), STATUS_INVALID_ARGUMENT);
-    assert_string_equal(context_error(ctx), "relu: attribute \"x\" is unknown, it has none");
+    assert_string_equal(context_error(ctx),
+                        "relu: attribute \"x\" is unknown, the operator has none");
 }
 
 static void text_that_is_no_attribute_is_refused(void **state)
 {
     (void)state;
-    assert_refused("", "conv2d: \"\" is no attribute, name=literal is needed");
-    assert_refused("=3", "conv2d: \"=3\" is no attribute, name=literal is needed");
+    assert_refused("", "conv2d: \"\" is not an attribute, name=literal is needed");
+    assert_refused("=3", "conv2d: \"=3\" is not an attribute, name=literal is needed");
     assert_refused("groups", "conv2d: attribute \"groups\" has no value, name=literal is needed");
     assert_refused("groups 2", "conv2d: attribute \"groups\" has no value, name=literal is needed");
 }
@@ -489,16 +491,16 @@ static void numbers_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     assert_refused("end=9223372036854775808",
-                   "conv2d: end=9223372036854775808, a number does not fit 64 bits");
+                   "conv2d: end=9223372036854775808, a number does not fit in 64 bits");
     assert_refused("end=-9223372036854775809",
-                   "conv2d: end=-9223372036854775809, a number does not fit 64 bits");
+                   "conv2d: end=-9223372036854775809, a number does not fit in 64 bits");
     assert_refused("padding=[1,99999999999999999999]",
-                   "conv2d: padding=[1,99999999999999999999], a number does not fit 64 bits");
-    assert_refused("slope=1e999", "conv2d: slope=1e999, a number does not fit 64 bits");
+                   "conv2d: padding=[1,99999999999999999999], a number does not fit in 64 bits");
+    assert_refused("slope=1e999", "conv2d: slope=1e999, a number does not fit in 64 bits");
     char given[300] = "slope=0.", want[300] = "conv2d: slope=0.";
     for (int i = 0; i < 200; i++) strcat(given, "1");
     for (int i = 0; i < 78; i++) strcat(want, "1");
-    assert_refused(given, strcat(want, "..., a number does not fit 64 bits"));
+    assert_refused(given, strcat(want, "..., a number does not fit in 64 bits"));
 }
 
 static void zero_is_refused_where_it_is_no_legal_value(void **state)
@@ -512,9 +514,9 @@ static void zero_is_refused_where_it_is_no_legal_value(void **state)
 static void wrong_post_ops_are_refused_by_name(void **state)
 {
     (void)state;
-    assert_refused("post=[\"rel\"]", "conv2d: post=[\"rel\"], \"rel\" is no post-op");
-    assert_refused("post=[\"none\"]", "conv2d: post=[\"none\"], \"none\" is no post-op");
-    assert_refused("post=[\"\"]", "conv2d: post=[\"\"], \"\" is no post-op");
+    assert_refused("post=[\"rel\"]", "conv2d: post=[\"rel\"], \"rel\" is not a post-op");
+    assert_refused("post=[\"none\"]", "conv2d: post=[\"none\"], \"none\" is not a post-op");
+    assert_refused("post=[\"\"]", "conv2d: post=[\"\"], \"\" is not a post-op");
     assert_refused("post=[\"clamp\"]", "conv2d: post=[\"clamp\"], \"clamp\" takes 2 numbers");
     assert_refused("post=[\"clamp(0,6\"]",
                    "conv2d: post=[\"clamp(0,6\"], \"clamp\" takes 2 numbers");

@@ -99,9 +99,9 @@ static void the_least_estimate_wins_and_the_others_are_told(void **state)
 {
     context_t *ctx = fixture_context(state);
     check(ctx, (const kernel_t *const[]){&slow, &never, &fast, &last, NULL}, NULL, "fast",
-          "never: it declines\nslow: 9.0 us by estimate, fast 2.0 us\n");
+          "never: it declines\nslow: estimated at 9.0 us, fast at 2.0 us\n");
     check(ctx, (const kernel_t *const[]){&fast, &slow, NULL}, NULL, "fast",
-          "slow: 9.0 us by estimate, fast 2.0 us\n");
+          "slow: estimated at 9.0 us, fast at 2.0 us\n");
     check(ctx, (const kernel_t *const[]){&never, &last, NULL}, NULL, "last",
           "never: it declines\n");
 }

@@ -19,9 +19,9 @@ static void more_outputs_than_there_is_room_for_are_refused(void **state)
     in[0] = x;
     int n = 2;
     CHECK_FAILS(ctx, dispatch_run(ctx, split, &attrs, 1, in, &n, out), STATUS_INVALID_ARGUMENT,
-                "split: makes 3 tensors, there is room for 2");
+                "split: 3 outputs, the capacity is 2");
     CHECK_FAILS(ctx, dispatch_run(ctx, split, &attrs, 1, in, NULL, out), STATUS_INVALID_ARGUMENT,
-                "split: makes 3 tensors, there is room for 0");
+                "split: 3 outputs, the capacity is 0");
     assert_null(out[0]);
     n = 7;
     tensor_t *roomy[7] = {NULL};

@@ -429,8 +429,8 @@ static void what_cannot_be_packed_is_refused_in_words(void **state)
     wrong.index = WEIGHT, wrong.elements = 60, __VA_ARGS__;                                        \
     CHECK_FAILS(ctx, dispatch_run(ctx, &wrong_op, NULL, 2, (const tensor_t *const *)in, NULL, &y), \
                 STATUS_INVALID_ARGUMENT, part)
-    REFUSED("panels: operand 0 is no weight, which alone is packed", wrong.index = X);
-    REFUSED("panels: operand 2 is no weight, which alone is packed", wrong.index = 2);
+    REFUSED("panels: operand 0 is not a weight, only weights are packed", wrong.index = X);
+    REFUSED("panels: operand 2 is not a weight, only weights are packed", wrong.index = 2);
     REFUSED("panels: a packed weight of 0 elements, 1 or more are needed", wrong.elements = 0);
     REFUSED("panels: version -1 of a packed weight, must not be negative", wrong.version = -1);
     REFUSED("panels: 99 numbers of a packed weight, 0 to 9 are possible", wrong.n_numbers = 99);

@@ -179,7 +179,7 @@ static void what_a_kernel_fuses_is_computed_once(void **state)
 static void no_post_op_is_computed_over_a_view(void **state)
 {
     check_chosen(fixture_context(state), &viewing, ELTWISE_RELU, "bare_then_post",
-                 "view: post-ops of a view\n");
+                 "view: a view cannot have post-ops\n");
 }
 
 static void a_view_of_ones_own_shares_its_bytes(void **state)

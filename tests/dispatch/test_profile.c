@@ -130,13 +130,13 @@ static void runs_begin_and_end_by_turns(void **state)
     assert_int_equal(profile_create(ctx, NULL), STATUS_INVALID_ARGUMENT);
     CHECK_OK(ctx, profile_create(ctx, &profile));
     CHECK_FAILS(ctx, profile_end_run(profile), STATUS_INVALID_ARGUMENT,
-                "the profile is in no run, profile_begin_run begins one");
+                "no run has begun, call profile_begin_run first");
     CHECK_FAILS(ctx, profile_finish(profile), STATUS_INVALID_ARGUMENT,
-                "the profile has 0 runs, it is finished once, behind one or more");
+                "the profile has 0 runs, needs 1 or more complete runs and finishes once");
     CHECK_OK(ctx, profile_begin_run(profile));
     CHECK_FAILS(ctx, profile_begin_run(profile), STATUS_INVALID_ARGUMENT,
-                "the profile is in a run, a run begins after the end of the last");
-    CHECK_FAILS(ctx, profile_finish(profile), STATUS_INVALID_ARGUMENT, "and is in another");
+                "the profile is in a run, no other run can begin");
+    CHECK_FAILS(ctx, profile_finish(profile), STATUS_INVALID_ARGUMENT, "and an incomplete one");
     CHECK_OK(ctx, profile_end_run(profile));
     CHECK_OK(ctx, profile_finish(profile)); /* a profile without runs */
     assert_int_equal(profile_n_nodes(profile), 0);

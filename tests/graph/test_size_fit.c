@@ -361,8 +361,9 @@ static void text_that_is_no_expression_is_refused(void **state)
     check_bad(ctx, "(N+3)/0", "a division by 0");
     check_bad(ctx, "(N+3", "a \")\" is needed");
     check_bad(ctx, "f32(N)", "a floating number instead of a size");
-    check_bad(ctx, "floor(f32(N)+f64(2))", "floating numbers and others in one operation");
-    check_bad(ctx, "floor(N)", "no function of these operands");
+    check_bad(ctx, "floor(f32(N)+f64(2))",
+              "floating numbers mixed with other types in one operation");
+    check_bad(ctx, "floor(N)", "not a function of these operands");
     check_bad(ctx, "#12", "a tensor has at most 12 dimensions");
     check_bad(ctx, "N+", "a size: a name, \"#\" or an integer");
     check_bad(ctx, "2*", "a size: a name, \"#\" or an integer");

@@ -174,7 +174,7 @@ static void a_loop_that_never_ends_is_an_error(void **state)
     CHECK_FAILS(
         ctx,
         module_call_tensors(ctx, model, "forward", 2, (const tensor_t *const *)in, &n_out, &out),
-        STATUS_LIMIT, "loop: loops and calls of methods ran 1048576 times");
+        STATUS_LIMIT, "loop: loops and method calls reached the limit of 1048576");
     tensor_release(in[0]);
     tensor_release(in[1]);
     module_release(model);

@@ -87,7 +87,7 @@ static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
     check_choice(ctx, CONV_WINOGRAD_UP_TO_6, few, of_few, WEIGHT_CONSTANT, "winograd_2x2:", NULL);
     check_choice(ctx, CONV_WINOGRAD_UP_TO_6, thin, of_thin, WEIGHT_CONSTANT, NULL, "winograd_6: ");
     check_choice(ctx, CONV_WINOGRAD_UP_TO_6, thin, of_thin, WEIGHT_CONSTANT, NULL,
-                 "us by estimate, onednn ");
+                 "us, onednn at ");
 }
 
 /* Layers of ResNet-50 that halve their images: larger tiles are faster while their weight is

@@ -693,7 +693,7 @@ static void what_is_no_value_of_an_enumeration_is_refused(void **state)
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
                 "conv2d: post-op 0 is elementwise function 99");
     CHECK_FAILS(ctx, op_cast(ctx, x, (dtype_t)99, &y), STATUS_INVALID_ARGUMENT,
-                "cast: dtype is 99, which is no element type");
+                "cast: dtype is 99, not an element type");
     CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 1, 1), DIMS(0, 0, 1, 1), (pad_mode_t)7, 0, &y),
                 STATUS_INVALID_ARGUMENT, "pad: mode is 7, must be 0 to");
     CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 0, -9), DIMS(0, 0, 0, 1), PAD_EDGE, 0, &y),

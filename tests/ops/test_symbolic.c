@@ -558,7 +558,7 @@ static void guards_are_few_and_general(void **state)
         {"matmul", 2, {"N,H,W", "N,W,H"}, "", "N,H,H", ""},
         {"softmax", 1, {"u,C"}, "dim=1", "u,C", ""},
         {"linear", 3, {"u,8", "3,8", "3"}, "", "u,3", ""},
-        {"add", 2, {"u,8", "N,8"}, "", "a size depends on elements, and u-N has to be known", ""},
+        {"add", 2, {"u,8", "N,8"}, "", "a size depends on elements: u-N must be known", ""},
     };
     bool is_right = true;
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)

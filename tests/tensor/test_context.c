@@ -70,11 +70,12 @@ static void options_out_of_range_are_refused(void **state)
     (void)state;
     context_t *ctx = NULL;
     CHECK_FAILS(NULL, context_create(&(context_options_t){.n_threads = -1}, &ctx),
-                STATUS_INVALID_ARGUMENT, "context_create: -1 threads, 0 to 1024 can be asked for");
+                STATUS_INVALID_ARGUMENT, "context_create: -1 threads, must be 0 to 1024");
     CHECK_FAILS(NULL, context_create(&(context_options_t){.cache_entries = -1}, &ctx),
                 STATUS_INVALID_ARGUMENT, "context_create: a cache of -1 entries");
     CHECK_FAILS(NULL, context_create(&(context_options_t){.plan_bytes = -1}, &ctx),
-                STATUS_INVALID_ARGUMENT, "context_create: -1 bytes of plans, 0 (64 MB) or more");
+                STATUS_INVALID_ARGUMENT,
+                "context_create: -1 bytes of plans, must be 0 (64 MB) or more");
     CHECK_FAILS(NULL, context_create(&(context_options_t){.trace = "dispatch,nonsense"}, &ctx),
                 STATUS_INVALID_ARGUMENT, "context_create: trace \"dispatch,nonsense\"");
     assert_null(ctx);
@@ -308,8 +309,8 @@ static void a_variable_without_sense_is_told_and_passed_over(void **state)
     assert_non_null(strstr(told, "TESSERA_THREADS"));
     assert_non_null(strstr(told, "TESSERA_CACHE"));
     assert_non_null(strstr(told, "TESSERA_TRACE "));
-    assert_non_null(strstr(told, "TESSERA_LIMIT_MEMORY is no number of bytes"));
-    assert_non_null(strstr(told, "TESSERA_PLANS is no number of bytes"));
+    assert_non_null(strstr(told, "TESSERA_LIMIT_MEMORY is not a number of bytes"));
+    assert_non_null(strstr(told, "TESSERA_PLANS is not a number of bytes"));
     unsetenv("TESSERA_PLANS");
     unsetenv("TESSERA_THREADS");
     unsetenv("TESSERA_CACHE");

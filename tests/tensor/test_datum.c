@@ -187,9 +187,9 @@ static void a_container_cannot_hold_itself(void **state)
     datum_t *list = make_list(ctx), *tuple = NULL;
     CHECK_OK(ctx, datum_tuple(ctx, 1, (datum_t *[]){list}, &tuple));
     CHECK_FAILS(ctx, datum_append(ctx, list, list), STATUS_INVALID_ARGUMENT,
-                "datum_append: the item contains the list it is put into");
+                "datum_append: the item contains the list, which cannot contain itself");
     CHECK_FAILS(ctx, datum_append(ctx, list, tuple), STATUS_INVALID_ARGUMENT,
-                "contains the list it is put into");
+                "contains the list, which cannot");
     datum_release(list);
     datum_release(tuple);
 }

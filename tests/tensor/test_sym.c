@@ -320,7 +320,7 @@ static void arithmetic_on_handles_is_detected(void **state)
     const int64_t wrong[] = {h + 1, h - 1, h + 224, h - 4096};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(sym_add(ctx, wrong[i], w), SYM_NONE);
-        CHECK_FAILS(ctx, sym_status(ctx), STATUS_INVALID_ARGUMENT, "as if that were a number");
+        CHECK_FAILS(ctx, sym_status(ctx), STATUS_INVALID_ARGUMENT, "plain arithmetic on one");
     }
     for (int d = 2; d < 12; d++) assert_true(h % d != 0 && w % d != 0);
     assert_true(-h > INT64_C(1) << 61);
@@ -336,7 +336,7 @@ static void arithmetic_on_handles_is_detected(void **state)
     sym_space_release(other);
     leave(ctx, space);
     assert_int_equal(sym_add(ctx, h, 1), SYM_NONE);
-    CHECK_FAILS(ctx, sym_status(ctx), STATUS_INVALID_ARGUMENT, "where sizes are numbers");
+    CHECK_FAILS(ctx, sym_status(ctx), STATUS_INVALID_ARGUMENT, "where sizes must be numbers");
 }
 
 static void what_is_not_known_cannot_be_decided(void **state)
@@ -351,10 +351,10 @@ static void what_is_not_known_cannot_be_decided(void **state)
     assert_false(sym_less(ctx, u, 10));
     assert_int_equal(sym_add(ctx, u, 1), SYM_NONE); /* until the failure is taken */
     CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED,
-                "slice \"s\": a size depends on elements, and 9-u0 has to be known");
+                "slice \"s\": a size depends on elements: 9-u0 must be known");
     assert_true(sym_is(sym_add(ctx, u, 1)));
     assert_int_equal(sym_pin(ctx, u), SYM_NONE);
-    CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED, "u0 has to be known");
+    CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED, "u0 must be known");
     assert_false(sym_equal(ctx, SYM_NONE, u));
     CHECK_FAILS(ctx, sym_status(ctx), STATUS_UNSUPPORTED, "a size overflows");
     leave(ctx, space);
@@ -590,12 +590,16 @@ static void names_are_replaced(void **state)
     sym_space_t *space = enter(ctx), *other = NULL;
     char text[64];
     make_names(ctx);
-    const int64_t a = parse(ctx, "min(H/8*W,#1+3)"), height = 20;
+    const int64_t a = parse(ctx, "min(H/8*W,#1+3)"), height = 20, huge = INT64_C(1) << 61;
     int64_t put = 0;
     assert_true(sym_any_name(space, a, is_dimension, NULL));
     assert_false(sym_any_name(space, parse(ctx, "H*W"), is_dimension, NULL));
     CHECK_OK(ctx, sym_put(ctx, space, a, space, put_height, (void *)(uintptr_t)&height, &put));
     check_text(ctx, put, "min(2*W,#1+3)");
+    CHECK_FAILS(
+        ctx,
+        sym_put(ctx, space, parse(ctx, "4*H"), space, put_height, (void *)(uintptr_t)&huge, &put),
+        STATUS_INVALID_ARGUMENT, "a computed size overflows");
     CHECK_OK(ctx, sym_space_create(ctx, &other));
     CHECK_OK(ctx, sym_put(ctx, space, a, other, NULL, NULL, &put));
     sym_space_enter(ctx, other);

@@ -400,8 +400,9 @@ static void no_loop_runs_without_end(void **state)
     static const char *const nested = LOOP("100000000",
                                            "    %b = loop(100000000, true, %a) do (%j, %c) {\n"
                                            "      yield %go, %c\n    }\n");
-    check_endless(ctx, counted, STATUS_LIMIT, "loop: loops and calls of methods ran 1048576 times");
-    check_endless(ctx, nested, STATUS_LIMIT, "which is the limit of iterations");
+    check_endless(ctx, counted, STATUS_LIMIT,
+                  "loop: loops and method calls reached the limit of 1048576");
+    check_endless(ctx, nested, STATUS_LIMIT, "reached the limit of");
 }
 
 static void limits_of_iterations_and_time_end_a_call_each(void **state)
@@ -416,7 +417,8 @@ static void limits_of_iterations_and_time_end_a_call_each(void **state)
         tensor_t *x = draw(ctx, 1, SHAPE(2)), *y = NULL;
         for (int i = 0; i < 2; i++) {
             if (limit == 9)
-                CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_LIMIT, "ran 9 times");
+                CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_LIMIT,
+                            "reached the limit of 9");
             else
                 CHECK_OK(ctx, module_forward(ctx, module, x, &y));
             tensor_release(y);
@@ -431,7 +433,7 @@ static void limits_of_iterations_and_time_end_a_call_each(void **state)
              context_create(
                  &(context_options_t){.limit_seconds = 0.2, .limit_iterations = INT64_MAX}, &ctx));
     const double begin = now();
-    check_endless(ctx, many, STATUS_LIMIT, "the limit of 0.2 seconds is over");
+    check_endless(ctx, many, STATUS_LIMIT, "the time limit of 0.2 seconds has passed");
     assert_true(now() - begin >= 0.2);
     tensor_t *x = draw(ctx, 1, SHAPE(2)), *y = NULL;
     CHECK_OK(ctx, op_relu(ctx, x, &y));

@@ -450,7 +450,7 @@ typedef struct readings {
 static bool has_reason(const prepared_t *prepared, const char *forward_format)
 {
     char reason[FORMAT_TEXT_MAX + 64];
-    snprintf(reason, sizeof reason, "weight %s, as the forward operator has it, ", forward_format);
+    snprintf(reason, sizeof reason, "the forward operator's weight format %s", forward_format);
     return strstr(prepared_reasons(prepared), reason) != NULL;
 }
 
