@@ -10,18 +10,20 @@
 /* Returns a > b, or true if a is NaN, for elements a and b of src. */
 INLINE bool is_larger(dtype_t dtype, const void *src, int64_t a, int64_t b)
 {
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const char *bytes = src;
     switch (dtype) {
     case DTYPE_F32: {
         const float *x = src;
         return x[a] > x[b] || x[a] != x[a];
     }
-    case DTYPE_F64:
+    case DTYPE_F64: {
+        const double *x = src;
+        return x[a] > x[b] || x[a] != x[a];
+    }
     case DTYPE_F16:
     case DTYPE_BF16: {
-        const double x = dtype_load(dtype, bytes + a * size);
-        return x > dtype_load(dtype, bytes + b * size) || x != x;
+        const uint16_t *bits = src;
+        const double x = dtype_load(dtype, &bits[a]);
+        return x > dtype_load(dtype, &bits[b]) || x != x;
     }
     case DTYPE_S8: return ((const int8_t *)src)[a] > ((const int8_t *)src)[b];
     case DTYPE_S16: return ((const int16_t *)src)[a] > ((const int16_t *)src)[b];
