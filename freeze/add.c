@@ -136,7 +136,8 @@ static status_t add_graph(adding_t *adding, module_t *frozen, const char *method
     (void)rewrite_visit(graph_body(graph), find_read, adding);
     if (adding->path != NULL)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "freeze_add: %s of the other module has a %s left, and its attributes are not added",
+             "freeze_add: %s of the other module contains a %s, attributes of that module cannot "
+             "be added",
              method, adding->path);
     TRY(rewrite_graph(ctx, graph, share_constant, adding, &shared));
     status_t status = plan_add_graph(ctx, frozen, method, shared);

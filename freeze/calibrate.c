@@ -84,10 +84,10 @@ static status_t see(void *user, int example, value_t value, const datum_t *datum
     TRY(context_get(c->ctx, bytes, "elements of a value", &elements));
     status_t status = tensor_read(c->ctx, tensor, elements, bytes);
     if (status == STATUS_OK && !collect(c->histograms[value], tensor_numel(tensor), elements))
-        status = context_fail(c->ctx, STATUS_INVALID_ARGUMENT,
-                              "freeze: %%%s of examples[%d] has a NaN or an infinity, a range is "
-                              "taken of finite numbers",
-                              graph_value_name(c->graph, value), example);
+        status = context_fail(
+            c->ctx, STATUS_INVALID_ARGUMENT,
+            "freeze: %%%s of examples[%d] contains NaN or infinity, ranges need finite numbers",
+            graph_value_name(c->graph, value), example);
     context_put(c->ctx, elements);
     return status;
 }

@@ -74,7 +74,7 @@ static void print_why(explaining_t *explaining, const attribute_t *attribute, co
             print_path(explaining, because->owner, because->name);
             text_append(text, "\", which is ");
         } else {
-            text_append(text, "what is ");
+            text_append(text, "a value that is ");
         }
         print_why(explaining, attribute, because);
         break;

@@ -89,8 +89,7 @@ static status_t check_names(context_t *ctx, module_t *module, const freeze_optio
                 *name, module_type(module));
         if (member.kind != MEMBER_METHOD) continue;
         REQUIRE(ctx, graph_of(member.owner, member.name) != NULL,
-                "freeze: method \"%s\" has no graph, graph_trace or graph_define gives it one",
-                *name);
+                "freeze: method \"%s\" has no graph, use graph_trace or graph_define", *name);
         *out_has_graph = true;
     }
     return STATUS_OK;
@@ -103,12 +102,12 @@ static status_t check_calibration(context_t *ctx, const freeze_options_t *option
                 options->calibration <= CALIBRATION_MINMAX,
             "freeze: calibration %d is unknown", (int)options->calibration);
     REQUIRE(ctx, options->percentile >= 0.0 && options->percentile <= 100.0,
-            "freeze: percentile %g, 0 to 100 is needed", options->percentile);
+            "freeze: percentile %g, must be 0 to 100", options->percentile);
     if (options->dtype != DTYPE_S8) return STATUS_OK;
     REQUIRE(ctx, options->n_examples > 0,
-            "freeze: dtype s8 without examples, from which the ranges of values are taken");
+            "freeze: dtype s8 without examples, which are needed to find the ranges of values");
     REQUIRE(ctx, !options->no_optimize,
-            "freeze: dtype s8 with no_optimize, examples are read when forward is optimised");
+            "freeze: dtype s8 with no_optimize, only optimising forward makes it s8");
     return STATUS_OK;
 }
 
@@ -117,46 +116,46 @@ static status_t check_dtype(context_t *ctx, const freeze_options_t *options)
     const dtype_t dtype = options->dtype;
     const bool is_narrow = dtype == DTYPE_BF16 || dtype == DTYPE_S8;
     REQUIRE(ctx, is_narrow || dtype == DTYPE_NONE || dtype == DTYPE_F32,
-            "freeze: dtype %s, f32, bf16 or s8 is possible",
-            dtype > DTYPE_NONE && dtype < DTYPE_COUNT ? dtype_name(dtype) : "of no name");
+            "freeze: dtype %s, must be f32, bf16 or s8",
+            dtype > DTYPE_NONE && dtype < DTYPE_COUNT ? dtype_name(dtype) : "of unknown name");
     REQUIRE(ctx, !is_narrow || !options->keep_numerics,
-            "freeze: dtype %s changes the last bits, which keep_numerics keeps", dtype_name(dtype));
+            "freeze: dtype %s changes the last bits, which keep_numerics forbids",
+            dtype_name(dtype));
     REQUIRE(ctx,
             options->n_examples >= 0 && (options->n_examples == 0 || options->examples != NULL),
-            "freeze: %d examples, and none is given", options->n_examples);
-    REQUIRE(ctx, options->max_error >= 0.0, "freeze: max_error %g, at least 0 is needed",
+            "freeze: n_examples %d, needs that many examples", options->n_examples);
+    REQUIRE(ctx, options->max_error >= 0.0, "freeze: max_error %g, must be at least 0",
             options->max_error);
     REQUIRE(ctx, !freeze_bounds_layers(options) || options->n_examples > 0,
-            "freeze: max_error %g without examples, on which layers are measured",
+            "freeze: max_error %g without examples, which are needed to measure layers",
             options->max_error);
     return check_calibration(ctx, options);
 }
 
 static status_t check_error(context_t *ctx, const char *call, const freeze_options_t *options)
 {
-    REQUIRE(ctx, options->rounding_error >= 0.0, "%s: rounding_error %g, at least 0 is needed",
-            call, options->rounding_error);
+    REQUIRE(ctx, options->rounding_error >= 0.0, "%s: rounding_error %g, must be at least 0", call,
+            options->rounding_error);
     return STATUS_OK;
 }
 
 static status_t check_module(context_t *ctx, module_t *module, const freeze_options_t *options)
 {
     TRY(check_dtype(ctx, options));
-    REQUIRE(ctx, options->plans >= 0, "freeze: plans %d, at least 0 is needed", options->plans);
+    REQUIRE(ctx, options->plans >= 0, "freeze: plans %d, must be at least 0", options->plans);
     TRY(check_error(ctx, "freeze", options));
     REQUIRE(ctx, !module_is_training(module),
             "freeze: %s is in training mode, only evaluation mode can be frozen: "
             "module_train(ctx, module, false)",
             module_type(module));
     REQUIRE(ctx, options->dtype != DTYPE_S8 || !freeze_is_frozen(module),
-            "freeze: dtype s8, and %s is frozen already: freeze what it was made of",
+            "freeze: dtype s8, but %s is frozen already; freeze the original module",
             module_type(module));
     bool has_graph = graph_of(module, "forward") != NULL;
     REQUIRE(ctx, has_graph || options->dtype != DTYPE_S8,
-            "freeze: dtype s8, and forward of %s has no graph to calibrate", module_type(module));
+            "freeze: dtype s8, but forward of %s has no graph to calibrate", module_type(module));
     TRY(check_names(ctx, module, options, &has_graph));
-    REQUIRE(ctx, has_graph,
-            "freeze: %s has no graph, graph_trace or graph_define gives its methods one",
+    REQUIRE(ctx, has_graph, "freeze: no method of %s has a graph, use graph_trace or graph_define",
             module_type(module));
     return STATUS_OK;
 }
@@ -314,7 +313,7 @@ static status_t check_patterns(context_t *ctx, const freeze_options_t *options,
             (void)rewrite_visit(graph_body(graph_of(method->owner, method->name)), find_pattern,
                                 &pattern);
         }
-        REQUIRE(ctx, pattern.is_found, "freeze: keep_f32 \"%s\" is the path of no operator", *text);
+        REQUIRE(ctx, pattern.is_found, "freeze: keep_f32 \"%s\" matches no operator", *text);
     }
     return STATUS_OK;
 }
@@ -476,7 +475,7 @@ status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_
             module_type(frozen));
     TRY(check_dtype(ctx, options));
     REQUIRE(ctx, options->dtype != DTYPE_S8,
-            "freeze_optimize: dtype s8, freeze makes a network of integers");
+            "freeze_optimize: dtype s8, only freeze can convert to s8");
     TRY(check_error(ctx, "freeze_optimize", options));
     freeze_methods_t methods = {0};
     pass_options_t passes = pass_options_of(options, frozen);
@@ -505,6 +504,6 @@ status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
     if (frozen == NULL) return context_null(ctx, "freeze_set_plans", "module");
     REQUIRE(ctx, freeze_is_frozen(frozen), "freeze_set_plans: %s is not frozen, freeze it first",
             module_type(frozen));
-    REQUIRE(ctx, plans >= 0, "freeze_set_plans: plans %d, at least 0 is needed", plans);
+    REQUIRE(ctx, plans >= 0, "freeze_set_plans: plans %d, must be at least 0", plans);
     return module_walk(ctx, frozen, set_plans, &plans);
 }

@@ -68,8 +68,8 @@ status_t image_add_machine(image_t *image, const module_t *frozen, int *out_mach
     while (machine < image->n_machines && !file_is_here(ctx, &image->machines[machine].entry))
         machine++;
     if (machine == FILE_MAX_MACHINES)
-        FAIL(ctx, STATUS_UNSUPPORTED, "freeze_append: the file has %d machines, these are the most",
-             FILE_MAX_MACHINES);
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "freeze_append: the file has %d machines, which is the maximum", FILE_MAX_MACHINES);
     image_machine_t *place = &image->machines[machine];
     text_t text = text_begin(ctx);
     char *hints = NULL;

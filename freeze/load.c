@@ -34,7 +34,7 @@ static status_t add_blob(loading_t *l, int index)
                                                     blob->constant_sizes);
     const bool is_opaque = blob->layout == FILE_OPAQUE && !trim_is(&info);
     if (is_constant && (is_opaque || (is_regrouped && blob->layout != FILE_TAG)))
-        FILE_CORRUPT(l, "%s: blob %d alone is not its constant", l->path, index);
+        FILE_CORRUPT(l, "%s: blob %d cannot be the first one of its constant", l->path, index);
     if (is_regrouped) info = regroup(&info, blob);
     TRY(file_blob_tensor(l, index, &info, &tensor));
     scope_keep(l->ctx, tensor);
@@ -92,7 +92,8 @@ static status_t add_shared(loading_t *l, module_t *owner, const char *name, cons
     module_t *child = datum_kind(path) == DATUM_STRING
                           ? module_child(l->module, datum_as_string(path))
                           : NULL;
-    if (child == NULL) FILE_CORRUPT(l, "%s: \"%s\" is a module that is not there", l->path, name);
+    if (child == NULL)
+        FILE_CORRUPT(l, "%s: \"%s\" refers to a module that does not exist", l->path, name);
     return module_set_child(l->ctx, owner, name, child);
 }
 
@@ -119,7 +120,7 @@ static status_t set_graph(loading_t *l, module_t *owner, const char *name, char 
         return is_plan ? plan_set_method(l->ctx, owner, name, graph, 0)
                        : graph_set_method(l->ctx, owner, name, graph);
     if (!plan_is_method(owner, name) || !graph_is_alike(graph_of(owner, name), graph))
-        FILE_CORRUPT(l, "%s: a graph of method \"%s\" is not like its first", l->path, name);
+        FILE_CORRUPT(l, "%s: a graph of method \"%s\" does not match its first one", l->path, name);
     return plan_add_graph(l->ctx, owner, name, graph);
 }
 
@@ -144,7 +145,7 @@ static status_t add_member(loading_t *l, const char *entry, datum_t *value, cons
     const char *name = NULL;
     module_t *owner = NULL;
     if (kind == 't') return add_module(l, entry + 2, value);
-    if (l->module == NULL) FILE_CORRUPT(l, "%s: \"%s\" is in no module", l->path, entry);
+    if (l->module == NULL) FILE_CORRUPT(l, "%s: \"%s\" belongs to no module", l->path, entry);
     TRY(freeze_owner(l->ctx, l->module, entry + 2, &name, &owner));
     if (name[0] == '\0') FILE_CORRUPT(l, "%s: member \"%s\" has no name", l->path, entry);
     if (kind == 'c') return add_shared(l, owner, name, value);
@@ -153,7 +154,7 @@ static status_t add_member(loading_t *l, const char *entry, datum_t *value, cons
         return add_method(l, owner, name, kind, datum_as_bool(value), cursor);
     if (kind == 'g' && datum_kind(value) == DATUM_INT)
         return add_method(l, owner, name, kind, true, cursor);
-    if (kind != 'a') FILE_CORRUPT(l, "%s: member \"%s\" is of no known kind", l->path, entry);
+    if (kind != 'a') FILE_CORRUPT(l, "%s: member \"%s\" has an unknown kind", l->path, entry);
     datum_t *copy = NULL;
     TRY(datum_clone(l->ctx, value, &copy));
     status_t status = module_set_attribute(l->ctx, owner, name, copy);
@@ -203,7 +204,7 @@ static status_t load_text(loading_t *l, const char *text)
     TRY(graph_parse_next(l->ctx, &cursor, l->pool, &more));
     if (more == NULL) return STATUS_OK;
     graph_release(more);
-    FILE_CORRUPT(l, "%s: a graph is no method", l->path);
+    FILE_CORRUPT(l, "%s: a graph belongs to no method", l->path);
 }
 
 /* Reports an error of the text parsers as a corrupt file. */

@@ -77,8 +77,8 @@ static status_t check_products(context_t *ctx, const graph_t *graph, dtype_t dty
     if (products.unknown == NULL || products.n_known > 0) return STATUS_OK;
     const char *path = products.unknown->path;
     FAIL(ctx, STATUS_INVALID_ARGUMENT,
-         "freeze: dtype %s, what %s%s%s reads has no known sizes, nothing would be computed in it: "
-         "parameters need types as f32[N=1,3,224,224]",
+         "freeze: dtype %s, the sizes that %s%s%s reads are not known, so nothing would change; "
+         "parameters need types such as f32[N=1,3,224,224]",
          dtype_name(dtype), products.unknown->op->name, path != NULL ? " " : "",
          path != NULL ? path : "");
 }

@@ -41,7 +41,7 @@ static status_t check_start(loading_t *l)
     const file_header_t *header = file_bytes(l->mapping);
     l->header = header;
     if (memcmp(header->magic, FILE_MAGIC, sizeof header->magic) != 0)
-        FILE_CORRUPT(l, "%s is no .tessera file", l->path);
+        FILE_CORRUPT(l, "%s is not a .tessera file", l->path);
     if (header->byte_order != 0x01020304) FILE_CORRUPT(l, "%s has another byte order", l->path);
     if (header->version < FILE_VERSION_LEAST || header->version > FILE_VERSION)
         FAIL(l->ctx, STATUS_UNSUPPORTED,
@@ -94,7 +94,7 @@ static status_t blob_format(loading_t *l, int index, tensor_info_t *info)
     if (status != STATUS_OK || format.kind != kind || format.rank != info->rank ||
         !format_elements(&format, info->sizes, &elements) ||
         !shape_multiply(elements, (int64_t)dtype_size(info->dtype), &bytes))
-        FILE_CORRUPT(l, "%s: the format of blob %d does not fit it", l->path, index);
+        FILE_CORRUPT(l, "%s: the format of blob %d does not match its sizes", l->path, index);
     *info = info_mkldnn(info, &format);
     return STATUS_OK;
 }
@@ -115,7 +115,7 @@ status_t file_blob_info(loading_t *l, int index, tensor_info_t *out_info)
         memchr(blob->format, '\0', sizeof blob->format) == NULL || blob->layout > FILE_OPAQUE)
         FILE_CORRUPT(l, "%s: blob %d is malformed", l->path, index);
     dtype_t dtype = dtype_parse(blob->dtype);
-    if (dtype == DTYPE_NONE) FILE_CORRUPT(l, "%s: blob %d has no known dtype", l->path, index);
+    if (dtype == DTYPE_NONE) FILE_CORRUPT(l, "%s: blob %d has an unknown dtype", l->path, index);
     TRY(check_sizes(l, index, dtype, blob->rank, blob->sizes));
     TRY(check_sizes(l, index, dtype, blob->constant_rank, blob->constant_sizes));
     tensor_info_t constant = info_dense(dtype, (int)blob->constant_rank, blob->constant_sizes);
@@ -126,7 +126,7 @@ status_t file_blob_info(loading_t *l, int index, tensor_info_t *out_info)
     if (blob->layout != FILE_DENSE) TRY(blob_format(l, index, &info));
     if (info_bytes(&info) != blob->at.bytes || blob->at.offset % FILE_ALIGNMENT != 0 ||
         !is_inside(l, &blob->at))
-        FILE_CORRUPT(l, "%s: blob %d lies outside the file", l->path, index);
+        FILE_CORRUPT(l, "%s: blob %d is outside the file", l->path, index);
     *out_info = info;
     return STATUS_OK;
 }
@@ -146,12 +146,11 @@ static status_t check_order(loading_t *l)
         const file_blob_t *blob = &l->blobs[i];
         bool is_next = i > 0 && blob->constant == constant + 1;
         bool is_same = blob->constant == constant;
-        if (!is_next && !is_same)
-            FILE_CORRUPT(l, "%s: blob %d is a form of no constant", l->path, i);
+        if (!is_next && !is_same) FILE_CORRUPT(l, "%s: blob %d belongs to no constant", l->path, i);
         if (i > 0 && is_same &&
             (memcmp(blob->constant_sizes, blob[-1].constant_sizes, sizeof blob->sizes) != 0 ||
              memcmp(blob->dtype, blob[-1].dtype, sizeof blob->dtype) != 0))
-            FILE_CORRUPT(l, "%s: blob %d is a form of another constant", l->path, i);
+            FILE_CORRUPT(l, "%s: blob %d does not match its constant", l->path, i);
         if (i > 0 && blob->at.offset < blob[-1].at.offset + blob[-1].at.bytes)
             FILE_CORRUPT(l, "%s: blob %d overlaps the one before it", l->path, i);
         constant = blob->constant;

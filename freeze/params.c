@@ -14,7 +14,7 @@ static status_t check_method(context_t *ctx, const module_t *module, const char 
     if (module == NULL) return context_null(ctx, who, "module");
     if (method == NULL) return context_null(ctx, who, "method");
     REQUIRE(ctx, graph_of(module, method) != NULL,
-            "%s: %s has no graph method \"%s\", graph_trace or graph_define makes one", who,
+            "%s: %s has no graph method \"%s\", use graph_trace or graph_define", who,
             module_type(module), method);
     return STATUS_OK;
 }

@@ -50,7 +50,8 @@ static status_t mark_node(void *user, const graph_node_t *node)
     const visit_t *visit = user;
     if (node->kind == NODE_OP && ops_find(node->op->name) != node->op)
         FAIL(visit->saving->ctx, STATUS_UNSUPPORTED,
-             "freeze_save: operator %s is not of the table, whoever reads the file has no such one",
+             "freeze_save: operator %s is not in the operator table, so the file could not be "
+             "loaded",
              node->op->name);
     for (int i = 0; i < node->n_inputs; i++)
         if (node->kind != NODE_OP || select_operand(node->op, i)->role != ROLE_WEIGHT)

@@ -12,8 +12,8 @@ static status_t check(context_t *ctx, const char *caller, const module_t *frozen
     REQUIRE(ctx, freeze_is_frozen(frozen), "%s: %s is not frozen, freeze it first", caller,
             module_type(frozen));
     REQUIRE(ctx, isfinite(seconds) && seconds > 0.0 && seconds <= 1e6,
-            "%s: %g seconds, more than 0 and at most 1e6 are needed", caller, seconds);
-    REQUIRE(ctx, n_in >= 0, "%s: %d inputs, at least 0 are needed", caller, n_in);
+            "%s: %g seconds, must be more than 0 and at most 1e6", caller, seconds);
+    REQUIRE(ctx, n_in >= 0, "%s: %d inputs, must be at least 0", caller, n_in);
     return n_in > 0 && inputs == NULL ? context_null(ctx, caller, "inputs") : STATUS_OK;
 }
 

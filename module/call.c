@@ -133,16 +133,16 @@ status_t module_set_forward(context_t *ctx, module_t *module, const char *method
 
 static status_t check_values(context_t *ctx, int n, const module_value_t *values)
 {
-    REQUIRE(ctx, n >= 0 && n <= MAX_INPUTS, "module_describe: %d values, 0 to %d are possible", n,
+    REQUIRE(ctx, n >= 0 && n <= MAX_INPUTS, "module_describe: %d values, must be 0 to %d", n,
             MAX_INPUTS);
     if (n > 0 && values == NULL) return context_null(ctx, "module_describe", "values");
     for (int i = 0; i < n; i++) {
         REQUIRE(ctx, values[i].rank >= -1 && values[i].rank <= TENSOR_MAX_RANK,
-                "module_describe: value %d of rank %d, -1 to %d are possible", i, values[i].rank,
+                "module_describe: value %d of rank %d, must be -1 to %d", i, values[i].rank,
                 TENSOR_MAX_RANK);
         for (int d = 0; d < values[i].rank; d++)
             REQUIRE(ctx, values[i].sizes[d] >= -1 && values[i].made[d] >= -1,
-                    "module_describe: size %lld of value %d, at least -1 is needed",
+                    "module_describe: size %lld of value %d, must be at least -1",
                     (long long)values[i].sizes[d], i);
     }
     return STATUS_OK;
@@ -157,7 +157,7 @@ status_t module_describe(context_t *ctx, module_t *module, const char *method, i
     const member_t *found = module_find(module, method, MEMBER_METHOD);
     if (found == NULL) return module_no_member(ctx, module, method, MEMBER_METHOD);
     REQUIRE(ctx, found->is.method.class_ == &module_c_methods,
-            "module_describe: %s of %s is no method in C, and knows what it takes", method,
+            "module_describe: %s of %s is not a C method, its signature is known already", method,
             module_type(module));
     TRY(check_values(ctx, n_in, in));
     TRY(check_values(ctx, n_out, out));
@@ -203,17 +203,17 @@ static status_t run_in_scope(context_t *ctx, module_t *module, const char *metho
     status_t status = forward(ctx, module, n_in, in, n_out, made);
     if (status == STATUS_OK && (*n_out < 0 || *n_out > METHOD_MAX_OUTPUTS))
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "module: %s of %s gave %d results, 0 to %d can be given", method,
+                              "module: %s of %s returned %d results, must be 0 to %d", method,
                               module_type(module), *n_out, METHOD_MAX_OUTPUTS);
     if (status != STATUS_OK && context_status(ctx) == STATUS_OK)
-        context_fail(ctx, status, "module: %s of %s gave %s without a message", method,
+        context_fail(ctx, status, "module: %s of %s returned %s without a message", method,
                      module_type(module), status_name(status));
     if (status != STATUS_OK) *n_out = 0;
     bool is_whole = take_results(ctx, *n_out, made);
     status_t ended = scope_end(ctx);
     if (ended != STATUS_OK) return ended;
     if (status == STATUS_OK && !is_whole)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "module: %s of %s gave NULL for one of %d results",
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "module: %s of %s returned NULL as one of %d results",
              method, module_type(module), *n_out);
     return status;
 }
@@ -315,10 +315,10 @@ static status_t run_method(context_t *ctx, module_t *module, const char *name,
     for (int i = 0; i < n_results && status == STATUS_OK; i++) {
         datum_kind_t kind = datum_kind(results[i]);
         if (kind != DATUM_TENSOR)
-            status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                                  "module: result %d of %s of %s is %s and no tensor, "
-                                  "module_call gives it",
-                                  i, name, module_type(module), datum_kind_name(kind));
+            status = context_fail(
+                ctx, STATUS_INVALID_ARGUMENT,
+                "module: result %d of %s of %s is %s, only module_call can return that", i, name,
+                module_type(module), datum_kind_name(kind));
     }
     if (status == STATUS_OK) {
         for (int i = 0; i < n_results; i++) out[i] = tensor_hold(datum_as_tensor(results[i]));
@@ -374,8 +374,8 @@ status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, ten
     if (n_made != 1) {
         release_tensors(n_made, made);
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
-             "module: forward of %s gave %d results, module_forward takes one", module_type(module),
-             n_made);
+             "module: forward of %s returned %d results, module_forward needs one",
+             module_type(module), n_made);
     }
     return tensor_give(ctx, made[0], out);
 }
@@ -386,14 +386,14 @@ static status_t check_wanted(context_t *ctx, const module_t *module, const char 
                              tensor_t *const *wanted)
 {
     REQUIRE(ctx, n >= 0 && n <= METHOD_MAX_OUTPUTS,
-            "module: %d tensors for results of %s of %s, 0 to %d are possible", n, name,
+            "module: %d tensors for results of %s of %s, must be 0 to %d", n, name,
             module_type(module), METHOD_MAX_OUTPUTS);
     for (int i = 0; i < n; i++) {
         if (wanted[i] == NULL) return context_null(ctx, "module_call_into", "a tensor of out");
         for (int j = 0; j < i; j++)
             REQUIRE(ctx, !tensor_overlaps(wanted[i], wanted[j]),
-                    "module: tensors for results %d and %d of %s of %s overlap, each needs memory "
-                    "of its own",
+                    "module: tensors for results %d and %d of %s of %s overlap, each needs its own "
+                    "memory",
                     j, i, name, module_type(module));
     }
     return STATUS_OK;
@@ -402,8 +402,8 @@ static status_t check_wanted(context_t *ctx, const module_t *module, const char 
 static status_t check_results(context_t *ctx, const module_t *module, const char *name, int n,
                               tensor_t *const *made, int n_wanted, tensor_t *const *wanted)
 {
-    REQUIRE(ctx, n == n_wanted, "module: %s of %s gave %d results, there are tensors for %d", name,
-            module_type(module), n, n_wanted);
+    REQUIRE(ctx, n == n_wanted, "module: %s of %s returned %d results, the call has tensors for %d",
+            name, module_type(module), n, n_wanted);
     for (int i = 0; i < n; i++) TRY(module_check_result(ctx, i, &made[i]->info, &wanted[i]->info));
     return STATUS_OK;
 }

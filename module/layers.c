@@ -80,7 +80,7 @@ status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t 
     if (kernel == NULL) return context_null(ctx, "layer_conv", "kernel");
     if (attrs != NULL) conv.attrs = *attrs;
     REQUIRE(ctx, conv.attrs.post.n == 0,
-            "layer_conv: attributes with post-ops, only the fusion pass makes these");
+            "layer_conv: attributes with post-ops, only the fusion pass may set them");
     layer_replace_zeros(conv.attrs.stride, NULL);
     layer_replace_zeros(conv.attrs.dilation, NULL);
     if (conv.attrs.groups == 0) conv.attrs.groups = 1;
@@ -182,7 +182,7 @@ static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t 
     double momentum = 0;
     TRY(read_momentum(ctx, self, &momentum));
     REQUIRE(ctx, momentum >= 0 || n_tracked != NULL || mean == NULL,
-            "batch_norm: attribute \"momentum\" is None, that needs buffer num_batches_tracked");
+            "batch_norm: attribute \"momentum\" is None, which needs buffer num_batches_tracked");
     TRY(op_batch_norm_training(ctx, x, module_parameter(self, "weight"),
                                module_parameter(self, "bias"), epsilon, out, &batch_mean,
                                &batch_variance));
@@ -293,7 +293,7 @@ static status_t forward_alpha_dropout(context_t *ctx, module_t *self, int n_in,
 {
     if (module_is_training(self))
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "AlphaDropout: the layer is in training mode, only inference is to be had; "
+             "AlphaDropout: the layer is in training mode, only inference is supported; "
              "module_train switches it");
     return forward_dropout(ctx, self, n_in, in, n_out, out);
 }

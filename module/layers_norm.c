@@ -123,8 +123,8 @@ static status_t build_groups(context_t *ctx, const char *name, const char *type,
                              module_t **out_module)
 {
     REQUIRE(ctx, n_groups > 0 && channels > 0 && channels % n_groups == 0,
-            "%s: %lld channels in %lld groups, must be positive and divide", name,
-            (long long)channels, (long long)n_groups);
+            "%s: %lld channels in %lld groups, must be positive, and groups must divide channels",
+            name, (long long)channels, (long long)n_groups);
     REQUIRE(ctx, epsilon >= 0, "%s: epsilon %g, must not be negative", name, epsilon);
     norm_init_t norm = {.rank = 1,
                         .sizes = {channels},

@@ -138,7 +138,7 @@ static status_t forward_unflatten(context_t *ctx, module_t *self, int n_in,
                 "unflatten: sizes of %s overflow", module_type(self));
     }
     REQUIRE(ctx, is_open ? product > 0 && from[place] % product == 0 : product == from[place],
-            "unflatten: dim %d of %s into sizes of product %lld, must fit", place,
+            "unflatten: dim %d of %s into sizes with product %lld, must fit", place,
             tensor_text(in[0]), (long long)product);
     for (int d = 0; d < given; d++) {
         if (d != place) sizes[rank++] = from[d];

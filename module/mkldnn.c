@@ -122,8 +122,8 @@ static status_t skip_pattern(context_t *ctx, const module_t *root, const char *p
         status = skip_children(ctx, &tree.items[i], pattern, skipped, &n);
     tree_clear(ctx, &tree);
     if (status == STATUS_OK && n == 0)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT,
-             "module_mkldnn: skip \"%s\" is the path of no module in %s", pattern, root->type);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "module_mkldnn: skip \"%s\" matches no module of %s",
+             pattern, root->type);
     return status;
 }
 
@@ -189,7 +189,8 @@ status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t 
     static const mkldnn_options_t defaults = {0};
     if (options == NULL) options = &defaults;
     REQUIRE(ctx, !options->transitions || options->example != NULL,
-            "module_mkldnn: transitions without an example, which shows what layers compute in");
+            "module_mkldnn: transitions without an example, which is needed to find each layer's "
+            "layout");
     if (options->transitions) TRY(placement_check(ctx, module));
     changes_t changes = {0};
     status_t status = mark_tree(ctx, module, options, &changes);

@@ -324,8 +324,8 @@ status_t module_set_child(context_t *ctx, module_t *module, const char *name, mo
     bool is_circle = false;
     TRY(stands_in(ctx, module, child, &is_circle));
     REQUIRE(ctx, !is_circle,
-            "module: child \"%s\" of %s holds that very module, a tree has no circles", name,
-            module->type);
+            "module: child \"%s\" of %s contains the module itself, a tree must not have cycles",
+            name, module->type);
     member_t member = member_of(MEMBER_CHILD, name);
     member.is.child = module_retain(child);
     return module_put_take(ctx, module, &member);

@@ -142,9 +142,10 @@ static status_t insert(context_t *ctx, module_t *module, int at, const char *pre
     snprintf(name, bytes, "%s%s", prefix, beside);
     status_t status = STATUS_OK;
     if (module_find(module, name, MEMBER_CHILD) != NULL)
-        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "module_mkldnn: a transition \"%s\", %s has a layer of that name",
-                              name, module_type(module));
+        status = context_fail(
+            ctx, STATUS_INVALID_ARGUMENT,
+            "module_mkldnn: transition \"%s\", %s already has a layer of that name", name,
+            module_type(module));
     if (status == STATUS_OK) status = make(ctx, &layer);
     if (status == STATUS_OK) status = module_set_child(ctx, module, name, layer);
     module_release(layer);
@@ -205,8 +206,7 @@ status_t placement_check(context_t *ctx, const module_t *module)
 {
     if (is_sequential(module)) return STATUS_OK;
     FAIL(ctx, STATUS_UNSUPPORTED,
-         "module_mkldnn: transitions in %s, they are placed in a Sequential only",
-         module_type(module));
+         "module_mkldnn: transitions in %s, only a Sequential can have them", module_type(module));
 }
 
 static void remove_here(context_t *ctx, module_t *module)

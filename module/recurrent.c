@@ -49,12 +49,12 @@ static status_t read_attributes(stack_t *s)
     TRY(layer_read_float(s->ctx, s->self, "dropout", &dropout));
     s->n_directions = is_bidirectional ? 2 : 1;
     REQUIRE(s->ctx, s->n_layers >= 1 && s->n_layers <= MAX_STATES / s->n_directions,
-            "module: attribute \"num_layers\" of %s is %lld, 1 to %lld are possible",
+            "module: attribute \"num_layers\" of %s is %lld, must be 1 to %lld",
             module_type(s->self), (long long)s->n_layers,
             (long long)(MAX_STATES / s->n_directions));
     if (module_is_training(s->self) && dropout > 0 && s->n_layers > 1)
         FAIL(s->ctx, STATUS_UNSUPPORTED,
-             "%s: the layer is in training mode with dropout %g, only inference is to be had; "
+             "%s: the layer is in training mode with dropout %g, only inference is supported; "
              "module_train switches it",
              module_type(s->self), dropout);
     if (s->kind != RNN) return STATUS_OK;
@@ -283,11 +283,10 @@ static status_t make(context_t *ctx, kind_t kind, int64_t input_size, int64_t hi
             shape_multiply(hidden_size, 4, &rows) && shape_multiply(hidden_size, 2, &columns) &&
                 shape_multiply(rows, columns, &elements) &&
                 shape_multiply(rows, input_size, &elements),
-            "%s: %lld to %lld elements, too many to be counted", maker, (long long)input_size,
+            "%s: %lld to %lld elements, too many for 64-bit sizes", maker, (long long)input_size,
             (long long)hidden_size);
-    REQUIRE(ctx, n_layers >= 1 && n_layers <= most,
-            "%s: %lld layers on one another, 1 to %lld are possible", maker, (long long)n_layers,
-            (long long)most);
+    REQUIRE(ctx, n_layers >= 1 && n_layers <= most, "%s: %lld layers, must be 1 to %lld", maker,
+            (long long)n_layers, (long long)most);
     REQUIRE(ctx, init_of.options.dropout >= 0 && init_of.options.dropout <= 1,
             "%s: dropout %g, must be 0 to 1", maker, init_of.options.dropout);
     return build(ctx, &init_of, out_module);

@@ -139,10 +139,10 @@ static status_t answer(context_t *ctx, const module_t *module, const char *metho
     if (asked.index < 0) asked.index = INT32_MAX;
     TRY(ask(ctx, module, method, &asked, &n, &value));
     if (n < 0)
-        return context_decline(ctx, STATUS_UNSUPPORTED,
-                               "%s: %s of %s is C code that says nothing of its %s: graph_trace "
-                               "it, or say it by module_describe",
-                               op, method, module_type(module), what);
+        return context_decline(
+            ctx, STATUS_UNSUPPORTED,
+            "%s: %s of %s is C code whose %s are not described, use graph_trace or module_describe",
+            op, method, module_type(module), what);
     if (question->index < 0 || question->index >= n)
         return context_decline(ctx, STATUS_INVALID_ARGUMENT, "%s: index %d, %s of %s has %d %s", op,
                                question->index, method, module_type(module), n, what);

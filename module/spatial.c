@@ -90,7 +90,7 @@ status_t layer_conv_transpose(context_t *ctx, int n_spatial, int64_t in_channels
     if (kernel == NULL) return context_null(ctx, "layer_conv_transpose", "kernel");
     if (attrs != NULL) conv.attrs = *attrs;
     REQUIRE(ctx, conv.attrs.post.n == 0,
-            "layer_conv_transpose: attributes with post-ops, only the fusion pass makes these");
+            "layer_conv_transpose: attributes with post-ops, only the fusion pass may set them");
     layer_replace_zeros(conv.attrs.stride, NULL);
     layer_replace_zeros(conv.attrs.dilation, NULL);
     if (conv.attrs.groups == 0) conv.attrs.groups = 1;
@@ -316,7 +316,8 @@ static status_t read_factors(context_t *ctx, const module_t *self, const int64_t
                 "module: attribute \"scale_factor\" of %s, must be floats", module_type(self));
         const double scale = datum_as_float(factor), size = floor((double)sizes[d] * scale);
         REQUIRE(ctx, size >= 1 && size < 0x1p53,
-                "module: attribute \"scale_factor\" of %s is %g, size %lld has none then",
+                "module: attribute \"scale_factor\" of %s is %g, the result for size %lld is out "
+                "of range",
                 module_type(self), scale, (long long)sizes[d]);
         attrs->scales.values[d] = scale;
         attrs->sizes.values[d] = (int64_t)size;
@@ -386,7 +387,7 @@ status_t layer_upsample(context_t *ctx, const upsample_attrs_t *attrs, module_t 
     REQUIRE(ctx, attrs->mode >= RESIZE_NEAREST && attrs->mode <= RESIZE_CUBIC,
             "layer_upsample: mode %d, must be a resize_mode_t", (int)attrs->mode);
     REQUIRE(ctx, !attrs->align_corners || attrs->mode != RESIZE_NEAREST,
-            "layer_upsample: align_corners with nearest, which has no corners");
+            "layer_upsample: align_corners with mode nearest, which does not support it");
     layer_replace_zeros(upsample.size, NULL);
     if (attrs->size[0] == 0) upsample.size[0] = 0;
     for (int d = 0; d < LAYER_MAX_SPATIAL; d++) {
@@ -472,8 +473,8 @@ static status_t forward_pad(context_t *ctx, module_t *self, int n_in, const tens
     TRY(layer_read_float(ctx, self, "value", &value));
     const int rank = tensor_rank(in[0]);
     REQUIRE(ctx, n % 2 == 0 && n / 2 <= rank,
-            "module: attribute \"padding\" of %s has %d numbers, two for each of at most %d "
-            "dimensions are needed",
+            "module: attribute \"padding\" of %s has %d numbers, must be two for each of at most "
+            "%d dimensions",
             module_type(self), n, rank);
     for (int d = 0; d < n / 2; d++) {
         before[rank - 1 - d] = padding[2 * d];

@@ -86,11 +86,11 @@ static status_t forward_attention(context_t *ctx, module_t *self, int n_in,
     *n_out = 1;
     REQUIRE(ctx, n_in >= 1 && n_in <= 4,
             "module: forward of %s with %d inputs, takes x, x and a mask, or query, key, value and "
-            "maybe a mask",
+            "an optional mask",
             module_type(self), n_in);
     for (int i = 0; i < n_sources; i++)
         REQUIRE(ctx, in[i] == NULL || tensor_rank(in[i]) == 3,
-                "module: forward of %s with %s, [N][T][E] is needed", module_type(self),
+                "module: forward of %s with %s, must be [N][T][E]", module_type(self),
                 info_brief(tensor_info(in[i])));
     TRY(layer_read_int(ctx, self, "num_heads", &n_heads));
     const tensor_t *weight = module_parameter(self, "in_proj_weight");
@@ -132,8 +132,8 @@ status_t layer_multi_head_attention(context_t *ctx, int64_t embed_dim, int64_t n
     REQUIRE(ctx,
             embed_dim > 0 && embed_dim <= INT64_MAX / 3 && num_heads > 0 &&
                 embed_dim % num_heads == 0,
-            "layer_multi_head_attention: embed_dim %lld with %lld heads, must be positive and "
-            "divide",
+            "layer_multi_head_attention: embed_dim %lld with %lld heads, must be a positive "
+            "multiple of the heads",
             (long long)embed_dim, (long long)num_heads);
     attention_init_t init = {embed_dim, num_heads, has_bias};
     return layer_build(ctx, "MultiheadAttention", forward_attention, init_attention, &init,

@@ -59,7 +59,7 @@ static status_t find_repeat(context_t *ctx, const part_t *parts, part_t *part)
         const tensor_t *given = other->gradient;
         if (!tensor_overlaps(given, gradient)) continue;
         REQUIRE(ctx, tensor_has_bytes_of(given, gradient),
-                "clip_gradients: %s and %s share some of their bytes, all or none is needed",
+                "clip_gradients: %s and %s share some of their bytes, must share all or none",
                 tensor_text(given), tensor_text(gradient));
         part->is_repeat = true;
     }
@@ -74,7 +74,7 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
     void *bytes = NULL;
     if (info->dtype != DTYPE_F32 || !is_readable)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "clip_gradients: a gradient is %s, f32 in a format that can be read is needed",
+             "clip_gradients: a gradient is %s, must be f32 in a readable format",
              tensor_text(part->gradient));
     TRY(find_repeat(ctx, parts, part));
     TRY(tensor_writable(ctx, part->gradient, &bytes));

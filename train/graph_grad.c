@@ -46,7 +46,8 @@ static status_t add_node(emitter_t *emitter, const opdef_t *op, const void *attr
     for (int i = 0; i < n_in; i++)
         if (in[i] >= 0 && in[i] < n_copied && grads->is_written[in[i]])
             FAIL(grads->ctx, STATUS_UNSUPPORTED,
-                 "graph_grad: a gradient at %s has %s read a value that is written in place",
+                 "graph_grad: the gradient at %s needs %s of a value that is written in place, "
+                 "which is not supported",
                  grads->path != NULL ? grads->path : "the module itself", op->name);
     graph_add_op_n(grads->to, op, attrs, n_in, in, grads->path, n_out, out_values);
     return STATUS_OK; /* the builder records failures */
@@ -105,8 +106,8 @@ static status_t copy_node(grad_builder_t *grads, const graph_node_t *node)
                           node->kind == NODE_GETATTR;
     if (!is_plain || node->n_outputs > OP_MAX_OUTPUTS)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "graph_grad: %s has a node \"%s\", gradients pass operators, constants and attributes "
-             "alone",
+             "graph_grad: %s has a node \"%s\", only operators, constants and attributes are "
+             "supported",
              graph_name(grads->from), node->name != NULL ? node->name : "if or loop");
     TRY(context_get(ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node", &inputs));
     for (int i = 0; i < node->n_inputs; i++)
@@ -167,7 +168,7 @@ static status_t check_known(const grad_builder_t *grads, const graph_node_t *nod
         type_is_static(type))
         return STATUS_OK;
     FAIL(grads->ctx, STATUS_UNSUPPORTED,
-         "graph_grad: a gradient reaches %s at %s, where the dtype or a size of %%%s is not known",
+         "graph_grad: a gradient reaches %s at %s, the dtype and sizes of %%%s must be known there",
          node->op->name, node->path != NULL ? node->path : "the module itself",
          graph_value_name(grads->from, value));
 }
@@ -194,7 +195,7 @@ static status_t pass_node(grad_builder_t *grads, const graph_node_t *node, value
     TRY(check_node(grads, node));
     if (node->is_in_place)
         FAIL(grads->ctx, STATUS_UNSUPPORTED,
-             "graph_grad: %s_ is in place, and its result is seen by others; no gradient passes it",
+             "graph_grad: %s_ writes in place a value that others read, no gradient can pass it",
              node->op->name);
     for (int i = 0; i < node->n_inputs; i++) {
         const value_t old = node->inputs[i];
@@ -299,7 +300,7 @@ static status_t check(context_t *ctx, const graph_t *graph, int loss, int n_wrt,
 {
     const graph_block_t *body = graph_body(graph);
     REQUIRE(ctx, loss >= 0 && loss < body->n_results && body->results[loss] >= 0,
-            "graph_grad: there is no result %d, %s has %d", loss, graph_name(graph),
+            "graph_grad: result %d does not exist, %s has %d", loss, graph_name(graph),
             body->n_results);
     const graph_type_t *type = graph_value_type(graph, body->results[loss]);
     REQUIRE(ctx,
@@ -309,10 +310,10 @@ static status_t check(context_t *ctx, const graph_t *graph, int loss, int n_wrt,
             graph_name(graph));
     for (int i = 0; i < n_wrt; i++) {
         REQUIRE(ctx, wrt[i] >= 0 && wrt[i] < graph_n_values(graph),
-                "graph_grad: there is no value %d, %s has %d", (int)wrt[i], graph_name(graph),
+                "graph_grad: value %d does not exist, %s has %d", (int)wrt[i], graph_name(graph),
                 graph_n_values(graph));
         REQUIRE(ctx, is_floating(graph, wrt[i]),
-                "graph_grad: %%%s of %s, is no floating tensor of known sizes",
+                "graph_grad: %%%s of %s, must be a floating tensor with known sizes",
                 graph_value_name(graph, wrt[i]), graph_name(graph));
     }
     return STATUS_OK;

@@ -58,7 +58,7 @@ static status_t look(context_t *ctx, const char *op, group_t *group, wait_t *wai
     }
     if (wait->ended_ns != 0 && now - wait->ended_ns >= GRACE_NS) {
         group_leave(group);
-        FAIL(ctx, STATUS_IO, "%s: rank %d has ended, rank %d cannot go on without it", op,
+        FAIL(ctx, STATUS_IO, "%s: rank %d has ended, rank %d cannot continue without it", op,
              wait->ended, group->rank);
     }
     if (now - wait->begin_ns >= SPIN_NS) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
@@ -68,7 +68,8 @@ static status_t look(context_t *ctx, const char *op, group_t *group, wait_t *wai
 status_t group_check(context_t *ctx, const char *op, const group_t *group)
 {
     if (group->is_broken)
-        FAIL(ctx, STATUS_IO, "%s: a rank has ended or left, rank %d is alone", op, group->rank);
+        FAIL(ctx, STATUS_IO, "%s: a rank has ended or left, rank %d cannot continue without it", op,
+             group->rank);
     return STATUS_OK;
 }
 
@@ -143,7 +144,8 @@ static status_t begin_mpi(context_t *ctx, const char *op, group_t *group)
 {
     int is_initialized = 0, is_finalized = 0, level = 0;
     MPI_Finalized(&is_finalized);
-    REQUIRE(ctx, !is_finalized, "%s: MPI was ended, a process can begin it once", op);
+    REQUIRE(ctx, !is_finalized,
+            "%s: MPI is finalised already, a process can initialise it only once", op);
     MPI_Initialized(&is_initialized);
     if (!is_initialized) {
         TRY(group_begin(ctx, op, group, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level)));
@@ -164,7 +166,7 @@ static status_t lock_file(context_t *ctx, const char *op, group_t *group, card_t
     group->lock = mkstemp(card->path);
     if (group->lock < 0 || fcntl(group->lock, F_SETFD, FD_CLOEXEC) != 0 ||
         flock(group->lock, LOCK_EX) != 0 || fstat(group->lock, &about) != 0)
-        FAIL(ctx, STATUS_IO, "%s: no file can be made and locked in /tmp, ranks need one", op);
+        FAIL(ctx, STATUS_IO, "%s: cannot create and lock a file in /tmp, each rank needs one", op);
     card->device = about.st_dev;
     card->number = about.st_ino;
     if (gethostname(card->host, sizeof card->host - 1) != 0) card->host[0] = '\0';

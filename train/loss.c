@@ -39,7 +39,7 @@ status_t loss_nll(context_t *ctx, const tensor_t *x, const tensor_t *target,
 {
     TRY(context_output(ctx, "loss_nll", out));
     REQUIRE(ctx, options == NULL || options->label_smoothing == 0.0,
-            "loss_nll: label_smoothing %g, only loss_cross_entropy smooths",
+            "loss_nll: label_smoothing %g, only loss_cross_entropy supports it",
             options->label_smoothing);
     return run(ctx, &op_def_nll_loss, x, target, options, out);
 }
@@ -59,7 +59,7 @@ static status_t check(context_t *ctx, const char *op, const tensor_t *x, const t
             "%s: x is %s, target %s, sizes must be equal", op, tensor_text(x), tensor_text(target));
     REQUIRE(ctx, dtype_is_floating(tensor_dtype(x)), "%s: x is %s, must be floating", op,
             tensor_text(x));
-    REQUIRE(ctx, (unsigned)reduction <= REDUCTION_NONE, "%s: reduction %d, there is no such one",
+    REQUIRE(ctx, (unsigned)reduction <= REDUCTION_NONE, "%s: reduction %d, must be a reduction_t",
             op, (int)reduction);
     return STATUS_OK;
 }

@@ -44,9 +44,8 @@ static status_t check_apart(context_t *ctx, const char *op, optimizer_t *optimiz
             if (parameters[j] != NULL && tensor_overlaps(parameters[j], parameters[i]))
                 status = context_fail(
                     ctx, STATUS_UNSUPPORTED,
-                    "%s: parameters \"%.100s\" and \"%.100s\" have bytes in common, each needs its "
-                    "own",
-                    op, optimizer->entries[j].name, optimizer->entries[i].name);
+                    "%s: parameters \"%.100s\" and \"%.100s\" share bytes, each needs its own", op,
+                    optimizer->entries[j].name, optimizer->entries[i].name);
     }
     context_put(ctx, parameters);
     if (status == STATUS_OK) optimizer->changes = changes;

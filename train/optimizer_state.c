@@ -141,8 +141,9 @@ static status_t find_count(context_t *ctx, const datum_t *dict, const char *key,
     const tensor_t *tensor = NULL;
     TRY(find_tensor(ctx, dict, key, &want, &tensor));
     TRY(tensor_item_integer(ctx, tensor, out_count));
-    REQUIRE(ctx, *out_count >= 0, "optimizer_load_state_dict: \"%.150s\" is %lld, counts from 0",
-            key, (long long)*out_count);
+    REQUIRE(ctx, *out_count >= 0,
+            "optimizer_load_state_dict: \"%.150s\" is %lld, must not be negative", key,
+            (long long)*out_count);
     return STATUS_OK;
 }
 
@@ -218,7 +219,7 @@ static status_t read(context_t *ctx, optimizer_loaded_t *loaded)
 {
     for (int i = 0; i < datum_length(loaded->dict); i++)
         REQUIRE(ctx, is_known(loaded->optimizer, datum_key(loaded->dict, i)),
-                "optimizer_load_state_dict: \"%.150s\" is unknown, the optimizer is %s of other "
+                "optimizer_load_state_dict: \"%.150s\" is unknown, this %s optimizer has other "
                 "parameters or options",
                 datum_key(loaded->dict, i), loaded->optimizer->kind);
     TRY(find_lr(ctx, loaded->dict, &loaded->lr));

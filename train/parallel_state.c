@@ -51,7 +51,7 @@ static status_t check_same(context_t *ctx, group_t *group, const datum_t *dict,
     uint64_t words[] = {hash, ~hash};
     TRY(group_max(ctx, op, group, 2, words));
     REQUIRE(ctx, words[0] == ~words[1],
-            "%s: ranks have different parameters, buffers or optimizers, the same are needed", op);
+            "%s: ranks have different parameters, buffers or optimizers, must have the same", op);
     return STATUS_OK;
 }
 

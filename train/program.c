@@ -48,7 +48,7 @@ static status_t run_step(context_t *ctx, module_t *self, void *state, int n_in, 
     status_t status = STATUS_OK;
     if (output == NULL)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "trainer_step: the module's first result is no tensor");
+                              "trainer_step: the module's first result is not a tensor");
     if (status == STATUS_OK)
         status = step->loss(ctx, step->user, output, datum_as_tensor(in[n_in - 1]), &loss);
     if (status == STATUS_OK) {
@@ -163,8 +163,8 @@ static status_t check_constant(context_t *ctx, const module_t *module, const ten
     tree_clear(ctx, &tree);
     if (found != NULL)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "trainer_step: the loss reads \"%.100s\" of the module itself, which a plan cannot; "
-             "mode TRAIN_EAGER can do that",
+             "trainer_step: the loss reads \"%.100s\" of the module, which a plan cannot do; use "
+             "mode TRAIN_EAGER",
              found->name);
     return STATUS_OK;
 }
@@ -278,7 +278,7 @@ static status_t check_state(context_t *ctx, const graph_t *graph, const module_t
     context_put(ctx, is_made);
     if (path_written(graph, node) == NULL || is_seen || is_seen_by_view(graph, step, node))
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "trainer_step: %s_ in %s writes what is read behind it; mode TRAIN_EAGER can do that",
+             "trainer_step: %s_ in %s writes a tensor that is read later; use mode TRAIN_EAGER",
              node->op->name, node->path != NULL ? node->path : "the module itself");
     return STATUS_OK;
 }
@@ -502,8 +502,8 @@ static status_t find_plan(bounded_t *bounded)
     if (is_within) return STATUS_OK;
     TRY(plan_with(bounded, &enough, &is_within));
     REQUIRE(bounded->ctx, is_within,
-            "trainer_step: memory_limit %zu, a step on these inputs takes %zu bytes when all is "
-            "made again that can be",
+            "trainer_step: memory_limit %zu, a step on these inputs needs %zu bytes even if it "
+            "recomputes all it can",
             bounded->limit, plan_arena_bytes(bounded->program->plan));
     while (enough - too_few > 1) {
         int middle = too_few + (enough - too_few) / 2;

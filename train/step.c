@@ -184,8 +184,8 @@ static status_t write_state(context_t *ctx, const char *op, const char *name, bo
         TRY(make_zeros(ctx, &item->want, &item->fresh[s]));
         state = item->fresh[s];
     } else if (!tensor_lies_like(tensor_info(state), &item->want)) {
-        REQUIRE(ctx, may_convert, "%s: %s is %s, the step is made in %s", op, name,
-                tensor_text(state), info_brief(&item->want));
+        REQUIRE(ctx, may_convert, "%s: %s is %s, the step needs %s", op, name, tensor_text(state),
+                info_brief(&item->want));
         TRY(convert_make(ctx, state, &item->want, CAUSE_WEIGHT, &item->fresh[s]));
         state = item->fresh[s];
     } else if (may_convert && tensor_info(state)->layout != item->want.layout) {
@@ -214,8 +214,9 @@ static status_t write_parameter(context_t *ctx, const char *op, step_item_t *ite
     void *bytes = NULL;
     if (!is_gapless(info)) {
         if (info->layout == LAYOUT_MKLDNN)
-            FAIL(ctx, STATUS_UNSUPPORTED, "%s: the parameter is %s, no step is made in that format",
-                 op, info_brief(info));
+            FAIL(ctx, STATUS_UNSUPPORTED,
+                 "%s: the parameter is %s, steps in that format are not supported", op,
+                 info_brief(info));
         return write_gapped(ctx, op, item);
     }
     if (item->gradient == NULL)

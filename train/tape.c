@@ -210,7 +210,7 @@ static bool passes(const tape_t *tape, const op_event_t *event)
     return is_tracked && is_floating;
 }
 
-static const char *const advice = "tape_pause leaves it unrecorded";
+static const char *const advice = "tape_pause stops recording";
 
 /* Writing through a view of a leaf would change the leaf without the tape's knowledge. */
 static status_t check_target(const tape_t *tape, const op_event_t *event)
@@ -219,8 +219,8 @@ static status_t check_target(const tape_t *tape, const op_event_t *event)
         if (tape->records[i]->key == event->target ||
             tensor_shares_writes(tape->records[i]->key, event->target))
             FAIL(tape->ctx, STATUS_INVALID_ARGUMENT,
-                 "%s_: %s is watched by a tape, or lies in what is, and not to be written while "
-                 "that records; %s",
+                 "%s_: %s is watched by a tape or shares memory with a watched tensor, must not be "
+                 "written while it records; %s",
                  event->op->name, tensor_text(event->target), advice);
     return STATUS_OK;
 }
@@ -247,7 +247,7 @@ static status_t check_inputs(const tape_t *tape, const op_event_t *event)
         if (event->in[i] != NULL && was_written(tape, event->in[i]))
             FAIL(tape->ctx, STATUS_UNSUPPORTED,
                  "%s: input %d, %s, was written since the tape recorded it, through another tensor "
-                 "or by no operator",
+                 "or without an operator",
                  event->op->name, i, tensor_text(event->in[i]));
     return STATUS_OK;
 }
@@ -257,7 +257,7 @@ static status_t check_dtype(const tape_t *tape, const op_event_t *event)
     if (event->target == NULL || event->out[0]->info.dtype == event->target->info.dtype)
         return STATUS_OK;
     FAIL(tape->ctx, STATUS_UNSUPPORTED,
-         "%s_: the result, %s, is rounded to %s, no gradient passes that", event->op->name,
+         "%s_: the result, %s, is rounded to %s, no gradient can pass that", event->op->name,
          tensor_text(event->out[0]), tensor_text(event->target));
 }
 
@@ -280,7 +280,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     /* A plan's tensors belong to the plan, and their history is not known. */
     if (event->is_planned)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "%s: it runs in a plan, whose tensors no tape can keep; run the module in C, or %s",
+             "%s: runs in a plan, which a tape cannot record; use a module with C methods, or %s",
              event->op->name, advice);
     TRY(check_target(tape, event));
     TRY(check_inputs(tape, event));
@@ -354,8 +354,8 @@ static status_t take_elements(tape_t *tape, const opdef_t *op, value_t value,
     const tensor_t *tensor = record->elements;
     if (tensor == NULL)
         FAIL(tape->ctx, STATUS_INVALID_ARGUMENT,
-             "%s: a rule of gradients gives it a value %s that it does not say to read", op->name,
-             info_brief(&record->info));
+             "%s: a gradient rule passes it a value %s that the rule does not declare as read",
+             op->name, info_brief(&record->info));
     REQUIRE(tape->ctx, storage_version(tensor->storage) == record->version,
             "%s: its gradient reads %s, which was written after the tape recorded it", op->name,
             tensor_text(tensor));
@@ -509,7 +509,7 @@ static status_t pass_all(tape_t *tape)
 static status_t make_one(context_t *ctx, const tensor_t *output, tensor_t **out_grad)
 {
     REQUIRE(ctx, info_numel(&output->info) == 1,
-            "tape_backward: the output is %s, without a gradient of its own it must be one number",
+            "tape_backward: the output is %s, must have one element if no gradient is given",
             tensor_text(output));
     TRY(tensor_full(ctx, output->info.dtype, output->info.rank, output->info.sizes, 1.0, out_grad));
     scope_take(ctx, *out_grad);
@@ -586,11 +586,11 @@ status_t tape_backward(context_t *ctx, tape_t *tape, const tensor_t *output, con
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (tape == NULL) return context_null(ctx, "tape_backward", "tape");
     if (output == NULL) return context_null(ctx, "tape_backward", "output");
-    REQUIRE(ctx, tape->ctx == ctx, "tape_backward: the tape is another context's");
+    REQUIRE(ctx, tape->ctx == ctx, "tape_backward: the tape belongs to another context");
     record_t *record = find(tape, output);
     REQUIRE(ctx, record != NULL,
-            "tape_backward: %s was not computed from what the tape watches since gradients were "
-            "passed last (gradients of gradients are not to be had)",
+            "tape_backward: %s was not computed from watched tensors since the last tape_backward "
+            "(gradients of gradients are not supported)",
             tensor_text(output));
     REQUIRE(ctx, !was_written(tape, output),
             "tape_backward: the output, %s, was written since the tape recorded it",
@@ -653,11 +653,12 @@ status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor)
             tensor_text(tensor));
     record = find(tape, tensor);
     if (record != NULL && record->is_leaf) return STATUS_OK;
-    REQUIRE(ctx, record == NULL, "tape_watch: %s was computed from what is watched",
+    REQUIRE(ctx, record == NULL,
+            "tape_watch: %s was computed from a watched tensor, cannot be watched itself",
             tensor_text(tensor));
     /* leaves must come first among the records */
-    REQUIRE(ctx, tape->n_entries == 0, "tape_watch: %s, after calls that the tape has recorded",
-            tensor_text(tensor));
+    REQUIRE(ctx, tape->n_entries == 0,
+            "tape_watch: %s, must be watched before the tape records calls", tensor_text(tensor));
     TRY(add_record(tape, &tensor->info, &record));
     status_t status = track(tape, record, tensor);
     if (status != STATUS_OK) {

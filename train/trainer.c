@@ -60,7 +60,7 @@ static status_t check_loss(trainer_t *trainer, double *out_loss)
     context_t *ctx = trainer->ctx;
     TRY(tensor_item(ctx, trainer->loss_value, out_loss));
     REQUIRE(ctx, isfinite(*out_loss),
-            "trainer_step: the loss of step %lld is %g; the parameters are as they were",
+            "trainer_step: the loss of step %lld is %g; the parameters are unchanged",
             (long long)trainer->n_steps + 1, *out_loss);
     return STATUS_OK;
 }
@@ -123,7 +123,8 @@ static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const 
     TRY(module_call_tensors(ctx, trainer->module, "forward", n_in, in, &n_out, results));
     for (int i = 0; i < n_out; i++) scope_take(ctx, results[i]);
     if (n_out < 1)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "trainer_step: the module's first result is no tensor");
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "trainer_step: the module's first result is not a tensor");
     trainer->output = results[0];
     status_t status = trainer->loss(ctx, trainer->user, results[0], target, &trainer->loss_value);
     if (status == STATUS_OK) scope_take(ctx, trainer->loss_value);
@@ -290,7 +291,7 @@ static status_t write_state(const trainer_t *trainer, const train_program_t *pro
     tensor_t *buffer = module_buffer(program->step, path);
     if (buffer == NULL) buffer = module_parameter(program->step, path);
     if (buffer == NULL)
-        FAIL(trainer->ctx, STATUS_INVALID_ARGUMENT, "trainer_step: %s is gone from the module",
+        FAIL(trainer->ctx, STATUS_INVALID_ARGUMENT, "trainer_step: the module no longer has %s",
              path);
     return tensor_copy(trainer->ctx, buffer, value);
 }
@@ -387,8 +388,8 @@ static status_t tell_broken(trainer_t *trainer, status_t status)
     trainer->is_broken = true;
     snprintf(why, sizeof why, "%s", context_error(trainer->ctx));
     return context_fail(trainer->ctx, status,
-                        "trainer_step: %d of %d parameters were updated when step %lld failed, "
-                        "which is none of a training any more: %.300s",
+                        "trainer_step: %d of %d parameters were updated when step %lld failed, so "
+                        "the parameters are inconsistent: %.300s",
                         run->n_begun, run->n_items, (long long)trainer->n_steps + 1, why);
 }
 
@@ -424,8 +425,8 @@ static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t 
     for (int i = 0; i < n_in; i++)
         if (module_overlaps(trainer->module, in[i]))
             FAIL(trainer->ctx, STATUS_UNSUPPORTED,
-                 "trainer_step: input %d, %s, lies in the module; mode TRAIN_EAGER can do that", i,
-                 tensor_text(in[i]));
+                 "trainer_step: input %d, %s, shares memory with the module; use mode TRAIN_EAGER",
+                 i, tensor_text(in[i]));
     return STATUS_OK;
 }
 
@@ -491,9 +492,7 @@ static status_t check_parameters(context_t *ctx, trainer_t *trainer)
 static status_t check_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,
                            const tensor_t *target)
 {
-    REQUIRE(ctx, n_in >= 1 && n_in < METHOD_MAX_OUTPUTS,
-            "trainer_step: %d inputs, 1 to %d are "
-            "possible",
+    REQUIRE(ctx, n_in >= 1 && n_in < METHOD_MAX_OUTPUTS, "trainer_step: %d inputs, must be 1 to %d",
             n_in, METHOD_MAX_OUTPUTS - 1);
     if (in == NULL) return context_null(ctx, "trainer_step", "in");
     for (int i = 0; i < n_in; i++)
@@ -517,10 +516,10 @@ status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (out_output != NULL) *out_output = NULL;
     if (trainer == NULL) return context_null(ctx, "trainer_step", "trainer");
-    REQUIRE(ctx, trainer->ctx == ctx, "trainer_step: the trainer is another context's");
+    REQUIRE(ctx, trainer->ctx == ctx, "trainer_step: the trainer belongs to another context");
     REQUIRE(ctx, !trainer->is_broken,
-            "trainer_step: a step before has failed when some parameters were updated; load a "
-            "state that was saved and make another trainer");
+            "trainer_step: an earlier step failed after updating some parameters; load a saved "
+            "state and create a new trainer");
     trainer->wants_output = out_output != NULL;
     trainer->is_updated = false;
     context_generator_state(ctx, random);

@@ -152,7 +152,7 @@ status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, gr
             module_type(module));
     if (plan_n_graphs(module, method) >= PLAN_MAX_GRAPHS)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "plan_add_graph: \"%s\" of %s has %d graphs, these are the most", method,
+             "plan_add_graph: \"%s\" of %s has %d graphs, which is the maximum", method,
              module_type(module), PLAN_MAX_GRAPHS);
     TRY(programs_create(ctx, graph, programs_capacity(first), &programs));
     status_t status = programs_leave_out(ctx, programs, first->skip);

@@ -109,8 +109,8 @@ static status_t compare(tuner_t *t, const graph_t *untuned, const graph_t *tuned
     if (status == STATUS_OK) status = program_create(t->ctx, tuned, t->module, &after);
     if (status == STATUS_OK && before->has_effects)
         status = context_fail(t->ctx, STATUS_UNSUPPORTED,
-                              "freeze_tune: forward of %s writes attributes or inputs, which the "
-                              "runs that are compared would write, too",
+                              "freeze_tune: forward of %s writes attributes or inputs, so its runs "
+                              "cannot be compared",
                               module_type(t->module));
     if (status == STATUS_OK) status = compare_runs(t, before, after, in, deadline);
     for (int i = 0; i < t->entry->n_inputs; i++) datum_release(in[i]);
@@ -168,8 +168,9 @@ status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_i
 {
     programs_t *programs = programs_of(module, method);
     if (programs == NULL || n_in > METHOD_MAX_OUTPUTS)
-        FAIL(ctx, STATUS_UNSUPPORTED, "freeze_tune: \"%s\" is no frozen method of up to %d inputs",
-             method, METHOD_MAX_OUTPUTS);
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "freeze_tune: \"%s\" must be a frozen method with at most %d inputs", method,
+             METHOD_MAX_OUTPUTS);
     tuner_t t = {.ctx = ctx, .module = module, .programs = programs, .inputs = inputs};
     TRY(programs_choose(ctx, programs, n_in, infos, &t.programs));
     TRY(graph_check_inputs(ctx, t.programs->computed, n_in, infos));

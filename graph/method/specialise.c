@@ -94,7 +94,7 @@ static status_t check_tensors(context_t *ctx, const graph_t *graph)
     for (int i = 0; i < body->n_params; i++) {
         type_kind_t kind = graph_value_type(graph, body->params[i])->kind;
         REQUIRE(ctx, kind == TYPE_MODULE || kind == TYPE_TENSOR || kind == TYPE_UNKNOWN,
-                "graph_for: %%%s of %s is no tensor, and tensors alone can be given",
+                "graph_for: %%%s of %s is not a tensor, only tensors are supported",
                 graph_value_name(graph, body->params[i]), graph_name(graph));
     }
     return STATUS_OK;
@@ -155,8 +155,8 @@ static status_t find_graph(context_t *ctx, const char *caller, module_t *module,
                               &own, out_graph);
     }
     REQUIRE(ctx, graph != NULL,
-            "%s: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
-            caller, module_type(module), method);
+            "%s: %s has no graph of method \"%s\", use graph_trace or graph_define", caller,
+            module_type(module), method);
     interrupt_begin(ctx, caller);
     status_t status = pass_run(ctx, graph, pass_pipeline_graph(), &(pass_options_t){.self = module},
                                &optimized);

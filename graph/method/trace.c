@@ -107,12 +107,12 @@ static status_t add_constant(tracer_t *tracer, tensor_t *tensor, value_t *out_va
     context_t *ctx = tracer->ctx;
     const known_t *base = find(tracer, &tracer->by_bytes, bytes_of(tensor));
     if (base != NULL && bytes_of(base->tensor) == bytes_of(tensor))
-        FAIL(
-            ctx, STATUS_UNSUPPORTED,
-            "graph_trace: %s meets %s, which shares the bytes of %s %s but was made by no operator "
-            "(op_reshape and its like are recorded, tensor_view and its like are not)",
-            tracer->method, tensor_text(tensor), base->path != NULL ? base->path : "another tensor",
-            tensor_text(base->tensor));
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "graph_trace: %s uses %s, which shares the bytes of %s %s but was not made by an "
+             "operator (op_reshape and similar operators are recorded, tensor_view and similar "
+             "functions are not)",
+             tracer->method, tensor_text(tensor),
+             base->path != NULL ? base->path : "another tensor", tensor_text(base->tensor));
     tensor_t *kept = NULL;
     datum_t *datum = NULL;
     TRY(tensor_snapshot(ctx, tensor, &tensor->info, tensor->offset, &kept));
@@ -149,7 +149,7 @@ static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t 
 {
     if (event->target->info.dtype != event->out[0]->info.dtype)
         FAIL(tracer->ctx, STATUS_UNSUPPORTED,
-             "graph_trace: %s writes %s in place into %s, in a graph both have one dtype",
+             "graph_trace: %s writes %s in place into %s, both must have the same dtype",
              tracer->method, tensor_text(event->out[0]), tensor_text(event->target));
     known_t *known = find(tracer, &tracer->by_tensor, event->target);
     if (known == NULL) return learn_take(tracer, event->target, value, NULL);
@@ -178,11 +178,12 @@ static status_t record(context_t *ctx, void *user, const op_event_t *event)
     TRY(tracer->status);
     if (event->is_planned)
         FAIL(ctx, STATUS_UNSUPPORTED,
-             "graph_trace: %s runs a plan, as frozen modules do, of which a graph cannot be made: "
-             "trace it with what was frozen",
+             "graph_trace: %s runs a plan, as frozen modules do, which cannot be traced; trace the "
+             "module that was frozen",
              tracer->method);
-    REQUIRE(ctx, event->n_in <= OP_MAX_INPUTS, "graph_trace: %s has %d operands, %d are the most",
-            event->op->name, event->n_in, OP_MAX_INPUTS);
+    REQUIRE(ctx, event->n_in <= OP_MAX_INPUTS,
+            "graph_trace: %s has %d operands, at most %d are supported", event->op->name,
+            event->n_in, OP_MAX_INPUTS);
     value_t inputs[OP_MAX_INPUTS];
     value_t outputs[OP_MAX_OUTPUTS];
     for (int i = 0; i < event->n_in; i++) {
@@ -270,10 +271,10 @@ static status_t check_unchanged(const tracer_t *tracer)
         const known_t *known = &tracer->known[i];
         if (known->path == NULL || storage_version(known->tensor->storage) == known->version)
             continue;
-        FAIL(
-            tracer->ctx, STATUS_UNSUPPORTED,
-            "graph_trace: %s wrote %s, and a trace records operators only; graph_define can say it",
-            tracer->method, known->path);
+        FAIL(tracer->ctx, STATUS_UNSUPPORTED,
+             "graph_trace: %s wrote %s without an operator, which a trace cannot record; use "
+             "graph_define",
+             tracer->method, known->path);
     }
     return STATUS_OK;
 }

@@ -130,10 +130,10 @@ static void give_hole(proof_t *proof, const hole_t *hole)
     const graph_node_t *node = graph_body(proof->graph)->nodes[hole->node];
     char why[128];
     if (hole->field < 0)
-        snprintf(why, sizeof why, "%%%s changes with the sizes, and not as they do",
+        snprintf(why, sizeof why, "%%%s changes with the sizes, but not as an expression of them",
                  graph_value_name(proof->graph, node->outputs[0]));
     else
-        snprintf(why, sizeof why, "%s[%d] changes with the sizes, and not as they do",
+        snprintf(why, sizeof why, "%s[%d] changes with the sizes, but not as an expression of them",
                  node->op->attrs.fields[hole->field].name, hole->index);
     give_reason(proof, node, why);
 }
@@ -412,7 +412,7 @@ static status_t check_failure(proof_t *proof, const graph_t *opened, bool *out_a
     status = scope_attempt_end(proof->ctx, status, is_forgiven);
     graph_release(resized);
     *out_agrees = is_forgiven;
-    if (!is_forgiven) give_reason(proof, NULL, "the method refuses other sizes");
+    if (!is_forgiven) give_reason(proof, NULL, "the method rejects other sizes");
     return is_forgiven ? STATUS_OK : status;
 }
 
@@ -429,7 +429,8 @@ static status_t check_at(proof_t *proof, const holes_t *holes, const graph_t *op
     if (graph == NULL) return check_failure(proof, opened, out_agrees);
     *out_agrees = matches(proof, graph);
     if (*out_agrees && !holes_agree(holes, proof->graph, graph, &node)) {
-        give_reason(proof, node, "a number changes with the sizes, and not as they do");
+        give_reason(proof, node,
+                    "a number changes with the sizes, but not as an expression of them");
         *out_agrees = false;
     }
     graph_release(graph);

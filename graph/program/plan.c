@@ -562,7 +562,7 @@ static status_t bind_output(plan_run_t *run, int r, int n_in, const tensor_t *co
 static status_t check_wanted(context_t *ctx, const plan_t *plan, int n_wanted,
                              tensor_t *const *wanted)
 {
-    REQUIRE(ctx, n_wanted == plan->n_results, "plan: %d results, there are tensors for %d",
+    REQUIRE(ctx, n_wanted == plan->n_results, "plan: %d results, the call has tensors for %d",
             plan->n_results, n_wanted);
     for (int i = 0; i < n_wanted; i++)
         if (wanted[i] != NULL)
@@ -575,8 +575,7 @@ static status_t check_wanted(context_t *ctx, const plan_t *plan, int n_wanted,
 static status_t bind_inputs(plan_run_t *run, int n_in, const tensor_t *const *in)
 {
     plan_t *plan = run->plan;
-    REQUIRE(run->ctx, n_in == plan->n_inputs, "plan: %d inputs, %d are needed", n_in,
-            plan->n_inputs);
+    REQUIRE(run->ctx, n_in == plan->n_inputs, "plan: %d inputs, must be %d", n_in, plan->n_inputs);
     for (int r = 0; r < plan->n_roots; r++) {
         const plan_root_t *root = &plan->roots[r];
         if (root->kind == ROOT_OUTPUT) {

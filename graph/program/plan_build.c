@@ -472,7 +472,7 @@ static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t 
                 shape_equal(made->rank, made->sizes, target.info.rank, target.info.sizes) &&
                 !plan_overlaps_itself(&target.info);
     if (!is_ours || !fits)
-        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s_ of %s gives %s", node->op->name,
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s_ of %s returns %s", node->op->name,
              info_brief(&target.info), info_brief(made));
     if (prepared->is_view)
         FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s_ writes nothing", node->op->name);
@@ -499,7 +499,7 @@ static status_t build_op(build_t *b, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] >= 0 && b->slots[node->inputs[i]].source.kind == SOURCE_NONE)
-            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: input %d of %s is no tensor", i,
+            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: input %d of %s is not a tensor", i,
                  node->op->name);
     if (graph_is_conversion(node->op)) {
         bool is_done = false;
@@ -569,7 +569,7 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     if (!b->slots[node->inputs[0]].is_module || b->plan->self == NULL ||
         !attribute_find(b->plan->self, node->name, &attribute))
         FAIL(b->ctx, STATUS_UNSUPPORTED,
-             "plan: getattr of %s, only parameters of the module itself", node->name);
+             "plan: getattr of %s, only parameters of the module itself are supported", node->name);
     const tensor_t *tensor = attribute_tensor(&attribute);
     if (tensor == NULL) return STATUS_OK;
     int parameter = 0;
@@ -614,7 +614,7 @@ static status_t argument_source(build_t *b, const graph_node_t *node, int input,
 static status_t build_call(build_t *b, const graph_node_t *node)
 {
     if (!b->calls || !b->slots[node->inputs[0]].is_module || node->n_outputs > 0)
-        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is no operator", node->name);
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is not an operator", node->name);
     step_t *step = NULL;
     TRY(add_step(b, node->n_inputs - 1, 0, &step));
     step->view = (plan_step_t){.name = "call", .overwrites = -1};
@@ -637,9 +637,9 @@ static status_t build_node(build_t *b, const graph_node_t *node)
     case NODE_GETATTR: return build_getattr(b, node);
     case NODE_SETATTR: return build_setattr(b, node);
     case NODE_CALL: return build_call(b, node);
-    case NODE_IF: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: if is no straight line");
-    case NODE_LOOP: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: loop is no straight line");
-    default: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is no operator", node->name);
+    case NODE_IF: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: if is control flow");
+    case NODE_LOOP: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: loop is control flow");
+    default: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is not an operator", node->name);
     }
 }
 
@@ -706,7 +706,7 @@ static status_t build_results(build_t *b)
     for (int i = 0; i < body->n_results; i++) {
         value_t value = body->results[i];
         if (value < 0 || b->slots[value].source.kind != SOURCE_ROOT)
-            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: result %d is no tensor that was computed", i);
+            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: result %d, must be a computed tensor", i);
         plan_source_t source = b->slots[value].source;
         tensor_info_t given = result_info(b, value, &source.info);
         if (given.layout != source.info.layout)

@@ -62,7 +62,7 @@ static status_t keep_views(run_t *run, const graph_node_t *node)
             continue;
         }
         FAIL(run->ctx, STATUS_UNSUPPORTED,
-             "%s: %%%s is %s, and a view of it is written in place: to_dense gives it strides",
+             "%s: %%%s is %s, but a view of it is written in place; convert it with to_dense",
              graph_node_word(node), graph_value_name(run->graph, node->outputs[i]),
              tensor_text(datum_as_tensor(*datum)));
     }
@@ -125,7 +125,7 @@ static status_t loop_until_done(run_t *run, const graph_node_t *node, slot_t *st
         TRY(run_truth(run->ctx, "loop", run->in[1], &goes_on));
     for (int64_t i = 0; i < trips && goes_on; i++) {
         if (run->is_limited && run->limits.trips-- <= 0)
-            FAIL(run->ctx, STATUS_UNSUPPORTED, "loop: it runs too often");
+            FAIL(run->ctx, STATUS_UNSUPPORTED, "loop: too many iterations");
         if (!run->is_limited) TRY(interrupt_count(run->ctx, "loop"));
         TRY(run_iteration(run, block, i, state));
         if (state[0].datum != NULL && datum_kind(state[0].datum) != DATUM_NONE)
@@ -141,7 +141,7 @@ static status_t run_loop(run_t *run, const graph_node_t *node)
     INVARIANT(node->n_inputs == n + 1 && block->n_params == n && block->n_results == n);
     for (int i = 0; i < 2; i++) {
         run->in[i] = node->inputs[i] < 0 ? run->none : run->slots[node->inputs[i]].datum;
-        REQUIRE(run->ctx, run->in[i] != NULL, "loop: a module stands for the %s",
+        REQUIRE(run->ctx, run->in[i] != NULL, "loop: a module as %s, must be a number or a bool",
                 i == 0 ? "trip count" : "condition");
     }
     slot_t *state;

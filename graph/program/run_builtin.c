@@ -102,12 +102,12 @@ static status_t read_place(const call_t *call, int operand, int n, bool takes_en
     if (kind == DATUM_TENSOR && !dtype_is_floating(tensor_dtype(datum_as_tensor(datum)))) {
         TRY(tensor_item_integer(call->ctx, datum_as_tensor(datum), &at));
     } else {
-        REQUIRE(call->ctx, kind == DATUM_INT, "%s: by a %s, must be by an int", call->name,
+        REQUIRE(call->ctx, kind == DATUM_INT, "%s: the index is a %s, must be an int", call->name,
                 datum_kind_name(kind));
         at = datum_as_int(datum);
     }
-    REQUIRE(call->ctx, at >= -(int64_t)n && at < n + takes_end, "%s: %lld of %d items", call->name,
-            (long long)at, n);
+    REQUIRE(call->ctx, at >= -(int64_t)n && at < n + takes_end,
+            "%s: index %lld, out of range for %d items", call->name, (long long)at, n);
     *out_place = (int)(at < 0 ? at + n : at);
     return STATUS_OK;
 }
@@ -118,7 +118,7 @@ static status_t run_index(const call_t *call)
     datum_t *item = NULL;
     if (datum_kind(container) == DATUM_DICT) {
         REQUIRE(call->ctx, datum_kind(key) == DATUM_STRING,
-                "index: a dict takes a string, given %s", datum_kind_name(datum_kind(key)));
+                "index: the key is a %s, a dict needs a string", datum_kind_name(datum_kind(key)));
         item = datum_find(container, datum_as_string(key));
         REQUIRE(call->ctx, item != NULL, "index: the dict has no \"%s\"", datum_as_string(key));
     } else {
@@ -221,8 +221,9 @@ static status_t take_pieces(const call_t *call, bool is_stack, int64_t dim, piec
     for (int i = 0; i < datum_length(list); i++) {
         const datum_t *item = datum_item(list, i);
         tensor_t *piece = NULL;
-        REQUIRE(call->ctx, datum_kind(item) == DATUM_TENSOR, "%s: item %d is a %s, no tensor",
-                call->name, i, datum_kind_name(datum_kind(item)));
+        REQUIRE(call->ctx, datum_kind(item) == DATUM_TENSOR,
+                "%s: item %d is a %s, must be a tensor", call->name, i,
+                datum_kind_name(datum_kind(item)));
         if (is_stack) {
             TRY(op_unsqueeze(call->ctx, datum_as_tensor(item), 1, &dim, &piece));
             scope_take(call->ctx, piece);
@@ -437,7 +438,7 @@ static status_t calculate_int(const call_t *call, scalar_op_t op, int64_t a, int
     case SCALAR_MOD: TRY(divide(call, a, b, &rest, &result)); break;
     default: fits = !__builtin_sub_overflow((int64_t)0, a, &result); break;
     }
-    REQUIRE(call->ctx, fits, "%s: %lld and %lld, the result does not fit", call->name, (long long)a,
+    REQUIRE(call->ctx, fits, "%s: %lld and %lld, the result overflows", call->name, (long long)a,
             (long long)b);
     return datum_int(call->ctx, result, call->out);
 }

@@ -64,8 +64,9 @@ status_t run_bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const *i
 {
     context_t *ctx = run->ctx;
     const graph_block_t *body = graph_body(run->graph);
-    REQUIRE(ctx, body->n_results <= METHOD_MAX_OUTPUTS, "%s: returns %d values, %d are the most",
-            run->name, body->n_results, METHOD_MAX_OUTPUTS);
+    REQUIRE(ctx, body->n_results <= METHOD_MAX_OUTPUTS,
+            "%s: returns %d values, at most %d are supported", run->name, body->n_results,
+            METHOD_MAX_OUTPUTS);
     int first = 0;
     if (body->n_params > 0 && graph_value_type(run->graph, body->params[0])->kind == TYPE_MODULE) {
         REQUIRE(ctx, self != NULL, "%s: takes a module as its first input, given none", run->name);

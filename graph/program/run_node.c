@@ -125,7 +125,8 @@ static status_t run_getattr(run_t *run, const graph_node_t *node)
 static status_t run_setattr(run_t *run, const graph_node_t *node)
 {
     module_t *module = module_of(run, node);
-    REQUIRE(run->ctx, module != NULL, "setattr: \"%s\" of a value that is no module", node->name);
+    REQUIRE(run->ctx, module != NULL, "setattr: \"%s\" of a value that is not a module",
+            node->name);
     TRY(run_gather(run, node, 1));
     return attribute_set(run->ctx, module, node->name, run->in[0]);
 }
@@ -153,7 +154,7 @@ static status_t run_call(run_t *run, const graph_node_t *node)
 {
     context_t *ctx = run->ctx;
     module_t *module = module_of(run, node);
-    REQUIRE(ctx, module != NULL, "call: \"%s\" of a value that is no module", node->name);
+    REQUIRE(ctx, module != NULL, "call: \"%s\" of a value that is not a module", node->name);
     TRY(run_gather(run, node, 1));
     const char *path = node->path != NULL ? node->path : run->slots[node->inputs[0]].path;
     datum_t *out[METHOD_MAX_OUTPUTS] = {NULL};
@@ -165,8 +166,9 @@ static status_t run_call(run_t *run, const graph_node_t *node)
     TRY(status);
     if (n_out != node->n_outputs) {
         for (int i = 0; i < n_out; i++) datum_release(out[i]);
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "call: \"%s\" of %s gives %d values, the graph takes %d",
-             node->name, module_type(module), n_out, node->n_outputs);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "call: \"%s\" of %s returns %d values, the graph takes %d", node->name,
+             module_type(module), n_out, node->n_outputs);
     }
     memcpy(run->out, out, (size_t)n_out * sizeof *out);
     run_set_outputs(run, node);

@@ -70,7 +70,7 @@ static status_t run_on_tensors(context_t *ctx, const opdef_t *op, const void *at
     status_t status = STATUS_OK;
     if (n != n_out)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "%s: makes %d tensors, the graph takes %d", op->name, n, n_out);
+                              "%s: returns %d tensors, the graph takes %d", op->name, n, n_out);
     for (int i = 0; i < n; i++) {
         if (status == STATUS_OK) status = datum_tensor(ctx, results[i], &datums[i]);
         drop(ctx, results[i]);
@@ -118,7 +118,7 @@ status_t run_write_in_place(context_t *ctx, const graph_node_t *node, datum_t *t
                             datum_t **result)
 {
     REQUIRE(ctx, node->n_outputs == 1 && datum_kind(target) == DATUM_TENSOR,
-            "%s_: operand 0 is no tensor that could be written", node->op->name);
+            "%s_: operand 0 is not a tensor, must be one to be written in place", node->op->name);
     tensor_t *dst = datum_as_tensor(target);
     const tensor_t *src = datum_as_tensor(*result);
     if (dst != src) {

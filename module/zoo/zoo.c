@@ -38,7 +38,7 @@ static status_t unknown(context_t *ctx, const char *name)
     for (size_t i = 0; i < N_NETWORKS; i++)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i > 0 ? ", " : "",
                                    networks[i].name);
-    FAIL(ctx, STATUS_INVALID_ARGUMENT, "zoo: \"%s\" is no network, there are %s", name, list);
+    FAIL(ctx, STATUS_INVALID_ARGUMENT, "zoo: unknown network \"%s\", known are %s", name, list);
 }
 
 /* Builds with its own random numbers, then restores the context's generator. */

@@ -192,7 +192,8 @@ static void it_freezes_but_no_file_holds_it(void **state)
     CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
     check_elements(ctx, y, 3, (float[]){2.5f, 3.5f, 4.5f});
     CHECK_FAILS(ctx, freeze_save(ctx, frozen, "/nonexistent/shift.tessera"), STATUS_UNSUPPORTED,
-                "freeze_save: operator shift is not of the table");
+                "freeze_save: operator shift is not in the operator table, so the file could not "
+                "be loaded");
     tensor_release(y);
     tensor_release(x);
     module_release(frozen);

@@ -233,8 +233,8 @@ static void what_is_no_file_of_ours_is_named(void **state)
     CHECK_FAILS(ctx, freeze_load(ctx, "no_such_file.tessera", &loaded), STATUS_IO,
                 "no_such_file.tessera");
     frozen_file_write(PATH, garbage, sizeof garbage);
-    CHECK_FAILS(ctx, freeze_load(ctx, PATH, &loaded), STATUS_CORRUPT, "is no .tessera file");
-    CHECK_FAILS(ctx, freeze_append(ctx, PATH), STATUS_CORRUPT, "is no .tessera file");
+    CHECK_FAILS(ctx, freeze_load(ctx, PATH, &loaded), STATUS_CORRUPT, "is not a .tessera file");
+    CHECK_FAILS(ctx, freeze_append(ctx, PATH), STATUS_CORRUPT, "is not a .tessera file");
     module_release(net);
     remove(PATH);
 }

@@ -186,23 +186,23 @@ static void a_blob_that_lies_is_refused(void **state)
     const uint64_t places[] = {1, sample.n, UINT64_MAX - 63, UINT64_C(1) << 63};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         check_blob_refused(&sample, offsetof(file_blob_t, at.offset), &places[i], 8,
-                           "blob 0 lies outside the file");
+                           "blob 0 is outside the file");
         check_blob_refused(&sample, offsetof(file_blob_t, at.bytes), &places[i], 8,
-                           "blob 0 lies outside the file");
+                           "blob 0 is outside the file");
     }
     char text[FORMAT_TEXT_MAX];
     memset(text, 'a', sizeof text);
     check_blob_refused(&sample, offsetof(file_blob_t, dtype), text, 8, "blob 0 is malformed");
-    check_blob_refused(&sample, offsetof(file_blob_t, dtype), "f33", 4, "no known dtype");
+    check_blob_refused(&sample, offsetof(file_blob_t, dtype), "f33", 4, "unknown dtype");
     check_blob_refused(&sample, offsetof(file_blob_t, format), text, sizeof text,
                        "blob 0 is malformed");
     check_blob_refused(&sample, offsetof(file_blob_t, format), "Abcd65535a65535a", 17, "blob 0");
     const uint32_t layout = 3, opaque = FILE_OPAQUE, constant = 7;
     check_blob_refused(&sample, offsetof(file_blob_t, layout), &layout, 4, "blob 0 is malformed");
     check_blob_refused(&sample, offsetof(file_blob_t, layout), &opaque, 4,
-                       "the format of blob 0 does not fit it");
+                       "the format of blob 0 does not match its sizes");
     check_blob_refused(&sample, offsetof(file_blob_t, constant), &constant, 4,
-                       "blob 0 is a form of no constant");
+                       "blob 0 belongs to no constant");
     end(&sample);
 }
 
@@ -261,7 +261,7 @@ static void a_hostile_text_is_refused(void **state)
     check_text_refused(
         &sample,
         TREE "graph f(%x : f32[1]) {\n  return %x\n}\ngraph g(%x : f32[1]) {\n  return %x\n}\n",
-        "a graph is no method");
+        "a graph belongs to no method");
     const char *const trees[] = {"([\"m:forward\",\"t:\"],[true,\"M\"])",
                                  "([\"t:\",\"t:\"],[\"M\",\"M\"])",
                                  "([\"t:\"],[\"M\"])",

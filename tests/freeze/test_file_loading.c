@@ -237,7 +237,7 @@ static void all_but_the_bytes_of_constants_is_checked_in_every_way(void **state)
     lie.at.offset = (n + 63) / 64 * 64;
     put_blob(bytes, 1, &lie);
     frozen_seal(bytes, n);
-    check_refused(ctx, bytes, n, "blob 1 lies outside the file");
+    check_refused(ctx, bytes, n, "blob 1 is outside the file");
     put_blob(bytes, 1, &second);
     frozen_seal(bytes, n);
     check_refused(ctx, bytes, n - 64, "bytes, ");

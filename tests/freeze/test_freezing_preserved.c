@@ -278,9 +278,10 @@ static void freeze_module_no_forward(void **state)
                 MINI_METHOD("foo", MINI_GET("a", "a") "%y = mul(%x, %a)\n"
                                                       "return %y\n"));
     CHECK_FAILS(ctx, freeze(ctx, net, NULL, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: Net has no graph");
+                "freeze: no method of Net has a graph, use graph_trace or graph_define");
     CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.preserved = MINI_PATHS("a")}, &frozen),
-                STATUS_INVALID_ARGUMENT, "freeze: Net has no graph");
+                STATUS_INVALID_ARGUMENT,
+                "freeze: no method of Net has a graph, use graph_trace or graph_define");
     frozen = mini_freeze(ctx, net, MINI_PATHS("foo"));
     assert_int_equal(mini_n_left(ctx, frozen), 0);
     assert_false(mini_has(frozen, "forward"));

@@ -501,14 +501,14 @@ static void wrong_examples_are_named(void **state)
                 "f32[2,4,12,12]");
     options.examples = NULL;
     CHECK_FAILS(ctx, freeze(ctx, net, &options, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: 1 examples, and none is given");
+                "freeze: n_examples 1, needs that many examples");
     options.n_examples = 0;
     options.max_error = 0.5;
     CHECK_FAILS(ctx, freeze(ctx, net, &options, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: max_error 0.5 without examples, on which layers are measured");
+                "freeze: max_error 0.5 without examples, which are needed to measure layers");
     options.max_error = -1.0;
     CHECK_FAILS(ctx, freeze(ctx, net, &options, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: max_error -1, at least 0 is needed");
+                "freeze: max_error -1, must be at least 0");
     tensor_release(x);
     module_release(net);
 }
@@ -541,18 +541,18 @@ static void wrong_options_are_named(void **state)
     context_t *ctx = fixture_context(state);
     module_t *net = network(ctx), *frozen = NULL;
     CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.dtype = DTYPE_F16}, &frozen),
-                STATUS_INVALID_ARGUMENT, "freeze: dtype f16, f32, bf16 or s8 is possible");
+                STATUS_INVALID_ARGUMENT, "freeze: dtype f16, must be f32, bf16 or s8");
     CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.dtype = (dtype_t)99}, &frozen),
-                STATUS_INVALID_ARGUMENT, "freeze: dtype of no name, f32, bf16 or s8 is possible");
+                STATUS_INVALID_ARGUMENT, "freeze: dtype of unknown name, must be f32, bf16 or s8");
     CHECK_FAILS(
         ctx,
         freeze(ctx, net, &(freeze_options_t){.dtype = DTYPE_BF16, .keep_numerics = true}, &frozen),
         STATUS_INVALID_ARGUMENT,
-        "freeze: dtype bf16 changes the last bits, which keep_numerics keeps");
+        "freeze: dtype bf16 changes the last bits, which keep_numerics forbids");
     CHECK_FAILS(
         ctx,
         freeze(ctx, net, &(freeze_options_t){.dtype = DTYPE_BF16, .keep_f32 = nobody}, &frozen),
-        STATUS_INVALID_ARGUMENT, "freeze: keep_f32 \"nobody.*\" is the path of no operator");
+        STATUS_INVALID_ARGUMENT, "freeze: keep_f32 \"nobody.*\" matches no operator");
     module_release(net);
 }
 
@@ -579,8 +579,8 @@ static void a_network_without_known_sizes_is_refused(void **state)
     module_t *frozen = NULL;
     CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.dtype = DTYPE_BF16}, &frozen),
                 STATUS_INVALID_ARGUMENT,
-                "freeze: dtype bf16, what linear head reads has no known sizes, nothing would be "
-                "computed in it");
+                "freeze: dtype bf16, the sizes that linear head reads are not known, so nothing "
+                "would change; parameters need types such as f32[N=1,3,224,224]");
     assert_null(frozen);
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
     module_release(frozen);

@@ -489,29 +489,28 @@ static void wrong_examples_and_options_are_named(void **state)
     void *elements = NULL;
     const freeze_options_t none = {.calibration = CALIBRATION_PERCENTILE};
     CHECK_FAILS(ctx, freeze_s8(ctx, net, 0, &x, none, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: dtype s8 without examples, from which the ranges of values are taken");
+                "freeze: dtype s8 without examples, which are needed to find the ranges of values");
     CHECK_FAILS(ctx, freeze_s8(ctx, net, 1, &x, none, &frozen), STATUS_INVALID_ARGUMENT,
                 "f32[2,4,12,12]");
     CHECK_OK(ctx, tensor_data_mutable(ctx, y[1], &elements));
     ((float *)elements)[77] = NAN;
     CHECK_FAILS(ctx, freeze_s8(ctx, net, 2, y, none, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: %x of examples[1] has a NaN or an infinity, a range is taken of finite "
-                "numbers");
+                "freeze: %x of examples[1] contains NaN or infinity, ranges need finite numbers");
     ((float *)elements)[77] = -INFINITY;
     CHECK_FAILS(ctx, freeze_s8(ctx, net, 2, y, none, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: %x of examples[1] has a NaN or an infinity");
+                "freeze: %x of examples[1] contains NaN or infinity, ranges need finite numbers");
     CHECK_FAILS(ctx, freeze_s8(ctx, net, 1, y, (freeze_options_t){.percentile = 101}, &frozen),
-                STATUS_INVALID_ARGUMENT, "freeze: percentile 101, 0 to 100 is needed");
+                STATUS_INVALID_ARGUMENT, "freeze: percentile 101, must be 0 to 100");
     CHECK_FAILS(
         ctx,
         freeze_s8(ctx, net, 1, y, (freeze_options_t){.calibration = (calibration_t)7}, &frozen),
         STATUS_INVALID_ARGUMENT, "freeze: calibration 7 is unknown");
     CHECK_FAILS(ctx, freeze_s8(ctx, net, 1, y, (freeze_options_t){.no_optimize = true}, &frozen),
                 STATUS_INVALID_ARGUMENT,
-                "freeze: dtype s8 with no_optimize, examples are read when forward is optimised");
+                "freeze: dtype s8 with no_optimize, only optimising forward makes it s8");
     CHECK_FAILS(ctx, freeze_s8(ctx, net, 1, y, (freeze_options_t){.keep_numerics = true}, &frozen),
                 STATUS_INVALID_ARGUMENT,
-                "freeze: dtype s8 changes the last bits, which keep_numerics keeps");
+                "freeze: dtype s8 changes the last bits, which keep_numerics forbids");
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
     CHECK_FAILS(ctx, freeze_optimize(ctx, frozen, &(freeze_options_t){.dtype = DTYPE_S8}),
                 STATUS_INVALID_ARGUMENT, "freeze: dtype s8 without examples");
@@ -522,13 +521,13 @@ static void wrong_examples_and_options_are_named(void **state)
                     ctx, frozen,
                     &(freeze_options_t){.dtype = DTYPE_S8, .n_examples = 1, .examples = examples}),
                 STATUS_INVALID_ARGUMENT,
-                "freeze_optimize: dtype s8, freeze makes a network of integers");
+                "freeze_optimize: dtype s8, only freeze can convert to s8");
     module_release(frozen);
     module_t *other = subject_net(ctx, "w=4,3", "%x : f32[2,3]", "  return %x\n");
     module_release(other);
     CHECK_OK(ctx, module_create(ctx, "Other", &other));
     CHECK_FAILS(ctx, freeze_s8(ctx, other, 1, y, none, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: dtype s8, and forward of Other has no graph to calibrate");
+                "freeze: dtype s8, but forward of Other has no graph to calibrate");
     module_release(other);
     tensor_release(x);
     for (int i = 0; i < 2; i++) tensor_release(y[i]);

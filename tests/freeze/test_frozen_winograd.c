@@ -85,10 +85,10 @@ static void a_bound_below_zero_is_refused(void **state)
     module_t *net = subject_net(ctx, parameters, input, body), *frozen = NULL;
     const freeze_options_t options = {.rounding_error = -1};
     CHECK_FAILS(ctx, freeze(ctx, net, &options, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: rounding_error -1, at least 0 is needed");
+                "freeze: rounding_error -1, must be at least 0");
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
     CHECK_FAILS(ctx, freeze_optimize(ctx, frozen, &options), STATUS_INVALID_ARGUMENT,
-                "freeze_optimize: rounding_error -1, at least 0 is needed");
+                "freeze_optimize: rounding_error -1, must be at least 0");
     module_release(frozen);
     module_release(net);
 }

@@ -280,14 +280,14 @@ static void what_cannot_be_tuned_is_told(void **state)
     subject_t s = subject_begin(ctx, parameters, input, body);
     const tensor_t *in[] = {s.in[0]};
     CHECK_FAILS(ctx, freeze_tune(ctx, s.frozen, 1, in, 0.0, NULL), STATUS_INVALID_ARGUMENT,
-                "freeze_tune: 0 seconds, more than 0 and at most 1e6 are needed");
+                "freeze_tune: 0 seconds, must be more than 0 and at most 1e6");
     CHECK_FAILS(ctx, freeze_tune(ctx, s.frozen, 1, in, (double)NAN, NULL), STATUS_INVALID_ARGUMENT,
-                "seconds, more than 0 and at most 1e6 are needed");
+                "seconds, must be more than 0 and at most 1e6");
     CHECK_FAILS(ctx, freeze_tune(ctx, s.net, 1, in, 0.1, NULL), STATUS_INVALID_ARGUMENT,
                 "is not frozen, freeze it first");
     CHECK_FAILS(ctx, freeze_tune(ctx, s.frozen, 0, NULL, 0.1, NULL), STATUS_INVALID_ARGUMENT, "");
     CHECK_FAILS(ctx, freeze_tune(ctx, s.frozen, -1, NULL, 0.1, NULL), STATUS_INVALID_ARGUMENT,
-                "freeze_tune: -1 inputs, at least 0 are needed");
+                "freeze_tune: -1 inputs, must be at least 0");
     subject_end(&s);
 }
 

@@ -221,9 +221,9 @@ static void negative_places_count_from_the_end(void **state)
                                   "return %a, %b, %d\n")),
                 "<1 1>, 1, \"two\"", "<1 1>, 1, \"two\"");
     check_refused(ctx, make(ctx, FORWARD("%l = list(1, 2, 3)\n%a = index(%l, -4)\nreturn %a\n")),
-                  "index: -4 of 3 items");
+                  "index: index -4, out of range for 3 items");
     check_refused(ctx, make(ctx, FORWARD("%l = list(1, 2, 3)\n%a = index(%l, 3)\nreturn %a\n")),
-                  "index: 3 of 3 items");
+                  "index: index 3, out of range for 3 items");
 }
 
 static void unpack_takes_as_many_as_there_are(void **state)

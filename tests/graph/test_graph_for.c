@@ -184,7 +184,7 @@ static void other_inputs_and_methods_are_named(void **state)
                                "  %1 = scalar_add(%n, 1)\n"
                                "  return %1\n}\n"));
     CHECK_FAILS(ctx, graph_for(ctx, net, "count", 1, two, &graph), STATUS_INVALID_ARGUMENT,
-                "graph_for: %n of count is no tensor");
+                "graph_for: %n of count is not a tensor, only tensors are supported");
     CHECK_OK(ctx, layer_linear(ctx, 2, 2, true, &layer));
     CHECK_FAILS(ctx, graph_for(ctx, layer, "forward", 1, two, &graph), STATUS_INVALID_ARGUMENT,
                 "Linear has no graph of method \"forward\"");

@@ -452,7 +452,7 @@ static void a_plan_names_inputs_that_it_was_not_made_for(void **state)
                               NULL, &graph));
     CHECK_OK(ctx, plan_create(ctx, graph, NULL, &plan));
     CHECK_FAILS(ctx, plan_run(ctx, plan, 0, NULL, &n, &y), STATUS_INVALID_ARGUMENT,
-                "plan: 0 inputs, 1 are needed");
+                "plan: 0 inputs, must be 1");
     assert_int_equal(n, 0);
     CHECK_FAILS(ctx, plan_run(ctx, plan, 1, (const tensor_t *const *)&x, &n, &y),
                 STATUS_INVALID_ARGUMENT, "plan: input 0 is f32[3], the plan is for f32[2]");
@@ -640,7 +640,7 @@ static void plans_are_counted_and_bounded_as_asked(void **state)
     module_t *net = net_residual(ctx), *frozen = NULL;
     counters_t counters;
     CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.plans = -1}, &frozen),
-                STATUS_INVALID_ARGUMENT, "freeze: plans -1, at least 0 is needed");
+                STATUS_INVALID_ARGUMENT, "freeze: plans -1, must be at least 0");
     CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.plans = 2}, &frozen));
     counters_reset(ctx);
     static const int64_t batches[] = {1, 2, 1, 3, 1, 2};
@@ -654,7 +654,7 @@ static void plans_are_counted_and_bounded_as_asked(void **state)
     CHECK_FAILS(ctx, freeze_set_plans(ctx, net, 1), STATUS_INVALID_ARGUMENT,
                 "freeze_set_plans: Residual is not frozen, freeze it first");
     CHECK_FAILS(ctx, freeze_set_plans(ctx, frozen, -1), STATUS_INVALID_ARGUMENT,
-                "freeze_set_plans: plans -1, at least 0 is needed");
+                "freeze_set_plans: plans -1, must be at least 0");
     CHECK_OK(ctx, freeze_set_plans(ctx, frozen, 0));
     assert_int_equal(plan_capacity(frozen, "forward"), PLAN_CAPACITY);
     counters_reset(ctx);
@@ -674,7 +674,7 @@ static void what_no_plan_can_run_is_named(void **state)
         const char *statement, *part;
     } cases[] = {
         {"%y = relu_(%x)", "plan: relu_ writes in place"},
-        {"%y = if(%c) {\n yield %x\n} else {\n yield %x\n}", "plan: if is no straight line"},
+        {"%y = if(%c) {\n yield %x\n} else {\n yield %x\n}", "plan: if is control flow"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         graph_t *graph = NULL;

@@ -113,7 +113,8 @@ static void a_view_of_a_blocked_attribute_is_not_written(void **state)
                                "}\n"));
     tensor_release(x);
     CHECK_FAILS(ctx, module_call_tensors(ctx, net, "forward", 0, NULL, &n_out, &x),
-                STATUS_UNSUPPORTED, "and a view of it is written in place: to_dense gives it");
+                STATUS_UNSUPPORTED,
+                "but a view of it is written in place; convert it with to_dense");
     tensor_release(m);
     module_release(net);
 }

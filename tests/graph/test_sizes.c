@@ -238,7 +238,7 @@ static void a_number_that_follows_a_size_in_no_known_way_is_refused_at_others(vo
 {
     context_t *ctx = fixture_context(state);
     module_t *eager = NULL, *graph = traced(ctx, square_of_size, 2, &eager);
-    check_refused(ctx, graph, 3, "changes with the sizes, and not as they do");
+    check_refused(ctx, graph, 3, "changes with the sizes, but not as an expression of them");
     module_release(graph);
     module_release(eager);
 }

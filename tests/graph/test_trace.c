@@ -440,7 +440,7 @@ static void a_call_in_place_that_casts_is_refused(void **state)
     CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 3, 6, 6), 1, &x));
     CHECK_OK(ctx, module_forward(ctx, root, x, &y));
     CHECK_FAILS(ctx, graph_trace(ctx, root, "forward", 1, (const tensor_t *[]){x}),
-                STATUS_UNSUPPORTED, "in a graph both have one dtype");
+                STATUS_UNSUPPORTED, "both must have the same dtype");
     tensor_release(x);
     tensor_release(y);
     module_release(root);

@@ -64,15 +64,15 @@ static void places_on_data_are_checked_where_the_model_runs(void **state)
     context_t *ctx = fixture_context(state);
     begin_open_place();
     maker_node(&maker, "SequenceAt", "take", "list at", "y");
-    refuse_place(ctx, 2, "index: 2 of 2 items");
+    refuse_place(ctx, 2, "index: index 2, out of range for 2 items");
     begin_open_place();
     maker_node(&maker, "SequenceErase", "erase", "list at", "rest");
     maker_node(&maker, "SequenceAt", "take", "rest place", "y");
-    refuse_place(ctx, -3, "erase: -3 of 2 items");
+    refuse_place(ctx, -3, "erase: index -3, out of range for 2 items");
     begin_open_place();
     maker_node(&maker, "SequenceInsert", "insert", "list x at", "more");
     maker_node(&maker, "SequenceAt", "take", "more place", "y");
-    refuse_place(ctx, 3, "insert: 3 of 2 items");
+    refuse_place(ctx, 3, "insert: index 3, out of range for 2 items");
 }
 
 static void tensors_and_sequences_are_not_confused(void **state)

@@ -274,7 +274,7 @@ static void a_failure_that_a_forward_handled_is_over(void **state)
     tensor_release(y);
     assert_int_equal(context_status(ctx), STATUS_OK);
     CHECK_FAILS(ctx, module_forward(ctx, silent, x, &y), STATUS_IO,
-                "module: forward of Net gave IO without a message");
+                "module: forward of Net returned IO without a message");
     tensor_release(x);
     module_release(net);
     module_release(silent);

@@ -200,7 +200,8 @@ static void members_of_every_kind_are_set_by_dotted_paths(void **state)
     assert_int_equal(module_n_members(net), n_members);
     CHECK_FAILS(ctx,
                 module_set_child(ctx, net, "layer1.conv1.inner.up", module_child(net, "layer1")),
-                STATUS_INVALID_ARGUMENT, "child \"up\" of Layer holds that very module");
+                STATUS_INVALID_ARGUMENT,
+                "child \"up\" of Layer contains the module itself, a tree must not have cycles");
     tensor_release(y);
     tensor_release(x);
     datum_release(version);
@@ -296,9 +297,10 @@ static void a_module_cannot_stand_inside_itself(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx);
-    CHECK_FAILS(ctx, module_set_child(ctx, module_child(net, "layer1.conv1"), "up", net),
-                STATUS_INVALID_ARGUMENT,
-                "module: child \"up\" of Layer holds that very module, a tree has no circles");
+    CHECK_FAILS(
+        ctx, module_set_child(ctx, module_child(net, "layer1.conv1"), "up", net),
+        STATUS_INVALID_ARGUMENT,
+        "module: child \"up\" of Layer contains the module itself, a tree must not have cycles");
     module_release(net);
 }
 
@@ -398,10 +400,10 @@ static void a_forward_that_checks_nothing_reports_its_first_failure(void **state
     assert_null(y);
     CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_nothing));
     CHECK_FAILS(ctx, module_forward(ctx, net, x, &y), STATUS_INVALID_ARGUMENT,
-                "module: forward of Net gave NULL for one of 1 results");
+                "module: forward of Net returned NULL as one of 1 results");
     CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_twice));
     CHECK_FAILS(ctx, module_forward(ctx, net, x, &y), STATUS_INVALID_ARGUMENT,
-                "module: forward of Net gave 2 results, module_forward takes one");
+                "module: forward of Net returned 2 results, module_forward needs one");
     tensor_release(x);
     module_release(net);
 }
@@ -476,7 +478,7 @@ static void methods_pass_datums_and_tensors_both_ways(void **state)
     datum_release(out[1]);
     CHECK_FAILS(ctx, module_call_tensors(ctx, net, "pair", 1, in, &n_out, tensors),
                 STATUS_INVALID_ARGUMENT,
-                "module: result 0 of pair of Net is int and no tensor, module_call gives it");
+                "module: result 0 of pair of Net is int, only module_call can return that");
     assert_int_equal(references(x), 2);
     assert_int_equal(n_released, 0);
     datum_release(wrapped);

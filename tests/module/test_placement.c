@@ -165,14 +165,14 @@ static void transitions_need_an_example_and_a_sequential(void **state)
     tensor_t *x = image(ctx);
     CHECK_OK(ctx, make(ctx, &net));
     CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &layer));
-    CHECK_FAILS(
-        ctx, module_mkldnn(ctx, net, &(mkldnn_options_t){.transitions = true}),
-        STATUS_INVALID_ARGUMENT,
-        "module_mkldnn: transitions without an example, which shows what layers compute in");
+    CHECK_FAILS(ctx, module_mkldnn(ctx, net, &(mkldnn_options_t){.transitions = true}),
+                STATUS_INVALID_ARGUMENT,
+                "module_mkldnn: transitions without an example, which is needed to find each "
+                "layer's layout");
     const mkldnn_options_t options = {.example = (const tensor_t *[]){x, NULL},
                                       .transitions = true};
     CHECK_FAILS(ctx, module_mkldnn(ctx, layer, &options), STATUS_UNSUPPORTED,
-                "module_mkldnn: transitions in ReLU, they are placed in a Sequential only");
+                "module_mkldnn: transitions in ReLU, only a Sequential can have them");
     assert_false(storage_is_packable(module_parameter(net, "0.weight")->storage));
     module_release(layer);
     tensor_release(x);
@@ -193,8 +193,8 @@ static void a_name_that_is_taken_is_refused_and_nothing_is_placed(void **state)
     const mkldnn_options_t options = {.example = (const tensor_t *[]){x, NULL},
                                       .transitions = true};
     CHECK_FAILS(ctx, module_mkldnn(ctx, net, &options), STATUS_INVALID_ARGUMENT,
-                "module_mkldnn: a transition \"dense2mkldnn_0\", Sequential has a layer of that "
-                "name");
+                "module_mkldnn: transition \"dense2mkldnn_0\", Sequential already has a layer of "
+                "that name");
     assert_string_equal(children(net, text, sizeof text), "0 1 2 dense2mkldnn_0 ");
     assert_string_equal(children(module_child(net, "2"), text, sizeof text), "0 1 2 ");
     module_release(layer);

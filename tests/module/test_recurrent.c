@@ -255,10 +255,10 @@ static void what_no_layer_has_is_refused(void **state)
 #define REFUSED(part, in, options)                                                                 \
     CHECK_FAILS(ctx, layer_lstm(ctx, in, H, true, options, &net), STATUS_INVALID_ARGUMENT, part)
     REFUSED("layer_lstm: 0 to 6 elements, must be positive", 0, NULL);
-    REFUSED("elements, too many to be counted", INT64_MAX, NULL);
-    REFUSED("layer_lstm: -1 layers on one another, 1 to 64 are possible", C,
+    REFUSED("elements, too many for 64-bit sizes", INT64_MAX, NULL);
+    REFUSED("layer_lstm: -1 layers, must be 1 to 64", C,
             &(layer_recurrent_options_t){.num_layers = -1});
-    REFUSED("layer_lstm: 33 layers on one another, 1 to 32 are possible", C,
+    REFUSED("layer_lstm: 33 layers, must be 1 to 32", C,
             (&(layer_recurrent_options_t){.num_layers = 33, .bidirectional = true}));
     REFUSED("layer_lstm: dropout 2, must be 0 to 1", C, &(layer_recurrent_options_t){.dropout = 2});
 #undef REFUSED
@@ -310,7 +310,7 @@ static void a_forward_names_what_does_not_fit(void **state)
     CHECK_OK(ctx, module_set_attribute(ctx, net, "num_layers", layers));
     datum_release(layers);
     check_refusal(ctx, net, 1, in, STATUS_INVALID_ARGUMENT,
-                  "module: attribute \"num_layers\" of LSTM is 65, 1 to 64 are possible");
+                  "module: attribute \"num_layers\" of LSTM is 65, must be 1 to 64");
     for (int i = 0; i < 3; i++) tensor_release(in[i]);
     module_release(rnn);
     module_release(net);

@@ -33,9 +33,9 @@ static void a_method_in_c_says_nothing_of_itself(void **state)
     assert_int_equal(module_n_inputs(NULL, "forward"), -1);
     assert_int_equal(module_n_inputs(net, NULL), -1);
     CHECK_FAILS(ctx, module_input(ctx, net, "forward", 0, &value), STATUS_UNSUPPORTED,
-                "module_input: forward of Net is C code that says nothing of its arguments");
+                "module_input: forward of Net is C code whose arguments");
     CHECK_FAILS(ctx, module_output(ctx, net, "forward", 0, &value), STATUS_UNSUPPORTED,
-                "module_output: forward of Net is C code that says nothing of its results");
+                "module_output: forward of Net is C code whose results");
     assert_int_equal(value.rank, 7);
     module_release(net);
 }
@@ -86,11 +86,12 @@ static void what_cannot_be_is_refused(void **state)
     CHECK_FAILS(ctx, module_describe(ctx, net, "backward", 0, NULL, 0, NULL),
                 STATUS_INVALID_ARGUMENT, "\"backward\" is no method of Net");
     CHECK_FAILS(ctx, module_describe(ctx, net, "forward", 1, &value, 0, NULL),
-                STATUS_INVALID_ARGUMENT, "module_describe: value 0 of rank 13, -1 to 12");
+                STATUS_INVALID_ARGUMENT, "module_describe: value 0 of rank 13, must be -1 to 12");
     CHECK_FAILS(ctx, module_describe(ctx, net, "forward", 0, NULL, 1, &sized),
-                STATUS_INVALID_ARGUMENT, "module_describe: size -2 of value 0, at least -1");
+                STATUS_INVALID_ARGUMENT,
+                "module_describe: size -2 of value 0, must be at least -1");
     CHECK_FAILS(ctx, module_describe(ctx, net, "forward", -1, NULL, 0, NULL),
-                STATUS_INVALID_ARGUMENT, "module_describe: -1 values, 0 to 64");
+                STATUS_INVALID_ARGUMENT, "module_describe: -1 values, must be 0 to 64");
     context_clear_error(ctx);
     CHECK_FAILS(ctx, module_describe(ctx, net, "forward", 1, NULL, 0, NULL),
                 STATUS_INVALID_ARGUMENT, "module_describe: values is NULL");

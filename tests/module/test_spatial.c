@@ -303,7 +303,7 @@ static void wrong_layers_are_refused(void **state)
     CHECK_FAILS(ctx,
                 layer_conv_transpose(ctx, 1, 2, 3, INTS(1),
                                      &(conv_transpose_attrs_t){.post = {.n = 1}}, true, &module),
-                STATUS_INVALID_ARGUMENT, "only the fusion pass makes these");
+                STATUS_INVALID_ARGUMENT, "only the fusion pass may set them");
     CHECK_FAILS(ctx, layer_max_pool(ctx, 3, &(pool_attrs_t){.kernel = {2, 2}}, &module),
                 STATUS_INVALID_ARGUMENT, "layer_max_pool: a kernel of size 0, must be positive");
     CHECK_FAILS(ctx, layer_adaptive_max_pool(ctx, 1, INTS(0), &module), STATUS_INVALID_ARGUMENT,
@@ -314,7 +314,8 @@ static void wrong_layers_are_refused(void **state)
                 STATUS_INVALID_ARGUMENT, "must be a resize_mode_t");
     CHECK_FAILS(
         ctx, layer_upsample(ctx, &(upsample_attrs_t){.size = {2}, .align_corners = true}, &module),
-        STATUS_INVALID_ARGUMENT, "align_corners with nearest, which has no corners");
+        STATUS_INVALID_ARGUMENT,
+        "layer_upsample: align_corners with mode nearest, which does not support it");
     CHECK_FAILS(ctx, layer_upsample(ctx, &(upsample_attrs_t){.size = {2, -1}}, &module),
                 STATUS_INVALID_ARGUMENT, "must not be negative");
     CHECK_FAILS(ctx, layer_pixel_shuffle(ctx, 0, &module), STATUS_INVALID_ARGUMENT,
@@ -341,7 +342,7 @@ static void inputs_that_do_not_fit_are_refused(void **state)
     tensor_t *x = filled(ctx, 100, SHAPE(2, 6)), *y = NULL, *image = filled(ctx, 100, IMAGE);
     CHECK_OK(ctx, layer_unflatten(ctx, 1, 2, INTS(4, -1), &module));
     CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_INVALID_ARGUMENT,
-                "unflatten: dim 1 of f32[2,6] into sizes of product 4, must fit");
+                "unflatten: dim 1 of f32[2,6] into sizes with product 4, must fit");
     CHECK_OK(ctx, module_train(ctx, module, true));
     module_release(module);
     CHECK_OK(ctx, layer_unflatten(ctx, 4, 1, INTS(4), &module));
@@ -352,11 +353,11 @@ static void inputs_that_do_not_fit_are_refused(void **state)
     CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_INVALID_ARGUMENT,
                 "upsample: x is f32[2,6], rank 3 to 5 is needed");
     CHECK_FAILS(ctx, module_forward(ctx, module, image, &y), STATUS_INVALID_ARGUMENT,
-                "\"scale_factor\" of Upsample is 0.1, size 4 has none then");
+                "\"scale_factor\" of Upsample is 0.1, the result for size 4 is out of range");
     module_release(module);
     CHECK_OK(ctx, layer_pad(ctx, 3, INTS(0, 0, 0, 0, 0, 0), PAD_CONSTANT, 0, &module));
     CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_INVALID_ARGUMENT,
-                "two for each of at most 2 dimensions are needed");
+                "two for each of at most 2 dimensions");
     module_release(module);
     CHECK_OK(ctx, layer_alpha_dropout(ctx, 0.5, &module));
     CHECK_OK(ctx, module_train(ctx, module, true));

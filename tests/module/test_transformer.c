@@ -151,14 +151,15 @@ static void constructors_refuse_what_makes_no_sense(void **state)
     CHECK_FAILS(ctx, layer_layer_norm(ctx, SHAPE(8, 0), 1e-5, true, true, &module),
                 STATUS_INVALID_ARGUMENT, "layer_layer_norm: a size of 0, must be positive");
     CHECK_FAILS(ctx, layer_group_norm(ctx, 3, 8, 1e-5, true, &module), STATUS_INVALID_ARGUMENT,
-                "layer_group_norm: 8 channels in 3 groups, must be positive and divide");
+                "layer_group_norm: 8 channels in 3 groups, must be positive, and groups must "
+                "divide channels");
     CHECK_FAILS(ctx, layer_instance_norm(ctx, 8, -1, true, &module), STATUS_INVALID_ARGUMENT,
                 "layer_instance_norm: epsilon -1, must not be negative");
     CHECK_FAILS(ctx, layer_embedding(ctx, 0, 8, &module), STATUS_INVALID_ARGUMENT,
                 "layer_embedding: 0 rows of 8, must be positive");
-    CHECK_FAILS(
-        ctx, layer_multi_head_attention(ctx, 8, 3, true, &module), STATUS_INVALID_ARGUMENT,
-        "layer_multi_head_attention: embed_dim 8 with 3 heads, must be positive and divide");
+    CHECK_FAILS(ctx, layer_multi_head_attention(ctx, 8, 3, true, &module), STATUS_INVALID_ARGUMENT,
+                "layer_multi_head_attention: embed_dim 8 with 3 heads, must be a positive multiple "
+                "of the heads");
     context_clear_error(ctx);
     CHECK_FAILS(ctx, layer_transformer_encoder_layer(ctx, NULL, &module), STATUS_INVALID_ARGUMENT,
                 "attrs");
@@ -177,10 +178,10 @@ static void forwards_refuse_other_inputs(void **state)
                       ctx, &(transformer_attrs_t){.d_model = E, .nhead = 2}, &encoder));
     CHECK_FAILS(ctx, module_call_tensors(ctx, attention, "forward", 1, in, &n_out, &out),
                 STATUS_INVALID_ARGUMENT,
-                "forward of MultiheadAttention with f32[3,8], [N][T][E] is needed");
+                "forward of MultiheadAttention with f32[3,8], must be [N][T][E]");
     CHECK_FAILS(ctx, module_call_tensors(ctx, attention, "forward", 5, in, &n_out, &out),
                 STATUS_INVALID_ARGUMENT,
-                "with 5 inputs, takes x, x and a mask, or query, key, value and maybe a mask");
+                "with 5 inputs, takes x, x and a mask, or query, key, value and an optional mask");
     CHECK_FAILS(ctx, module_call_tensors(ctx, encoder, "forward", 3, in, &n_out, &out),
                 STATUS_INVALID_ARGUMENT, "with 3 inputs, takes x or x and a mask");
     module_release(attention);

@@ -258,7 +258,7 @@ static void an_unknown_network_is_told_which_there_are(void **state)
     context_t *ctx = fixture_context(state);
     module_t *net = NULL;
     CHECK_FAILS(ctx, zoo_create(ctx, "resnet34", NULL, &net, NULL), STATUS_INVALID_ARGUMENT,
-                "zoo: \"resnet34\" is no network, there are alexnet, vgg16, resnet18, resnet50, "
+                "zoo: unknown network \"resnet34\", known are alexnet, vgg16, resnet18, resnet50, "
                 "resnext50_32x4d, mobilenet_v2, densenet121, squeezenet1_1, googlenet");
     CHECK_FAILS(ctx, zoo_create(ctx, "vgg16", &(zoo_options_t){.divide = -1}, &net, NULL),
                 STATUS_INVALID_ARGUMENT, "zoo: widths divided by -1");

@@ -194,7 +194,7 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("freeze " MODEL " -o m.tessera --dtype bf16 --no-optimize-numerics", 2,
           "--dtype bf16 must not be combined with --no-optimize-numerics", NULL);
     check("freeze " MODEL " -o m.tessera --dtype bf16 --keep-f32 nobody", 1,
-          "freeze: keep_f32 \"nobody\" is the path of no operator", NULL);
+          "freeze: keep_f32 \"nobody\" matches no operator", NULL);
     check("freeze " MODEL " -o m.tessera --tune 0", 2, "--tune 0, must be more than 0", NULL);
     check("freeze " MODEL " -o m.tessera --tune -1", 2, "--tune -1, must be a number, at least 0",
           NULL);
@@ -208,7 +208,7 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
 static void failures_exit_with_1_and_name_the_command(void **state)
 {
     (void)state;
-    check("run zoo:lenet", 1, "tessera run: zoo: \"lenet\" is no network", NULL);
+    check("run zoo:lenet", 1, "tessera run: zoo: unknown network \"lenet\"", NULL);
     check("run missing.onnx", 1, "tessera run: ", NULL);
     check("run missing.tessera", 1, "tessera run: ", NULL);
     check("run " MODEL " --input y=x.npy", 1, "has no input \"y\", there are: x", NULL);

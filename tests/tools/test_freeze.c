@@ -500,9 +500,9 @@ static void a_graph_that_is_like_no_method_is_refused(void **state)
     begin_broadcast(weight);
     write_model("scale.onnx");
     check_lie(ctx, "g:forward", "g:forwars",
-              "lie.tessera: a graph of method \"forwars\" is not like its first");
+              "lie.tessera: a graph of method \"forwars\" does not match its first one");
     check_lie(ctx, "m:forward", "g:forward",
-              "lie.tessera: member \"g:forward\" is of no known kind");
+              "lie.tessera: member \"g:forward\" has an unknown kind");
     check_lie(ctx, "%s : f32[M=1,64]", "%s : f64[M=1,64]", "lie.tessera: ");
 }
 

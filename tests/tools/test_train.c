@@ -233,8 +233,8 @@ static void a_planned_step_keeps_within_its_memory(void **state)
     long long least = 0;
     check("bench zoo:resnet18 --train --modes planned --shape x=2x3x64x64 --iterations 1 --warm-up "
           "1 --memory-limit 1K",
-          1, "trainer_step: memory_limit 1024, a step on these inputs takes ");
-    assert_int_equal(sscanf(strstr(outcome.err, "inputs takes "), "inputs takes %lld", &least), 1);
+          1, "trainer_step: memory_limit 1024, a step on these inputs needs ");
+    assert_int_equal(sscanf(strstr(outcome.err, "inputs needs "), "inputs needs %lld", &least), 1);
     for (int i = 0; i < 2; i++) {
         char line[200];
         snprintf(line, sizeof line,
@@ -246,7 +246,7 @@ static void a_planned_step_keeps_within_its_memory(void **state)
     }
     assert_true(losses[0] == losses[1]);
     check("train net.onnx" DATA "--steps 1 --batch 8 --mode planned --memory-limit 1K", 1,
-          "trainer_step: memory_limit 1024, a step on these inputs takes ");
+          "trainer_step: memory_limit 1024, a step on these inputs needs ");
     check("train net.onnx" DATA "--steps 1 --batch 8 --mode planned --memory-limit 512M", 0, "");
     check("train net.onnx" DATA "--memory-limit 512M", 2, "--memory-limit needs --mode planned");
     check("train net.onnx" DATA "--memory-limit 5T", 2,

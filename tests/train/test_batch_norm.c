@@ -220,9 +220,9 @@ static void calls_that_have_no_statistics_are_refused(void **state)
                 "needed");
     set_momentum(ctx, norm, -1);
     CHECK_OK(ctx, module_remove(ctx, norm, "num_batches_tracked"));
-    CHECK_FAILS(ctx, module_forward(ctx, norm, x, &y), STATUS_INVALID_ARGUMENT,
-                "batch_norm: attribute \"momentum\" is None, that needs buffer "
-                "num_batches_tracked");
+    CHECK_FAILS(
+        ctx, module_forward(ctx, norm, x, &y), STATUS_INVALID_ARGUMENT,
+        "batch_norm: attribute \"momentum\" is None, which needs buffer num_batches_tracked");
     assert_null(y);
     tensor_release(x);
     tensor_release(line);

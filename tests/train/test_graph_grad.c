@@ -123,7 +123,7 @@ static void what_gradients_cannot_pass_is_named(void **state)
     CHECK_FAILS(ctx, graph_grad(ctx, graph, 0, 1, (value_t[]){99}, at, &grads),
                 STATUS_INVALID_ARGUMENT, "value 99");
     CHECK_FAILS(ctx, graph_grad(ctx, graph, 0, 1, (value_t[]){value_named(graph, "a")}, at, &grads),
-                STATUS_INVALID_ARGUMENT, "no floating tensor of known sizes");
+                STATUS_INVALID_ARGUMENT, "must be a floating tensor with known sizes");
     graph_release(graph);
 
     graph = parse(ctx, "graph f(%x : f32[1], %y : f32[1]) {\n"
@@ -132,7 +132,7 @@ static void what_gradients_cannot_pass_is_named(void **state)
                        "  return %a\n"
                        "}\n");
     CHECK_FAILS(ctx, graph_grad(ctx, graph, 0, 1, (value_t[]){value_named(graph, "y")}, at, &grads),
-                STATUS_UNSUPPORTED, "read a value that is written in place");
+                STATUS_UNSUPPORTED, "a value that is written in place");
     graph_release(graph);
 
     graph = parse(ctx, "graph f(%x : f32[1], %y : f32[1]) {\n"
@@ -141,7 +141,7 @@ static void what_gradients_cannot_pass_is_named(void **state)
                        "  return %b\n"
                        "}\n");
     CHECK_FAILS(ctx, graph_grad(ctx, graph, 0, 1, (value_t[]){value_named(graph, "y")}, at, &grads),
-                STATUS_UNSUPPORTED, "add_ is in place");
+                STATUS_UNSUPPORTED, "add_ writes in place");
     graph_release(graph);
 
     graph = parse(ctx, "graph f(%x : f32[1], %c : bool) {\n"
@@ -169,8 +169,8 @@ static void what_is_not_known_has_no_gradient(void **state)
                                                "}\n");
     CHECK_FAILS(ctx, graph_grad(ctx, graph, 0, 1, (const value_t[]){0}, &at, &grads),
                 STATUS_UNSUPPORTED,
-                "a gradient reaches mean at the module itself, where the dtype or a size of %x is "
-                "not known");
+                "a gradient reaches mean at the module itself, the dtype and sizes of %x must be "
+                "known there");
     graph_release(graph);
 
     graph = parse(ctx, "graph f(%x : f32[1], %y : tensor) {\n"

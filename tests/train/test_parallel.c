@@ -403,7 +403,7 @@ static void what_the_system_refuses_is_told(void **state)
     none.rlim_cur = 0;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     CHECK_FAILS(ctx, parallel_create(ctx, NULL, &parallel), STATUS_IO,
-                "no file can be made and locked in /tmp");
+                "cannot create and lock a file in /tmp, each rank needs one");
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     CHECK_FAILS(ctx, group_begin(ctx, "add", &group, MPI_ERR_COMM), STATUS_IO,
                 "Open MPI fails on rank 0");
@@ -415,7 +415,7 @@ static void mpi_is_begun_once(void **state)
     context_t *ctx = fixture_context(state);
     parallel_t *parallel = NULL;
     CHECK_FAILS(ctx, parallel_create(ctx, NULL, &parallel), STATUS_INVALID_ARGUMENT,
-                "MPI was ended, a process can begin it once");
+                "MPI is finalised already, a process can initialise it only once");
 }
 
 static int run_rank_tests(void)

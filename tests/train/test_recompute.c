@@ -175,8 +175,8 @@ static size_t find_least(context_t *ctx, bool is_blocked, train_options_t option
     options.memory_limit = 1;
     training_t training = begin(ctx, is_blocked, options);
     CHECK_FAILS(ctx, step(ctx, &training, 3, NULL), STATUS_INVALID_ARGUMENT,
-                "trainer_step: memory_limit 1, a step on these inputs takes ");
-    assert_int_equal(sscanf(context_error(ctx), "%*[^,], a step on these inputs takes %zu", &least),
+                "trainer_step: memory_limit 1, a step on these inputs needs ");
+    assert_int_equal(sscanf(context_error(ctx), "%*[^,], a step on these inputs needs %zu", &least),
                      1);
     context_clear_error(ctx);
     assert_int_equal(optimizer_n_steps(training.optimizer), 0);

@@ -125,7 +125,7 @@ static void what_is_watched_late_is_refused(void **state)
     CHECK_OK(ctx, tape_watch(ctx, tape, x));
     CHECK_OK(ctx, op_mul(ctx, x, x, &y));
     CHECK_FAILS(ctx, tape_watch(ctx, tape, late), STATUS_INVALID_ARGUMENT,
-                "after calls that the tape has recorded");
+                "must be watched before the tape records calls");
     tape_destroy(tape);
     tensor_release(x);
     tensor_release(late);
@@ -140,7 +140,7 @@ static void a_tape_passes_gradients_in_its_own_context_only(void **state)
     CHECK_OK(ctx, tape_create(ctx, &tape));
     CHECK_OK(NULL, context_create(NULL, &other));
     CHECK_FAILS(other, tape_backward(other, tape, x, NULL), STATUS_INVALID_ARGUMENT,
-                "the tape is another context's");
+                "tape_backward: the tape belongs to another context");
     context_destroy(other);
     tape_destroy(tape);
     tensor_release(x);
@@ -160,11 +160,11 @@ static void graph_grad_refuses_what_is_not_in_the_graph(void **state)
     graph_t *grads = NULL;
     int at = 0;
     CHECK_FAILS(ctx, graph_grad(ctx, plain, 1, 1, wrt, &at, &grads), STATUS_INVALID_ARGUMENT,
-                "graph_grad: there is no result 1, f has 1");
+                "graph_grad: result 1 does not exist, f has 1");
     CHECK_FAILS(ctx, graph_grad(ctx, plain, 0, 1, beyond, &at, &grads), STATUS_INVALID_ARGUMENT,
-                "graph_grad: there is no value 1000, f has 2");
+                "graph_grad: value 1000 does not exist, f has 2");
     CHECK_FAILS(ctx, graph_grad(ctx, grouped, 0, 1, wrt, &at, &grads), STATUS_UNSUPPORTED,
-                "gradients pass operators, constants and attributes alone");
+                "only operators, constants and attributes are supported");
     graph_release(plain);
     graph_release(grouped);
 }

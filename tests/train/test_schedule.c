@@ -160,7 +160,7 @@ static void what_has_the_same_bytes_is_multiplied_once(void **state)
     CHECK_OK(ctx, tensor_narrow(ctx, gapped, 0, 1, 2, &part));
     all[1] = part;
     CHECK_FAILS(ctx, clip_gradients(ctx, 2, all, 1.0, NULL), STATUS_INVALID_ARGUMENT,
-                "share some of their bytes, all or none is needed");
+                "share some of their bytes, must share all or none");
     tensor_release(part);
     tensor_release(gapped);
     tensor_release(number);
@@ -213,7 +213,7 @@ static void slices_between_each_other_are_clipped_each(void **state)
                                     &apart[1]));
     apart[0] = ends;
     CHECK_FAILS(ctx, clip_gradients(ctx, 2, apart, 0.1, NULL), STATUS_INVALID_ARGUMENT,
-                "share some of their bytes, all or none is needed");
+                "share some of their bytes, must share all or none");
     tensor_release(apart[1]);
     tensor_release(ends);
 
@@ -222,7 +222,7 @@ static void slices_between_each_other_are_clipped_each(void **state)
         CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, 1, &sizes[0], NULL, &memory[i], NULL, NULL,
                                     &apart[i]));
     CHECK_FAILS(ctx, clip_gradients(ctx, 2, apart, 0.1, NULL), STATUS_INVALID_ARGUMENT,
-                "share some of their bytes, all or none is needed");
+                "share some of their bytes, must share all or none");
     for (int i = 0; i < 2; i++) {
         tensor_release(apart[i]);
         tensor_release(columns[i]);
@@ -252,7 +252,7 @@ static void what_cannot_be_clipped_is_refused(void **state)
     tensor_t *index = NULL;
     CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F64, 3, 0, &index));
     CHECK_FAILS(ctx, clip_gradients(ctx, 1, &index, 1.0, NULL), STATUS_UNSUPPORTED,
-                "a gradient is f64[3], f32 in a format that can be read is needed");
+                "a gradient is f64[3], must be f32 in a readable format");
     CHECK_FAILS(ctx, clip_gradients(ctx, 1, &index, NAN, NULL), STATUS_INVALID_ARGUMENT,
                 "of 1 gradients, neither may be negative");
     CHECK_OK(ctx, clip_gradients(ctx, 0, NULL, 1.0, NULL));

@@ -340,7 +340,8 @@ static void state_that_is_seen_through_a_view_needs_an_eager_step(void **state)
         status_t status = trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, x, NULL,
                                        &loss);
         if (mode == TRAIN_PLANNED)
-            CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED, "writes what is read behind it");
+            CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED,
+                        "writes a tensor that is read later; use mode TRAIN_EAGER");
         else
             assert_true(status == STATUS_OK && fabs(loss - 36.0) < 1e-5);
         tensor_release(x);
@@ -515,7 +516,7 @@ static void wrong_arguments_are_refused(void **state)
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, 0, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
                 "trainer_step: 0 inputs");
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, METHOD_MAX_OUTPUTS, in, x, NULL, NULL),
-                STATUS_INVALID_ARGUMENT, "are possible");
+                STATUS_INVALID_ARGUMENT, "32 inputs, must be 1 to 31");
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, 1, in, NULL, NULL, NULL), STATUS_INVALID_ARGUMENT,
                 "trainer_step");
     CHECK_FAILS(ctx,
@@ -533,7 +534,7 @@ static void wrong_arguments_are_refused(void **state)
     assert_null(none);
     CHECK_OK(ctx, context_create(NULL, &other));
     CHECK_FAILS(other, trainer_step(other, trainer, 1, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
-                "the trainer is another context's");
+                "trainer_step: the trainer belongs to another context");
     context_destroy(other);
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, 1, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
                 "sub"); /* the loss: f32[3,5] and f32[3,3,8,8] */

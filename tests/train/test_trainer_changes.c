@@ -200,7 +200,7 @@ static void a_buffer_that_is_a_view_of_what_is_written_needs_an_eager_step(void 
             assert_float_equal(loss, 36.0, 1e-5); /* (3 * 2 + 3 - 3)^2 */
         } else {
             CHECK_FAILS(ctx, step_line(ctx, trainer, NULL, &loss), STATUS_UNSUPPORTED,
-                        "writes what is read behind it");
+                        "writes a tensor that is read later; use mode TRAIN_EAGER");
         }
         tensor_release(total);
         tensor_release(one);
@@ -269,7 +269,8 @@ static void a_loss_that_reads_the_module_needs_an_eager_step(void **state)
             assert_true(status == STATUS_OK && fabs(loss - 14.25) < 1e-5); /* 3.5^2 + 2 */
         else
             CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED,
-                        "trainer_step: the loss reads \"a\" of the module itself");
+                        "trainer_step: the loss reads \"a\" of the module, which a plan cannot do; "
+                        "use mode TRAIN_EAGER");
         trainer_destroy(trainer);
         optimizer_destroy(optimizer);
         module_release(net);
@@ -295,7 +296,8 @@ static void an_input_of_the_modules_own_needs_an_eager_step(void **state)
             assert_float_equal(elements[3], 2.0f - 0.002f * 9.0f, 1e-6);
         } else {
             CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED,
-                        "trainer_step: input 0, f32[4], lies in the module");
+                        "trainer_step: input 0, f32[4], shares memory with the module; use mode "
+                        "TRAIN_EAGER");
         }
         tensor_release(target);
         trainer_destroy(trainer);
@@ -355,7 +357,8 @@ static status_t square_of_target(context_t *ctx, void *user, const tensor_t *out
 static void a_loss_that_depends_on_no_parameter_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
-    static const char *const words[] = {"was not computed from what the tape watches",
+    static const char *const words[] = {"was not computed from watched tensors since the last "
+                                        "tape_backward (gradients of gradients are not supported)",
                                         "the loss depends on none of the optimizer's 2 parameters"};
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_line(ctx, DTYPE_F32, forward_line);

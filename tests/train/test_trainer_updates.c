@@ -394,7 +394,8 @@ static void a_step_that_fails_halfway_says_so(void **state)
             n_broken++;
             context_clear_error(ctx);
             CHECK_FAILS(ctx, step(ctx, trainer, 3, NULL), STATUS_INVALID_ARGUMENT,
-                        "a step before has failed when some parameters were updated");
+                        "trainer_step: an earlier step failed after updating some parameters; load "
+                        "a saved state and create a new trainer");
             assert_int_equal(optimizer_n_steps(optimizer), 1);
         } else {
             n_whole++;

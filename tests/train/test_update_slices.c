@@ -298,7 +298,8 @@ static void a_step_that_fails_between_slices_says_so(void **state)
         context_clear_error(ctx);
         if (is_between)
             CHECK_FAILS(ctx, step(ctx, &training, 3), STATUS_INVALID_ARGUMENT,
-                        "a step before has failed when some parameters were updated");
+                        "trainer_step: an earlier step failed after updating some parameters; load "
+                        "a saved state and create a new trainer");
         context_clear_error(ctx);
         end(&training);
     }
