@@ -4,10 +4,8 @@
 
 #include "tensor/threads_impl.h"
 
-#define STRIP_BYTES                                                                                \
-    ((size_t)192 * 1024) /* size of a copy, which stays in the second-level cache                  \
-                          */
-#define LANES 16         /* lanes of the widest vector, which may read past a row */
+#define STRIP_BYTES ((size_t)192 * 1024) /* size of a copy: fits into the second-level cache */
+#define LANES 16                         /* lanes of the widest vector, which may read past a row */
 
 static bool multiply(int64_t a, int64_t b, int64_t *out)
 {
