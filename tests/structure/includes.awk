@@ -43,9 +43,9 @@ function check_include(name,    folder, inner) {
             complain(from " is a client and includes \"" name "\"; only public headers")
     } else if (folder in place) {
         if (place[folder] > place[from] || (place[folder] == place[from] && folder != from))
-            complain(from " includes \"" name "\", which does not stand left of it")
+            complain(from " includes \"" name "\", which is not before it in the order of folders")
     } else if (folder ~ /^(tools|perf|tests|tessera\.h)$/)
-        complain(from " includes \"" name "\", which stands right of every library folder")
+        complain(from " includes \"" name "\", which comes after every library folder")
     if (from in place && subfolder(FILENAME) != "tensor/onednn" && name ~ /^(oneapi\/|dnnl)/)
         complain(from " includes <" name ">; oneDNN is reached through tensor/onednn/onednn.h")
 }
