@@ -61,8 +61,7 @@ KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float 
     }
 }
 
-/* Computes n adjacent elements of e, from `at` on. to: the offset of each in the ring, in floats.
- */
+/* Computes n adjacent elements of e, from `at` on. to: their offsets in the ring, in floats. */
 KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int32_t *to, int n,
                                int n_blocks)
 {

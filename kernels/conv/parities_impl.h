@@ -12,8 +12,7 @@
 #include <stdint.h>
 
 /* One image, from [n_channels][height][width] to
- * [4 * n_channels / lanes][split_height][split_width][lanes]; the last block is padded with zeros.
- */
+ * [4 * n_channels / lanes][split_height][split_width][lanes]; zeros pad the last block. */
 typedef struct parities {
     int64_t n_channels, height, width, top, left;
     int64_t split_height, split_width;

@@ -125,8 +125,7 @@ KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows
     leave(p, tile->at + n_whole * tile->plane, n_rows, widened);
 }
 
-/* Copies for each number of results, and for a last group of one block and a half or of one block.
- */
+/* Copies for each number of results, and for a last group of 1.5 blocks or of 1 block. */
 #define ROWS(n)                                                                                    \
     case n:                                                                                        \
         if (n_blocks < BLOCKS)                                                                     \

@@ -1,7 +1,6 @@
 /* The points of Winograd's transforms other than zero and infinity, one for each pair +-p. With
  * sides of 6 they have a third of the rounding error of points 1 and 2. All coefficients are exact
- * in f32.
- */
+ * in f32. */
 #ifndef TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
 #define TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
 
@@ -10,8 +9,7 @@
 typedef struct winograd_points {
     float point[WINOGRAD_MAX_PAIRS];
     float power[WINOGRAD_MAX_PAIRS][2 * WINOGRAD_MAX_PAIRS]; /* point^i */
-    /* Coefficients of the product of (y - p^2), from power 0 of y on: all pairs, all pairs but one.
-     */
+    /* Coefficients of products of (y - p^2), from power 0 of y on: all pairs, all but one. */
     float all[WINOGRAD_MAX_PAIRS + 1];
     float others[WINOGRAD_MAX_PAIRS][WINOGRAD_MAX_PAIRS];
 } winograd_points_t;

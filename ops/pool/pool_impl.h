@@ -45,8 +45,7 @@ static inline bool pool_is_adaptive(const opdef_t *op)
 /* Infers out[0]. The attributes begin with pool_attrs_t, and their first field is `kernel`. */
 status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 
-/* The same for adaptive_attrs_t. pool_read_adaptive makes these attributes from a caller's array.
- */
+/* The same for adaptive_attrs_t, which pool_read_adaptive makes from a caller's array. */
 status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 status_t pool_read_adaptive(context_t *ctx, const opdef_t *op, int n, const int64_t *output_size,
                             adaptive_attrs_t *out_attrs);
@@ -63,8 +62,7 @@ void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
  * channels; else plain. If x matches several, as [2,1,5,5] does, the first of these. */
 format_t pool_format(const tensor_info_t *x);
 
-/* Fills a plan. All inputs and the output will have the given format. pooled: the forward's result.
- */
+/* Fills a plan. All operands will have the given format. pooled: the forward's result. */
 status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t *x,
                       const tensor_info_t *pooled, const format_t *format, prepared_t *prepared,
                       pool_plan_t *out_plan);
@@ -76,9 +74,7 @@ typedef struct pool_backward_attrs {
     ints_t input_size;
 } pool_backward_attrs_t;
 
-/* The operator that computes the gradient of x: from (x, grad) for maxima, from (grad) for
- * averages.
- */
+/* The operator for the gradient of x, given (x, grad) for maxima and (grad) for averages. */
 const opdef_t *pool_backward_op(const opdef_t *forward, int n_spatial);
 
 #endif
