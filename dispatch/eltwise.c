@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "dispatch/post.h"
-#include "dispatch/vector_math_impl.h"
 #include "kernels/elementwise/functions_impl.h"
 
 static double relu(double x)
@@ -87,39 +86,41 @@ static double reciprocal(double x)
     return 1 / x;
 }
 
-/* value is NULL for functions with parameters: see eltwise_value. */
+#define NO_FUNCTION FUNCTION_COUNT
+
 static const struct {
     const char *name;
     int n_parameters;
-    double (*value)(double x);
+    double (*value)(double x); /* NULL: it has parameters; see eltwise_value */
+    function_t kernel;         /* or NO_FUNCTION */
 } functions[ELTWISE_COUNT] = {
-    [ELTWISE_NONE] = {"none", 0, NULL},
-    [ELTWISE_RELU] = {"relu", 0, relu},
-    [ELTWISE_LEAKY_RELU] = {"leaky_relu", 1, NULL},
-    [ELTWISE_ELU] = {"elu", 1, NULL},
-    [ELTWISE_SELU] = {"selu", 0, selu},
-    [ELTWISE_CLAMP] = {"clamp", 2, NULL},
-    [ELTWISE_SIGMOID] = {"sigmoid", 0, sigmoid},
-    [ELTWISE_TANH] = {"tanh", 0, tanh},
-    [ELTWISE_GELU] = {"gelu", 0, gelu},
-    [ELTWISE_GELU_TANH] = {"gelu_tanh", 0, gelu_tanh},
-    [ELTWISE_SILU] = {"silu", 0, silu},
-    [ELTWISE_HARDSIGMOID] = {"hardsigmoid", 2, NULL},
-    [ELTWISE_HARDSWISH] = {"hardswish", 0, hardswish},
-    [ELTWISE_SOFTPLUS] = {"softplus", 0, softplus},
-    [ELTWISE_EXP] = {"exp", 0, exp},
-    [ELTWISE_LOG] = {"log", 0, log},
-    [ELTWISE_SQRT] = {"sqrt", 0, sqrt},
-    [ELTWISE_ABS] = {"abs", 0, fabs},
-    [ELTWISE_SQUARE] = {"square", 0, square},
-    [ELTWISE_ERF] = {"erf", 0, erf},
-    [ELTWISE_NEG] = {"neg", 0, neg},
-    [ELTWISE_RECIPROCAL] = {"reciprocal", 0, reciprocal},
-    [ELTWISE_LINEAR] = {"linear", 2, NULL},
-    [ELTWISE_CELU] = {"celu", 1, NULL},
-    [ELTWISE_MISH] = {"mish", 0, mish},
-    [ELTWISE_SHRINK] = {"shrink", 2, NULL},
-    [ELTWISE_THRESHOLD] = {"threshold", 2, NULL},
+    [ELTWISE_NONE] = {"none", 0, NULL, NO_FUNCTION},
+    [ELTWISE_RELU] = {"relu", 0, relu, FUNCTION_RELU},
+    [ELTWISE_LEAKY_RELU] = {"leaky_relu", 1, NULL, FUNCTION_LEAKY_RELU},
+    [ELTWISE_ELU] = {"elu", 1, NULL, NO_FUNCTION},
+    [ELTWISE_SELU] = {"selu", 0, selu, NO_FUNCTION},
+    [ELTWISE_CLAMP] = {"clamp", 2, NULL, FUNCTION_CLAMP},
+    [ELTWISE_SIGMOID] = {"sigmoid", 0, sigmoid, FUNCTION_SIGMOID},
+    [ELTWISE_TANH] = {"tanh", 0, tanh, NO_FUNCTION},
+    [ELTWISE_GELU] = {"gelu", 0, gelu, FUNCTION_GELU},
+    [ELTWISE_GELU_TANH] = {"gelu_tanh", 0, gelu_tanh, FUNCTION_GELU_TANH},
+    [ELTWISE_SILU] = {"silu", 0, silu, FUNCTION_SILU},
+    [ELTWISE_HARDSIGMOID] = {"hardsigmoid", 2, NULL, FUNCTION_HARDSIGMOID},
+    [ELTWISE_HARDSWISH] = {"hardswish", 0, hardswish, FUNCTION_HARDSWISH},
+    [ELTWISE_SOFTPLUS] = {"softplus", 0, softplus, FUNCTION_SOFTPLUS},
+    [ELTWISE_EXP] = {"exp", 0, exp, FUNCTION_EXP},
+    [ELTWISE_LOG] = {"log", 0, log, FUNCTION_LOG},
+    [ELTWISE_SQRT] = {"sqrt", 0, sqrt, FUNCTION_SQRT},
+    [ELTWISE_ABS] = {"abs", 0, fabs, FUNCTION_ABS},
+    [ELTWISE_SQUARE] = {"square", 0, square, NO_FUNCTION},
+    [ELTWISE_ERF] = {"erf", 0, erf, FUNCTION_ERF},
+    [ELTWISE_NEG] = {"neg", 0, neg, FUNCTION_NEG},
+    [ELTWISE_RECIPROCAL] = {"reciprocal", 0, reciprocal, FUNCTION_RECIPROCAL},
+    [ELTWISE_LINEAR] = {"linear", 2, NULL, FUNCTION_LINEAR},
+    [ELTWISE_CELU] = {"celu", 1, NULL, NO_FUNCTION},
+    [ELTWISE_MISH] = {"mish", 0, mish, NO_FUNCTION},
+    [ELTWISE_SHRINK] = {"shrink", 2, NULL, NO_FUNCTION},
+    [ELTWISE_THRESHOLD] = {"threshold", 2, NULL, NO_FUNCTION},
 };
 
 /* Maps invalid values to ELTWISE_NONE. */
@@ -161,53 +162,26 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     }
 }
 
-/* Loops that compilers vectorise; rare functions use the scalar eltwise_value. */
-FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n,
-                                   const float *src, float *dst)
+/* The kernel that computes a function of floats; false: there is none. clamp needs ordered bounds.
+ */
+static bool find_function(eltwise_t eltwise, double alpha, double beta, function_t *out_function)
 {
-    const float a = (float)alpha, b = (float)beta;
-#define LOOP(expr)                                                                                 \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-        const float x = src[i];                                                                    \
-        dst[i] = (expr);                                                                           \
-    }                                                                                              \
-    return
-#define CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
-    switch (eltwise) {
-    case ELTWISE_RELU: LOOP(x < 0.0f ? 0.0f : x);
-    case ELTWISE_CLAMP:
-        if (!(a <= b)) break;
-        LOOP(CLAMP(x, a, b));
-    case ELTWISE_LEAKY_RELU: LOOP(x > 0.0f ? x : a * x);
-    case ELTWISE_HARDSIGMOID: LOOP(CLAMP(a * x + b, 0.0f, 1.0f));
-    case ELTWISE_HARDSWISH: LOOP(x * CLAMP(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f));
-    case ELTWISE_LINEAR: LOOP(a * x + b);
-    case ELTWISE_ABS: LOOP(fabsf(x));
-    case ELTWISE_NEG: LOOP(-x);
-    case ELTWISE_RECIPROCAL: LOOP(1.0f / x);
-    case ELTWISE_SQRT: LOOP(sqrtf(x));
-    case ELTWISE_EXP: LOOP(vector_exp(x));
-    case ELTWISE_LOG: LOOP(vector_log(x));
-    case ELTWISE_SOFTPLUS: LOOP(vector_softplus(x));
-    case ELTWISE_ERF: LOOP(vector_erf(x));
-    default: break;
-    }
-    LOOP((float)eltwise_value(eltwise, x, alpha, beta));
-#undef CLAMP
-#undef LOOP
+    if (known(eltwise) == ELTWISE_NONE || functions[eltwise].kernel == NO_FUNCTION) return false;
+    *out_function = functions[eltwise].kernel;
+    return eltwise != ELTWISE_CLAMP || (float)alpha <= (float)beta;
 }
 
 void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
                    float *dst)
 {
+    function_t function = FUNCTION_COUNT;
     if (src == NULL || dst == NULL) return;
-    switch (eltwise) {
-    case ELTWISE_SIGMOID: functions_run(FUNCTION_SIGMOID, isa_best(), n, src, dst); break;
-    case ELTWISE_SILU: functions_run(FUNCTION_SILU, isa_best(), n, src, dst); break;
-    case ELTWISE_GELU: functions_run(FUNCTION_GELU, isa_best(), n, src, dst); break;
-    case ELTWISE_GELU_TANH: functions_run(FUNCTION_GELU_TANH, isa_best(), n, src, dst); break;
-    default: apply_f32(eltwise, alpha, beta, n, src, dst);
+    if (find_function(eltwise, alpha, beta, &function)) {
+        functions_run(function, isa_best(), (float)alpha, (float)beta, n, src, dst);
+        return;
     }
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = (float)eltwise_value(eltwise, (double)src[i], alpha, beta);
 }
 
 /* NaN in either operand gives NaN, as in PyTorch's maximum and minimum. */

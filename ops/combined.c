@@ -1,4 +1,4 @@
-/* Functions that are made of other operators. */
+/* Functions that call several operators. */
 #include "ops/combined.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* value x; x itself where value is 1, so that integers stay. */
+/* value x; x itself if value is 1, so that integers stay integers. */
 static status_t scale(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
 {
     return value == 1 ? op_identity(ctx, x, out) : op_mul_scalar(ctx, x, value, out);
@@ -88,7 +88,7 @@ status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const te
     return context_rename(ctx, status, "addmm");
 }
 
-/* From the end that is nearer, so that weight 1 gives b. */
+/* Starts from the nearer end, so that weight 1 returns b. */
 status_t op_lerp(context_t *ctx, const tensor_t *a, const tensor_t *b, double weight,
                  tensor_t **out)
 {

@@ -1,4 +1,4 @@
-/* Operators as rules of gradients emit them. */
+/* Emits the operators that gradient rules consist of. */
 #include "ops/gradient_impl.h"
 
 #include <string.h>
@@ -128,8 +128,8 @@ value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like)
     return emit_ints(emitter, &op_def_reshape, x, wanted.rank, wanted.sizes);
 }
 
-/* Sums of grad for an operand of this dtype: where it is wider than grad's, as f32 of a bias with
- * bf16 activations, grad is cast before it is summed up. */
+/* Sums grad for an operand of this dtype. If that is wider than grad's dtype, for example an f32
+ * bias with bf16 activations, grad is cast before the sum. */
 static value_t sum_for(emitter_t *emitter, value_t grad, int n, const int64_t *dims, bool keepdim,
                        dtype_t dtype)
 {

@@ -1,4 +1,4 @@
-/* Forms in place that are made of copy_. */
+/* In-place operators that call copy_. */
 #include "ops/in_place.h"
 
 #include "ops/ops_impl.h"

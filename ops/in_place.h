@@ -1,15 +1,14 @@
-/* Operators that write their result into operand 0, as PyTorch's functions with a trailing
+/* Operators that write their result to operand 0, like PyTorch's functions with a trailing
  * underscore. The rules for all operators are in ops.h.
  *
- * Each computes what the function of the same name without the underscore does; all operands are
- * read before anything is written, so any of them may be x, or a view of it. x keeps its layout,
- * its sizes and its dtype: a floating result goes into floating types only, and bool takes nothing
- * but bool. Views of x and tensors that it is a view of see the new elements, and so do the packed
- * forms of a weight; snapshots, as op_to_mkldnn and tensor_clone give, do not. A trace records
- * them.
+ * Each computes the same as the function without the underscore. All operands are read before
+ * anything is written, so any of them can be x or a view of x. x keeps its layout, sizes and dtype.
+ * A floating result needs a floating x, and a bool x takes only bool. Views of x, tensors that x is
+ * a view of, and packed forms of a weight see the new elements. Snapshots, such as results of
+ * op_to_mkldnn and tensor_clone, do not. A trace records these operators.
  *
- * INVALID_ARGUMENT  the result has other sizes than x; x cannot hold its dtype; x has elements that
- *                   share memory, as what op_expand gives */
+ * INVALID_ARGUMENT  the result has other sizes than x; x cannot hold its dtype; elements of x share
+ *                   memory, as in results of op_expand */
 #ifndef TESSERA_OPS_IN_PLACE_H
 #define TESSERA_OPS_IN_PLACE_H
 

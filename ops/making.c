@@ -1,11 +1,11 @@
-/* Tensors made of numbers. */
+/* Creates tensors from numbers. */
 #include "ops/making.h"
 
 #include <math.h>
 
 #include "tensor/tensor_impl.h"
 
-/* Contiguous, and the place of its elements; not given out yet. */
+/* Creates a contiguous tensor, which the caller fills. */
 static status_t make(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes,
                      tensor_t **out_tensor, char **out_elements)
 {

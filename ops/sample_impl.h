@@ -1,19 +1,18 @@
-/* Numbers that errors of layers are measured with. */
+/* Random samples for measuring errors of layers. */
 #ifndef TESSERA_OPS_SAMPLE_IMPL_H
 #define TESSERA_OPS_SAMPLE_IMPL_H
 
 #include <math.h>
 #include <stdint.h>
 
-/* Of [-1, 1), the same at each run. */
+/* A number in [-1, 1); the same sequence in each run. */
 static inline float sample_draw(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (float)(int32_t)(*state >> 32) * 0x1p-31f;
 }
 
-/* The largest difference so far, which is no number as soon as one is none, and the largest result.
- */
+/* The largest difference so far (NaN as soon as one is NaN) and the largest result. */
 typedef struct sample_error {
     double worst, largest;
 } sample_error_t;

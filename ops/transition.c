@@ -1,6 +1,6 @@
-/* The transitions between layouts as operators. Dispatch converts their input to what they want;
- * they are views of that. So a fixed format of the input is no reason to decline: to leave it is
- * what they are for. */
+/* Transitions between layouts, as operators. Dispatch converts the input to the format that they
+ * read; the result is a view of that. They do not decline a fixed format of the input, because
+ * their purpose is to change it. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/convert_impl.h"
@@ -31,7 +31,7 @@ static status_t infer_reorder(context_t *ctx, const op_call_t *call, int *out_n,
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double transition_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     return spec_at(call, 0, index);
@@ -48,7 +48,7 @@ static status_t take(const op_call_t *call, prepared_t *prepared, const tensor_i
     return STATUS_OK;
 }
 
-/* As to_mkldnn: a dense tensor stays where it lies, but for one whose elements overlap. */
+/* A dense tensor is not copied, unless its elements overlap. */
 static status_t prepare_to_mkldnn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
@@ -111,7 +111,7 @@ const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
                                   .infer = ops_infer_like,
                                   .infers_symbols = true,
                                   .kernels = to_mkldnn_kernels,
-                                  .spec = spec,
+                                  .spec = transition_spec,
                                   .gradient = &gradient_same,
                                   .cases = to_mkldnn_cases};
 
@@ -124,7 +124,7 @@ const opdef_t op_def_to_dense = {.name = "to_dense",
                                  .infer = ops_infer_like,
                                  .infers_symbols = true,
                                  .kernels = to_dense_kernels,
-                                 .spec = spec,
+                                 .spec = transition_spec,
                                  .gradient = &gradient_same,
                                  .cases = to_dense_cases};
 
@@ -137,7 +137,7 @@ const opdef_t op_def_reorder = {.name = "reorder",
                                 .n_outputs = 1,
                                 .infer = infer_reorder,
                                 .kernels = reorder_kernels,
-                                .spec = spec,
+                                .spec = transition_spec,
                                 .gradient = &gradient_same,
                                 .cases = reorder_cases};
 

@@ -1,8 +1,8 @@
-/* How native kernels walk over a tensor: as one run of elements, or by channels.
+/* How our kernels iterate over a tensor: as one run of elements, or by channels.
  *
- * A tensor without gaps, of rank 2 and up, lies as [n][n_blocks][spatial][block]: a block is one
- * channel in a plain format, all of them in channels last, sixteen in aBcd16b. So one loop serves
- * every format. */
+ * The memory of a tensor without gaps, of rank 2 or more, is [n][n_blocks][spatial][block]. A block
+ * has one channel in a plain format, all channels in channels last, and 16 in aBcd16b. So one loop
+ * serves all formats. */
 #ifndef TESSERA_OPS_WALK_IMPL_H
 #define TESSERA_OPS_WALK_IMPL_H
 
@@ -13,19 +13,18 @@ typedef struct walk {
     int64_t channels; /* without padding */
 } walk_t;
 
-/* False for blocks other than of channels. The tensor has no gaps. */
+/* False if dimensions other than channels have blocks. The tensor has no gaps. */
 bool walk_channels(const tensor_info_t *info, walk_t *out_walk);
 
-/* Takes input 0 as it lies if it has no gaps (and, by_channels, can be walked so), else plain;
- * gives output 0, of the same rank, the same format. */
+/* Chooses the format of input 0, and the same for output 0, which has the same rank: its own format
+ * if it has no gaps (and, with by_channels, walk_channels accepts it), else plain. */
 status_t walk_follow(const op_call_t *call, prepared_t *prepared, bool by_channels);
 
-/* Elements of a tensor without gaps, padding included. */
+/* Number of elements of a tensor without gaps, including padding. */
 int64_t walk_elements(const tensor_info_t *info);
 
-/* Some thousand elements to work on at a time: `rows` rows of `width`, one behind the other. Those
- * of a row are of the channels from `channel` on, or all of that one if the block is one channel.
- */
+/* A piece of work, some thousand elements: `rows` contiguous rows of `width`. A row holds channels
+ * from `channel` on, or, if a block has one channel, positions of that channel. */
 typedef struct walk_piece {
     int64_t offset, channel, rows, width;
 } walk_piece_t;

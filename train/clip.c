@@ -2,8 +2,8 @@
 
 #include <math.h>
 
+#include "kernels/optimizer/gradients_impl.h"
 #include "tensor/convert_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 /* A gradient, its elements without gaps, and the bytes to write. */
@@ -92,23 +92,6 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
 /* ---- the norm: sums of pieces, added in order ---- */
 
 #define PIECE 8192
-#define LANES 16
-
-FOR_EACH_ISA static double sum_squares(int64_t n, const float *x)
-{
-    double lanes[LANES] = {0.0}, sum = 0.0;
-    const int64_t whole = n / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += (double)x[i + l] * (double)x[i + l];
-    for (int64_t i = whole; i < n; i++) sum += (double)x[i] * (double)x[i];
-    for (int l = 0; l < LANES; l++) sum += lanes[l];
-    return sum;
-}
-
-FOR_EACH_ISA static void multiply(int64_t n, float factor, float *x)
-{
-    for (int64_t i = 0; i < n; i++) x[i] *= factor;
-}
 
 /* Pieces are numbered across all parts. */
 typedef struct work {
@@ -128,9 +111,9 @@ static void run_piece(const work_t *work, const part_t *part, int64_t piece, int
     const int64_t first = piece * PIECE, left = part->n - first;
     const int64_t n = left < PIECE ? left : PIECE;
     if (work->sums != NULL)
-        work->sums[number] = sum_squares(n, part->elements + first);
+        work->sums[number] = gradients_sum_squares(n, part->elements + first);
     else if (!part->is_repeat && part->copy == NULL)
-        multiply(n, work->factor, part->elements + first);
+        gradients_scale(n, work->factor, part->elements + first, part->elements + first);
 }
 
 static void run_pieces(void *user, int64_t first, int64_t last)

@@ -2,9 +2,9 @@
 #ifndef TESSERA_TRAIN_OPTIMIZER_IMPL_H
 #define TESSERA_TRAIN_OPTIMIZER_IMPL_H
 
+#include "kernels/optimizer/update_impl.h"
 #include "tensor/context_impl.h"
 #include "train/optimizer.h"
-#include "train/update_impl.h"
 
 /* How parameters are updated: the options of all kinds; each kind uses its own. */
 typedef struct update_rule {

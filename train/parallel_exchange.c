@@ -6,9 +6,9 @@
 
 #include <string.h>
 
+#include "kernels/optimizer/gradients_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/hash_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/tensor_impl.h"
 #include "train/optimizer_impl.h"
 #include "train/parallel_impl.h"
@@ -31,12 +31,6 @@ void parallel_clear(parallel_t *parallel)
 
 /* ---- packing ---- */
 
-FOR_EACH_ISA static void multiply(int64_t n, float factor, const float *from, float *to)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = from[i] * factor;
-}
-
 /* Packs a gradient, weighted by the number of items of this rank. NULL counts as zeros. */
 static status_t pack(parallel_t *parallel, int index, const tensor_t *gradient)
 {
@@ -53,8 +47,8 @@ static status_t pack(parallel_t *parallel, int index, const tensor_t *gradient)
     else
         status = storage_restore(ctx, gradient->storage, CAUSE_GRADIENT);
     if (gradient != NULL && status == STATUS_OK)
-        multiply(to->n, (float)parallel->n_items, tensor_bytes(gradient),
-                 parallel->data + to->first);
+        gradients_scale(to->n, (float)parallel->n_items, tensor_bytes(gradient),
+                        parallel->data + to->first);
     tensor_drop(converted);
     return status;
 }
@@ -336,7 +330,7 @@ static status_t take(parallel_t *parallel, const double *votes, tensor_t **gradi
     const int64_t n = info_numel(tensor_info(parallel->elements));
     if (parallel->sent != NULL)
         dtype_cast(n, DTYPE_BF16, parallel->sent, 1, DTYPE_F32, parallel->data, 1);
-    multiply(n, (float)(1.0 / weight_of(votes)), parallel->data, parallel->data);
+    gradients_scale(n, (float)(1.0 / weight_of(votes)), parallel->data, parallel->data);
     for (int i = 0; i < parallel->n; i++) {
         const exchanged_t *from = &parallel->gradients[i];
         tensor_t *mean = NULL;

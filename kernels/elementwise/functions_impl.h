@@ -1,5 +1,5 @@
-/* Functions of many floats by themselves, as post-ops are: dst[i] = f(src[i]), src may be dst.
- * Within some units in the last place of the exact value; NaN stays NaN. */
+/* Functions of many floats, such as activations: dst[i] = f(src[i]). src may be dst. NaN stays NaN.
+ */
 #ifndef TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 #define TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 
@@ -7,19 +7,39 @@
 
 #include "kernels/isa_impl.h"
 
+/* a and b: parameters. Errors are a few units in the last place. */
 typedef enum function {
     FUNCTION_SIGMOID,   /* 1 / (1 + exp(-x)) */
     FUNCTION_SILU,      /* x sigmoid(x) */
     FUNCTION_GELU,      /* x / 2 (1 + erf(x / sqrt(2))) */
     FUNCTION_GELU_TANH, /* x sigmoid(sqrt(8 / pi) (x + 0.044715 x^3)) */
+    FUNCTION_RELU,
+    FUNCTION_CLAMP,       /* min(max(x, a), b), with a <= b */
+    FUNCTION_LEAKY_RELU,  /* x > 0 ? x : a x */
+    FUNCTION_HARDSIGMOID, /* clamp(a x + b, 0, 1) */
+    FUNCTION_HARDSWISH,   /* x clamp(x + 3, 0, 6) / 6 */
+    FUNCTION_LINEAR,      /* a x + b */
+    FUNCTION_ABS,
+    FUNCTION_NEG,
+    FUNCTION_RECIPROCAL,
+    FUNCTION_SQRT,
+    FUNCTION_EXP,
+    FUNCTION_LOG,
+    FUNCTION_SOFTPLUS, /* log(1 + exp(x)) */
+    FUNCTION_ERF,
     FUNCTION_COUNT
 } function_t;
 
-/* By an instruction set that isa_has. */
-void functions_run(function_t function, isa_t isa, int64_t n, const float *src, float *dst);
+/* For an ISA that isa_has. */
+void functions_run(function_t function, isa_t isa, float a, float b, int64_t n, const float *src,
+                   float *dst);
 
-/* Loops of one instruction set. */
+/* Loops of one ISA: functions on vectors (functions_loops.c), and those whose loops the compiler
+ * vectorises (plain_functions_loops.c). */
 typedef void functions_loop_t(function_t function, int64_t n, const float *src, float *dst);
+typedef void plain_functions_loop_t(function_t function, float a, float b, int64_t n,
+                                    const float *src, float *dst);
 ISA_EXTERN(functions_loop_t, functions);
+ISA_EXTERN(plain_functions_loop_t, plain_functions);
 
 #endif

@@ -1,4 +1,5 @@
-/* Elementwise functions of one tensor: one table, one inference, one specification, two kernels. */
+/* Activations: functions of one tensor that can be post-ops too. They share one inference, one
+ * specification and two kernels. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 /* ---- attributes ---- */
 
-/* alpha and beta are those of eltwise_t, under PyTorch's names. */
+/* alpha and beta have the meaning of eltwise_t, and PyTorch's names. */
 typedef struct attrs {
     double alpha, beta;
     bool tanh_approximation;
@@ -39,13 +40,12 @@ static const attr_field_t fields_gelu[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-/* What a call computes. */
 typedef struct function {
     eltwise_t eltwise;
     double alpha, beta;
 } function_t;
 
-/* The variant is the function; relu6 is a clamp whose bounds nobody gives. */
+/* The function is the variant of the operator. relu6 is a clamp without attributes. */
 static function_t function_of(const opdef_t *op, const void *attrs)
 {
     const attrs_t *given = attrs;
@@ -60,7 +60,7 @@ static function_t function_of(const opdef_t *op, const void *attrs)
     return function;
 }
 
-static bool as_post_op(const opdef_t *op, const void *attrs, post_op_t *out_post)
+static bool activation_as_post_op(const opdef_t *op, const void *attrs, post_op_t *out_post)
 {
     const function_t function = function_of(op, attrs);
     *out_post = (post_op_t){.kind = POST_ELTWISE,
@@ -77,7 +77,7 @@ static bool is_whole(double bound)
     return !isfinite(bound) ? !isnan(bound) : bound == floor(bound);
 }
 
-/* Functions that give integers of integers; the others give f32. */
+/* True if the result of integers is integral; else it is f32. */
 static bool keeps_integers(const opdef_t *op)
 {
     switch ((eltwise_t)op->variant) {
@@ -89,7 +89,7 @@ static bool keeps_integers(const opdef_t *op)
     }
 }
 
-/* Integers stay integers, but for a clamp to a bound that is none: as PyTorch's they give f32. */
+/* As in PyTorch, the result of clamp is f32 if a bound is not an integer. */
 static bool keeps_dtype(const op_call_t *call)
 {
     const function_t f = function_of(call->op, call->attrs);
@@ -98,7 +98,8 @@ static bool keeps_dtype(const op_call_t *call)
     return f.eltwise != ELTWISE_CLAMP || (is_whole(f.alpha) && is_whole(f.beta));
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t activation_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                 tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X];
@@ -110,8 +111,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- the functions on integers: bounds are cut to the range of s64, results to the low bits ----
- */
+/* ---- functions of integers: bounds are limited to the range of s64; results wrap ---- */
 
 static int64_t integer_bound(dtype_t dtype, double bound)
 {
@@ -122,7 +122,7 @@ static int64_t integer_bound(dtype_t dtype, double bound)
     return bound > -0x1p63 ? (int64_t)bound : INT64_MIN;
 }
 
-/* u64 is passed as the s64 of the same bits. */
+/* u64 values are passed as s64 with the same bits. */
 static bool is_less(dtype_t dtype, int64_t a, int64_t b)
 {
     return dtype == DTYPE_U64 ? (uint64_t)a < (uint64_t)b : a < b;
@@ -143,7 +143,7 @@ static int64_t integer_value(eltwise_t eltwise, dtype_t dtype, int64_t x, int64_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double activation_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     function_t f = function_of(call->op, call->attrs);
     double x = spec_at(call, X, index);
@@ -156,18 +156,17 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return dtype_load(dtype, &element);
 }
 
-/* ---- what both kernels settle ---- */
+/* ---- the state of both kernels ---- */
 
-/* What prepare settles: the function, the number of elements with padded lanes, and whether those
- * lanes have to be set to zero after. They hold +0 before: exp gives 1 there and neg gives -0, so
- * both need it; relu gives +0. */
+/* What prepare finds. Padded lanes are +0 before a run, and must be +0 after it. exp writes 1 there
+ * and neg -0, so both dirty them; relu does not. */
 typedef struct state {
     function_t function;
-    int64_t n;
+    int64_t n; /* elements, including padded lanes */
     bool dirties_padding;
 } state_t;
 
-static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t activation_state(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     state_t *state = NULL;
     TRY(walk_follow(call, prepared, false));
@@ -184,16 +183,17 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
     return STATUS_OK;
 }
 
-/* ---- kernel on oneDNN: over the bytes as they lie. Not of functions that choose_eltwise or
- * choose_is_exact rule out; loops of our own are as fast ---- */
+/* ---- oneDNN kernel: reads the tensor as one row, in any format. It declines functions that
+ * choose_eltwise or choose_is_exact exclude, for which our loops are as fast ---- */
 
-/* Functions of kernels/functions: theirs have fewer steps and divide once. */
+/* True if ours, in kernels/elementwise/functions, has fewer steps and only one division. */
 static bool is_faster_here(eltwise_t eltwise)
 {
     return isa_best() != ISA_PORTABLE && (eltwise == ELTWISE_SILU || eltwise == ELTWISE_SIGMOID);
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t activation_prepare_onednn(context_t *ctx, const op_call_t *call,
+                                          prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
     const function_t f = function_of(call->op, call->attrs);
@@ -210,7 +210,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
                                 call->op->name);
     if (!choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
         return prepared_decline(prepared, "onednn: no %s", call->op->name);
-    TRY(settle(ctx, call, prepared));
+    TRY(activation_state(ctx, call, prepared));
 
     tensor_info_t flat = info_dense(x->dtype, 1, &((const state_t *)prepared->state)->n);
     onednn_problem_t problem = {.kind = ONEDNN_ELTWISE,
@@ -233,8 +233,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t activation_run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                      void *const *out, void *scratch)
 {
     const state_t *state = prepared->state;
     TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
@@ -242,21 +242,24 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t onednn = {
-    .name = "onednn", .prepare = prepare_onednn, .run = run_onednn, .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = activation_prepare_onednn,
+                                .run = activation_run_onednn,
+                                .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own ---- */
+/* ---- our own kernel ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t activation_prepare_native(context_t *ctx, const op_call_t *call,
+                                          prepared_t *prepared)
 {
-    TRY(settle(ctx, call, prepared));
+    TRY(activation_state(ctx, call, prepared));
     prepared->cost_ns = cost_run(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 
 #define CHUNK 1024
 
-/* A few elements, by way of the type they are computed in. */
+/* Computes CHUNK elements at most, through a buffer. */
 static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const void *src,
                         dtype_t dst_dtype, void *dst)
 {
@@ -314,8 +317,8 @@ static void run_chunks(void *user, int64_t first_chunk, int64_t last_chunk)
     }
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t activation_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                      void *const *out, void *scratch)
 {
     (void)scratch;
     const state_t *state = prepared->state;
@@ -331,15 +334,14 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = activation_prepare_native, .run = activation_run_native};
 static const kernel_t *const either[] = {&onednn, &native, NULL};
 static const kernel_t *const ours[] = {&native, NULL};
 
-/* ---- gradients: slopes in terms of the input or of the result, as elementwise_backward.def says
- * ----
- */
+/* ---- gradients: those in unary_slopes.def read the input or the result ---- */
 
-static void pass(const gradient_call_t *call)
+static void activation_pass(const gradient_call_t *call)
 {
     const function_t f = function_of(call->op, call->attrs);
     const char *name = f.eltwise == ELTWISE_GELU_TANH ? "gelu_tanh" : call->op->name;
@@ -351,8 +353,8 @@ static void pass_neg(const gradient_call_t *call)
     call->in_grad[X] = emit_unary(call->emitter, &op_def_neg, call->out_grad[0]);
 }
 
-static const gradient_t by_in = {.pass = pass, .reads_in = 1u << X};
-static const gradient_t by_out = {.pass = pass, .reads_out = 1};
+static const gradient_t by_in = {.pass = activation_pass, .reads_in = 1u << X};
+static const gradient_t by_out = {.pass = activation_pass, .reads_out = 1};
 static const gradient_t by_neither = {.pass = pass_neg};
 
 /* ---- cases ---- */
@@ -388,7 +390,7 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
 
 /* ---- definitions ---- */
 
-/* `terms` as eltwise_cancels. */
+/* terms: see eltwise_cancels. */
 #define DEFINE(op_name, function, attr_table, op_cases, op_kernels, terms, passes)                 \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .variant = ELTWISE_##function,                               \
@@ -398,12 +400,12 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
                                       .n_operands = 1,                                             \
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
-                                      .infer = infer,                                              \
+                                      .infer = activation_infer,                                   \
                                       .infers_symbols = true,                                      \
                                       .kernels = op_kernels,                                       \
-                                      .spec = spec,                                                \
+                                      .spec = activation_spec,                                     \
                                       .cancels = terms,                                            \
-                                      .as_post_op = as_post_op,                                    \
+                                      .as_post_op = activation_as_post_op,                         \
                                       .gradient = &passes,                                         \
                                       .cases = op_cases}
 #define NO_ATTRS                                                                                   \

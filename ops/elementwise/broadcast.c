@@ -11,12 +11,12 @@
 
 #define PIECE_ELEMENTS 8192
 #define CHUNK 512
-#define SHORT 8 /* rows of fewer elements are joined in a buffer: a loop for each costs more */
+#define SHORT 8 /* shorter rows are joined in a buffer, which is faster than a loop for each */
 
 /* ---- inference ---- */
 
-/* Of two dtypes of which the first has the higher standing, as torch.result_type: the other counts
- * only where it is of a higher category (bool, integral, floating). */
+/* Promotes two dtypes, of which the first has priority, as torch.result_type: the other matters
+ * only if it is of a higher category (bool, integral, floating). */
 static dtype_t combine(dtype_t higher, dtype_t lower)
 {
     if (higher == DTYPE_NONE) return lower;
@@ -57,7 +57,7 @@ typedef struct split {
     int64_t size, block;
 } split_t;
 
-/* A format for the result: that of an operand of its shape, rather a blocked one. */
+/* The format of the result: that of an operand with the same shape, preferably a blocked one. */
 static format_t pick_format(const op_call_t *call)
 {
     const tensor_info_t *out = &call->out[0];
@@ -76,7 +76,7 @@ static format_t pick_format(const op_call_t *call)
     return best;
 }
 
-/* Has blocks of the result's kind; those of a dimension of size 1 are none. */
+/* True if the operand has the same blocks as the result. A dimension of size 1 has no blocks. */
 static bool shares_blocks(const tensor_info_t *info, const split_t *split)
 {
     int lead = split->rank - info->rank;
@@ -92,7 +92,7 @@ static bool is_unblocked(const tensor_info_t *info)
     return true;
 }
 
-/* Its size in the dimension that the result has blocks of. */
+/* Size of the operand in the dimension in which the result has blocks. */
 static int64_t split_size(const tensor_info_t *info, const split_t *split)
 {
     int own = split->dim - (split->rank - info->rank);
@@ -105,14 +105,14 @@ static bool is_readable(const tensor_info_t *info, const split_t *split)
     return is_unblocked(info) && (split_size(info, split) == 1 || split->size % split->block == 0);
 }
 
-/* A plain operand that broadcasts, while the result has more channels in its last block than there
- * are: read from a copy that has them, too. */
+/* True for a plain operand that is read from a copy with padded channels, because the last block of
+ * the result is not full. */
 static bool is_padded_by_copy(const tensor_info_t *info, const split_t *split)
 {
     return info->rank > 0 && info_is_contiguous(info) && split_size(info, split) > 1;
 }
 
-/* Strides of an operand over the result's dimensions; the last is that over lanes. */
+/* Strides of an operand in the result's dimensions, and last in the lanes of blocks. */
 static void spread(const tensor_info_t *info, const split_t *split, int64_t *out_strides)
 {
     int64_t own[TENSOR_MAX_RANK];
@@ -143,7 +143,7 @@ static void place_padded(prepared_t *prepared, broadcast_t *plan, int index, con
     spread(&padded, split, out_strides);
 }
 
-/* Settles how operand `index` is read: as it lies, reordered first, or from a padded copy. */
+/* Chooses how operand `index` is read: in its format, reordered first, or from a padded copy. */
 static status_t place(const op_call_t *call, prepared_t *prepared, broadcast_t *plan, int index,
                       const format_t *format, const split_t *split, int64_t *out_strides)
 {
@@ -165,7 +165,7 @@ static status_t place(const op_call_t *call, prepared_t *prepared, broadcast_t *
 
 /* ---- loops ---- */
 
-/* The strides of an operand over the result's dimensions. */
+/* Strides of an operand, from `spread`. */
 typedef struct strides {
     int64_t of[BROADCAST_LOOPS];
 } strides_t;
@@ -177,7 +177,7 @@ static bool is_merged(const broadcast_loop_t *outer, const broadcast_loop_t *inn
     return outer->out == inner->size * inner->out;
 }
 
-/* Loops over all but dimensions of size 1, slowest in the result first, merged. */
+/* Makes loops over all dimensions but those of size 1, outermost first, and merges them. */
 static int make_loops(broadcast_t *plan, const split_t *split, const tensor_info_t *out,
                       const strides_t *strides)
 {
@@ -208,7 +208,7 @@ static int make_loops(broadcast_t *plan, const split_t *split, const tensor_info
     return merged;
 }
 
-/* The innermost loop, and where it is short the one before, make pieces. */
+/* Cuts the innermost loop, and if it is short the next one, into pieces. */
 static void cut_pieces(broadcast_t *plan, int n_loops)
 {
     const broadcast_loop_t one = {.size = 1, .out = 1};
@@ -247,7 +247,7 @@ status_t broadcast_prepare(const op_call_t *call, prepared_t *prepared, broadcas
         split.size = out->sizes[split.dim];
         split.block = format.block_sizes[0];
     }
-    strides_t strides[BROADCAST_OPERANDS];
+    strides_t strides[ELEMENTWISE_OPERANDS];
     bool keeps_zero = plan->keeps_zero;
     plan->n = call->n_in;
     prepared->overwrites = 0;
@@ -270,10 +270,10 @@ static int64_t size_of(const tensor_info_t *info)
     return (int64_t)dtype_size(info->dtype);
 }
 
-/* n elements of some rows, at most CHUNK in all, of an operand as [rows][n] of the dtype that is
- * computed in. What is equal in all columns or all rows is read once, unless rows are joined. */
+/* Casts rows of an operand, CHUNK elements at most, to the loop's dtype, as [rows][n] in buffer. An
+ * operand that is equal in all columns or rows is read once, unless rows are joined. */
 static void gather(const prepared_t *prepared, const broadcast_t *plan, int i, const char *from,
-                   bool is_joined, broadcast_rows_t *rows, char *buffer)
+                   bool is_joined, elementwise_rows_t *rows, char *buffer)
 {
     const int64_t step = plan->inner.step[i], row_step = plan->rows.step[i];
     const bool is_one = step == 0 && row_step == 0;
@@ -292,15 +292,15 @@ static void gather(const prepared_t *prepared, const broadcast_t *plan, int i, c
     rows->row_step[i] = row_step != 0 ? n : 0;
 }
 
-/* Some rows by columns [at, at + n), at most CHUNK elements. */
+/* Computes rows of CHUNK elements at most, through buffers of the loop's dtypes. */
 static void compute_some(const prepared_t *prepared, const broadcast_t *plan,
-                         broadcast_compute_t compute, const broadcast_rows_t *part,
+                         elementwise_loop_t *loop, const elementwise_rows_t *part,
                          int64_t out_row_step)
 {
-    alignas(64) char in_buffer[BROADCAST_OPERANDS][CHUNK * 8], out_buffer[CHUNK * 8];
+    alignas(64) char in_buffer[ELEMENTWISE_OPERANDS][CHUNK * 8], out_buffer[CHUNK * 8];
     const bool is_joined = part->n < SHORT;
     const int64_t out_size = size_of(&prepared->out[0]);
-    broadcast_rows_t rows = *part;
+    elementwise_rows_t rows = *part;
     rows.out = out_buffer;
     rows.out_row_step = part->n;
     for (int i = 0; i < plan->n; i++)
@@ -309,7 +309,7 @@ static void compute_some(const prepared_t *prepared, const broadcast_t *plan,
         rows.n *= rows.rows;
         rows.rows = 1;
     }
-    compute(&rows);
+    loop(&rows);
     const bool is_whole = out_row_step == part->n;
     const int64_t n = is_whole ? part->rows * part->n : part->n;
     for (int64_t row = 0; row < (is_whole ? 1 : part->rows); row++)
@@ -317,26 +317,25 @@ static void compute_some(const prepared_t *prepared, const broadcast_t *plan,
                    1, prepared->out[0].dtype, (char *)part->out + row * out_row_step * out_size, 1);
 }
 
-/* Rows through buffers of the dtypes that are computed in: as many at a time as fit. */
+/* Computes rows through buffers, as many at a time as fit. */
 static void compute_rows(const prepared_t *prepared, const broadcast_t *plan,
-                         broadcast_compute_t compute, const broadcast_rows_t *all)
+                         elementwise_loop_t *loop, const elementwise_rows_t *all)
 {
     const int64_t most_rows = all->n < CHUNK ? CHUNK / all->n : 1;
     for (int64_t at = 0; at < all->n; at += CHUNK)
         for (int64_t r = 0; r < all->rows; r += most_rows) {
-            broadcast_rows_t part = *all;
+            elementwise_rows_t part = *all;
             part.rows = all->rows - r < most_rows ? all->rows - r : most_rows;
             part.n = all->n - at < CHUNK ? all->n - at : CHUNK;
             for (int i = 0; i < plan->n; i++)
                 part.in[i] = (const char *)all->in[i] +
                              (r * all->row_step[i] + at * all->step[i]) * size_of(&prepared->in[i]);
             part.out = (char *)all->out + (r * all->out_row_step + at) * size_of(&prepared->out[0]);
-            compute_some(prepared, plan, compute, &part, all->out_row_step);
+            compute_some(prepared, plan, loop, &part, all->out_row_step);
         }
 }
 
-/* The operand's bytes, or where it needs padded channels a copy in scratch, of which *cursor is the
- * free part. */
+/* The operand's bytes; for an operand that needs padded channels, a copy at *cursor, in scratch. */
 static const char *fetch(const broadcast_t *plan, int index, const char *bytes, char **cursor)
 {
     const size_t row = plan->row_bytes[index], padded = plan->padded_row_bytes[index];
@@ -350,9 +349,9 @@ static const char *fetch(const broadcast_t *plan, int index, const char *bytes, 
     return copy;
 }
 
-/* Where a piece begins: offsets in elements. */
+/* Start of a piece: offsets in elements. */
 typedef struct start {
-    int64_t row, column, in[BROADCAST_OPERANDS], out;
+    int64_t row, column, in[ELEMENTWISE_OPERANDS], out;
 } start_t;
 
 static start_t find_start(const broadcast_t *plan, int64_t piece)
@@ -376,35 +375,35 @@ static start_t find_start(const broadcast_t *plan, int64_t piece)
     return start;
 }
 
-static void run_piece(const prepared_t *prepared, const broadcast_t *plan,
-                      broadcast_compute_t compute, const char *const *in, char *out, int64_t piece)
+static void run_piece(const prepared_t *prepared, const broadcast_t *plan, elementwise_loop_t *loop,
+                      const char *const *in, char *out, int64_t piece)
 {
     const start_t start = find_start(plan, piece);
     int64_t n_rows = plan->rows.size - start.row, n = plan->inner.size - start.column;
-    broadcast_rows_t rows = {.rows = n_rows < plan->piece_rows ? n_rows : plan->piece_rows,
-                             .n = n < plan->piece_columns ? n : plan->piece_columns,
-                             .out = out + start.out * size_of(&prepared->out[0]),
-                             .out_row_step = plan->rows.out,
-                             .alpha = plan->alpha,
-                             .beta = plan->beta};
+    elementwise_rows_t rows = {.rows = n_rows < plan->piece_rows ? n_rows : plan->piece_rows,
+                               .n = n < plan->piece_columns ? n : plan->piece_columns,
+                               .out = out + start.out * size_of(&prepared->out[0]),
+                               .out_row_step = plan->rows.out,
+                               .alpha = plan->alpha,
+                               .beta = plan->beta};
     for (int i = 0; i < plan->n; i++) {
         rows.in[i] = in[i] + start.in[i] * size_of(&prepared->in[i]);
         rows.step[i] = plan->inner.step[i];
         rows.row_step[i] = plan->rows.step[i];
     }
     if (plan->is_direct) {
-        compute(&rows);
+        loop(&rows);
         return;
     }
-    compute_rows(prepared, plan, compute, &rows);
+    compute_rows(prepared, plan, loop, &rows);
 }
 
 /* A run of the kernel. */
 typedef struct run {
     const prepared_t *prepared;
     const broadcast_t *plan;
-    broadcast_compute_t compute;
-    const char *in[BROADCAST_OPERANDS];
+    elementwise_loop_t *loop;
+    const char *in[ELEMENTWISE_OPERANDS];
     char *out;
 } run_t;
 
@@ -412,15 +411,15 @@ static void run_pieces(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
     for (int64_t piece = first; piece < last; piece++)
-        run_piece(run->prepared, run->plan, run->compute, run->in, run->out, piece);
+        run_piece(run->prepared, run->plan, run->loop, run->in, run->out, piece);
 }
 
-void broadcast_run_by(context_t *ctx, const prepared_t *prepared, broadcast_compute_t compute,
+void broadcast_run_by(context_t *ctx, const prepared_t *prepared, elementwise_loop_t *loop,
                       void *const *in, void *const *out, void *scratch)
 {
     const broadcast_t *plan = prepared->state;
     char *cursor = scratch;
-    run_t run = {.prepared = prepared, .plan = plan, .compute = compute, .out = out[0]};
+    run_t run = {.prepared = prepared, .plan = plan, .loop = loop, .out = out[0]};
     for (int i = 0; i < plan->n; i++) run.in[i] = fetch(plan, i, in[i], &cursor);
     threads_share(threads_for(ctx, plan->n_elements), plan->n_pieces, run_pieces, &run);
     if (plan->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
@@ -430,6 +429,6 @@ status_t broadcast_run(context_t *ctx, const prepared_t *prepared, void *const *
                        void *const *out, void *scratch)
 {
     const broadcast_t *plan = prepared->state;
-    broadcast_run_by(ctx, prepared, plan->compute, in, out, scratch);
+    broadcast_run_by(ctx, prepared, plan->loop, in, out, scratch);
     return STATUS_OK;
 }

@@ -1,4 +1,4 @@
-/* Another dtype. */
+/* Converts elements to another dtype. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
@@ -15,7 +15,7 @@ static const attr_field_t fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t cast_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     dtype_t dtype = ((const cast_attrs_t *)call->attrs)->dtype;
@@ -27,7 +27,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double cast_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     char element[16] = {0};
@@ -36,10 +36,10 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return dtype_load(dtype, element);
 }
 
-/* ---- kernels: nothing to do; else a copy in the order the elements have. Blocked tensors keep
- * their format, and padded lanes, which are zero, stay so in every dtype ---- */
+/* ---- kernels: a view if the dtype is the same; else a copy in the same format. Padded lanes,
+ * which are zero, are zero in every dtype ---- */
 
-static status_t prepare_view(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t cast_prepare_view(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     const tensor_info_t *x = call->in[0];
@@ -48,7 +48,7 @@ static status_t prepare_view(context_t *ctx, const op_call_t *call, prepared_t *
     return accept_view(call, prepared, 0, x->format.strides, 0);
 }
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t cast_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     if (call->layout == LAYOUT_MKLDNN) {
         TRY(walk_follow(call, prepared, false));
@@ -62,8 +62,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t cast_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
@@ -78,18 +78,20 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t view = {.name = "view", .prepare = prepare_view, .flags = KERNEL_IS_VIEW};
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t view = {
+    .name = "view", .prepare = cast_prepare_view, .flags = KERNEL_IS_VIEW};
+static const kernel_t native = {
+    .name = "native", .prepare = cast_prepare_native, .run = cast_run_native};
 static const kernel_t *const kernels[] = {&view, &native, NULL};
 
-static void pass(const gradient_call_t *call)
+static void cast_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const dtype_t dtype = emit_info(e, call->in[0])->dtype;
     if (dtype_is_floating(dtype)) call->in_grad[0] = emit_cast(e, call->out_grad[0], dtype);
 }
 
-static const gradient_t gradient = {.pass = pass};
+static const gradient_t gradient = {.pass = cast_pass};
 
 static const char *const cases[] = {
     "(f32[2,3,4,5]) dtype=bf16",  "(bf16[2,17,3,3]) dtype=f32", "(f32[7]) dtype=f16",
@@ -103,10 +105,10 @@ const opdef_t op_def_cast = {.name = "cast",
                              .n_operands = 1,
                              .operands = operands,
                              .n_outputs = 1,
-                             .infer = infer,
+                             .infer = cast_infer,
                              .infers_symbols = true,
                              .kernels = kernels,
-                             .spec = spec,
+                             .spec = cast_spec,
                              .gradient = &gradient,
                              .cases = cases};
 

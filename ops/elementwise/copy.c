@@ -1,4 +1,4 @@
-/* A tensor's elements in the dtype and the sizes of another. */
+/* Copies elements, broadcast and cast to the sizes and dtype of another tensor. */
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"
 #include "ops/gradient_impl.h"
@@ -14,7 +14,7 @@ enum { X, SRC };
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t copy_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *src = call->in[SRC];
@@ -30,7 +30,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double copy_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *out = &call->out[output];
     uint64_t element = 0;
@@ -40,7 +40,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: x is not read, src has any strides ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t copy_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
@@ -50,8 +50,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t copy_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *src = &prepared->in[SRC], *result = &prepared->out[0];
@@ -64,19 +64,20 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = copy_prepare_native, .run = copy_run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: x is overwritten ---- */
 
-static void pass(const gradient_call_t *call)
+static void copy_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     if (call->is_wanted[SRC])
         call->in_grad[SRC] = emit_unbroadcast(e, call->out_grad[0], call->in[SRC]);
 }
 
-static const gradient_t gradient = {.pass = pass};
+static const gradient_t gradient = {.pass = copy_pass};
 
 /* ---- cases ---- */
 
@@ -96,10 +97,10 @@ const opdef_t op_def_copy = {.name = "copy",
                              .n_operands = 2,
                              .operands = operands,
                              .n_outputs = 1,
-                             .infer = infer,
+                             .infer = copy_infer,
                              .infers_symbols = true,
                              .kernels = kernels,
-                             .spec = spec,
+                             .spec = copy_spec,
                              .gradient = &gradient,
                              .cases = cases};
 

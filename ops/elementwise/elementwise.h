@@ -1,5 +1,5 @@
-/* Operators that compute each element of the result from the operands' elements at its place. The
- * rules for all operators are in ops.h. */
+/* Operators that compute each element of the result from the operands' elements at the same index,
+ * after broadcasting. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_ELEMENTWISE_ELEMENTWISE_H
 #define TESSERA_OPS_ELEMENTWISE_ELEMENTWISE_H
 
@@ -7,12 +7,12 @@
 
 TESSERA_BEGIN
 
-/* ---- functions of one tensor: NaN stays NaN, also where they are fused into another operator; a
- * clamp with a bound of NaN gives NaN ---- */
+/* ---- functions of one tensor: NaN stays NaN, also if they are fused into another operator; a
+ * clamp with a bound of NaN returns NaN ---- */
 
 status_t op_relu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu);
 status_t op_relu6(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu6);
-/* Integers stay integers if both bounds are whole or infinite; else they give f32. */
+/* The result of integers is integral if both bounds are integers or infinite, else f32. */
 status_t op_clamp(context_t *ctx, const tensor_t *x, double min, double max, tensor_t **out)
     TESSERA_API(op_clamp);
 status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope, tensor_t **out)
@@ -23,24 +23,24 @@ status_t op_elu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
 status_t op_celu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
     TESSERA_API(op_celu);
 status_t op_selu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_selu);
-/* NaN of -infinity, as PyTorch's. */
+/* gelu(-infinity) is NaN, as in PyTorch. */
 status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, tensor_t **out)
     TESSERA_API(op_gelu);
 status_t op_erf(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_erf);
 status_t op_sigmoid(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sigmoid);
 status_t op_tanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_tanh);
-/* clamp(alpha x + beta, 0, 1); PyTorch's is alpha 1/6, beta 1/2. */
+/* clamp(alpha x + beta, 0, 1); PyTorch uses alpha 1/6, beta 1/2. */
 status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double beta,
                         tensor_t **out) TESSERA_API(op_hardsigmoid);
 status_t op_hardswish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_hardswish);
 status_t op_silu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_silu);
 status_t op_softplus(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softplus);
 status_t op_mish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_mish);
-/* x - bias above lambd, x + bias below -lambd, 0 between: torch's hardshrink with bias 0, its
+/* x - bias above lambd, x + bias below -lambd, else 0: torch's hardshrink with bias 0, its
  * softshrink with bias lambd. */
 status_t op_shrink(context_t *ctx, const tensor_t *x, double lambd, double bias, tensor_t **out)
     TESSERA_API(op_shrink);
-/* value where x <= threshold. */
+/* x <= threshold ? value : x */
 status_t op_threshold(context_t *ctx, const tensor_t *x, double threshold, double value,
                       tensor_t **out) TESSERA_API(op_threshold);
 status_t op_sqrt(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sqrt);
@@ -50,12 +50,12 @@ status_t op_abs(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(o
 status_t op_neg(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_neg);
 status_t op_reciprocal(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_reciprocal);
-/* weight of one element, or one for each channel (dimension 1). */
+/* x > 0 ? x : weight x; weight has one element, or one for each channel (dimension 1). */
 status_t op_prelu(context_t *ctx, const tensor_t *x, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_prelu);
 
-/* Integers give f32, but square's, which stay what they are. softsign: x / (1 + |x|); logsigmoid:
- * log(sigmoid(x)); rsqrt: 1 / sqrt(x); expm1: exp(x) - 1; log1p: log(1 + x). */
+/* The result of integers is f32, except for square, which keeps the dtype. softsign: x / (1 + |x|);
+ * logsigmoid: log(sigmoid(x)); rsqrt: 1 / sqrt(x); expm1: exp(x) - 1; log1p: log(1 + x). */
 status_t op_softsign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softsign);
 status_t op_logsigmoid(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_logsigmoid);
@@ -67,15 +67,15 @@ status_t op_log2(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(
 status_t op_log10(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log10);
 status_t op_log1p(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log1p);
 
-/* Rounding; integers stay what they are. round: of two integers equally near the even one. sign:
- * -1, 0 or 1, of NaN 0. */
+/* Rounding; integers are unchanged. round takes the even one of two equally near integers. sign:
+ * -1, 0 or 1; 0 for NaN. */
 status_t op_floor(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_floor);
 status_t op_ceil(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_ceil);
 status_t op_round(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_round);
 status_t op_trunc(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_trunc);
 status_t op_sign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sign);
 
-/* Truth, which gives bool: x == 0, x is NaN, x is infinite. bitwise_not is of integers and bool. */
+/* The result is bool: x == 0, x is NaN, x is infinite. bitwise_not takes integers and bool. */
 status_t op_logical_not(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_logical_not);
 status_t op_isnan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_isnan);
@@ -83,7 +83,7 @@ status_t op_isinf(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 status_t op_bitwise_not(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_bitwise_not);
 
-/* In radians; integers give f32. */
+/* Trigonometry in radians; the result of integers is f32. */
 status_t op_sin(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sin);
 status_t op_cos(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_cos);
 status_t op_tan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_tan);
@@ -98,10 +98,9 @@ status_t op_atanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 
 /* ---- functions of several tensors ---- */
 
-/* With broadcasting and PyTorch's type promotion; u16, u32 and u64 meet themselves and floating
- * types only. Integers wrap. Nothing is subtracted from a bool, nor a bool from anything. For a C
- * number there are functions below, and for those that have none tensor_number and tensor_integer.
- */
+/* With broadcasting and PyTorch's type promotion. u16, u32 and u64 are promoted only with
+ * themselves and floating dtypes. Integers wrap. sub does not take bool. For C numbers, use the
+ * functions below, or tensor_number and tensor_integer. */
 status_t op_add(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_add);
 status_t op_sub(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -115,9 +114,9 @@ status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor
 status_t op_minimum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_minimum);
 
-/* Arithmetic with a C number, which has PyTorch's part in type promotion: a floating one makes
- * integers and bool f32, and leaves floating types what they are; a whole one leaves all but bool,
- * which becomes s64 (div gives f32 of integers, as ever). An mkldnn x gives an mkldnn result. */
+/* Arithmetic with a C number, promoted as in PyTorch. With a floating number, integers and bool
+ * become f32, and floating dtypes stay. With an integer, bool becomes s64, and other dtypes stay
+ * (the result of div of integers is f32). The result of an mkldnn x is mkldnn. */
 status_t op_add_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
     TESSERA_API(op_add_scalar);
 status_t op_sub_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
@@ -139,15 +138,15 @@ status_t op_div_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor
 status_t op_pow_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor_t **out)
     TESSERA_API(op_pow_integer);
 
-/* Quotients and what they leave:
+/* Quotients and remainders:
  *
- *   div        a / b, of integers f32
+ *   div        a / b; f32 for integers
  *   div_trunc  trunc(a / b), as torch.div with rounding_mode "trunc", C and ONNX
  *   div_floor  floor(a / b), as torch.div with rounding_mode "floor" and Python
  *   fmod       a - b trunc(a / b)
  *   remainder  a - b floor(a / b)
  *
- * INVALID_ARGUMENT  b has a 0, and a and b are integers; not of div */
+ * INVALID_ARGUMENT  a and b are integers, and b has a 0 (not for div) */
 status_t op_div(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_div);
 status_t op_div_trunc(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -159,14 +158,14 @@ status_t op_fmod(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t 
 status_t op_remainder(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_remainder);
 
-/* Angle and length of the vector (b, a): atan2 is the angle from (1, 0), from -pi to pi; hypot is
- * sqrt(a^2 + b^2), also where squares would overflow. Of integers both are f32. */
+/* Angle and length of the vector (b, a). atan2 is the angle from (1, 0), between -pi and pi. hypot
+ * is sqrt(a^2 + b^2), also if the squares overflow. The result of integers is f32. */
 status_t op_atan2(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_atan2);
 status_t op_hypot(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_hypot);
 
-/* Comparisons, which give bool: a == b, a != b, a < b, a <= b, a > b, a >= b. */
+/* Comparisons; the result is bool: a == b, a != b, a < b, a <= b, a > b, a >= b. */
 status_t op_eq(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_eq);
 status_t op_ne(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -180,7 +179,7 @@ status_t op_gt(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **
 status_t op_ge(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_ge);
 
-/* Logic, which gives bool; whatever is not zero is true. */
+/* Logic; the result is bool. All numbers but zero are true. */
 status_t op_logical_and(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_logical_and);
 status_t op_logical_or(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -188,7 +187,8 @@ status_t op_logical_or(context_t *ctx, const tensor_t *a, const tensor_t *b, ten
 status_t op_logical_xor(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_logical_xor);
 
-/* Bits of integers and bool. Shifts by less than 0 or by 64 and more leave nothing but the sign. */
+/* Bits of integers and bool. Shifts by a negative number or by 64 and more return 0; a right shift
+ * of a negative a returns -1. */
 status_t op_bitwise_and(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_bitwise_and);
 status_t op_bitwise_or(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -204,11 +204,11 @@ status_t op_bitwise_right_shift(context_t *ctx, const tensor_t *a, const tensor_
 status_t op_where(context_t *ctx, const tensor_t *condition, const tensor_t *a, const tensor_t *b,
                   tensor_t **out) TESSERA_API(op_where);
 
-/* ---- the same elements ---- */
+/* ---- copies ---- */
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
     TESSERA_API(op_cast);
-/* A tensor of x's sizes filled with value; dtype DTYPE_NONE: that of x. */
+/* A tensor in the sizes of x, filled with value. DTYPE_NONE: dtype of x. */
 status_t op_full_like(context_t *ctx, const tensor_t *x, double value, dtype_t dtype,
                       tensor_t **out) TESSERA_API(op_full_like);
 status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_identity);

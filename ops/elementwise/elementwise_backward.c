@@ -1,35 +1,26 @@
-/* Gradients of functions of one tensor: the gradient of the result times the function's slope, in
- * one pass. elementwise_backward.def lists the slopes. */
+/* Gradients of functions of one tensor: the gradient of the result times the function's derivative,
+ * in one pass. kernels/elementwise/unary_slopes.def lists the functions. */
 #include "ops/elementwise/elementwise_backward_impl.h"
 
+#include <math.h>
 #include <string.h>
-#include <tgmath.h>
 
 #include "dispatch/choose_impl.h"
-#include "dispatch/vector_math_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/elementwise/function_impl.h"
-#include "ops/elementwise/rows_impl.h"
+#include "ops/elementwise/broadcast_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/sizes_impl.h"
 
 /* ---- attributes ---- */
 
-typedef enum slope {
-#define SLOPE(name, reads, expr) SLOPE_##name,
-#include "ops/elementwise/elementwise_backward.def"
-#undef SLOPE
-    SLOPE_COUNT
-} slope_t;
-
 static const char *const names[] = {
-#define SLOPE(name, reads, expr) #name,
-#include "ops/elementwise/elementwise_backward.def"
+#define SLOPE(name, reads, gradient) #name,
+#include "kernels/elementwise/unary_slopes.def"
 #undef SLOPE
     NULL};
 
 typedef struct attrs {
-    int function; /* slope_t */
+    int function; /* unary_slope_t */
     double alpha, beta;
 } attrs_t;
 
@@ -38,110 +29,15 @@ static const attr_field_t fields[] = {
     {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0, NULL},
     {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0, NULL}};
 
-/* value: the function's input or its result, as the table says. */
+/* value: the function's input or its result, as unary_slopes.def says. */
 static const operand_t operands[] = {{"grad", ROLE_ACTIVATION, false, false},
                                      {"value", ROLE_ACTIVATION, false, false}};
 enum { GRAD, VALUE };
 
-/* ---- the slopes ---- */
-
-#define HALF ((element_t)0.5)
-#define LN_2 ((element_t)0.69314718055994530942)
-#define LN_10 ((element_t)2.30258509299404568402)
-#define SELU_SCALE ((element_t)1.0507009873554804934193349852946)
-#define SELU_ALPHA ((element_t)1.6732632423543772848170429916717)
-#define TWO_BY_ROOT_PI ((element_t)1.1283791670955125739)
-
-#define EXP(x) _Generic((x), float : vector_exp, double : exp)(x)
-#define SIGMOID(x) (1 / (1 + EXP(-(x))))
-
-/* Phi(x) + x phi(x), with Phi and phi of the normal distribution. */
-#define GELU_SLOPE(suffix, type)                                                                   \
-    static inline type gelu_slope_##suffix(type x)                                                 \
-    {                                                                                              \
-        const type density = (type)0.39894228040143267794 * EXP(-(type)0.5 * x * x);               \
-        return (type)0.5 * erfc(-x * (type)0.70710678118654752440) + x * density;                  \
-    }                                                                                              \
-                                                                                                   \
-    /* gelu_tanh is x sigmoid(u) with u = k (x + 0.044715 x^3). */                                 \
-    static inline type gelu_tanh_slope_##suffix(type x)                                            \
-    {                                                                                              \
-        const type k = (type)1.5957691216057307117597842374, square = x * x;                       \
-        const type bounded = square < 400 ? square : 400;                                          \
-        const type s = SIGMOID(k * x * (1 + (type)0.044715 * square));                             \
-        return s + s * (1 - s) * k * x * (1 + (type)0.134145 * bounded);                           \
-    }                                                                                              \
-                                                                                                   \
-    static inline type silu_slope_##suffix(type x)                                                 \
-    {                                                                                              \
-        const type s = SIGMOID(x);                                                                 \
-        return s * (1 + x * (1 - s));                                                              \
-    }                                                                                              \
-                                                                                                   \
-    /* mish is x t, t = tanh(softplus(x)) = n / (n + 2) with n = e^x (e^x + 2). Behind 20 its      \
-     * slope is 1. */                                                                              \
-    static inline type mish_slope_##suffix(type x)                                                 \
-    {                                                                                              \
-        const type bounded = x > 20 ? 20 : x;                                                      \
-        const type e = EXP(bounded), n = e * (e + 2), t = n / (n + 2);                             \
-        return t + bounded * 4 * e * (e + 1) / ((n + 2) * (n + 2));                                \
-    }
-
-GELU_SLOPE(f32, float)
-GELU_SLOPE(f64, double)
-
-#define BY_WIDTH(function, x) _Generic((x), float : function##_f32, double : function##_f64)(x)
-#define GELU(x) BY_WIDTH(gelu_slope, x)
-#define GELU_TANH(x) BY_WIDTH(gelu_tanh_slope, x)
-#define SILU(x) BY_WIDTH(silu_slope, x)
-#define MISH(x) BY_WIDTH(mish_slope, x)
-
-/* A gradient that was expanded is one number for a row: its step is 0. */
-#define ROWS(name, type, expr)                                                                     \
-    FOR_EACH_ISA static void name(const broadcast_rows_t *rows)                                    \
-    {                                                                                              \
-        typedef type element_t;                                                                    \
-        const element_t a = (element_t)rows->alpha, b = (element_t)rows->beta;                     \
-        const int64_t p_step = rows->step[GRAD], q_step = rows->step[VALUE];                       \
-        for (int64_t row = 0; row < rows->rows; row++) {                                           \
-            const element_t *p = (const element_t *)rows->in[GRAD] + row * rows->row_step[GRAD];   \
-            const element_t *q = (const element_t *)rows->in[VALUE] + row * rows->row_step[VALUE]; \
-            element_t *o = (element_t *)rows->out + row * rows->out_row_step;                      \
-            if (p_step != 0 && q_step != 0) {                                                      \
-                ROWS_EACH(rows->n)                                                                 \
-                {                                                                                  \
-                    const element_t g = p[i], v = q[i];                                            \
-                    o[i] = (element_t)(expr);                                                      \
-                }                                                                                  \
-            } else {                                                                               \
-                ROWS_EACH(rows->n)                                                                 \
-                {                                                                                  \
-                    const element_t g = p[i * p_step], v = q[i * q_step];                          \
-                    o[i] = (element_t)(expr);                                                      \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-        (void)a;                                                                                   \
-        (void)b;                                                                                   \
-    }
-
-#define SLOPE(name, reads, expr)                                                                   \
-    ROWS(name##_f32, float, expr)                                                                  \
-    ROWS(name##_f64, double, expr)
-#include "ops/elementwise/elementwise_backward.def"
-#undef SLOPE
-
-static const struct {
-    broadcast_compute_t f32, f64;
-} functions[] = {
-#define SLOPE(name, reads, expr) {name##_f32, name##_f64},
-#include "ops/elementwise/elementwise_backward.def"
-#undef SLOPE
-};
-
 /* ---- inference and specification ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t elementwise_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                           tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *grad = call->in[GRAD], *value = call->in[VALUE];
@@ -158,31 +54,32 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 static double slope_value(const attrs_t *attrs, double grad, double value)
 {
     double result = 0.0;
-    broadcast_rows_t rows = {.rows = 1,
-                             .n = 1,
-                             .in = {&grad, &value},
-                             .step = {1, 1},
-                             .out = &result,
-                             .alpha = attrs->alpha,
-                             .beta = attrs->beta};
-    functions[attrs->function].f64(&rows);
+    const elementwise_rows_t rows = {.rows = 1,
+                                     .n = 1,
+                                     .in = {&grad, &value},
+                                     .step = {1, 1},
+                                     .out = &result,
+                                     .alpha = attrs->alpha,
+                                     .beta = attrs->beta};
+    elementwise_unary_slope((unary_slope_t)attrs->function, ISA_PORTABLE)->f64(&rows);
     return result;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double elementwise_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     return slope_value(call->attrs, spec_at(call, GRAD, index), spec_at(call, VALUE, index));
 }
 
-/* ---- kernel on oneDNN: gelu, whose erf our loop computes element by element ---- */
+/* ---- oneDNN kernel, for gelu: our loop calls erfc for each element ---- */
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t elementwise_backward_prepare_onednn(context_t *ctx, const op_call_t *call,
+                                                    prepared_t *prepared)
 {
     const tensor_info_t *grad = call->in[GRAD], *value = call->in[VALUE];
     const attrs_t *attrs = call->attrs;
     onednn_primitive_t *primitive = NULL;
-    if (attrs->function != SLOPE_gelu)
+    if (attrs->function != UNARY_SLOPE_gelu)
         return prepared_decline(prepared, "onednn: our loop of %s is as fast",
                                 names[attrs->function]);
     if (grad->dtype != DTYPE_F32)
@@ -222,28 +119,32 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* oneDNN takes the function's input before the gradient. */
-static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+/* oneDNN's first argument is the function's input. */
+static status_t elementwise_backward_run_onednn(context_t *ctx, const prepared_t *prepared,
+                                                void *const *in, void *const *out, void *scratch)
 {
     void *arguments[] = {in[VALUE], in[GRAD], out[0]};
     return onednn_run(ctx, prepared->primitive, arguments, scratch);
 }
 
-static const kernel_t onednn = {
-    .name = "onednn", .prepare = prepare_onednn, .run = run_onednn, .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = elementwise_backward_prepare_onednn,
+                                .run = elementwise_backward_run_onednn,
+                                .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own ---- */
+/* ---- our own kernel ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t elementwise_backward_prepare_native(context_t *ctx, const op_call_t *call,
+                                                    prepared_t *prepared)
 {
     const attrs_t *attrs = call->attrs;
     const dtype_t compute = call->out[0].dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+    const elementwise_loops_t *loops = elementwise_unary_slope((unary_slope_t)attrs->function,
+                                                               isa_best());
     broadcast_t *broadcast = NULL;
     TRY(context_get_zeroed(ctx, sizeof *broadcast, "elementwise_backward", &broadcast));
     prepared->state = broadcast;
-    broadcast->compute = compute == DTYPE_F64 ? functions[attrs->function].f64
-                                              : functions[attrs->function].f32;
+    broadcast->loop = compute == DTYPE_F64 ? loops->f64 : loops->f32;
     broadcast->in_dtype[GRAD] = broadcast->in_dtype[VALUE] = broadcast->out_dtype = compute;
     broadcast->alpha = attrs->alpha;
     broadcast->beta = attrs->beta;
@@ -254,7 +155,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = broadcast_run};
+static const kernel_t native = {
+    .name = "native", .prepare = elementwise_backward_prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
@@ -321,20 +223,20 @@ const opdef_t op_def_elementwise_backward = {.name = "elementwise_backward",
                                              .n_operands = 2,
                                              .operands = operands,
                                              .n_outputs = 1,
-                                             .infer = infer,
+                                             .infer = elementwise_backward_infer,
                                              .infers_symbols = true,
                                              .kernels = kernels,
-                                             .spec = spec,
+                                             .spec = elementwise_backward_spec,
                                              .cancels = 8.0,
                                              .cases = cases};
 
-/* ---- the rule ---- */
+/* ---- gradient rules of the functions ---- */
 
 #define IN false
 #define OUT true
 static const bool reads_out[] = {
-#define SLOPE(name, reads, expr) reads,
-#include "ops/elementwise/elementwise_backward.def"
+#define SLOPE(name, reads, gradient) reads,
+#include "kernels/elementwise/unary_slopes.def"
 #undef SLOPE
 };
 
@@ -342,17 +244,17 @@ void elementwise_backward_pass(const gradient_call_t *call, const char *function
                                double beta)
 {
     int i = 0;
-    while (i + 1 < SLOPE_COUNT && strcmp(names[i], function) != 0) i++;
+    while (i + 1 < UNARY_SLOPE_COUNT && strcmp(names[i], function) != 0) i++;
     INVARIANT(strcmp(names[i], function) == 0);
     const attrs_t attrs = {.function = i, .alpha = alpha, .beta = beta};
     const value_t in[] = {call->out_grad[0], reads_out[i] ? call->out[0] : call->in[0]};
     call->in_grad[0] = emit_op(call->emitter, &op_def_elementwise_backward, &attrs, 2, in);
 }
 
-static void pass(const gradient_call_t *call)
+static void pass_by_name(const gradient_call_t *call)
 {
     elementwise_backward_pass(call, call->op->name, 0.0, 0.0);
 }
 
-const gradient_t elementwise_backward_in = {.pass = pass, .reads_in = 1};
-const gradient_t elementwise_backward_out = {.pass = pass, .reads_out = 1};
+const gradient_t elementwise_backward_in = {.pass = pass_by_name, .reads_in = 1};
+const gradient_t elementwise_backward_out = {.pass = pass_by_name, .reads_out = 1};

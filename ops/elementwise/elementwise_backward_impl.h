@@ -1,14 +1,14 @@
-/* The rule of gradients of functions of one tensor. */
+/* Gradient rule of functions of one tensor. */
 #ifndef TESSERA_OPS_ELEMENTWISE_ELEMENTWISE_BACKWARD_IMPL_H
 #define TESSERA_OPS_ELEMENTWISE_ELEMENTWISE_BACKWARD_IMPL_H
 
 #include "ops/gradient_impl.h"
 
-/* Emits elementwise_backward for the line `function` of elementwise_backward.def. */
+/* Emits elementwise_backward for the line `function` of kernels/elementwise/unary_slopes.def. */
 void elementwise_backward_pass(const gradient_call_t *call, const char *function, double alpha,
                                double beta);
 
-/* The rule of operators without parameters, whose name is the line's. */
+/* Rules of operators without parameters, which have the name of a line that reads IN or OUT. */
 extern const gradient_t elementwise_backward_in, elementwise_backward_out;
 
 #endif

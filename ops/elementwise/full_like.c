@@ -1,4 +1,4 @@
-/* A tensor of another's sizes, filled with one value. */
+/* Fills a tensor, in the sizes of another one, with a value. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 
@@ -6,7 +6,7 @@
 
 typedef struct full_like_attrs {
     double value;
-    dtype_t dtype; /* DTYPE_NONE: that of x */
+    dtype_t dtype; /* DTYPE_NONE: dtype of x */
 } full_like_attrs_t;
 
 static const attr_field_t fields[] = {
@@ -17,7 +17,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t full_like_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                tensor_info_t *out)
 {
     (void)out_n;
     dtype_t dtype = ((const full_like_attrs_t *)call->attrs)->dtype;
@@ -30,7 +31,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double full_like_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)index;
     const dtype_t dtype = call->out[output].dtype;
@@ -39,17 +40,18 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return dtype_load(dtype, &element);
 }
 
-/* ---- dense kernel: x is not read, so any strides will do ---- */
+/* ---- dense kernel: x is not read, so it can have any strides ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t full_like_prepare_native(context_t *ctx, const op_call_t *call,
+                                         prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     return accept_out_plain(call, prepared, 0);
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t full_like_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
 {
     (void)ctx;
     (void)in;
@@ -60,7 +62,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = full_like_prepare_native, .run = full_like_run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */
@@ -81,10 +84,10 @@ const opdef_t op_def_full_like = {.name = "full_like",
                                   .n_operands = 1,
                                   .operands = operands,
                                   .n_outputs = 1,
-                                  .infer = infer,
+                                  .infer = full_like_infer,
                                   .infers_symbols = true,
                                   .kernels = kernels,
-                                  .spec = spec,
+                                  .spec = full_like_spec,
                                   .gradient = &gradient_zero,
                                   .cases = cases};
 

@@ -1,10 +1,10 @@
-/* Elementwise functions that tables describe. */
+/* Inference, specification and kernel of the functions in unary.def and binary.def. */
 #include "ops/elementwise/function_impl.h"
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 
-/* The dtype that the operands are taken to. */
+/* The dtype that the operands are promoted to. */
 static dtype_t common_dtype(const function_t *function, int n_in, const tensor_info_t *const *in)
 {
     dtype_t dtype = n_in > 1 ? broadcast_dtype(in[0], in[1]) : in[0]->dtype;
@@ -12,7 +12,7 @@ static dtype_t common_dtype(const function_t *function, int n_in, const tensor_i
     return function->result == FLOATING && !is_taken ? DTYPE_F32 : dtype;
 }
 
-/* f32 also for what is narrower, s64 also for bool. */
+/* f32 also for narrower floating dtypes, s64 also for bool. */
 static dtype_t compute_dtype(const function_t *function, int n_in, const tensor_info_t *const *in)
 {
     dtype_t dtype = common_dtype(function, n_in, in);
@@ -20,13 +20,13 @@ static dtype_t compute_dtype(const function_t *function, int n_in, const tensor_
     return dtype == DTYPE_U64 ? DTYPE_U64 : DTYPE_S64;
 }
 
-static broadcast_compute_t rows_of(const function_t *function, dtype_t compute)
+static elementwise_loop_t *loop_of(const elementwise_loops_t *loops, dtype_t compute)
 {
     switch (compute) {
-    case DTYPE_F32: return function->f32;
-    case DTYPE_F64: return function->f64;
-    case DTYPE_U64: return function->u64;
-    default: return function->s64;
+    case DTYPE_F32: return loops->f32;
+    case DTYPE_F64: return loops->f64;
+    case DTYPE_U64: return loops->u64;
+    default: return loops->s64;
     }
 }
 
@@ -65,7 +65,8 @@ status_t function_infer(context_t *ctx, const op_call_t *call, const function_t 
 
 /* ---- specification ---- */
 
-double function_spec(const spec_call_t *call, const function_t *function, const int64_t *index)
+double function_spec(const spec_call_t *call, const function_t *function,
+                     const elementwise_loops_t *loops, const int64_t *index)
 {
     const tensor_info_t *out = &call->out[0];
     dtype_t dtype = compute_dtype(function, call->n_in, call->in);
@@ -73,9 +74,9 @@ double function_spec(const spec_call_t *call, const function_t *function, const 
     if (dtype == DTYPE_F32) dtype = DTYPE_F64;
     for (int i = 0; i < call->n_in; i++)
         dtype_store(dtype, &in[i], spec_at_broadcast(call, i, out->rank, index));
-    broadcast_rows_t rows = {
+    const elementwise_rows_t rows = {
         .rows = 1, .n = 1, .in = {&in[0], &in[1]}, .step = {1, 1}, .out = &element};
-    rows_of(function, dtype)(&rows);
+    loop_of(loops, dtype)(&rows);
     if (out->dtype == DTYPE_BOOL && function->result == TRUTH)
         return dtype_load(DTYPE_BOOL, &element);
     if (dtype_is_floating(out->dtype)) return dtype_load(dtype, &element);
@@ -93,7 +94,8 @@ static bool all_are(dtype_t dtype, const op_call_t *call)
 }
 
 status_t function_prepare(context_t *ctx, const op_call_t *call, const function_t *function,
-                          broadcast_compute_t s32, prepared_t *prepared)
+                          const elementwise_loops_t *loops, elementwise_loop_t *s32,
+                          prepared_t *prepared)
 {
     function_state_t *state = NULL;
     TRY(context_get_zeroed(ctx, sizeof *state, "an elementwise operator", &state));
@@ -101,10 +103,10 @@ status_t function_prepare(context_t *ctx, const op_call_t *call, const function_
     state->function = function;
     state->compute = compute_dtype(function, call->n_in, call->in);
     broadcast_t *broadcast = &state->broadcast;
-    broadcast->compute = rows_of(function, state->compute);
+    broadcast->loop = loop_of(loops, state->compute);
     if (s32 != NULL && all_are(DTYPE_S32, call)) {
         state->compute = DTYPE_S32;
-        broadcast->compute = s32;
+        broadcast->loop = s32;
     }
     for (int i = 0; i < call->n_in; i++) broadcast->in_dtype[i] = state->compute;
     broadcast->out_dtype = function->result == TRUTH ? DTYPE_BOOL : state->compute;

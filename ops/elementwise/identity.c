@@ -1,4 +1,4 @@
-/* What gives its input back in inference: identity, dropout of elements and of whole channels. */
+/* Operators that return their input in inference: identity, dropout of elements and of channels. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 
@@ -18,14 +18,14 @@ static status_t infer_dropout(context_t *ctx, const op_call_t *call, int *out_n,
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double identity_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     return spec_at(call, 0, index);
 }
 
-/* Any layout and format stays as it is. */
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+/* The layout and format stay, whatever they are. */
+static status_t identity_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     const tensor_info_t *x = call->in[0];
@@ -36,7 +36,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-static const kernel_t view = {.name = "view", .prepare = prepare, .flags = KERNEL_IS_VIEW};
+static const kernel_t view = {.name = "view", .prepare = identity_prepare, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const kernels[] = {&view, NULL};
 
 static const char *const cases[] = {"(f32[2,3,4,5])", "(bf16[1,17,2,2])", "(s64[3])", "(f32[])",
@@ -51,7 +51,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                  .infer = ops_infer_like,
                                  .infers_symbols = true,
                                  .kernels = kernels,
-                                 .spec = spec,
+                                 .spec = identity_spec,
                                  .gradient = &gradient_same,
                                  .cases = cases};
 
@@ -66,7 +66,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                    .infer = infer_dropout,                                         \
                                    .infers_symbols = true,                                         \
                                    .kernels = kernels,                                             \
-                                   .spec = spec,                                                   \
+                                   .spec = identity_spec,                                          \
                                    .gradient = &gradient_same,                                     \
                                    .cases = cases}
 DEFINE_DROPOUT(dropout);

@@ -1,5 +1,6 @@
-/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. oneDNN's is a reference
- * for one weight, and bound by memory as ours for many: there is only ours. */
+/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. oneDNN has only reference
+ * code for one weight. For many weights, both its kernel and ours are bound by memory. So there is
+ * only ours. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
@@ -15,7 +16,7 @@ enum { X, WEIGHT };
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t prelu_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -35,7 +36,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double prelu_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const int64_t zeros[TENSOR_MAX_RANK] = {0};
@@ -44,11 +45,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return x > 0 ? x : x * spec_at(call, WEIGHT, has_one ? zeros : &index[1]);
 }
 
-/* ---- kernel of our own ---- */
+/* ---- our own kernel ---- */
 
 #define CHUNK 256
 
-/* One weight goes for any format: the elements are a single channel then. */
+/* With one weight, any format is a single channel. */
 static void walk_of(const prepared_t *prepared, walk_t *out_walk)
 {
     if (info_numel(&prepared->in[WEIGHT]) == 1)
@@ -57,7 +58,7 @@ static void walk_of(const prepared_t *prepared, walk_t *out_walk)
         walk_channels(&prepared->in[X], out_walk);
 }
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t prelu_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *weight = call->in[WEIGHT];
     walk_t walk;
@@ -69,37 +70,65 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static void piece_f32(const walk_piece_t *piece, bool is_constant, const float *weight,
-                      const float *src, float *restrict dst)
+/* A run of the kernel. */
+typedef struct run {
+    walk_t walk;
+    dtype_t dtype;
+    elementwise_loop_t *loop;
+    const char *weights; /* in the dtype that is computed in */
+    const char *src;
+    char *dst;
+} run_t;
+
+/* prelu(x, w) is the gradient of prelu, x > 0 ? g : g w, with x as its g. */
+static elementwise_rows_t rows_of(const run_t *run, const walk_piece_t *piece)
 {
-    for (int64_t row = 0; row < piece->rows; row++, src += piece->width, dst += piece->width) {
-        if (is_constant)
-            for (int64_t i = 0; i < piece->width; i++)
-                dst[i] = src[i] > 0.0f ? src[i] : src[i] * weight[0];
-        else
-            for (int64_t i = 0; i < piece->width; i++)
-                dst[i] = src[i] > 0.0f ? src[i] : src[i] * weight[i];
+    const dtype_t compute = run->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;
+    const int64_t step = run->walk.block != 1;
+    return (elementwise_rows_t){
+        .rows = piece->rows,
+        .n = piece->width,
+        .in = {[2] = run->weights + piece->channel * (int64_t)dtype_size(compute)},
+        .step = {1, 1, step},
+        .row_step = {piece->width, piece->width, 0},
+        .out_row_step = piece->width};
+}
+
+/* Part of a row, through a buffer of f64. */
+static void run_chunk(const run_t *run, elementwise_rows_t rows, int64_t at)
+{
+    double value[CHUNK];
+    const int64_t size = (int64_t)dtype_size(run->dtype);
+    rows.in[0] = rows.in[1] = rows.out = value;
+    dtype_cast(rows.n, run->dtype, run->src + at * size, 1, DTYPE_F64, value, 1);
+    run->loop(&rows);
+    dtype_cast(rows.n, DTYPE_F64, value, 1, run->dtype, run->dst + at * size, 1);
+}
+
+static void run_pieces(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    for (int64_t i = first; i < last; i++) {
+        const walk_piece_t piece = walk_piece(&run->walk, i);
+        elementwise_rows_t rows = rows_of(run, &piece);
+        if (run->dtype == DTYPE_F32) {
+            rows.in[0] = rows.in[1] = (const float *)(const void *)run->src + piece.offset;
+            rows.out = (float *)(void *)run->dst + piece.offset;
+            run->loop(&rows);
+            continue;
+        }
+        rows.rows = 1;
+        for (int64_t row = 0; row < piece.rows; row++)
+            for (int64_t c = 0; c < piece.width; c += CHUNK) {
+                elementwise_rows_t part = rows;
+                part.n = piece.width - c < CHUNK ? piece.width - c : CHUNK;
+                part.in[2] = (const double *)rows.in[2] + c * rows.step[2];
+                run_chunk(run, part, piece.offset + row * piece.width + c);
+            }
     }
 }
 
-static void piece_any(const walk_piece_t *piece, bool is_constant, const double *weight,
-                      dtype_t dtype, const char *src, char *dst)
-{
-    double value[CHUNK];
-    const int64_t size = (int64_t)dtype_size(dtype);
-    for (int64_t row = 0; row < piece->rows; row++)
-        for (int64_t first = 0; first < piece->width; first += CHUNK) {
-            int64_t at = (row * piece->width + first) * size;
-            int64_t n = piece->width - first < CHUNK ? piece->width - first : CHUNK;
-            dtype_cast(n, dtype, src + at, 1, DTYPE_F64, value, 1);
-            for (int64_t i = 0; i < n; i++)
-                value[i] = value[i] > 0.0 ? value[i]
-                                          : value[i] * weight[is_constant ? 0 : first + i];
-            dtype_cast(n, DTYPE_F64, value, 1, dtype, dst + at, 1);
-        }
-}
-
-/* The weights in f32 for f32, else in f64; those of padded channels are 0. */
+/* Weights as f32 for f32, else as f64; 0 for padded channels. */
 static void make_weights(const prepared_t *prepared, const void *weight, const walk_t *walk,
                          void *scratch)
 {
@@ -115,38 +144,33 @@ static void make_weights(const prepared_t *prepared, const void *weight, const w
     }
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t prelu_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                 void *const *out, void *scratch)
 {
     walk_t walk;
     walk_of(prepared, &walk);
     make_weights(prepared, in[WEIGHT], &walk, scratch);
     const dtype_t dtype = prepared->in[X].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
-    const bool is_constant = walk.block == 1;
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
-    schedule(static)
-    for (int64_t i = 0; i < n_pieces; i++) {
-        walk_piece_t piece = walk_piece(&walk, i);
-        const void *src = (const char *)in[X] + piece.offset * size;
-        void *dst = (char *)out[0] + piece.offset * size;
-        if (dtype == DTYPE_F32)
-            piece_f32(&piece, is_constant, (const float *)scratch + piece.channel, src, dst);
-        else
-            piece_any(&piece, is_constant, (const double *)scratch + piece.channel, dtype, src,
-                      dst);
-    }
+    const elementwise_loops_t *loops = elementwise_binary_slope(BINARY_SLOPE_PRELU, isa_best());
+    run_t run = {.walk = walk,
+                 .dtype = dtype,
+                 .loop = dtype == DTYPE_F32 ? loops->f32 : loops->f64,
+                 .weights = scratch,
+                 .src = in[X],
+                 .dst = out[0]};
+    threads_share(threads_for(ctx, walk_elements(&prepared->in[X])), walk_pieces(&walk), run_pieces,
+                  &run);
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = prelu_prepare_native, .run = prelu_run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* The weight as it broadcasts with x: [] of one element, whatever its rank; [K,1,1] of x
- * [N,K,H,W]. */
+/* The weight in sizes that broadcast with x: [] for one weight, [K,1,1] for x [N,K,H,W]. */
 static value_t spread_weight(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -161,14 +185,14 @@ static value_t spread_weight(const gradient_call_t *call)
     return emit_ints(e, &op_def_reshape, call->in[WEIGHT], rank - 1, sizes);
 }
 
-/* A weight's gradient is the sum of grad min(x, 0) over all that it was multiplied with. */
-static void pass(const gradient_call_t *call)
+/* The gradient of a weight is the sum of grad min(x, 0) over the elements that it multiplies. */
+static void prelu_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const value_t weight = spread_weight(call);
     if (call->is_wanted[X])
-        call->in_grad[X] = emit_binary_backward(e, BACKWARD_PRELU, call->out_grad[0], call->in[X],
-                                                weight);
+        call->in_grad[X] = emit_binary_backward(e, BINARY_SLOPE_PRELU, call->out_grad[0],
+                                                call->in[X], weight);
     if (!call->is_wanted[WEIGHT]) return;
     value_t below = emit_binary(e, &op_def_minimum, call->in[X], emit_number(e, 0.0));
     value_t grad = emit_binary(e, &op_def_mul, call->out_grad[0], below);
@@ -176,7 +200,7 @@ static void pass(const gradient_call_t *call)
     call->in_grad[WEIGHT] = emit_reshape_like(e, grad, call->in[WEIGHT]);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+static const gradient_t gradient = {.pass = prelu_pass, .reads_in = 1u << X | 1u << WEIGHT};
 
 /* ---- cases ---- */
 
@@ -204,10 +228,10 @@ const opdef_t op_def_prelu = {.name = "prelu",
                               .n_operands = 2,
                               .operands = operands,
                               .n_outputs = 1,
-                              .infer = infer,
+                              .infer = prelu_infer,
                               .infers_symbols = true,
                               .kernels = kernels,
-                              .spec = spec,
+                              .spec = prelu_spec,
                               .gradient = &gradient,
                               .cases = cases};
 

@@ -1,5 +1,5 @@
-/* Arithmetic of a tensor and a C number: the operator of two tensors, the second of which is of
- * rank 0 and says that it is a number. */
+/* Arithmetic of a tensor and a C number: calls the operator of two tensors with a 0-dim tensor,
+ * which is marked as a number. */
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -1,9 +1,8 @@
-/* One of two tensors, element by element. */
+/* Selects each element from one of two tensors. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"
 #include "ops/gradient_impl.h"
-#include "tensor/simd_impl.h"
 
 /* ---- attributes: none ---- */
 
@@ -14,7 +13,7 @@ enum { CONDITION, A, B };
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t where_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *condition = call->in[CONDITION], *a = call->in[A], *b = call->in[B];
@@ -34,7 +33,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double where_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *out = &call->out[output];
     bool is_a = spec_at_broadcast(call, CONDITION, out->rank, index) != 0.0;
@@ -44,50 +43,16 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return dtype_load(out->dtype, &element);
 }
 
-/* ---- dense kernel: elements move as words of their size ---- */
+/* ---- dense kernel ---- */
 
-#define SELECT(name, type)                                                                         \
-    FOR_EACH_ISA static void name(const broadcast_rows_t *rows)                                    \
-    {                                                                                              \
-        const int64_t c_step = rows->step[CONDITION], a_step = rows->step[A];                      \
-        const int64_t b_step = rows->step[B];                                                      \
-        for (int64_t row = 0; row < rows->rows; row++) {                                           \
-            const uint8_t *c = (const uint8_t *)rows->in[CONDITION] +                              \
-                               row * rows->row_step[CONDITION];                                    \
-            const type *a = (const type *)rows->in[A] + row * rows->row_step[A];                   \
-            const type *b = (const type *)rows->in[B] + row * rows->row_step[B];                   \
-            type *out = (type *)rows->out + row * rows->out_row_step;                              \
-            _Pragma("omp simd") for (int64_t i = 0; i < rows->n; i++)                              \
-            {                                                                                      \
-                const type x = a[i * a_step], y = b[i * b_step];                                   \
-                out[i] = c[i * c_step] != 0 ? x : y;                                               \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
-SELECT(select_8, uint8_t)
-SELECT(select_16, uint16_t)
-SELECT(select_32, uint32_t)
-SELECT(select_64, uint64_t)
-
-static broadcast_compute_t select_of(size_t element_bytes)
-{
-    switch (element_bytes) {
-    case 1: return select_8;
-    case 2: return select_16;
-    case 4: return select_32;
-    default: return select_64;
-    }
-}
-
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t where_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     broadcast_t *plan = NULL;
     if (call->layout == LAYOUT_MKLDNN)
         return prepared_decline(prepared, "native: dense only, as the condition is");
     TRY(context_get_zeroed(ctx, sizeof *plan, "where", &plan));
     prepared->state = plan;
-    plan->compute = select_of(dtype_size(call->out[0].dtype));
+    plan->loop = elementwise_select(dtype_size(call->out[0].dtype), isa_best());
     plan->in_dtype[CONDITION] = DTYPE_BOOL;
     plan->in_dtype[A] = plan->in_dtype[B] = plan->out_dtype = call->out[0].dtype;
     TRY(broadcast_prepare(call, prepared, plan));
@@ -95,12 +60,13 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = broadcast_run};
+static const kernel_t native = {
+    .name = "native", .prepare = where_prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: what was chosen has it, the other has 0 ---- */
+/* ---- gradients: the selected operand gets the gradient, the other 0 ---- */
 
-static void pass(const gradient_call_t *call)
+static void where_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const value_t zero = emit_number(e, 0.0);
@@ -111,7 +77,7 @@ static void pass(const gradient_call_t *call)
         call->in_grad[B] = emit_unbroadcast(e, emit_where(e, condition, zero, grad), call->in[B]);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << CONDITION};
+static const gradient_t gradient = {.pass = where_pass, .reads_in = 1u << CONDITION};
 
 /* ---- cases ---- */
 
@@ -138,10 +104,10 @@ const opdef_t op_def_where = {.name = "where",
                               .n_operands = 3,
                               .operands = operands,
                               .n_outputs = 1,
-                              .infer = infer,
+                              .infer = where_infer,
                               .infers_symbols = true,
                               .kernels = kernels,
-                              .spec = spec,
+                              .spec = where_spec,
                               .gradient = &gradient,
                               .cases = cases};
 

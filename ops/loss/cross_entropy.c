@@ -1,7 +1,7 @@
 /* Cross entropy of scores, and negative log likelihood of log-probabilities, with their gradients.
  *
- * A row is the scores x[c] of all classes at one place; its loss is - sum(c) q[c] log p[c], with p
- * the softmax of the row (nll_loss: x is log p), and the target as q:
+ * A row is the scores x[c] of all classes for one target; its loss is - sum(c) q[c] log p[c]. p is
+ * the softmax of the row (nll_loss: x is log p). q depends on the target:
  *
  *   a label t                q[c] = weight[c] ((1 - smoothing) [c = t] + smoothing / C)
  *   probabilities target[c]  q[c] = weight[c] ((1 - smoothing) target[c] + smoothing / C)
@@ -10,10 +10,9 @@
  * divides by the sum of weight[t] over the rows that are not ignored, for probabilities by the
  * number of rows. */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
-#include "dispatch/vector_math_impl.h"
+#include "kernels/loss/exponentials_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/loss/loss_impl.h"
@@ -42,7 +41,7 @@ static const char *const reductions[] = {"mean", "sum", "none", NULL};
 
 static const attr_field_t fields[] = {FIELD_REDUCTION, FIELD_IGNORE, FIELD_SMOOTHING};
 
-/* A backward operator has the gradient of the loss behind them. */
+/* Backward operators have the gradient of the loss as last operand. */
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"target", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_STATE, true, false}};
@@ -61,13 +60,13 @@ static bool is_nll(const opdef_t *op)
 
 /* ---- inference ---- */
 
-/* x [C] is one row; [N][C][...] has them in dimension 1. */
+/* Dimension of the classes: 0 in [C], which is one row, and 1 in [N][C][...]. */
 static int class_dim(const tensor_info_t *x)
 {
     return x->rank > 1 ? 1 : 0;
 }
 
-/* Sizes of x without the classes: one element for each row. Gives their number. */
+/* Sizes of x without the classes, one index for each row. Returns their number. */
 static int row_sizes(const tensor_info_t *x, int64_t *out_sizes)
 {
     int n = 0;
@@ -136,7 +135,8 @@ static tensor_info_t loss_info(const op_call_t *call)
     return info_dense(x->dtype, attrs->reduction == LOSS_NONE ? rank : 0, sizes);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t cross_entropy_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                    tensor_info_t *out)
 {
     (void)out_n;
     TRY(check(ctx, call));
@@ -144,8 +144,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t cross_entropy_infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                                             tensor_info_t *out)
 {
     (void)out_n;
     TRY(check(ctx, call));
@@ -158,7 +158,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-/* A row's place in x with class `c`, and in the target. */
+/* Index of class c of a row in x. */
 static void place_in_x(const tensor_info_t *x, const int64_t *row, int64_t c, int64_t *out)
 {
     int n = 0;
@@ -228,7 +228,7 @@ static double spec_row_loss(const spec_call_t *call, const int64_t *row)
     return loss;
 }
 
-/* What a mean divides by. */
+/* Divisor of the reduction. */
 static double spec_divisor(const spec_call_t *call)
 {
     const cross_entropy_attrs_t *attrs = call->attrs;
@@ -245,7 +245,7 @@ static double spec_divisor(const spec_call_t *call)
     return sum;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double cross_entropy_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const cross_entropy_attrs_t *attrs = call->attrs;
@@ -259,7 +259,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum / spec_divisor(call);
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double cross_entropy_spec_backward(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X];
@@ -278,11 +278,11 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return scale * (exp(spec_x(call, row, c) - largest) / sum * all - q);
 }
 
-/* ---- kernel: rows shared among threads, their losses summed up in order ---- */
+/* ---- kernel: threads share rows; losses are summed in the order of rows ---- */
 
 typedef struct rows {
     const opdef_t *op;
-    int64_t n, classes, inner; /* rows; class c of a row lies c * inner behind its first */
+    int64_t n, classes, inner; /* rows; classes of a row, which are `inner` elements apart */
     dtype_t dtype, target_dtype;
     const char *x, *target;
     const double *weight; /* [classes] */
@@ -291,7 +291,7 @@ typedef struct rows {
     double smoothing;
 } rows_t;
 
-/* Memory of one thread: distances -log p[c], and p[c]. */
+/* Scratch memory of one member of the team: distances -log p[c], and p[c]. */
 typedef struct row {
     double *distance, *p;
     float *narrow;
@@ -302,15 +302,15 @@ static size_t row_bytes(int64_t classes)
     return (size_t)classes * (2 * sizeof(double) + sizeof(float)) + 64;
 }
 
-static row_t row_at(char *memory, int64_t classes, int thread)
+static row_t row_at(char *memory, int64_t classes, int member)
 {
-    char *mine = memory + (size_t)thread * (row_bytes(classes) / 64 * 64);
+    char *mine = memory + (size_t)member * (row_bytes(classes) / 64 * 64);
     double *distance = (double *)(void *)mine;
     return (row_t){distance, distance + classes, (float *)(void *)(distance + 2 * classes)};
 }
 
-/* Scratch: weights of classes, losses of rows, memory of threads. */
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+/* Scratch: weights of classes, losses of rows, memory of members. */
+static status_t cross_entropy_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
     const int64_t n = count_rows(x), classes = x->sizes[class_dim(x)];
@@ -337,7 +337,7 @@ static bool has_labels(const rows_t *rows)
     return dtype_is_integral(rows->target_dtype);
 }
 
-/* Everything about the call, with labels checked before anything is written. */
+/* Collects what describes the call. Labels are checked before anything is written. */
 static status_t begin(context_t *ctx, const prepared_t *prepared, void *const *in, double *weight,
                       rows_t *out_rows)
 {
@@ -360,7 +360,7 @@ static status_t begin(context_t *ctx, const prepared_t *prepared, void *const *i
     for (int64_t r = 0; has_labels(&rows) && r < rows.n; r++) {
         const int64_t label = label_at(&rows, r);
         REQUIRE(ctx, (label >= 0 && label < rows.classes) || label == rows.ignored,
-                "%s: label %lld at place %lld of the target, x %s has %lld classes",
+                "%s: label %lld at index %lld of the target, x %s has %lld classes",
                 prepared->op->name, (long long)label, (long long)r, info_brief(x),
                 (long long)rows.classes);
     }
@@ -383,7 +383,7 @@ static double divisor(const rows_t *rows)
     return sum;
 }
 
-/* Element `c` of a row, in elements from the first of x. */
+/* Index of element c of a row in x. */
 static int64_t place(const rows_t *rows, int64_t row, int64_t c)
 {
     return (row / rows->inner * rows->classes + c) * rows->inner + row % rows->inner;
@@ -393,20 +393,6 @@ static void load(const rows_t *rows, dtype_t dtype, const char *from, int64_t ro
 {
     dtype_cast(rows->classes, dtype, from + place(rows, row, 0) * (int64_t)dtype_size(dtype),
                rows->inner, DTYPE_F64, to, 1);
-}
-
-/* exp(x - largest) of floats, and their sum. */
-FOR_EACH_ISA static double exponentials(int64_t n, double largest, const double *restrict x,
-                                        float *restrict narrow, double *restrict p)
-{
-    double lanes[8] = {0.0}, sum = 0.0;
-    for (int64_t c = 0; c < n; c++) narrow[c] = vector_exp((float)(x[c] - largest));
-    for (int64_t c = 0; c < n; c++) p[c] = (double)narrow[c];
-    for (int64_t c = 0; c + 8 <= n; c += 8)
-        for (int l = 0; l < 8; l++) lanes[l] += p[c + l];
-    for (int64_t c = n / 8 * 8; c < n; c++) sum += p[c];
-    for (int l = 0; l < 8; l++) sum += lanes[l];
-    return sum;
 }
 
 static double exact_exponentials(int64_t n, double largest, const double *x, double *p)
@@ -419,7 +405,7 @@ static double exact_exponentials(int64_t n, double largest, const double *x, dou
     return sum;
 }
 
-/* Distances and probabilities of a row of scores. */
+/* Computes distances and probabilities of a row of scores. */
 static void soften(const rows_t *rows, int64_t index, row_t *row)
 {
     const int64_t n = rows->classes;
@@ -429,7 +415,8 @@ static void soften(const rows_t *rows, int64_t index, row_t *row)
         if (row->distance[c] > largest || isnan(row->distance[c])) largest = row->distance[c];
     const double sum = rows->dtype == DTYPE_F64
                            ? exact_exponentials(n, largest, row->distance, row->p)
-                           : exponentials(n, largest, row->distance, row->narrow, row->p);
+                           : exponentials_run(isa_best(), n, largest, row->distance, row->narrow,
+                                              row->p);
     const double logarithm = log(sum);
     for (int64_t c = 0; c < n; c++) {
         row->distance[c] = largest - row->distance[c] + logarithm;
@@ -437,7 +424,7 @@ static void soften(const rows_t *rows, int64_t index, row_t *row)
     }
 }
 
-/* q[c] of a row, into `to`. */
+/* Writes q[c] of a row to `to`. */
 static void load_target(const rows_t *rows, int64_t index, double *to)
 {
     const double spread = rows->smoothing / (double)rows->classes;
@@ -469,27 +456,37 @@ static double row_loss(const rows_t *rows, int64_t index, row_t *row)
     return loss;
 }
 
-static int count_threads(context_t *ctx, const prepared_t *prepared, const rows_t *rows)
+/* A run of a kernel. */
+typedef struct run {
+    const rows_t *rows;
+    char *memory; /* of all members */
+    double *losses;
+    double divisor;
+    const char *grad;
+    char *out;
+} run_t;
+
+static void run_losses(void *user, int64_t first, int64_t last, int member)
 {
-    const size_t numbers = (size_t)(rows->n + rows->classes) * sizeof(double);
-    const size_t most = (prepared->scratch_bytes - numbers) / row_bytes(rows->classes);
-    const int wanted = threads_for(ctx, rows->n * rows->classes);
-    return (size_t)wanted < most ? wanted : (int)most;
+    const run_t *run = user;
+    row_t row = row_at(run->memory, run->rows->classes, member);
+    for (int64_t r = first; r < last; r++) run->losses[r] = row_loss(run->rows, r, &row);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static int count_threads(context_t *ctx, const rows_t *rows)
+{
+    return threads_for(ctx, rows->n * rows->classes);
+}
+
+static status_t cross_entropy_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
     rows_t rows;
     TRY(begin(ctx, prepared, in, scratch, &rows));
     double *losses = (double *)scratch + rows.classes, sum = 0.0;
-    char *memory = (char *)(losses + rows.n);
     const int64_t size = (int64_t)dtype_size(rows.dtype);
-#pragma omp parallel for num_threads(count_threads(ctx, prepared, &rows)) schedule(static)
-    for (int64_t r = 0; r < rows.n; r++) {
-        row_t row = row_at(memory, rows.classes, omp_get_thread_num());
-        losses[r] = row_loss(&rows, r, &row);
-    }
+    run_t run = {.rows = &rows, .memory = (char *)(losses + rows.n), .losses = losses};
+    threads_share_members(count_threads(ctx, &rows), rows.n, run_losses, &run);
     if (rows.reduction == LOSS_NONE) {
         for (int64_t r = 0; r < rows.n; r++)
             dtype_store(rows.dtype, (char *)out[0] + r * size, losses[r]);
@@ -500,7 +497,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-/* The gradient of a row, into row->distance. */
+/* Writes the gradient of a row to row->distance. */
 static void row_gradient(const rows_t *rows, int64_t index, double scale, row_t *row)
 {
     double sum = 0.0;
@@ -517,28 +514,39 @@ static void row_gradient(const rows_t *rows, int64_t index, double scale, row_t 
     }
 }
 
-static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
-                             void *const *out, void *scratch)
+static void run_gradients(void *user, int64_t first, int64_t last, int member)
+{
+    const run_t *run = user;
+    const rows_t *rows = run->rows;
+    const int64_t size = (int64_t)dtype_size(rows->dtype);
+    row_t row = row_at(run->memory, rows->classes, member);
+    for (int64_t r = first; r < last; r++) {
+        const int64_t at = rows->reduction == LOSS_NONE ? r : 0;
+        const double grad = dtype_load(rows->dtype, run->grad + at * size);
+        row_gradient(rows, r, grad / run->divisor, &row);
+        dtype_cast(rows->classes, DTYPE_F64, row.distance, 1, rows->dtype,
+                   run->out + place(rows, r, 0) * size, rows->inner);
+    }
+}
+
+static status_t cross_entropy_run_backward(context_t *ctx, const prepared_t *prepared,
+                                           void *const *in, void *const *out, void *scratch)
 {
     rows_t rows;
     TRY(begin(ctx, prepared, in, scratch, &rows));
-    char *memory = (char *)((double *)scratch + rows.classes + rows.n);
-    const int64_t size = (int64_t)dtype_size(rows.dtype);
-    const double by = divisor(&rows);
-#pragma omp parallel for num_threads(count_threads(ctx, prepared, &rows)) schedule(static)
-    for (int64_t r = 0; r < rows.n; r++) {
-        row_t row = row_at(memory, rows.classes, omp_get_thread_num());
-        const int64_t of = rows.reduction == LOSS_NONE ? r : 0;
-        const double scale = dtype_load(rows.dtype, (const char *)in[GRAD] + of * size) / by;
-        row_gradient(&rows, r, scale, &row);
-        dtype_cast(rows.classes, DTYPE_F64, row.distance, 1, rows.dtype,
-                   (char *)out[0] + place(&rows, r, 0) * size, rows.inner);
-    }
+    run_t run = {.rows = &rows,
+                 .memory = (char *)((double *)scratch + rows.classes + rows.n),
+                 .divisor = divisor(&rows),
+                 .grad = in[GRAD],
+                 .out = out[0]};
+    threads_share_members(count_threads(ctx, &rows), rows.n, run_gradients, &run);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t native_backward = {.name = "native", .prepare = prepare, .run = run_backward};
+static const kernel_t native = {
+    .name = "native", .prepare = cross_entropy_prepare, .run = cross_entropy_run};
+static const kernel_t native_backward = {
+    .name = "native", .prepare = cross_entropy_prepare, .run = cross_entropy_run_backward};
 static const kernel_t *const kernels[] = {&native, NULL};
 static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
 
@@ -621,10 +629,10 @@ static const char *const cases_nll_loss_backward[] = {
                                       .n_operands = 3,                                             \
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
-                                      .infer = infer,                                              \
+                                      .infer = cross_entropy_infer,                                \
                                       .infers_symbols = true,                                      \
                                       .kernels = kernels,                                          \
-                                      .spec = spec,                                                \
+                                      .spec = cross_entropy_spec,                                  \
                                       .cancels = 0.25,                                             \
                                       .gradient = &gradient_##op_name,                             \
                                       .cases = cases_##op_name};                                   \
@@ -636,10 +644,10 @@ static const char *const cases_nll_loss_backward[] = {
         .n_operands = 4,                                                                           \
         .operands = backward_operands,                                                             \
         .n_outputs = 1,                                                                            \
-        .infer = infer_backward,                                                                   \
+        .infer = cross_entropy_infer_backward,                                                     \
         .infers_symbols = true,                                                                    \
         .kernels = backward_kernels,                                                               \
-        .spec = spec_backward,                                                                     \
+        .spec = cross_entropy_spec_backward,                                                       \
         .cancels = 1.0,                                                                            \
         .cases = cases_##op_name##_backward}
 

@@ -1,13 +1,13 @@
-/* Dropout in training, as two operators: draw_seed takes a seed from the context's generator at
- * every run, of a plan as well; dropout_by follows from x and that seed alone, so that the gradient
- * passes by the same operator with the same seed, and no mask is kept. */
+/* Dropout in training consists of two operators. draw_seed takes a seed from the context's
+ * generator at every run, also in a plan. dropout_by depends only on x and the seed, so its
+ * gradient is the same operator with the same seed, and no mask is kept. */
 #include "dispatch/choose_impl.h"
+#include "kernels/random/dropout_impl.h"
+#include "kernels/random/generator_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "ops/random/generator_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- draw_seed ---- */
@@ -31,7 +31,7 @@ static const kernel_t seed_native = {
     .name = "native", .prepare = ops_prepare_dense, .run = run_seed};
 static const kernel_t *const seed_kernels[] = {&seed_native, NULL};
 
-/* No specification knows what the generator gives next. */
+/* It has no specification, which would have to know the state of the generator. */
 const opdef_t op_def_draw_seed = {.name = "draw_seed",
                                   .preference = OP_DENSE,
                                   .traits = TRAIT_DRAWS,
@@ -45,7 +45,7 @@ const opdef_t op_def_draw_seed = {.name = "draw_seed",
 
 typedef struct attrs {
     double p;
-    int64_t leading_dims; /* an index of that many dimensions is dropped as a whole; 0: elements */
+    int64_t leading_dims; /* d: drops all elements with the same first d indices; 0: single ones */
 } attrs_t;
 
 static const attr_field_t fields[] = {
@@ -58,7 +58,7 @@ enum { X, SEED };
 
 /* ---- inference and specification ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t dropout_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const attrs_t *attrs = call->attrs;
@@ -76,11 +76,10 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* What numbers are compared with, and kept elements multiplied by. */
 typedef struct rule {
     int64_t seed;
     uint64_t least; /* numbers of 53 bits below it drop their element */
-    double scale;
+    double scale;   /* factor of kept elements */
 } rule_t;
 
 static rule_t make_rule(const attrs_t *attrs, int64_t seed)
@@ -95,7 +94,7 @@ static bool is_kept(const rule_t *rule, int64_t index)
     return generator_bits(rule->seed, index) >= rule->least;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double dropout_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const attrs_t *attrs = call->attrs;
     const tensor_info_t *x = &call->out[output];
@@ -106,11 +105,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return is_kept(&rule, place) ? spec_at(call, X, index) * rule.scale : 0.0;
 }
 
-/* ---- kernel of our own: pieces of one channel, or of some neighbouring ones ----
+/* ---- our own kernel: pieces of one channel or of several neighbouring channels ----
  *
- * Numbers are those of row-major elements, whatever the format. */
+ * An element's number is its index in row-major order, whatever the format. */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t dropout_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *seed = call->in[SEED];
     TRY(walk_follow(call, prepared, true));
@@ -120,49 +119,27 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Elements of a row: their numbers are `step` apart, from `first` on. */
-typedef struct row {
-    int64_t n, first, step;
-} row_t;
-
-#define ROW(suffix, type)                                                                          \
-    FOR_EACH_ISA static void row_##suffix(const rule_t *rule, const row_t *row, const type *x,     \
-                                          type *out)                                               \
-    {                                                                                              \
-        const uint64_t base = generator_mix((uint64_t)rule->seed + GENERATOR_STEP);                \
-        const uint64_t step = (uint64_t)row->step * GENERATOR_STEP;                                \
-        const uint64_t first = base + ((uint64_t)row->first + 1) * GENERATOR_STEP;                 \
-        const uint64_t least = rule->least;                                                        \
-        const type scale = (type)rule->scale;                                                      \
-        const int64_t n = row->n;                                                                  \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                        \
-        {                                                                                          \
-            const uint64_t bits = generator_mix(first + (uint64_t)i * step) >> 11;                 \
-            out[i] = bits >= least ? x[i] * scale : 0;                                             \
-        }                                                                                          \
-    }
-
-ROW(f32, float)
-ROW(f64, double)
-
 #define CHUNK 256
 
-static void run_row(const rule_t *rule, row_t row, dtype_t dtype, const char *x, char *out)
+static void run_row(const dropout_loops_t *loops, const dropout_row_t *row, dtype_t dtype,
+                    const char *x, char *out)
 {
     const int64_t size = (int64_t)dtype_size(dtype);
     float value[CHUNK];
     if (dtype == DTYPE_F32) {
-        row_f32(rule, &row, (const float *)(const void *)x, (float *)(void *)out);
+        loops->f32(row, (const float *)(const void *)x, (float *)(void *)out);
         return;
     }
     if (dtype == DTYPE_F64) {
-        row_f64(rule, &row, (const double *)(const void *)x, (double *)(void *)out);
+        loops->f64(row, (const double *)(const void *)x, (double *)(void *)out);
         return;
     }
-    for (int64_t at = 0, n = row.n; at < n; at += CHUNK) {
-        row_t part = {n - at < CHUNK ? n - at : CHUNK, row.first + at * row.step, row.step};
+    for (int64_t at = 0; at < row->n; at += CHUNK) {
+        dropout_row_t part = *row;
+        part.n = row->n - at < CHUNK ? row->n - at : CHUNK;
+        part.first += at * row->step;
         dtype_cast(part.n, dtype, x + at * size, 1, DTYPE_F32, value, 1);
-        row_f32(rule, &part, value, value);
+        loops->f32(&part, value, value);
         dtype_cast(part.n, DTYPE_F32, value, 1, dtype, out + at * size, 1);
     }
 }
@@ -171,23 +148,33 @@ static void run_row(const rule_t *rule, row_t row, dtype_t dtype, const char *x,
 typedef struct run {
     const tensor_info_t *x;
     walk_t walk;
+    const dropout_loops_t *loops;
     rule_t rule;
     int64_t leading_dims;
     const char *in;
     char *out;
 } run_t;
 
-/* The numbers of a row, which begins `spatial` positions into its image, at `channel`. */
-static row_t number_row(const run_t *run, int64_t image, int64_t channel, int64_t spatial,
-                        int64_t width)
+/* Assigns random numbers to the elements of a row, which starts at position `spatial` of `channel`.
+ */
+static void number_row(const run_t *run, int64_t image, int64_t channel, int64_t spatial,
+                       dropout_row_t *row)
 {
     const walk_t *walk = &run->walk;
-    const int64_t place = image * walk->channels + channel;
+    const int64_t plane = image * walk->channels + channel;
     const bool is_channel = walk->block == 1; /* else the row has one element of each channel */
     switch (run->leading_dims) {
-    case 1: return (row_t){width, run->x->rank < 2 ? spatial : image, run->x->rank < 2};
-    case 2: return (row_t){width, place, !is_channel};
-    default: return (row_t){width, place * walk->spatial + spatial, is_channel ? 1 : walk->spatial};
+    case 1:
+        row->first = run->x->rank < 2 ? spatial : image;
+        row->step = run->x->rank < 2;
+        break;
+    case 2:
+        row->first = plane;
+        row->step = !is_channel;
+        break;
+    default:
+        row->first = plane * walk->spatial + spatial;
+        row->step = is_channel ? 1 : walk->spatial;
     }
 }
 
@@ -196,26 +183,29 @@ static void run_pieces(void *user, int64_t first, int64_t last)
     const run_t *run = user;
     const walk_t *walk = &run->walk;
     const int64_t size = (int64_t)dtype_size(run->x->dtype);
+    dropout_row_t row = {
+        .seed = run->rule.seed, .least = run->rule.least, .scale = run->rule.scale};
     for (int64_t i = first; i < last; i++) {
         const walk_piece_t piece = walk_piece(walk, i);
         const int64_t position = piece.offset / walk->block;
         const int64_t image = position / walk->spatial / walk->n_blocks;
         for (int64_t r = 0; r < piece.rows; r++) {
             const int64_t at = (piece.offset + r * piece.width) * size;
-            const row_t row = number_row(run, image, piece.channel, (position + r) % walk->spatial,
-                                         piece.width);
-            run_row(&run->rule, row, run->x->dtype, run->in + at, run->out + at);
+            row.n = piece.width;
+            number_row(run, image, piece.channel, (position + r) % walk->spatial, &row);
+            run_row(run->loops, &row, run->x->dtype, run->in + at, run->out + at);
         }
     }
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static status_t dropout_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                   void *const *out, void *scratch)
 {
     (void)scratch;
     const attrs_t *attrs = prepared->attrs;
     if (info_numel(&prepared->in[X]) == 0) return STATUS_OK;
     run_t run = {.x = &prepared->in[X],
+                 .loops = dropout_rows(isa_best()),
                  .rule = make_rule(attrs, *(const int64_t *)in[SEED]),
                  .leading_dims = attrs->leading_dims,
                  .in = in[X],
@@ -225,18 +215,19 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = dropout_prepare_native, .run = dropout_run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- the rule: what was dropped has no gradient, what was kept has its scale ---- */
+/* ---- gradient: 0 for dropped elements, scaled for kept ones ---- */
 
-static void pass(const gradient_call_t *call)
+static void dropout_pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->out_grad[0], call->in[SEED]};
     call->in_grad[X] = emit_op(call->emitter, &op_def_dropout_by, call->attrs, 2, in);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << SEED};
+static const gradient_t gradient = {.pass = dropout_pass, .reads_in = 1u << SEED};
 
 /* ---- cases ---- */
 
@@ -266,10 +257,10 @@ const opdef_t op_def_dropout_by = {.name = "dropout_by",
                                    .n_operands = 2,
                                    .operands = operands,
                                    .n_outputs = 1,
-                                   .infer = infer,
+                                   .infer = dropout_infer,
                                    .infers_symbols = true,
                                    .kernels = kernels,
-                                   .spec = spec,
+                                   .spec = dropout_spec,
                                    .gradient = &gradient,
                                    .cases = cases};
 

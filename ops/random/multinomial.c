@@ -1,13 +1,15 @@
-/* Indices drawn by weights. Every uniform number is a function of the seed and of its own place.
+/* Indices drawn with probabilities in proportion to weights. Each uniform number is a function of
+ * the seed and its own index.
  *
- * With replacement a sample is the first element at which the sum of the weights so far is above a
- * number between 0 and the sum of all. Without, each element gets the key w / -log(1 - u), of which
- * the largest ones are the samples: the order in which clocks of these rates would ring. */
+ * With replacement, a sample is the first element where the prefix sum of the weights exceeds a
+ * random number between 0 and the total. Without, each element gets the key w / -log(1 - u), and
+ * the elements with the largest keys are the samples: 1 / key is the first event of a Poisson
+ * process of rate w. */
 #include <math.h>
 
+#include "kernels/random/generator_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "ops/random/generator_impl.h"
 #include "ops/random/random.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
@@ -25,7 +27,6 @@ static const attr_field_t fields[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-/* Elements of a row, and rows. */
 static int64_t row_size(const tensor_info_t *x)
 {
     return x->sizes[x->rank - 1];
@@ -36,7 +37,8 @@ static int64_t row_count(const tensor_info_t *x)
     return x->rank == 2 ? x->sizes[0] : 1;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t multinomial_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                  tensor_info_t *out)
 {
     (void)out_n;
     const multinomial_attrs_t *attrs = call->attrs;
@@ -57,13 +59,13 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Less than 1 by so much that a product with it is less than the other factor. */
+/* A uniform number, so far below 1 that its product with a weight is less than the weight. */
 static double draw_part(int64_t seed, int64_t place)
 {
     return generator_uniform(seed, place) * (1.0 - 0x1p-52);
 }
 
-/* Of no two elements the same but by chance; 0 for a weight of 0. */
+/* Key of an element without replacement; 0 for a weight of 0. */
 static double draw_key(int64_t seed, int64_t place, double weight)
 {
     return weight == 0.0 ? 0.0 : weight / -log1p(-generator_uniform(seed, place));
@@ -71,7 +73,7 @@ static double draw_key(int64_t seed, int64_t place, double weight)
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double multinomial_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const multinomial_attrs_t *attrs = call->attrs;
@@ -105,14 +107,14 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t multinomial_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(ops_prepare_dense(ctx, call, prepared));
     prepared->scratch_bytes = (size_t)info_numel(call->in[X]) * sizeof(double);
     return STATUS_OK;
 }
 
-/* Weights of a row become the sums up to each. */
+/* With replacement. Overwrites the weights of a row with their prefix sums. */
 static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
                        int64_t *out)
 {
@@ -132,7 +134,7 @@ static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n,
     }
 }
 
-/* Weights of a row become keys, and those that are drawn -1. */
+/* Without replacement. Overwrites the weights of a row with keys, and keys of samples with -1. */
 static void draw_once(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
                       int64_t *out)
 {
@@ -146,7 +148,7 @@ static void draw_once(const multinomial_attrs_t *attrs, int64_t row, int64_t n, 
     }
 }
 
-/* The weights are finite, and enough of them are above 0. */
+/* Fails unless all weights are finite and enough of them are above 0. */
 static status_t check_rows(context_t *ctx, const multinomial_attrs_t *attrs, int64_t n_rows,
                            int64_t n, const double *weights)
 {
@@ -167,8 +169,29 @@ static status_t check_rows(context_t *ctx, const multinomial_attrs_t *attrs, int
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+/* A run of the kernel. */
+typedef struct run {
+    const multinomial_attrs_t *attrs;
+    int64_t n;       /* weights of a row */
+    double *weights; /* [rows][n] */
+    int64_t *out;    /* [rows][n_samples] */
+} run_t;
+
+static void run_rows(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    for (int64_t row = first; row < last; row++) {
+        double *weights = run->weights + row * run->n;
+        int64_t *drawn = run->out + row * run->attrs->n_samples;
+        if (run->attrs->replacement)
+            draw_again(run->attrs, row, run->n, weights, drawn);
+        else
+            draw_once(run->attrs, row, run->n, weights, drawn);
+    }
+}
+
+static status_t multinomial_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     const multinomial_attrs_t *attrs = prepared_attrs(prepared);
     const tensor_info_t *x = prepared_input(prepared, X);
@@ -176,18 +199,13 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     double *weights = scratch;
     dtype_cast(info_numel(x), x->dtype, in[X], 1, DTYPE_F64, weights, 1);
     TRY(check_rows(ctx, attrs, n_rows, n, weights));
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(x))) schedule(static)
-    for (int64_t row = 0; row < n_rows; row++) {
-        int64_t *drawn = (int64_t *)out[0] + row * attrs->n_samples;
-        if (attrs->replacement)
-            draw_again(attrs, row, n, weights + row * n, drawn);
-        else
-            draw_once(attrs, row, n, weights + row * n, drawn);
-    }
+    run_t run = {.attrs = attrs, .n = n, .weights = weights, .out = out[0]};
+    threads_share(threads_for(ctx, info_numel(x)), n_rows, run_rows, &run);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {
+    .name = "native", .prepare = multinomial_prepare, .run = multinomial_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 static const char *const cases[] = {"(f32[3,17]+) n_samples=40 replacement=true seed=7",
@@ -204,10 +222,10 @@ const opdef_t op_def_multinomial = {.name = "multinomial",
                                     .n_operands = 1,
                                     .operands = operands,
                                     .n_outputs = 1,
-                                    .infer = infer,
+                                    .infer = multinomial_infer,
                                     .infers_symbols = true,
                                     .kernels = kernels,
-                                    .spec = spec,
+                                    .spec = multinomial_spec,
                                     .gradient = &gradient_zero,
                                     .cases = cases};
 

@@ -1,11 +1,11 @@
-/* Random numbers, each a function of the seed and its own place. */
+/* Random numbers, each a function of the seed and its own index. */
 #include "ops/random/random.h"
 
 #include <math.h>
 
+#include "kernels/random/generator_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "ops/random/generator_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -14,7 +14,7 @@ enum { RAND, RANDN }; /* variants */
 typedef struct random_attrs {
     int64_t seed;
     double a, b; /* rand_like: low and high; randn_like: mean and standard deviation */
-    int dtype;   /* dtype_t; NONE: that of x */
+    int dtype;   /* dtype_t; DTYPE_NONE: dtype of x */
 } random_attrs_t;
 
 #define SEED_FIELD                                                                                 \
@@ -41,7 +41,7 @@ enum { X };
 
 /* ---- the generator ---- */
 
-/* By Box and Muller, of two uniform numbers. */
+/* Box-Muller transform of two uniform numbers. */
 static double normal(int64_t seed, int64_t index)
 {
     const double two_pi = 6.28318530717958647692528676655900577;
@@ -49,8 +49,9 @@ static double normal(int64_t seed, int64_t index)
     return radius * cos(two_pi * generator_uniform(seed, 2 * index + 1));
 }
 
-/* Of a uniform number as many digits are taken as the type has, so that rounding never reaches 1;
- * where low and high differ in size, a number that rounds to high all the same is low. */
+/* Element `index` of the result. A uniform number is cut to the digits of the dtype, so that
+ * rounding never reaches 1. If low + (high - low) * part still rounds to high, the result is low.
+ */
 static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t dtype, int64_t index)
 {
     if (op->variant == RANDN) return attrs->a + attrs->b * normal(attrs->seed, index);
@@ -68,7 +69,7 @@ static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t d
 
 /* ---- inference and specification ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t random_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const random_attrs_t *attrs = call->attrs;
@@ -87,7 +88,7 @@ static int64_t place_of(const tensor_info_t *info, const int64_t *index)
     return place;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double random_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *y = &call->out[output];
     return value_of(call->op, call->attrs, y->dtype, place_of(y, index));
@@ -95,20 +96,36 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+/* A run of the kernel. */
+typedef struct run {
+    const opdef_t *op;
+    const random_attrs_t *attrs;
+    dtype_t dtype;
+    char *out;
+} run_t;
+
+static void run_elements(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    const int64_t size = (int64_t)dtype_size(run->dtype);
+    for (int64_t i = first; i < last; i++)
+        dtype_store(run->dtype, run->out + i * size, value_of(run->op, run->attrs, run->dtype, i));
+}
+
+static status_t random_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
 {
     (void)in, (void)scratch;
-    const tensor_info_t *y = &prepared->out[0];
-    const int64_t numel = info_numel(y);
-#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
-    for (int64_t i = 0; i < numel; i++)
-        dtype_store(y->dtype, (char *)out[0] + (size_t)i * dtype_size(y->dtype),
-                    value_of(prepared->op, prepared->attrs, y->dtype, i));
+    const int64_t numel = info_numel(&prepared->out[0]);
+    run_t run = {.op = prepared->op,
+                 .attrs = prepared->attrs,
+                 .dtype = prepared->out[0].dtype,
+                 .out = out[0]};
+    threads_share(threads_for(ctx, numel), numel, run_elements, &run);
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = random_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 static const char *const rand_like_cases[] = {"(f32[3,17])",
@@ -135,10 +152,10 @@ static const char *const randn_like_cases[] = {"(f32[3,17])",
                                  .n_operands = 1,                                                  \
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
-                                 .infer = infer,                                                   \
+                                 .infer = random_infer,                                            \
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
-                                 .spec = spec,                                                     \
+                                 .spec = random_spec,                                              \
                                  .gradient = &gradient_zero,                                       \
                                  .cases = op##_cases}
 DEFINE(rand_like, RAND);
@@ -158,8 +175,7 @@ status_t op_randn_like(context_t *ctx, const tensor_t *x, double mean, double st
     return dispatch_run(ctx, &op_def_randn_like, &attrs, 1, &x, NULL, out);
 }
 
-/* A uniform number is less than p with the probability p; as f64, which has digits for a small p.
- */
+/* A uniform number is less than p with probability p. f64 has enough digits for a small p. */
 status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t dtype,
                       tensor_t **out)
 {

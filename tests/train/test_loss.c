@@ -192,11 +192,11 @@ static void a_label_that_is_no_class_is_told(void **state)
     cross_entropy_options_t options = cross_entropy_options();
     CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, 1, &n, (int64_t[]){0, 2, 3, -1}, &labels));
     CHECK_FAILS(ctx, loss_cross_entropy(ctx, x, labels, NULL, &loss), STATUS_INVALID_ARGUMENT,
-                "cross_entropy: label 3 at place 2 of the target, x f32[4,3] has 3 classes");
+                "cross_entropy: label 3 at index 2 of the target, x f32[4,3] has 3 classes");
     assert_null(loss);
     options.ignore_index = 3;
     CHECK_FAILS(ctx, loss_nll(ctx, x, labels, &options, &loss), STATUS_INVALID_ARGUMENT,
-                "nll_loss: label -1 at place 3 of the target");
+                "nll_loss: label -1 at index 3 of the target");
     tensor_release(x);
     tensor_release(labels);
 }

@@ -1,7 +1,9 @@
-/* Random numbers by counter: each is a function of a seed and its own index, so that threads and
- * layouts change nothing. */
-#ifndef TESSERA_OPS_RANDOM_GENERATOR_IMPL_H
-#define TESSERA_OPS_RANDOM_GENERATOR_IMPL_H
+/* Random numbers: each is a function of a seed and its own index, so that threads and layouts do
+ * not change them.
+ *
+ * This family holds the generator and the loops that draw many numbers (dropout_impl.h). */
+#ifndef TESSERA_KERNELS_RANDOM_GENERATOR_IMPL_H
+#define TESSERA_KERNELS_RANDOM_GENERATOR_IMPL_H
 
 #include <stdint.h>
 

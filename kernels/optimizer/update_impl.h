@@ -1,9 +1,14 @@
-/* The loops of a step; they see only pointers and sizes. */
-#ifndef TESSERA_TRAIN_UPDATE_IMPL_H
-#define TESSERA_TRAIN_UPDATE_IMPL_H
+/* Steps of optimizers.
+ *
+ * This family holds the loops of train/: updates of parameters, and sums and factors over gradients
+ * (gradients_impl.h). */
+#ifndef TESSERA_KERNELS_OPTIMIZER_UPDATE_IMPL_H
+#define TESSERA_KERNELS_OPTIMIZER_UPDATE_IMPL_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "kernels/isa_impl.h"
 
 typedef enum update_kind { UPDATE_SGD, UPDATE_ADAM, UPDATE_RMSPROP } update_kind_t;
 
@@ -28,11 +33,20 @@ typedef struct update {
     bool is_nesterov;
 } update_t;
 
-/* Runs all updates in one parallel region. */
+/* Runs all updates; threads share their elements. */
 void update_run(update_kind_t kind, int n_threads, int n, const update_t *updates);
 
 /* Updates n elements from `first` on, with gradients in a separate array, on the calling thread. */
 void update_part(update_kind_t kind, const update_t *update, int64_t first, int64_t n,
                  const float *gradient);
+
+/* Loops of one ISA, which update elements [first, last). */
+typedef void update_loop_t(const update_t *update, int64_t first, int64_t last);
+typedef struct update_loops {
+    update_loop_t *sgd, *sgd_momentum;         /* the second has state[0] */
+    update_loop_t *adam, *adam_amsgrad;        /* the second has state[2] */
+    update_loop_t *rmsprop, *rmsprop_centered; /* the second has state[2] */
+} update_loops_t;
+ISA_EXTERN(const update_loops_t, update_loops);
 
 #endif

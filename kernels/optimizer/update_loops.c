@@ -1,18 +1,15 @@
-/* Each loop handles only element i of every array in iteration i, so results do not depend on the
- * number of threads or the order of elements in memory. */
-#include "train/update_impl.h"
-
+/* Loops of update_impl.h, compiled once for each ISA (isa_impl.h). Iteration i uses only element i
+ * of every array, so results do not depend on the number of threads or the order of elements in
+ * memory. */
 #include <math.h>
-#include <stddef.h>
+#include <stdbool.h>
 
-#include "tensor/simd_impl.h"
-#include "tensor/threads_impl.h"
-
-typedef void (*loop_t)(const update_t *update, int64_t first, int64_t last);
+#include "kernels/optimizer/update_impl.h"
+#include "kernels/vector_impl.h"
 
 /* ---- SGD ---- */
 
-FOR_EACH_ISA static void sgd(const update_t *update, int64_t first, int64_t last)
+static void sgd(const update_t *update, int64_t first, int64_t last)
 {
     const update_t u = *update;
 #pragma omp simd
@@ -22,7 +19,7 @@ FOR_EACH_ISA static void sgd(const update_t *update, int64_t first, int64_t last
     }
 }
 
-FOR_EACH_ISA static void sgd_momentum(const update_t *update, int64_t first, int64_t last)
+static void sgd_momentum(const update_t *update, int64_t first, int64_t last)
 {
     const update_t u = *update;
     float *const buffer = u.state[0];
@@ -46,7 +43,7 @@ static inline float lerp(float a, float b, float weight)
     return weight < 0.5f ? a + weight * difference : b - (1.0f - weight) * difference;
 }
 
-FOR_EACH_ISA static void adam(const update_t *update, int64_t first, int64_t last)
+static void adam(const update_t *update, int64_t first, int64_t last)
 {
     const update_t u = *update;
     float *const average = u.state[0], *const square = u.state[1];
@@ -62,7 +59,7 @@ FOR_EACH_ISA static void adam(const update_t *update, int64_t first, int64_t las
     }
 }
 
-FOR_EACH_ISA static void adam_amsgrad(const update_t *update, int64_t first, int64_t last)
+static void adam_amsgrad(const update_t *update, int64_t first, int64_t last)
 {
     const update_t u = *update;
     float *const average = u.state[0], *const square = u.state[1], *const largest = u.state[2];
@@ -83,7 +80,7 @@ FOR_EACH_ISA static void adam_amsgrad(const update_t *update, int64_t first, int
 
 /* ---- RMSprop ---- */
 
-FOR_EACH_ISA static void rmsprop(const update_t *update, int64_t first, int64_t last)
+static void rmsprop(const update_t *update, int64_t first, int64_t last)
 {
     const update_t u = *update;
     float *const square = u.state[0], *const buffer = u.state[1];
@@ -100,7 +97,7 @@ FOR_EACH_ISA static void rmsprop(const update_t *update, int64_t first, int64_t 
     }
 }
 
-FOR_EACH_ISA static void rmsprop_centered(const update_t *update, int64_t first, int64_t last)
+static void rmsprop_centered(const update_t *update, int64_t first, int64_t last)
 {
     const update_t u = *update;
     float *const square = u.state[0], *const buffer = u.state[1], *const average = u.state[2];
@@ -119,62 +116,9 @@ FOR_EACH_ISA static void rmsprop_centered(const update_t *update, int64_t first,
     }
 }
 
-/* ---- all tensors in one parallel region ---- */
-
-static loop_t loop_of(update_kind_t kind, const update_t *update)
-{
-    switch (kind) {
-    case UPDATE_SGD: return update->state[0] != NULL ? sgd_momentum : sgd;
-    case UPDATE_ADAM: return update->state[2] != NULL ? adam_amsgrad : adam;
-    case UPDATE_RMSPROP: break;
-    }
-    return update->state[2] != NULL ? rmsprop_centered : rmsprop;
-}
-
-/* Work is split in units of this many elements, so that threads do not share cache lines. */
-#define UNIT 64
-
-typedef struct work {
-    update_kind_t kind;
-    int n;
-    const update_t *updates;
-} work_t;
-
-static int64_t count_units(const update_t *update)
-{
-    return (update->n + UNIT - 1) / UNIT;
-}
-
-/* Units are numbered across all tensors. */
-static void run_units(void *user, int64_t first, int64_t last)
-{
-    const work_t *work = user;
-    int64_t begin = 0;
-    for (int i = 0; i < work->n && begin < last; i++) {
-        const update_t *update = &work->updates[i];
-        const int64_t end = begin + count_units(update);
-        const int64_t from = (first > begin ? first - begin : 0) * UNIT;
-        const int64_t to = last < end ? (last - begin) * UNIT : update->n;
-        if (from < to) loop_of(work->kind, update)(update, from, to);
-        begin = end;
-    }
-}
-
-void update_part(update_kind_t kind, const update_t *update, int64_t first, int64_t n,
-                 const float *gradient)
-{
-    update_t part = *update;
-    part.parameter += first;
-    part.gradient = gradient;
-    for (int s = 0; s < UPDATE_MAX_STATES; s++)
-        if (part.state[s] != NULL) part.state[s] += first;
-    loop_of(kind, &part)(&part, 0, n);
-}
-
-void update_run(update_kind_t kind, int n_threads, int n, const update_t *updates)
-{
-    work_t work = {.kind = kind, .n = n, .updates = updates};
-    int64_t n_units = 0;
-    for (int i = 0; i < n; i++) n_units += count_units(&updates[i]);
-    threads_share(n_threads, n_units, run_units, &work);
-}
+const update_loops_t KERNEL_NAME(update_loops) = {.sgd = sgd,
+                                                  .sgd_momentum = sgd_momentum,
+                                                  .adam = adam,
+                                                  .adam_amsgrad = adam_amsgrad,
+                                                  .rmsprop = rmsprop,
+                                                  .rmsprop_centered = rmsprop_centered};

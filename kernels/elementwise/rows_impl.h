@@ -1,0 +1,112 @@
+/* Loops of the elementwise operators, over rows of elements.
+ *
+ * This family holds what computes a result element from operand elements at the same index:
+ * functions of one, two and three tensors, their gradients, and activations (functions_impl.h).
+ * Functions are lines of unary.def, binary.def and unary_slopes.def, or members of the enumerations
+ * below. */
+#ifndef TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
+#define TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa_impl.h"
+
+#define ELEMENTWISE_OPERANDS 3
+
+/* `rows` rows of `n` elements. Steps are counted in elements. In a row, an operand's step is 0 (one
+ * element for the row) or 1; the result's is 1. The result may be an operand itself, with the same
+ * steps; other overlaps are not allowed. */
+typedef struct elementwise_rows {
+    int64_t rows, n;
+    const void *in[ELEMENTWISE_OPERANDS];
+    int64_t step[ELEMENTWISE_OPERANDS], row_step[ELEMENTWISE_OPERANDS];
+    void *out;
+    int64_t out_row_step;
+    double alpha, beta; /* parameters of the function, if it has any */
+} elementwise_rows_t;
+
+typedef void elementwise_loop_t(const elementwise_rows_t *rows);
+
+/* A function's loops, by the type of the operands. NULL: the function has none for the type. */
+typedef struct elementwise_loops {
+    elementwise_loop_t *f32, *f64, *s64, *u64;
+} elementwise_loops_t;
+
+/* Functions of one operand: unary.def. */
+typedef enum unary_function {
+#define UNARY(name, result, floating, integral) UNARY_##name,
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+    UNARY_COUNT
+} unary_function_t;
+
+/* Functions of two operands: binary.def, and pow with the exponents 2 and 0.5, for which y is
+ * ignored. */
+typedef enum binary_function {
+#define BINARY(name, result, floating, integral) BINARY_##name,
+#include "kernels/elementwise/binary.def"
+#undef BINARY
+    BINARY_square,
+    BINARY_root,
+    BINARY_COUNT
+} binary_function_t;
+
+/* Gradients of functions of one operand: unary_slopes.def. Operands: gradient of the result, and
+ * the function's input or result. */
+typedef enum unary_slope {
+#define SLOPE(name, reads, gradient) UNARY_SLOPE_##name,
+#include "kernels/elementwise/unary_slopes.def"
+#undef SLOPE
+    UNARY_SLOPE_COUNT
+} unary_slope_t;
+
+/* Gradients of functions of two operands, g being the gradient of the result: */
+typedef enum binary_slope {
+    BINARY_SLOPE_POW_BASE,     /* of a in a^b: g b a^(b-1), 0 if b is 0 */
+    BINARY_SLOPE_POW_EXPONENT, /* of b in a^b: g a^b log(a), 0 if a is 0 and b >= 0 */
+    BINARY_SLOPE_MAXIMUM,      /* of a in max(a, b): g if a > b, g / 2 if a = b */
+    BINARY_SLOPE_MINIMUM,      /* of a in min(a, b) */
+    BINARY_SLOPE_PRELU,        /* of a in a > 0 ? a : b a */
+    BINARY_SLOPE_COUNT
+} binary_slope_t;
+
+/* Loops for an ISA that isa_has. Gradients have f32 and f64. */
+const elementwise_loops_t *elementwise_unary(unary_function_t function, isa_t isa);
+const elementwise_loops_t *elementwise_binary(binary_function_t function, isa_t isa);
+const elementwise_loops_t *elementwise_unary_slope(unary_slope_t function, isa_t isa);
+const elementwise_loops_t *elementwise_binary_slope(binary_slope_t function, isa_t isa);
+
+/* The same for operands that are all s32, without a cast to s64; NULL for all functions but add,
+ * sub, mul, maximum and minimum. */
+elementwise_loop_t *elementwise_binary_s32(binary_function_t function, isa_t isa);
+
+/* condition ? a : b, for elements of 1, 2, 4 or 8 bytes. The condition is the first operand, bool.
+ */
+elementwise_loop_t *elementwise_select(size_t element_bytes, isa_t isa);
+
+/* Loops of one ISA. */
+typedef struct unary_loops {
+    elementwise_loops_t of[UNARY_COUNT];
+} unary_loops_t;
+typedef struct binary_loops {
+    elementwise_loops_t of[BINARY_COUNT];
+    elementwise_loop_t *s32[BINARY_COUNT];
+} binary_loops_t;
+typedef struct unary_slopes_loops {
+    elementwise_loops_t of[UNARY_SLOPE_COUNT];
+} unary_slopes_loops_t;
+typedef struct binary_slopes_loops {
+    elementwise_loops_t of[BINARY_SLOPE_COUNT];
+} binary_slopes_loops_t;
+typedef struct select_loops {
+    elementwise_loop_t *bytes_1, *bytes_2, *bytes_4, *bytes_8;
+} select_loops_t;
+
+ISA_EXTERN(const unary_loops_t, unary_loops);
+ISA_EXTERN(const binary_loops_t, binary_loops);
+ISA_EXTERN(const unary_slopes_loops_t, unary_slopes_loops);
+ISA_EXTERN(const binary_slopes_loops_t, binary_slopes_loops);
+ISA_EXTERN(const select_loops_t, select_loops);
+
+#endif
