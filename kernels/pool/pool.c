@@ -254,8 +254,8 @@ static void run_parts(void *user, int64_t begin, int64_t last)
     }
 }
 
-void pool_run(const pool_plan_t *plan, dtype_t dtype, const void *src, void *dst, int n_threads,
-              void *scratch)
+void pool_forward(const pool_plan_t *plan, dtype_t dtype, const void *src, void *dst, int n_threads,
+                  void *scratch)
 {
     pool_span_t *spans = runs_lines(plan, dtype) ? scratch : NULL;
     for (int64_t q = 0; spans != NULL && q < plan->axes[2].out; q++) {

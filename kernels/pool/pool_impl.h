@@ -50,8 +50,8 @@ ISA_EXTERN(const pool_loops_t, pool);
 
 /* Pools src, of any dtype (averages: floating), to dst. Elements of blocks beyond the channels are
  * pooled like others. The scratch memory has pool_scratch bytes. */
-void pool_run(const pool_plan_t *plan, dtype_t dtype, const void *src, void *dst, int n_threads,
-              void *scratch);
+void pool_forward(const pool_plan_t *plan, dtype_t dtype, const void *src, void *dst, int n_threads,
+                  void *scratch);
 size_t pool_scratch(const pool_plan_t *plan, dtype_t dtype);
 
 #endif

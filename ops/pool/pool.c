@@ -309,8 +309,8 @@ static status_t pool_prepare_native(context_t *ctx, const op_call_t *call, prepa
 static status_t pool_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                                 void *const *out, void *scratch)
 {
-    pool_run(prepared->state, prepared->in[X].dtype, in[X], out[0],
-             threads_for(ctx, walk_elements(&prepared->in[X])), scratch);
+    pool_forward(prepared->state, prepared->in[X].dtype, in[X], out[0],
+                 threads_for(ctx, walk_elements(&prepared->in[X])), scratch);
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
