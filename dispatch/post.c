@@ -102,27 +102,42 @@ static void combine_widened(const post_op_t *op, int64_t n, dtype_t operand_dtyp
     dtype_cast(n, DTYPE_F32, wide, 1, dtype, out, 1);
 }
 
+typedef struct post_run {
+    const prepared_t *prepared;
+    const post_op_t *op;
+    const tensor_info_t *operand; /* of apply_broadcast */
+    dtype_t operand_dtype;
+    const char *bytes; /* of the operand; NULL for an elementwise function */
+    char *out;
+} post_run_t;
+
+static void apply_chunks(void *user, int64_t begin, int64_t end)
+{
+    const post_run_t *run = user;
+    const dtype_t dtype = run->prepared->out[0].dtype, operand_dtype = run->operand_dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), step = (int64_t)dtype_size(operand_dtype);
+    const int64_t n = (int64_t)info_bytes(&run->prepared->out[0]) / size;
+    const bool has_f32 = run->bytes == NULL || operand_dtype == DTYPE_F32;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const int64_t first = chunk * CHUNK, count = n - first < CHUNK ? n - first : CHUNK;
+        const char *operand = run->bytes == NULL ? NULL : run->bytes + first * step;
+        void *at = run->out + first * size;
+        if (dtype == DTYPE_F32 && has_f32)
+            combine_f32(run->op, count, (const void *)operand, at);
+        else if (is_up_to_f32(dtype) && (operand == NULL || is_up_to_f32(operand_dtype)))
+            combine_widened(run->op, count, operand_dtype, operand, dtype, at);
+        else
+            combine_any(run->op, count, operand_dtype, operand, dtype, at);
+    }
+}
+
 /* bytes is NULL for an elementwise function. */
 static void apply_flat(const prepared_t *prepared, const post_op_t *op, dtype_t operand_dtype,
                        const char *bytes, char *out, int n_threads)
 {
-    const dtype_t dtype = prepared->out[0].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), step = (int64_t)dtype_size(operand_dtype);
-    const int64_t n = (int64_t)info_bytes(&prepared->out[0]) / size;
-    const int64_t n_chunks = (n + CHUNK - 1) / CHUNK;
-    const bool is_f32 = dtype == DTYPE_F32 && (bytes == NULL || operand_dtype == DTYPE_F32);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t chunk = 0; chunk < n_chunks; chunk++) {
-        int64_t first = chunk * CHUNK, count = n - first < CHUNK ? n - first : CHUNK;
-        const char *operand = bytes == NULL ? NULL : bytes + first * step;
-        void *at = out + first * size;
-        if (is_f32)
-            combine_f32(op, count, (const void *)operand, at);
-        else if (is_up_to_f32(dtype) && (bytes == NULL || is_up_to_f32(operand_dtype)))
-            combine_widened(op, count, operand_dtype, operand, dtype, at);
-        else
-            combine_any(op, count, operand_dtype, operand, dtype, at);
-    }
+    const int64_t n = (int64_t)(info_bytes(&prepared->out[0]) / dtype_size(prepared->out[0].dtype));
+    post_run_t run = {prepared, op, NULL, operand_dtype, bytes, out};
+    threads_share(n_threads, (n + CHUNK - 1) / CHUNK, apply_chunks, &run);
 }
 
 static int64_t broadcast_offset(const tensor_info_t *operand, int rank, const int64_t *index)
@@ -133,25 +148,32 @@ static int64_t broadcast_offset(const tensor_info_t *operand, int rank, const in
     return format_offset(&operand->format, operand->sizes, at);
 }
 
-static void apply_broadcast(const prepared_t *prepared, const post_op_t *op,
-                            const tensor_info_t *operand, const char *bytes, char *out,
-                            int n_threads)
+static void apply_elements(void *user, int64_t first, int64_t last)
 {
-    const tensor_info_t *info = &prepared->out[0];
-    const int64_t size = (int64_t)dtype_size(info->dtype), n = info_numel(info);
+    const post_run_t *run = user;
+    const tensor_info_t *info = &run->prepared->out[0], *operand = run->operand;
+    const int64_t size = (int64_t)dtype_size(info->dtype);
     const int64_t operand_size = (int64_t)dtype_size(operand->dtype);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = first; i < last; i++) {
         int64_t index[TENSOR_MAX_RANK], rest = i;
         for (int d = info->rank - 1; d >= 0; d--) {
             index[d] = rest % info->sizes[d];
             rest /= info->sizes[d];
         }
-        char *at = out + format_offset(&info->format, info->sizes, index) * size;
-        double other = dtype_load(
-            operand->dtype, bytes + broadcast_offset(operand, info->rank, index) * operand_size);
-        dtype_store(info->dtype, at, post_value(op, dtype_load(info->dtype, at), other));
+        char *at = run->out + format_offset(&info->format, info->sizes, index) * size;
+        const double other = dtype_load(operand->dtype,
+                                        run->bytes + broadcast_offset(operand, info->rank, index) *
+                                                         operand_size);
+        dtype_store(info->dtype, at, post_value(run->op, dtype_load(info->dtype, at), other));
     }
+}
+
+static void apply_broadcast(const prepared_t *prepared, const post_op_t *op,
+                            const tensor_info_t *operand, const char *bytes, char *out,
+                            int n_threads)
+{
+    post_run_t run = {prepared, op, operand, operand->dtype, bytes, out};
+    threads_share(n_threads, info_numel(&prepared->out[0]), apply_elements, &run);
 }
 
 void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, void *out)

@@ -517,34 +517,46 @@ static void run_block(const problem_t *p, const head_t *head, int64_t first, int
     }
 }
 
-/* A share of all blocks: they lie behind each other, so that few heads are copied twice. */
+typedef struct blocks {
+    const problem_t *p;
+    int64_t n_blocks; /* of a head */
+    float *scratch;
+    size_t floats; /* of a member */
+} blocks_t;
+
+/* Blocks of queries. Those of a head are adjacent, so a range copies keys and values once a head.
+ */
+static void run_blocks(void *user, int64_t begin, int64_t end, int member)
+{
+    const blocks_t *blocks = user;
+    const problem_t *p = blocks->p;
+    const room_t room = divide_room(p, blocks->scratch + (size_t)member * blocks->floats);
+    int64_t before = -1;
+    head_t head = {.out = NULL}, next = head;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % blocks->n_blocks * BLOCK;
+        const int64_t count = p->n_queries - first < BLOCK ? p->n_queries - first : BLOCK;
+        if (i / blocks->n_blocks != before) {
+            before = i / blocks->n_blocks;
+            head = describe_head(p, before);
+            next = before + 1 < p->n_heads ? describe_head(p, before + 1) : head;
+            copy_keys(p, &head, &room);
+            copy_values(p, &head, &room);
+        }
+        fetch_rows(p, &next, first, count);
+        run_block(p, &head, first, count, &room);
+    }
+}
+
 static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     const panels_state_t *state = prepared->state;
     const problem_t p = describe(prepared, in, out);
-    const int64_t n_blocks = (p.n_queries + BLOCK - 1) / BLOCK, n = p.n_heads * n_blocks;
-    int n_threads = threads_for(ctx, p.n_heads * p.n_queries * p.n_keys);
-    if (n_threads > n) n_threads = (int)n;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int thread = 0; thread < n_threads; thread++) {
-        const room_t room = divide_room(&p, (float *)scratch + thread * state->floats);
-        int64_t before = -1;
-        head_t head = {.out = NULL}, next = head;
-        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {
-            const int64_t first = i % n_blocks * BLOCK;
-            const int64_t count = p.n_queries - first < BLOCK ? p.n_queries - first : BLOCK;
-            if (i / n_blocks != before) {
-                before = i / n_blocks;
-                head = describe_head(&p, before);
-                next = before + 1 < p.n_heads ? describe_head(&p, before + 1) : head;
-                copy_keys(&p, &head, &room);
-                copy_values(&p, &head, &room);
-            }
-            fetch_rows(&p, &next, first, count);
-            run_block(&p, &head, first, count, &room);
-        }
-    }
+    const int64_t n_blocks = (p.n_queries + BLOCK - 1) / BLOCK;
+    blocks_t blocks = {&p, n_blocks, scratch, (size_t)state->floats};
+    threads_share_members(threads_for(ctx, p.n_heads * p.n_queries * p.n_keys),
+                          p.n_heads * n_blocks, run_blocks, &blocks);
     return STATUS_OK;
 }
 
@@ -617,19 +629,30 @@ static void run_query(const problem_t *p, const head_t *head, int64_t l, double 
     }
 }
 
+typedef struct queries {
+    const problem_t *p;
+    double *weights; /* [members][n_keys] */
+    int64_t n_keys;
+} queries_t;
+
+static void run_queries(void *user, int64_t first, int64_t last, int member)
+{
+    const queries_t *queries = user;
+    const problem_t *p = queries->p;
+    for (int64_t i = first; i < last; i++) {
+        const head_t head = describe_head(p, i / p->n_queries);
+        run_query(p, &head, i % p->n_queries, queries->weights + member * queries->n_keys);
+    }
+}
+
 static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
                          void *const *out, void *scratch)
 {
     const rows_state_t *state = prepared->state;
     const problem_t p = describe(prepared, in, out);
     const int64_t n = p.n_heads * p.n_queries;
-    const int n_threads = threads_for(ctx, n * p.n_keys);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int thread = 0; thread < n_threads; thread++)
-        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {
-            const head_t head = describe_head(&p, i / p.n_queries);
-            run_query(&p, &head, i % p.n_queries, (double *)scratch + thread * state->n_keys);
-        }
+    queries_t queries = {&p, scratch, state->n_keys};
+    threads_share_members(threads_for(ctx, n * p.n_keys), n, run_queries, &queries);
     return STATUS_OK;
 }
 

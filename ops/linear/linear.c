@@ -227,25 +227,36 @@ static double dot(dtype_t dtype, const char *a, const char *b, int64_t n)
     return sum;
 }
 
+typedef struct elements {
+    const prepared_t *prepared;
+    void *const *in;
+    char *out;
+} elements_t;
+
+static void run_elements(void *user, int64_t first, int64_t last)
+{
+    const elements_t *e = user;
+    const dtype_t dtype = e->prepared->in[X].dtype, bias_dtype = e->prepared->in[BIAS].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), bias_size = (int64_t)dtype_size(bias_dtype);
+    const int64_t *sizes = e->prepared->in[WEIGHT].sizes, outputs = sizes[0], features = sizes[1];
+    for (int64_t i = first; i < last; i++) {
+        const int64_t row = i / outputs, k = i % outputs;
+        double bias = 0.0;
+        if (e->in[BIAS] != NULL)
+            bias = dtype_load(bias_dtype, (const char *)e->in[BIAS] + k * bias_size);
+        const char *x = (const char *)e->in[X] + row * features * size;
+        const char *weight = (const char *)e->in[WEIGHT] + k * features * size;
+        dtype_store(dtype, e->out + i * size, bias + dot(dtype, x, weight, features));
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    const dtype_t dtype = prepared->in[X].dtype, bias_dtype = prepared->in[BIAS].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t outputs = prepared->in[WEIGHT].sizes[0], features = prepared->in[WEIGHT].sizes[1];
     const int64_t n = info_numel(&prepared->out[0]);
-#pragma omp parallel for num_threads(threads_for(ctx, n *features)) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        int64_t row = i / outputs, k = i % outputs;
-        double bias = 0.0;
-        if (in[BIAS] != NULL)
-            bias = dtype_load(bias_dtype,
-                              (const char *)in[BIAS] + k * (int64_t)dtype_size(bias_dtype));
-        const char *x = (const char *)in[X] + row * features * size;
-        const char *weight = (const char *)in[WEIGHT] + k * features * size;
-        dtype_store(dtype, (char *)out[0] + i * size, bias + dot(dtype, x, weight, features));
-    }
+    elements_t elements = {prepared, in, out[0]};
+    threads_share(threads_for(ctx, n * prepared->in[WEIGHT].sizes[1]), n, run_elements, &elements);
     return STATUS_OK;
 }
 

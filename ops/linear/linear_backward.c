@@ -368,19 +368,41 @@ static double dot(dtype_t dtype, int64_t n, const char *a, int64_t a_step, const
     return sum;
 }
 
+typedef struct dots {
+    dtype_t dtype;
+    int64_t outputs, inputs, rows;
+    const char *grad, *other; /* other: the weight, or x */
+    char *out;
+} dots_t;
+
+static void dot_data(void *user, int64_t first, int64_t last)
+{
+    const dots_t *d = user;
+    const int64_t size = (int64_t)dtype_size(d->dtype);
+    for (int64_t i = first; i < last; i++)
+        dtype_store(d->dtype, d->out + i * size,
+                    dot(d->dtype, d->outputs, d->grad + i / d->inputs * d->outputs * size, 1,
+                        d->other + i % d->inputs * size, d->inputs));
+}
+
+static void dot_weight(void *user, int64_t first, int64_t last)
+{
+    const dots_t *d = user;
+    const int64_t size = (int64_t)dtype_size(d->dtype);
+    for (int64_t i = first; i < last; i++)
+        dtype_store(d->dtype, d->out + i * size,
+                    dot(d->dtype, d->rows, d->grad + i / d->inputs * size, d->outputs,
+                        d->other + i % d->inputs * size, d->inputs));
+}
+
 static status_t run_native_data(context_t *ctx, const prepared_t *prepared, void *const *in,
                                 void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *weight = &prepared->in[WEIGHT];
-    const dtype_t dtype = weight->dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), n = info_numel(&prepared->out[0]);
-    const int64_t outputs = weight->sizes[0], inputs = weight->sizes[1];
-#pragma omp parallel for num_threads(threads_for(ctx, n *outputs)) schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        dtype_store(dtype, (char *)out[0] + i * size,
-                    dot(dtype, outputs, (const char *)in[GRAD] + i / inputs * outputs * size, 1,
-                        (const char *)in[WEIGHT] + i % inputs * size, inputs));
+    const int64_t n = info_numel(&prepared->out[0]), outputs = weight->sizes[0];
+    dots_t dots = {weight->dtype, outputs, weight->sizes[1], 0, in[GRAD], in[WEIGHT], out[0]};
+    threads_share(threads_for(ctx, n * outputs), n, dot_data, &dots);
     return STATUS_OK;
 }
 
@@ -395,11 +417,8 @@ static status_t run_native_weight(context_t *ctx, const prepared_t *prepared, vo
     const int64_t outputs = prepared->out[0].sizes[0], inputs = prepared->out[0].sizes[1];
     int64_t rows = 0;
     shape_numel(x->rank - 1, x->sizes, &rows);
-#pragma omp parallel for num_threads(threads_for(ctx, n *rows)) schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        dtype_store(dtype, (char *)out[0] + i * size,
-                    dot(dtype, rows, (const char *)in[GRAD_OF_WEIGHT] + i / inputs * size, outputs,
-                        (const char *)in[X] + i % inputs * size, inputs));
+    dots_t dots = {dtype, outputs, inputs, rows, in[GRAD_OF_WEIGHT], in[X], out[0]};
+    threads_share(threads_for(ctx, n * rows), n, dot_weight, &dots);
     for (int64_t k = 0; attrs->bias && k < outputs; k++) {
         double sum = 0.0;
         for (int64_t i = 0; i < rows; i++)

@@ -322,6 +322,29 @@ int64_t product_matrix(const product_t *p, const tensor_info_t *info, int n_own,
     return at;
 }
 
+typedef struct rows {
+    const product_t *p;
+    const tensor_info_t *a, *b;
+    const char *from_a, *from_b;
+    char *out;
+} rows_t;
+
+static void multiply_rows(void *user, int64_t first, int64_t last)
+{
+    const rows_t *r = user;
+    const product_t *p = r->p;
+    const int64_t size = (int64_t)dtype_size(r->a->dtype);
+    for (int64_t row = first; row < last; row++) {
+        const int64_t matrix = row / p->m;
+        const int64_t row_a = product_matrix(p, r->a, p->n_batch_a, matrix) * p->m + row % p->m;
+        const char *a = r->from_a + row_a * p->k * size;
+        const char *b = r->from_b +
+                        product_matrix(p, r->b, p->n_batch_b, matrix) * p->k * p->n * size;
+        for (int64_t n = 0; n < p->n; n++)
+            multiply(r->a->dtype, p->k, a, b + n * size, p->n, r->out + (row * p->n + n) * size);
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
@@ -329,20 +352,9 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const tensor_info_t *a = &prepared->in[A], *b = &prepared->in[B];
     product_t p;
     if (!product_describe(a, b, &p)) return STATUS_INVALID_ARGUMENT;
-    const int64_t size = (int64_t)dtype_size(a->dtype),
-                  n_rows = info_numel(&prepared->out[0]) / p.n;
-#pragma omp parallel for num_threads(threads_for(ctx, n_rows *p.n *p.k)) schedule(static)
-    for (int64_t row = 0; row < n_rows; row++) {
-        int64_t matrix = row / p.m;
-        const char *from_a = (const char *)in[A] +
-                             (product_matrix(&p, a, p.n_batch_a, matrix) * p.m + row % p.m) * p.k *
-                                 size;
-        const char *from_b = (const char *)in[B] +
-                             product_matrix(&p, b, p.n_batch_b, matrix) * p.k * p.n * size;
-        for (int64_t n = 0; n < p.n; n++)
-            multiply(a->dtype, p.k, from_a, from_b + n * size, p.n,
-                     (char *)out[0] + (row * p.n + n) * size);
-    }
+    const int64_t n_rows = info_numel(&prepared->out[0]) / p.n;
+    rows_t rows = {&p, a, b, in[A], in[B], out[0]};
+    threads_share(threads_for(ctx, n_rows * p.n * p.k), n_rows, multiply_rows, &rows);
     return STATUS_OK;
 }
 

@@ -199,20 +199,32 @@ typedef struct work {
     double *means, *sums, *scale, *shift;
 } work_t;
 
-static void add_channels(const work_t *work, int n_threads, moment_t moment)
+typedef struct channel_sums {
+    const work_t *work;
+    moment_t moment;
+} channel_sums_t;
+
+static void sum_channel_blocks(void *user, int64_t first, int64_t last)
 {
+    const channel_sums_t *s = user;
+    const work_t *work = s->work;
     const walk_t *walk = &work->walk;
     const dtype_t dtype = work->prepared->in[X].dtype;
-    const int64_t n = walk->spatial * walk->block;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < walk->n * walk->n_blocks; i++) {
-        const char *src = (const char *)work->in[X] + i * n * (int64_t)dtype_size(dtype);
+    const int64_t bytes = walk->spatial * walk->block * (int64_t)dtype_size(dtype);
+    for (int64_t i = first; i < last; i++) {
+        const char *src = (const char *)work->in[X] + i * bytes;
         if (walk->block == 1)
-            work->sums[i] = moments_line(dtype, n, src, moment, work->means[i]);
+            work->sums[i] = moments_line(dtype, walk->spatial, src, s->moment, work->means[i]);
         else
-            moments_columns(dtype, walk->spatial, walk->block, src, moment,
+            moments_columns(dtype, walk->spatial, walk->block, src, s->moment,
                             &work->means[i * walk->block], &work->sums[i * walk->block]);
     }
+}
+
+static void add_channels(const work_t *work, int n_threads, moment_t moment)
+{
+    channel_sums_t sums = {work, moment};
+    threads_share(n_threads, work->walk.n * work->walk.n_blocks, sum_channel_blocks, &sums);
 }
 
 /* The mean over each group of what was added, for each of its channels. */
@@ -269,11 +281,34 @@ static void make_factors(const work_t *work)
     }
 }
 
+typedef struct pieces {
+    const work_t *work;
+    char *out;
+} pieces_t;
+
+static void apply_pieces(void *user, int64_t first, int64_t last)
+{
+    const pieces_t *pieces = user;
+    const work_t *work = pieces->work;
+    const walk_t *walk = &work->walk;
+    const dtype_t dtype = work->prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
+    const int64_t image = walk->n_blocks * walk->spatial * walk->block;
+    for (int64_t i = first; i < last; i++) {
+        const walk_piece_t piece = walk_piece(walk, i);
+        const int64_t at = (piece.offset / image * work->padded + piece.channel) * factor;
+        moments_apply(&piece, walk->block == 1, dtype, (const char *)work->scale + at,
+                      (const char *)work->shift + at,
+                      (const char *)work->in[X] + piece.offset * size,
+                      pieces->out + piece.offset * size);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     work_t work = {.prepared = prepared, .in = in};
-    const dtype_t dtype = prepared->in[X].dtype;
     if (info_numel(&prepared->in[X]) == 0) return STATUS_OK;
     walk_channels(&prepared->in[X], &work.walk);
     work.padded = work.walk.n_blocks * work.walk.block;
@@ -285,17 +320,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     const int n_threads = threads_for(ctx, walk_elements(&prepared->in[X]));
     add_moments(&work, n_threads);
     make_factors(&work);
-    const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&work.walk);
-    const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
-    const int64_t image = work.walk.n_blocks * work.walk.spatial * work.walk.block;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n_pieces; i++) {
-        walk_piece_t piece = walk_piece(&work.walk, i);
-        int64_t at = (piece.offset / image * work.padded + piece.channel) * factor;
-        moments_apply(&piece, work.walk.block == 1, dtype, (const char *)work.scale + at,
-                      (const char *)work.shift + at, (const char *)in[X] + piece.offset * size,
-                      (char *)out[0] + piece.offset * size);
-    }
+    pieces_t pieces = {&work, out[0]};
+    threads_share(n_threads, walk_pieces(&work.walk), apply_pieces, &pieces);
     return STATUS_OK;
 }
 
@@ -426,19 +452,25 @@ static void add_block(const walk_t *walk, dtype_t dtype, const char *x, const ch
     }
 }
 
-static void add_products(const backward_t *backward, int n_threads)
+static void add_blocks(void *user, int64_t first, int64_t last)
 {
+    const backward_t *backward = user;
     const work_t *work = &backward->work;
     const walk_t *walk = &work->walk;
     const dtype_t dtype = work->prepared->in[X].dtype;
     const int64_t bytes = walk->spatial * walk->block * (int64_t)dtype_size(dtype);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < walk->n * walk->n_blocks; i++) {
+    for (int64_t i = first; i < last; i++) {
         const int64_t c = i * walk->block;
         add_block(walk, dtype, (const char *)work->in[X] + i * bytes,
                   (const char *)work->in[GRAD] + i * bytes, work->means + c, backward->sums + c,
                   backward->products + c);
     }
+}
+
+static void add_products(backward_t *backward, int n_threads)
+{
+    const walk_t *walk = &backward->work.walk;
+    threads_share(n_threads, walk->n * walk->n_blocks, add_blocks, backward);
 }
 
 static void store_factor(dtype_t dtype, char *factors, int64_t index, double value)
@@ -559,6 +591,23 @@ static void pass_piece(const backward_t *backward, const walk_piece_t *piece, in
     }
 }
 
+typedef struct gradient_pieces {
+    const backward_t *backward;
+    void *out;
+} gradient_pieces_t;
+
+static void pass_pieces(void *user, int64_t first, int64_t last)
+{
+    const gradient_pieces_t *pieces = user;
+    const work_t *work = &pieces->backward->work;
+    const int64_t image = work->walk.n_blocks * work->walk.spatial * work->walk.block;
+    for (int64_t i = first; i < last; i++) {
+        const walk_piece_t piece = walk_piece(&work->walk, i);
+        pass_piece(pieces->backward, &piece, piece.offset / image * work->padded + piece.channel,
+                   pieces->out);
+    }
+}
+
 static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
@@ -583,14 +632,8 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     add_moments(work, n_threads);
     add_products(&backward, n_threads);
     make_gradients(&backward, out);
-    const int64_t n_pieces = walk_pieces(&work->walk);
-    const int64_t image = work->walk.n_blocks * work->walk.spatial * work->walk.block;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n_pieces; i++) {
-        const walk_piece_t piece = walk_piece(&work->walk, i);
-        pass_piece(&backward, &piece, piece.offset / image * work->padded + piece.channel,
-                   out[OF_X]);
-    }
+    gradient_pieces_t pieces = {&backward, out[OF_X]};
+    threads_share(n_threads, walk_pieces(&work->walk), pass_pieces, &pieces);
     return STATUS_OK;
 }
 

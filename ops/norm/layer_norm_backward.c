@@ -369,6 +369,18 @@ static void give_sums(const work_t *work, void *const *out)
     }
 }
 
+typedef struct parts {
+    const work_t *work;
+    void *const *in, *const *out;
+} parts_t;
+
+static void run_parts(void *user, int64_t first, int64_t last)
+{
+    const parts_t *parts = user;
+    for (int64_t part = first; part < last; part++)
+        run_part(parts->work, part, parts->in, parts->out);
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -379,8 +391,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
         dtype_cast(work.n, prepared->in[WEIGHT].dtype, in[WEIGHT], 1, work.compute, work.weight, 1);
     for (int64_t i = 0; in[WEIGHT] == NULL && i < work.n; i++)
         dtype_store(work.compute, work.weight + i * size, 1.0);
-#pragma omp parallel for num_threads(threads_for(ctx, work.rows *work.n)) schedule(static)
-    for (int64_t part = 0; part < work.n_parts; part++) run_part(&work, part, in, out);
+    parts_t parts = {&work, in, out};
+    threads_share(threads_for(ctx, work.rows * work.n), work.n_parts, run_parts, &parts);
     give_sums(&work, out);
     return STATUS_OK;
 }

@@ -232,33 +232,52 @@ static void run_any(const attrs_t *attrs, const walk_t *walk, dtype_t dtype, con
     }
 }
 
+typedef struct tiles {
+    const prepared_t *prepared;
+    walk_t walk;
+    int64_t step, n_tiles; /* positions of a tile; tiles of an image */
+    const char *x;
+    char *out;
+} tiles_t;
+
+static bool is_fast(const prepared_t *prepared)
+{
+    return prepared->in[X].dtype == DTYPE_F32 &&
+           ((const attrs_t *)prepared->attrs)->size <= SIZE_FAST;
+}
+
+static void run_tiles(void *user, int64_t first, int64_t last)
+{
+    const tiles_t *tiles = user;
+    const attrs_t *attrs = tiles->prepared->attrs;
+    const walk_t *walk = &tiles->walk;
+    const dtype_t dtype = tiles->prepared->in[X].dtype;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t n = i / tiles->n_tiles, s = i % tiles->n_tiles * tiles->step;
+        const int64_t left = walk->spatial - s;
+        const int64_t at = (n * walk->n_blocks * walk->spatial + s) * walk->block *
+                           (int64_t)dtype_size(dtype);
+        const void *src = tiles->x + at;
+        void *dst = tiles->out + at;
+        if (!is_fast(tiles->prepared))
+            run_any(attrs, walk, dtype, src, dst);
+        else if (walk->block == 1)
+            run_positions(attrs, walk, src, dst, left < tiles->step ? left : tiles->step);
+        else
+            run_channels(attrs, walk, src, dst);
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    const attrs_t *attrs = prepared->attrs;
-    walk_t walk;
-    walk_channels(&prepared->in[X], &walk);
-    const dtype_t dtype = prepared->in[X].dtype;
-    const bool is_fast = dtype == DTYPE_F32 && attrs->size <= SIZE_FAST;
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t step = is_fast && walk.block == 1 ? TILE : 1;
-    const int64_t n_tiles = (walk.spatial + step - 1) / step;
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
-    schedule(static)
-    for (int64_t i = 0; i < walk.n * n_tiles; i++) {
-        int64_t n = i / n_tiles, s = i % n_tiles * step;
-        int64_t count = walk.spatial - s < step ? walk.spatial - s : step;
-        int64_t at = (n * walk.n_blocks * walk.spatial + s) * walk.block;
-        const void *src = (const char *)in[X] + at * size;
-        void *dst = (char *)out[0] + at * size;
-        if (!is_fast)
-            run_any(attrs, &walk, dtype, src, dst);
-        else if (walk.block == 1)
-            run_positions(attrs, &walk, src, dst, count);
-        else
-            run_channels(attrs, &walk, src, dst);
-    }
+    tiles_t tiles = {.prepared = prepared, .x = in[X], .out = out[0]};
+    walk_channels(&prepared->in[X], &tiles.walk);
+    tiles.step = is_fast(prepared) && tiles.walk.block == 1 ? TILE : 1;
+    tiles.n_tiles = (tiles.walk.spatial + tiles.step - 1) / tiles.step;
+    threads_share(threads_for(ctx, walk_elements(&prepared->in[X])), tiles.walk.n * tiles.n_tiles,
+                  run_tiles, &tiles);
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
@@ -368,24 +387,39 @@ static void run_positions_backward(const prepared_t *prepared, const walk_t *wal
                    out + (first + c / block * walk->spatial * block + c % block) * size, block);
 }
 
+typedef struct parts {
+    const prepared_t *prepared;
+    walk_t walk;
+    int64_t n, n_tiles; /* parts, tiles of POSITIONS */
+    void *const *in;
+    char *out, *buffers;
+} parts_t;
+
+static void run_parts(void *user, int64_t begin, int64_t end)
+{
+    const parts_t *parts = user;
+    const walk_t *walk = &parts->walk;
+    const int64_t in_row = (walk->spatial + POSITIONS - 1) / POSITIONS;
+    const size_t bytes = N_BUFFERS * buffer_bytes(walk, parts->prepared->in[X].dtype);
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t last = parts->n_tiles * (part + 1) / parts->n;
+        for (int64_t i = parts->n_tiles * part / parts->n; i < last; i++) {
+            const int64_t s = i % in_row * POSITIONS, left = walk->spatial - s;
+            const int64_t first = (i / in_row * walk->n_blocks * walk->spatial + s) * walk->block;
+            run_positions_backward(parts->prepared, walk, first,
+                                   left < POSITIONS ? left : POSITIONS,
+                                   parts->buffers + (size_t)part * bytes, parts->in, parts->out);
+        }
+    }
+}
+
 static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
-    walk_t walk;
-    int64_t n_tiles = 0;
-    if (!walk_channels(&prepared->in[X], &walk)) return STATUS_OK;
-    const int64_t n_parts = count_parts(&walk, &n_tiles);
-    const int64_t in_row = (walk.spatial + POSITIONS - 1) / POSITIONS;
-    const size_t bytes = N_BUFFERS * buffer_bytes(&walk, prepared->in[X].dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
-    schedule(static)
-    for (int64_t part = 0; part < n_parts; part++)
-        for (int64_t i = n_tiles * part / n_parts; i < n_tiles * (part + 1) / n_parts; i++) {
-            const int64_t s = i % in_row * POSITIONS, left = walk.spatial - s;
-            const int64_t first = (i / in_row * walk.n_blocks * walk.spatial + s) * walk.block;
-            run_positions_backward(prepared, &walk, first, left < POSITIONS ? left : POSITIONS,
-                                   (char *)scratch + (size_t)part * bytes, in, out[0]);
-        }
+    parts_t parts = {.prepared = prepared, .in = in, .out = out[0], .buffers = scratch};
+    if (!walk_channels(&prepared->in[X], &parts.walk)) return STATUS_OK;
+    parts.n = count_parts(&parts.walk, &parts.n_tiles);
+    threads_share(threads_for(ctx, walk_elements(&prepared->in[X])), parts.n, run_parts, &parts);
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }

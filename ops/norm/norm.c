@@ -328,28 +328,47 @@ static void make_factors(const prepared_t *prepared, void *const *in, const walk
     }
 }
 
+typedef struct pieces {
+    walk_t walk;
+    dtype_t dtype;
+    const char *scale, *shift; /* by channel, f32 or f64 */
+    post_rest_t post;
+    const char *x;
+    char *out;
+} pieces_t;
+
+static void run_pieces(void *user, int64_t first, int64_t last)
+{
+    const pieces_t *pieces = user;
+    const int64_t size = (int64_t)dtype_size(pieces->dtype);
+    const int64_t factor = pieces->dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
+    for (int64_t i = first; i < last; i++) {
+        const walk_piece_t piece = walk_piece(&pieces->walk, i);
+        char *to = pieces->out + piece.offset * size;
+        moments_apply(&piece, pieces->walk.block == 1, pieces->dtype,
+                      pieces->scale + piece.channel * factor,
+                      pieces->shift + piece.channel * factor, pieces->x + piece.offset * size, to);
+        post_finish(&pieces->post, (void *)to, piece.rows * piece.width);
+    }
+}
+
 static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                                  void *const *out, void *scratch)
 {
-    walk_t walk;
-    walk_channels(&prepared->in[X], &walk);
-    make_factors(prepared, in, &walk, scratch);
-    const dtype_t dtype = prepared->in[X].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
-    const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
-    const char *scale = scratch, *shift = scale + walk.n_blocks * walk.block * factor;
-    const post_rest_t all = {&((const batch_attrs_t *)prepared->kernel_attrs)->post, 0};
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
-    schedule(static)
-    for (int64_t i = 0; i < n_pieces; i++) {
-        walk_piece_t piece = walk_piece(&walk, i);
-        char *to = (char *)out[0] + piece.offset * size;
-        moments_apply(&piece, walk.block == 1, dtype, scale + piece.channel * factor,
-                      shift + piece.channel * factor, (const char *)in[X] + piece.offset * size,
-                      to);
-        post_finish(&all, (void *)to, piece.rows * piece.width);
-    }
-    if (!post_keep_zero(&all)) walk_zero_padding(&prepared->out[0], out[0]);
+    pieces_t pieces = {.dtype = prepared->in[X].dtype,
+                       .scale = scratch,
+                       .post = {&((const batch_attrs_t *)prepared->kernel_attrs)->post, 0},
+                       .x = in[X],
+                       .out = out[0]};
+    const walk_t *walk = &pieces.walk;
+    walk_channels(&prepared->in[X], &pieces.walk);
+    make_factors(prepared, in, walk, scratch);
+    pieces.shift = pieces.scale +
+                   walk->n_blocks * walk->block *
+                       (int64_t)(pieces.dtype == DTYPE_F32 ? sizeof(float) : sizeof(double));
+    threads_share(threads_for(ctx, walk_elements(&prepared->in[X])), walk_pieces(walk), run_pieces,
+                  &pieces);
+    if (!post_keep_zero(&pieces.post)) walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 
@@ -420,17 +439,30 @@ static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n
     }
 }
 
+typedef struct rows {
+    const prepared_t *prepared;
+    void *const *in;
+    int64_t n; /* elements of a row */
+    char *out;
+} rows_t;
+
+static void normalize_rows(void *user, int64_t first, int64_t last)
+{
+    const rows_t *rows = user;
+    const int64_t bytes = rows->n * (int64_t)dtype_size(rows->prepared->in[X].dtype);
+    for (int64_t row = first; row < last; row++)
+        normalize_row(rows->prepared, rows->in, rows->n, (const char *)rows->in[X] + row * bytes,
+                      rows->out + row * bytes);
+}
+
 static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                                  void *const *out, void *scratch)
 {
     (void)scratch;
-    int64_t rows, n;
-    layer_rows(&prepared->in[X], prepared->attrs, &rows, &n);
-    const int64_t bytes = n * (int64_t)dtype_size(prepared->in[X].dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, rows *n)) schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-        normalize_row(prepared, in, n, (const char *)in[X] + row * bytes,
-                      (char *)out[0] + row * bytes);
+    int64_t n_rows = 0;
+    rows_t rows = {prepared, in, 0, out[0]};
+    layer_rows(&prepared->in[X], prepared->attrs, &n_rows, &rows.n);
+    threads_share(threads_for(ctx, n_rows * rows.n), n_rows, normalize_rows, &rows);
     return STATUS_OK;
 }
 

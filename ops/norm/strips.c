@@ -1,5 +1,7 @@
 #include "ops/norm/strips_impl.h"
 
+#include "tensor/threads_impl.h"
+
 #define CHUNK_ELEMENTS 4096
 
 bool strips_of(const walk_t *walk, strips_t *out_strips)
@@ -65,24 +67,49 @@ static void run_strip(const strips_t *strips, int64_t strip, const strips_body_t
     }
 }
 
+typedef struct run {
+    const strips_t *strips;
+    const strips_body_t *body;
+    void *user;
+} run_t;
+
+static void run_strips(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    for (int64_t strip = first; strip < last; strip++)
+        run_strip(run->strips, strip, run->body, run->user);
+}
+
+static void add_chunks(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    const int64_t n = run->strips->n_chunks;
+    for (int64_t i = first; i < last; i++) {
+        const chunk_t chunk = strips_chunk(run->strips, i / n, i % n);
+        run->body->add(run->user, &chunk, i % n);
+    }
+}
+
+static void apply_chunks(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    const int64_t n = run->strips->n_chunks;
+    for (int64_t i = first; i < last; i++) {
+        const chunk_t chunk = strips_chunk(run->strips, i / n, i % n);
+        run->body->apply(run->user, &chunk);
+    }
+}
+
 void strips_run(int n_threads, const strips_t *strips, const strips_body_t *body, void *user)
 {
     const int64_t n = strips->n, n_chunks = n * strips->n_chunks;
+    run_t run = {strips, body, user};
     if (n % n_threads == 0 || n >= 4 * n_threads) {
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-        for (int64_t strip = 0; strip < n; strip++) run_strip(strips, strip, body, user);
+        threads_share(n_threads, n, run_strips, &run);
         return;
     }
     for (int64_t strip = 0; strip < n && body->begin != NULL; strip++) body->begin(user, strip);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n_chunks; i++) {
-        const chunk_t chunk = strips_chunk(strips, i / strips->n_chunks, i % strips->n_chunks);
-        body->add(user, &chunk, i % strips->n_chunks);
-    }
+    threads_share(n_threads, n_chunks, add_chunks, &run);
     for (int64_t strip = 0; strip < n; strip++) body->settle(user, strip);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n_chunks; i++) {
-        const chunk_t chunk = strips_chunk(strips, i / strips->n_chunks, i % strips->n_chunks);
-        body->apply(user, &chunk);
-    }
+    threads_share(n_threads, n_chunks, apply_chunks, &run);
 }

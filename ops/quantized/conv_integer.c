@@ -113,29 +113,45 @@ static bool describe_padded(const op_call_t *call, padded_t *out_padded)
 /* Puts n elements of x at out[at]; padding where x is NULL. */
 typedef void (*put_t)(dtype_t dtype, int32_t zero, int64_t n, const void *x, void *out, int64_t at);
 
-/* An image [D][H][W][C] with its padding. */
-static void pad_image(context_t *ctx, const padded_t *p, dtype_t dtype, int32_t zero, put_t put,
-                      const char *x, void *out)
+/* An image [D][H][W][C] to pad. */
+typedef struct padding {
+    const padded_t *p;
+    dtype_t dtype;
+    int32_t zero;
+    put_t put;
+    const char *x;
+    void *out;
+} padding_t;
+
+static void pad_rows(void *user, int64_t begin, int64_t end)
 {
+    const padding_t *pad = user;
+    const padded_t *p = pad->p;
     const planes_t *planes = &p->planes;
     const int64_t width = p->sizes[2] * planes->channels;
     const int64_t before = planes->padding[2] < p->sizes[2] ? planes->padding[2] : p->sizes[2];
     const int64_t room = p->sizes[2] - before;
     const int64_t n = (room < planes->in[2] ? room : planes->in[2]) * planes->channels;
     const int64_t left = before * planes->channels;
-#pragma omp parallel for num_threads(threads_for(ctx, p->n)) schedule(static)
-    for (int64_t row = 0; row < p->sizes[0] * p->sizes[1]; row++) {
+    for (int64_t row = begin; row < end; row++) {
         const int64_t d = row / p->sizes[1] - planes->padding[0], first = row * width;
         const int64_t h = row % p->sizes[1] - planes->padding[1];
         if (d < 0 || d >= planes->in[0] || h < 0 || h >= planes->in[1]) {
-            put(dtype, zero, width, NULL, out, first);
+            pad->put(pad->dtype, pad->zero, width, NULL, pad->out, first);
             continue;
         }
-        put(dtype, zero, left, NULL, out, first);
-        put(dtype, zero, n, x + (d * planes->in[1] + h) * planes->in[2] * planes->channels, out,
-            first + left);
-        put(dtype, zero, width - left - n, NULL, out, first + left + n);
+        const char *x = pad->x + (d * planes->in[1] + h) * planes->in[2] * planes->channels;
+        pad->put(pad->dtype, pad->zero, left, NULL, pad->out, first);
+        pad->put(pad->dtype, pad->zero, n, x, pad->out, first + left);
+        pad->put(pad->dtype, pad->zero, width - left - n, NULL, pad->out, first + left + n);
     }
+}
+
+static void pad_image(context_t *ctx, const padded_t *p, dtype_t dtype, int32_t zero, put_t put,
+                      const char *x, void *out)
+{
+    padding_t padding = {p, dtype, zero, put, x, out};
+    threads_share(threads_for(ctx, p->n), p->sizes[0] * p->sizes[1], pad_rows, &padding);
 }
 
 /* ---- kernel on oneDNN ---- */
@@ -294,16 +310,28 @@ static void put_unsigned(dtype_t dtype, int32_t zero, int64_t n, const void *x, 
         integer_unsign(dtype, n, x, to);
 }
 
+typedef struct subtraction {
+    int64_t n; /* elements of a row */
+    uint32_t zero;
+    const int32_t *sums;
+    int32_t *out;
+} subtraction_t;
+
+static void subtract_rows(void *user, int64_t first, int64_t last)
+{
+    const subtraction_t *s = user;
+    for (int64_t row = first; row < last; row++) {
+        uint32_t *to = (uint32_t *)s->out + row * s->n;
+#pragma omp simd
+        for (int64_t k = 0; k < s->n; k++) to[k] -= s->zero * (uint32_t)s->sums[k];
+    }
+}
+
 static void subtract_sums(context_t *ctx, int64_t rows, int64_t n, int32_t zero,
                           const int32_t *sums, int32_t *out)
 {
-    if (zero == 0) return;
-#pragma omp parallel for num_threads(threads_for(ctx, rows *n)) schedule(static)
-    for (int64_t row = 0; row < rows; row++) {
-        uint32_t *to = (uint32_t *)out + row * n;
-#pragma omp simd
-        for (int64_t k = 0; k < n; k++) to[k] -= (uint32_t)zero * (uint32_t)sums[k];
-    }
+    subtraction_t subtraction = {n, (uint32_t)zero, sums, out};
+    if (zero != 0) threads_share(threads_for(ctx, rows * n), rows, subtract_rows, &subtraction);
 }
 
 static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -491,27 +519,41 @@ static void find_starts(const padded_t *p, int64_t *starts)
     }
 }
 
-/* The sum of each window of an image: of the sums over the channels of a group of its elements. */
-static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *x, int32_t *pixels,
-                        int32_t *sums)
+typedef struct window_sums {
+    const native_state_t *s;
+    const int32_t *pixels; /* sums over the channels of a group, for each pixel */
+    int32_t *sums;
+} window_sums_t;
+
+static void sum_window_lines(void *user, int64_t first, int64_t last)
 {
-    const planes_t *planes = &s->padded.planes;
-    const int64_t *sizes = s->padded.sizes, width = planes->out[2];
-    integer_sums(sizes[0] * sizes[1] * sizes[2], planes->channels, s->window.channels, x, pixels);
-#pragma omp parallel for num_threads(threads_for(ctx, planes->out_plane * planes->kernel_plane))   \
-    schedule(static)
-    for (int64_t line = 0; line < planes->out[0] * planes->out[1]; line++) {
+    const window_sums_t *w = user;
+    const planes_t *planes = &w->s->padded.planes;
+    const int64_t *sizes = w->s->padded.sizes, width = planes->out[2];
+    for (int64_t line = first; line < last; line++) {
         const int64_t d = line / planes->out[1] * planes->stride[0];
         const int64_t h = line % planes->out[1] * planes->stride[1];
-        memset(sums + line * width, 0, (size_t)width * sizeof *sums);
+        memset(w->sums + line * width, 0, (size_t)width * sizeof *w->sums);
         for (int64_t k = 0; k < planes->kernel_plane; k++) {
             const int64_t r = k / planes->kernel[2] % planes->kernel[1] * planes->dilation[1];
             const int64_t t = k / planes->kernel[2] / planes->kernel[1] * planes->dilation[0];
             const int64_t at = ((d + t) * sizes[1] + h + r) * sizes[2] +
                                k % planes->kernel[2] * planes->dilation[2];
-            integer_add(width, planes->stride[2], pixels + at, sums + line * width);
+            integer_add(width, planes->stride[2], w->pixels + at, w->sums + line * width);
         }
     }
+}
+
+/* Sums each window of an image, over the channels of a group. */
+static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *x, int32_t *pixels,
+                        int32_t *sums)
+{
+    const planes_t *planes = &s->padded.planes;
+    const int64_t *sizes = s->padded.sizes;
+    window_sums_t windows = {s, pixels, sums};
+    integer_sums(sizes[0] * sizes[1] * sizes[2], planes->channels, s->window.channels, x, pixels);
+    threads_share(threads_for(ctx, planes->out_plane * planes->kernel_plane),
+                  planes->out[0] * planes->out[1], sum_window_lines, &windows);
 }
 
 /* An image whose copy is ready. */

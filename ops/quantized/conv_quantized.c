@@ -264,6 +264,31 @@ static format_t format_of_numbers(int rank, const int64_t *numbers)
     return format;
 }
 
+typedef struct packing {
+    const tensor_info_t *weight;
+    const format_t *format;
+    int n_lead;            /* dimensions of groups and outputs */
+    int64_t each;          /* weights of an output */
+    const int64_t *places; /* [each]: offsets from the output's first weight */
+    const int8_t *in;
+    float *out;
+} packing_t;
+
+static void pack_rows(void *user, int64_t begin, int64_t end)
+{
+    const packing_t *p = user;
+    for (int64_t row = begin; row < end; row++) {
+        const int8_t *in = p->in + row * p->each;
+        int64_t first[TENSOR_MAX_RANK] = {row};
+        if (p->n_lead == 2) {
+            first[0] = row / p->weight->sizes[1];
+            first[1] = row % p->weight->sizes[1];
+        }
+        float *to = p->out + format_offset(p->format, p->weight->sizes, first);
+        for (int64_t i = 0; i < p->each; i++) to[p->places[i]] = in[i];
+    }
+}
+
 static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const void *bytes,
                             const tensor_info_t *want, void *out)
 {
@@ -271,7 +296,6 @@ static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const voi
     const tensor_info_t weight = conv_group_weight(from, numbers[GROUPS]);
     const format_t format = format_of_numbers(weight.rank, numbers);
     const int64_t n = info_numel(from), n_rows = from->sizes[0], each = n > 0 ? n / n_rows : 0;
-    const int n_lead = weight.rank - from->rank + 1; /* dimensions of groups and outputs */
     int64_t index[TENSOR_MAX_RANK] = {0}, *places = NULL;
     memset(out, 0, info_bytes(want));
     if (n == 0) return STATUS_OK;
@@ -281,17 +305,8 @@ static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const voi
         places[i] = format_offset(&format, weight.sizes, index);
         (void)shape_next(weight.rank, weight.sizes, index);
     }
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
-    for (int64_t row = 0; row < n_rows; row++) {
-        const int8_t *in = (const int8_t *)bytes + row * each;
-        int64_t first[TENSOR_MAX_RANK] = {row};
-        if (n_lead == 2) {
-            first[0] = row / weight.sizes[1];
-            first[1] = row % weight.sizes[1];
-        }
-        float *to = (float *)out + format_offset(&format, weight.sizes, first);
-        for (int64_t i = 0; i < each; i++) to[places[i]] = in[i];
-    }
+    packing_t packing = {&weight, &format, weight.rank - from->rank + 1, each, places, bytes, out};
+    threads_share(threads_for(ctx, n), n_rows, pack_rows, &packing);
     context_put(ctx, places);
     return STATUS_OK;
 }
@@ -328,13 +343,21 @@ static status_t prepare_floats(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
+typedef struct widening {
+    const char *x;
+    float *out;
+} widening_t;
+
+static void widen_range(void *user, int64_t first, int64_t last)
+{
+    const widening_t *w = user;
+    dtype_cast(last - first, DTYPE_U8, w->x + first, 1, DTYPE_F32, w->out + first, 1);
+}
+
 static void widen(context_t *ctx, int64_t n, const void *x, float *out)
 {
-    const int64_t stretch = 16 * QUANTIZE_CHUNK;
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
-    for (int64_t i = 0; i < n; i += stretch)
-        dtype_cast(n - i < stretch ? n - i : stretch, DTYPE_U8, (const char *)x + i, 1, DTYPE_F32,
-                   out + i, 1);
+    widening_t widening = {x, out};
+    threads_share(threads_for(ctx, n), n, widen_range, &widening);
 }
 
 #define EACH(n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
@@ -372,17 +395,30 @@ static void finish(const prepared_t *prepared, void *const *in, const float *sum
     quantize_store(n, integers, dtype, out + first);
 }
 
+typedef struct finishing {
+    const prepared_t *prepared;
+    void *const *in;
+    const float *sums;
+    void *out;
+} finishing_t;
+
+static void finish_rows(void *user, int64_t first, int64_t last)
+{
+    const finishing_t *f = user;
+    const int64_t n = f->prepared->out[0].sizes[1];
+    for (int64_t row = first; row < last; row++)
+        for (int64_t k = 0; k < n; k += QUANTIZE_CHUNK) {
+            const int64_t left = n - k < QUANTIZE_CHUNK ? n - k : QUANTIZE_CHUNK;
+            finish(f->prepared, f->in, f->sums, k, row * n + k, left, f->out);
+        }
+}
+
 static void finish_all(context_t *ctx, const prepared_t *prepared, void *const *in,
                        const float *sums, void *out)
 {
-    const tensor_info_t *result = &prepared->out[0];
-    const int64_t n = result->sizes[1], rows = info_numel(result) / n;
-#pragma omp parallel for num_threads(threads_for(ctx, rows *n)) schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t k = 0; k < n; k += QUANTIZE_CHUNK) {
-            const int64_t left = n - k < QUANTIZE_CHUNK ? n - k : QUANTIZE_CHUNK;
-            finish(prepared, in, sums, k, row * n + k, left, out);
-        }
+    const int64_t numel = info_numel(&prepared->out[0]), n = prepared->out[0].sizes[1];
+    finishing_t finishing = {prepared, in, sums, out};
+    threads_share(threads_for(ctx, numel), numel / n, finish_rows, &finishing);
 }
 
 static status_t run_floats(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -439,34 +475,49 @@ static double sum_window(const planes_t *p, const uint8_t *x, const int8_t *weig
     return (double)sum;
 }
 
+typedef struct elements {
+    const prepared_t *prepared;
+    planes_t planes;
+    void *const *in;
+    char *out;
+} elements_t;
+
+static void run_elements(void *user, int64_t first, int64_t last)
+{
+    const elements_t *e = user;
+    const planes_t *p = &e->planes;
+    const conv_quantized_attrs_t *attrs = e->prepared->attrs;
+    const dtype_t dtype = e->prepared->out[0].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const bool has_addend = e->prepared->n_in > ADDEND &&
+                            e->prepared->in[ADDEND].dtype != DTYPE_NONE;
+    const float *multiplier = e->in[MULTIPLIER];
+    const float *bias = e->prepared->in[BIAS].dtype != DTYPE_NONE ? e->in[BIAS] : NULL;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t k = i % p->outputs, position = i / p->outputs;
+        const uint8_t *x = (const uint8_t *)e->in[X] +
+                           position / p->out_plane * p->in_plane * p->channels;
+        const double sum = sum_window(p, x, e->in[WEIGHT], k, position % p->out_plane);
+        float value = scale_sum(sum, bias != NULL ? bias[k] : 0.0f, multiplier[k]);
+        if (has_addend)
+            value = fmaf((float)dtype_load(dtype, (const char *)e->in[ADDEND] + i * size),
+                         (float)attrs->addend_scale, value);
+        if (attrs->relu && !(value > 0.0f)) value = 0.0f;
+        dtype_store(dtype, e->out + i * size, settle(value, dtype));
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    const conv_quantized_attrs_t *attrs = prepared->attrs;
-    const tensor_info_t *result = &prepared->out[0];
-    const bool has_addend = prepared->n_in > ADDEND && prepared->in[ADDEND].dtype != DTYPE_NONE;
-    const planes_t p = planes_describe(prepared, attrs->conv.stride, attrs->conv.dilation,
-                                       attrs->conv.padding, attrs->conv.groups);
-    const float *multiplier = in[MULTIPLIER];
-    const float *bias = prepared->in[BIAS].dtype != DTYPE_NONE ? in[BIAS] : NULL;
-    const int64_t n = info_numel(result);
-#pragma omp parallel for num_threads(threads_for(ctx, n *p.kernel_plane)) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t k = i % p.outputs, position = i / p.outputs;
-        const uint8_t *x = (const uint8_t *)in[X] +
-                           position / p.out_plane * p.in_plane * p.channels;
-        const double sum = sum_window(&p, x, in[WEIGHT], k, position % p.out_plane);
-        float value = scale_sum(sum, bias != NULL ? bias[k] : 0.0f, multiplier[k]);
-        if (has_addend) {
-            const char *addend = (const char *)in[ADDEND] + i * (int64_t)dtype_size(result->dtype);
-            value = fmaf((float)dtype_load(result->dtype, addend), (float)attrs->addend_scale,
-                         value);
-        }
-        if (attrs->relu && !(value > 0.0f)) value = 0.0f;
-        dtype_store(result->dtype, (char *)out[0] + i * (int64_t)dtype_size(result->dtype),
-                    settle(value, result->dtype));
-    }
+    const conv_attrs_t *conv = &((const conv_quantized_attrs_t *)prepared->attrs)->conv;
+    elements_t elements = {
+        prepared,
+        planes_describe(prepared, conv->stride, conv->dilation, conv->padding, conv->groups), in,
+        out[0]};
+    const int64_t n = info_numel(&prepared->out[0]);
+    threads_share(threads_for(ctx, n * elements.planes.kernel_plane), n, run_elements, &elements);
     return STATUS_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Numbers to u8 by the range that they are found to have: ONNX DynamicQuantizeLinear. */
 #include <math.h>
+#include <stdatomic.h>
 
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
@@ -94,34 +95,52 @@ static int64_t chunk_at(int64_t first, int64_t n)
     return n - first < QUANTIZE_CHUNK ? n - first : QUANTIZE_CHUNK;
 }
 
+typedef struct chunks {
+    int64_t n; /* elements */
+    const float *x;
+    _Atomic(float) least, most;
+    float scale;
+    int32_t zero;
+    uint8_t *out;
+} chunks_t;
+
+static void find_ranges(void *user, int64_t begin, int64_t end)
+{
+    chunks_t *c = user;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i * QUANTIZE_CHUNK;
+        const range_t range = find_range(chunk_at(first, c->n), c->x + first);
+        float least = atomic_load(&c->least), most = atomic_load(&c->most);
+        while (range.least < least && !atomic_compare_exchange_weak(&c->least, &least, range.least))
+            continue;
+        while (range.most > most && !atomic_compare_exchange_weak(&c->most, &most, range.most))
+            continue;
+    }
+}
+
+static void quantize_chunks(void *user, int64_t begin, int64_t end)
+{
+    const chunks_t *c = user;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i * QUANTIZE_CHUNK, count = chunk_at(first, c->n);
+        int32_t integers[QUANTIZE_CHUNK];
+        quantize_divide(count, c->x + first, &c->scale, &c->zero, 0, DTYPE_U8, integers);
+        quantize_store(count, integers, DTYPE_U8, c->out + first);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     (void)scratch;
-    const int64_t n = info_numel(&prepared->in[X]);
-    const float *x = in[X];
-    float least = 0.0f, most = 0.0f;
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static) reduction(min           \
-                                                                                     : least)      \
-    reduction(max                                                                                  \
-              : most)
-    for (int64_t first = 0; first < n; first += QUANTIZE_CHUNK) {
-        range_t range = find_range(chunk_at(first, n), x + first);
-        if (range.least < least) least = range.least;
-        if (range.most > most) most = range.most;
-    }
-    const range_t range = {least, most};
-    const float scale = scale_of(range);
-    const int32_t zero = zero_of(range);
-    *(float *)out[SCALE] = scale;
-    *(uint8_t *)out[ZERO] = (uint8_t)zero;
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
-    for (int64_t first = 0; first < n; first += QUANTIZE_CHUNK) {
-        int32_t integers[QUANTIZE_CHUNK];
-        int64_t count = chunk_at(first, n);
-        quantize_divide(count, x + first, &scale, &zero, 0, DTYPE_U8, integers);
-        quantize_store(count, integers, DTYPE_U8, (uint8_t *)out[INTEGERS] + first);
-    }
+    const int64_t n = info_numel(&prepared->in[X]),
+                  n_chunks = (n + QUANTIZE_CHUNK - 1) / QUANTIZE_CHUNK;
+    chunks_t chunks = {.n = n, .x = in[X], .out = out[INTEGERS]};
+    threads_share(threads_for(ctx, n), n_chunks, find_ranges, &chunks);
+    const range_t range = {chunks.least, chunks.most};
+    *(float *)out[SCALE] = chunks.scale = scale_of(range);
+    *(uint8_t *)out[ZERO] = (uint8_t)(chunks.zero = zero_of(range));
+    threads_share(threads_for(ctx, n), n_chunks, quantize_chunks, &chunks);
     return STATUS_OK;
 }
 

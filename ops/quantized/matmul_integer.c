@@ -186,6 +186,21 @@ static void take_zeros(const prepared_t *prepared, void *const *in, const char *
     for (int64_t i = 0; i < state->n; i++) to[i] -= (uint32_t)zeros[i] * rest;
 }
 
+typedef struct zero_rows {
+    const prepared_t *prepared;
+    void *const *in;
+    const char *a;
+    const int32_t *sums, *zeros;
+    void *out;
+} zero_rows_t;
+
+static void take_zeros_of_rows(void *user, int64_t first, int64_t last)
+{
+    const zero_rows_t *z = user;
+    for (int64_t row = first; row < last; row++)
+        take_zeros(z->prepared, z->in, z->a, z->sums, z->zeros, row, z->out);
+}
+
 static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
@@ -206,9 +221,9 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
     }
     for (int64_t i = 0; has_zeros && i < state->n; i++)
         zeros[i] = integer_zero(prepared, in, B_ZERO, i);
-#pragma omp parallel for num_threads(threads_for(ctx, state->n_rows * state->n)) schedule(static)
-    for (int64_t row = 0; row < state->n_rows; row++)
-        take_zeros(prepared, in, a, sums, zeros, row, out[0]);
+    zero_rows_t rows = {prepared, in, a, sums, zeros, out[0]};
+    threads_share(threads_for(ctx, state->n_rows * state->n), state->n_rows, take_zeros_of_rows,
+                  &rows);
     return STATUS_OK;
 }
 
@@ -289,20 +304,34 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Rows of a, each without its zero, an even number of elements apart; and their sums. */
+/* Rows of a without their zeros, an even number of elements apart, and their sums. */
+typedef struct centering {
+    const prepared_t *prepared;
+    void *const *in;
+    const product_t *p;
+    int16_t *rows;
+    int32_t *sums;
+} centering_t;
+
+static void center_some_rows(void *user, int64_t first, int64_t last)
+{
+    const centering_t *c = user;
+    const int64_t k = c->p->k, step = (k + 1) / 2 * 2;
+    for (int64_t i = first; i < last; i++) {
+        int16_t *row = c->rows + i * step;
+        integer_center(c->prepared->in[A].dtype, k, (const char *)c->in[A] + i * k, 1,
+                       integer_zero(c->prepared, c->in, A_ZERO, i % c->p->m), row);
+        if (step > k) row[k] = 0;
+        integer_sums(1, step, k, row, &c->sums[i]);
+    }
+}
+
 static void center_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
                         const product_t *p, int16_t *rows, int32_t *sums)
 {
-    const tensor_info_t *a = &prepared->in[A];
-    const int64_t step = (p->k + 1) / 2 * 2;
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(a))) schedule(static)
-    for (int64_t i = 0; i < info_numel(a) / p->k; i++) {
-        int16_t *row = rows + i * step;
-        integer_center(a->dtype, p->k, (const char *)in[A] + i * p->k, 1,
-                       integer_zero(prepared, in, A_ZERO, i % p->m), row);
-        if (step > p->k) row[p->k] = 0;
-        integer_sums(1, step, p->k, row, &sums[i]);
-    }
+    const int64_t numel = info_numel(&prepared->in[A]);
+    centering_t centering = {prepared, in, p, rows, sums};
+    threads_share(threads_for(ctx, numel), numel / p->k, center_some_rows, &centering);
 }
 
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,

@@ -323,6 +323,21 @@ static void convert_line(const prepared_t *prepared, const lines_t *lines, int64
     }
 }
 
+typedef struct line_run {
+    const prepared_t *prepared;
+    const lines_t *lines;
+    const parameters_t *parameters;
+    const void *x;
+    void *out;
+} line_run_t;
+
+static void convert_lines(void *user, int64_t first, int64_t last)
+{
+    const line_run_t *c = user;
+    for (int64_t line = first; line < last; line++)
+        convert_line(c->prepared, c->lines, line, c->x, c->parameters, c->out);
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -335,9 +350,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     spread(prepared, in, has_shift ? OP_MAX_INPUTS : BIAS, n, DTYPE_S32, parameters.bias);
     spread(prepared, in, has_shift ? BIAS : OP_MAX_INPUTS, n, DTYPE_F32, parameters.shift);
     const lines_t lines = divide_lines(prepared, n);
-#pragma omp parallel for num_threads(threads_for(ctx, lines.total)) schedule(static)
-    for (int64_t line = 0; line < lines.n; line++)
-        convert_line(prepared, &lines, line, in[X], &parameters, out[0]);
+    line_run_t run = {prepared, &lines, &parameters, in[X], out[0]};
+    threads_share(threads_for(ctx, lines.total), lines.n, convert_lines, &run);
     return STATUS_OK;
 }
 

@@ -78,21 +78,35 @@ static status_t describe_products(context_t *ctx, dtype_t number, backward_state
     return STATUS_OK;
 }
 
+typedef struct loop_product {
+    const product_t *p;
+    dtype_t dtype;
+    const char *a, *b;
+    char *out;
+} loop_product_t;
+
+static void multiply_elements(void *user, int64_t first, int64_t last)
+{
+    const loop_product_t *l = user;
+    const product_t *p = l->p;
+    const int64_t size = (int64_t)dtype_size(l->dtype);
+    const int64_t a_row = p->transposes_a ? 1 : p->k, a_step = p->transposes_a ? p->m : 1;
+    const int64_t b_column = p->transposes_b ? p->k : 1, b_step = p->transposes_b ? 1 : p->n;
+    for (int64_t i = first; i < last; i++) {
+        const char *a = l->a + i / p->n * a_row * size, *b = l->b + i % p->n * b_column * size;
+        double sum = 0.0;
+        for (int64_t k = 0; k < p->k; k++)
+            sum += dtype_load(l->dtype, a + k * a_step * size) *
+                   dtype_load(l->dtype, b + k * b_step * size);
+        dtype_store(l->dtype, l->out + i * size, sum);
+    }
+}
+
 static void multiply_by_loop(context_t *ctx, const product_t *p, dtype_t dtype, const char *a,
                              const char *b, char *out)
 {
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t a_row = p->transposes_a ? 1 : p->k, a_step = p->transposes_a ? p->m : 1;
-    const int64_t b_column = p->transposes_b ? p->k : 1, b_step = p->transposes_b ? 1 : p->n;
-#pragma omp parallel for num_threads(threads_for(ctx, p->m * p->n * p->k)) schedule(static)
-    for (int64_t i = 0; i < p->m * p->n; i++) {
-        const char *from_a = a + i / p->n * a_row * size, *from_b = b + i % p->n * b_column * size;
-        double sum = 0.0;
-        for (int64_t k = 0; k < p->k; k++)
-            sum += dtype_load(dtype, from_a + k * a_step * size) *
-                   dtype_load(dtype, from_b + k * b_step * size);
-        dtype_store(dtype, out + i * size, sum);
-    }
+    loop_product_t product = {p, dtype, a, b, out};
+    threads_share(threads_for(ctx, p->m * p->n * p->k), p->m * p->n, multiply_elements, &product);
 }
 
 /* ---- the numbers of a call ---- */
@@ -403,22 +417,38 @@ static void step_part(const backward_t *b, int64_t step, int64_t part)
     recurrent_rows_step(&rows);
 }
 
+typedef struct one_step {
+    const backward_t *b;
+    int64_t step;
+} one_step_t;
+
+static void step_parts(void *user, int64_t first, int64_t last)
+{
+    const one_step_t *s = user;
+    for (int64_t part = first; part < last; part++) step_part(s->b, s->step, part);
+}
+
+static void step_units(void *user, int64_t first, int64_t last)
+{
+    const one_step_t *s = user;
+    const int64_t h = s->b->s.h;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t row = row_of(s->b, s->step, i / h);
+        if (row >= 0) step_unit(s->b, row, i / h, i % h);
+    }
+}
+
 static status_t run_forward(const backward_t *b)
 {
-    const int64_t h = b->s.h, n_units = b->s.n * h, n_parts = count_parts(b);
+    const int64_t n_units = b->s.n * b->s.h;
     TRY(multiply(b, INPUTS, X, WEIGHT_IH, SUMS));
     for (int64_t step = 0; step < b->s.t; step++) {
+        one_step_t one = {b, step};
         TRY(multiply(b, STATE, H, WEIGHT_HH, STEP));
-        if (b->goes_by_rows) {
-#pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 8)) schedule(static)
-            for (int64_t part = 0; part < n_parts; part++) step_part(b, step, part);
-            continue;
-        }
-#pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 64)) schedule(static)
-        for (int64_t i = 0; i < n_units; i++) {
-            const int64_t row = row_of(b, step, i / h);
-            if (row >= 0) step_unit(b, row, i / h, i % h);
-        }
+        if (b->goes_by_rows)
+            threads_share(threads_for(b->ctx, n_units * 8), count_parts(b), step_parts, &one);
+        else
+            threads_share(threads_for(b->ctx, n_units * 64), n_units, step_units, &one);
     }
     return STATUS_OK;
 }
@@ -539,18 +569,29 @@ static void back_part(const backward_t *b, int64_t step, int64_t part)
     recurrent_rows_back(&rows);
 }
 
+static void back_parts(void *user, int64_t first, int64_t last)
+{
+    const one_step_t *s = user;
+    for (int64_t part = first; part < last; part++) back_part(s->b, s->step, part);
+}
+
+static void back_units(void *user, int64_t first, int64_t last)
+{
+    const one_step_t *s = user;
+    const int64_t h = s->b->s.h;
+    for (int64_t i = first; i < last; i++)
+        back_unit(s->b, row_of(s->b, s->step, i / h), i / h, i % h);
+}
+
 static status_t run_back(const backward_t *b)
 {
-    const int64_t h = b->s.h, n_units = b->s.n * h, n_parts = count_parts(b);
+    const int64_t n_units = b->s.n * b->s.h;
     for (int64_t step = b->s.t - 1; step >= 0; step--) {
-        if (b->goes_by_rows) {
-#pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 8)) schedule(static)
-            for (int64_t part = 0; part < n_parts; part++) back_part(b, step, part);
-        } else {
-#pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 64)) schedule(static)
-            for (int64_t i = 0; i < n_units; i++)
-                back_unit(b, row_of(b, step, i / h), i / h, i % h);
-        }
+        one_step_t one = {b, step};
+        if (b->goes_by_rows)
+            threads_share(threads_for(b->ctx, n_units * 8), count_parts(b), back_parts, &one);
+        else
+            threads_share(threads_for(b->ctx, n_units * 64), n_units, back_units, &one);
         TRY(multiply(b, STATE_GRAD, STEP, WEIGHT_HH, DIFF_H));
     }
     return STATUS_OK;
@@ -584,12 +625,21 @@ static void sum_gates(const backward_t *b, int64_t first, int64_t width)
     }
 }
 
+static void sum_gate_groups(void *user, int64_t begin, int64_t end)
+{
+    const backward_t *b = *(const backward_t *const *)user;
+    const int64_t gates = b->s.g * b->s.h;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i * SUM_WIDTH, left = gates - first;
+        sum_gates(b, first, left < SUM_WIDTH ? left : SUM_WIDTH);
+    }
+}
+
 static void sum_rows(const backward_t *b)
 {
     const int64_t gates = b->s.g * b->s.h;
-#pragma omp parallel for num_threads(threads_for(b->ctx, b->s.t * b->s.n * gates)) schedule(static)
-    for (int64_t first = 0; first < gates; first += SUM_WIDTH)
-        sum_gates(b, first, gates - first < SUM_WIDTH ? gates - first : SUM_WIDTH);
+    threads_share(threads_for(b->ctx, b->s.t * b->s.n * gates), (gates + SUM_WIDTH - 1) / SUM_WIDTH,
+                  sum_gate_groups, &b);
 }
 
 static status_t make_results(const backward_t *b)

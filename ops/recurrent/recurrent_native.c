@@ -213,18 +213,31 @@ static inline void store(const layer_t *layer, int block, int64_t index, double 
     dtype_store(layer->number, at(layer, block, index), value);
 }
 
-/* W x + b for every step, sequence and row; rows outside, so that each is read once. */
-static void multiply_inputs(context_t *ctx, const layer_t *layer)
+/* One step of a layer. */
+typedef struct one_step {
+    const layer_t *layer;
+    int64_t step;
+} one_step_t;
+
+/* W x + b for every step, sequence and row. The outer loop is over rows, so each is read once. */
+static void multiply_rows(void *user, int64_t first, int64_t last)
 {
+    const layer_t *layer = ((const one_step_t *)user)->layer;
     const int64_t rows = layer->s.g * layer->s.h, c = layer->s.c, n = layer->s.t * layer->s.n;
-#pragma omp parallel for num_threads(threads_for(ctx, n *rows *(c + 1))) schedule(static)
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t row = first; row < last; row++) {
         const double bias = load(layer, BIAS_IH, row);
         const char *weight = at(layer, WEIGHT_IH, row * c);
         for (int64_t i = 0; i < n; i++)
             store(layer, PRODUCTS, i * rows + row,
                   bias + layer->dot(at(layer, XS, i * c), weight, c));
     }
+}
+
+static void multiply_inputs(context_t *ctx, const layer_t *layer)
+{
+    const int64_t rows = layer->s.g * layer->s.h, n = layer->s.t * layer->s.n;
+    one_step_t all = {layer, 0};
+    threads_share(threads_for(ctx, n * rows * (layer->s.c + 1)), rows, multiply_rows, &all);
 }
 
 /* What the gates [first, last) are given for element j of sequence n at time t. */
@@ -241,12 +254,12 @@ static void fill_gates(const layer_t *layer, int64_t t, int64_t n, int64_t j, in
     }
 }
 
-/* r * h of a step, for gru whose product comes behind it. */
-static void reset(context_t *ctx, const layer_t *layer, int64_t step)
+/* r * h of a step, for a gru that multiplies after the reset. */
+static void reset_units(void *user, int64_t first, int64_t last)
 {
-    const int64_t h = layer->s.h, n_units = layer->s.n * h;
-#pragma omp parallel for num_threads(threads_for(ctx, n_units *h)) schedule(static)
-    for (int64_t i = 0; i < n_units; i++) {
+    const layer_t *layer = ((const one_step_t *)user)->layer;
+    const int64_t h = layer->s.h, step = ((const one_step_t *)user)->step;
+    for (int64_t i = first; i < last; i++) {
         const int64_t j = i / layer->s.n, n = i % layer->s.n;
         recurrent_unit_t unit;
         if (step >= layer->lengths[n]) continue;
@@ -255,6 +268,13 @@ static void reset(context_t *ctx, const layer_t *layer, int64_t step)
         store(layer, KEPT, n * h + j,
               recurrent_reset(layer->attrs, &unit) * load(layer, H, n * h + j));
     }
+}
+
+static void reset(context_t *ctx, const layer_t *layer, int64_t step)
+{
+    const int64_t h = layer->s.h, n_units = layer->s.n * h;
+    one_step_t one = {layer, step};
+    threads_share(threads_for(ctx, n_units * h), n_units, reset_units, &one);
 }
 
 /* One element of one sequence. Behind its end y is 0, and the state stays. */
@@ -279,12 +299,19 @@ static void step_unit(const layer_t *layer, int64_t step, int64_t n, int64_t j)
                 is_inside ? next : 0.0);
 }
 
-/* Sequences inside, so that the rows of an element are read once for all of them. */
+/* The inner loop is over sequences, so the rows of an element are read once for all of them. */
+static void step_units(void *user, int64_t first, int64_t last)
+{
+    const layer_t *layer = ((const one_step_t *)user)->layer;
+    const int64_t step = ((const one_step_t *)user)->step;
+    for (int64_t i = first; i < last; i++) step_unit(layer, step, i % layer->s.n, i / layer->s.n);
+}
+
 static void step_all(context_t *ctx, layer_t *layer, int64_t step)
 {
     const int64_t n_units = layer->s.n * layer->s.h;
-#pragma omp parallel for num_threads(threads_for(ctx, n_units * layer->s.h)) schedule(static)
-    for (int64_t i = 0; i < n_units; i++) step_unit(layer, step, i % layer->s.n, i / layer->s.n);
+    one_step_t one = {layer, step};
+    threads_share(threads_for(ctx, n_units * layer->s.h), n_units, step_units, &one);
     char *next = layer->blocks[NEXT_H];
     layer->blocks[NEXT_H] = layer->blocks[H];
     layer->blocks[H] = next;

@@ -107,23 +107,35 @@ static int64_t find_integer(const reduce_loops_t *loops, dtype_t dtype, const ch
     return best_at;
 }
 
+typedef struct results {
+    const prepared_t *prepared;
+    reduce_loops_t kept, inner;
+    const char *x;
+    int64_t *out;
+} results_t;
+
+static void find_results(void *user, int64_t first, int64_t last)
+{
+    const results_t *r = user;
+    const dtype_t dtype = r->prepared->in[X].dtype;
+    const bool is_smallest = r->prepared->op->variant == ARGMIN;
+    const bool select_last = ((const reduce_attrs_t *)r->prepared->attrs)->select_last;
+    for (int64_t i = first; i < last; i++) {
+        const char *x = r->x + reduce_offset(&r->kept, r->kept.n, i) * (int64_t)dtype_size(dtype);
+        r->out[i] = dtype_is_floating(dtype)
+                        ? find_floating(&r->inner, dtype, x, is_smallest, select_last)
+                        : find_integer(&r->inner, dtype, x, is_smallest, select_last);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     (void)scratch;
-    const dtype_t dtype = prepared->in[X].dtype;
-    const bool is_smallest = prepared->op->variant == ARGMIN;
-    const bool select_last = ((const reduce_attrs_t *)prepared->attrs)->select_last;
-    int64_t *to = out[0];
-    reduce_loops_t kept, inner;
-    reduce_split(prepared, &kept, &inner);
-#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
-    for (int64_t i = 0; i < kept.total; i++) {
-        const char *x = (const char *)in[X] +
-                        reduce_offset(&kept, kept.n, i) * (int64_t)dtype_size(dtype);
-        to[i] = dtype_is_floating(dtype) ? find_floating(&inner, dtype, x, is_smallest, select_last)
-                                         : find_integer(&inner, dtype, x, is_smallest, select_last);
-    }
+    results_t results = {.prepared = prepared, .x = in[X], .out = out[0]};
+    reduce_split(prepared, &results.kept, &results.inner);
+    threads_share(threads_for(ctx, results.kept.total * results.inner.total), results.kept.total,
+                  find_results, &results);
     return STATUS_OK;
 }
 

@@ -104,33 +104,61 @@ static void add_integers(const line_t *line, dtype_t dtype, dtype_t out_dtype)
     }
 }
 
+/* Lines along the dimension; the elements of a line are `step` apart. */
+typedef struct lines {
+    const prepared_t *prepared;
+    const cumsum_attrs_t *attrs;
+    int64_t n, step;
+    const char *x, *grad;
+    char *out;
+    double *sums; /* [members][n]: of the gradient */
+} lines_t;
+
+static lines_t lines_of(const prepared_t *prepared, const tensor_info_t *x)
+{
+    lines_t lines = {.prepared = prepared, .attrs = prepared->attrs, .n = 1, .step = 1};
+    const int dim = find_dim(lines.attrs, x->rank);
+    if (x->rank > 0) lines.n = x->sizes[dim];
+    for (int d = dim + 1; d < x->rank; d++) lines.step *= x->sizes[d];
+    return lines;
+}
+
+/* The offset of a line's first element, in the order of the sum. */
+static int64_t line_begin(const lines_t *lines, int64_t line)
+{
+    const int64_t first = line / lines->step * lines->n * lines->step + line % lines->step;
+    return lines->attrs->reverse ? first + (lines->n - 1) * lines->step : first;
+}
+
+static void add_lines(void *user, int64_t begin, int64_t end)
+{
+    const lines_t *lines = user;
+    const dtype_t dtype = lines->prepared->in[0].dtype, out_dtype = lines->prepared->out[0].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), out_size = (int64_t)dtype_size(out_dtype);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = line_begin(lines, i);
+        const line_t line = {.is_product = lines->prepared->op->variant == CUMPROD,
+                             .exclusive = lines->attrs->exclusive,
+                             .n = lines->n,
+                             .step = lines->attrs->reverse ? -lines->step : lines->step,
+                             .x = lines->x + first * size,
+                             .out = lines->out + first * out_size};
+        if (dtype_is_floating(dtype))
+            add_floats(&line, dtype);
+        else
+            add_integers(&line, dtype, out_dtype);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     (void)scratch;
-    const cumsum_attrs_t *attrs = prepared->attrs;
-    const tensor_info_t *x = &prepared->in[0];
-    const dtype_t dtype = x->dtype, out_dtype = prepared->out[0].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), out_size = (int64_t)dtype_size(out_dtype);
-    int dim = find_dim(attrs, x->rank);
-    const int64_t n = x->rank > 0 ? x->sizes[dim] : 1, numel = info_numel(x);
-    int64_t step = 1;
-    for (int d = dim + 1; d < x->rank; d++) step *= x->sizes[d];
-#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
-    for (int64_t line = 0; line < numel / n; line++) {
-        int64_t first = line / step * n * step + line % step;
-        if (attrs->reverse) first += (n - 1) * step;
-        const line_t at = {.is_product = prepared->op->variant == CUMPROD,
-                           .exclusive = attrs->exclusive,
-                           .n = n,
-                           .step = attrs->reverse ? -step : step,
-                           .x = (const char *)in[0] + first * size,
-                           .out = (char *)out[0] + first * out_size};
-        if (dtype_is_floating(dtype))
-            add_floats(&at, dtype);
-        else
-            add_integers(&at, dtype, out_dtype);
-    }
+    const int64_t numel = info_numel(&prepared->in[0]);
+    lines_t lines = lines_of(prepared, &prepared->in[0]);
+    lines.x = in[0];
+    lines.out = out[0];
+    threads_share(threads_for(ctx, numel), lines.n > 0 ? numel / lines.n : 0, add_lines, &lines);
     return STATUS_OK;
 }
 
@@ -234,30 +262,33 @@ static void multiply_back(const line_t *line, dtype_t dtype, const char *grad, d
     }
 }
 
+static void multiply_lines_back(void *user, int64_t begin, int64_t end, int member)
+{
+    const lines_t *lines = user;
+    const dtype_t dtype = lines->prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = line_begin(lines, i);
+        const line_t line = {.exclusive = lines->attrs->exclusive,
+                             .n = lines->n,
+                             .step = lines->attrs->reverse ? -lines->step : lines->step,
+                             .x = lines->x + first * size,
+                             .out = lines->out + first * size};
+        multiply_back(&line, dtype, lines->grad + first * size, lines->sums + member * lines->n);
+    }
+}
+
 static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
-    const cumsum_attrs_t *attrs = prepared->attrs;
-    const backward_state_t *state = prepared->state;
-    const tensor_info_t *x = &prepared->in[X];
-    const int64_t size = (int64_t)dtype_size(x->dtype), n = state->n, n_lines = info_numel(x) / n;
-    int64_t step = 1;
-    for (int d = find_dim(attrs, x->rank) + 1; d < x->rank; d++) step *= x->sizes[d];
-    const int n_threads = threads_for(ctx, info_numel(x));
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int thread = 0; thread < n_threads; thread++)
-        for (int64_t i = n_lines * thread / n_threads; i < n_lines * (thread + 1) / n_threads;
-             i++) {
-            int64_t first = i / step * n * step + i % step;
-            if (attrs->reverse) first += (n - 1) * step;
-            const line_t line = {.exclusive = attrs->exclusive,
-                                 .n = n,
-                                 .step = attrs->reverse ? -step : step,
-                                 .x = (const char *)in[X] + first * size,
-                                 .out = (char *)out[0] + first * size};
-            multiply_back(&line, x->dtype, (const char *)in[GRAD] + first * size,
-                          (double *)scratch + thread * n);
-        }
+    const int64_t numel = info_numel(&prepared->in[X]);
+    lines_t lines = lines_of(prepared, &prepared->in[X]);
+    lines.x = in[X];
+    lines.grad = in[GRAD];
+    lines.out = out[0];
+    lines.sums = scratch;
+    threads_share_members(threads_for(ctx, numel), lines.n > 0 ? numel / lines.n : 0,
+                          multiply_lines_back, &lines);
     return STATUS_OK;
 }
 

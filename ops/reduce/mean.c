@@ -218,35 +218,55 @@ static void add_lanes(const lanes_t *lanes, double *out_sums)
     }
 }
 
-/* With keepdim the result has x's blocks; else a number for each channel, without padding. */
+typedef struct channels {
+    const prepared_t *prepared;
+    walk_t walk;
+    int64_t n_images, n_parts; /* images of a sum; parts of LANES channels of a block */
+    double divisor;
+    const void *x;
+    char *out;
+} channels_t;
+
+/* With keepdim the result has the blocks of x, otherwise one number for each channel, unpadded. */
+static void add_parts(void *user, int64_t begin, int64_t end)
+{
+    const channels_t *c = user;
+    const walk_t *walk = &c->walk;
+    const tensor_info_t *result = &c->prepared->out[0];
+    const bool keepdim = ((const reduce_attrs_t *)c->prepared->attrs)->keepdim;
+    const int64_t width = keepdim ? walk->n_blocks * walk->block : walk->channels;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t image = i / c->n_parts / walk->n_blocks, first = i % c->n_parts * LANES;
+        const int64_t block = i / c->n_parts % walk->n_blocks;
+        const int64_t channel = block * walk->block + first;
+        lanes_t lanes = {walk,  &c->prepared->in[0], c->x, image, c->n_images, block,
+                         first, walk->block - first};
+        double sums[LANES];
+        if (lanes.n > LANES) lanes.n = LANES;
+        if (!keepdim && lanes.n > walk->channels - channel) lanes.n = walk->channels - channel;
+        if (lanes.n <= 0) continue;
+        add_lanes(&lanes, sums);
+        for (int j = 0; j < LANES; j++) sums[j] /= c->divisor;
+        dtype_cast(lanes.n, DTYPE_F64, sums, 1, result->dtype,
+                   c->out + (size_t)(image * width + channel) * dtype_size(result->dtype), 1);
+    }
+}
+
 static status_t add_channels(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, bool is_mean)
 {
-    const reduce_attrs_t *attrs = prepared->attrs;
-    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
-    const size_t size = dtype_size(result->dtype);
+    const tensor_info_t *x = &prepared->in[0];
+    channels_t channels = {.prepared = prepared, .x = in[0], .out = out[0]};
+    walk_t *walk = &channels.walk;
     bool gone[TENSOR_MAX_RANK];
-    walk_t walk;
-    reduce_mark(&attrs->dims, x->rank, gone);
-    walk_channels(x, &walk);
-    const int64_t n_images = gone[0] ? walk.n : 1, n_sums = gone[0] ? 1 : walk.n;
-    const double divisor = is_mean ? (double)(n_images * walk.spatial) : 1.0;
-    const int64_t n_parts = (walk.block + LANES - 1) / LANES, width = walk.n_blocks * walk.block;
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(x))) schedule(static)
-    for (int64_t i = 0; i < n_sums * walk.n_blocks * n_parts; i++) {
-        const int64_t image = i / n_parts / walk.n_blocks, first = i % n_parts * LANES;
-        const int64_t block = i / n_parts % walk.n_blocks, channel = block * walk.block + first;
-        lanes_t lanes = {&walk, x, in[0], image, n_images, block, first, walk.block - first};
-        double sums[LANES];
-        if (lanes.n > LANES) lanes.n = LANES;
-        if (!attrs->keepdim && lanes.n > walk.channels - channel) lanes.n = walk.channels - channel;
-        if (lanes.n <= 0) continue;
-        add_lanes(&lanes, sums);
-        for (int j = 0; j < LANES; j++) sums[j] /= divisor;
-        const int64_t to = image * (attrs->keepdim ? width : walk.channels) + channel;
-        dtype_cast(lanes.n, DTYPE_F64, sums, 1, result->dtype, (char *)out[0] + (size_t)to * size,
-                   1);
-    }
+    reduce_mark(&((const reduce_attrs_t *)prepared->attrs)->dims, x->rank, gone);
+    walk_channels(x, walk);
+    const int64_t n_sums = gone[0] ? 1 : walk->n;
+    channels.n_images = gone[0] ? walk->n : 1;
+    channels.n_parts = (walk->block + LANES - 1) / LANES;
+    channels.divisor = is_mean ? (double)(channels.n_images * walk->spatial) : 1.0;
+    threads_share(threads_for(ctx, walk_elements(x)), n_sums * walk->n_blocks * channels.n_parts,
+                  add_parts, &channels);
     return STATUS_OK;
 }
 
@@ -317,26 +337,39 @@ static void add_all(const tensor_info_t *x, const reduce_loops_t *loops, const c
     *out_integer = (int64_t)integer;
 }
 
+typedef struct results {
+    const prepared_t *prepared;
+    reduce_loops_t kept, inner;
+    bool is_mean;
+    const char *x;
+    char *out;
+} results_t;
+
+static void add_results(void *user, int64_t first, int64_t last)
+{
+    const results_t *r = user;
+    const tensor_info_t *x = &r->prepared->in[0];
+    const dtype_t dtype = r->prepared->out[0].dtype;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t from = reduce_offset(&r->kept, r->kept.n, i) * (int64_t)dtype_size(x->dtype);
+        char *to = r->out + (size_t)i * dtype_size(dtype);
+        double sum = 0.0;
+        int64_t integer = 0;
+        add_all(x, &r->inner, r->x + from, &sum, &integer);
+        if (dtype == DTYPE_S64)
+            dtype_store_integer(DTYPE_S64, to, integer);
+        else
+            dtype_store(dtype, to, r->is_mean ? sum / (double)r->inner.total : sum);
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, bool is_mean)
 {
-    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
-    reduce_loops_t kept, inner;
-    reduce_split(prepared, &kept, &inner);
-    const size_t size = dtype_size(result->dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
-    for (int64_t i = 0; i < kept.total; i++) {
-        const char *from = (const char *)in[0] +
-                           reduce_offset(&kept, kept.n, i) * (int64_t)dtype_size(x->dtype);
-        char *to = (char *)out[0] + (size_t)i * size;
-        double sum = 0.0;
-        int64_t integer = 0;
-        add_all(x, &inner, from, &sum, &integer);
-        if (result->dtype == DTYPE_S64)
-            dtype_store_integer(DTYPE_S64, to, integer);
-        else
-            dtype_store(result->dtype, to, is_mean ? sum / (double)inner.total : sum);
-    }
+    results_t results = {.prepared = prepared, .is_mean = is_mean, .x = in[0], .out = out[0]};
+    reduce_split(prepared, &results.kept, &results.inner);
+    threads_share(threads_for(ctx, results.kept.total * results.inner.total), results.kept.total,
+                  add_results, &results);
     return STATUS_OK;
 }
 

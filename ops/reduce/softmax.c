@@ -166,19 +166,30 @@ FOR_EACH_ISA static void spread_nan_bf16(int64_t n, uint16_t *row)
     for (int64_t i = 0; largest > 0x7f80 && i < n; i++) row[i] = 0x7fc0;
 }
 
+typedef struct nan_rows {
+    bool is_f32;
+    int64_t n; /* elements of a row */
+    void *out;
+} nan_rows_t;
+
+static void spread_nan(void *user, int64_t first, int64_t last)
+{
+    const nan_rows_t *rows = user;
+    for (int64_t i = first; i < last; i++)
+        if (rows->is_f32)
+            spread_nan_f32(rows->n, (float *)rows->out + i * rows->n);
+        else
+            spread_nan_bf16(rows->n, (uint16_t *)rows->out + i * rows->n);
+}
+
 static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
     const tensor_info_t *info = &prepared->out[0];
     const geometry_t rows = geometry_of(info, dim_of(prepared->attrs, info->rank));
-    const bool is_f32 = info->dtype == DTYPE_F32;
-#pragma omp parallel for num_threads(threads_for(ctx, rows.outer *rows.n)) schedule(static)
-    for (int64_t i = 0; i < rows.outer; i++)
-        if (is_f32)
-            spread_nan_f32(rows.n, (float *)out[0] + i * rows.n);
-        else
-            spread_nan_bf16(rows.n, (uint16_t *)out[0] + i * rows.n);
+    nan_rows_t nan_rows = {info->dtype == DTYPE_F32, rows.n, out[0]};
+    threads_share(threads_for(ctx, rows.outer * rows.n), rows.outer, spread_nan, &nan_rows);
     walk_zero_padding(info, out[0]);
     return STATUS_OK;
 }
@@ -308,23 +319,48 @@ static void run_part(bool is_logarithm, int64_t n, int64_t inner, int64_t width,
         run_column(is_logarithm, n, inner, dtype, src, dst);
 }
 
+/* Columns of the reduced dimension, `step` at a time. */
+typedef struct tiles {
+    bool is_logarithm;
+    dtype_t dtype;
+    geometry_t g;
+    int64_t step, n_tiles; /* tiles of an outer index */
+    const char *x, *grad;  /* grad: of the gradient, where x is y */
+    char *out;
+} tiles_t;
+
+static tiles_t tiles_of(const prepared_t *prepared, const tensor_info_t *x)
+{
+    tiles_t tiles = {.is_logarithm = is_log(prepared->op),
+                     .dtype = x->dtype,
+                     .g = geometry_of(x, dim_of(prepared->attrs, x->rank)),
+                     .step = x->dtype == DTYPE_F32 ? TILE : 1};
+    tiles.n_tiles = (tiles.g.inner + tiles.step - 1) / tiles.step;
+    return tiles;
+}
+
+static void run_tiles(void *user, int64_t begin, int64_t end)
+{
+    const tiles_t *t = user;
+    const int64_t size = (int64_t)dtype_size(t->dtype);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % t->n_tiles * t->step, left = t->g.inner - first;
+        const int64_t at = (i / t->n_tiles * t->g.n * t->g.inner + first) * size;
+        run_part(t->is_logarithm, t->g.n, t->g.inner, left < t->step ? left : t->step, t->dtype,
+                 t->x + at, t->out + at);
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X];
-    const dtype_t dtype = x->dtype;
-    const bool is_logarithm = is_log(prepared->op);
-    const geometry_t g = geometry_of(x, dim_of(prepared->attrs, x->rank));
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t step = dtype == DTYPE_F32 ? TILE : 1, n_tiles = (g.inner + step - 1) / step;
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(x))) schedule(static)
-    for (int64_t i = 0; i < g.outer * n_tiles; i++) {
-        int64_t first = i % n_tiles * step, at = i / n_tiles * g.n * g.inner + first;
-        int64_t width = g.inner - first < step ? g.inner - first : step;
-        run_part(is_logarithm, g.n, g.inner, width, dtype, (const char *)in[X] + at * size,
-                 (char *)out[0] + at * size);
-    }
+    tiles_t tiles = tiles_of(prepared, x);
+    tiles.x = in[X];
+    tiles.out = out[0];
+    threads_share(threads_for(ctx, walk_elements(x)), tiles.g.outer * tiles.n_tiles, run_tiles,
+                  &tiles);
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
@@ -416,31 +452,37 @@ static void pass_widened(bool is_logarithm, int64_t n, int64_t inner, dtype_t dt
     dtype_cast(n, DTYPE_F32, wide, 1, dtype, dst, inner);
 }
 
+static void pass_tiles(void *user, int64_t begin, int64_t end)
+{
+    const tiles_t *t = user;
+    const int64_t size = (int64_t)dtype_size(t->dtype), n = t->g.n, inner = t->g.inner;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % t->n_tiles * t->step, left = inner - first;
+        const int64_t at = (i / t->n_tiles * n * inner + first) * size;
+        const void *y = t->x + at, *grad = t->grad + at;
+        void *dst = t->out + at;
+        if (t->dtype == DTYPE_F32 && inner == 1)
+            pass_row(t->is_logarithm, n, y, grad, dst);
+        else if (t->dtype == DTYPE_F32)
+            pass_tile(t->is_logarithm, n, inner, left < t->step ? left : t->step, y, grad, dst);
+        else if (t->dtype != DTYPE_F64 && n <= NARROW)
+            pass_widened(t->is_logarithm, n, inner, t->dtype, y, grad, dst);
+        else
+            pass_column(t->is_logarithm, n, inner, t->dtype, y, grad, dst);
+    }
+}
+
 static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *info = &prepared->in[Y];
-    const dtype_t dtype = info->dtype;
-    const bool is_logarithm = is_log(prepared->op), is_f32 = dtype == DTYPE_F32;
-    const geometry_t g = geometry_of(info, dim_of(prepared->attrs, info->rank));
-    const int64_t size = (int64_t)dtype_size(dtype), step = is_f32 ? TILE : 1;
-    const int64_t n_tiles = (g.inner + step - 1) / step;
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(info))) schedule(static)
-    for (int64_t i = 0; i < g.outer * n_tiles; i++) {
-        const int64_t first = i % n_tiles * step, at = i / n_tiles * g.n * g.inner + first;
-        const void *y = (const char *)in[Y] + at * size, *grad = (const char *)in[GRAD] + at * size;
-        void *dst = (char *)out[0] + at * size;
-        if (is_f32 && g.inner == 1)
-            pass_row(is_logarithm, g.n, y, grad, dst);
-        else if (is_f32)
-            pass_tile(is_logarithm, g.n, g.inner, g.inner - first < step ? g.inner - first : step,
-                      y, grad, dst);
-        else if (dtype != DTYPE_F64 && g.n <= NARROW)
-            pass_widened(is_logarithm, g.n, g.inner, dtype, y, grad, dst);
-        else
-            pass_column(is_logarithm, g.n, g.inner, dtype, y, grad, dst);
-    }
+    tiles_t tiles = tiles_of(prepared, info);
+    tiles.x = in[Y];
+    tiles.grad = in[GRAD];
+    tiles.out = out[0];
+    threads_share(threads_for(ctx, walk_elements(info)), tiles.g.outer * tiles.n_tiles, pass_tiles,
+                  &tiles);
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }

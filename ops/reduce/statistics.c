@@ -300,25 +300,38 @@ static int64_t integer_result(int variant, const elements_t *elements)
     return variant == PROD ? (int64_t)product : best ^ mask;
 }
 
+typedef struct results {
+    const prepared_t *prepared;
+    reduce_loops_t kept, inner;
+    const char *x, *grad;
+    char *out;
+} results_t;
+
+static void find_results(void *user, int64_t first, int64_t last)
+{
+    const results_t *r = user;
+    const dtype_t dtype = r->prepared->in[X].dtype, result = r->prepared->out[0].dtype;
+    const int variant = r->prepared->op->variant;
+    const bool is_integer = variant <= PROD && !dtype_is_floating(dtype);
+    for (int64_t i = first; i < last; i++) {
+        const int64_t offset = reduce_offset(&r->kept, r->kept.n, i) * (int64_t)dtype_size(dtype);
+        elements_t elements = {&r->inner, dtype, r->x + offset};
+        char *to = r->out + (size_t)i * dtype_size(result);
+        if (is_integer)
+            dtype_store_integer(result, to, integer_result(variant, &elements));
+        else
+            dtype_store(result, to, floating_result(variant, r->prepared->attrs, &elements));
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     (void)scratch;
-    const dtype_t dtype = prepared->in[X].dtype, result = prepared->out[0].dtype;
-    const int variant = prepared->op->variant;
-    const bool is_integer = variant <= PROD && !dtype_is_floating(dtype);
-    reduce_loops_t kept, inner;
-    reduce_split(prepared, &kept, &inner);
-#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
-    for (int64_t i = 0; i < kept.total; i++) {
-        int64_t offset = reduce_offset(&kept, kept.n, i) * (int64_t)dtype_size(dtype);
-        elements_t elements = {&inner, dtype, (const char *)in[X] + offset};
-        char *to = (char *)out[0] + (size_t)i * dtype_size(result);
-        if (is_integer)
-            dtype_store_integer(result, to, integer_result(variant, &elements));
-        else
-            dtype_store(result, to, floating_result(variant, prepared->attrs, &elements));
-    }
+    results_t results = {.prepared = prepared, .x = in[X], .out = out[0]};
+    reduce_split(prepared, &results.kept, &results.inner);
+    threads_share(threads_for(ctx, results.kept.total * results.inner.total), results.kept.total,
+                  find_results, &results);
     return STATUS_OK;
 }
 
@@ -544,21 +557,29 @@ static void multiply_others(const elements_t *elements, double grad, char *out)
     }
 }
 
+static void multiply_results(void *user, int64_t first, int64_t last)
+{
+    const results_t *r = user;
+    const dtype_t dtype = r->prepared->in[BACKWARD_X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    for (int64_t i = first; i < last; i++) {
+        const int64_t offset = reduce_offset(&r->kept, r->kept.n, i) * size;
+        const elements_t elements = {&r->inner, dtype, r->x + offset};
+        multiply_others(&elements, dtype_load(dtype, r->grad + i * size), r->out + offset);
+    }
+}
+
 static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[BACKWARD_X];
-    const int64_t size = (int64_t)dtype_size(x->dtype);
-    reduce_loops_t kept, inner;
-    reduce_split_of(x, &((const reduce_attrs_t *)prepared->attrs)->dims, &kept, &inner);
-#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
-    for (int64_t i = 0; i < kept.total; i++) {
-        const int64_t offset = reduce_offset(&kept, kept.n, i) * size;
-        const elements_t elements = {&inner, x->dtype, (const char *)in[BACKWARD_X] + offset};
-        multiply_others(&elements, dtype_load(x->dtype, (const char *)in[BACKWARD_GRAD] + i * size),
-                        (char *)out[0] + offset);
-    }
+    results_t results = {
+        .prepared = prepared, .x = in[BACKWARD_X], .grad = in[BACKWARD_GRAD], .out = out[0]};
+    reduce_split_of(x, &((const reduce_attrs_t *)prepared->attrs)->dims, &results.kept,
+                    &results.inner);
+    threads_share(threads_for(ctx, results.kept.total * results.inner.total), results.kept.total,
+                  multiply_results, &results);
     return STATUS_OK;
 }
 

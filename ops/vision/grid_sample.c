@@ -230,34 +230,44 @@ static double sample(const pixels_t *pixels, dtype_t dtype, const char *channel)
     return sum;
 }
 
+typedef struct positions {
+    const prepared_t *prepared;
+    int64_t n_pixels, n_positions; /* of an image, of its samples */
+    const char *x, *grid;
+    char *out;
+} positions_t;
+
+static void sample_positions(void *user, int64_t first, int64_t last)
+{
+    const positions_t *run = user;
+    const tensor_info_t *x = &run->prepared->in[X];
+    const size_t size = dtype_size(x->dtype);
+    const int n_spatial = x->rank - 2;
+    for (int64_t p = first; p < last; p++) {
+        double position[GRID_MAX_SPATIAL];
+        const int64_t channel = p / run->n_positions * x->sizes[1];
+        dtype_cast(n_spatial, x->dtype, run->grid + (size_t)(p * n_spatial) * size, 1, DTYPE_F64,
+                   position, 1);
+        const pixels_t pixels = find_pixels(run->prepared->attrs, x, position);
+        for (int64_t c = channel; c < channel + x->sizes[1]; c++)
+            dtype_store(x->dtype,
+                        run->out + (size_t)(c * run->n_positions + p % run->n_positions) * size,
+                        sample(&pixels, x->dtype, run->x + (size_t)(c * run->n_pixels) * size));
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X], *y = &prepared->out[0];
-    const dtype_t dtype = x->dtype;
-    const size_t size = dtype_size(dtype);
-    const int n_spatial = x->rank - 2;
-    const int64_t channels = x->sizes[1];
-    int64_t n_pixels = 1, n_places = 1;
+    positions_t positions = {prepared, 1, 1, in[X], in[GRID], out[0]};
     for (int d = 2; d < x->rank; d++) {
-        n_pixels *= x->sizes[d];
-        n_places *= y->sizes[d];
+        positions.n_pixels *= x->sizes[d];
+        positions.n_positions *= y->sizes[d];
     }
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(y))) schedule(static)
-    for (int64_t p = 0; p < y->sizes[0] * n_places; p++) {
-        double place[GRID_MAX_SPATIAL];
-        const int64_t image = p / n_places;
-        dtype_cast(n_spatial, dtype, (const char *)in[GRID] + (size_t)(p * n_spatial) * size, 1,
-                   DTYPE_F64, place, 1);
-        const pixels_t pixels = find_pixels(prepared->attrs, x, place);
-        for (int64_t c = 0; c < channels; c++)
-            dtype_store(
-                dtype,
-                (char *)out[0] + (size_t)((image * channels + c) * n_places + p % n_places) * size,
-                sample(&pixels, dtype,
-                       (const char *)in[X] + (size_t)((image * channels + c) * n_pixels) * size));
-    }
+    threads_share(threads_for(ctx, info_numel(y)), y->sizes[0] * positions.n_positions,
+                  sample_positions, &positions);
     return STATUS_OK;
 }
 

@@ -240,25 +240,42 @@ static void move(const run_t *run, int64_t place, char *out)
     }
 }
 
+typedef struct parts {
+    const run_t *run;
+    int64_t per_image; /* groups of LANES channels */
+    double *sums;      /* [members][n_pixels][LANES] */
+    char *out;
+} parts_t;
+
+static void give_parts(void *user, int64_t begin, int64_t end, int member)
+{
+    const parts_t *parts = user;
+    const sizes_t *sizes = &parts->run->sizes;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % parts->per_image * LANES, left = sizes->channels - first;
+        give(parts->run, i / parts->per_image * sizes->channels + first,
+             left < LANES ? left : LANES, parts->sums + member * sizes->n_pixels * LANES,
+             parts->out);
+    }
+}
+
+static void move_positions(void *user, int64_t first, int64_t last)
+{
+    const parts_t *parts = user;
+    for (int64_t place = first; place < last; place++) move(parts->run, place, parts->out);
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     const tensor_info_t *x = prepared_input(prepared, X), *grad = prepared_input(prepared, GRAD);
     const run_t run = {prepared, find_sizes(x, grad), in[X], in[GRID], in[GRAD]};
-    const sizes_t *sizes = &run.sizes;
-    const int64_t per_image = (sizes->channels + LANES - 1) / LANES;
-    const int64_t n_parts = x->sizes[0] * per_image, n_places = x->sizes[0] * sizes->n_places;
+    const int64_t per_image = (run.sizes.channels + LANES - 1) / LANES;
     const int n_threads = threads_for(ctx, 16 * info_numel(grad) + info_numel(x));
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int thread = 0; thread < n_threads; thread++)
-        for (int64_t i = n_parts * thread / n_threads; i < n_parts * (thread + 1) / n_threads;
-             i++) {
-            const int64_t first = i % per_image * LANES, left = sizes->channels - first;
-            give(&run, i / per_image * sizes->channels + first, left < LANES ? left : LANES,
-                 (double *)scratch + thread * sizes->n_pixels * LANES, out[OF_X]);
-        }
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t place = 0; place < n_places; place++) move(&run, place, out[OF_GRID]);
+    parts_t of_x = {&run, per_image, scratch, out[OF_X]},
+            of_grid = {.run = &run, .out = out[OF_GRID]};
+    threads_share_members(n_threads, x->sizes[0] * per_image, give_parts, &of_x);
+    threads_share(n_threads, x->sizes[0] * run.sizes.n_places, move_positions, &of_grid);
     return STATUS_OK;
 }
 

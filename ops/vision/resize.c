@@ -549,24 +549,37 @@ static void move_plane(const pass_t *pass, const tap_t *taps, size_t size, const
         memcpy(to + (size_t)q * row, from + (size_t)taps[q].index * row, row);
 }
 
+typedef struct planes {
+    const plan_t *plan;
+    const pass_t *pass;
+    size_t size; /* of an element */
+    const char *from;
+    char *to;
+} planes_t;
+
+static void run_planes(void *user, int64_t first, int64_t last)
+{
+    const planes_t *p = user;
+    const pass_t *pass = p->pass;
+    const tap_t *taps = p->plan->taps + pass->at;
+    for (int64_t i = first; i < last; i++) {
+        const char *from = p->from + (size_t)(i * pass->in * pass->inner) * p->size;
+        char *to = p->to + (size_t)(i * pass->out * pass->inner) * p->size;
+        if (p->plan->compute == DTYPE_F32)
+            sum_plane_f32(pass, taps, from, to);
+        else if (p->plan->compute == DTYPE_F64)
+            sum_plane_f64(pass, taps, from, to);
+        else
+            move_plane(pass, taps, p->size, from, to);
+    }
+}
+
 static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, size_t size,
                      const char *from, char *to)
 {
-    const size_t in_bytes = (size_t)(pass->in * pass->inner) * size;
-    const size_t out_bytes = (size_t)(pass->out * pass->inner) * size;
-    const tap_t *taps = plan->taps + pass->at;
-#pragma omp parallel for num_threads(threads_for(ctx, pass->outer * pass->out * pass->inner))      \
-    schedule(static)
-    for (int64_t i = 0; i < pass->outer; i++) {
-        const char *plane = from + (size_t)i * in_bytes;
-        char *out = to + (size_t)i * out_bytes;
-        if (plan->compute == DTYPE_F32)
-            sum_plane_f32(pass, taps, plane, out);
-        else if (plan->compute == DTYPE_F64)
-            sum_plane_f64(pass, taps, plane, out);
-        else
-            move_plane(pass, taps, size, plane, out);
-    }
+    planes_t planes = {plan, pass, size, from, to};
+    threads_share(threads_for(ctx, pass->outer * pass->out * pass->inner), pass->outer, run_planes,
+                  &planes);
 }
 
 /* Elements of narrow types are computed with in f32, in the buffers. */

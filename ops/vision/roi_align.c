@@ -204,29 +204,44 @@ status_t roi_check_boxes(context_t *ctx, const prepared_t *prepared, void *const
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+typedef struct planes {
+    const prepared_t *prepared;
+    void *const *in;
+    char *out;
+} planes_t;
+
+static void run_planes(void *user, int64_t first, int64_t last)
 {
-    (void)scratch;
+    const planes_t *planes = user;
+    const prepared_t *prepared = planes->prepared;
     const roi_align_attrs_t *attrs = prepared_attrs(prepared);
     const tensor_info_t *x = prepared_input(prepared, ROI_X), *y = prepared_output(prepared, 0);
     const dtype_t index_type = prepared_input(prepared, ROI_IMAGES)->dtype;
     const size_t size = dtype_size(x->dtype);
     const int64_t channels = x->sizes[1], n_pixels = x->sizes[2] * x->sizes[3];
-    TRY(roi_check_boxes(ctx, prepared, in));
-#pragma omp parallel for num_threads(threads_for(ctx, 16 * info_numel(y))) schedule(static)
-    for (int64_t plane = 0; plane < y->sizes[0] * channels; plane++) {
+    for (int64_t plane = first; plane < last; plane++) {
         const int64_t box = plane / channels;
-        const int64_t image = roi_image_at(index_type, in[ROI_IMAGES], box);
-        const char *src = (const char *)in[ROI_X] +
+        const int64_t image = roi_image_at(index_type, planes->in[ROI_IMAGES], box);
+        const char *src = (const char *)planes->in[ROI_X] +
                           (size_t)((image * channels + plane % channels) * n_pixels) * size;
-        char *dst = (char *)out[0] + (size_t)(plane * y->sizes[2] * y->sizes[3]) * size;
+        char *dst = planes->out + (size_t)(plane * y->sizes[2] * y->sizes[3]) * size;
         roi_side_t side[2];
-        roi_find_sides(prepared, in[ROI_BOXES], box, side);
+        roi_find_sides(prepared, planes->in[ROI_BOXES], box, side);
         for (int64_t p = 0; p < y->sizes[2]; p++)
             for (int64_t q = 0; q < y->sizes[3]; q++, dst += size)
                 dtype_store(x->dtype, dst, pool_bin(attrs->mode, x->dtype, src, side, p, q));
     }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = prepared_input(prepared, ROI_X), *y = prepared_output(prepared, 0);
+    planes_t planes = {prepared, in, out[0]};
+    TRY(roi_check_boxes(ctx, prepared, in));
+    threads_share(threads_for(ctx, 16 * info_numel(y)), y->sizes[0] * x->sizes[1], run_planes,
+                  &planes);
     return STATUS_OK;
 }
 

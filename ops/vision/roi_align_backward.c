@@ -175,24 +175,35 @@ static void give_plane(const prepared_t *prepared, void *const *in, int64_t plan
     }
 }
 
+typedef struct planes {
+    const prepared_t *prepared;
+    void *const *in;
+    char *out;
+    double *sums; /* [members][n_pixels] */
+    int64_t n_pixels;
+} planes_t;
+
+static void give_planes(void *user, int64_t first, int64_t last, int member)
+{
+    const planes_t *planes = user;
+    const dtype_t dtype = prepared_input(planes->prepared, ROI_X)->dtype;
+    const int64_t n_pixels = planes->n_pixels;
+    double *sums = planes->sums + member * n_pixels;
+    for (int64_t i = first; i < last; i++) {
+        give_plane(planes->prepared, planes->in, i, sums);
+        dtype_cast(n_pixels, DTYPE_F64, sums, 1, dtype,
+                   planes->out + (size_t)(i * n_pixels) * dtype_size(dtype), 1);
+    }
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     const tensor_info_t *x = prepared_input(prepared, ROI_X);
-    const int64_t n_planes = x->sizes[0] * x->sizes[1], n_pixels = x->sizes[2] * x->sizes[3];
-    const int n_threads = threads_for(ctx, 16 * info_numel(prepared_input(prepared, ROI_GRAD)) +
-                                               info_numel(x));
+    const int64_t numel = 16 * info_numel(prepared_input(prepared, ROI_GRAD)) + info_numel(x);
+    planes_t planes = {prepared, in, out[0], scratch, x->sizes[2] * x->sizes[3]};
     TRY(roi_check_boxes(ctx, prepared, in));
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int thread = 0; thread < n_threads; thread++) {
-        double *sums = (double *)scratch + thread * n_pixels;
-        for (int64_t i = n_planes * thread / n_threads; i < n_planes * (thread + 1) / n_threads;
-             i++) {
-            give_plane(prepared, in, i, sums);
-            dtype_cast(n_pixels, DTYPE_F64, sums, 1, x->dtype,
-                       (char *)out[0] + (size_t)(i * n_pixels) * dtype_size(x->dtype), 1);
-        }
-    }
+    threads_share_members(threads_for(ctx, numel), x->sizes[0] * x->sizes[1], give_planes, &planes);
     return STATUS_OK;
 }
 
