@@ -217,19 +217,31 @@ static void begin_side(const prepared_t *prepared, void *const *in, const side_t
                                .out_stride = side->n_outputs};
 }
 
-/* The numbers of n rows, which were rounded. */
+typedef struct scaling {
+    const int32_t *products; /* [rows][n] */
+    int64_t n;
+    const float *scales, *factors; /* of columns, of rows */
+    float *numbers;
+} scaling_t;
+
+static void scale_rows(void *user, int64_t first, int64_t last)
+{
+    const scaling_t *s = user;
+    for (int64_t row = first; row < last; row++)
+        scale_row(s->n, s->products + row * s->n, s->scales, s->factors[row],
+                  s->numbers + row * s->n);
+}
+
+/* Multiplies n rows of rounded integers and scales the sums to numbers. */
 static void multiply(context_t *ctx, const side_t *side, integer_t product, int64_t n_rows,
                      void *scratch)
 {
     const int64_t n = side->n_outputs;
-    const float *scales = part(scratch, side->scales_at);
-    const float *factors = part(scratch, side->factors_at);
-    float *numbers = part(scratch, side->numbers_at);
+    scaling_t scaling = {product.out, n, part(scratch, side->scales_at),
+                         part(scratch, side->factors_at), part(scratch, side->numbers_at)};
     product.n_rows = n_rows;
     integer_run(&product, isa_best(), threads_for(ctx, n_rows * n * side->n_inputs));
-#pragma omp parallel for num_threads(threads_for(ctx, n_rows *n)) schedule(static)
-    for (int64_t row = 0; row < n_rows; row++)
-        scale_row(n, product.out + row * n, scales, factors[row], numbers + row * n);
+    threads_share(threads_for(ctx, n_rows * n), n_rows, scale_rows, &scaling);
 }
 
 /* ---- kernel ---- */
@@ -323,15 +335,22 @@ static int64_t row_of(const run_t *run, int64_t step, int64_t n)
                          is_inside ? recurrent_time(run->attrs, run->lengths[n], step) : step, n);
 }
 
+static void round_rows(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = *(const run_t *const *)user;
+    const recurrent_sizes_t *s = &run->state->s;
+    for (int64_t row = first; row < last; row++) {
+        const int64_t at = row_of(run, run->first_step + row / s->n, row % s->n);
+        round_row(&run->state->x, run->scratch, row,
+                  (const float *)run->in[RECURRENT_X] + at * s->c);
+    }
+}
+
 static void project(const run_t *run, int64_t n_steps)
 {
     const side_t *side = &run->state->x;
     const recurrent_sizes_t *s = &run->state->s;
-#pragma omp parallel for num_threads(threads_for(run->ctx, n_steps * s->n * s->c)) schedule(static)
-    for (int64_t row = 0; row < n_steps * s->n; row++) {
-        const int64_t at = row_of(run, run->first_step + row / s->n, row % s->n);
-        round_row(side, run->scratch, row, (const float *)run->in[RECURRENT_X] + at * s->c);
-    }
+    threads_share(threads_for(run->ctx, n_steps * s->n * s->c), n_steps * s->n, round_rows, &run);
     multiply(run->ctx, side, run->x, n_steps * s->n, run->scratch);
 }
 
@@ -365,6 +384,17 @@ static void finish(const run_t *run, int64_t step, int64_t n)
     memcpy(y, h, (size_t)s->h * sizeof *y);
 }
 
+typedef struct one_step {
+    const run_t *run;
+    int64_t step;
+} one_step_t;
+
+static void finish_sequences(void *user, int64_t first, int64_t last)
+{
+    const one_step_t *one = user;
+    for (int64_t n = first; n < last; n++) finish(one->run, one->step, n);
+}
+
 static void take_step(const run_t *run, int64_t step)
 {
     const state_t *state = run->state;
@@ -372,8 +402,8 @@ static void take_step(const run_t *run, int64_t step)
     const float *h = part(run->scratch, state->h_at);
     for (int64_t i = 0; i < n; i++) round_row(&state->h, run->scratch, i, h + i * elements);
     multiply(run->ctx, &state->h, run->h, n, run->scratch);
-#pragma omp parallel for num_threads(threads_for(run->ctx, n *elements * 4)) schedule(static)
-    for (int64_t i = 0; i < n; i++) finish(run, step, i);
+    one_step_t one = {run, step};
+    threads_share(threads_for(run->ctx, n * elements * 4), n, finish_sequences, &one);
 }
 
 static void copy_state(const recurrent_sizes_t *s, const float *from, float *to)
