@@ -16,6 +16,7 @@ import operator
 import os
 from typing import Any, Mapping, Sequence
 
+from . import _openmp  # before _native, which loads OpenMP
 from ._native import Model, Value, __version__, counters, isa, onednn_version, reset_counters
 from ._native import audit_text as _audit_text
 from ._native import load_onnx as _load_onnx

@@ -1,5 +1,8 @@
 """Python threads and the library: which calls wait for which."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -150,3 +153,21 @@ def test_a_call_at_other_sizes_asks_the_right_graph_at_once():
         return min(times)
 
     assert best_us(other) < 1.5 * best_us(first) + 1
+
+
+@pytest.mark.parametrize(
+    "program, setting, expected",
+    [
+        ("import tessera", {}, "GOMP_SPINCOUNT = '2000'"),
+        ("import tessera", {"GOMP_SPINCOUNT": "77"}, "GOMP_SPINCOUNT = '77'"),
+        ("import tessera", {"OMP_WAIT_POLICY": "active"}, "OMP_WAIT_POLICY = 'ACTIVE'"),
+        ("import torch, tessera, os; assert 'GOMP_SPINCOUNT' not in os.environ", {}, ""),
+    ],
+)
+def test_openmp_spins_shortly_unless_somebody_else_decides(program, setting, expected):
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment |= {"OMP_DISPLAY_ENV": "verbose"} | setting
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert expected in run.stderr
