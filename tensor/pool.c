@@ -1,8 +1,8 @@
-/* A caller publishes a loop in a slot. Each member of the loop has a cursor: a word that says which
- * loop it belongs to, and how many of the member's chunks are taken. Whoever takes a chunk does so
- * by compare and exchange on such a word. So a worker that is late, and still thinks of an earlier
- * loop, takes nothing: the number of the loop in the word is another one. A loop ends when as many
- * chunks are done as there were; no worker can take one after that, so its memory may go. */
+/* A caller publishes a loop in a slot. Each member of the loop has a cursor: one word that holds
+ * the number of the loop and how many of the member's chunks are taken. A thread takes a chunk by a
+ * compare and exchange on that word. So a late worker that still has an earlier loop in mind takes
+ * nothing, because the number in the word differs. A loop ends when all of its chunks are done. No
+ * worker can take one after that, so the caller may free the loop's memory. */
 #define _DEFAULT_SOURCE
 
 #include "tensor/pool_impl.h"
@@ -31,33 +31,33 @@
 
 enum {
     LINE = 64,
-    MAX_CALLERS = 32, /* at the same time; further ones run their loops alone */
+    MAX_CALLERS = 32, /* at the same time; further callers run their loops alone */
     MAX_MEMBERS = 256,
-    CHUNKS = 4 /* of a member's part, where it has as many indices */
+    CHUNKS = 4 /* chunks of a member's part, if it has that many indices */
 };
 
-/* How long an idle worker spins before it sleeps: longer than the gaps between the steps of a plan,
- * and of the order of what waking it takes. Shorter if that was in vain the last times. */
+/* How long an idle worker spins before it sleeps: longer than the gap between two steps of a plan,
+ * and about as long as waking it takes. Shorter if spinning found nothing the last times. */
 #define SPIN_NS 50000u
 #define SPIN_SHORT_NS 5000u
 #define MAX_IN_VAIN 8
 
-/* How long a caller spins for chunks that workers have begun: this, or a quarter of what the loop
- * took so far, within bounds. Then it sleeps, which leaves its core to a worker that has none. */
+/* How long a caller spins for chunks that workers have begun: a quarter of the loop's time so far,
+ * within these bounds. Then it sleeps, which leaves its core to a worker that has none. */
 #define WAIT_NS 20000u
 #define MAX_WAIT_NS 300000u
 
-/* Whose last loop began so long ago is a caller no more. */
+/* A thread counts as a caller until this long after its last loop began. */
 #define BETWEEN_NS 200000u
 
-/* Of a cursor: the number of the loop, whether the member has joined it, chunks, chunks taken. */
+/* The bits of a cursor: loop number, a flag if the member has joined, chunks, chunks taken. */
 #define CURSOR_ONE 1u
 #define CURSOR_CHUNKS_SHIFT 4
 #define CURSOR_JOINED 0x100u
 #define CURSOR_LOOP_SHIFT 9
 #define CURSOR_COUNT 0xfu
 
-/* Of the chunks that are not done: the caller sleeps until there are none. */
+/* A flag in the count of chunks that are not done: the caller sleeps until the count is 0. */
 #define LEFT_SLEEPS 0x80000000u
 
 typedef struct cursor {
@@ -73,7 +73,7 @@ typedef struct slot {
     atomic_uint mode;
     _Alignas(LINE) atomic_uint n_left;
     _Alignas(LINE) atomic_bool is_taken; /* by a caller */
-    atomic_uint_least64_t time;          /* of the caller's last loop */
+    atomic_uint_least64_t time;          /* when the caller's last loop began */
     cursor_t cursors[MAX_MEMBERS];
 } slot_t;
 
@@ -84,14 +84,14 @@ typedef struct worker {
 
 static slot_t slots[MAX_CALLERS];
 static worker_t workers[MAX_MEMBERS];
-static atomic_int n_slots;      /* that have been used */
-static atomic_int n_workers;    /* that were made */
-static atomic_int n_wanted;     /* the most that were asked for: what fails is not tried again */
-static atomic_int n_awake;      /* of the workers */
-static atomic_int n_alive;      /* of the workers, at the end of the process */
+static atomic_int n_slots;      /* slots that have been used */
+static atomic_int n_workers;    /* workers that were started */
+static atomic_int n_wanted;     /* most workers requested; a failed start is not tried again */
+static atomic_int n_awake;      /* workers that are awake */
+static atomic_int n_alive;      /* workers that have not ended, at the end of the process */
 static atomic_int n_processors; /* 0: not known yet */
 static atomic_bool is_resting, is_stopped;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what makes workers */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards starting workers */
 
 static _Thread_local bool is_inside;
 static _Thread_local int favourite; /* slot */
@@ -170,7 +170,7 @@ static void set_mode(unsigned mode)
 
 /* ---- chunks ---- */
 
-/* What a member knows of a loop. */
+/* A member's view of a loop. */
 typedef struct view {
     slot_t *slot;
     uint64_t loop;
@@ -192,7 +192,7 @@ static int count_chunks(int64_t n, int n_members, int member)
     return size < CHUNKS ? (int)size : CHUNKS;
 }
 
-/* The next chunk of that member's part; -1: none is left. */
+/* Takes the next chunk of a member's part; -1: none is left. */
 static int take_chunk(const view_t *view, int of, int *out_count)
 {
     atomic_uint_least64_t *cursor = &view->slot->cursors[of].word;
@@ -230,7 +230,7 @@ static unsigned run_chunks(const view_t *view, int member)
 
 /* ---- workers ---- */
 
-/* As a member whose part its neighbour in memory has not joined; 0: there is none. */
+/* Joins the loop as a member that no thread has joined yet; 0: there is none. */
 static int join(const view_t *view, int number)
 {
     for (int i = 0; i + 1 < view->n_members; i++) {
@@ -246,7 +246,8 @@ static int join(const view_t *view, int number)
     return 0;
 }
 
-/* What is read of the loop may be that of a later one; then the member joins and takes nothing. */
+/* The fields read here may belong to a later loop. Then the worker joins nothing, or takes nothing.
+ */
 static void help(slot_t *slot, uint64_t loop, int number)
 {
     const view_t view = {slot,
@@ -265,7 +266,7 @@ static void help(slot_t *slot, uint64_t loop, int number)
     if (left == (n_done | LEFT_SLEEPS)) wake(&slot->n_left);
 }
 
-/* Those between two of their loops are about to need their cores again, and count too. */
+/* Counts callers. A caller between two loops will need its core again soon, so it counts too. */
 static int count_callers(int n)
 {
     const uint64_t now = context_now();
@@ -277,14 +278,14 @@ static int count_callers(int n)
     return count;
 }
 
-/* Whether callers and workers that are awake are more than the processors. */
+/* True if callers and awake workers outnumber the processors. */
 static bool is_crowded(int n)
 {
     return n > 1 && count_callers(n) + atomic_load_explicit(&n_awake, memory_order_relaxed) >
                         atomic_load_explicit(&n_processors, memory_order_relaxed);
 }
 
-/* Helps with loops that it has not seen; false: there is none. */
+/* Helps with loops that the worker has not seen; false: there is none. */
 static bool help_any(uint64_t *seen, int number)
 {
     const int n = atomic_load_explicit(&n_slots, memory_order_acquire);
@@ -300,7 +301,7 @@ static bool help_any(uint64_t *seen, int number)
     return is_useful;
 }
 
-/* Until somebody wakes it, or there is a loop that it had not seen when it lay down. */
+/* Sleeps until a caller wakes the worker, unless a new loop appeared meanwhile. */
 static void sleep_worker(worker_t *worker, const uint64_t *seen)
 {
     unsigned is_asleep = 1;
@@ -328,7 +329,7 @@ static void *work(void *user)
     (void)snprintf(name, sizeof name, "tessera-%d", number);
     (void)prctl(PR_SET_NAME, name, 0, 0, 0);
 #endif
-    omp_set_num_threads(1); /* of what bodies run on OpenMP */
+    omp_set_num_threads(1); /* for OpenMP regions inside of bodies */
     while (!atomic_load_explicit(&is_stopped, memory_order_relaxed)) {
         if (help_any(seen, number)) continue;
         const uint64_t end = context_now() + (n_in_vain < MAX_IN_VAIN ? SPIN_NS : SPIN_SHORT_NS);
@@ -356,8 +357,8 @@ static void wake_worker(worker_t *worker)
     wake(&worker->is_asleep);
 }
 
-/* At the end of the process, or when the library is unloaded. A worker that does not come to an end
- * soon is in the middle of a long body, and does not keep the process from ending. */
+/* Ends the workers when the process ends or the library is unloaded. A worker in the middle of a
+ * long body does not keep the process from ending. */
 static void stop(void)
 {
     const struct timespec moment = {0, 100000};
@@ -375,7 +376,7 @@ static void stop(void)
     atomic_store(&n_workers, 0);
 }
 
-/* Workers get no signals: those are the host's. */
+/* Workers block all signals: signals belong to the host program. */
 static void make_workers(int n)
 {
     static bool is_registered = false;
@@ -416,7 +417,7 @@ static slot_t *take_slot(void)
     return NULL;
 }
 
-/* The number of the loop is stored last: who sees it sees all of the loop. */
+/* Stores the loop number last: a worker that sees it sees all of the loop. */
 static void publish(const view_t *view)
 {
     slot_t *slot = view->slot;
@@ -438,7 +439,7 @@ static void publish(const view_t *view)
     atomic_store(&slot->loop, view->loop);
 }
 
-/* As many as the loop can use, and no more than there are processors for. */
+/* Wakes as many workers as the loop can use, but not more than there are processors. */
 static void wake_workers(int n_members)
 {
     const int n = atomic_load_explicit(&n_slots, memory_order_relaxed);

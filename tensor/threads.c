@@ -31,7 +31,7 @@ static int count_cores(hwloc_const_bitmap_t mask)
     return count;
 }
 
-/* Of the level that is farthest from the cores. */
+/* Sums the caches of the level that is farthest from the cores. */
 static size_t sum_caches(hwloc_const_bitmap_t mask)
 {
     static const hwloc_obj_type_t levels[] = {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE,

@@ -14,51 +14,50 @@ typedef struct threads_bounds {
 /* As they are now: affinity and quotas may change while a process runs. */
 threads_bounds_t threads_bounds(void);
 
-/* The least of the bounds: what a context has whose creator asks for no number. */
+/* The least of the bounds: the number of threads of a context for which the user requests none. */
 int threads_available(void);
 
 /* Hardware threads that the affinity and the quota allow: how many threads may run at once. */
 int threads_processors(void);
 
-/* Processors that the CPU quotas of the process's control groups, version 1 or 2, are worth,
- * rounded up; 0: there is no quota. `root` stands before /proc and /sys: "", or another in tests.
+/* The CPU quota of the process's control groups, version 1 or 2, in processors, rounded up; 0:
+ * there is no quota. `root` is a prefix of the paths /proc and /sys: "", or another one in tests.
  */
 int threads_quota(const char *root);
 
-/* Bytes of the last caches that these cores have; 0 where that is not known (hwloc). */
+/* Bytes of the last-level caches of these cores; 0: unknown (hwloc). */
 size_t threads_cache_bytes(void);
 
-/* How often this process is the child of a fork that was made after the first call of this
- * function. From that call on, fork ends the OpenMP team of the thread that forks, so that parent
- * and child both make a new one. A thread of ours that was made when this had another value is
- * gone. */
+/* How many forks lie between this process and the one that first called this function. After the
+ * first call, fork ends the OpenMP team of the forking thread, so that parent and child both start
+ * a new one. A thread of the library that was started at another value no longer exists. */
 int threads_forks(void);
 
-/* How long OpenMP's threads spin at the end of a region, from the values of GOMP_SPINCOUNT and
- * OMP_WAIT_POLICY, which may be NULL. */
+/* Finds how long OpenMP's threads spin at the end of a region, from the values of GOMP_SPINCOUNT
+ * and OMP_WAIT_POLICY, which may be NULL. */
 void threads_note_openmp(const char *spin_count, const char *wait_policy);
 
-/* Around what runs in oneDNN on so many OpenMP threads. */
+/* Called before and after oneDNN runs a primitive on n_threads OpenMP threads. */
 void threads_begin_openmp(int n_threads);
 void threads_end_openmp(int n_threads);
 
-/* What a call puts back: the host's number of OpenMP threads, and the floating-point mode of a team
- * that flushes denormals, or 0 threads. */
+/* State that threads_leave restores: the host's number of OpenMP threads, and how many threads were
+ * set to flush denormals (0: none). */
 typedef struct threads_guard {
     int n_threads;
     int n_flushing;
     bool is_outermost;
 } threads_guard_t;
 
-/* Between the two the calling thread's parallel regions, ours and oneDNN's, have the context's
- * number of threads. They all flush denormals if the context does, which costs a parallel region at
- * either end. Calls nest. */
+/* Between these two calls, loops and OpenMP regions of the calling thread have the context's number
+ * of threads. If the context flushes denormals, all of these threads do, which costs a parallel
+ * region at both ends. Calls nest. */
 threads_guard_t threads_enter(context_t *ctx);
 void threads_leave(context_t *ctx, threads_guard_t guard);
 
-/* Between the two a context has at most so many threads, also for oneDNN: what was prepared for
- * them has scratch memory for no more. Around threads_enter. Whoever runs what was prepared earlier
- * calls these; so kernels need not compare the context's threads with those of their state. */
+/* Between these two calls, a context has at most n_threads threads, also for oneDNN, because a
+ * kernel that was prepared for n_threads has scratch memory for no more. Called around
+ * threads_enter by the code that runs kernels prepared earlier; kernels need not check. */
 typedef struct threads_limit {
     int n_context, n_openmp;
 } threads_limit_t;

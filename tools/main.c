@@ -95,9 +95,10 @@ static int run_command(int argc, char **argv)
     return command != NULL ? command->run(argc - 1, argv + 1) : EXIT_USAGE;
 }
 
-/* Restarts the commands that repeat runs with a short spin for OpenMP, which reads the variable when
- * it is loaded. Otherwise its threads spin for milliseconds after each oneDNN primitive, on cores that
- * the library's own threads need. Restarting takes milliseconds, so single runs do without. */
+/* Restarts the commands that repeat runs with a short spin for OpenMP, which reads the variable
+ * when it is loaded. Otherwise its threads spin for milliseconds after each oneDNN primitive, on
+ * cores that the library's own threads need. Restarting takes milliseconds, so single runs do
+ * without. */
 static void shorten_spin(int argc, char **argv)
 {
     static const char *const names[] = {"bench", "profile", "train"};
