@@ -28,7 +28,7 @@ int threads_quota(const char *root);
 /* Bytes of the last-level caches of these cores; 0: unknown (hwloc). */
 size_t threads_cache_bytes(void);
 
-/* How many forks lie between this process and the one that first called this function. After the
+/* The number of forks from the process that first called this function to this one. After the
  * first call, fork ends the OpenMP team of the forking thread, so that parent and child both start
  * a new one. A thread of the library that was started at another value no longer exists. */
 int threads_forks(void);

@@ -289,7 +289,6 @@ static void info_lists_variables_and_operators(void **state)
     check("--version", 0, NULL, "tessera ");
 }
 
-/* libgomp prints its variables; the tests' own runs set OMP_WAIT_POLICY. */
 static void openmp_spins_shortly_unless_the_user_says(void **state)
 {
     (void)state;
