@@ -289,25 +289,6 @@ static void info_lists_variables_and_operators(void **state)
     check("--version", 0, NULL, "tessera ");
 }
 
-static void openmp_spins_shortly_unless_the_user_says(void **state)
-{
-    (void)state;
-    const char *policy = getenv("OMP_WAIT_POLICY");
-    char before[32] = "";
-    if (policy != NULL) (void)snprintf(before, sizeof before, "%s", policy);
-    unsetenv("OMP_WAIT_POLICY");
-    setenv("OMP_DISPLAY_ENV", "verbose", 1);
-    check("bench --help", 0, "GOMP_SPINCOUNT = '2000'", "usage: tessera bench");
-    setenv("GOMP_SPINCOUNT", "77", 1);
-    check("bench --help", 0, "GOMP_SPINCOUNT = '77'", "usage: tessera bench");
-    unsetenv("GOMP_SPINCOUNT");
-    setenv("OMP_WAIT_POLICY", "active", 1);
-    check("bench --help", 0, "OMP_WAIT_POLICY = 'ACTIVE'", "usage: tessera bench");
-    unsetenv("OMP_WAIT_POLICY");
-    unsetenv("OMP_DISPLAY_ENV");
-    if (*before != '\0') setenv("OMP_WAIT_POLICY", before, 1);
-}
-
 /* The expected names, types and sizes are those in the script that makes the files. */
 static void info_lists_what_is_in_a_file_of_weights(void **state)
 {
@@ -790,7 +771,6 @@ int main(void)
         cmocka_unit_test(diff_names_the_first_node_beyond_the_tolerance),
         cmocka_unit_test(diff_takes_two_modes_that_run_operator_by_operator),
         cmocka_unit_test(info_lists_variables_and_operators),
-        cmocka_unit_test(openmp_spins_shortly_unless_the_user_says),
         cmocka_unit_test(info_lists_what_is_in_a_file_of_weights),
         cmocka_unit_test(the_isa_is_the_one_that_onednn_logs),
         cmocka_unit_test(outputs_are_saved_and_compared),
