@@ -134,13 +134,13 @@ static pool_plan_t plan_of(bool is_average, int64_t block, bool is_dilated)
 /* Adds the gradients of all windows of one channel, in double. */
 static void add_gradients(const pool_plan_t *plan, const float *x, const float *grad, double *out)
 {
-    const int64_t block = plan->block, columns = plan->axes[2].out;
+    const int64_t block = plan->block, n_columns = plan->axes[2].out;
     for (int64_t q = 0; q < plan->out_plane; q++) {
         int64_t best = -1, taps[9], n = 0;
         for (int64_t r = 0; r < 9; r++) {
             const pool_axis_t *a = &plan->axes[1];
-            const int64_t h = q / columns * a->stride + r / 3 * a->dilation - a->padding;
-            const int64_t w = q % columns * a->stride + r % 3 * a->dilation - a->padding;
+            const int64_t h = q / n_columns * a->stride + r / 3 * a->dilation - a->padding;
+            const int64_t w = q % n_columns * a->stride + r % 3 * a->dilation - a->padding;
             if (h >= 0 && h < SIDE && w >= 0 && w < SIDE) taps[n++] = h * SIDE + w;
         }
         for (int64_t i = 0; i < n; i++) {
