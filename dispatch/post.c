@@ -105,9 +105,9 @@ static void combine_widened(const post_op_t *op, int64_t n, dtype_t operand_dtyp
 typedef struct post_run {
     const prepared_t *prepared;
     const post_op_t *op;
-    const tensor_info_t *operand; /* of apply_broadcast */
+    const tensor_info_t *operand; /* for apply_broadcast */
     dtype_t operand_dtype;
-    const char *bytes; /* of the operand; NULL for an elementwise function */
+    const char *bytes; /* the operand; NULL for an elementwise function */
     char *out;
 } post_run_t;
 
