@@ -5,6 +5,7 @@
 
 #include "kernels/linear/strassen_impl.h"
 #include "kernels/tiles_impl.h"
+#include "tensor/threads_impl.h"
 
 static const sequence_loops_t *const loops[ISA_COUNT] = ISA_TABLE(sequence);
 
@@ -229,8 +230,8 @@ static void meet(int n_members)
     }
 }
 
-/* What one of the threads does: they meet before x is read and behind each step, which costs less
- * than a parallel region for each. */
+/* The work of one thread. Threads meet at a barrier before x is read and after each step, which
+ * costs less than a parallel region for each step. */
 static void run_member(const sequence_run_t *whole, const sequence_loops_t *isa, int member,
                        int n_members)
 {
@@ -266,8 +267,10 @@ void sequence_run(const sequence_t *sequence, isa_t isa, int n_threads, void *sc
     if (n_threads <= 1) {
         run_member(&run, loops[isa], 0, 1);
     } else {
+        threads_begin_openmp(n_threads);
 #pragma omp parallel num_threads(n_threads)
         run_member(&run, loops[isa], omp_get_thread_num(), omp_get_num_threads());
+        threads_end_openmp(n_threads);
     }
     end_states(&run, run.h[sequence->n_steps % 2], sequence->h);
     if (sequence->cell == SEQUENCE_LSTM) end_states(&run, run.c, sequence->c);
