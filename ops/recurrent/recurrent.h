@@ -28,10 +28,11 @@ typedef struct recurrent_activation {
     double alpha, beta;
 } recurrent_activation_t;
 
-/* How lstm multiplies. Strassen's algorithm replaces 8 products of quarters by 7.
+/* How lstm multiplies. Strassen's algorithm needs 7 products of quarters instead of 8.
  *
- * RECURRENT_STRASSEN       use it where it takes less time
- * RECURRENT_STRASSEN_ONLY  use it wherever our own kernel runs */
+ * RECURRENT_DIRECT         plain products
+ * RECURRENT_STRASSEN       Strassen's algorithm if it is faster
+ * RECURRENT_STRASSEN_ONLY  Strassen's algorithm if the kernel supports the sizes */
 typedef enum recurrent_algorithm {
     RECURRENT_DIRECT,
     RECURRENT_STRASSEN,
@@ -43,15 +44,15 @@ typedef struct recurrent_attrs {
     bool batch_first;  /* x and y are [N][T][..] */
     bool input_forget; /* lstm: the forget gate is 1 - the input gate */
     bool reset_before; /* gru: apply the reset gate to h before the product, not after it */
-    double clip;       /* clamp the sums of gates and candidates to [-clip, clip]; 0: do not */
-    recurrent_activation_t gate;      /* lstm, gru: of the gates */
-    recurrent_activation_t candidate; /* of the candidate for the new state */
-    recurrent_activation_t output;    /* lstm: of the cell state, before the output gate */
-    int algorithm;                    /* recurrent_algorithm_t; lstm */
+    double clip; /* clamp the sums that enter gates and candidates to [-clip, clip]; 0: no clamp */
+    recurrent_activation_t gate;      /* activation of the gates; lstm, gru */
+    recurrent_activation_t candidate; /* activation of the candidate for the new state */
+    recurrent_activation_t output; /* activation of the cell state before the output gate; lstm */
+    int algorithm;                 /* recurrent_algorithm_t; lstm */
 } recurrent_attrs_t;
 
-/* The parameters of a layer: G gates of H elements, in PyTorch's order. Biases and peephole may be
- * NULL, which means 0. */
+/* Parameters of a layer with G gates and H elements of state; gates are in PyTorch's order. Biases
+ * and peephole may be NULL (0). */
 typedef struct recurrent_weights {
     const tensor_t *weight_ih; /* [G H][C] */
     const tensor_t *weight_hh; /* [G H][H] */

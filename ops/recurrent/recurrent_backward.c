@@ -1,5 +1,4 @@
-/* Gradients of recurrent layers: the operators and the rule. Their kernel and their specification
- * are in files of their own. */
+/* Gradients of recurrent layers: operators, inference and the backward rule. */
 #include <string.h>
 
 #include "ops/gradient_impl.h"
@@ -29,7 +28,7 @@ static const operand_t lstm_operands[] = {LAYER,
                                           GRADS,
                                           {"grad_c", ROLE_ACTIVATION, true, false}};
 
-/* The operand that a result is the gradient of. */
+/* Operand of the layer for each result. */
 static const int operand_of[RECURRENT_N_DIFFS] = {[RECURRENT_DIFF_X] = RECURRENT_X,
                                                   [RECURRENT_DIFF_WEIGHT_IH] = RECURRENT_WEIGHT_IH,
                                                   [RECURRENT_DIFF_WEIGHT_HH] = RECURRENT_WEIGHT_HH,

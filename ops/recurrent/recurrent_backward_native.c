@@ -1,11 +1,11 @@
 /* Gradients of recurrent layers.
  *
- * The layer is run again, and what its gates are given is kept for each row of x, with the state
- * before. Then the steps are taken back: each gives the gradients of its sums, from which one
- * product makes the gradient of the state before it. Products over all rows come last. oneDNN makes
- * the products of f32; its own backward layers give wrong gradients of weights where there are no
- * initial states. Numbers are f32, those of f64 f64. Rows of f32 of the usual cells go by loops of
- * vectors; functions of other cells are computed in double, element by element. */
+ * The layer runs forward again and keeps, for each row of x, the sums that enter its gates and the
+ * old state. The backward steps then compute the gradients of these sums; one product per step
+ * gives the gradient of the old state. Products over all rows come last. oneDNN computes the f32
+ * products, but not the layer: its backward layers return wrong weight gradients without initial
+ * states. Data is f32 (f64 for f64 tensors). Common lstm and gru cells use vector loops; others are
+ * computed in double, element by element. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -16,14 +16,14 @@
 
 /* ---- products ---- */
 
-/* Over all rows of x, but for STATE and STATE_GRAD, which are of one step. */
+/* STATE and STATE_GRAD cover one step, the others all rows of x. */
 enum { INPUTS, STATE, STATE_GRAD, X_GRAD, WEIGHT_IH_GRAD, WEIGHT_HH_GRAD, N_PRODUCTS };
 
-/* out[m][n] = sum(k) a[m][k] b[k][n]; a transposed one lies as [k][m], or [n][k]. */
+/* out[m][n] = sum(k) a[m][k] b[k][n]. Transposed, a is stored as [k][m] and b as [n][k]. */
 typedef struct product {
     int64_t m, n, k;
     bool transposes_a, transposes_b;
-    onednn_primitive_t *primitive; /* NULL: by a loop */
+    onednn_primitive_t *primitive; /* NULL: multiply_by_loop */
 } product_t;
 
 typedef struct backward_state {
@@ -40,7 +40,7 @@ static tensor_info_t matrix(int64_t rows, int64_t columns, bool is_transposed)
     return info_mkldnn(&info, &format);
 }
 
-/* Leaves the loop where oneDNN has but a reference. */
+/* Keeps the loop if oneDNN has no optimised implementation. */
 static status_t describe(context_t *ctx, product_t *p, size_t *scratch_bytes)
 {
     const tensor_info_t a = matrix(p->m, p->k, p->transposes_a), out = matrix(p->m, p->n, false);
@@ -109,10 +109,9 @@ static void multiply_by_loop(context_t *ctx, const product_t *p, dtype_t dtype, 
     threads_share(threads_for(ctx, p->m * p->n * p->k), p->m * p->n, multiply_elements, &product);
 }
 
-/* ---- the numbers of a call ---- */
+/* ---- data of a call ---- */
 
-/* Blocks of scratch; or where an operand or a result lies, if it has the numbers' dtype. Rows are
- * those of x. */
+/* Blocks of scratch memory; operands and results of dtype `number` replace them. Rows: of x. */
 enum {
     X,
     WEIGHT_IH,
@@ -121,18 +120,18 @@ enum {
     BIAS_HH,
     PEEPHOLE,
     GRAD_Y,
-    SUMS,     /* [rows][G H] what the gates are given; for gru's candidate without U h + b' */
-    INNER,    /* [rows][H] gru: that U h + b' */
-    OLD_H,    /* [rows][H] the state before */
+    SUMS,     /* [rows][G H] inputs of the gates; gru's candidate: without U h + b' */
+    INNER,    /* [rows][H] gru: U h + b' of the candidate */
+    OLD_H,    /* [rows][H] h before the step */
     OLD_C,    /* [rows][H] */
     NEW_C,    /* [rows][H] */
-    DIFFS,    /* [rows][G H] gradients of the sums with x */
-    H_DIFFS,  /* [rows][G H] with h; of lstm and rnn they are the same */
-    STEP,     /* [N][G H] of one step */
+    DIFFS,    /* [rows][G H] gradients of the products with x */
+    H_DIFFS,  /* [rows][G H] of the products with h; lstm, rnn: same block as DIFFS */
+    STEP,     /* [N][G H] products with h of one step, or their gradients */
     H,        /* [N][H] */
     C,        /* [N][H] */
-    DIFF_H,   /* [N][H] the gradient of the state by way of the sums */
-    DIRECT_H, /* [N][H] and past them */
+    DIFF_H,   /* [N][H] gradient of h through the sums of the next step */
+    DIRECT_H, /* [N][H] the rest of that gradient, such as gru's z * h */
     DIFF_C,   /* [N][H] */
     RESULTS,
     N_BLOCKS = RESULTS + RECURRENT_N_DIFFS
@@ -144,10 +143,10 @@ typedef struct backward {
     recurrent_cell_t cell;
     const recurrent_attrs_t *attrs;
     recurrent_sizes_t s;
-    dtype_t dtype, number; /* of the tensors, and what is computed with */
-    int64_t size;          /* of a number */
+    dtype_t dtype, number; /* tensor dtype, computation dtype */
+    int64_t size;          /* bytes of an element of dtype `number` */
     bool goes_by_rows;
-    char *blocks[N_BLOCKS]; /* NULL: an operand that is not there */
+    char *blocks[N_BLOCKS]; /* NULL: absent operand */
     int64_t *lengths;       /* [N] */
     char *product_scratch;
 } backward_t;
@@ -157,7 +156,7 @@ static dtype_t number_of(dtype_t dtype)
     return dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
 }
 
-/* How many numbers each block has. False on overflow. */
+/* Number of elements in each block. False on overflow. */
 static bool count_blocks(recurrent_cell_t cell, const recurrent_sizes_t *s, int64_t *out_counts)
 {
     const int64_t gates = s->g * s->h;
@@ -200,8 +199,7 @@ static bool count_blocks(recurrent_cell_t cell, const recurrent_sizes_t *s, int6
     return fits;
 }
 
-/* Bytes of scratch up to each block; then up to the lengths, up to the products' scratch, and all.
- */
+/* Byte offsets of each block, of the lengths and of the products' scratch; then the total. */
 static bool place_blocks(recurrent_cell_t cell, const backward_state_t *state, dtype_t number,
                          int64_t *out_places)
 {
@@ -284,7 +282,7 @@ static status_t multiply(const backward_t *b, int which, int from_a, int from_b,
     return STATUS_OK;
 }
 
-/* An operand as numbers: where it lies, or cast into its block. */
+/* Uses the operand as the block if it has dtype `number`; otherwise casts it into the block. */
 static void take(backward_t *b, int block, int64_t n, const void *from)
 {
     if (from == NULL)
@@ -295,7 +293,7 @@ static void take(backward_t *b, int block, int64_t n, const void *from)
         dtype_cast(n, b->dtype, from, 1, b->number, b->blocks[block], 1);
 }
 
-/* A copy of a state or of its gradient, 0 where there is none. */
+/* Copies a state or its gradient; zeros if there is none. */
 static void take_state(backward_t *b, int block, int64_t n, const void *from)
 {
     if (from == NULL)
@@ -320,7 +318,7 @@ static void take_all(backward_t *b, const int64_t *counts, int first_grad, void 
     take_state(b, DIFF_H, counts[H], in[first_grad + RECURRENT_H]);
     take_state(b, DIFF_C, counts[C], is_lstm ? in[first_grad + RECURRENT_C] : NULL);
     memset(b->blocks[DIRECT_H], 0, (size_t)(counts[H] * b->size));
-    /* rows behind the end of a sequence */
+    /* for rows after the end of a sequence */
     memset(b->blocks[OLD_H], 0, (size_t)(counts[OLD_H] * b->size));
     memset(b->blocks[OLD_C], 0, (size_t)(counts[OLD_C] * b->size));
     memset(b->blocks[NEW_C], 0, (size_t)(counts[NEW_C] * b->size));
@@ -330,14 +328,14 @@ static void take_all(backward_t *b, const int64_t *counts, int first_grad, void 
     for (int i = 0; i < n_out && b->dtype == b->number; i++) b->blocks[RESULTS + i] = out[i];
 }
 
-/* The row of x that a sequence reads in a step; -1 behind its end. */
+/* Row of x that sequence n reads in a step; -1 after its end. */
 static inline int64_t row_of(const backward_t *b, int64_t step, int64_t n)
 {
     if (step >= b->lengths[n]) return -1;
     return recurrent_row(b->attrs, &b->s, recurrent_time(b->attrs, b->lengths[n], step), n);
 }
 
-/* What gates are given for element j, as recurrent_step takes it. */
+/* Gathers the gate inputs and the old state of element j for recurrent_step. */
 static recurrent_unit_t unit_of(const backward_t *b, int64_t row, int64_t j)
 {
     const int64_t h = b->s.h;
@@ -372,7 +370,7 @@ static void step_unit(const backward_t *b, int64_t row, int64_t n, int64_t j)
     store(b, NEW_C, row * h + j, c);
 }
 
-/* Elements of a sequence that go together. */
+/* Elements of a sequence in one unit of work. */
 #define PART 64
 
 static float *at(const backward_t *b, int block, int64_t index)
@@ -386,7 +384,7 @@ static int64_t count_parts(const backward_t *b)
     return b->s.n * ((b->s.h + PART - 1) / PART);
 }
 
-/* A part's sequence, its first element, and how many it has. */
+/* Returns the sequence of a part; sets its first element and its number of elements. */
 static int64_t find_part(const backward_t *b, int64_t part, int64_t *out_first, int64_t *out_n)
 {
     const int64_t n_parts = (b->s.h + PART - 1) / PART;
@@ -453,11 +451,11 @@ static status_t run_forward(const backward_t *b)
     return STATUS_OK;
 }
 
-/* ---- one element of one step back: gradients of its sums from that of h and c ---- */
+/* ---- one element of one backward step: gradients of its sums from those of h and c ---- */
 
 typedef struct diffs {
     double x[RECURRENT_MAX_GATES], h[RECURRENT_MAX_GATES];
-    double old_h, old_c; /* past the sums */
+    double old_h, old_c; /* the part that does not pass through the sums */
 } diffs_t;
 
 static diffs_t back_lstm(const backward_t *b, const recurrent_unit_t *unit, double c, double diff_h,
@@ -520,7 +518,7 @@ static diffs_t back_of(const backward_t *b, const recurrent_unit_t *unit, double
     return d;
 }
 
-/* Behind the end of a sequence the state stays, and its gradient. */
+/* Backward step of one element. After a sequence has ended (row < 0), gradients pass unchanged. */
 static void back_unit(const backward_t *b, int64_t row, int64_t n, int64_t j)
 {
     const int64_t h = b->s.h, own = n * h + j, gates = b->s.g * h;
@@ -599,9 +597,9 @@ static status_t run_back(const backward_t *b)
 
 /* ---- results ---- */
 
-enum { SUM_WIDTH = 16 }; /* gates that are summed up side by side */
+enum { SUM_WIDTH = 16 }; /* gates that are summed together */
 
-/* Sums over rows, of `width` gates from `first` on: of biases and peephole. */
+/* Gradients of biases and peephole: sums over all rows, for `width` gates from `first` on. */
 static void sum_gates(const backward_t *b, int64_t first, int64_t width)
 {
     const int64_t h = b->s.h, gates = b->s.g * h, rows = b->s.t * b->s.n;

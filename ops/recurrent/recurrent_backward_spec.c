@@ -1,13 +1,13 @@
-/* The specification of recurrent layers' gradients: numbers go through the layer together with
- * their derivatives by one element of one operand, forward. The gradient of the element is the sum
- * of the results' derivatives, each times the gradient of that result. */
+/* Specification of recurrent gradients, in forward mode: the layer computes values together with
+ * their derivatives with respect to one operand element. The element's gradient is the sum over all
+ * results of derivative times result gradient. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/recurrent/recurrent_impl.h"
 #include "tensor/context_impl.h"
 
-/* A number and its derivative. */
+/* A value and its derivative. */
 typedef struct dual {
     double v, d;
 } dual_t;
@@ -37,13 +37,13 @@ typedef struct sequence {
     const spec_call_t *call;
     const recurrent_attrs_t *attrs;
     recurrent_sizes_t s;
-    int operand; /* whose element the derivatives are by */
+    int operand; /* derivatives are with respect to its `element` */
     const int64_t *element;
     int64_t n;
     dual_t *h, *next, *c; /* [H] */
 } sequence_t;
 
-/* An element of an operand of the layer, 0 if that is absent. */
+/* An operand element; 0 if the operand is absent. */
 static dual_t read(const sequence_t *q, int operand, int rank, const int64_t *index)
 {
     dual_t number = {0.0, 0.0};
@@ -125,7 +125,7 @@ static dual_t step(const sequence_t *q, int64_t t, int64_t j)
     return apply(&q->attrs->candidate, q->attrs->clip, gate(q, t, 0, j));
 }
 
-/* The derivative of a result times its gradient. */
+/* Derivative of a result element times its gradient. */
 static double term(const sequence_t *q, int result, const int64_t *index, double derivative)
 {
     const int operand = recurrent_grad(q->call->op) + result;
@@ -175,7 +175,7 @@ double recurrent_backward_spec(const spec_call_t *call, int output, const int64_
         .s = recurrent_sizes(call->op, attrs, call->in[RECURRENT_X], call->in[RECURRENT_WEIGHT_HH]),
         .operand = operand_of[output],
         .element = index};
-    int64_t first = 0, last = q.s.n; /* the sequences that the element goes into */
+    int64_t first = 0, last = q.s.n; /* sequences that depend on the element */
     if (output == RECURRENT_DIFF_X) first = index[attrs->batch_first ? 0 : 1];
     if (output == RECURRENT_DIFF_H0 || output == RECURRENT_DIFF_C0) first = index[0];
     if (output == RECURRENT_DIFF_X || output == RECURRENT_DIFF_H0 || output == RECURRENT_DIFF_C0)

@@ -1,8 +1,8 @@
-/* Recurrent operators by loops of our own: for dtypes, functions and lengths that oneDNN has not.
+/* Portable recurrent kernel for dtypes, activations and lengths that oneDNN does not support.
  *
- * The products with x, which do not depend on the state, are made first, for all steps. In a step
- * the threads share the elements of the state, whose products with h are dots of rows. Numbers are
- * f32, those of f64 f64; the functions of a cell are computed in double. */
+ * Products with x do not depend on the state, so all of them are computed first. In each step the
+ * threads share the state elements; each element takes a dot product of h with one weight row per
+ * gate. Data is f32 (f64 for f64 tensors); activations are computed in double. */
 #include <math.h>
 #include <string.h>
 
@@ -35,9 +35,9 @@ static double dot_f64(const void *a, const void *b, int64_t n)
     return sum;
 }
 
-/* ---- the numbers of a call ---- */
+/* ---- data of a call ---- */
 
-/* Blocks of scratch. */
+/* Blocks of scratch memory. */
 enum {
     XS,
     WEIGHT_IH,
@@ -57,11 +57,11 @@ typedef struct layer {
     recurrent_cell_t cell;
     const recurrent_attrs_t *attrs;
     recurrent_sizes_t s;
-    dtype_t dtype, number; /* of the tensors, and what is computed with */
-    size_t size;           /* of a number */
+    dtype_t dtype, number; /* tensor dtype, computation dtype */
+    size_t size;           /* bytes of an element of dtype `number` */
     dot_t dot;
     bool is_reset_before;
-    char *blocks[N_BLOCKS]; /* NULL: an operand that is not there */
+    char *blocks[N_BLOCKS]; /* NULL: absent operand */
     int64_t *lengths;       /* [N] */
     char *y;
 } layer_t;
@@ -71,7 +71,7 @@ static dtype_t number_of(dtype_t dtype)
     return dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
 }
 
-/* How many numbers each block has. False on overflow. */
+/* Number of elements in each block. False on overflow. */
 static bool count_blocks(const recurrent_sizes_t *s, int64_t *out_counts)
 {
     int64_t rows = s->g * s->h, state = 0, steps = 0;
@@ -86,7 +86,8 @@ static bool count_blocks(const recurrent_sizes_t *s, int64_t *out_counts)
     return fits;
 }
 
-/* Bytes of scratch up to each block; in the last place those of all of it, with the lengths. */
+/* Byte offset of each block, then of the lengths; the last entry is the total. False on
+ * overflow. */
 static bool place_blocks(const recurrent_sizes_t *s, dtype_t number, int64_t *out_places)
 {
     int64_t counts[N_BLOCKS], at = 0, bytes = 0;
@@ -128,7 +129,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 
 /* ---- running ---- */
 
-/* An operand as numbers: where it lies, or cast into its block. */
+/* Uses the operand as the block if it has dtype `number`; otherwise casts it into the block. */
 static void take(const layer_t *layer, int64_t n, const void *from, char **block)
 {
     if (from == NULL)
@@ -139,7 +140,7 @@ static void take(const layer_t *layer, int64_t n, const void *from, char **block
         dtype_cast(n, layer->dtype, from, 1, layer->number, *block, 1);
 }
 
-/* The state at first. */
+/* Copies the initial state; zeros if there is none. */
 static void take_state(const layer_t *layer, int64_t n, const void *from, char *block)
 {
     if (from == NULL)
@@ -219,7 +220,8 @@ typedef struct one_step {
     int64_t step;
 } one_step_t;
 
-/* W x + b for every step, sequence and row. The outer loop is over rows, so each is read once. */
+/* W x + b for every step, sequence and weight row. The outer loop is over rows, so each row is read
+ * once. */
 static void multiply_rows(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;
@@ -240,7 +242,7 @@ static void multiply_inputs(context_t *ctx, const layer_t *layer)
     threads_share(threads_for(ctx, n * rows * (layer->s.c + 1)), rows, multiply_rows, &all);
 }
 
-/* What the gates [first, last) are given for element j of sequence n at time t. */
+/* Computes the inputs of gates [first, last) for element j of sequence n at time t. */
 static void fill_gates(const layer_t *layer, int64_t t, int64_t n, int64_t j, int first, int last,
                        int state, recurrent_unit_t *unit)
 {
@@ -254,7 +256,7 @@ static void fill_gates(const layer_t *layer, int64_t t, int64_t n, int64_t j, in
     }
 }
 
-/* r * h of a step, for a gru that multiplies after the reset. */
+/* r * h of one step, for a gru with reset_before. */
 static void reset_units(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;
@@ -277,7 +279,8 @@ static void reset(context_t *ctx, const layer_t *layer, int64_t step)
     threads_share(threads_for(ctx, n_units * h), n_units, reset_units, &one);
 }
 
-/* One element of one sequence. Behind its end y is 0, and the state stays. */
+/* Advances element j of sequence n by one step. After the sequence has ended, y is 0 and the state
+ * stays. */
 static void step_unit(const layer_t *layer, int64_t step, int64_t n, int64_t j)
 {
     const int64_t h = layer->s.h, own = n * h + j;
@@ -299,7 +302,8 @@ static void step_unit(const layer_t *layer, int64_t step, int64_t n, int64_t j)
                 is_inside ? next : 0.0);
 }
 
-/* The inner loop is over sequences, so the rows of an element are read once for all of them. */
+/* The inner loop is over sequences, so the weight rows of an element are read once for all
+ * sequences. */
 static void step_units(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;

@@ -1,10 +1,9 @@
-/* Recurrent operators by oneDNN: f32, whole sequences, the usual functions.
+/* Recurrent operators with oneDNN: f32, sequences of equal length, the common activations.
  *
- * oneDNN reads a weight as [L][D][C][G][H], one layer and one direction of it here, and gru's gates
- * in another order than PyTorch's, so that a weight is packed from its rows. Formats are those that
- * oneDNN asks for if a tag says them, as that of its fastest lstm, whose elements of the state are
- * in blocks of 32; else plain: then it packs by itself in each run, in formats that follow from the
- * number of steps and sequences, and are not worth a copy of the weight for each. */
+ * oneDNN reads a weight as [L][D][C][G][H] (here one layer, one direction) and orders gru's gates
+ * differently from PyTorch, so weights are always packed. The format is the one oneDNN asks for if
+ * a tag can express it, such as blocks of 32 state elements. Otherwise it is plain: oneDNN repacks
+ * in each run, since its formats depend on the number of steps and sequences. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -19,17 +18,17 @@ typedef struct layer_state {
     onednn_primitive_t *primitive;
     recurrent_sizes_t s;
     recurrent_cell_t cell;
-    bool has_states;    /* h0 or c0 is given */
-    size_t bias, zeros; /* places in scratch */
+    bool has_states;    /* h0 or c0 is present */
+    size_t bias, zeros; /* byte offsets in scratch */
 } layer_state_t;
 
-/* The gate of oneDNN's at which a gate of PyTorch's stands: gru has z, r, n for r, z, n. */
+/* Index in oneDNN's gate order of a PyTorch gate: gru is z, r, n instead of r, z, n. */
 static int64_t gate_of(int64_t n_gates, int64_t gate)
 {
     return n_gates == 3 && gate < 2 ? 1 - gate : gate;
 }
 
-/* ---- packed weights: the tag in numbers ---- */
+/* ---- packed weights: a tag encoded as numbers ---- */
 
 enum { N_GATES, ORDER, FIRST_BLOCK };
 
@@ -61,7 +60,7 @@ static format_t format_of_numbers(const int64_t *numbers)
     return format;
 }
 
-/* Where the element at an index lies is the sum of where it would lie along each dimension. */
+/* The offset of an element is the sum of its offsets along each dimension. */
 static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out)
 {
@@ -126,7 +125,7 @@ static tensor_info_t plain(int rank, const int64_t *sizes)
     return info_mkldnn(&dense, &format);
 }
 
-/* [T][N][size], which lies as [N][T][size] if that is so. */
+/* Describes [T][N][size]; with batch_first, memory order is [N][T][size]. */
 static tensor_info_t layer_info(const recurrent_sizes_t *s, bool batch_first, int64_t size)
 {
     tensor_info_t info = plain(3, (int64_t[]){s->t, s->n, size});
@@ -169,8 +168,8 @@ static void fill_problem(const op_call_t *call, const layer_state_t *state,
                                     .dst = p->dst};
 }
 
-/* Describes with weights as oneDNN likes them, if tags say how, or plain. The weights become what
- * the primitive wants. */
+/* Creates the primitive, first with weights in any format, then with plain ones. Sets p->weight to
+ * the formats that the primitive needs. */
 static status_t describe(context_t *ctx, layer_problem_t *p, onednn_primitive_t **out_primitive)
 {
     const format_t formats[] = {{.kind = FORMAT_ANY}, format_plain(WEIGHT_RANK)};
@@ -255,7 +254,8 @@ static void add(int64_t n, const float *src, float *dst)
     for (int64_t i = 0; src != NULL && i < n; i++) dst[i] += src[i];
 }
 
-/* oneDNN's one bias for each gate, of PyTorch's two; that of lbr_gru's product with h by itself. */
+/* Combines PyTorch's two biases into oneDNN's one bias per gate. lbr_gru keeps the candidate's
+ * bias_hh separate. */
 static void fill_bias(const layer_state_t *state, bool has_own, const float *bias_ih,
                       const float *bias_hh, float *out)
 {
@@ -269,7 +269,7 @@ static void fill_bias(const layer_state_t *state, bool has_own, const float *bia
     }
 }
 
-/* The state at first, or zeros where only the other one is given. */
+/* The initial state, or zeros if only the other state (h0 or c0) is present. */
 static void *state_or_zeros(const layer_state_t *state, void *given, char *scratch)
 {
     if (given != NULL) return given;

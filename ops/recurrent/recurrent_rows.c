@@ -1,4 +1,5 @@
-/* Loops over rows that become vectors, as calls of the C library's exp and tanh do not. */
+/* Vectorised steps of recurrent cells. exp and tanh are polynomials, because calls of the C library
+ * prevent vectorisation. */
 #include "ops/recurrent/recurrent_rows_impl.h"
 
 #include "dispatch/vector_math_impl.h"
@@ -20,7 +21,8 @@ static inline float sigmoid(float x)
     return 1.0f / (1.0f + vector_exp(-x));
 }
 
-/* x p(x^2) / q(x^2) up to 7.9, where tanh becomes 1: within 4 units in the last place. */
+/* tanh(x) as x p(x^2) / q(x^2), with |x| clamped to 7.9, where tanh rounds to 1. Error: at most 4
+ * units in the last place. */
 static inline float hyperbolic_tangent(float x)
 {
     const float limit = 7.90531110763549805f;
@@ -99,7 +101,7 @@ void recurrent_rows_step(const recurrent_rows_t *rows)
         step_gru(rows);
 }
 
-/* ---- the way back ---- */
+/* ---- a backward step ---- */
 
 FOR_EACH_ISA static void back_lstm(const recurrent_rows_back_t *r)
 {

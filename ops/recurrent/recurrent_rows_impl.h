@@ -1,38 +1,39 @@
-/* Steps of recurrent cells and the way back through them, for rows of f32 at once: for the
- * functions that PyTorch's cells have, without clip and peephole. */
+/* Forward and backward steps of lstm and gru cells, vectorised over f32 elements of one sequence.
+ * Only for PyTorch's activations, without clip and peephole. */
 #ifndef TESSERA_OPS_RECURRENT_RECURRENT_ROWS_IMPL_H
 #define TESSERA_OPS_RECURRENT_RECURRENT_ROWS_IMPL_H
 
 #include "ops/recurrent/recurrent_impl.h"
 
-/* True for lstm and gru whose gates are sigmoids and whose other functions are tanh. */
+/* True for lstm and gru with sigmoid gates and tanh elsewhere, no clip, input_forget, reset_before
+ * or peephole. */
 bool recurrent_rows_apply(recurrent_cell_t cell, const recurrent_attrs_t *attrs, bool has_peephole);
 
-/* n elements of one sequence at one step. Gates are `gate_step` elements apart; pointers are to the
- * elements of gate 0. What a cell does not have is not read. */
+/* n elements of one sequence at one step. Gate g starts gate_step * g floats after gate 0, which
+ * the pointers address. Fields that a cell does not have are not read. */
 typedef struct recurrent_rows {
     recurrent_cell_t cell;
     int64_t n, gate_step;
-    float *sums;       /* in: the product with x; out: what gates are given, biases included */
-    float *inner;      /* gru: U h + b' of the candidate, out */
-    const float *step; /* the product with h */
+    float *sums;       /* in: products with x; out: sums that enter the gates, with biases */
+    float *inner;      /* out, gru: U h + b' of the candidate */
+    const float *step; /* products with h */
     const float *bias_ih, *bias_hh; /* NULL: 0 */
-    float *h, *c;                   /* the state, in and out */
-    float *old_h, *old_c, *new_c;   /* the states before and behind, out */
+    float *h, *c;                   /* in and out: the state */
+    float *old_h, *old_c, *new_c;   /* out: old h, old c, new c */
 } recurrent_rows_t;
 void recurrent_rows_step(const recurrent_rows_t *rows);
 
 typedef struct recurrent_rows_back {
     recurrent_cell_t cell;
     int64_t n, gate_step;
-    const float *sums, *inner, *old_h, *old_c, *new_c; /* as recurrent_rows_step left them */
+    const float *sums, *inner, *old_h, *old_c, *new_c; /* results of recurrent_rows_step */
     const float *grad_y;                               /* NULL: 0 */
-    const float *diff_h; /* the gradient of h by way of the next step's sums */
-    float *direct_h;     /* past them; out: the same of the state before */
-    float *diff_c;       /* lstm: in and out */
-    float *diffs;        /* out: gradients of the sums with x */
-    float *h_diffs;      /* with h; lstm: may be `diffs` */
-    float *step;         /* the same once more */
+    const float *diff_h; /* gradient of h through the sums of the next step */
+    float *direct_h;     /* in: its other part; out: that part for the old h */
+    float *diff_c;       /* in and out, lstm: gradient of c */
+    float *diffs;        /* out: gradients of the products with x */
+    float *h_diffs;      /* out: of the products with h; lstm: unused */
+    float *step;         /* out: a copy of h_diffs (lstm: of diffs) */
 } recurrent_rows_back_t;
 void recurrent_rows_back(const recurrent_rows_back_t *rows);
 

@@ -1,5 +1,5 @@
-/* lstm and gru by kernels of our own, whose packed weights are read from the caches in every step:
- * f32, the usual functions, sequences of any lengths; lstm by Strassen's algorithm, too. */
+/* lstm and gru kernels that keep packed weights in the CPU caches from step to step. They support
+ * f32, the common activations and sequences of any lengths; lstm also with Strassen's algorithm. */
 #include "kernels/recurrent/sequence_impl.h"
 
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
-/* Numbers of a packed weight's format. */
+/* Parameters in the format of a packed weight. */
 enum { GATES, LANES, N_NUMBERS };
 
-#define LEAST_SEQUENCES 12 /* fewer share too little of what is read by 7 products */
-#define STRASSEN_TIME 0.93 /* of the time of sums, for 16 sequences on Zen 4 */
+#define LEAST_SEQUENCES 12 /* below, 7 quarters instead of 4 take longer to read */
+#define STRASSEN_TIME 0.93 /* time relative to plain products; 16 sequences, Zen 4 */
 
 static sequence_cell_t cell_of(const opdef_t *op)
 {
@@ -93,7 +93,7 @@ static sequence_t describe(const opdef_t *op, const recurrent_attrs_t *attrs,
                         .y_sequence = attrs->batch_first ? s->t * s->h : s->h};
 }
 
-/* Bytes of scratch, in front of which the lengths are. False on overflow. */
+/* Bytes of scratch memory, including the lengths at its start. False on overflow. */
 static bool count_scratch(sequence_t *sequence, bool has_peephole, int n_threads, size_t *out_bytes)
 {
     static const float present = 0.0f;
@@ -152,7 +152,7 @@ bool recurrent_strassen_suits(const recurrent_attrs_t *attrs, const recurrent_si
 static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const int algorithm = ((const recurrent_attrs_t *)call->attrs)->algorithm;
-    if (algorithm == RECURRENT_DIRECT) return STATUS_UNSUPPORTED; /* nobody asks */
+    if (algorithm == RECURRENT_DIRECT) return STATUS_UNSUPPORTED; /* not requested */
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
                                                 call->in[RECURRENT_WEIGHT_HH]);
     const int64_t lanes = isa_lanes(isa_best());

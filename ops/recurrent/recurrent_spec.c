@@ -1,11 +1,11 @@
-/* The specification of the recurrent operators: the state of one sequence, step by step. */
+/* Specification of the recurrent operators: computes one sequence step by step. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/recurrent/recurrent_impl.h"
 #include "tensor/context_impl.h"
 
-/* The state of one sequence, and that after the step. */
+/* State of one sequence before and after a step. */
 typedef struct sequence {
     const spec_call_t *call;
     recurrent_sizes_t s;
@@ -18,14 +18,14 @@ static double bias(const spec_call_t *call, int operand, int64_t row)
     return spec_has(call, operand) ? spec_at(call, operand, &row) : 0.0;
 }
 
-/* Of scales or zeros, one for all rows or one for each. */
+/* Scale or zero point of a row; the operand has one element for all rows or one per row. */
 static double part_at(const spec_call_t *call, int operand, int64_t row)
 {
     const int64_t at = info_numel(call->in[operand]) == 1 ? 0 : row;
     return spec_at(call, operand, &at);
 }
 
-/* An element of a weight; of integers the number that it stands for. */
+/* Weight element; integer weights are dequantized. */
 static double weight(const spec_call_t *call, int operand, int64_t row, int64_t i)
 {
     const double element = spec_at(call, operand, (int64_t[]){row, i});
@@ -54,7 +54,7 @@ static double product_h(const sequence_t *q, const double *h, int64_t row)
     return sum;
 }
 
-/* What the gates from `first` on are given for element j, with this h. */
+/* Computes the inputs of the gates from `first` on, for element j. */
 static void fill_unit(const sequence_t *q, int64_t t, int64_t j, int64_t first, const double *h,
                       recurrent_unit_t *unit)
 {

@@ -1,6 +1,6 @@
-/* What an lstm loses by Strassen's algorithm. An error of h goes into the sums of the next step, so
- * that one of each product by itself would say too little: some steps are computed, and the same in
- * double. */
+/* Measures the error of an lstm with Strassen's algorithm. An error in h enters the next step's
+ * sums, so the error of single products is too optimistic. Therefore up to 64 steps run with the
+ * kernel and in double, with random inputs. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "ops/sample_impl.h"
 #include "tensor/context_impl.h"
 
-#define MOST_STEPS 64 /* layers that forget have errors that no longer grow by then */
+#define MOST_STEPS 64 /* by then errors no longer grow in layers that forget */
 
 enum { N_SEQUENCES = 4 };
 
@@ -20,13 +20,13 @@ typedef struct sample {
     int64_t lengths[N_SEQUENCES];
     float *x, *weight_ih, *weight_hh, *y, *last; /* last: h, c */
     double *sums;                                /* [gates * elements][sequences] */
-    double *state;                               /* of h and c, [elements][sequences] */
+    double *state;                               /* h, then c: [elements][sequences] each */
     void *scratch;
 } sample_t;
 
 /* ---- in double ---- */
 
-/* Adds the products of a weight's rows with so many numbers of each sequence. */
+/* sums[row][s] += dot product of weight row (n elements) and the numbers of sequence s. */
 static void add_products(int64_t n_rows, int64_t n, const float *weight, const double *numbers,
                          double *sums)
 {
@@ -61,7 +61,7 @@ static void step_element(const sample_t *s, int64_t element, int sequence)
     *h = recurrent_step(RECURRENT_LSTM, &usual, &unit, c);
 }
 
-/* Steps in double, beside those that the kernel left. */
+/* Runs the steps in double and compares each h with the kernel's y. x is scratch memory. */
 static double compare(const sample_t *s, double *x)
 {
     const int64_t n = s->sequence.n_elements, n_inputs = s->sequence.n_inputs, rows = 4 * n;
@@ -85,7 +85,7 @@ static double compare(const sample_t *s, double *x)
     return sample_ratio(&error);
 }
 
-/* ---- by the kernel ---- */
+/* ---- with the kernel ---- */
 
 static bool are_finite(int64_t n, const float *elements)
 {
