@@ -1,4 +1,4 @@
-/* Data sets: making them of arrays, asking, releasing. */
+/* Data sets: creation from arrays, properties, release. */
 #include "io/data/dataset.h"
 
 #include <stdarg.h>
@@ -55,7 +55,7 @@ void dataset_release(dataset_t *dataset)
 
 /* ---- arrays ---- */
 
-/* A contiguous copy in a type. */
+/* Makes a contiguous copy with another dtype. */
 static status_t copy(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tensor_t **out_copy)
 {
     tensor_info_t info = info_dense(dtype, tensor_rank(tensor), tensor_sizes(tensor));
@@ -70,7 +70,7 @@ static status_t copy(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tens
     return STATUS_OK;
 }
 
-/* One of the first dimension. */
+/* Dtype and sizes of one item along the first dimension. */
 static tensor_info_t info_of_one(dtype_t dtype, const tensor_t *all)
 {
     return info_dense(dtype, tensor_rank(all) - 1, tensor_sizes(all) + 1);
@@ -100,7 +100,7 @@ static status_t fill(context_t *ctx, dataset_t *dataset, const tensor_t *x, cons
     return STATUS_OK;
 }
 
-/* Names are what messages call the two. */
+/* x_name and y_name identify the tensors in messages. */
 static status_t make_of_tensors(context_t *ctx, const char *op, const char *x_name,
                                 const char *y_name, const tensor_t *x, const tensor_t *y,
                                 dataset_t **out_dataset)
@@ -131,7 +131,7 @@ status_t dataset_from_tensors(context_t *ctx, const tensor_t *x, const tensor_t 
     return make_of_tensors(ctx, "dataset_from_tensors", "x", "y", x, y, out_dataset);
 }
 
-/* The scope takes what npy_load gives out. */
+/* The scope releases the tensors of npy_load. */
 status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path,
                           dataset_t **out_dataset)
 {
@@ -154,7 +154,7 @@ status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- properties ---- */
 
 int64_t dataset_n(const dataset_t *dataset)
 {

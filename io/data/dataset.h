@@ -1,16 +1,16 @@
-/* Data sets: items with a target each, from arrays or from folders of pictures.
+/* Data sets: items, each with a target, from arrays or from folders of pictures.
  *
- * A data set never changes once it is made, so loaders of several threads may share it. It is
- * counted: whoever made or retained it releases it; a loader retains the one it reads. Elements of
- * arrays are kept in memory, pictures are read again at each use.
+ * A data set is immutable, so loaders of several threads may share it. It has a reference count; a
+ * loader retains its data set. Elements of arrays are kept in memory. Pictures are read from disk
+ * at each use.
  *
- * What a loader makes of items (see loader.h):
+ * A loader (loader.h) converts items:
  *
  *   u8                  f32, divided by 255
  *   f16, bf16, f64      f32
- *   all others          as they are
+ *   all others          unchanged
  *
- * and of targets: integers and bool become s64, floating types f32. */
+ * and targets: integers and bool to s64, floating types to f32. */
 #ifndef TESSERA_IO_DATA_DATASET_H
 #define TESSERA_IO_DATA_DATASET_H
 
@@ -20,47 +20,50 @@ TESSERA_BEGIN
 
 typedef struct dataset dataset_t;
 
-/* Items are x[0], x[1], ...; their targets y[0], y[1], ... Copies both, of any layout.
- * INVALID_ARGUMENT for rank 0, no items, or unequal numbers of both. */
+/* Items are x[0], x[1], ... and their targets y[0], y[1], ... Copies both tensors, which may have
+ * any layout. INVALID_ARGUMENT for rank 0, for no items, and if the numbers of items and targets
+ * differ. */
 status_t dataset_from_tensors(context_t *ctx, const tensor_t *x, const tensor_t *y,
                               dataset_t **out_dataset) TESSERA_API(dataset_from_tensors);
 
-/* The same from two .npy files, such as u8 [1797][1][8][8] and u8 [1797]; also errors of npy_load.
- */
+/* The same from two .npy files, for example u8 [1797][1][8][8] and u8 [1797]. Also fails with the
+ * errors of npy_load. */
 status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path,
                           dataset_t **out_dataset) TESSERA_API(dataset_from_npy);
 
-/* A folder with a subfolder for each class: path/cat/1.png, path/dog/1.jpg. Classes are numbered in
- * the order of their names, which is that of bytes; items stand by class, then by name. Pictures
- * are files that end in .png, .jpg or .jpeg, in letters of either case; other files, and names that
- * begin with a point, are left alone.
+/* Reads a folder with one subfolder for each class: path/cat/1.png, path/dog/1.jpg. Classes are
+ * numbered in byte order of their names. Items are sorted by class, then by name. Pictures are
+ * files that end in .png, .jpg or .jpeg (upper or lower case). Other files, and names that begin
+ * with a period, are ignored.
  *
- * A picture is f32 [3][height][width]: red, green, blue from 0 to 1. Gray ones have three equal
- * channels, transparency is on white. All must be of one size, which their headers are asked for.
+ * A picture is f32 [3][height][width]: red, green, blue from 0 to 1. Gray pictures get three equal
+ * channels; transparent pixels are blended with white. All pictures must have the same size, which
+ * is read from their headers.
  *
- * IO                what the system refuses, with its reason
+ * IO                the system's error
  * INVALID_ARGUMENT  no classes, a class without pictures, a picture of another size
- * CORRUPT           a file that is no picture
- * UNSUPPORTED       a PNG or JPEG file where Tessera was built without libpng or libjpeg */
+ * CORRUPT           a file that is not a picture
+ * UNSUPPORTED       a PNG or JPEG file if Tessera was built without libpng or libjpeg */
 status_t dataset_from_folder(context_t *ctx, const char *path, dataset_t **out_dataset)
     TESSERA_API(dataset_from_folder);
 
 dataset_t *dataset_retain(dataset_t *dataset) TESSERA_API(dataset_retain);
 void dataset_release(dataset_t *dataset) TESSERA_API(dataset_release);
 
-/* ---- asking ---- */
+/* ---- properties ---- */
 
-/* Items. */
+/* The number of items. */
 int64_t dataset_n(const dataset_t *dataset) TESSERA_API(dataset_n);
 
-/* One more than the largest class; 0 where targets are no single integers. */
+/* The number of classes: the largest label plus 1; 0 if targets are not single integers. */
 int64_t dataset_classes(const dataset_t *dataset) TESSERA_API(dataset_classes);
 
-/* The name of a subfolder, borrowed; NULL for arrays, and for a number that is no class. */
+/* The name of a class (its subfolder), borrowed. NULL for arrays, and if index is not a class. */
 const char *dataset_class_name(const dataset_t *dataset, int64_t index)
     TESSERA_API(dataset_class_name);
 
-/* One item and one target, as loaders give them: f32[3,224,224] and s64[]. Borrowed. */
+/* Dtype and sizes of one item and of one target, as a loader returns them: f32[3,224,224] and
+ * s64[]. Borrowed. */
 const tensor_info_t *dataset_item(const dataset_t *dataset) TESSERA_API(dataset_item);
 const tensor_info_t *dataset_target(const dataset_t *dataset) TESSERA_API(dataset_target);
 

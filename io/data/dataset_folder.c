@@ -1,5 +1,5 @@
-/* A folder of classes, each a folder of pictures. Names are listed and sorted first, then every
- * picture's header is asked for its size. */
+/* A folder of classes, each a subfolder of pictures. First lists and sorts the names, then reads
+ * each picture's size from its header. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 /* ---- names ---- */
 
 typedef struct names {
-    char **items; /* paths from the folder on that was listed */
+    char **items; /* paths that begin with the listed folder */
     int n, capacity;
 } names_t;
 
@@ -42,7 +42,7 @@ static bool is_picture(const char *name)
     return ends_in(name, ".png") || ends_in(name, ".jpg") || ends_in(name, ".jpeg");
 }
 
-/* "FOLDER/"dataset_from_folder"", which the caller puts back. */
+/* Makes the path "FOLDER/NAME", which the caller releases with context_put. */
 static status_t join(context_t *ctx, const char *folder, const char *name, char **out_path)
 {
     text_t text = text_begin(ctx);
@@ -53,7 +53,7 @@ static status_t join(context_t *ctx, const char *folder, const char *name, char 
     return status;
 }
 
-/* Adds the entry if it is of the kind that is wanted. */
+/* Adds the entry if it is of the requested kind, a folder or a picture. */
 static status_t add(context_t *ctx, const char *folder, const char *name, bool wants_folders,
                     names_t *names)
 {
@@ -73,7 +73,7 @@ static status_t add(context_t *ctx, const char *folder, const char *name, bool w
     return status;
 }
 
-/* The paths of what a folder has, sorted: its folders, or its pictures. */
+/* Lists the paths of a folder's subfolders, or of its pictures, sorted. */
 static status_t list(context_t *ctx, const char *folder, bool wants_folders, names_t *names)
 {
     DIR *stream = opendir(folder);
@@ -97,14 +97,14 @@ static status_t list(context_t *ctx, const char *folder, bool wants_folders, nam
 
 /* ---- classes ---- */
 
-/* A data set that is being made, and the class of each picture so far. */
+/* A data set under construction, and the class of each picture so far. */
 typedef struct scan {
     dataset_t *dataset;
     int64_t *labels;
     int label_capacity;
 } scan_t;
 
-/* The pictures of one class go behind those that are there. */
+/* Appends the pictures of one class. */
 static status_t take_pictures(context_t *ctx, scan_t *scan, names_t *pictures)
 {
     dataset_t *dataset = scan->dataset;
@@ -176,7 +176,7 @@ static status_t scan_classes(context_t *ctx, const char *path, dataset_t *datase
 
 /* ---- sizes ---- */
 
-/* All pictures have the first one's. */
+/* Reads the size of every picture. All must have the size of the first one. */
 static status_t measure(context_t *ctx, dataset_t *dataset)
 {
     failure_t failure = {0};

@@ -1,10 +1,10 @@
-/* Loaders: one buffer, filled by the loader's thread and emptied by the caller in turns.
+/* Loaders: one buffer that the loader's thread fills and the caller empties, alternately.
  *
- *   EMPTY    nothing is asked for; the buffer is the caller's
- *   ASKED    the thread fills the buffer, which is its own until it says FULL
- *   FULL     a batch, or a failure; the buffer is the caller's
+ *   EMPTY    no batch is requested; the caller owns the buffer
+ *   ASKED    a batch is requested; the thread owns the buffer until it sets FULL
+ *   FULL     the buffer has a batch or a failure; the caller owns it
  *
- * Only the state is shared under the lock; everything else belongs to one side at a time. */
+ * The lock protects only the state. Everything else has one owner at a time. */
 #include "io/data/loader.h"
 
 #include <pthread.h>
@@ -26,18 +26,18 @@ struct loader {
     allocator_t allocator;
     dataset_t *dataset;
     loader_options_t options;
-    float *mean, *std; /* what the options point to */
-    position_t next;   /* of what loader_next gives */
+    float *mean, *std; /* arrays that `options` points to */
+    position_t next;   /* position of the next batch for loader_next */
 
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool has_lock, has_condition, has_thread;
-    int forks;            /* threads_forks where the thread was started */
-    loader_state_t state; /* under the lock */
-    bool is_ending;       /* under the lock */
+    int forks;            /* threads_forks() when the thread started */
+    loader_state_t state; /* protected by the lock */
+    bool is_ending;       /* protected by the lock */
 
-    position_t asked; /* of the buffer */
+    position_t asked; /* position of the batch in the buffer */
     failure_t failure;
     char *x, *y;
     uint8_t *pixels;
@@ -52,7 +52,7 @@ static int64_t min(int64_t a, int64_t b)
 
 /* ---- the thread ---- */
 
-/* Items of a batch before all parts below `part`: of 7 items in 2 parts 0, 4, 7. */
+/* The batch's items before this part. With 7 items in 2 parts: 0 and 4, and 7 for part 2. */
 static int64_t part_begin(const loader_t *loader, int64_t batch, int part)
 {
     const int64_t n_parts = loader->options.n_parts;
@@ -61,7 +61,7 @@ static int64_t part_begin(const loader_t *loader, int64_t batch, int part)
     return n / n_parts * part + min(n % n_parts, part);
 }
 
-/* Of this loader's part. */
+/* The number of items in this loader's part of a batch. */
 static int64_t batch_size(const loader_t *loader, int64_t batch)
 {
     const int part = loader->options.part;
@@ -107,7 +107,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static bool is_picture(const dataset_t *dataset)
 {
@@ -240,7 +240,8 @@ status_t loader_create(context_t *ctx, dataset_t *dataset, const loader_options_
     return STATUS_OK;
 }
 
-/* The thread is not in a forked child, and what it held there stays locked. */
+/* After a fork, the child does not have the thread, and a lock that the thread held stays
+ * locked. */
 static bool is_forked(const loader_t *loader)
 {
     return loader->forks != threads_forks();
@@ -277,7 +278,7 @@ void loader_destroy(loader_t *loader)
 
 /* ---- the caller ---- */
 
-/* In state EMPTY or FULL. */
+/* Requests the next batch. The state must be EMPTY or FULL. */
 static void ask(loader_t *loader)
 {
     pthread_mutex_lock(&loader->lock);
@@ -288,7 +289,7 @@ static void ask(loader_t *loader)
     pthread_mutex_unlock(&loader->lock);
 }
 
-/* In a forked child starts a thread, which makes the batch anew that was asked for. */
+/* In a forked child, starts a new thread, which reads the requested batch again. */
 static status_t have_thread(context_t *ctx, loader_t *loader)
 {
     if (!is_forked(loader)) return STATUS_OK;
@@ -296,7 +297,7 @@ static status_t have_thread(context_t *ctx, loader_t *loader)
     return start(ctx, loader);
 }
 
-/* Until the buffer is the caller's. */
+/* Waits until the caller owns the buffer. */
 static loader_state_t wait_for_thread(loader_t *loader)
 {
     pthread_mutex_lock(&loader->lock);
@@ -330,7 +331,7 @@ static status_t take(context_t *ctx, const tensor_info_t *one, int64_t n, const 
     return STATUS_OK;
 }
 
-/* Hands both out, or neither: what fails to be given is in a scope, which keeps what was. */
+/* Returns both tensors or neither. On failure the scope releases the tensor that was returned. */
 static status_t give(context_t *ctx, const loader_t *loader, tensor_t **out_x, tensor_t **out_y)
 {
     const dataset_t *dataset = loader->dataset;

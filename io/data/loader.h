@@ -1,4 +1,4 @@
-/* Loaders: batches of a data set, in an order that a seed gives, changed at random on demand.
+/* Loaders: batches of a data set, optionally shuffled and with random changes, repeatable by seed.
  *
  *   loader_create(ctx, dataset, &(loader_options_t){.batch = 32, .shuffle = true}, &loader);
  *   for (bool is_end = false; !is_end;) {
@@ -6,15 +6,15 @@
  *       ...
  *   }
  *
- * Order and changes depend on the seed, the epoch and the number of an item alone, so they are the
- * same on every machine, whatever was read before.
+ * Order and changes depend only on the seed, the epoch and the item's index. They are the same on
+ * every machine and do not depend on earlier reads.
  *
- * Of several processes that train together each reads its part of every batch: of a batch of 7
- * items in 2 parts, part 0 has the first 4 and part 1 the last 3. A last batch that has fewer items
- * than there are parts is left out.
+ * If several processes train together, each reads its part of every batch. With 7 items in 2 parts,
+ * part 0 reads the first 4 items and part 1 the last 3. A last batch with fewer items than parts is
+ * left out.
  *
- * One thread of the loader's own reads the next batch while the caller works on this one. It has no
- * context: what it cannot do, loader_next tells. Who makes a loader uses it, one call at a time. */
+ * The loader's own thread reads the next batch while the caller works on the current one.
+ * loader_next reports that thread's errors. Calls on one loader must not overlap in time. */
 #ifndef TESSERA_IO_DATA_LOADER_H
 #define TESSERA_IO_DATA_LOADER_H
 
@@ -24,40 +24,40 @@ TESSERA_BEGIN
 
 typedef struct loader loader_t;
 
-/* What is zero is off. Pictures are items of rank 3, [channels][height][width]. */
+/* Options; zero means off. A picture is an item of rank 3, [channels][height][width]. */
 typedef struct loader_options {
-    int64_t batch; /* items at a time, from 1 */
+    int64_t batch; /* items per batch, at least 1 */
     uint64_t seed;
-    int part, n_parts;    /* this part of each batch alone, see below; n_parts 0: all of it */
-    bool shuffle;         /* each epoch has an order of its own; else that of the data set */
+    int part, n_parts;    /* which part of each batch to read; n_parts 0: the entire batch */
+    bool shuffle;         /* a new order in each epoch; false: the data set's order */
     bool drop_last;       /* leave out a last batch that is not full */
-    bool flip;            /* pictures left to right, one in two */
-    int64_t crop_padding; /* zeros around a picture, from which its size is cut at random */
-    int n_channels;       /* of mean and std: as many as the first size of an item, or 1 for all */
-    const float *mean;    /* subtracted from items that are f32; NULL: none */
-    const float *std;     /* that they are divided by after; NULL: 1 */
+    bool flip;            /* mirror half of the pictures, left to right */
+    int64_t crop_padding; /* zeros added on each side before a random crop to the original size */
+    int n_channels;       /* length of mean and std: the item's first size, or 1 for all channels */
+    const float *mean;    /* subtracted from f32 items; NULL: 0 */
+    const float *std;     /* f32 items are then divided by it; NULL: 1 */
 } loader_options_t;
 
-/* Begins at the first batch of epoch 0. The arrays of the options are copied.
- * INVALID_ARGUMENT for options that the items do not allow, and where drop_last leaves nothing. */
+/* Creates a loader at the first batch of epoch 0. Copies the arrays of the options.
+ * INVALID_ARGUMENT for options that do not fit the items, and if drop_last leaves no batch. */
 status_t loader_create(context_t *ctx, dataset_t *dataset, const loader_options_t *options,
                        loader_t **out_loader) TESSERA_API(loader_create);
 /* Waits for a batch that is being read. */
 void loader_destroy(loader_t *loader) TESSERA_API(loader_destroy);
 
-/* The next batch: x [n][sizes of an item], y [n][sizes of a target], dense. out_is_end becomes true
- * with the last batch of an epoch, behind which the next epoch begins; NULL: not asked for. A batch
- * that cannot be read is an error that names the file, and is tried again by the next call. */
+/* Returns the next batch: x [n][sizes of an item], y [n][sizes of a target], dense. *out_is_end
+ * (may be NULL) is true for the last batch of an epoch; the next epoch follows. If a batch cannot
+ * be read, the error names the file and the next call tries the same batch again. */
 status_t loader_next(context_t *ctx, loader_t *loader, tensor_t **out_x, tensor_t **out_y,
                      bool *out_is_end) TESSERA_API(loader_next);
 
-/* Batches of an epoch. */
+/* The number of batches in an epoch. */
 int64_t loader_batches(const loader_t *loader) TESSERA_API(loader_batches);
 
-/* Where the next batch stands, to go on from there later by loader_seek; both count from 0. */
+/* The epoch and the index of the next batch, both from 0; loader_seek continues from there. */
 void loader_position(const loader_t *loader, int64_t *out_epoch, int64_t *out_batch)
     TESSERA_API(loader_position);
-/* INVALID_ARGUMENT for a negative epoch, and a batch that an epoch does not have. */
+/* INVALID_ARGUMENT for a negative epoch, and for a batch that an epoch does not have. */
 status_t loader_seek(context_t *ctx, loader_t *loader, int64_t epoch, int64_t batch)
     TESSERA_API(loader_seek);
 

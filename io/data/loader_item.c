@@ -1,6 +1,6 @@
-/* One item as loaders give it: bytes become numbers, pictures are cut out and flipped, the mean is
- * subtracted. Order and changes are drawn by hashing seed, epoch and item, in the order in which
- * PyTorch's RandomCrop, RandomHorizontalFlip, ToTensor and Normalize go. */
+/* Computes one item: bytes become numbers, pictures are cropped and flipped, then mean and std are
+ * applied, in the order of PyTorch's RandomCrop, RandomHorizontalFlip, ToTensor and Normalize.
+ * Order and changes are hashes of seed, epoch and item. */
 #include <string.h>
 
 #include "io/data/dataset_impl.h"
@@ -8,9 +8,9 @@
 #include "tensor/hash_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* ---- chance ---- */
+/* ---- random numbers ---- */
 
-/* What is drawn, so that each has numbers of its own. */
+/* Purposes of random numbers; each has its own sequence. */
 enum { DRAW_ORDER, DRAW_FLIP, DRAW_DOWN, DRAW_RIGHT };
 
 static uint64_t draw(const loader_options_t *options, int64_t epoch, int64_t item, uint64_t what)
@@ -19,7 +19,7 @@ static uint64_t draw(const loader_options_t *options, int64_t epoch, int64_t ite
     return hash_mix(hash_mix(hash, (uint64_t)epoch), (uint64_t)item);
 }
 
-/* Fisher and Yates: each place in turn is exchanged with one up to it. */
+/* Fisher-Yates shuffle: swaps each item with a random one at or before it. */
 void loader_order(const loader_options_t *options, int64_t epoch, int64_t n, int64_t *out_items)
 {
     for (int64_t i = 0; i < n; i++) out_items[i] = i;
@@ -45,8 +45,8 @@ static loader_change_t choose(const loader_options_t *options, int64_t epoch, in
 
 /* ---- numbers ---- */
 
-/* Where an item's elements lie: f32, or bytes that stand for 0 to 1. Items that are no pictures are
- * one row for each channel. */
+/* An item's elements: f32, or bytes that represent 0 to 1. An item that is not a picture has one
+ * row for each channel. */
 typedef struct source {
     const float *numbers; /* or NULL */
     const uint8_t *bytes;
@@ -59,8 +59,8 @@ static float number_at(const source_t *source, int64_t at)
     return source->numbers != NULL ? source->numbers[at] : (float)source->bytes[at] / 255.0F;
 }
 
-/* One row of a channel; row and first are places in the source, outside of which there are zeros.
- */
+/* Copies one row of a channel. `row` and `first` are positions in the source; elements outside of
+ * it are zero. */
 static void read_row(const source_t *source, int64_t channel, int64_t row, int64_t first,
                      bool flips, float *out)
 {
@@ -95,7 +95,7 @@ static void write_numbers(const source_t *source, const loader_options_t *option
 
 /* ---- items ---- */
 
-/* Row-major elements of an item of any rank. */
+/* Describes the row-major elements of an item of any rank. */
 static source_t source_of_item(const tensor_info_t *item)
 {
     source_t source = {.channels = 1, .height = 1, .width = 1, .column_stride = 1};

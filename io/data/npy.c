@@ -1,5 +1,5 @@
-/* A .npy file: magic, version, length of the header, the header (a Python dict as text), elements.
- */
+/* A .npy file: magic, version, length of the header, the header (a Python dict as text),
+ * elements. */
 #include "io/data/npy.h"
 
 #include <stdio.h>
@@ -14,9 +14,9 @@
 
 static const char magic[] = "\x93NUMPY";
 #define MAGIC_BYTES 6
-#define HEADER_MAX 512 /* of what is written: rank 12 with sizes of 19 digits and the rest */
+#define HEADER_MAX 512 /* bytes, enough for rank 12 with sizes of 19 digits */
 
-/* What NumPy calls element types, without the byte order. */
+/* NumPy's names of element types, without the byte order. */
 static const struct {
     const char *name;
     dtype_t dtype;
@@ -35,7 +35,7 @@ typedef struct header {
     bool is_fortran;
     int rank;
     int64_t sizes[TENSOR_MAX_RANK];
-    unsigned seen; /* one bit for each key */
+    unsigned seen; /* keys read so far, one bit each */
 } header_t;
 
 static status_t fail_header(const header_t *header, const char *what)
@@ -66,7 +66,7 @@ static bool skip_word(header_t *header, const char *word)
     return true;
 }
 
-/* A string in either kind of quotes, cut to capacity; no escapes. */
+/* Reads a string in single or double quotes, without escapes, cut to `capacity`. */
 static bool read_string(header_t *header, char *out_text, size_t capacity)
 {
     char quote = '\'';
@@ -85,7 +85,7 @@ static status_t read_type(header_t *header)
 {
     char text[32];
     if (!read_string(header, text, sizeof text)) return fail_header(header, "descr");
-    /* Without an order it is this machine's, as with "=". */
+    /* Without a byte order, as with "=", the order is this machine's. */
     header->is_big_endian = text[0] == '>';
     const char *name = text + (text[0] != '\0' && strchr("<>|=", text[0]) != NULL);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -113,7 +113,7 @@ static bool read_size(header_t *header, int64_t *out_size)
             return false;
     *out_size = size;
     if (header->at == first) return false;
-    if (header->at < header->end && *header->at == 'L') header->at++; /* a long of Python 2 */
+    if (header->at < header->end && *header->at == 'L') header->at++; /* 24L of Python 2 */
     return true;
 }
 
@@ -127,7 +127,7 @@ static status_t read_shape(header_t *header)
         skip_spaces(header);
         if (!read_size(header, &header->sizes[header->rank++])) return fail_header(header, "shape");
         if (skip(header, ',')) continue;
-        /* (24) is a number in Python, (24,) a tuple. */
+        /* In Python (24) is a number, (24,) a tuple. */
         if (header->rank == 1 || !skip(header, ')')) return fail_header(header, "shape");
         break;
     }
@@ -157,7 +157,7 @@ static status_t read_header(header_t *header)
     return shape_check(header->ctx, "npy", header->dtype, header->rank, header->sizes);
 }
 
-/* Sets the header's text, behind which the elements begin. */
+/* Finds the header's text. The elements follow it. */
 static status_t find_header(header_t *header, const unsigned char *bytes, size_t n_bytes)
 {
     TRY(file_check_kind(header->ctx, "npy", header->path, FILE_NPY, bytes, n_bytes));
@@ -193,7 +193,7 @@ static void settle(const header_t *header, unsigned char *bytes, size_t n_elemen
     for (size_t i = 0; header->dtype == DTYPE_BOOL && i < n_elements; i++) bytes[i] = bytes[i] != 0;
 }
 
-/* Elements whose first dimension is the fastest, into row-major order. */
+/* Converts Fortran order (first dimension fastest) to row-major order. */
 static status_t reorder(const header_t *header, const tensor_t *columns, tensor_t *tensor)
 {
     int64_t strides[TENSOR_MAX_RANK], stride = 1;
@@ -244,7 +244,7 @@ status_t npy_load(context_t *ctx, const char *path, tensor_t **out_tensor)
     TRY(context_output(ctx, "npy_load", out_tensor));
     if (path == NULL) return context_null(ctx, "npy_load", "path");
     header_t header = {.ctx = ctx, .path = path};
-    file_mapping_t *mapping = NULL; /* a block */
+    file_mapping_t *mapping = NULL; /* holds a copy of the file */
     tensor_t *tensor = NULL;
     TRY(file_read_whole(ctx, path, &mapping));
     const char *bytes = file_bytes(mapping);
@@ -259,7 +259,7 @@ status_t npy_load(context_t *ctx, const char *path, tensor_t **out_tensor)
 
 /* ---- saving ---- */
 
-/* The header padded with spaces, so that the elements begin at a multiple of 64. */
+/* Writes the header, padded with spaces so that the elements begin at a multiple of 64 bytes. */
 static size_t print_header(const tensor_info_t *info, char *out)
 {
     const char *type = "";
@@ -272,7 +272,7 @@ static size_t print_header(const tensor_info_t *info, char *out)
     for (int d = 0; d < info->rank; d++)
         n += snprintf(text + n, sizeof text - (size_t)n, d == 0 ? "%lld," : " %lld,",
                       (long long)info->sizes[d]);
-    if (info->rank > 1) n--; /* one element needs the comma */
+    if (info->rank > 1) n--; /* a tuple of one element needs its comma */
     n += snprintf(text + n, sizeof text - (size_t)n, "), }");
     size_t first = MAGIC_BYTES + 4, total = (first + (size_t)n + 1 + 63) / 64 * 64;
     memset(out, ' ', total);

@@ -17,7 +17,7 @@ static const char suffix[] = ".npy";
 /* ---- reading ---- */
 
 typedef struct names {
-    char **items; /* of files, without the folder */
+    char **items; /* file names without the folder */
     int n, capacity;
 } names_t;
 
@@ -41,7 +41,7 @@ static status_t add_name(context_t *ctx, names_t *names, const char *name)
     return STATUS_OK;
 }
 
-/* Hidden files are none of ours. */
+/* True for names that end in ".npy", except hidden files. */
 static bool is_array(const char *name)
 {
     size_t length = strlen(name);
@@ -68,7 +68,7 @@ static status_t list_files(context_t *ctx, const char *path, names_t *names)
     return status;
 }
 
-/* "FOLDER/NAME" in a text that the caller clears. */
+/* Makes the path "FOLDER/NAME" and an ending; the caller clears the text. */
 static status_t join(context_t *ctx, const char *folder, const char *name, const char *end,
                      text_t *out_path)
 {
@@ -93,7 +93,7 @@ static status_t load_file(context_t *ctx, const char *folder, char *name, datum_
     return status;
 }
 
-/* The scope takes what npy_load gives out. */
+/* The scope releases the tensors of npy_load; the dict retains them. */
 status_t npy_load_folder(context_t *ctx, const char *path, datum_t **out_dict)
 {
     TRY(context_output(ctx, "npy_load_folder", out_dict));

@@ -1,4 +1,4 @@
-/* One function reads or measures a file of each format; the public ones look at its first bytes. */
+/* Each format has one function that reads or measures a file; the file's first bytes select it. */
 #include "io/data/picture_impl.h"
 
 #include <errno.h>
@@ -7,12 +7,12 @@
 
 #include "io/data/dataset_impl.h"
 
-/* A file that is being read, and what is wanted of it. */
+/* A file and the request. */
 typedef struct picture {
     const char *path;
     FILE *file;
-    int64_t height, width; /* of the file once they are known */
-    uint8_t *pixels;       /* NULL: only sizes are wanted */
+    int64_t height, width; /* the file's, once known */
+    uint8_t *pixels;       /* NULL: read only the size */
     int64_t wanted_height, wanted_width;
     failure_t *failure;
 } picture_t;
@@ -70,7 +70,7 @@ static status_t read_png(picture_t *picture)
 #include <jerror.h>
 #include <jpeglib.h>
 
-/* The library leaves by a jump where it cannot go on. */
+/* libjpeg reports a fatal error by calling `leave`, which jumps back to read_jpeg. */
 typedef struct jpeg_errors {
     struct jpeg_error_mgr base;
     jmp_buf leave;
@@ -84,7 +84,7 @@ static void leave(j_common_ptr info)
     longjmp(errors->leave, 1);
 }
 
-/* Warnings are about data that is missing or wrong, in whose place the library puts gray. */
+/* Warnings (level < 0) mean missing or damaged data, which the library would replace with gray. */
 static void leave_on_warning(j_common_ptr info, int level)
 {
     if (level < 0) leave(info);
@@ -141,7 +141,7 @@ static status_t read_jpeg(picture_t *picture)
 }
 #endif
 
-/* ---- either ---- */
+/* ---- either format ---- */
 
 static status_t read_either(picture_t *picture)
 {

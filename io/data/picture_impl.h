@@ -1,7 +1,7 @@
-/* Pictures of PNG and JPEG files as bytes, read without a context: loaders do so in a thread.
+/* Decodes PNG and JPEG files to bytes. Needs no context, because loaders call it from a thread.
  *
- * The libraries' own memory is malloc's and is freed before a call returns. The first bytes of a
- * file tell its format, not its name. */
+ * The libraries allocate with malloc and free before a call returns. The first bytes of a file
+ * determine its format; its name does not matter. */
 #ifndef TESSERA_IO_DATA_PICTURE_IMPL_H
 #define TESSERA_IO_DATA_PICTURE_IMPL_H
 
@@ -9,12 +9,13 @@
 
 #define PICTURE_CHANNELS 3
 
-/* IO, CORRUPT, UNSUPPORTED, as dataset_from_folder has them; messages begin with the path. */
+/* Reads the size from the file's header. IO, CORRUPT, UNSUPPORTED as in dataset_from_folder;
+ * messages begin with the path. */
 status_t picture_measure(const char *path, int64_t *out_height, int64_t *out_width,
                          failure_t *failure);
 
-/* Red, green and blue of each point: [height][width][3]. INVALID_ARGUMENT for another size. A JPEG
- * file whose data the library has to guess is CORRUPT. */
+/* Reads red, green and blue of each pixel: [height][width][3]. INVALID_ARGUMENT for another size. A
+ * JPEG file with missing or damaged data is CORRUPT. */
 status_t picture_read(const char *path, int64_t height, int64_t width, uint8_t *out_pixels,
                       failure_t *failure);
 

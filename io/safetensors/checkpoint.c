@@ -11,14 +11,14 @@
 #include "train/optimizer_impl.h"
 
 #define VERSION "1"
-#define OWN "tessera." /* our keys of the metadata begin so */
+#define OWN "tessera." /* prefix of the library's own metadata keys */
 #define KEY_VERSION OWN "checkpoint"
 #define KEY_OPTIMIZER OWN "optimizer"
 #define KEY_RANDOM OWN "random"
-#define PREFIX "optimizer" /* in front of names of its state, with a dot between */
+#define PREFIX "optimizer" /* names of the optimizer's state begin with it and a dot */
 
 #define RANDOM_WORDS 4
-#define RANDOM_DIGITS 16 /* of each word, hexadecimal */
+#define RANDOM_DIGITS 16 /* hexadecimal digits of each word */
 
 static bool begins_with(const char *text, const char *beginning)
 {
@@ -65,8 +65,8 @@ static status_t list_metadata(context_t *ctx, const optimizer_t *optimizer, cons
     return STATUS_OK;
 }
 
-/* The module's state dict, and the optimizer's state in whatever format it has: tensors become
- * plain one by one when they are written. */
+/* Lists the module's state dict and the optimizer's state in its current layout. Tensors are
+ * converted to row-major one by one when they are written. */
 static status_t list_tensors(context_t *ctx, module_t *module, const optimizer_t *optimizer,
                              datum_t **out_dict)
 {
@@ -96,13 +96,13 @@ status_t checkpoint_save(context_t *ctx, module_t *module, const optimizer_t *op
     return status;
 }
 
-/* ---- loading: everything is read and checked, then nothing fails ---- */
+/* ---- loading: reads and checks everything; after that nothing can fail ---- */
 
 typedef struct checkpoint {
     const safetensors_t *file;
     const char *path;
-    datum_t *weights; /* by their names */
-    datum_t *state;   /* of the optimizer, by names without the prefix; NULL: none is wanted */
+    datum_t *weights; /* by name */
+    datum_t *state;   /* the optimizer's state, by name without the prefix; NULL: not requested */
     datum_t *metadata;
     uint64_t random[RANDOM_WORDS];
 } checkpoint_t;
@@ -190,7 +190,7 @@ static status_t read_tensor(context_t *ctx, checkpoint_t *checkpoint, const modu
     return put_tensor(ctx, checkpoint->file, info->name, info->name, checkpoint->weights);
 }
 
-/* The message of what failed inside, with the file's name before it. */
+/* Puts the file's path in front of an INVALID_ARGUMENT message. */
 static status_t name_file(context_t *ctx, status_t status, const char *path)
 {
     if (status != STATUS_INVALID_ARGUMENT) return status;
@@ -199,7 +199,7 @@ static status_t name_file(context_t *ctx, status_t status, const char *path)
     return context_fail(ctx, status, "checkpoint_load: %s: %s", path, message);
 }
 
-/* The state that is read is the optimizer's only once the weights are in. */
+/* Installs the optimizer's state only after the weights were loaded. */
 static status_t load(context_t *ctx, const checkpoint_t *checkpoint, module_t *module,
                      optimizer_t *optimizer)
 {

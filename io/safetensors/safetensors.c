@@ -1,5 +1,5 @@
-/* A safetensors file: 8 bytes of the header's length, the header, elements. Opening checks all of
- * it; what a tensor needs after that is its place. */
+/* A safetensors file: 8 bytes with the header's length, the header, the elements. Opening checks
+ * all of it; reading a tensor then needs only its offset. */
 #include "io/safetensors/safetensors.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ const safetensors_type_t *safetensors_type_of(dtype_t dtype)
 
 /* ---- opening ---- */
 
-/* The header without its length; elements begin where it ends. */
+/* Finds the header's text. The elements follow it. */
 static status_t find_header(context_t *ctx, const safetensors_t *file, const char **out_text,
                             size_t *out_bytes)
 {
@@ -66,7 +66,8 @@ static status_t find_header(context_t *ctx, const safetensors_t *file, const cha
     return STATUS_OK;
 }
 
-/* By begin, then by end: tensors without elements stand before the one that begins there. */
+/* Orders by begin, then by end: an empty tensor precedes the tensor that begins at the same
+ * byte. */
 static int compare_places(const void *a, const void *b)
 {
     const safetensors_item_t *x = a, *y = b;
@@ -81,7 +82,7 @@ static int compare_names(const void *a, const void *b)
                   (*(safetensors_item_t *const *)b)->info.name);
 }
 
-/* Bits of all elements; false when there are too many to be counted. */
+/* Counts the bits of all elements; false on overflow. */
 static bool count_bits(const safetensors_info_t *info, int n_bits, int64_t *out_bits)
 {
     int64_t count = n_bits;
@@ -110,7 +111,7 @@ static status_t check_length(context_t *ctx, const safetensors_t *file,
     return STATUS_OK;
 }
 
-/* Sorts the tensors, which follow each other from the first byte of the elements to the last. */
+/* Sorts the tensors. They must cover the elements from the first byte to the last without gaps. */
 static status_t check_places(context_t *ctx, safetensors_t *file, size_t first)
 {
     int64_t end = 0;
@@ -151,7 +152,7 @@ static status_t read_file(context_t *ctx, safetensors_t *file)
     return STATUS_OK;
 }
 
-/* The length of the header, and as much of the header as there is. */
+/* Reads the length of the header, and as much of the header as the file contains. */
 static status_t read_head(context_t *ctx, const char *path, const file_mapping_t *source,
                           void **out_head)
 {
@@ -170,7 +171,7 @@ static status_t read_head(context_t *ctx, const char *path, const file_mapping_t
     return status;
 }
 
-/* Takes over the source, also on failure; NULL: bytes are the caller's. */
+/* Opens a handle. Takes over `source`, also on failure; NULL: the caller owns `bytes`. */
 static status_t open_take(context_t *ctx, const char *path, file_mapping_t *source,
                           const void *bytes, size_t n_bytes, safetensors_t **out_file)
 {
@@ -219,7 +220,7 @@ status_t safetensors_open_bytes(context_t *ctx, const void *bytes, size_t n_byte
     return open_take(ctx, "memory", NULL, bytes, n_bytes, out_file);
 }
 
-/* What infos have is const for their readers. */
+/* Strings of infos are const for the handle's users, so freeing them needs a cast. */
 static void put_string(const safetensors_t *file, const char *string)
 {
     void *block = NULL;
@@ -247,7 +248,7 @@ void safetensors_close(safetensors_t *file)
     allocator_put(&allocator, file);
 }
 
-/* ---- asking ---- */
+/* ---- contents ---- */
 
 int safetensors_count(const safetensors_t *file)
 {

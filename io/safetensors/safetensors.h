@@ -1,13 +1,14 @@
-/* Files of the safetensors format: names, dtypes, shapes and metadata as JSON, then the elements.
+/* Reads and writes safetensors files: a JSON header with names, dtypes, shapes and metadata,
+ * followed by the elements.
  *
- * A file stays open until its handle is closed, and tensors are copies of their bytes. It is not
- * mapped: other programs write such files, and reading from one that was cut short is CORRUPT. A
- * handle never changes, so threads may share it, each with a context of its own. Every rule of the
- * format is checked when a file is opened: a header of at most 100 MB that is an object, keys that
- * differ, tensors that lie one behind the other without gaps up to the last byte and are as long as
- * their dtype and shape say.
+ * A file stays open until its handle is closed. Tensors are copies of its bytes. The file is not
+ * mapped, because other programs may write to it; reading from a file that was truncated meanwhile
+ * is CORRUPT. A handle is immutable, so threads may share it, each with its own context. Opening a
+ * file checks every rule of the format: the header is an object of at most 100 MB, keys are unique,
+ * and tensors are adjacent, without gaps up to the last byte, each as long as its dtype and shape
+ * say.
  *
- * JSON is read by jansson, whose memory is malloc's and is freed before a call returns. Without
+ * jansson reads the JSON; it allocates with malloc and frees before a call returns. Without
  * jansson, opening and saving are UNSUPPORTED. */
 #ifndef TESSERA_IO_SAFETENSORS_SAFETENSORS_H
 #define TESSERA_IO_SAFETENSORS_SAFETENSORS_H
@@ -19,29 +20,29 @@ TESSERA_BEGIN
 
 typedef struct safetensors safetensors_t;
 
-/* IO; CORRUPT for what breaks a rule; UNSUPPORTED for more than 12 dimensions, and for names with
- * the character U+0000. */
+/* IO. CORRUPT if a rule is violated. UNSUPPORTED for more than 12 dimensions, and for names that
+ * contain the character U+0000. */
 status_t safetensors_open(context_t *ctx, const char *path, safetensors_t **out_file)
     TESSERA_API(safetensors_open);
-/* The same from memory, which has to live as long as the handle; tensors are copies. */
+/* The same from memory, which must stay valid until the handle is closed. Tensors are copies. */
 status_t safetensors_open_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                                 safetensors_t **out_file) TESSERA_API(safetensors_open_bytes);
-/* Tensors that were got stay valid. */
+/* Closes the handle. Tensors read from it stay valid. */
 void safetensors_close(safetensors_t *file) TESSERA_API(safetensors_close);
 
-/* ---- asking: borrowed from the handle, NULL when absent ---- */
+/* ---- contents: borrowed from the handle; NULL when absent ---- */
 
 typedef struct safetensors_info {
     const char *name;
-    const char *type; /* as the file names it: "F32", "BF16", "F8_E4M3" */
-    dtype_t dtype;    /* DTYPE_NONE: a type that no tensor here has */
+    const char *type; /* the file's name of the type: "F32", "BF16", "F8_E4M3" */
+    dtype_t dtype;    /* DTYPE_NONE: a type that tensors do not support */
     int rank;
     int64_t sizes[TENSOR_MAX_RANK];
-    size_t offset; /* of the first byte, from the beginning of the file */
+    size_t offset; /* first byte, counted from the start of the file */
     size_t n_bytes;
 } safetensors_info_t;
 
-/* Tensors in the order in which their elements lie in the file. */
+/* Tensors, in the order of their elements in the file. */
 int safetensors_count(const safetensors_t *file) TESSERA_API(safetensors_count);
 const safetensors_info_t *safetensors_info(const safetensors_t *file, int index)
     TESSERA_API(safetensors_info);
@@ -57,31 +58,32 @@ const char *safetensors_metadata(const safetensors_t *file, const char *key)
 
 /* ---- reading ---- */
 
-/* A copy, dense and contiguous; bytes of BOOL above 1 count as true. INVALID_ARGUMENT for a name
- * that is not there, UNSUPPORTED (names the dtype), CORRUPT for a file that has become shorter. */
+/* Reads a tensor as a contiguous copy; a BOOL byte above 1 counts as true. INVALID_ARGUMENT for an
+ * unknown name, UNSUPPORTED (names the dtype), CORRUPT if the file has become shorter. */
 status_t safetensors_tensor(context_t *ctx, const safetensors_t *file, const char *name,
                             tensor_t **out_tensor) TESSERA_API(safetensors_tensor);
 
-/* All tensors of a file as a dict, in its order; the caller releases. */
+/* Reads all tensors of a file into a dict, in the file's order; the caller releases it. */
 status_t safetensors_load(context_t *ctx, const char *path, datum_t **out_dict)
     TESSERA_API(safetensors_load);
 
-/* Weights of a file become the module's parameters and buffers, as module_assign_state_dict has it.
- * With is_strict false, names may be missing in the file or unknown to
- * the module; what is unknown is not read. On failure nothing has changed. */
+/* Replaces the module's parameters and buffers with the file's tensors, as module_assign_state_dict
+ * does. With is_strict false, the file may lack names and may have names unknown to the module;
+ * unknown tensors are not read. On failure the module is unchanged. */
 status_t module_load_safetensors(context_t *ctx, module_t *module, const char *path, bool is_strict)
     TESSERA_API(module_load_safetensors);
 
 /* ---- writing ---- */
 
-/* Writes a dict of tensors of any layout, and one of strings, which may be NULL. The file is that
- * of the format's own writer: tensors of the largest elements first, then by name, the header
- * padded to 8 bytes. It appears whole or not at all; who has the old file open keeps its bytes.
- * INVALID_ARGUMENT for other values, for text that is no UTF-8 and for a tensor "__metadata__". */
+/* Writes a dict of tensors of any layout, and a dict of strings (may be NULL), in the order of the
+ * reference writer: tensors with the largest elements first, then by name; the header is padded to
+ * 8 bytes. Writes atomically; a reader that has the old file open keeps its contents.
+ * INVALID_ARGUMENT for other values, for text that is not UTF-8 and for a tensor named
+ * "__metadata__". */
 status_t safetensors_save(context_t *ctx, const char *path, const datum_t *tensors,
                           const datum_t *metadata) TESSERA_API(safetensors_save);
 
-/* The state dict of a module; a tensor that has two names is written twice. */
+/* Writes a module's state dict; a tensor with two names is written twice. */
 status_t module_save_safetensors(context_t *ctx, module_t *module, const char *path,
                                  const datum_t *metadata) TESSERA_API(module_save_safetensors);
 

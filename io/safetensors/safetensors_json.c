@@ -1,4 +1,4 @@
-/* The header of a safetensors file: JSON by jansson. */
+/* Parses the header of a safetensors file: JSON, with jansson. */
 #include "io/safetensors/safetensors_impl.h"
 
 #ifdef TESSERA_HAVE_SAFETENSORS
@@ -118,7 +118,7 @@ static status_t read_tensor(reading_t *r, const char *name, json_t *value, safet
              r->path, name, kind_of(value));
     const json_t *type = json_object_get(value, "dtype"), *shape = json_object_get(value, "shape"),
                  *offsets = json_object_get(value, "data_offsets");
-    /* Other keys are left alone, as safetensors does. */
+    /* Other keys are ignored, as in the reference implementation. */
     if (type == NULL || shape == NULL || offsets == NULL)
         FAIL(
             r->ctx, STATUS_CORRUPT,
@@ -132,7 +132,7 @@ static status_t read_tensor(reading_t *r, const char *name, json_t *value, safet
     return read_offsets(r, offsets, item);
 }
 
-/* Their number fits an int: a header has a byte at least for each. */
+/* The number of entries fits an int, because each takes at least one byte of the header. */
 static status_t read_root(reading_t *r, json_t *root)
 {
     const char *key = NULL;

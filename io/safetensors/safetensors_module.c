@@ -1,9 +1,9 @@
-/* Weights of modules from and into safetensors files. */
+/* Loads and saves a module's weights. */
 #include "io/safetensors/safetensors_impl.h"
 #include "module/state_dict.h"
 
-/* A tensor that the module has no use for is not read: of an unknown name there is none in its
- * place, which is what the state dict's message needs. */
+/* Adds `none` for a name that the module does not know. The tensor is not read; the error message
+ * of module_assign_state_dict needs only its name. */
 static status_t put_unknown(context_t *ctx, const char *name, datum_t *dict)
 {
     datum_t *none = NULL;

@@ -1,5 +1,5 @@
-/* Writing a safetensors file: the header follows from infos alone, then tensors are made plain and
- * written one by one. */
+/* Writes a safetensors file. The header needs only dtypes and sizes, so it is written first; then
+ * each tensor is converted to row-major and written. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct item {
     size_t n_bytes;
 } item_t;
 
-/* ---- what is given ---- */
+/* ---- arguments ---- */
 
 static status_t check_metadata(context_t *ctx, const datum_t *metadata)
 {
@@ -57,7 +57,8 @@ static status_t list_item(context_t *ctx, const char *name, const datum_t *value
     return tensor_count_bytes(ctx, &dense, &item->n_bytes);
 }
 
-/* Types in the order of their table backwards, so that every tensor is aligned to its elements. */
+/* Orders types from the end of their table (largest first), so that each tensor is aligned to its
+ * element size. */
 static int compare(const void *a, const void *b)
 {
     const item_t *x = a, *y = b;
