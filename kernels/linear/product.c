@@ -2,7 +2,8 @@
 
 #include "tensor/threads_impl.h"
 
-/* Rows whose copies, for the inputs that are multiplied at once, stay in the second cache. */
+/* Maximum number of rows that are copied at once: the copies, for one chunk of inputs, fit in the
+ * second-level cache. */
 #define MOST_ROWS 224
 
 static const product_loops_t *const loops[ISA_COUNT] = ISA_TABLE(product);

@@ -1,13 +1,13 @@
-/* Products of many rows with a constant weight, near the peak of multiplications for any number of
+/* Products of many rows with a constant weight, near the peak multiplication rate for any number of
  * rows:
  *
  *   out[r][o] = finish(bias[o] + sum(i) x[r][i] * weight[o][i])
  *
- * The weight lies in blocks of PRODUCT_BLOCK outputs, [outputs / block][inputs][block], which
- * oneDNN calls AB16b32a. Rows of x are copied to groups of as many as the registers have room for,
- * [group][inputs][rows of it], evenly divided, so that no group is much smaller than another. Each
- * thread takes blocks of outputs: a block over some inputs stays in the second cache for all
- * groups. */
+ * The weight is stored in blocks of PRODUCT_BLOCK outputs, [outputs / block][inputs][block], which
+ * oneDNN calls AB16b32a. Rows of x are copied in groups, [group][inputs][rows of the group], whose
+ * rows fit in the registers. Groups have nearly equal sizes, so that none is inefficiently small.
+ * Each thread computes some blocks of outputs. It uses a block, over a range of inputs, for all
+ * groups while the block is in the second-level cache. */
 #ifndef TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 
@@ -19,7 +19,7 @@
 
 #define PRODUCT_BLOCK 32
 
-/* What is done to n finished elements of a row, from `column` on, before they are left. */
+/* Changes n finished elements of a row, from `column` on, in memory. */
 typedef void (*product_finish_t)(const void *user, int64_t row, int64_t column, int64_t n,
                                  float *values);
 
@@ -30,18 +30,19 @@ typedef struct product {
     const float *weight;  /* blocks block_stride elements apart, the last one padded */
     int64_t block_stride; /* at least n_inputs * PRODUCT_BLOCK */
     const float *bias;    /* [n_outputs], or NULL */
-    bool accumulates;     /* adds to what lies in out */
+    bool accumulates;     /* adds to the values in out */
     float *out;           /* rows out_stride elements apart */
     int64_t out_stride;
     product_finish_t finish; /* or NULL */
     const void *user;
 } product_t;
 
-/* On this many threads, by an instruction set that isa_has. scratch: see product_scratch. */
+/* Computes the product on n_threads threads; isa_has must be true for isa. scratch: see
+ * product_scratch. */
 void product_run(const product_t *product, isa_t isa, int n_threads, void *scratch);
 
-/* Rows of a weight, [n_outputs][n_inputs] and so many elements apart, as the blocks that a product
- * reads; the last one is padded by zeros. On one thread. */
+/* Packs rows of a weight, [n_outputs][n_inputs] with row_stride, into the blocks that a product
+ * reads. Pads the last block with zeros. Uses one thread. */
 typedef struct product_pack {
     int64_t n_outputs, n_inputs;
     const float *rows;
@@ -52,21 +53,21 @@ typedef struct product_pack {
 
 void product_pack(const product_pack_t *pack, isa_t isa);
 
-/* Bytes that a product needs beside, 64-byte aligned. */
+/* Bytes of scratch that a product needs; the buffer must be 64-byte aligned. */
 size_t product_scratch(int64_t n_rows, int64_t n_inputs);
 
-/* Rows that are copied at once: n_rows of them from `first` on, in n_groups groups; group g has
- * rows from n_rows * g / n_groups on. */
+/* Rows that are copied at once: n_rows rows from `first` on, in n_groups groups. Group g begins at
+ * row n_rows * g / n_groups of them. */
 typedef struct product_rows {
     const product_t *product;
     int64_t first, n_rows, n_groups;
     float *copy;
 } product_rows_t;
 
-/* Loops of one instruction set: groups [first, last) are copied, then blocks of outputs [first,
- * last) made. */
+/* Loops of one instruction set: `copy` copies groups [first, last), `blocks` computes the blocks of
+ * outputs [first, last). */
 typedef struct product_loops {
-    int n_rows; /* of a group, at most */
+    int n_rows; /* most rows in a group */
     void (*copy)(const product_rows_t *rows, int64_t first, int64_t last);
     void (*blocks)(const product_rows_t *rows, int64_t first, int64_t last);
     void (*pack)(const product_pack_t *pack);

@@ -6,23 +6,23 @@
 #include "kernels/vector_impl.h"
 
 #if KERNEL_REGISTERS > 16
-#define PRODUCT_ROWS 14 /* rows of a group */
+#define PRODUCT_ROWS 14 /* maximum number of rows in a group */
 #else
 #define PRODUCT_ROWS 6
 #endif
-#define VECTORS 2                      /* of outputs, which are summed together */
-#define WIDTH (VECTORS * KERNEL_LANES) /* outputs at once, a part of a block */
-#define CHUNK 768                      /* inputs at once */
+#define VECTORS 2                      /* vectors of outputs that are summed together */
+#define WIDTH (VECTORS * KERNEL_LANES) /* outputs that are summed together; divides a block */
+#define CHUNK 768                      /* inputs that are summed at once */
 
-/* A group of rows, over some inputs, by WIDTH outputs. */
+/* One group of rows, a range of inputs, and WIDTH outputs. */
 typedef struct tile {
     int64_t row, column;
-    int n_columns;       /* of WIDTH: fewer at the end */
+    int n_columns;       /* less than WIDTH at the end */
     const float *x;      /* [n_inputs][rows] */
     const float *weight; /* [n_inputs][PRODUCT_BLOCK], from the tile's first output on */
     int64_t n_inputs;
-    bool is_first, is_last; /* of the inputs */
-    const char *ahead;      /* what is prefetched, so many bytes with each input */
+    bool is_first, is_last; /* whether this is the first or last range of inputs */
+    const char *ahead;      /* address to prefetch; advances by ahead_step bytes with each input */
     int64_t ahead_step;
 } tile_t;
 
@@ -43,7 +43,7 @@ KERNEL_INLINE void leave_some(const product_t *p, const tile_t *tile, int n_rows
     }
 }
 
-/* All columns: the sums stay in registers. */
+/* Fast path of leave_some for WIDTH columns: the sums stay in registers. */
 KERNEL_INLINE void leave_all(const product_t *p, const tile_t *tile, int n_rows,
                              const vector_t (*sums)[VECTORS])
 {
@@ -66,7 +66,7 @@ KERNEL_INLINE void leave_all(const product_t *p, const tile_t *tile, int n_rows,
     }
 }
 
-/* Lines of the result, which are read or written at the end. */
+/* Prefetches the lines of the result that are read or written at the end. */
 KERNEL_INLINE void fetch_out(const product_t *p, const tile_t *tile, int n_rows)
 {
     const char *out = (const char *)(p->out + tile->row * p->out_stride + tile->column);
@@ -122,8 +122,8 @@ static const float *weight_at(const product_t *p, int64_t column, int64_t input)
            column % PRODUCT_BLOCK;
 }
 
-/* All groups of rows by WIDTH outputs, over inputs [from, to). Each fetches its part of the weights
- * that come next, which are far away. */
+/* Multiplies all groups of rows for WIDTH outputs and inputs [from, to). Each group prefetches its
+ * share of the weights at `next`, which the hardware does not predict. */
 static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t from, int64_t to,
                              const float *next)
 {
@@ -166,8 +166,9 @@ static void blocks(const product_rows_t *rows, int64_t first, int64_t last)
 
 /* ---- rows ---- */
 
-/* Columns of KERNEL_LANES vectors become vectors: of pairs, whose elements change places where a
- * bit of their index and one of the vector's differ. */
+/* Transposes KERNEL_LANES vectors in log2(KERNEL_LANES) steps. Each step takes pairs of vectors
+ * whose indices differ in one bit and swaps the elements whose own index differs from the vector's
+ * in that bit. */
 #define LOW(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) - (s) : (j))
 #define HIGH(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) : (j) + (s))
 #define EIGHT(of, j, s)                                                                            \
@@ -180,7 +181,7 @@ static void blocks(const product_rows_t *rows, int64_t first, int64_t last)
 #endif
 #ifdef __clang__
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else /* gcc has that from version 12 on */
+#else /* gcc has __builtin_shufflevector from version 12 on */
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vector_u32_t){__VA_ARGS__})
 #endif
 #define SWAP(s)                                                                                    \
@@ -202,8 +203,8 @@ KERNEL_INLINE void transpose(vector_t *v)
 #endif
 }
 
-/* n rows of x, so many elements apart: their next KERNEL_LANES inputs, `step` apart. Where that is
- * less than a vector, each one's end is written over by the next one. */
+/* Transposes the next KERNEL_LANES inputs of n rows of x into `to`, `step` elements per input. If
+ * `step` is less than a vector, the next input overwrites the excess of each store. */
 KERNEL_INLINE void copy_inputs(const float *x, int64_t stride, int64_t n, float *to, int64_t step)
 {
     vector_t v[KERNEL_LANES];

@@ -15,7 +15,7 @@ bool rows_gradient_fits(isa_t isa, int64_t block_outputs, int64_t block_inputs)
            block_inputs % ROWS_GRADIENT_STEP == 0 && block_inputs <= ROWS_GRADIENT_BLOCK;
 }
 
-/* Blocks of inputs in a tile. */
+/* Number of blocks of inputs in a tile. */
 static int64_t tile_blocks(const rows_gradient_t *gradient)
 {
     const int64_t block = gradient->inputs.block;

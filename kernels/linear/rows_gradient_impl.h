@@ -1,12 +1,12 @@
-/* Gradient of a fully connected weight that lies in blocks, of a few rows:
+/* Gradient of a fully connected weight that is stored in blocks, for a few rows:
  *
  *   out(j, k) = sum(r) grad[r][j] * x[r][k]
  *
- * The weight lies as rows_product_impl.h says, in blocks of outputs by inputs. It is made a tile at
- * a time: of one block of outputs by some blocks of inputs, which lie one behind the other. A tile
- * is written to out, or given to who asked, while it is in the first cache: an optimizer then steps
- * the weight with a gradient that never lies in memory. Each element is the sum over the rows from
- * the first to the last, whatever tile or thread makes it. */
+ * The format of the weight is described in rows_product_impl.h: blocks of outputs by inputs. The
+ * gradient is computed in tiles: one block of outputs by a few blocks of inputs, contiguous in
+ * memory. A finished tile is in the first-level cache. It is written to out, or passed to `take`:
+ * an optimizer can then step the weight without storing the gradient. Each element is summed from
+ * the first row to the last, so the result depends on neither tiles nor threads. */
 #ifndef TESSERA_KERNELS_LINEAR_ROWS_GRADIENT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_ROWS_GRADIENT_IMPL_H
 
@@ -17,13 +17,13 @@
 #include "kernels/axis_impl.h"
 #include "kernels/isa_impl.h"
 
-#define ROWS_GRADIENT_ROWS 64  /* at most */
-#define ROWS_GRADIENT_BLOCK 64 /* outputs and inputs of a block, at most */
-#define ROWS_GRADIENT_STEP 4   /* inputs that are summed at once, a part of a block */
-#define ROWS_GRADIENT_AHEAD 4  /* arrays that are read with tiles, at most */
+#define ROWS_GRADIENT_ROWS 64  /* maximum */
+#define ROWS_GRADIENT_BLOCK 64 /* maximum number of outputs or inputs in a block */
+#define ROWS_GRADIENT_STEP 4   /* inputs that are summed together; divides a block */
+#define ROWS_GRADIENT_AHEAD 4  /* maximum number of arrays that are read with tiles */
 
-/* n elements of the gradient, which is at `first` in the weight's format. Threads call it at once.
- */
+/* Receives n elements of the gradient, at offset `first` in the weight's format. Several threads
+ * call it concurrently. */
 typedef void (*rows_gradient_take_t)(void *user, int64_t first, int64_t n, const float *tile);
 
 typedef struct rows_gradient {
@@ -31,43 +31,44 @@ typedef struct rows_gradient {
     axis_t outputs, inputs;
     const float *x;            /* [n_rows][inputs.n] */
     const float *grad;         /* [n_rows][outputs.n] */
-    float *out;                /* in the weight's format, padded lanes become zero; or NULL */
-    rows_gradient_take_t take; /* is given the tiles if out is NULL */
+    float *out;                /* in the weight's format, padding is set to zero; or NULL */
+    rows_gradient_take_t take; /* receives the tiles if out is NULL */
     void *user;
-    const float *ahead[ROWS_GRADIENT_AHEAD]; /* arrays in the weight's format that take reads, to
-                                                be brought to the cache; or NULL */
+    const float *ahead[ROWS_GRADIENT_AHEAD]; /* arrays in the weight's format that take reads,
+                                                prefetched; NULL ends the list */
 } rows_gradient_t;
 
-/* Whether an instruction set takes blocks of so many outputs by so many inputs. */
+/* Returns true if the kernel supports blocks of this many outputs and inputs. */
 bool rows_gradient_fits(isa_t isa, int64_t block_outputs, int64_t block_inputs);
 
-/* On at most so many threads, by an instruction set that isa_has. */
+/* Computes the gradient on at most n_threads threads; isa_has must be true for isa. */
 void rows_gradient_run(const rows_gradient_t *gradient, isa_t isa, int n_threads);
 
-/* Sums over the rows, from the first to the last, of n columns from `first` on: of the gradient of
- * the bias. */
+/* Computes columns [first, first + n) of the gradient of the bias. Each is summed from the first
+ * row to the last. */
 void rows_gradient_bias(const float *grad, int64_t n_rows, int64_t n_outputs, int64_t first,
                         int64_t n, float *out);
 
 /* ---- for the loops of an instruction set ---- */
 
-/* Tiles go chunk by chunk of inputs, so that x of a chunk stays in the first cache for all blocks
- * of outputs. */
+/* Tiles are computed one chunk of inputs at a time, so that x of the chunk stays in the first-level
+ * cache for all blocks of outputs. */
 typedef struct rows_gradient_tiles {
     const rows_gradient_t *gradient;
     int64_t tile_blocks;  /* blocks of inputs in a tile */
-    int64_t chunk_blocks; /* and in a chunk, whole tiles */
+    int64_t chunk_blocks; /* blocks of inputs in a chunk, a multiple of tile_blocks */
 } rows_gradient_tiles_t;
 
 typedef struct rows_gradient_loops {
-    /* Chunks of blocks of outputs [first, last): number c * blocks of outputs + b is chunk c of
-     * block b. */
+    /* Computes chunks [first, last). Number c * (blocks of outputs) + b is chunk c of output block
+     * b. */
     void (*chunks)(const rows_gradient_tiles_t *tiles, int64_t first, int64_t last);
 } rows_gradient_loops_t;
 
 ISA_EXTERN(const rows_gradient_loops_t, rows_gradient);
 
-/* Elements of x in a chunk, and of a tile, at most. A tile of one block may have more. */
+/* Maximum number of elements of x in a chunk, and of the gradient in a tile. A tile of one block
+ * may have more. */
 #define ROWS_GRADIENT_CHUNK (ROWS_GRADIENT_ROWS * ROWS_GRADIENT_BLOCK)
 #define ROWS_GRADIENT_TILE 1024
 

@@ -5,21 +5,22 @@
 #include "kernels/linear/rows_product_impl.h"
 #include "kernels/vector_impl.h"
 
-#define MAX_VECTORS (ROWS_PRODUCT_ROWS / KERNEL_LANES) /* of rows */
-#define PART_BLOCKS 4                                  /* of terms */
+#define MAX_VECTORS (ROWS_PRODUCT_ROWS / KERNEL_LANES) /* vectors of rows */
+#define PART_BLOCKS 4                                  /* blocks of terms in a part */
 
 typedef vector_t sums_t[MAX_VECTORS];
 
 /* Terms [first, last) for one block of results. */
 typedef struct part {
-    const float *weight; /* of the block of results */
+    const float *weight; /* weights of this block of results */
     const float *columns;
     int64_t first, last;
-    const float *next; /* what comes behind these, or the same */
+    const float *next; /* weights of the following part; of this part at the end */
 } part_t;
 
-/* n results from `result` of the block on, by n_vectors vectors of rows. All calls for a part
- * prefetch each line once, if n is that of a line, and otherwise more often. */
+/* Adds the products of n results, from `result` of the block on, with n_vectors vectors of rows.
+ * All calls for a part together prefetch each line once if n results fill a line; otherwise some
+ * lines several times. */
 KERNEL_INLINE void multiply(const rows_product_t *p, const part_t *part, int n_vectors, int n,
                             int64_t result, sums_t *total)
 {
@@ -53,7 +54,7 @@ KERNEL_INLINE void multiply(const rows_product_t *p, const part_t *part, int n_v
     for (int v = 0; v < n_vectors; v++) total[result + j][v] = sums[j][v];
 }
 
-/* As many results as registers have room for beside a vector or more of x. */
+/* Computes as many results at once as fit in the registers with at least one vector of x. */
 KERNEL_INLINE void multiply_part(const rows_product_t *p, const part_t *part, int n_vectors,
                                  sums_t *total)
 {
@@ -65,7 +66,7 @@ KERNEL_INLINE void multiply_part(const rows_product_t *p, const part_t *part, in
     for (; result < p->results.block; result += 2) multiply(p, part, n_vectors, 2, result, total);
 }
 
-/* The block's results of each row. */
+/* Stores the block's results of each row. */
 static void finish(const rows_product_t *p, int n_vectors, int64_t block, const sums_t *total)
 {
     const int64_t first = block * p->results.block, rest = p->results.n - first;

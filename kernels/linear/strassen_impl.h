@@ -1,16 +1,18 @@
-/* Products of many rows with a constant weight by Strassen's algorithm, in Winograd's form, at one
- * level: 7 products of quarters take the place of 8.
+/* Products of many rows with a constant weight with one level of Strassen's algorithm, in
+ * Winograd's form: 7 products of quarters instead of 8.
  *
  *   out[i][r][o] = act(bias[o] + addend[i][r][o] + sum(c) x[i][r][c] * weight[o][c])
  *
- * x, the weight and the result are cut in halves of rows, inputs and outputs. Sums of quarters of x
- * and of the weight are made a part at a time, which stays in the second cache; those of the
- * products are made in registers. What a result loses by rounding is small beside the largest
- * results of its row and of the one that is multiplied with it, not beside itself. Rows whose
- * largest elements differ by more than a factor of 2^STRASSEN_APART_BITS, and what is not finite,
- * are multiplied apart, by 8 products.
+ * x, the weight and the result are split into halves of rows, inputs and outputs. The sums of
+ * quarters of x and of the weight are computed in parts that fit in the second-level cache; sums of
+ * the products are computed in registers. The rounding error of a result is small compared with the
+ * largest results of its row and of the row paired with it, but not compared with the result
+ * itself. Some pairs of rows are therefore multiplied separately, with 8 products: those whose
+ * largest elements differ by more than a factor of 2^STRASSEN_APART_BITS, and those with elements
+ * that are not finite.
  *
- * Rows of a matrix are taken, and images in blocks of channels, whose elements are rows. */
+ * The kernel takes the rows of a matrix, or images in blocks of channels; a row is then one
+ * pixel. */
 #ifndef TESSERA_KERNELS_LINEAR_STRASSEN_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STRASSEN_IMPL_H
 
@@ -21,76 +23,77 @@
 #include "kernels/isa_impl.h"
 
 typedef struct strassen {
-    int64_t n_images;            /* rows of one do not meet those of another */
-    int64_t n_rows;              /* of an image */
+    int64_t n_images;            /* rows of different images are never paired */
+    int64_t n_rows;              /* in an image */
     int64_t n_inputs, n_outputs; /* see strassen_fits */
     const float *x;
-    int64_t x_image, x_row, x_block; /* elements from one image, row and vector to the next */
-    int64_t line_rows, x_line;       /* so many rows of an image lie in a line; lines likewise */
-    const float
-        *weight; /* [outputs / weight_outputs][inputs][weight_outputs], a multiple of lanes */
+    int64_t x_image, x_row, x_block; /* strides in elements: image, row, vector of inputs */
+    int64_t line_rows, x_line;       /* rows of an image in a line, and the stride of lines in x */
+    const float *weight; /* [outputs / weight_outputs][inputs][weight_outputs]; weight_outputs is a
+                            multiple of lanes */
     int64_t weight_outputs;
-    int64_t weight_block; /* elements from one block of outputs to the next */
+    int64_t weight_block; /* stride of blocks of outputs, in elements */
     const float *bias;    /* [n_outputs], or NULL */
-    const float *addend;  /* as out lies; may be out; or NULL */
-    bool is_clamped;      /* to lower and upper: relu is 0 and infinity */
+    const float *addend;  /* in the format of out; may be out; or NULL */
+    bool is_clamped;      /* results are clamped to lower and upper: relu is 0 and infinity */
     float lower, upper;
-    /* What becomes of n elements that lie side by side when they are done: from this row, counted
-     * over all images, and column on. NULL: nothing. */
+    /* Changes n finished adjacent elements, from this row (counted over all images) and column on.
+     * NULL: nothing. */
     void (*finish)(const void *user, int64_t row, int64_t column, int64_t n, float *values);
     const void *user;
-    float *out;                            /* not x */
-    int64_t out_image, out_row, out_block; /* one of the last two is the number of lanes */
+    float *out;                            /* may not be x */
+    int64_t out_image, out_row, out_block; /* either out_row or out_block is the number of lanes */
 } strassen_t;
 
-/* Whether inputs and outputs have halves of whole vectors, and of pairs of them. */
+/* Returns true if the halves of the inputs have full vectors, and the halves of the outputs full
+ * pairs of vectors. */
 bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa);
 
-/* On at most so many threads, by an instruction set that isa_has. scratch: 64-byte aligned bytes,
- * as strassen_scratch says for these sizes and so many threads or more. */
+/* Computes the product on at most n_threads threads; isa_has must be true for isa. scratch: 64-byte
+ * aligned bytes, strassen_scratch of the same sizes and at least as many threads. */
 void strassen_run(const strassen_t *strassen, isa_t isa, int n_threads, void *scratch);
 size_t strassen_scratch(const strassen_t *strassen, isa_t isa, int n_threads);
 
-/* Operations of sums of products that take as long on so many threads; those of the product are 2 *
- * rows * inputs * outputs. */
+/* Estimated time, as the number of operations that a direct product performs in the same time with
+ * n_threads threads. The direct product itself has 2 * rows * inputs * outputs. */
 double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads);
 
 /* ---- for the loops of an instruction set ---- */
 
-#define STRASSEN_APART_BITS 4 /* by which the exponents of two rows differ at most */
-#define STRASSEN_VECTORS 2    /* of outputs, whose sums are made at once: a pair */
-#define STRASSEN_MOST_ROWS 14 /* of half a tile, of any instruction set */
-#define STRASSEN_SOURCES 7    /* what is made of the quarters of x */
-#define STRASSEN_WEIGHTS 4    /* and of the weight */
+#define STRASSEN_APART_BITS 4 /* largest difference of the exponents of paired rows */
+#define STRASSEN_VECTORS 2    /* vectors of outputs that are summed together: a pair */
+#define STRASSEN_MOST_ROWS 14 /* maximum in half a tile, for any instruction set */
+#define STRASSEN_SOURCES 7    /* sums of quarters of x */
+#define STRASSEN_WEIGHTS 4    /* sums of quarters of the weight */
 
-/* Elements of what is made of a quarter of the weight: some more than are used, so that those of
- * one input do not meet in one set of a cache. */
+/* Elements of one sum of quarters of the weight. It is slightly larger than needed, so that the
+ * sums of one input are in different sets of the cache. */
 #define STRASSEN_WEIGHT(n_inputs, lanes) (((n_inputs)*STRASSEN_VECTORS + 5) * (lanes))
 
-/* Elements of what is made of the sources of a tile, and a vector before them. */
+/* Elements of the sources of a tile, with one vector in front of them for a flag. */
 #define STRASSEN_TILE(n_inputs, n_rows, lanes)                                                     \
     ((STRASSEN_SOURCES * (n_inputs) * (n_rows)) + (lanes))
 
-/* Row r of an image is multiplied together with row r + half. Each image is cut in tiles of at most
- * `n_rows` such rows, evenly. */
+/* Row r of an image is paired with row r + half. Each image is split evenly into tiles of at most
+ * `n_rows` pairs. */
 typedef struct strassen_images {
     const strassen_t *strassen;
-    int64_t half; /* of the rows, rounded up */
+    int64_t half; /* half of the rows of an image, rounded up */
     int64_t tiles_of_image;
-    int64_t tile_rows; /* of the largest tile */
+    int64_t tile_rows; /* pairs of rows in the largest tile */
 } strassen_images_t;
 
-/* Tiles [first, last) of all images, by pairs of vectors of outputs [first_pair, last_pair) and
- * those half of all outputs behind, over blocks of inputs [first_block, last_block) and those half
- * of all inputs behind. */
+/* Tiles [first, last) of all images. Pairs of vectors of outputs [first_pair, last_pair) and blocks
+ * of inputs [first_block, last_block) are in the first half; the part includes their counterparts
+ * in the second half. */
 typedef struct strassen_part {
     int64_t first, last, first_pair, last_pair, first_block, last_block;
-    float *sources; /* room for [tile][STRASSEN_TILE] */
-    float *weights; /* room for [STRASSEN_WEIGHTS][input][STRASSEN_VECTORS][lanes] */
+    float *sources; /* buffer for [tile][STRASSEN_TILE] */
+    float *weights; /* buffer for [STRASSEN_WEIGHTS][input][STRASSEN_VECTORS][lanes] */
 } strassen_part_t;
 
 typedef struct strassen_loops {
-    int n_rows; /* of a tile */
+    int n_rows; /* pairs of rows in a tile */
     void (*multiply)(const strassen_images_t *images, const strassen_part_t *part);
 } strassen_loops_t;
 

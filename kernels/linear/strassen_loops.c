@@ -1,29 +1,29 @@
-/* The loops of strassen_impl.h, compiled once for each ISA (isa_impl.h). KERNEL_ROWS rows, for two
- * vectors of outputs, are summed in registers. */
+/* The loops of strassen_impl.h, compiled once for each ISA (isa_impl.h). The sums of KERNEL_ROWS
+ * rows and two vectors of outputs stay in registers. */
 #include "kernels/linear/strassen_quarters_impl.h"
 
 #define SAVED (KERNEL_ROWS * WIDTH)
 
-/* Weights that are fetched: so many bytes with each input. */
+/* Weights to prefetch: `step` bytes with each input. */
 typedef struct fetch {
     const char *at;
     int64_t step;
 } fetch_t;
 
 typedef struct tile {
-    int64_t image, row;     /* the first of the tile; the others lie `half` behind */
-    int64_t pair;           /* of outputs; the others lie half of them behind */
-    bool misses_last;       /* of the rows behind: where those of an image are odd */
-    bool is_first, is_last; /* of the inputs */
-    int64_t n_blocks;       /* of inputs */
-    bool is_apart;          /* see are_apart */
+    int64_t image, row;     /* first row of the tile; its counterpart is `half` rows later */
+    int64_t pair;           /* pair of outputs in the first half; the other is in the second */
+    bool misses_last;       /* the number of rows is odd: the second half lacks one */
+    bool is_first, is_last; /* whether this is the first or last chunk of inputs */
+    int64_t n_blocks;       /* blocks of inputs */
+    bool is_apart;          /* rows are multiplied separately: see are_apart */
     const float *sources;
     weights_t weights[N_WEIGHTS];
     fetch_t fetch[N_WEIGHTS];
     float *saved; /* [N_SAVED][rows][WIDTH] */
 } tile_t;
 
-/* Eight products, none of which mixes rows. */
+/* Eight products that do not mix rows. */
 static const quarter_t apart[] = {
     {false, false, 2, {{NOTHING, X11, W11, NOTHING}, {NOTHING, X12, W21, NOTHING}}},
     {true, false, 2, {{NOTHING, X21, W11, NOTHING}, {NOTHING, X22, W21, NOTHING}}},
@@ -55,7 +55,7 @@ KERNEL_INLINE void add_product(const tile_t *tile, int n_rows, const step_t *ste
     }
 }
 
-/* Where a quarter of a tile's results begins. */
+/* Finds the first row of a quarter of a tile's results. */
 static inline int64_t first_row(const strassen_images_t *images, const tile_t *tile,
                                 const quarter_t *quarter)
 {
@@ -76,7 +76,7 @@ static inline int64_t find_results(const strassen_images_t *images, const tile_t
            first_column(images, tile, quarter) / KERNEL_LANES * s->out_block;
 }
 
-/* Elements that lie side by side, at once. */
+/* Calls s->finish for each run of adjacent elements. */
 static void finish(const strassen_images_t *images, const tile_t *tile, int n_rows,
                    const quarter_t *quarter)
 {
@@ -93,8 +93,8 @@ static void finish(const strassen_images_t *images, const tile_t *tile, int n_ro
             s->finish(s->user, row + r, column, WIDTH, out + r * s->out_row);
 }
 
-/* Leaves a quarter of a tile's results: each step for all of them, so that sums stay in registers.
- */
+/* Writes a quarter of a tile's results. Each step runs over all of them, so that sums stay in
+ * registers. */
 KERNEL_INLINE void leave(const strassen_images_t *images, const tile_t *tile, int n_rows,
                          const quarter_t *quarter, vector_t (*sums)[VECTORS])
 {
@@ -130,7 +130,7 @@ KERNEL_INLINE void leave(const strassen_images_t *images, const tile_t *tile, in
         finish(images, tile, n_rows - (is_whole ? 0 : 1), quarter);
 }
 
-/* Lines of results that are read or written when a quarter is left. */
+/* Prefetches the lines of results that `leave` reads or writes. */
 KERNEL_INLINE void fetch_results(const strassen_images_t *images, const tile_t *tile, int n_rows,
                                  const quarter_t *quarter)
 {
@@ -160,8 +160,8 @@ KERNEL_INLINE void save(vector_t (*sums)[VECTORS], int n_rows, float *to)
     for (int v = 0; v < VECTORS; v++) vector_store(sums[r][v], to + r * WIDTH + v * KERNEL_LANES);
 }
 
-/* Seven products, of which each quarter of the results is a sum. The steps are a loop, so that one
- * set of registers holds the sums of all of them. */
+/* Computes seven products and adds them to the quarters of the results. The steps are a loop, so
+ * that all steps use the same registers for the sums. */
 KERNEL_INLINE void multiply(const strassen_images_t *images, const tile_t *tile, int n_rows)
 {
     for (int q = 0; q < 4; q++) {
@@ -194,12 +194,12 @@ static void multiply_rows(const strassen_images_t *images, const tile_t *tile, i
 
 /* ---- all tiles ---- */
 
-/* Products while which the quarters of the weights of the next outputs are fetched, those of the
- * first inputs first. */
+/* Products during which the weights of the next outputs are prefetched, one quarter each; the
+ * quarters of the first inputs come first. */
 static const int fetching[4] = {W11, W22_T1, W12_11, W22};
 
-/* The part of such a quarter that a tile fetches. Where the two vectors do not lie side by side the
- * second comes by itself, when it is read. */
+/* Returns the part of such a quarter that one tile prefetches. Only the first of the two vectors is
+ * prefetched if they are not adjacent. */
 static fetch_t fetch_share(weights_t weights, int64_t n_inputs, int64_t tile, int64_t n_tiles)
 {
     const int64_t step = weights.input * (int64_t)sizeof(float) / n_tiles + 1;

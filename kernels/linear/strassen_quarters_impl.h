@@ -1,5 +1,5 @@
-/* What Strassen's algorithm makes of the quarters of x and of the weight, for vectors of
- * KERNEL_LANES floats and KERNEL_ROWS rows: see strassen_loops.c. */
+/* Computes the sums of quarters of x and of the weight that Strassen's algorithm needs, for vectors
+ * of KERNEL_LANES floats and KERNEL_ROWS rows: see strassen_loops.c. */
 #include "kernels/linear/strassen_impl.h"
 #include "kernels/linear/strassen_sources_impl.h"
 #include "kernels/tiles_impl.h"
@@ -7,7 +7,7 @@
 #define VECTORS STRASSEN_VECTORS
 #define WIDTH (VECTORS * KERNEL_LANES)
 
-/* Vectors of outputs, `vector` elements apart, of inputs that lie `input` elements apart. */
+/* Vectors of outputs, with the strides of inputs and of vectors in elements. */
 typedef struct weights {
     const float *first;
     int64_t input, vector;
@@ -18,14 +18,14 @@ static tile_at_t find_tile(const strassen_images_t *images, int64_t tile)
     return tile_find(images->half, images->tiles_of_image, tile);
 }
 
-/* Elements from the beginning of x to a row. */
+/* Offset of a row in x, in elements. */
 static int64_t find_row(const strassen_t *s, int64_t image, int64_t row)
 {
     return image * s->x_image + row / s->line_rows * s->x_line + row % s->line_rows * s->x_row;
 }
 
-/* Where the sources of a tile begin, and whether its rows are multiplied apart, which stands before
- * them. */
+/* Returns the first source of a tile. The element before it is 1 if the tile's rows are multiplied
+ * separately. */
 static float *tile_sources(const strassen_images_t *images, const strassen_part_t *part,
                            int64_t tile)
 {
@@ -65,7 +65,7 @@ static const float *weight_at(const strassen_t *s, int64_t column, int64_t input
            column % s->weight_outputs;
 }
 
-/* A quarter of a pair of outputs, of the inputs of a part. */
+/* Finds one quarter of the weight for a pair of vectors of outputs and the inputs of a part. */
 static weights_t find_weights(const strassen_t *s, const strassen_part_t *part, int64_t pair,
                               bool has_last_inputs, bool has_last_outputs)
 {

@@ -1,26 +1,28 @@
-/* The seven products of Strassen's algorithm, in Winograd's form, and which quarters of a result
- * they are added to; and what is made of the quarters of x, for vectors of KERNEL_LANES floats and
- * at most KERNEL_ROWS rows.
+/* The seven products of Strassen's algorithm in Winograd's form, the quarters of the result that
+ * they are added to, and the sums of quarters of x. Vectors have KERNEL_LANES floats; there are at
+ * most KERNEL_ROWS rows.
  *
- * Quarters are named by halves of rows and inputs (x), of inputs and outputs (weight), and of rows
- * and outputs (result): x12 has the first rows and the last inputs. */
+ * Quarters are named by halves: rows and inputs of x, inputs and outputs of the weight, rows and
+ * outputs of the result. x12 has the first rows and the last inputs. */
 #ifndef TESSERA_KERNELS_LINEAR_STRASSEN_SOURCES_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STRASSEN_SOURCES_IMPL_H
 
 #include "kernels/linear/strassen_impl.h"
 #include "kernels/vector_impl.h"
 
-/* What is made of the quarters of x. Rows that are multiplied apart have x21 in the place of X2. */
+/* Sources: the sums of quarters of x. Rows that are multiplied separately store x21 instead of
+ * X2. */
 enum { X11, X12, X22, X2, X2_11, X11_21, X12_2_11, X21 = X2 };
 
-/* What is made of those of the weight: w12_11 is w12 - w11, and so on; W21_T2 is w21 - (w22 - (w12
- * - w11)). */
+/* Sums of quarters of the weight: W12_11 is w12 - w11, and so on; W21_T2 is w21 - (w22 - (w12 -
+ * w11)). */
 enum { W12_11, W22_T1, W22_12, W21_T2, W11, W12, W21, W22, N_WEIGHTS };
 
-/* Sums of a tile that several quarters of the result have. */
+/* Sums of a tile that are shared by several quarters of the result. */
 enum { U1, U2, U3, U5, N_SAVED, NOTHING = -1 };
 
-/* Adds what was saved, then a product, to the sums so far, and saves these. */
+/* Adds a saved sum, then a product, to the running sums, then saves these. Each part is
+ * optional. */
 typedef struct step {
     int adds, source, weight, save;
 } step_t;
@@ -40,7 +42,8 @@ static const quarter_t quarters[] = {
     {false, true, 2, {{NOTHING, X2, W12_11, U5}, {U2, X12_2_11, W22, NOTHING}}},
     {true, true, 2, {{U3, NOTHING, NOTHING, NOTHING}, {U5, NOTHING, NOTHING, NOTHING}}}};
 
-/* Bits of the absolute value: greater for a greater one, greatest for what is no number. */
+/* Keeps the larger absolute value in each lane, as bits. Greater values have greater bits; NaN has
+ * the greatest. */
 KERNEL_INLINE vector_u32_t larger(vector_u32_t largest, vector_t x)
 {
     const vector_u32_t bits = (vector_u32_t)x & UINT32_C(0x7fffffff);
@@ -55,11 +58,11 @@ static uint32_t largest_lane(vector_u32_t bits)
     return largest;
 }
 
-/* Sums of four elements may overflow from here on. */
+/* Bits of 2^126: sums of four such elements may overflow. */
 #define LARGE UINT32_C(0x7e800000)
 
-/* Whether one of two rows has so much larger elements that the other would be lost in its rounding,
- * or such whose sums might not be finite. */
+/* Returns true if two rows must be multiplied separately: one has so much larger elements that its
+ * rounding errors would swamp the other, or sums of its elements might not be finite. */
 static bool are_apart(vector_u32_t first, vector_u32_t last)
 {
     const uint32_t a = largest_lane(first), b = largest_lane(last);
@@ -67,16 +70,16 @@ static bool are_apart(vector_u32_t first, vector_u32_t last)
     return larger >= LARGE || larger - smaller > (uint32_t)STRASSEN_APART_BITS << 23;
 }
 
-/* Rows of a tile in x, from a block on. */
+/* Rows of a tile in x, from one block of inputs on. */
 typedef struct source_rows {
     const float *x;
-    int64_t block; /* from one block of inputs to the next */
+    int64_t block; /* stride of blocks of inputs */
     int64_t last_inputs;
-    int64_t n_rows, n_last; /* the last half may have one less: there are zeros */
+    int64_t n_rows, n_last; /* n_last may be n_rows - 1: zeros replace the missing row */
     int64_t first[KERNEL_ROWS], last[KERNEL_ROWS];
 } source_rows_t;
 
-/* Gives whether the rows are to be multiplied apart. */
+/* Returns true if the rows must be multiplied separately. */
 static bool make_sources(const source_rows_t *rows, int64_t n_blocks, float *to)
 {
     const int64_t form = n_blocks * rows->n_rows * KERNEL_LANES;
@@ -116,7 +119,8 @@ static void copy_last_rows(const source_rows_t *rows, int64_t n_blocks, float *t
             vector_store(r < rows->n_last ? vector_load(x + rows->last[r]) : (vector_t){0}, to);
 }
 
-/* The vector in front of them says whether the rows are multiplied apart. */
+/* Makes the sources, and stores in the element before them whether the rows are multiplied
+ * separately. */
 static void make_flagged_sources(const source_rows_t *rows, int64_t n_blocks, float *to)
 {
     const bool is_apart = make_sources(rows, n_blocks, to);

@@ -11,7 +11,7 @@ KERNEL_INLINE vector_t load_weight(const void *weight, int64_t at, bool is_bf16)
                    : vector_load((const float *)weight + at);
 }
 
-/* Column k of a group of a trimmed weight, a vector of its rows from `row` on. */
+/* Loads column k of a group of a trimmed weight: one vector of outputs from `row` on. */
 KERNEL_INLINE vector_t load_trimmed(const uint32_t *group, int k, int row)
 {
     vector_u32_t words[3];
@@ -40,8 +40,8 @@ KERNEL_INLINE float weight_at(const void *weight, int64_t at, bool is_bf16)
 
 #define MAX_AT_ONCE 6
 
-/* `n_rows` rows of x by `n_weights` rows of the weight from `output` on. Several streams at once
- * are read faster than one. */
+/* Multiplies `n_rows` rows of x with `n_weights` rows of the weight from `output` on. Reading
+ * several rows of the weight concurrently is faster than reading one. */
 KERNEL_INLINE void multiply_rows(const stream_t *s, int n_rows, int n_weights, bool is_bf16,
                                  int64_t output)
 {
@@ -80,7 +80,7 @@ KERNEL_INLINE void share_rows(const stream_t *s, int n_rows, int n_weights, bool
     for (; output < last; output++) multiply_rows(s, n_rows, 1, is_bf16, output);
 }
 
-/* Four rows by four weights are 16 sums. */
+/* Chooses how many rows of the weight are read at once: the sums must fit in the registers. */
 KERNEL_INLINE void choose_rows(const stream_t *s, bool is_bf16, int64_t first, int64_t last)
 {
     switch (s->n_rows) {
@@ -101,30 +101,30 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 
 /* ---- the weight in blocks ---- */
 
-#define MAX_GROUP (KERNEL_REGISTERS > 16 ? 9 : 6)  /* rows of x: two sums of each fit */
-#define MAX_SUMS (KERNEL_REGISTERS > 16 ? 24 : 12) /* of more blocks than two */
+#define MAX_GROUP (KERNEL_REGISTERS > 16 ? 9 : 6)  /* rows of x; two sums of each fit */
+#define MAX_SUMS (KERNEL_REGISTERS > 16 ? 24 : 12) /* for more than two blocks */
 #define MAX_BLOCKS 4
-#define CHUNK 64 /* inputs: their weights stay in the first cache for the next group of rows */
-#define AHEAD 48 /* inputs that are prefetched before they are read */
+#define CHUNK 64 /* inputs whose weights stay in the first-level cache for the next row group */
+#define AHEAD 48 /* distance of prefetching, in inputs */
 
-/* Vectors in a block of a trimmed weight; others have one. */
+/* Vectors in a block of a trimmed weight. Blocks of other weights have one. */
 #define TRIM_VECTORS (TRIM_ROWS / KERNEL_LANES)
 
-/* Inputs whose weights lie together: a group of columns of a trimmed weight. */
+/* Number of inputs whose weights are stored together: the group of columns of a trimmed weight. */
 KERNEL_INLINE int inputs_of(stream_weight_t elements)
 {
     return elements == STREAM_TRIMMED ? TRIM_COLUMNS : 1;
 }
 
-/* Bytes from the weights of one block for so many inputs to those of the next ones. */
+/* Bytes from the weights of one group of inputs to those of the next group, in one block. */
 KERNEL_INLINE int64_t step_of(stream_weight_t elements)
 {
     return elements == STREAM_TRIMMED ? TRIM_WORDS * 4
                                       : KERNEL_LANES * (elements == STREAM_BF16 ? 2 : 4);
 }
 
-/* Where the weights of vector k of those from `vector` on, the first of a block, begin for input i,
- * the first of those that lie together. */
+/* Address of the weights of vector `vector + k` for the group of inputs that begins at input i.
+ * `vector` is the first of a block. */
 KERNEL_INLINE const char *weights_at(const stream_t *s, stream_weight_t elements, int64_t vector,
                                      int k, int64_t i)
 {
@@ -134,7 +134,7 @@ KERNEL_INLINE const char *weights_at(const stream_t *s, stream_weight_t elements
            i / inputs_of(elements) * step_of(elements);
 }
 
-/* The weights of vector k for input c of those that lie together. */
+/* Loads the weights of vector k for input c of a group. */
 KERNEL_INLINE vector_t load_block(const char *weights, stream_weight_t elements, int k, int c)
 {
     if (elements == STREAM_TRIMMED)
@@ -143,7 +143,7 @@ KERNEL_INLINE vector_t load_block(const char *weights, stream_weight_t elements,
     return load_weight(weights, 0, elements == STREAM_BF16);
 }
 
-/* What is read AHEAD inputs later, lines of 64 bytes. */
+/* Prefetches the 64-byte lines that are read AHEAD inputs later. */
 KERNEL_INLINE void prefetch(const char *const *weights, int n_blocks, stream_weight_t elements)
 {
     const int64_t later = AHEAD / inputs_of(elements) * step_of(elements);
@@ -159,7 +159,7 @@ KERNEL_INLINE void prefetch(const char *const *weights, int n_blocks, stream_wei
     }
 }
 
-/* Adds the products of input c of those that lie together, by x[row]. */
+/* Adds the products of input c of a group with x[row]. */
 KERNEL_INLINE void multiply_input(const char *const *weights, int n_rows, int n_blocks,
                                   stream_weight_t elements, const float *x, int c,
                                   vector_t (*sums)[MAX_BLOCKS])
@@ -174,8 +174,9 @@ KERNEL_INLINE void multiply_input(const char *const *weights, int n_rows, int n_
     }
 }
 
-/* A group of rows by some blocks, over inputs [from, to): sums[row][block] grow. `from` is
- * the first of a group of columns. With `is_first` later weights are prefetched. */
+/* Adds the products of a group of rows and some blocks, over inputs [from, to), to
+ * total[row][block]. `from` is the first input of a group of columns. With `is_first` later weights
+ * are prefetched. */
 KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
                                   stream_weight_t elements, bool is_first, int64_t block,
                                   const float *columns, int64_t from, int64_t to,
@@ -213,8 +214,8 @@ KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
             multiply_chunk(s, n, n_blocks, elements, is_first, block, columns, from, to, total);   \
         break
 
-/* Whether so many blocks are read at once for so many rows: the more the better, since the
- * machine's own prefetching ends with each page, and their sums have to stay in registers. */
+/* Returns true if n_blocks blocks can be read at once for n_rows rows: their sums must stay in
+ * registers. More blocks are faster, since the hardware's prefetching ends at each page. */
 KERNEL_INLINE bool fits(int n_rows, int n_blocks)
 {
     return n_blocks <= 2 || n_rows * n_blocks <= MAX_SUMS;
@@ -259,7 +260,7 @@ static void finish(const stream_t *s, int64_t block, int n_blocks,
     }
 }
 
-/* One group of rows takes all inputs at once. */
+/* Multiplies n_blocks blocks with all rows. A single group of rows needs no chunks of inputs. */
 KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, stream_weight_t elements,
                                    const float *columns, int64_t block)
 {
@@ -281,7 +282,8 @@ KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, stream_weigh
     finish(s, block, n_blocks, (const vector_t(*)[MAX_BLOCKS])total);
 }
 
-/* As many blocks at once as fit, whole ones of TRIM_ROWS where they are trimmed. */
+/* Takes as many blocks at once as fit in registers. Trimmed weights are taken in full blocks of
+ * TRIM_ROWS. */
 KERNEL_INLINE void share_blocks(const stream_t *s, stream_weight_t elements, const float *columns,
                                 int64_t first, int64_t last)
 {

@@ -2,7 +2,7 @@
 
 #include "tensor/threads_impl.h"
 
-#define PART_ROWS 48 /* rows that meet a block of the weight while it is in the first cache */
+#define PART_ROWS 48 /* rows that use a block of the weight while it is in first-level cache */
 
 static integer_rows_t *const loops[ISA_COUNT] = ISA_TABLE(integer);
 

@@ -1,5 +1,5 @@
 /* The loops of integer_impl.h, compiled once for each ISA (isa_impl.h). Blocks have the same width
- * on all of them, so vectors have 8 lanes on AVX-512, too. */
+ * on every ISA, so vectors have 8 lanes on AVX-512, too. */
 #include "kernels/quantized/integer_impl.h"
 
 #undef KERNEL_LANES
@@ -7,11 +7,12 @@
 #include "kernels/vector_impl.h"
 
 #define VECTORS (INTEGER_BLOCK / KERNEL_LANES)
-#define MOST_ROWS 6 /* by two vectors of sums: what the registers hold */
+#define MOST_ROWS 6 /* two vectors of sums for each row fit in the registers */
 
 typedef vector_u32_t integer_sums_t;
 
-/* Sums of a row, from an output on; as unsigned numbers, where sums are negative or wrap around. */
+/* Writes the sums of a row from an output on. They are unsigned, because signed sums must not
+ * overflow. */
 KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
                          const integer_sums_t *sums)
 {
@@ -35,7 +36,7 @@ KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
         memcpy(out, of, (size_t)rest * sizeof *out);
 }
 
-/* Adds the products of a pair of each row with a pair of each output. */
+/* Adds the products of one pair of inputs, for each row and each output. */
 #if defined(__AVX2__)
 KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
                             int n_rows, integer_sums_t (*sums)[VECTORS])
