@@ -1,4 +1,4 @@
-/* A pass for each dimension that changes: [outer][grad][inner] becomes [outer][x][inner]. */
+/* Runs one pass for each dimension that changes: [outer][grad][inner] becomes [outer][x][inner]. */
 #include "ops/shape/adjoint_impl.h"
 
 #include "dispatch/choose_impl.h"
@@ -50,8 +50,8 @@ double adjoint_spec(const spec_call_t *call, const int64_t *index, adjoint_taps_
 
 /* ---- preparing ---- */
 
-/* Element i of x is the sum of taps[starts[i]] to taps[starts[i + 1]], whose indices are those of
- * grad. */
+/* Element i of x is the sum over taps[starts[i]] to before taps[starts[i + 1]]. Their indices refer
+ * to grad. */
 typedef struct pass {
     int64_t outer, grad, x, inner;
     int64_t *starts;
@@ -62,11 +62,11 @@ typedef struct plan {
     int n_passes;
     pass_t passes[TENSOR_MAX_RANK];
     dtype_t compute;
-    size_t buffer_bytes; /* of one of two buffers for what lies between passes */
-    char bytes[];        /* what the passes point to */
+    size_t buffer_bytes; /* bytes of each of two buffers for intermediate results */
+    char bytes[];        /* the arrays that the passes point to */
 } plan_t;
 
-/* Calls visit for every tap of index q that weighs something. */
+/* Calls visit for every tap of index q with a weight other than 0. */
 typedef void (*visit_t)(void *user, int64_t q, const adjoint_tap_t *tap);
 
 static void visit_taps(const op_call_t *call, adjoint_taps_t taps, int dim, int64_t q,
@@ -81,7 +81,7 @@ static void visit_taps(const op_call_t *call, adjoint_taps_t taps, int dim, int6
     }
 }
 
-/* What an index is made of, if it is itself alone. */
+/* The number of taps of an index, and if the last one is the index itself with weight 1. */
 typedef struct only {
     int64_t n;
     bool is_itself;
@@ -126,7 +126,7 @@ static void put_tap(void *user, int64_t q, const adjoint_tap_t *tap)
     pass->taps[pass->starts[tap->index]++] = (adjoint_tap_t){q, tap->weight};
 }
 
-/* Sorts the taps by the element of x, and keeps the order of q. */
+/* Groups the taps by element of x, in ascending order of q within each group. */
 static void fill_pass(const op_call_t *call, adjoint_taps_t taps, int dim, pass_t *pass)
 {
     for (int64_t q = 0; q < pass->grad; q++) visit_taps(call, taps, dim, q, count_tap, pass);
@@ -136,9 +136,9 @@ static void fill_pass(const op_call_t *call, adjoint_taps_t taps, int dim, pass_
     pass->starts[0] = 0;
 }
 
-/* Sizes of grad as they lie in memory, slowest first; gives their number. Dimension d that changes
- * is the d-th of them. A tensor with one element for each channel lies in many ways: the other says
- * in which. */
+/* Finds the sizes of grad in memory order, slowest first; returns how many. Each dimension d that
+ * changes has position d among them. If grad has one element for each channel, its format is
+ * ambiguous, so the larger of grad and x decides. */
 static int find_lies(const prepared_t *prepared, bool by_channels, int64_t *out_lies)
 {
     const tensor_info_t *grad = &prepared->in[0], *x = &prepared->out[0];
@@ -167,7 +167,7 @@ static size_t align(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Each of two buffers holds what a pass reads or writes. */
+/* Sizes the two buffers for the largest input or result of any pass. */
 static void size_buffers(prepared_t *prepared, plan_t *plan)
 {
     int64_t most = walk_elements(&prepared->in[0]);
@@ -237,7 +237,7 @@ static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, con
     adjoint_sum(&sum, isa_best(), threads_for(ctx, pass->outer * pass->x * pass->inner));
 }
 
-/* Elements of narrow types are computed with in f32, in the buffers. */
+/* Narrow types are converted to f32 in the buffers. */
 status_t adjoint_run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                      void *scratch)
 {

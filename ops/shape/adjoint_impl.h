@@ -1,10 +1,10 @@
-/* Gradients of operators that sum up elements along each dimension by itself, as resize and pad:
+/* Gradients of separable linear operators, such as resize and pad:
  *
- *     out[q0][q1].. = sum of w0 w1 .. x[i0][i1]..      (i0, w0) a tap of q0, (i1, w1) one of q1
+ *     out[q0][q1].. = sum of w0 w1 .. x[i0][i1]..      (i0, w0) is a tap of q0, (i1, w1) one of q1
  *
- * The gradient of x is the same sum the other way round: x[i0][i1].. gets w0 w1 .. grad[q0][q1]..
- * of all q that have a tap at i. Each element is summed up by one thread in the order of q, so that
- * the bits do not depend on threads. */
+ * The gradient of x is the transposed sum: x[i0][i1].. accumulates w0 w1 .. grad[q0][q1].. over all
+ * q that have a tap at i. One thread computes each element, in the order of q, so results do not
+ * depend on the number of threads. */
 #ifndef TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
 #define TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
 
@@ -13,20 +13,20 @@
 
 #define ADJOINT_TAPS 4
 
-/* Gives the taps of index q of dimension `dim` of the operator's result from the one with number
- * `first` on, and how many: at most ADJOINT_TAPS; fewer where there are no more. */
+/* Writes the taps of index q of dimension `dim` of the operator's result, beginning with tap number
+ * `first`. Returns how many it wrote: ADJOINT_TAPS, or fewer if these were the last. */
 typedef int (*adjoint_taps_t)(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                               int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps);
 
-/* For an operator of one operand, grad, whose result has the sizes of x. Blocks of channels and
- * channels last stay, if neither of the first two dimensions changes. */
+/* For an operator with one operand, grad, whose result has the sizes of x. If the first two
+ * dimensions do not change, blocked and channels-last formats are kept. */
 status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          adjoint_taps_t taps);
 status_t adjoint_run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                      void *scratch);
 double adjoint_spec(const spec_call_t *call, const int64_t *index, adjoint_taps_t taps);
 
-/* Defines what an opdef_t needs of it: backward_operands, backward_kernels and backward_spec. */
+/* Defines backward_operands, backward_kernels and backward_spec for an opdef_t. */
 #define ADJOINT(taps)                                                                              \
     static double backward_spec(const spec_call_t *call, int output, const int64_t *index)         \
     {                                                                                              \

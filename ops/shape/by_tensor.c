@@ -1,4 +1,5 @@
-/* Sizes and bounds that are elements of a tensor: reshape_by, expand_by, slice_by, range. */
+/* Operators that read sizes and bounds from the elements of a tensor: reshape_by, expand_by,
+ * slice_by, range. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
-/* ---- reading the tensors that say sizes ---- */
+/* ---- reading sizes and bounds ---- */
 
 static status_t check_integers(context_t *ctx, const op_call_t *call, int operand)
 {
@@ -20,7 +21,7 @@ static status_t check_integers(context_t *ctx, const op_call_t *call, int operan
     return STATUS_OK;
 }
 
-/* How many sizes a tensor says: the rank of the result. */
+/* Checks a tensor of sizes: one element for each dimension of the result. */
 static status_t check_sizes(context_t *ctx, const op_call_t *call, int operand)
 {
     const tensor_info_t *info = call->in[operand];
@@ -57,7 +58,8 @@ static status_t infer_open(dtype_t dtype, int rank, tensor_info_t *out)
     return STATUS_OK;
 }
 
-/* An attribute of the operator that one of these becomes. */
+/* Sets an attribute of the fixed operator that replaces one of these, such as reshape for
+ * reshape_by. */
 static void set_attr(const opdef_t *op, void *attrs, const char *name, int n, const int64_t *values)
 {
     for (int i = 0; i < op->attrs.n_fields; i++) {
@@ -86,7 +88,7 @@ static const attr_field_t reshape_by_fields[] = {
 static const operand_t sizes_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                            {"sizes", ROLE_ACTIVATION, false, false}};
 
-/* The sizes that are said, -1 among them for what is left. */
+/* Reads the sizes. -1 remains: reshape computes that size from the others. */
 static status_t read_reshape(context_t *ctx, const op_call_t *call, int64_t *sizes)
 {
     const tensor_info_t *x = call->in[0];
@@ -157,7 +159,7 @@ static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const
 static const kernel_t copy = {.name = "native", .prepare = prepare, .run = run_copy};
 static const kernel_t *const reshape_kernels[] = {&copy, NULL};
 
-/* Elements below 1 are sizes of 0. */
+/* Cases with `<1` have elements 0 and below. */
 static const char *const reshape_by_cases[] = {"(f32[1,1,1], s64[2]<1) copies_zeros=true",
                                                "(f32[3,17], s64[2]<1) copies_zeros=true",
                                                "(s64[7,3,31], s32[3]<1) copies_zeros=true",
@@ -291,7 +293,7 @@ static bool knows_bounds(const op_call_t *call)
     return true;
 }
 
-/* A bound as Python counts it, inside of what a step of this sign can reach. */
+/* Converts a bound as Python does. Forward: 0 .. size; backward: -1 .. size - 1. */
 static int64_t clamp(int64_t bound, int64_t size, bool is_forward)
 {
     int64_t lowest = is_forward ? 0 : -1, highest = is_forward ? size : size - 1;
@@ -313,7 +315,7 @@ static int64_t find_end(const op_call_t *call, int64_t size)
     return clamp(integer_at(call, 2, 0), size, is_forward);
 }
 
-/* Elements from start to end. */
+/* Number of elements from start to before end. */
 static int64_t count_slice(int64_t start, int64_t end, int64_t step)
 {
     int64_t length = step > 0 ? end - start : start - end;
@@ -321,7 +323,8 @@ static int64_t count_slice(int64_t start, int64_t end, int64_t step)
     return length > 0 ? (int64_t)(((uint64_t)length - 1) / stride) + 1 : 0;
 }
 
-/* clamp of a bound that is a number, within a symbolic size: nothing is decided. */
+/* Clamps a bound to a symbolic size. It compares nothing, so that the result holds for all sizes.
+ */
 static int64_t clamp_symbolic(context_t *ctx, const op_call_t *call, int operand, int64_t size)
 {
     const int64_t bound = integer_at(call, operand, 0);
@@ -331,7 +334,7 @@ static int64_t clamp_symbolic(context_t *ctx, const op_call_t *call, int operand
     return sym_min(ctx, bound, sym_add(ctx, size, lowest));
 }
 
-/* What count_slice gives of a symbolic size. */
+/* count_slice for a symbolic size. */
 static int64_t count_symbolic(context_t *ctx, const op_call_t *call, int64_t size)
 {
     const int64_t step = ((const slice_by_attrs_t *)call->attrs)->step;
@@ -421,7 +424,7 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
     int dim = ops_dim(x->rank, attrs->dim);
     memcpy(strides, x->format.strides, sizeof strides);
     int64_t first = find_start(&call, x->sizes[dim]) * strides[dim];
-    if (to->sizes[dim] > 1) strides[dim] *= attrs->step; /* else it may overflow */
+    if (to->sizes[dim] > 1) strides[dim] *= attrs->step; /* avoids an overflow */
     convert_strided(to->rank, to->sizes, x->dtype, strides,
                     (const char *)in[0] + first * (int64_t)dtype_size(x->dtype), to->dtype,
                     to->format.strides, out[0], threads_for(ctx, info_numel(to)));
@@ -431,7 +434,8 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t slicing = {.name = "native", .prepare = prepare, .run = run_slice};
 static const kernel_t *const slice_kernels[] = {&slicing, NULL};
 
-/* What the same slice takes of the numbers 0, 1, 2, ... says where the elements go back. */
+/* Slices the numbers 0, 1, 2, ... in the same way. The result has the indices of the elements that
+ * slice_by read, which is where their gradients belong. */
 static void pass_slice(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -476,7 +480,7 @@ static const operand_t range_operands[] = {{"start", ROLE_ACTIVATION, false, fal
                                            {"limit", ROLE_ACTIVATION, false, false},
                                            {"delta", ROLE_ACTIVATION, false, false}};
 
-/* Lengths are unsigned: that from INT64_MIN to INT64_MAX is no int64_t. */
+/* The length is unsigned, because the distance from INT64_MIN to INT64_MAX exceeds int64_t. */
 static bool count_integers(int64_t start, int64_t limit, int64_t delta, int64_t *out_n)
 {
     bool is_empty = delta > 0 ? limit <= start : limit >= start;
@@ -550,7 +554,7 @@ static status_t run_range(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t counting = {.name = "native", .prepare = prepare, .run = run_range};
 static const kernel_t *const range_kernels[] = {&counting, NULL};
 
-/* A delta of 0 has no end: deltas are positive. */
+/* A delta of 0 is invalid, so the cases have positive deltas. */
 static const char *const range_cases[] = {
     "(f32[1], f32[1]*100, f32[1]+)",  "(f64[], f64[]*31, f64[]+)",
     "(f32[1]*17, f32[]*17, f32[1]+)", "(f32[], f32[1]*7, f32[]+)",

@@ -64,7 +64,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, operand, at);
 }
 
-/* ---- mkldnn kernel: all inputs in one format whose blocks hold no two inputs ---- */
+/* ---- mkldnn kernel: all inputs have one format, and no block contains parts of two inputs ---- */
 
 static bool blocks_divide(const op_call_t *call, const format_t *format, int dim)
 {
@@ -74,7 +74,7 @@ static bool blocks_divide(const op_call_t *call, const format_t *format, int dim
     return true;
 }
 
-/* The format of the largest blocked input, or of the largest one when none is blocked. */
+/* The format of the largest blocked input, or of the largest input if none is blocked. */
 static format_t largest_format(const op_call_t *call)
 {
     int best = 0;
@@ -88,7 +88,8 @@ static format_t largest_format(const op_call_t *call)
     return accept_own(call->in[best]);
 }
 
-/* The inputs lie one behind another in the result: no dimension is slower than the joined one. */
+/* True if the inputs are adjacent in the result: no dimension of size above 1 is slower than the
+ * joined one. */
 static bool is_join(const prepared_t *prepared, int dim)
 {
     size_t bytes = 0;
@@ -124,7 +125,7 @@ static void copy_bytes(context_t *ctx, const char *from, size_t bytes, char *to)
                   (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES), copy_pieces, &copy);
 }
 
-/* Parts that lie at their place already, as a plan has them written, stay. */
+/* Copies each input to its range of the result. Skips inputs that a plan already stored there. */
 static void join(context_t *ctx, const prepared_t *prepared, void *const *in, char *to)
 {
     for (int i = 0; i < prepared->n_in; i++) {
@@ -134,12 +135,12 @@ static void join(context_t *ctx, const prepared_t *prepared, void *const *in, ch
     }
 }
 
-/* Runs of bytes of one row, which are adjacent in the result. */
+/* A row of the result consists of one run of bytes from each input. */
 typedef struct rows {
     int64_t n;
     int n_in;
-    size_t bytes;                /* of a row of the result */
-    size_t slabs[OP_MAX_INPUTS]; /* of a row of each input */
+    size_t bytes;                /* bytes of a row of the result */
+    size_t slabs[OP_MAX_INPUTS]; /* bytes of a row of each input */
 } rows_t;
 
 static rows_t rows_of(const prepared_t *prepared, int dim)
@@ -156,19 +157,19 @@ static rows_t rows_of(const prepared_t *prepared, int dim)
     return rows;
 }
 
-/* The first input moves within the result's buffer if its rows at least double: half of the rows or
- * more then have places behind all sources. */
+/* True if the first input may share the result's buffer. Its rows must at most half fill the
+ * result's: then the destinations of the upper half of the rows are past all sources. */
 static bool may_grow(const rows_t *rows)
 {
     return rows->n > 1 && rows->bytes >= 2 * rows->slabs[0];
 }
 
-/* A copy of rows [first, first + n) of inputs from `operand` on, by all threads. */
+/* A copy of rows [first, first + n) of the inputs from `operand` to before `end`. */
 typedef struct copy {
     const rows_t *rows;
     void *const *in;
     char *to;
-    int64_t first, block; /* rows copied at a time */
+    int64_t first, block; /* block: rows copied at a time */
     int operand, end;
 } copy_t;
 
@@ -191,8 +192,8 @@ static void copy_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Inputs from `operand` to before `end`, block by block: a block of the result stays in the cache
- * while thin inputs write to it in turn. */
+/* Copies inputs `operand` to before `end`, one block of rows at a time. A block of the result stays
+ * in the cache while all inputs write to it. */
 static void share_rows(context_t *ctx, const rows_t *rows, int64_t first, int64_t n, int operand,
                        int end, void *const *in, char *to)
 {
@@ -206,9 +207,10 @@ static void share_rows(context_t *ctx, const rows_t *rows, int64_t first, int64_
     threads_share(threads_for(ctx, n * (int64_t)(bytes / sizeof(float))), n, copy_rows, &copy);
 }
 
-/* The first input lies where the result begins. The last rows, whose places lie behind all that is
- * still to be moved, go first, in any order; then the last ones of the rest. With two inputs of 4
- * bytes and 8 rows: rows 4 to 7, 2 and 3, then 1. Row 0 stays. */
+/* Moves the rows of the first input, which start at the beginning of the result's buffer, to their
+ * positions. Each step moves the last rows, those with destinations past all rows not yet moved, in
+ * any order. With two inputs of 4 bytes a row and 8 rows: rows 4 to 7, then 2 and 3, then 1. Row 0
+ * stays. */
 static void grow(context_t *ctx, const rows_t *rows, void *const *in, char *to)
 {
     const size_t slab = rows->slabs[0];
@@ -276,7 +278,7 @@ static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *cons
 
 static const kernel_t slabs = {.name = "slabs", .prepare = prepare_slabs, .run = run_slabs};
 
-/* ---- dense kernel: each input is copied from the strides it has into its part ---- */
+/* ---- dense kernel: copies each input with its own strides ---- */
 
 /* The result is channels last if all inputs are, else contiguous. */
 static format_t dense_format(const op_call_t *call)
@@ -299,7 +301,7 @@ static status_t prepare_dense(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
-/* All inputs have the result's order, without gaps. */
+/* True if all inputs have the result's dimension order, without gaps. */
 static bool has_rows(const prepared_t *prepared)
 {
     const tensor_info_t *result = &prepared->out[0];
@@ -347,7 +349,7 @@ static void pass(const gradient_call_t *call)
     int64_t start = 0;
     for (int i = 0; i < call->n_in; i++) {
         const tensor_info_t info = *emit_info(e, call->in[i]);
-        if (info.rank == 0) return; /* after a failure */
+        if (info.rank == 0) return; /* an earlier step failed */
         const int dim = find_dim(call->attrs, info.rank);
         const int64_t end = start + info.sizes[dim];
         if (call->is_wanted[i])

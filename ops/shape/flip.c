@@ -1,5 +1,5 @@
-/* Dimensions read backwards, and shifted round: element i of a dimension comes from one other place
- * of it. */
+/* Operators that reverse or rotate dimensions: each index of a dimension is read from one other
+ * index. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -11,7 +11,7 @@ enum { FLIP, ROLL }; /* variants */
 
 typedef struct flip_attrs {
     ints_t dims;
-    ints_t shifts; /* roll: one for each of dims; without dims one, and x is flattened */
+    ints_t shifts; /* roll: one for each of dims; if dims is empty: one, and x is flattened */
 } flip_attrs_t;
 
 static const attr_field_t flip_fields[] = {
@@ -45,12 +45,12 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-/* Where the elements come from. x flattened has one dimension. */
+/* The source of each element. A flattened x has one dimension. */
 typedef struct source {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK];
     bool is_flipped[TENSOR_MAX_RANK];
-    int64_t shifts[TENSOR_MAX_RANK]; /* 0 .. size - 1 */
+    int64_t shifts[TENSOR_MAX_RANK]; /* 0 to size - 1 */
 } source_t;
 
 static source_t find_source(const opdef_t *op, const flip_attrs_t *attrs, const tensor_info_t *x)
@@ -116,7 +116,7 @@ static void reverse(size_t size, int64_t n, const void *from, void *to)
 
 typedef struct rows {
     source_t source;
-    size_t size; /* of an element */
+    size_t size; /* bytes of an element */
     const char *x;
     char *out;
 } rows_t;
@@ -162,14 +162,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: the elements go back ---- */
+/* ---- gradients: the inverse move ---- */
 
 static void pass_flip(const gradient_call_t *call)
 {
     call->in_grad[X] = emit_op(call->emitter, &op_def_flip, call->attrs, 1, call->out_grad);
 }
 
-/* -INT64_MIN is no number: shifts are taken modulo the size first. */
+/* Shifts are taken modulo the size before the negation, because -INT64_MIN overflows. */
 static void pass_roll(const gradient_call_t *call)
 {
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);

@@ -1,4 +1,4 @@
-/* Moves of elements that are made of other operators. */
+/* Moving operators that call other operators. */
 #include "ops/shape/moving.h"
 
 #include <math.h>
@@ -7,15 +7,15 @@
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* x reshaped, its dimensions put in another order or broadcast, and reshaped again. */
+/* Reshape, then permute or broadcast, then reshape again. */
 typedef struct steps {
-    int n;                            /* rank in between */
-    int64_t between[TENSOR_MAX_RANK]; /* sizes */
-    int64_t order[TENSOR_MAX_RANK];   /* dimensions; of `wide` not looked at */
-    bool is_wide;                     /* broadcast instead */
-    int64_t wide[TENSOR_MAX_RANK];    /* sizes */
+    int n;                            /* rank after the first reshape */
+    int64_t between[TENSOR_MAX_RANK]; /* sizes after the first reshape */
+    int64_t order[TENSOR_MAX_RANK];   /* order of dimensions; unused if is_wide */
+    bool is_wide;                     /* broadcast instead of permute */
+    int64_t wide[TENSOR_MAX_RANK];    /* sizes after the broadcast */
     int rank;
-    int64_t sizes[TENSOR_MAX_RANK]; /* at the end */
+    int64_t sizes[TENSOR_MAX_RANK]; /* sizes of the result */
 } steps_t;
 
 static status_t take_steps(context_t *ctx, const tensor_t *x, const steps_t *steps, tensor_t **out)
@@ -31,7 +31,7 @@ static status_t take_steps(context_t *ctx, const tensor_t *x, const steps_t *ste
     return status;
 }
 
-/* ---- beside each other ---- */
+/* ---- joining and cutting ---- */
 
 status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                   tensor_t **out)
@@ -73,7 +73,7 @@ status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *ou
     const int64_t size = x->info.sizes[place], piece = size / n + (size % n != 0);
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) out[i] = NULL;
-    do { /* of no elements there are n pieces */
+    do { /* an empty x has n empty pieces */
         const int64_t begin = n_made * piece;
         status = op_slice(ctx, x, place, begin, begin + piece < size ? begin + piece : size, 1,
                           &out[n_made]);
@@ -134,7 +134,7 @@ status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor
     return context_rename(ctx, status, "unbind");
 }
 
-/* ---- again and again ---- */
+/* ---- repeating ---- */
 
 status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeats, tensor_t **out)
 {
@@ -200,7 +200,7 @@ status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats
 
 /* ---- pixels ---- */
 
-/* The dimensions in front of the last three, which stay. */
+/* Fills in the leading dimensions, which do not change: all but the last three. */
 static status_t begin_pixels(context_t *ctx, const char *op, const tensor_t *x, int64_t factor,
                              tensor_t **out, steps_t *steps)
 {
@@ -219,7 +219,8 @@ static status_t begin_pixels(context_t *ctx, const char *op, const tensor_t *x, 
     return STATUS_OK;
 }
 
-/* The last five dimensions in between, where each of them comes from, and the last three behind. */
+/* Fills in the last five dimensions after the first reshape, their order, and the last three of the
+ * result. */
 static void end_pixels(steps_t *steps, const int64_t *between, const int *order,
                        const int64_t *sizes)
 {
@@ -262,9 +263,10 @@ status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, t
     return context_rename(ctx, take_steps(ctx, x, &steps, out), "pixel_unshuffle");
 }
 
-/* ---- by an index or a mask ---- */
+/* ---- filling and selecting with an index or a mask ---- */
 
-/* The number is one of this dtype; a floating one rounds it, but a finite number stays one. */
+/* True if the dtype can represent the value: exactly for integers; for floating dtypes, a finite
+ * value stays finite. */
 static bool fits(dtype_t dtype, double value)
 {
     double rounded = 0;
@@ -304,7 +306,7 @@ status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t *
     REQUIRE(ctx, rank < TENSOR_MAX_RANK, "one_hot: index is %s, rank %d is the most",
             tensor_text(index), TENSOR_MAX_RANK - 1);
     REQUIRE(ctx, n >= 1, "one_hot: %lld classes, 1 or more are possible", (long long)n);
-    for (int d = 0; d < rank; d++) sizes[d] = -1; /* index's own, which a trace leaves open */
+    for (int d = 0; d < rank; d++) sizes[d] = -1; /* keep index's size, even if unknown */
     sizes[rank] = n;
     status_t status = op_unsqueeze(ctx, index, 1, (int64_t[]){-1}, &column);
     if (status == STATUS_OK) status = op_expand(ctx, column, rank + 1, sizes, &wide);

@@ -49,8 +49,8 @@ status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor
 status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeats, tensor_t **out)
     TESSERA_API(op_tile);
 
-/* Repeats each slice along *dim: 1, 1, 2, 2, 3, 3. dim NULL: of flattened x. repeats is at least
- * 1. */
+/* Repeats each slice along *dim: 1, 1, 2, 2, 3, 3. dim NULL: x is flattened first. repeats is at
+ * least 1. */
 status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats,
                               const int64_t *dim, tensor_t **out) TESSERA_API(op_repeat_interleave);
 
@@ -61,7 +61,7 @@ status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, t
     TESSERA_API(op_pixel_unshuffle);
 
 /* x with value where the mask is true. mask is bool, and broadcasts with x. INVALID_ARGUMENT if x
- * is of integers and value is a fraction. */
+ * is integral and value is a fraction. */
 status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask, double value,
                         tensor_t **out) TESSERA_API(op_masked_fill);
 

@@ -1,4 +1,4 @@
-/* Padding by a constant, by reflection, by the edge or around; negative padding crops
+/* Pads with a constant, mirrored elements, the edge or repeated elements. Negative padding crops
  * first. */
 #include <string.h>
 
@@ -27,13 +27,13 @@ static const attr_field_t fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-/* What is left of a dimension of x, and where it begins in the result. */
+/* The kept range of a dimension of x, and its position in the result. */
 typedef struct part {
-    int64_t cut, kept; /* elements of x: left off at the beginning, in the result */
-    int64_t before;    /* elements of the result before these */
+    int64_t cut, kept; /* elements of x: cropped at the beginning; kept */
+    int64_t before;    /* padding elements before the kept ones */
 } part_t;
 
-/* First negative padding crops: what is left is padded. */
+/* Negative padding crops x; positive padding applies to the remainder. */
 static part_t find_part(const pad_attrs_t *attrs, int dim, int64_t size)
 {
     int64_t before = attrs->before.values[dim], after = attrs->after.values[dim];
@@ -44,19 +44,20 @@ static part_t find_part(const pad_attrs_t *attrs, int dim, int64_t size)
 
 /* ---- inference ---- */
 
-/* A dimension that this is added to, or cut from, is no less than nothing. */
+/* True if padding of one side leaves a size of 0 or more. */
 static bool leaves(context_t *ctx, int64_t size, int64_t added)
 {
     return sym_at_most(ctx, 0, sym_add(ctx, size, added)) || !sym_less(ctx, added, 0);
 }
 
-/* Asked last: whether there is padding at all may be another answer at every size. */
+/* True if there is padding. Call it last: for symbolic sizes, the answer may hold for the current
+ * size only. */
 static bool adds(context_t *ctx, int64_t before, int64_t after)
 {
     return sym_less(ctx, 0, before) || sym_less(ctx, 0, after);
 }
 
-/* Elements of x in the result, as find_part counts them. */
+/* Elements of x that remain after cropping. */
 static int64_t count_kept(context_t *ctx, int64_t size, int64_t before, int64_t after)
 {
     size = sym_add(ctx, size, sym_min(ctx, before, 0));
@@ -99,7 +100,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Where an index of the padded dimension lies in x, -1 for outside. */
+/* The index in x that an index of the result is read from, or -1 if it is outside of x. */
 static int64_t find_source(int mode, const part_t *part, int64_t index)
 {
     int64_t at = index - part->before, size = part->kept;
@@ -130,7 +131,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, 0, at);
 }
 
-/* ---- dense kernel: row by row, the part that x has is copied at once ---- */
+/* ---- dense kernel: copies the part of each row that is in x as one run ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -140,15 +141,15 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
-/* The dimensions of a call, merged: those of one element each, and those behind the last padded
- * one, are part of an element. f32[172,309,1] padded in the middle has rows of 309 elements of 4
- * bytes. */
+/* The merged dimensions of a call. Dimensions after the last padded one are part of an element:
+ * f32[172,309,1], padded in dimension 1, has rows of 309 elements of 4 bytes. Adjacent dimensions
+ * without padding are one. */
 typedef struct geometry {
     int n;
-    size_t size, element;              /* bytes of the dtype, of an element */
-    part_t parts[TENSOR_MAX_RANK + 1]; /* the last one is that of a row */
+    size_t size, element;              /* bytes of the dtype; bytes of an element */
+    part_t parts[TENSOR_MAX_RANK + 1]; /* the last one describes a row */
     int64_t in[TENSOR_MAX_RANK + 1], out[TENSOR_MAX_RANK + 1]; /* sizes */
-    int64_t steps[TENSOR_MAX_RANK + 1];                        /* of x, in elements */
+    int64_t steps[TENSOR_MAX_RANK + 1];                        /* steps of x, in elements */
     const char *x, *value;
     char *to;
     int mode;
@@ -188,7 +189,7 @@ static void fill(const geometry_t *g, int64_t n, char *to)
     convert_runs(n * (int64_t)(g->element / g->size), g->size, g->value, 0, to, (int64_t)g->size);
 }
 
-/* One row of the result; x is the row it comes from, NULL for one outside. */
+/* Computes one row of the result. x is its source row; NULL: the row is all padding. */
 static void pad_row(const geometry_t *g, const char *x, char *out)
 {
     const size_t size = g->element;
@@ -247,8 +248,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: what padded by a constant is cut off; pad_backward adds up the other modes ----
- */
+/* ---- gradients: constant padding is cut off; pad_backward sums the other modes ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                          int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)

@@ -1,4 +1,4 @@
-/* Other strides over the same elements: transpose, permute, expand. */
+/* Views with other strides: transpose, permute, expand. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/sizes_impl.h"
@@ -27,7 +27,7 @@ static const attr_field_t expand_fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-/* ---- inference: which dimension of x each of the result's is, -1 for one that is repeated ---- */
+/* ---- inference: the dimension of x for each dimension of the result; -1: repeated ---- */
 
 static bool find_transposed(const tensor_info_t *x, const transpose_attrs_t *attrs, int *out_dims)
 {

@@ -1,4 +1,4 @@
-/* Other sizes over the same elements: reshape, flatten, squeeze, unsqueeze. */
+/* Views with other sizes: reshape, flatten, squeeze, unsqueeze. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/sizes_impl.h"
@@ -94,7 +94,7 @@ static status_t infer_flatten(context_t *ctx, const op_call_t *call, int *out_n,
     return give(ctx, call, rank > 0 ? rank : 1, sizes, out);
 }
 
-/* Marks dims, counted from the end when negative; each may stand once. */
+/* Marks the dims; negative ones count from the end. A dim given twice is an error. */
 static status_t mark_dims(context_t *ctx, const op_call_t *call, int rank, bool *out_marked)
 {
     const ints_t *dims = &((const dims_attrs_t *)call->attrs)->dims;
@@ -139,7 +139,7 @@ static status_t infer_unsqueeze(context_t *ctx, const op_call_t *call, int *out_
     return give(ctx, call, rank, sizes, out);
 }
 
-/* ---- specification: the element at the same place in row-major order ---- */
+/* ---- specification: the element at the same row-major position ---- */
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
@@ -154,7 +154,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, 0, at);
 }
 
-/* ---- kernel: a view, of a contiguous copy where strides do not allow one ---- */
+/* ---- kernel: a view; if strides do not allow one, dispatch makes a contiguous copy first ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

@@ -1,4 +1,4 @@
-/* Each sequence of a batch read backwards, up to its own length. */
+/* Reverses each sequence of a batch up to its own length. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -37,7 +37,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-/* Steps 0 .. length - 1 are read backwards, later ones as they are. */
+/* Source of a step: steps 0 to length - 1 are reversed, later ones are unchanged. */
 static int64_t step_of(int64_t length, int64_t step)
 {
     return step < length ? length - 1 - step : step;
@@ -56,7 +56,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: what lies behind both dimensions is copied as one ---- */
+/* ---- dense kernel: the dimensions after both are copied as one block ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -77,13 +77,13 @@ static status_t read_lengths(context_t *ctx, const prepared_t *prepared, int64_t
     return STATUS_OK;
 }
 
-/* Runs of elements behind both dimensions. */
+/* Blocks: contiguous elements of the dimensions after both batch and time. */
 typedef struct blocks {
-    const tensor_info_t *info; /* of x */
+    const tensor_info_t *info; /* shape of x */
     int batch, time, inner;    /* dimensions; inner is the last of the two */
     const int64_t *lengths;
-    int64_t time_step; /* blocks from one step to the next */
-    size_t bytes;      /* of a block */
+    int64_t time_step; /* blocks between two steps */
+    size_t bytes;      /* bytes of a block */
     const char *x;
     char *out;
 } blocks_t;
@@ -130,7 +130,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* Reversed once more. */
+/* The gradient is reversed in the same way. */
 static void pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->out_grad[0], call->in[1]};

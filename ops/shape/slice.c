@@ -40,7 +40,7 @@ static int64_t clamp(int64_t at, int64_t size)
     return at > size ? size : at;
 }
 
-/* Start within the dimension, and number of elements. */
+/* Converts start and end to the first index and the number of elements. */
 static void find_range(const slice_attrs_t *attrs, int64_t size, int64_t *out_start,
                        int64_t *out_length)
 {
@@ -49,7 +49,8 @@ static void find_range(const slice_attrs_t *attrs, int64_t size, int64_t *out_st
     *out_length = end > start ? (end - start - 1) / attrs->step + 1 : 0;
 }
 
-/* A symbolic clamp decides nothing but the sign of `at`. */
+/* clamp for symbolic numbers. It compares only `at` with 0, so that the result holds for all sizes.
+ */
 static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
 {
     if (at == INT64_MAX) return size;
@@ -58,7 +59,7 @@ static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
     return sym_min(ctx, at, size);
 }
 
-/* The length that find_range gives, of numbers or symbolic ones. */
+/* The number of elements, as from find_range, for numbers and symbolic sizes. */
 static int64_t find_length(context_t *ctx, const slice_attrs_t *attrs, int64_t size)
 {
     int64_t start = 0, length = 0;
@@ -148,9 +149,9 @@ static double spec_split(const spec_call_t *call, int output, const int64_t *ind
     return spec_at(call, 0, at);
 }
 
-/* ---- mkldnn kernels: whole blocks of any format; a view where they lie in one run ---- */
+/* ---- mkldnn kernels: parts are complete blocks; a view if each part is one run of bytes ---- */
 
-/* Ranges of one dimension, one behind the other: where part i begins, and the end of the last. */
+/* Adjacent ranges of one dimension: the start of each, then the end of the last. */
 typedef struct parts {
     int dim, n;
     int64_t starts[OP_MAX_OUTPUTS + 1];
@@ -164,7 +165,7 @@ static bool blocks_divide(const format_t *format, const parts_t *parts, int64_t 
     return format->kind == FORMAT_TAG;
 }
 
-/* Bytes from the beginning of a row to an index of the dimension that begins a block. */
+/* Bytes of a row before an index of the dimension, which is the first index of a block. */
 static size_t bytes_before(const tensor_info_t *x, int dim, int64_t index)
 {
     int64_t padded[TENSOR_MAX_RANK];
@@ -208,7 +209,7 @@ static status_t prepare_parts(context_t *ctx, const op_call_t *call, prepared_t 
 
 enum { BLOCK_BYTES = 16 * 1024 };
 
-/* A cut of rows into parts. */
+/* Rows of x, cut into parts. */
 typedef struct cut {
     int n;
     const char *from;
@@ -342,10 +343,10 @@ static const kernel_t split_view = {
     .name = "view", .prepare = prepare_split, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const split_kernels[] = {&split_slabs, &split_view, NULL};
 
-/* ---- gradients: slice_backward puts elements among zeros ---- */
+/* ---- gradients: slice_backward writes elements into zeros ---- */
 
 typedef struct backward_attrs {
-    int64_t dim, start, step, size; /* of x along dim */
+    int64_t dim, start, step, size; /* start, step and size along dim of x */
 } backward_attrs_t;
 
 static const attr_field_t backward_fields[] = {
@@ -406,7 +407,7 @@ static void pass_slice(const gradient_call_t *call)
     call->in_grad[0] = emit_op(call->emitter, &op_def_slice_backward, &given, 1, call->out_grad);
 }
 
-/* The pieces are joined; those that nobody used are zeros. */
+/* Joins the gradients of the pieces. Pieces without a gradient are zeros. */
 static void pass_split(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

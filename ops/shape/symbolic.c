@@ -36,7 +36,7 @@ void symbolic_clear(context_t *ctx, symbolic_t *symbolic)
 typedef struct call {
     context_t *ctx;
     const opdef_t *op;
-    const void *attrs; /* normalised */
+    const void *attrs; /* with all defaults filled in */
     int n_in;
     const symbolic_t *in;
     int n_out;
@@ -67,7 +67,7 @@ static tensor_info_t info_of(const symbolic_t *symbolic)
     return info;
 }
 
-/* INT64_MIN: the operator has no such attribute. */
+/* The value of an attribute; INT64_MIN if the operator does not have it. */
 static int64_t attr_of(const call_t *call, const char *name)
 {
     for (int f = 0; f < call->op->attrs.n_fields; f++)
@@ -135,7 +135,8 @@ static int64_t remainder_of_truncated(context_t *ctx, int64_t a, int64_t b)
     return sym_subtract(ctx, a, sym_multiply(ctx, b, sym_truncate(ctx, a, b)));
 }
 
-/* real: how two floating elements are calculated; rounding, of the result: -1 for none. */
+/* real: the operation for floating elements, '\0' for none; rounding: of its result, -1 for none.
+ */
 static const struct binary {
     const opdef_t *op;
     binary_t integers;
@@ -163,7 +164,7 @@ static const struct binary {
     {&op_def_logical_xor, one_of, '\0', -1},
 };
 
-/* The element of an operand that broadcasts, for an index of output 0. */
+/* The element of a broadcast operand for an index of output 0. */
 static int64_t element_at(const call_t *call, int operand, const int64_t *index)
 {
     const symbolic_t *from = &call->in[operand];
@@ -285,7 +286,7 @@ static status_t run_where(const call_t *call)
     return STATUS_OK;
 }
 
-/* ---- reductions and running sums: of integers ---- */
+/* ---- reductions and running sums: integers only ---- */
 
 static binary_t reduction_of(const opdef_t *op, int64_t *out_first)
 {
@@ -362,9 +363,10 @@ static status_t run_range(call_t *call)
     return STATUS_OK;
 }
 
-/* ---- moves: the operator's kernel moves the places of elements ---- */
+/* ---- moves: the operator's kernel runs on element numbers instead of elements ---- */
 
-/* Operators whose results are elements of the operands; `indices`: bit i, operand i says where. */
+/* Operators whose results are elements of their operands. Bit i of `indices`: operand i is an
+ * index. */
 static const struct move {
     const opdef_t *op;
     unsigned indices;
@@ -388,7 +390,8 @@ static const struct move {
              {&op_def_scatter, 2},
              {&op_def_scatter_nd, 2}};
 
-/* The operand's indices, or the places of its elements from `first` on. */
+/* A tensor of element numbers, counted from `first`. For an index operand, of its pinned elements.
+ */
 static status_t make_places(const call_t *call, int operand, bool is_index, int64_t first,
                             tensor_t **out_tensor)
 {
@@ -401,7 +404,7 @@ static status_t make_places(const call_t *call, int operand, bool is_index, int6
     return sym_status(call->ctx);
 }
 
-/* What pad puts around is no element: its place is -1. Gives the number that it is. */
+/* Replaces pad's fill value by -1, which is no element number, and returns the original value. */
 static int64_t take_fill(const call_t *call, void *attrs)
 {
     const dtype_t dtype = call->in[0].dtype;
@@ -476,7 +479,7 @@ static status_t run_move(call_t *call, unsigned indices)
 
 /* ---- the call ---- */
 
-/* The one output, of the sizes and the dtype that the rule of the operator says. */
+/* Creates the only output, with the inferred sizes and dtype. */
 static status_t create_output(call_t *call)
 {
     tensor_info_t infos[3], out[OP_MAX_OUTPUTS];
@@ -516,7 +519,7 @@ static status_t run(call_t *call)
                : run_reduction(call, reduction, first);
 }
 
-/* Elements that are no numbers of their dtype are not given: kernels would wrap around. */
+/* Refuses elements that overflow their dtype, because a kernel would wrap around. */
 static status_t check_elements(const call_t *call)
 {
     TRY(sym_status(call->ctx));

@@ -1,4 +1,4 @@
-/* The lower and the upper triangle of matrices, the rest zero. */
+/* Keeps the lower or the upper triangle of matrices and sets the rest to zero. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -27,7 +27,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 static void find_kept(const opdef_t *op, int64_t diagonal, int64_t row, int64_t n_rows,
                       int64_t n_columns, int64_t *out_first, int64_t *out_end)
 {
-    /* Farther diagonals lie outside; so sums with them do not overflow. */
+    /* Diagonals outside of the matrix are equivalent; clamping prevents overflow below. */
     if (diagonal < -n_rows) diagonal = -n_rows;
     if (diagonal > n_columns) diagonal = n_columns;
     int64_t edge = row + diagonal + (op->variant == TRIL);
