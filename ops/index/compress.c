@@ -1,4 +1,4 @@
-/* The slices where a condition is true. */
+/* Selects the slices where a condition is true. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -8,7 +8,7 @@
 #include "tensor/threads_impl.h"
 
 typedef struct compress_attrs {
-    ints_t dims; /* one, or none: x is flattened */
+    ints_t dims; /* one dimension; none: x is flattened */
 } compress_attrs_t;
 
 static const attr_field_t fields[] = {
@@ -18,7 +18,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"condition", ROLE_ACTIVATION, false, false}};
 enum { X, CONDITION };
 
-/* x as [outer][size][inner]: slices are picked from the middle. */
+/* x as [outer][size][inner]; slices are selected in the middle dimension. */
 typedef struct slices {
     int dim; /* -1: x is flattened */
     int64_t outer, size, inner;
@@ -72,7 +72,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* The slice that the condition picks after `left` others. */
+/* The number of the selected slice that comes after `left` other selected slices. */
 static int64_t find_picked(const spec_call_t *call, int64_t left)
 {
     for (int64_t i = 0; i < call->in[CONDITION]->sizes[0]; i++)
@@ -99,7 +99,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: the slices that are picked are listed, then copied ---- */
+/* ---- dense kernel: lists the selected slices, then copies them ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -110,9 +110,9 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 
 typedef struct copy {
     slices_t slices;
-    const int64_t *picked; /* [n]: slices of x */
+    const int64_t *picked; /* [n] selected slices of x */
     int64_t n;
-    size_t bytes; /* of the part of a slice that is contiguous */
+    size_t bytes; /* bytes of the contiguous part of a slice */
     const char *x;
     char *out;
 } copy_t;
@@ -144,7 +144,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: slices go back to where the condition is true ---- */
+/* ---- gradients: writes slices where the condition is true ---- */
 
 static void pass(const gradient_call_t *call)
 {

@@ -1,4 +1,4 @@
-/* Elements picked along one dimension by an index tensor, as numpy.take. */
+/* Selects slices along one dimension with an index tensor, as numpy.take. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -57,7 +57,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: one row behind the dimension for each index ---- */
+/* ---- dense kernel: copies one contiguous row for each index ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -70,8 +70,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 
 typedef struct copy {
     dtype_t index_dtype;
-    size_t index_bytes, row; /* bytes of an index, and of a row of x */
-    int64_t n_picked, size;  /* of x in the dimension */
+    size_t index_bytes, row; /* bytes of an index; bytes of a row of x */
+    int64_t n_picked, size;  /* number of indices; size of dim in x */
     const char *index, *x;
     char *out;
 } copy_t;
@@ -116,7 +116,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: gather_backward adds up what was taken from each row ---- */
+/* ---- gradients: gather_backward sums the gradients of all copies of each row ---- */
 
 static void pass(const gradient_call_t *call)
 {
@@ -131,7 +131,7 @@ static void pass(const gradient_call_t *call)
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
 
 typedef struct backward_attrs {
-    int64_t dim, size; /* of x */
+    int64_t dim, size; /* dim of x and its size */
 } backward_attrs_t;
 
 static const attr_field_t backward_fields[] = {
@@ -193,8 +193,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
-/* Scratch memory has, for each row of x, where its places begin, and the places in the order of the
- * index. */
+/* Scratch memory holds the start of each row's list, then the lists: for each row of x, the
+ * positions in the index that refer to it. */
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(prepare(ctx, call, prepared));
@@ -204,7 +204,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Sorts the places of the index by the row of x that they point to. */
+/* Lists the index positions for each row of x, in the order of the index. */
 static status_t sort_places(context_t *ctx, const prepared_t *prepared, const void *bytes,
                             int64_t *starts, int64_t *places)
 {
@@ -231,7 +231,7 @@ static status_t sort_places(context_t *ctx, const prepared_t *prepared, const vo
 
 #define CHUNK 256
 
-/* One row of x: the sum of `n` slices of grad, added up in their order. */
+/* Sums n slices of grad in the given order to one row of x. */
 static void add_slices(dtype_t dtype, int64_t inner, int64_t n, const int64_t *places,
                        const char *grad, char *out)
 {
@@ -253,7 +253,7 @@ typedef struct sum {
     dtype_t dtype;
     int64_t inner, row; /* elements and bytes of a row */
     int64_t size, n_picked;
-    const int64_t *starts, *places; /* places[starts[i]] .. : rows of grad that add to row i */
+    const int64_t *starts, *places; /* rows of grad for row i begin at places[starts[i]] */
     const char *grad;
     char *out;
 } sum_t;

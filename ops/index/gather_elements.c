@@ -1,4 +1,4 @@
-/* Elements picked one by one along a dimension, as torch.gather. */
+/* Selects one element for each index along a dimension, as torch.gather. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -49,7 +49,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: pieces of lines along the index's last dimension ---- */
+/* ---- dense kernel: processes pieces of lines along the index's last dimension ---- */
 
 #define PIECE_ELEMENTS 4096
 
@@ -82,9 +82,9 @@ static void take(size_t size, int64_t n, const int64_t *places, int64_t step, in
 typedef struct pieces {
     index_shape_t x, index;
     int dim;
-    int64_t n_per_line;    /* pieces of a line of the result */
-    const int64_t *places; /* for each element, its index in x along dim */
-    size_t size;           /* of an element */
+    int64_t n_per_line;    /* pieces in a line of the result */
+    const int64_t *places; /* for each element, its index along dim of x */
+    size_t size;           /* bytes of an element */
     const char *src;
     char *dst;
 } pieces_t;

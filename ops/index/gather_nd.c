@@ -1,4 +1,4 @@
-/* Slices picked by tuples of indices, as ONNX GatherND. */
+/* Selects slices with tuples of indices, as ONNX GatherND. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -69,7 +69,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: a run of bytes for each tuple ---- */
+/* ---- dense kernel: copies one run of bytes for each tuple ---- */
 
 static int64_t count_tuples(const tensor_info_t *index)
 {
@@ -87,9 +87,9 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 }
 
 typedef struct copy {
-    const int64_t *places; /* for each tuple, its row of x in its batch */
+    const int64_t *places; /* for each tuple, its row of x within the batch */
     int64_t n_per_batch, n_rows;
-    size_t row; /* bytes */
+    size_t row; /* bytes of a row */
     const char *x;
     char *out;
 } copy_t;
@@ -133,7 +133,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* Tuples that begin with the batch they belong to: [[5], [7]] of batches 0 and 1 are [[0, 5], [1,
+/* Prefixes each tuple with its batch number: [[5], [7]] in batches 0 and 1 becomes [[0, 5], [1,
  * 7]]. */
 static value_t with_batches(emitter_t *emitter, value_t index, int batch_dims)
 {

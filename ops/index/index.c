@@ -39,7 +39,7 @@ status_t index_check_sizes(context_t *ctx, const char *op, const tensor_info_t *
     return STATUS_OK;
 }
 
-/* ---- indices as places ---- */
+/* ---- indices as element numbers ---- */
 
 static status_t fail_index(context_t *ctx, const char *op, const index_target_t *target,
                            int64_t position, int64_t value, int dim)
@@ -63,7 +63,8 @@ static int64_t load_index(const index_target_t *target, const void *bytes, int64
     return ((const int64_t *)bytes)[position];
 }
 
-/* False where an index is out of range; then *out_place is which of the tuple. */
+/* Computes the element number of a tuple. If an index is out of range, returns false and sets
+ * *out_place to its position in the tuple. */
 static bool find_place(const index_target_t *target, const index_shape_t *x, const void *bytes,
                        int64_t tuple, int64_t *out_place)
 {
@@ -85,7 +86,7 @@ static bool find_place(const index_target_t *target, const index_shape_t *x, con
 typedef struct search {
     const index_target_t *target;
     const index_shape_t *x;
-    const void *bytes; /* of the index tensor */
+    const void *bytes; /* the index tensor */
     int64_t *places;
     atomic_bool is_wrong; /* an index is out of range */
 } search_t;
@@ -116,7 +117,7 @@ status_t index_resolve(context_t *ctx, const char *op, const index_target_t *tar
     return STATUS_OK;
 }
 
-/* ---- putting elements ---- */
+/* ---- writing elements ---- */
 
 #define PUT(name, type, expr)                                                                      \
     static void name(const index_put_t *put)                                                       \
@@ -144,7 +145,7 @@ PUT(put_8, uint64_t, b)
 PUT_FLOATING(f32, float)
 PUT_FLOATING(f64, double)
 
-/* Sums and products as unsigned numbers, which wrap around. */
+/* Sums and products of integers use unsigned arithmetic, which wraps around. */
 #define PUT_INTEGER(dtype, type)                                                                   \
     PUT(add_##dtype, type, (uint64_t)a + (uint64_t)b)                                              \
     PUT(mul_##dtype, type, (uint64_t)a *(uint64_t)b)                                               \
@@ -248,7 +249,7 @@ static double combine_floating(scatter_reduction_t reduction, double value, doub
     return update;
 }
 
-/* Sums and products of integers keep the low bits. */
+/* Sums and products of integers wrap around. */
 double index_combine(dtype_t dtype, scatter_reduction_t reduction, double value, double update)
 {
     uint64_t element = 0;

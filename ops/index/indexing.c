@@ -1,10 +1,10 @@
-/* Slices put by an index, which are made of scatter. */
+/* Operators that write slices at indices. They call scatter. */
 #include "ops/index/indexing.h"
 
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* What scatter takes: the index and what is put, as wide as x but along dim. */
+/* Operands of scatter: the index and src, expanded to the sizes of the slices. */
 typedef struct slices {
     tensor_t *index, *src;
     int dim;
@@ -16,7 +16,7 @@ static void end_slices(context_t *ctx, slices_t *slices)
     ops_drop(ctx, slices->src);
 }
 
-/* x's sizes, but as many along dim as the index has. */
+/* Finds the sizes of the slices: those of x, with the length of the index along dim. */
 static status_t slice_sizes(context_t *ctx, const char *op, const tensor_t *x, int64_t dim,
                             const tensor_t *index, slices_t *slices, int64_t *out_sizes)
 {
@@ -32,7 +32,7 @@ static status_t slice_sizes(context_t *ctx, const char *op, const tensor_t *x, i
     return STATUS_OK;
 }
 
-/* The index [n] as [1][n][1], and then as wide as the slices. */
+/* Reshapes the index from [n] to [1][n][1], and expands it to the sizes of the slices. */
 static status_t widen(context_t *ctx, const tensor_t *x, const tensor_t *index,
                       const int64_t *sizes, slices_t *slices)
 {

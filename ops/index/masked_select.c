@@ -1,4 +1,4 @@
-/* The elements where a mask is true. */
+/* Selects the elements where a mask is true. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -11,8 +11,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"mask", ROLE_ACTIVATION, false, false}};
 enum { X, MASK };
 
-/* What x and mask broadcast to, and the step of each of them in each dimension: 0 where it has one
- * element for all. */
+/* The broadcast shape of x and mask, and the steps of each in every dimension. The step is 0 where
+ * a size of 1 is repeated. */
 typedef struct field {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK], steps[2][TENSOR_MAX_RANK], numel;
@@ -44,7 +44,7 @@ static int64_t count_rows(const field_t *field)
                               : field->numel / field->sizes[field->rank - 1];
 }
 
-/* A row: its elements, and how far one lies from the next. */
+/* A row: its elements, and the steps from one to the next. */
 typedef struct row {
     int64_t n, x_first, x_step, mask_step;
     const uint8_t *mask;
@@ -120,9 +120,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return -1.0;
 }
 
-/* ---- dense kernel: each row knows where its first element goes ---- */
+/* ---- dense kernel: counts the selected elements of each row first ---- */
 
-/* Prepared operators keep the field. */
+/* The broadcast shape is stored in the prepared operator. */
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     field_t *field = NULL;
@@ -133,13 +133,12 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* Elements picked from each row, and where they are written. */
+/* Numbers of selected elements for each row, and the output. */
 typedef struct rows {
     const field_t *field;
     const void *mask;
-    int64_t
-        *before; /* [rows]: the number of elements picked from a row, then from those before it */
-    size_t size; /* of an element */
+    int64_t *before; /* [rows] selected elements in a row, later: in all rows before it */
+    size_t size;     /* bytes of an element */
     const void *x;
     char *out;
 } rows_t;
@@ -150,7 +149,7 @@ static void count_rows_picked(void *user, int64_t first, int64_t last)
     for (int64_t r = first; r < last; r++) rows->before[r] = count_row(rows->field, rows->mask, r);
 }
 
-/* Counts the elements that are picked before each row. */
+/* Counts the elements that are selected before each row. */
 static void count_before(context_t *ctx, const field_t *field, const void *mask, int64_t *before)
 {
     const int64_t n_rows = count_rows(field);
@@ -205,7 +204,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: elements go back to where the mask is true ---- */
+/* ---- gradients: writes elements where the mask is true ---- */
 
 static void pass(const gradient_call_t *call)
 {

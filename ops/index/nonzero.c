@@ -1,4 +1,4 @@
-/* Indices of what is not zero. */
+/* Finds the indices of elements that are not zero. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -30,7 +30,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Counts up to the index[0]-th one. */
+/* Counts elements other than zero up to number index[0]. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;

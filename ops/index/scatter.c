@@ -1,4 +1,4 @@
-/* Elements put one by one along a dimension into a copy of a tensor, as torch.scatter. */
+/* Writes one element for each index along a dimension to a copy of a tensor, as torch.scatter. */
 #include <string.h>
 
 #include "dispatch/dispatch.h"
@@ -76,10 +76,10 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return value;
 }
 
-/* ---- dense kernel: a piece has all elements that may meet at one place, in their order ----
+/* ---- dense kernel: a piece has all elements with the same destination, in order ----
  *
- * Elements meet only along dim. So a piece is a range of the last dimension with all of dim, or,
- * where dim is the last, one line. */
+ * Only elements that differ along dim can have the same destination. So a piece is a range of the
+ * last dimension with all of dim; if dim is the last one, a piece is one line. */
 
 #define PIECE_ELEMENTS 512
 
@@ -196,7 +196,8 @@ static value_t take(const gradient_call_t *call, value_t x)
                                 call->in[SCATTER_INDEX]);
 }
 
-/* src may be longer than the index: what is read of it; and a gradient of that in src's sizes. */
+/* Cuts src, which may be longer than the index, to the part that is read. give_src does the
+ * opposite for its gradient: it pads with zeros to the sizes of src. */
 static value_t cut_src(const gradient_call_t *call, value_t src)
 {
     const tensor_info_t index = *emit_info(call->emitter, call->in[SCATTER_INDEX]);
@@ -216,8 +217,8 @@ static void give_src(const gradient_call_t *call, value_t grad)
     call->in_grad[SCATTER_SRC] = emit_pad(call->emitter, grad, before, after);
 }
 
-/* Of several elements at one place the last stays: each puts its number along dim there, and takes
- * what is there in the end. */
+/* If several elements have the same destination, only the last one has a gradient. To find it, each
+ * element scatters its number along dim, and gathers the number that remains. */
 static void pass_none(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -235,8 +236,8 @@ static void pass_none(const gradient_call_t *call)
     give_src(call, emit_where(e, emit_binary(e, &op_def_eq, number, last), take(call, grad), zero));
 }
 
-/* In equal parts for all that are as large as the result. They are counted in f32: f16 ends at
- * 65504. */
+/* Elements equal to the result share the gradient in equal parts. They are counted in f32, because
+ * f16 ends at 65504. */
 static void pass_most(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -253,7 +254,8 @@ static void pass_most(const gradient_call_t *call)
     give_src(call, emit_cast(e, of_src, given));
 }
 
-/* x is multiplied with the product of what is put; what src is multiplied with is not kept. */
+/* The gradient of x is multiplied by the product of the written elements. src has no gradient,
+ * because the product without one element is not stored. */
 static void pass_mul(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -332,7 +334,7 @@ status_t op_scatter_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *i
     return dispatch_run_in_place(ctx, &op_def_scatter, &attrs, x, 2, in);
 }
 
-/* The number for each place of the index. */
+/* A tensor with the number for each index. */
 static status_t make_src(context_t *ctx, const tensor_t *x, const tensor_t *index, double value,
                          tensor_t **out_src)
 {

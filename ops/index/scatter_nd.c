@@ -1,4 +1,4 @@
-/* Slices put at tuples of indices into a copy of a tensor, as ONNX ScatterND. */
+/* Writes slices at tuples of indices to a copy of a tensor, as ONNX ScatterND. */
 #include <string.h>
 
 #include "ops/gradient_impl.h"
@@ -58,7 +58,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- specification: every tuple that points to the element's slice ---- */
+/* ---- specification: visits every tuple that refers to the element's slice ---- */
 
 static bool points_to(const spec_call_t *call, int64_t *tuple, const int64_t *index)
 {
@@ -89,7 +89,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return value;
 }
 
-/* ---- dense kernel: each thread puts the slices that go to its own share of x, in order ---- */
+/* ---- dense kernel: each thread writes the slices in its own share of x, in order ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -113,8 +113,8 @@ static void put_share(const index_buffers_t *buffers, int64_t n, int64_t row, in
 
 typedef struct put {
     const index_buffers_t *buffers;
-    int64_t n, row; /* tuples, elements of a slice */
-    int64_t share;  /* rows of x that one share may write */
+    int64_t n, row; /* number of tuples; elements of a slice */
+    int64_t share;  /* rows of x in one share */
 } put_t;
 
 static void put_shares(void *user, int64_t first, int64_t last)
@@ -158,8 +158,8 @@ value_t emit_scatter_nd(emitter_t *emitter, value_t x, value_t index, value_t sr
     return emit_op(emitter, &op_def_scatter_nd, &attrs, 3, in);
 }
 
-/* True, for each tuple of the index, where no later one points to the same slice: each puts its
- * number there, and takes what is there in the end. Of the gradient's rank. */
+/* For each tuple: true if no later tuple refers to the same slice. Each tuple scatters its number,
+ * and gathers the number that remains. The result has the rank of the gradient. */
 static value_t find_last(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -167,7 +167,7 @@ static value_t find_last(const gradient_call_t *call)
     const tensor_info_t taken = *emit_info(e, index), src = *emit_info(e, call->in[SCATTER_SRC]);
     tensor_info_t places = *emit_info(e, call->in[SCATTER_X]);
     int64_t sizes[TENSOR_MAX_RANK];
-    if (taken.rank == 0) return VALUE_NONE; /* after a failure */
+    if (taken.rank == 0) return VALUE_NONE; /* an earlier step failed */
     const int64_t n = count_tuples(&taken);
     const tensor_info_t line = info_dense(DTYPE_S64, 1, &n);
     places = info_dense(DTYPE_S64, find_depth(&taken), places.sizes);

@@ -1,8 +1,8 @@
-/* The first k elements along a dimension in order, with their indices: all of them is a sort.
+/* Finds the first k elements along a dimension in order, with their indices. sort uses k = size.
  *
- * An element is a key that is compared as an integer, and its index, which decides between equal
- * ones: so the order is the same whatever finds it, and stable. A heap holds the best k elements
- * seen, the worst of them on top; taking off the top until none is left gives them from the end. */
+ * Each element becomes an integer key with its index. Equal keys are ordered by index, so the sort
+ * is stable. A heap holds the best k elements found so far, with the worst on top. Removing the top
+ * until the heap is empty produces them from last to first. */
 #include <math.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@
 enum { SORT, TOPK };
 
 typedef struct sort_attrs {
-    int64_t dim, k;  /* k: topk */
-    bool descending; /* topk: largest */
+    int64_t dim, k;  /* k: for topk only */
+    bool descending; /* for topk: the largest elements */
 } sort_attrs_t;
 
 static const attr_field_t sort_fields[] = {
@@ -59,9 +59,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- specification: the element that as many come before as its place says ---- */
+/* ---- specification: finds the element with `position` others before it ---- */
 
-/* NaN is larger than all numbers; of equal elements that with the smaller index comes first. */
+/* NaN is larger than all numbers. Equal elements are ordered by index. */
 static bool spec_comes_before(double a, int64_t i, double b, int64_t j, bool descending)
 {
     bool is_larger = a > b || (isnan(a) && !isnan(b));
@@ -107,8 +107,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, INDICES);
 }
 
-/* Keys of n elements, smaller ones for what comes first. The bits of a double as an integer are in
- * the order of the numbers, once those of negative ones are flipped; -0 is 0, and NaN the largest.
+/* Computes keys of n elements; smaller keys come first. The bits of a double, read as an integer,
+ * have the order of the numbers once negative ones are flipped. -0 becomes 0; NaN is the largest.
  */
 static void make_keys(dtype_t dtype, const char *x, int64_t n, int64_t step, bool descending,
                       int64_t *keys)
@@ -136,7 +136,8 @@ static bool comes_before(entry_t a, entry_t b)
     return a.key < b.key || (a.key == b.key && a.index < b.index);
 }
 
-/* Lets an entry sink from the top of a heap of n, below those that come behind it. */
+/* Inserts an entry at the top of a heap of n, and moves it down below all entries that come after
+ * it. */
 static void sink(entry_t *heap, int64_t n, entry_t entry)
 {
     int64_t at = 0;
@@ -160,7 +161,7 @@ static void rise(entry_t *heap, int64_t n, entry_t entry)
     heap[at] = entry;
 }
 
-/* The first k of a line of n elements, in order. */
+/* Finds the first k of a line of n elements, in order. */
 static void sort_line(dtype_t dtype, const char *x, int64_t n, int64_t step, bool descending,
                       int64_t k, entry_t *heap)
 {
@@ -186,7 +187,7 @@ static void sort_line(dtype_t dtype, const char *x, int64_t n, int64_t step, boo
 typedef struct lines {
     dtype_t dtype;
     bool descending;
-    int64_t n, k, step; /* elements of a line, of the result, and their distance */
+    int64_t n, k, step; /* elements of a line of x; of the result; step between elements */
     const char *x;
     entry_t *heaps; /* [lines][k] */
     char *values;
@@ -227,7 +228,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: values go back to where the indices say ---- */
+/* ---- gradients: values return to their indices ---- */
 
 static void pass(const gradient_call_t *call)
 {

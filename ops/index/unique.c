@@ -1,8 +1,8 @@
-/* Each different element, or slice along a dimension, once.
+/* Finds the distinct elements, or distinct slices along a dimension.
  *
- * Elements become keys that are compared as integers, the numbers of the slices are sorted by a
- * stable merge, and neighbours that are alike become a group. All of that is done before the
- * outputs are made; they are then copied from scratch. */
+ * Elements become integer keys. A stable merge sort orders the slice numbers, and adjacent equal
+ * slices form a group. This happens in scratch memory before the outputs, whose size is then known,
+ * are written. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "tensor/sizes_impl.h"
 
 typedef struct unique_attrs {
-    ints_t dims; /* one, or none: x is flattened */
+    ints_t dims; /* one dimension; none: x is flattened */
     bool sorted;
 } unique_attrs_t;
 
@@ -46,21 +46,21 @@ static slices_t find_slices(const void *attrs, const tensor_info_t *x)
 
 /* ---- groups ---- */
 
-/* What groups are found with. They are numbered as the outputs have them. */
+/* Working memory for grouping. In the end, groups are numbered as in the outputs. */
 typedef struct work {
     slices_t slices;
-    bool has_nan;   /* keys of KEY_NAN are NaN, which differ from each other */
+    bool has_nan;   /* KEY_NAN stands for NaN, and NaN differs from itself */
     uint64_t *keys; /* [numel] */
-    int64_t *order; /* [n]: slices, sorted */
-    int64_t *other; /* [n] */
-    int64_t *group; /* [n]: of each slice */
-    int64_t *first; /* [n]: slice of each group */
-    int64_t *count; /* [n]: of each group */
+    int64_t *order; /* [n] slices, sorted */
+    int64_t *other; /* [n] second buffer of the sort */
+    int64_t *group; /* [n] group of each slice */
+    int64_t *first; /* [n] first slice of each group */
+    int64_t *count; /* [n] number of slices of each group */
 } work_t;
 
 #define KEY_NAN UINT64_MAX
 
-/* Bytes of that. */
+/* Bytes of the arrays of work_t. */
 static status_t count_work(context_t *ctx, const tensor_info_t *x, size_t *out_bytes)
 {
     int64_t bytes = 0;
@@ -82,7 +82,8 @@ static work_t begin_work(const void *attrs, const tensor_info_t *x, void *block)
     return work;
 }
 
-/* Keys are ordered as the elements: of negative numbers all bits are turned, of others the sign. */
+/* Converts an element to a key of the same order: for negative numbers, all bits are inverted, for
+ * others the sign bit. */
 static uint64_t key_of(dtype_t dtype, const void *element)
 {
     const uint64_t sign = (uint64_t)1 << 63;
@@ -90,14 +91,14 @@ static uint64_t key_of(dtype_t dtype, const void *element)
         uint64_t bits = (uint64_t)dtype_load_integer(dtype, element);
         return dtype_is_unsigned(dtype) ? bits : bits ^ sign;
     }
-    double number = dtype_load(dtype, element) + 0.0; /* -0 is 0 */
+    double number = dtype_load(dtype, element) + 0.0; /* -0 becomes 0 */
     uint64_t bits = 0;
     if (isnan(number)) return KEY_NAN;
     memcpy(&bits, &number, sizeof bits);
     return (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
-/* As order_of of the specification, but that two NaN are told apart by `is_new`. */
+/* Compares two slices as order_of does. */
 static int compare(const work_t *work, int64_t a, int64_t b)
 {
     const slices_t *slices = &work->slices;
@@ -112,7 +113,8 @@ static int compare(const work_t *work, int64_t a, int64_t b)
     return 0;
 }
 
-/* Runs of 1, 2, 4, ... slices are merged in pairs; of equal ones the left comes first. */
+/* Merge sort: merges pairs of sorted runs of 1, 2, 4, ... slices. Equal slices
+ * keep their order. */
 static void sort(work_t *work)
 {
     const int64_t n = work->slices.n;
@@ -134,7 +136,7 @@ static void sort(work_t *work)
     }
 }
 
-/* Gives the number of groups, in sorted order. */
+/* Forms groups of equal sorted slices; returns their number. */
 static int64_t find_groups(work_t *work)
 {
     int64_t n = 0;
@@ -150,7 +152,7 @@ static int64_t find_groups(work_t *work)
     return n;
 }
 
-/* Numbers the groups by their first slices. */
+/* Renumbers the groups in the order of their first slices. */
 static void renumber(work_t *work, int64_t n)
 {
     int64_t next = 0, *number = work->other, *count = work->order;
@@ -164,7 +166,7 @@ static void renumber(work_t *work, int64_t n)
         work->first[work->group[slice]] = slice;
 }
 
-/* Gives the number of groups. */
+/* Groups all slices; returns the number of groups. */
 static int64_t group_all(const void *attrs, const tensor_info_t *x, const void *bytes, work_t *work)
 {
     const size_t size = dtype_size(x->dtype);
@@ -218,7 +220,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* Element `place` of a slice, counted row-major without the dimension of the slices. */
+/* Element number `place` of a slice, in row-major order. */
 static double element_of(const spec_call_t *call, const slices_t *slices, int64_t slice,
                          int64_t place)
 {
@@ -233,8 +235,8 @@ static double element_of(const spec_call_t *call, const slices_t *slices, int64_
     return spec_at(call, X, at);
 }
 
-/* Less than 0 where slice a comes before slice b, 0 where they are alike. NaN comes behind all
- * numbers, and before another NaN if its slice does. */
+/* Negative if slice a comes before slice b, 0 if they are equal. NaN comes after all numbers. A
+ * NaN in both slices is ordered by slice number. */
 static int order_of(const spec_call_t *call, const slices_t *slices, int64_t a, int64_t b)
 {
     for (int64_t i = 0; a != b && i < slices->outer * slices->inner; i++) {
@@ -246,7 +248,7 @@ static int order_of(const spec_call_t *call, const slices_t *slices, int64_t a, 
     return 0;
 }
 
-/* The first slice that is like this one. */
+/* The first slice that is equal to this one. */
 static int64_t first_of(const spec_call_t *call, const slices_t *slices, int64_t slice)
 {
     int64_t first = 0;
@@ -254,7 +256,7 @@ static int64_t first_of(const spec_call_t *call, const slices_t *slices, int64_t
     return first;
 }
 
-/* How many others come before a slice that is the first of its like. */
+/* Counts the distinct slices that come before a slice. */
 static int64_t rank_of(const spec_call_t *call, const slices_t *slices, int64_t slice)
 {
     bool is_sorted = ((const unique_attrs_t *)call->attrs)->sorted;
