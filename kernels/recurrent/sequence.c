@@ -9,8 +9,8 @@
 
 static const sequence_loops_t *const loops[ISA_COUNT] = ISA_TABLE(sequence);
 
-/* Products with x that are made at once: enough for their weight to be read from far away; fewer
- * where what is made of x is to stay in the second cache, too. */
+/* Rows of x multiplied at once: enough to amortise reading the weight from memory. With Strassen's
+ * algorithm fewer, so that the factors made of x stay in the L2 cache. */
 #define ROWS_AT_ONCE 64
 #define STRASSEN_ROWS_AT_ONCE 32
 
@@ -49,12 +49,11 @@ bool sequence_has_halves(sequence_cell_t cell, int64_t n_elements, int64_t n_inp
 
 bool sequence_halves_elements(int64_t n_elements, int64_t n_inputs, int64_t *out_n)
 {
-    return !__builtin_mul_overflow(n_elements, SEQUENCE_HALVES, out_n) && /* 4 gates of a quarter */
+    return !__builtin_mul_overflow(n_elements, SEQUENCE_HALVES, out_n) && /* 7 / 4 * 4 gates */
            !__builtin_mul_overflow(*out_n, n_inputs, out_n);
 }
 
-/* An output of each half, by all inputs, in the order in which strassen_sources_impl.h reads them.
- */
+/* Packs one output of each half for all inputs, in the order that sequence_halves_impl.h reads. */
 static void pack_outputs(int64_t n_inputs, int64_t lanes, const float *first, const float *last,
                          float *out)
 {
@@ -79,14 +78,14 @@ void sequence_pack_halves(int64_t n_elements, int64_t n_inputs, int64_t lanes, c
 
 /* ---- scratch ---- */
 
-/* An odd number of lines, in floats: were it a power of two, all rows would share a set of the
- * first cache. */
+/* Rounds up to an odd number of cache lines, in floats. With a power of two, all rows would share
+ * one set of the L1 cache. */
 static int64_t odd_lines(int64_t n)
 {
     return ((n + 15) / 16 | 1) * 16;
 }
 
-/* Of so many rows. Where there are fewer, tiles may have more than one of these. */
+/* Floats for the factors made of up to n_rows rows. */
 static int64_t count_sources(int64_t n_rows, int64_t n_inputs, isa_t isa)
 {
     const int64_t half = divide_up(n_rows, 2), most = loops[isa]->n_rows;
@@ -111,7 +110,7 @@ static void make_run(const sequence_t *s, isa_t isa, sequence_run_t *run)
     run->sources_of_thread = of_x > of_h ? of_x : of_h;
 }
 
-/* Gives `n` rows of so many floats of scratch. False on overflow. */
+/* Reserves n * floats floats of scratch, rounded up to 64 bytes. False on overflow. */
 static bool place(int64_t n, int64_t floats, char *scratch, int64_t *at, float **out)
 {
     int64_t bytes = 0;
@@ -122,7 +121,7 @@ static bool place(int64_t n, int64_t floats, char *scratch, int64_t *at, float *
            !__builtin_add_overflow(*at, bytes / 64 * 64, at);
 }
 
-/* The parts of scratch; without any only their bytes. */
+/* Places all buffers in scratch and counts its bytes. scratch NULL: only counts. */
 static bool place_all(sequence_run_t *run, int n_threads, char *scratch, int64_t *out_bytes)
 {
     const sequence_t *s = run->sequence;
@@ -140,7 +139,7 @@ static bool place_all(sequence_run_t *run, int n_threads, char *scratch, int64_t
            place(s->n_sequences, run->state_stride, scratch, out_bytes, &run->c);
 }
 
-/* That sizes of sources do not overflow. */
+/* True if the sizes of the sources do not overflow. */
 static bool are_possible(const sequence_t *s, int64_t n_rows)
 {
     int64_t n = 0;
@@ -164,9 +163,9 @@ bool sequence_scratch(const sequence_t *sequence, isa_t isa, int n_threads, size
     return true;
 }
 
-/* ---- before and behind the steps ---- */
+/* ---- before and after the steps ---- */
 
-/* Adds [n_parts][elements] to [blocks][of][lanes], as the parts from `first` on. */
+/* Adds [n_parts][elements] to [blocks][of][lanes], at parts 0 to n_parts - 1. */
 static void add_blocks(const sequence_run_t *run, const float *from, int n_parts, int of, float *to)
 {
     const int64_t n = run->sequence->n_elements, lanes = run->lanes;
@@ -230,8 +229,8 @@ static void meet(int n_members)
     }
 }
 
-/* The work of one thread. Threads meet at a barrier before x is read and after each step, which
- * costs less than a parallel region for each step. */
+/* Work of one thread. Barriers before x is read and after each step cost less than a parallel
+ * region for each step. */
 static void run_member(const sequence_run_t *whole, const sequence_loops_t *isa, int member,
                        int n_members)
 {

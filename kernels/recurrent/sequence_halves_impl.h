@@ -1,7 +1,8 @@
-/* Products of rows with a packed weight of sequence_impl.h by Strassen's algorithm, for vectors of
- * KERNEL_LANES floats: sequence_loops.c includes this.
+/* Products of rows with a packed weight of sequence_impl.h, using Strassen's algorithm and vectors
+ * of KERNEL_LANES floats. Included by sequence_loops.c.
  *
- * Halves of the outputs are gates i and f, and g and o: HALF_WIDTH elements of each block. */
+ * The first half of the outputs is gates i and f, the last half g and o: HALF_WIDTH elements of
+ * each block. */
 #include "kernels/linear/strassen_sources_impl.h"
 #include "kernels/tiles_impl.h"
 
@@ -9,20 +10,19 @@
 #define HALF_WIDTH (HALF_GATES * KERNEL_LANES)
 #define SAVED (KERNEL_ROWS * HALF_WIDTH)
 
-/* Floats of a block of the weight. */
+/* Floats in one block of the weight. */
 #define HALVES_BLOCK(n_inputs) (SEQUENCE_HALVES * (n_inputs)*KERNEL_LANES)
 
-/* Bytes in front of the products that read them: from far away into the second cache, and from
- * there into the first. */
+/* Prefetch distances in bytes: to the L2 cache, and from there to the L1 cache. */
 #define FAR_AHEAD 8192
 #define AHEAD 1024
 
-/* Where an addend of the weight's products is packed: in the order in which they are read. There is
- * no w12, which is w11 and w12_11. */
+/* Position of each weight factor in the packed form, in reading order. W12 is missing: it is W11 +
+ * W12_11. */
 static const int packed_at[N_WEIGHTS] = {
     [W11] = 0, [W21] = 1, [W22_T1] = 2, [W22_12] = 3, [W21_T2] = 4, [W12_11] = 5, [W22] = 6};
 
-/* Eight products, none of which mixes rows. */
+/* Eight plain products, for rows that must not be mixed. */
 static const quarter_t halves_apart[] = {
     {false, false, 2, {{NOTHING, X11, W11, U1}, {NOTHING, X12, W21, NOTHING}}},
     {false, true, 2, {{U1, X11, W12_11, NOTHING}, {NOTHING, X12, W22, NOTHING}}},
@@ -31,13 +31,14 @@ static const quarter_t halves_apart[] = {
 
 /* ---- tiles ---- */
 
-/* Rows [begin, begin + n) of the first half of all, and those half of all behind. */
+/* A tile is rows [begin, begin + n_rows) of the first half of all rows, with their partners `half`
+ * rows later. */
 typedef struct tiles {
     int64_t n, n_rows, half, n_inputs;
-    float *sources; /* of the tiles, STRASSEN_TILE each */
+    float *sources; /* STRASSEN_TILE floats for each tile */
 } tiles_t;
 
-/* Those of the last half of a tile, which may have one less. */
+/* Rows in the last half of a tile; may be one less than in the first half. */
 static int64_t last_rows(const tiles_t *tiles, tile_at_t at)
 {
     const int64_t n = tiles->n_rows - tiles->half - at.begin;
@@ -62,13 +63,13 @@ static source_rows_t begin_rows(const tiles_t *tiles, tile_at_t at, const float 
 
 /* ---- products ---- */
 
-/* A tile by a block of the weight. */
+/* Product of a tile with a block of the weight. */
 typedef struct halves {
-    bool is_apart, misses_last; /* as rows of a tile are and do */
-    int64_t n_blocks;           /* of half the inputs */
+    bool is_apart, misses_last; /* rows are not mixed; the last half has one row less */
+    int64_t n_blocks;           /* blocks in half the inputs */
     const float *sources, *weight;
-    const float *from[2]; /* what sums begin with, of the first and the last rows */
-    int64_t from_stride;  /* 0: all rows begin with the same */
+    const float *from[2]; /* initial sums of the first and the last rows */
+    int64_t from_stride;  /* 0: same initial sums for all rows */
     float *to[2];         /* [rows][gates][lanes] */
     float *saved;         /* [N_SAVED][rows][HALF_WIDTH] */
 } halves_t;
@@ -129,7 +130,7 @@ KERNEL_INLINE void save(vector_t (*sums)[HALF_GATES], int n_rows, float *to)
         vector_store(sums[r][v], to + r * HALF_WIDTH + v * KERNEL_LANES);
 }
 
-/* The steps are a loop, so that one set of registers holds the sums of all of them. */
+/* The steps stay a loop, so that the sums of all steps use the same registers. */
 KERNEL_INLINE void multiply_halves(const halves_t *halves, int n_rows)
 {
     for (int q = 0; q < 4; q++) {

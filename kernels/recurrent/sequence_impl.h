@@ -1,21 +1,21 @@
-/* Recurrent layers over whole sequences, by weights that are packed once and a state that stays in
- * the caches. For each sequence, from its state (h, c), with x of the time that it reads:
+/* Recurrent layers over sequences. Weights are packed once; the state stays in the CPU caches. Each
+ * step computes from (h, c) and from x at its time:
  *
  *   lstm  i, f, o = sigmoid(W x + b + U h + b' + p * c), g = tanh(W x + b + U h + b')
- *         c' = f * c + i * g, y = h' = o * tanh(c'); o takes p * c'       gates i, f, g, o
+ *         c' = f * c + i * g, y = h' = o * tanh(c'); o uses p * c'       gates i, f, g, o
  *   gru   r, z = sigmoid(W x + b + U h + b'), n = tanh(W x + b + r * (U h + b'))
- *         y = h' = (1 - z) * n + z * h                                    gates r, z, n
+ *         y = h' = (1 - z) * n + z * h                                   gates r, z, n
  *
- * Elements of the state are in blocks of a vector, lanes = isa_lanes, and all gates of a block lie
- * together: a weight [gates * elements][inputs] is packed as [blocks][inputs][gates][lanes], zero
- * where the last block is padded. A thread has the same blocks in every step. It goes through them
- * forth in one step and back in the next one: what it read last is still in its second cache. The
- * products with x of some steps are made before those steps.
+ * State elements are in blocks of one vector (lanes = isa_lanes). Weight [gates * elements][inputs]
+ * is packed as [blocks][inputs][gates][lanes], with zero padding, so all gates of a block are
+ * adjacent. Each thread computes the same blocks in every step, in alternating direction: the
+ * weights it read last are still in its L2 cache. Products with x are computed for several steps at
+ * once.
  *
- * lstm may be computed by Strassen's algorithm: see strassen_impl.h, whose promise of what a row
- * loses is kept, of steps of sequences as rows. A weight has quarters by halves of its inputs, and
- * by gates: i and f, g and o. It is packed as [blocks][7][inputs / 2][gates / 2][lanes], what each
- * of the 7 products reads, and a run makes no sums of weights. */
+ * lstm can use Strassen's algorithm; the error bound of strassen_impl.h applies to rows that are
+ * steps of sequences. Quarters of a weight are halves of the inputs times gates (i, f) or (g, o).
+ * The packed form [blocks][7][inputs / 2][gates / 2][lanes] holds the weight factors of all 7
+ * products. */
 #ifndef TESSERA_KERNELS_RECURRENT_SEQUENCE_IMPL_H
 #define TESSERA_KERNELS_RECURRENT_SEQUENCE_IMPL_H
 
@@ -28,19 +28,19 @@
 typedef enum sequence_cell { SEQUENCE_LSTM, SEQUENCE_GRU } sequence_cell_t;
 #define SEQUENCE_MAX_GATES 4
 
-/* Pointers to what may be absent are NULL: 0. */
+/* Optional pointers may be NULL, which means 0. */
 typedef struct sequence {
     sequence_cell_t cell;
-    bool by_strassen; /* sequence_has_halves of x and of the state */
+    bool by_strassen; /* needs sequence_has_halves for x and for the state */
     int64_t n_steps, n_sequences, n_inputs, n_elements;
     const float *weight_ih, *weight_hh; /* packed */
     const float *bias_ih, *bias_hh;     /* [gates][elements] */
-    const float *peephole;              /* lstm: [3][elements], of the gates i, f, o */
-    /* Of each sequence, [0, n_steps]: behind it the state stays, and y is 0. It is read from its
-     * last element on if is_reverse. */
+    const float *peephole;              /* lstm: [3][elements], gates i, f, o */
+    /* Length of each sequence, in [0, n_steps]; after its end the state stays and y is 0. With
+     * is_reverse, steps read from its last element to its first. */
     const int64_t *lengths;
     bool is_reverse;
-    const float *x; /* of a time and a sequence, so many elements apart */
+    const float *x; /* [time][sequence][n_inputs]; strides in elements */
     int64_t x_time, x_sequence;
     float *y;
     int64_t y_time, y_sequence;
@@ -48,24 +48,24 @@ typedef struct sequence {
     float *h, *c;
 } sequence_t;
 
-/* Elements of a packed weight for so many inputs. False on overflow. */
+/* Number of elements of a packed weight. False on overflow. */
 bool sequence_weight_elements(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs,
                               int64_t lanes, int64_t *out_n);
 
-/* Packs a weight into zeros. */
+/* Packs a weight. `out` must be filled with zeros. */
 void sequence_pack(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, int64_t lanes,
                    const float *weight, float *out);
 
-/* The same for sequences by_strassen, of which all is packed. */
+/* The same for by_strassen. sequence_pack_halves writes all of `out`. */
 bool sequence_has_halves(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, int64_t lanes);
 bool sequence_halves_elements(int64_t n_elements, int64_t n_inputs, int64_t *out_n);
 void sequence_pack_halves(int64_t n_elements, int64_t n_inputs, int64_t lanes, const float *weight,
                           float *out);
 
-/* Bytes that a run on at most so many threads needs beside, 64-byte aligned. False on overflow. */
+/* Bytes of 64-byte aligned scratch for a run on up to n_threads threads. False on overflow. */
 bool sequence_scratch(const sequence_t *sequence, isa_t isa, int n_threads, size_t *out_bytes);
 
-/* On this many threads, by an instruction set that isa_has. */
+/* Runs on n_threads threads with an ISA that isa_has. */
 void sequence_run(const sequence_t *sequence, isa_t isa, int n_threads, void *scratch);
 
 /* ---- for the loops ---- */
@@ -75,27 +75,25 @@ static inline int sequence_gates(sequence_cell_t cell)
     return cell == SEQUENCE_LSTM ? 4 : 3;
 }
 
-#define SEQUENCE_HALVES 7 /* what by_strassen a weight is packed as: quarters, and sums of them */
+#define SEQUENCE_HALVES 7 /* packed weight factors: quarters and sums of quarters */
 
-/* Steps [first_step, last_step) of a run. There is a row of x for each step and sequence, sequences
- * inside. */
+/* Steps [first_step, last_step) of a run. Rows of x are ordered [steps][sequences]. */
 typedef struct sequence_run {
     const sequence_t *sequence;
-    int64_t lanes, n_blocks, n_rows; /* rows: at most, of the steps that are done at once */
+    int64_t lanes, n_blocks, n_rows; /* n_rows: maximum for the steps computed at once */
     int64_t x_stride, state_stride;
-    float *x;       /* copied; not by_strassen */
-    float *sources; /* by_strassen: of x, or of h, each thread's own, so many floats apart */
+    float *x;       /* copied rows; unused by_strassen */
+    float *sources; /* by_strassen: per thread, factors made of x or of h */
     int64_t sources_of_thread;
     float *sums;       /* W x and biases: [blocks][rows][gates][lanes] */
     float *bias;       /* [blocks][gates][lanes] */
-    float *inner_bias; /* gru, b' of n: [blocks][lanes] */
+    float *inner_bias; /* gru: b' of gate n, [blocks][lanes] */
     float *peephole;   /* [blocks][3][lanes], or NULL */
     float *h[2], *c;   /* an even step reads h[0] and writes h[1] */
     int64_t first_step, last_step;
 } sequence_run_t;
 
-/* Elements from the beginning of x to a row: of a step behind the end of its sequence any one that
- * is there. */
+/* Offset of a row in x, in elements. For steps after the end of a sequence it is any valid row. */
 static inline int64_t sequence_row(const sequence_run_t *run, int64_t row)
 {
     const sequence_t *s = run->sequence;
@@ -105,9 +103,10 @@ static inline int64_t sequence_row(const sequence_run_t *run, int64_t row)
     return time * s->x_time + n * s->x_sequence;
 }
 
-/* Loops of one instruction set, for the blocks [first, last): the sums of all rows, one step. */
+/* Loops of one ISA for blocks [first, last): project computes the sums of all rows, step one
+ * step. */
 typedef struct sequence_loops {
-    int n_rows; /* by_strassen: of half a tile */
+    int n_rows; /* by_strassen: rows in half a tile */
     void (*project)(const sequence_run_t *run, int64_t first, int64_t last);
     void (*step)(const sequence_run_t *run, int64_t step, int64_t first, int64_t last);
 } sequence_loops_t;

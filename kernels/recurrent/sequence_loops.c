@@ -6,27 +6,26 @@
 #include "kernels/recurrent/sequence_halves_impl.h"
 
 #if KERNEL_REGISTERS > 16
-#define SEQUENCE_ROWS 6 /* rows that are summed together, for four gates each */
+#define SEQUENCE_ROWS 6 /* rows computed together, with four gates each */
 #else
 #define SEQUENCE_ROWS 3
 #endif
-#define CHUNK 512    /* inputs at once, whose weights stay in the second cache for all rows */
-#define MOST_ROWS 32 /* for which a block of the weight is read once */
+#define CHUNK 512    /* inputs at once: their weights stay in the L2 cache for all rows */
+#define MOST_ROWS 32 /* rows that share one read of a weight block */
 
-/* Some rows by one block of a weight, over some inputs: sums[rows][gates][lanes] = from + numbers
- * weight. */
+/* Product of a few rows with one block of a weight: sums[rows][gates][lanes] = from + product. */
 typedef struct tile {
     const float *numbers, *weight;
-    int64_t stride, n_inputs; /* floats from one row of numbers to the next */
+    int64_t stride, n_inputs; /* stride: floats between rows of numbers */
     const float *from;
-    int64_t from_stride;    /* 0: all rows begin with the same */
-    const float *last_from; /* of the last gate of every row, where it is not in from */
+    int64_t from_stride;    /* 0: same initial sums for all rows */
+    const float *last_from; /* initial sum of the last gate if not in `from`, or NULL */
     float *sums;
-    const char *ahead; /* what is fetched, so many bytes with each input */
+    const char *ahead; /* prefetched: ahead_step bytes per input */
     int64_t ahead_step;
 } tile_t;
 
-/* One row has two sums of each, since one addition waits for the one before it. */
+/* A single row uses two accumulators per gate, since each addition waits for the one before it. */
 KERNEL_INLINE int64_t multiply_pairs(const tile_t *tile, int n_gates,
                                      vector_t sum[SEQUENCE_MAX_GATES])
 {
@@ -61,7 +60,7 @@ KERNEL_INLINE void multiply(const tile_t *tile, int n_rows, int n_gates)
     const float *weight = tile->weight + i * n_gates * KERNEL_LANES;
     const char *ahead = tile->ahead;
     for (; i < tile->n_inputs; i++, numbers++, weight += n_gates * KERNEL_LANES) {
-        if (n_rows + 1 >= SEQUENCE_ROWS) { /* fewer take no longer than fetching does */
+        if (n_rows + 1 >= SEQUENCE_ROWS) { /* fewer rows do not cover the time of prefetching */
             __builtin_prefetch(ahead);
             __builtin_prefetch(ahead + 64);
             ahead += tile->ahead_step;
@@ -82,7 +81,7 @@ KERNEL_INLINE void multiply(const tile_t *tile, int n_rows, int n_gates)
 #define ROWS(n)                                                                                    \
     case n: multiply(tile, n, n_gates); break
 
-/* The number of rows is a constant of each copy, so that all sums stay in registers. */
+/* The row count is a constant in each copy, so that all sums stay in registers. */
 KERNEL_INLINE void multiply_rows(const tile_t *tile, int64_t n_rows, int n_gates)
 {
     switch (n_rows) {
@@ -97,7 +96,7 @@ KERNEL_INLINE void multiply_rows(const tile_t *tile, int64_t n_rows, int n_gates
     }
 }
 
-/* ---- the functions of a cell, for one block of one sequence ---- */
+/* ---- activations of a cell, for one block of one sequence ---- */
 
 KERNEL_INLINE vector_t gate(const float *sums, int number)
 {
@@ -126,8 +125,8 @@ KERNEL_INLINE void finish_gru(const float *sums, const float *fresh, const float
 
 /* ---- products ---- */
 
-/* Rows of numbers, so many floats apart, by one block of a weight, and what their sums begin with,
- * as in a tile. The block that comes next is fetched meanwhile. */
+/* Product of rows with one block of a weight; from and last_from as in tile_t. `next` is the next
+ * weight block, which is prefetched meanwhile. */
 typedef struct rows {
     const float *numbers, *weight, *next;
     int64_t n, stride, n_inputs;
@@ -135,7 +134,7 @@ typedef struct rows {
     int64_t from_stride;
 } rows_t;
 
-/* sums[rows][gates][lanes]. */
+/* Computes sums[rows][gates][lanes]. */
 KERNEL_INLINE void sum_products(const rows_t *rows, int n_gates, float *sums)
 {
     const int64_t n_chunks = (rows->n_inputs + CHUNK - 1) / CHUNK, width = n_gates * KERNEL_LANES;
@@ -203,7 +202,7 @@ static void project(const sequence_run_t *run, int64_t first, int64_t last)
 
 typedef struct part {
     const sequence_run_t *run;
-    int64_t step, block, next, first, n_rows; /* sequences from `first` on */
+    int64_t step, block, next, first, n_rows; /* n_rows sequences from `first` on */
 } part_t;
 
 static float *part_sums(const part_t *part, int64_t row)
@@ -213,7 +212,7 @@ static float *part_sums(const part_t *part, int64_t row)
     return sums_of(run, part->block, of_step + part->first + row);
 }
 
-/* One sequence. Behind its end y is 0, and the state stays. */
+/* Finishes a step of one sequence. After its end y is 0 and the state stays. */
 static void finish(const part_t *part, int64_t row, const float *sums)
 {
     static const float zeros[KERNEL_LANES];
@@ -241,7 +240,7 @@ static void finish(const part_t *part, int64_t row, const float *sums)
         memcpy(y, from, (size_t)rest * sizeof *y);
 }
 
-/* What is read and written behind the sums. */
+/* Prefetches what finish reads and writes. */
 static void fetch_states(const part_t *part)
 {
     const sequence_run_t *run = part->run;
@@ -254,7 +253,8 @@ static void fetch_states(const part_t *part)
     }
 }
 
-/* The sums with h begin with those with x, but for the last gate of gru, whose two are apart. */
+/* The sums with h start from the sums with x, except gru's last gate, whose two sums stay
+ * separate. */
 static void step_block(const part_t *part)
 {
     const sequence_run_t *run = part->run;
@@ -291,9 +291,9 @@ static void step(const sequence_run_t *run, int64_t number, int64_t first, int64
     }
 }
 
-/* ---- by Strassen's algorithm ---- */
+/* ---- Strassen's algorithm ---- */
 
-/* Tiles of so many rows, whose halves lie half of all of them apart. */
+/* Cuts n_rows rows into tiles. A tile pairs rows of the first half with rows of the last half. */
 static tiles_t cut_rows(const sequence_run_t *run, int64_t n_rows, int64_t n_inputs)
 {
     tiles_t tiles = {.n_rows = n_rows, .half = divide_up(n_rows, 2), .n_inputs = n_inputs};
@@ -345,7 +345,7 @@ static void project_halves(const sequence_run_t *run, int64_t first, int64_t las
         }
 }
 
-/* A step of a block, for the sequences of a tile. */
+/* One step of a block for the sequences of a tile. */
 static void step_tile(const part_t *part, const tiles_t *tiles, int64_t t)
 {
     const int64_t width = 2 * HALF_WIDTH;
