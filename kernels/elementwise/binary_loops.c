@@ -45,7 +45,7 @@ static int64_t floor_remainder_s64(int64_t x, int64_t y)
     return differs_in_sign(rest, y) ? rest + y : rest;
 }
 
-/* By repeated squaring. */
+/* Repeated squaring. */
 static uint64_t power_u64(uint64_t base, uint64_t exponent)
 {
     uint64_t power = 1;
@@ -73,7 +73,7 @@ static uint64_t right_shift_u64(uint64_t x, uint64_t y)
     return y < 64 ? x >> y : 0;
 }
 
-/* ---- floating numbers: Python's division ---- */
+/* ---- floating-point numbers: Python's floor division ---- */
 
 #define DIVISION(suffix, type)                                                                     \
     static type floor_remainder_##suffix(type x, type y)                                           \
@@ -116,8 +116,8 @@ DIVISION(f64, double)
 #define NUMBER(type) type
 #define TRUTH(type) bool
 
-/* Rows of operands with these steps. An operand with step 0 is read before the loop. omp simd,
- * because the result may be an operand. run_ calls it with constant steps. */
+/* Loops over rows whose operands have these steps; run_ passes constants. An operand with step 0 is
+ * read before the loop. omp simd is needed because the result may be an operand. */
 #define LOOP(suffix, type, result)                                                                 \
     KERNEL_INLINE void steps_##suffix##_##result(const elementwise_rows_t *rows, int64_t x_step,   \
                                                  int64_t y_step,                                   \
@@ -178,7 +178,7 @@ FUNCTION(square, f64, double, NUMBER, ((void)y, x *x))
 FUNCTION(root, f32, float, NUMBER, ((void)y, sqrt(x)))
 FUNCTION(root, f64, double, NUMBER, ((void)y, sqrt(x)))
 
-/* Quantized networks do little else with s32. */
+/* Only these functions have s32 loops: quantized networks use little else. */
 FUNCTION(add, s32, int32_t, NUMBER, (uint32_t)x + (uint32_t)y)
 FUNCTION(sub, s32, int32_t, NUMBER, (uint32_t)x - (uint32_t)y)
 FUNCTION(mul, s32, int32_t, NUMBER, (uint32_t)x *(uint32_t)y)

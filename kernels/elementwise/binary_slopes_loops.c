@@ -4,11 +4,11 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 
-/* The most frequent powers are products. */
+/* The most common powers are products. */
 #define POWER(x, e) ((e) == 1 ? (x) : (e) == 2 ? (x) * (x) : pow(x, e))
 
-/* Rows of operands with these steps. omp simd, because the result may be an operand. run_ calls it
- * with constant steps for the usual cases. */
+/* Loops over rows whose operands have these steps; run_ passes constants in common cases. omp simd
+ * is needed because the result may be an operand. */
 #define LOOP(suffix, type)                                                                         \
     KERNEL_INLINE void steps_##suffix(const elementwise_rows_t *rows, int64_t g_step,              \
                                       int64_t a_step, int64_t b_step,                              \

@@ -1,5 +1,5 @@
-/* Functions of many floats, such as activations: dst[i] = f(src[i]). src may be dst. NaN stays NaN.
- */
+/* Functions of float arrays, such as activations: dst[i] = f(src[i]). src may be dst. NaN stays
+ * NaN. */
 #ifndef TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 #define TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 
@@ -7,7 +7,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* a and b: parameters. Errors are a few units in the last place. */
+/* a and b are parameters. Errors are a few units in the last place. */
 typedef enum function {
     FUNCTION_SIGMOID,   /* 1 / (1 + exp(-x)) */
     FUNCTION_SILU,      /* x sigmoid(x) */
@@ -34,8 +34,8 @@ typedef enum function {
 void functions_run(function_t function, isa_t isa, float a, float b, int64_t n, const float *src,
                    float *dst);
 
-/* Loops of one ISA: functions on vectors (functions_loops.c), and those whose loops the compiler
- * vectorises (plain_functions_loops.c). */
+/* Loops of one ISA: explicit vectors (functions_loops.c), and loops that the compiler vectorises
+ * (plain_functions_loops.c). */
 typedef void functions_loop_t(function_t function, int64_t n, const float *src, float *dst);
 typedef void plain_functions_loop_t(function_t function, float a, float b, int64_t n,
                                     const float *src, float *dst);

@@ -1,9 +1,8 @@
-/* Loops of the elementwise operators, over rows of elements.
+/* Loops of elementwise operators over rows of elements.
  *
- * This family holds what computes a result element from operand elements at the same index:
- * functions of one, two and three tensors, their gradients, and activations (functions_impl.h).
- * Functions are lines of unary.def, binary.def and unary_slopes.def, or members of the enumerations
- * below. */
+ * These kernels compute each result element from operand elements at the same index: functions of
+ * one, two and three tensors, their gradients, and activations (functions_impl.h). Functions are
+ * lines of unary.def, binary.def and unary_slopes.def, or members of the enumerations below. */
 #ifndef TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
 #define TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
 
@@ -14,9 +13,9 @@
 
 #define ELEMENTWISE_OPERANDS 3
 
-/* `rows` rows of `n` elements. Steps are counted in elements. In a row, an operand's step is 0 (one
- * element for the row) or 1; the result's is 1. The result may be an operand itself, with the same
- * steps; other overlaps are not allowed. */
+/* `rows` rows of `n` elements. Steps count elements. Within a row, an operand's step is 0 (one
+ * element for the row) or 1, and the result's is 1. The result may be an operand itself, with the
+ * same steps; other overlaps are not allowed. */
 typedef struct elementwise_rows {
     int64_t rows, n;
     const void *in[ELEMENTWISE_OPERANDS];
@@ -28,7 +27,7 @@ typedef struct elementwise_rows {
 
 typedef void elementwise_loop_t(const elementwise_rows_t *rows);
 
-/* A function's loops, by the type of the operands. NULL: the function has none for the type. */
+/* Loops of a function, one for each operand type; NULL: type not supported. */
 typedef struct elementwise_loops {
     elementwise_loop_t *f32, *f64, *s64, *u64;
 } elementwise_loops_t;
@@ -61,13 +60,13 @@ typedef enum unary_slope {
     UNARY_SLOPE_COUNT
 } unary_slope_t;
 
-/* Gradients of functions of two operands, g being the gradient of the result: */
+/* Gradients of functions of two operands; g is the gradient of the result. */
 typedef enum binary_slope {
-    BINARY_SLOPE_POW_BASE,     /* of a in a^b: g b a^(b-1), 0 if b is 0 */
-    BINARY_SLOPE_POW_EXPONENT, /* of b in a^b: g a^b log(a), 0 if a is 0 and b >= 0 */
-    BINARY_SLOPE_MAXIMUM,      /* of a in max(a, b): g if a > b, g / 2 if a = b */
-    BINARY_SLOPE_MINIMUM,      /* of a in min(a, b) */
-    BINARY_SLOPE_PRELU,        /* of a in a > 0 ? a : b a */
+    BINARY_SLOPE_POW_BASE,     /* d(a^b)/da: g b a^(b-1), 0 if b is 0 */
+    BINARY_SLOPE_POW_EXPONENT, /* d(a^b)/db: g a^b log(a), 0 if a is 0 and b >= 0 */
+    BINARY_SLOPE_MAXIMUM,      /* d max(a, b)/da: g if a > b, g / 2 if a = b */
+    BINARY_SLOPE_MINIMUM,      /* d min(a, b)/da */
+    BINARY_SLOPE_PRELU,        /* d(a > 0 ? a : b a)/da */
     BINARY_SLOPE_COUNT
 } binary_slope_t;
 
@@ -77,12 +76,12 @@ const elementwise_loops_t *elementwise_binary(binary_function_t function, isa_t 
 const elementwise_loops_t *elementwise_unary_slope(unary_slope_t function, isa_t isa);
 const elementwise_loops_t *elementwise_binary_slope(binary_slope_t function, isa_t isa);
 
-/* The same for operands that are all s32, without a cast to s64; NULL for all functions but add,
- * sub, mul, maximum and minimum. */
+/* The same for s32 operands, without a cast to s64. NULL except for add, sub, mul, maximum and
+ * minimum. */
 elementwise_loop_t *elementwise_binary_s32(binary_function_t function, isa_t isa);
 
-/* condition ? a : b, for elements of 1, 2, 4 or 8 bytes. The condition is the first operand, bool.
- */
+/* condition ? a : b, for elements of 1, 2, 4 or 8 bytes. The first operand is the bool
+ * condition. */
 elementwise_loop_t *elementwise_select(size_t element_bytes, isa_t isa);
 
 /* Loops of one ISA. */

@@ -1,5 +1,5 @@
-/* Loops that select elements, compiled once for each ISA (isa_impl.h). Elements move as integers of
- * their size. */
+/* Loops that select elements, compiled once for each ISA (isa_impl.h). Elements are copied as
+ * integers of their size. */
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 

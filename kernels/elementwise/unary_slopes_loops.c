@@ -18,7 +18,7 @@
 #define EXP(x) _Generic((x), float : scalar_exp, double : exp)(x)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
 
-/* Phi(x) + x phi(x), with Phi and phi of the normal distribution. */
+/* Phi(x) + x phi(x), where Phi and phi are the normal distribution function and its density. */
 #define GELU_SLOPE(suffix, type)                                                                   \
     static inline type gelu_slope_##suffix(type x)                                                 \
     {                                                                                              \
@@ -61,9 +61,8 @@ GELU_SLOPE(f64, double)
 
 /* ---- loops ---- */
 
-/* Rows of operands with these steps: a gradient that was expanded is one element for a row. omp
- * simd, because the result may be an operand. run_ calls it with constant steps for the usual case.
- */
+/* Loops over rows whose operands have these steps (0 for an expanded gradient); run_ passes
+ * constants in the common case. omp simd is needed because the result may be an operand. */
 #define LOOP(suffix, type)                                                                         \
     KERNEL_INLINE void steps_##suffix(const elementwise_rows_t *rows, int64_t g_step,              \
                                       int64_t v_step, type (*value)(type, type, type, type))       \
