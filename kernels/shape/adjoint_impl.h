@@ -1,9 +1,10 @@
-/* Sums of weighted rows along one dimension: [outer][grad][inner] becomes [outer][x][inner].
+/* Weighted sums of rows along one dimension: [outer][grad][inner] becomes [outer][x][inner].
  *
- *   to[o][i][j] = sum over t in [starts[i], starts[i + 1]) of taps[t].weight *
- * from[o][taps[t].index][j]
+ *   to[o][i][j] = sum over t in [starts[i], starts[i + 1]) of
+ *                 taps[t].weight * from[o][taps[t].index][j]
  *
- * One thread sums an element in the order of its taps, so results do not depend on threads. */
+ * One thread sums an element in the order of its taps, so results do not depend on the number of
+ * threads. */
 #ifndef TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
 #define TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
 
@@ -21,14 +22,14 @@ typedef struct adjoint_sum {
     int64_t outer, grad, x, inner;
     const int64_t *starts; /* [x + 1] */
     const adjoint_tap_t *taps;
-    bool is_wide; /* elements are double, otherwise float */
+    bool is_wide; /* elements are double; otherwise float */
     const void *from;
     void *to;
 } adjoint_sum_t;
 
 void adjoint_sum(const adjoint_sum_t *sum, isa_t isa, int n_threads);
 
-/* Rows [first, last) of the [outer][x] rows of the result. */
+/* Computes rows [first, last) of the [outer][x] rows of the result. */
 typedef void adjoint_rows_t(const adjoint_sum_t *sum, int64_t first, int64_t last);
 ISA_EXTERN(adjoint_rows_t, adjoint);
 
