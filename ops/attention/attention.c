@@ -1,4 +1,4 @@
-/* Attention: softmax(scale * Q K^T + mask) V, for a block of queries at a time. */
+/* Attention: softmax(scale * Q K^T + mask) V, computed for one block of queries at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
 
 /* ---- inference ---- */
 
-/* Batch dimensions are query's; with enable_gqa the last one may be a fraction of it. */
+/* True if `other` has query's batch dimensions. With enable_gqa, its last one may divide
+ * query's. */
 static bool is_batch_of(context_t *ctx, const attention_attrs_t *attrs, const tensor_info_t *query,
                         const tensor_info_t *other)
 {
@@ -84,13 +85,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 double attention_scale(const attention_attrs_t *attrs, int64_t n)
 {
-    if (attrs->scale != 0.0 || n == 0) return attrs->scale; /* of no products the sum is 0 */
+    if (attrs->scale != 0.0 || n == 0) return attrs->scale; /* with n = 0 all products are 0 */
     return 1.0 / sqrt((double)n);
 }
 
 /* ---- specification ---- */
 
-/* What query `index` gives key s; -inf where it does not see it. at: an index of key. */
+/* Score of query `index` for key s; -inf if the query does not attend to it. at: scratch, an index
+ * of key. */
 static double spec_score(const spec_call_t *call, const int64_t *index, int64_t s, int64_t *at)
 {
     const attention_attrs_t *attrs = call->attrs;
@@ -137,9 +139,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum / weights;
 }
 
-/* ---- kernels: what both do ---- */
+/* ---- both kernels ---- */
 
-/* Elements of a row are neighbours, and there are no blocks: as it lies; else plain. */
+/* Accepts any unblocked layout with contiguous rows as it is; otherwise needs the plain one. */
 static status_t accept_rows(const op_call_t *call, prepared_t *prepared, int index)
 {
     const tensor_info_t *info = call->in[index];
@@ -166,19 +168,19 @@ static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
     return accept_out(call, prepared, 0, &format);
 }
 
-/* Where the operands of one head lie: [L][E], [S][E], [S][V], [L][S] and [L][V]. */
+/* Operands of one head: [L][E], [S][E], [S][V], [L][S] and [L][V]. */
 typedef struct head {
     const char *in[MASK + 1]; /* NULL: no mask */
     char *out;
     int64_t row[MASK + 1], out_row; /* strides of rows, in elements */
-    int64_t mask_step;              /* between elements of a row of the mask */
+    int64_t mask_step;              /* stride between elements of a mask row */
 } head_t;
 
 typedef struct problem {
     const prepared_t *prepared;
     void *const *in;
     void *const *out;
-    int64_t n_heads; /* of all batch dimensions */
+    int64_t n_heads; /* product of all batch dimensions */
     int64_t n_queries, n_keys, length, out_length;
     double scale;
 } problem_t;
@@ -202,8 +204,8 @@ static bool has_mask(const problem_t *p)
     return p->prepared->n_in > MASK && p->in[MASK] != NULL;
 }
 
-/* Elements from the first to the first of head number `number`; sizes of 1 and fewer heads than
- * query has are repeated. */
+/* Offset of a head, in elements. Dimensions of size 1, and heads shared by several query heads, are
+ * repeated. */
 static int64_t find_head(const problem_t *p, const tensor_info_t *info, int64_t number,
                          int64_t *out_row, int64_t *out_step)
 {
@@ -240,31 +242,31 @@ static head_t describe_head(const problem_t *p, int64_t number)
     return head;
 }
 
-/* ---- kernel for f32 and narrower: keys transposed and values are copied once for each head, to
- * panels of PANEL columns; then blocks of queries go through two matrix products ---- */
+/* ---- kernel for f32, bf16 and f16: copies transposed keys and values into panels of PANEL columns
+ * once for each head; then each block of queries takes two matrix products ---- */
 
-#define PANEL PRODUCT_BLOCK /* columns that a product makes at a time */
-#define BLOCK 42            /* queries of a block: three times what a product makes at a time */
+#define PANEL PRODUCT_BLOCK /* columns a product computes at a time */
+#define BLOCK 42            /* queries in a block: 3 times the rows a product computes at a time */
 
 static int64_t round_up(int64_t n)
 {
     return (n + PANEL - 1) / PANEL * PANEL;
 }
 
-/* Floats for one thread. */
+/* Scratch buffers of one thread. */
 typedef struct room {
     float *keys;    /* [S / PANEL][E][PANEL] */
     float *values;  /* [V / PANEL][S][PANEL] */
     float *queries; /* [BLOCK][E] */
     float *scores;  /* [BLOCK][S] */
     float *sums;    /* [BLOCK][V] */
-    float *copy;    /* of the rows of a product */
-    float *wide;    /* [S] or [V]: a row before it is widened or narrowed */
+    float *copy;    /* scratch of product_run */
+    float *wide;    /* [E], [S] or [V]: a row converted to f32 */
 } room_t;
 
 typedef struct panels_state {
     int n_threads;
-    int64_t floats; /* of a room */
+    int64_t floats; /* scratch floats of one thread */
 } panels_state_t;
 
 /* False on overflow. */
@@ -315,7 +317,7 @@ static room_t divide_room(const problem_t *p, float *floats)
     return room;
 }
 
-/* out = x b, of m rows; b lies in panels block_stride floats apart. */
+/* out = x b for m rows; b is stored in panels block_stride floats apart. */
 static void multiply(int64_t m, int64_t n, int64_t k, const float *x, int64_t x_stride,
                      const float *b, int64_t block_stride, float *out, int64_t out_stride,
                      float *copy)
@@ -332,7 +334,7 @@ static void multiply(int64_t m, int64_t n, int64_t k, const float *x, int64_t x_
     product_run(&product, isa_best(), 1, copy);
 }
 
-/* A row as floats: where it lies, or widened into `wide`. */
+/* Returns the row itself if it is f32; otherwise converts it into `wide`. */
 static const float *widen(dtype_t dtype, int64_t n, const char *row, float *wide)
 {
     if (dtype == DTYPE_F32) return (const float *)(const void *)row;
@@ -340,7 +342,7 @@ static const float *widen(dtype_t dtype, int64_t n, const char *row, float *wide
     return wide;
 }
 
-/* Column `at` of panels of n rows. */
+/* Address of column `at` in panels of n rows. */
 static float *panel_of(float *panels, int64_t n, int64_t at)
 {
     return panels + at / PANEL * n * PANEL + at % PANEL;
@@ -415,8 +417,8 @@ static inline float larger(float a, float b)
     return b > a || b != b ? b : a;
 }
 
-/* Exponentials of a row of which elements from n on are not seen; gives 1 / their sum, or 0 where
- * no key is seen. */
+/* Replaces a row of scores with exponentials; elements from n on become 0. Returns 1 / their sum,
+ * or 0 if the query attends to no key. */
 FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
 {
     float lanes[PANEL];
@@ -442,7 +444,7 @@ FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
     return 1.0f / lanes[0];
 }
 
-/* Neither an infinity nor a NaN among n: their exponents have all bits. */
+/* True if none of n values is infinite or NaN: their exponents have all bits set. */
 FOR_EACH_ISA static bool is_all_finite(int64_t n, const float *values)
 {
     uint32_t found = 0;
@@ -454,8 +456,8 @@ FOR_EACH_ISA static bool is_all_finite(int64_t n, const float *values)
     return found == 0;
 }
 
-/* A product that is not finite is made again of the keys that have a weight: a NaN that the query
- * does not see is not its own. */
+/* Recomputes sums that are not finite from the keys with nonzero weight: a NaN value at weight 0
+ * must not spread. */
 static void mend(const problem_t *p, int64_t n_keys, const float *weights, const room_t *room,
                  float *sums)
 {
@@ -470,8 +472,8 @@ static void mend(const problem_t *p, int64_t n_keys, const float *weights, const
     }
 }
 
-/* Rows [first, first + n) of a head that comes later, of what has as many: they may lie far from
- * each other, so that the processor does not foresee them. */
+/* Prefetches rows [first, first + n) of the next head. Its rows may be far apart, so hardware
+ * prefetching misses them. */
 static void fetch_rows(const problem_t *p, const head_t *head, int64_t first, int64_t n)
 {
     const int64_t n_rows[] = {p->n_queries, p->n_keys, p->n_keys};
@@ -485,14 +487,14 @@ static void fetch_rows(const problem_t *p, const head_t *head, int64_t first, in
     }
 }
 
-/* Queries [first, first + n) of a head. */
+/* Computes queries [first, first + n) of a head. */
 static void run_block(const problem_t *p, const head_t *head, int64_t first, int64_t n,
                       const room_t *room)
 {
     const attention_attrs_t *attrs = p->prepared->attrs;
     const dtype_t dtype = p->prepared->out[0].dtype;
     const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t last = first + n; /* the most keys that one of them sees */
+    const int64_t last = first + n; /* upper bound of keys they attend to */
     const int64_t n_keys = attrs->is_causal && last < p->n_keys ? last : p->n_keys;
     const int64_t all = round_up(p->n_keys), padded = round_up(n_keys);
     const int64_t values = round_up(p->out_length);
@@ -519,13 +521,13 @@ static void run_block(const problem_t *p, const head_t *head, int64_t first, int
 
 typedef struct blocks {
     const problem_t *p;
-    int64_t n_blocks; /* of a head */
+    int64_t n_blocks; /* blocks in each head */
     float *scratch;
-    size_t floats; /* of a member */
+    size_t floats; /* floats of scratch for one thread */
 } blocks_t;
 
-/* Blocks of queries. Those of a head are adjacent, so a range copies keys and values once a head.
- */
+/* Computes a range of query blocks. The blocks of a head are adjacent, so keys and values are
+ * copied once per head. */
 static void run_blocks(void *user, int64_t begin, int64_t end, int member)
 {
     const blocks_t *blocks = user;
@@ -563,11 +565,11 @@ static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t panels = {
     .name = "panels", .prepare = prepare_panels, .run = run_panels, .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel for all else, f64 and no keys: a query at a time, in double ---- */
+/* ---- kernel for f64 and all other cases: one query at a time, in double ---- */
 
 typedef struct rows_state {
     int n_threads;
-    int64_t n_keys; /* doubles for one thread: the weight of each key */
+    int64_t n_keys; /* doubles of scratch per thread: the weight of each key */
 } rows_state_t;
 
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)

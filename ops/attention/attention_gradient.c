@@ -1,16 +1,16 @@
-/* Gradients of attention: the weights are computed once more, and kept nowhere. */
+/* Gradients of attention. The weights are recomputed, not kept. */
 #include <math.h>
 
 #include "ops/attention/attention_impl.h"
 
 enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
 
-/* What all parts of the rule ask for; query and key are in the dtype that it computes in. */
+/* Common state of the rule; query and key have the dtype of its computations. */
 typedef struct backward {
     emitter_t *emitter;
     const gradient_call_t *call;
     double scale;
-    tensor_info_t query, key; /* key: with its own heads */
+    tensor_info_t query, key; /* key: before heads are repeated */
 } backward_t;
 
 static value_t swap_last(emitter_t *emitter, value_t x)
@@ -21,7 +21,8 @@ static value_t swap_last(emitter_t *emitter, value_t x)
     return emit_ints(emitter, &op_def_permute, x, rank, dims);
 }
 
-/* Sizes [..][heads of key][n][L][E] for heads of which n share one of key. */
+/* Sizes [..][heads of key][n][L][E], where n query heads share one head of key. Returns the
+ * rank. */
 static int split_heads(const backward_t *b, const tensor_info_t *x, int64_t n, int64_t *out_sizes)
 {
     const int head = x->rank - 3;
@@ -38,7 +39,7 @@ static int64_t heads_for_one(const backward_t *b)
     return b->query.sizes[head] / b->key.sizes[head];
 }
 
-/* Every head of key and value as often as it serves one of query's. */
+/* Repeats each head of key or value for each query head that it serves. */
 static value_t repeat_heads(const backward_t *b, value_t x)
 {
     const int64_t n = heads_for_one(b);
@@ -53,7 +54,7 @@ static value_t repeat_heads(const backward_t *b, value_t x)
     return emit_ints(b->emitter, &op_def_reshape, x, info.rank, info.sizes);
 }
 
-/* The gradients of a repeated head added up. */
+/* Adds up the gradients of repeated heads. */
 static value_t add_heads(const backward_t *b, value_t grad)
 {
     const int64_t n = heads_for_one(b);
@@ -66,7 +67,7 @@ static value_t add_heads(const backward_t *b, value_t grad)
     return emit_reduce(b->emitter, &op_def_sum, grad, 1, &dim, false);
 }
 
-/* The gradient of key or value. */
+/* Sets the gradient of key or value. */
 static void give(const backward_t *b, int operand, value_t grad)
 {
     const gradient_call_t *call = b->call;
@@ -74,7 +75,7 @@ static void give(const backward_t *b, int operand, value_t grad)
                                        emit_info(b->emitter, call->in[operand])->dtype);
 }
 
-/* Scores of keys that a query does not see are -inf. */
+/* Sets the scores of keys that a query does not attend to to -inf, and adds a floating mask. */
 static value_t hide(const backward_t *b, value_t scores)
 {
     emitter_t *e = b->emitter;
@@ -96,7 +97,7 @@ static value_t hide(const backward_t *b, value_t scores)
 }
 
 /* With weights P and dP = dO V^T, the gradient of the scores is P (dP - sum over keys of P dP).
- * That of bf16 and f16 operands is computed in f32: their scores have too few digits for exp. */
+ * bf16 and f16 are computed in f32: their scores have too few digits for exp. */
 static void pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

@@ -1,14 +1,14 @@
-/* What the kernels of attention and its gradients share. */
+/* Declarations shared by attention and its gradient. */
 #ifndef TESSERA_OPS_ATTENTION_ATTENTION_IMPL_H
 #define TESSERA_OPS_ATTENTION_ATTENTION_IMPL_H
 
 #include "ops/attention/attention.h"
 #include "ops/gradient_impl.h"
 
-/* Operands: query, and behind it key, value and the mask. */
+/* Operand index of query; key, value and the mask follow. */
 #define ATTENTION_QUERY 0
 
-/* What products of queries and keys of n elements are multiplied by. */
+/* Factor for the products of queries and keys with n elements. */
 double attention_scale(const attention_attrs_t *attrs, int64_t n);
 
 extern const gradient_t attention_gradient;
