@@ -1,12 +1,12 @@
-/* Where the indices of one dimension of a blocked tensor lie. */
+/* Offsets of indices along one dimension of a blocked tensor. */
 #ifndef TESSERA_KERNELS_AXIS_IMPL_H
 #define TESSERA_KERNELS_AXIS_IMPL_H
 
 #include <stdint.h>
 
-/* Index i lies i / block * outer + i % block * inner elements from the first; the last block is
- * padded. Of n inputs of a weight in ABcd16b16a, which is [K/16][C/16][3][3][16 inputs][16
- * outputs]: blocks of 16, inner 16, outer 9 * 256. */
+/* Index i is at offset i / block * outer + i % block * inner; the last block is padded. Example:
+ * the inputs of a weight in ABcd16b16a, that is [K/16][C/16][3][3][16 inputs][16 outputs], have
+ * blocks of 16, inner 16 and outer 9 * 256. */
 typedef struct axis {
     int64_t n, block, inner, outer;
 } axis_t;

@@ -1,4 +1,4 @@
-/* The instruction sets (ISAs) that our kernels are compiled for.
+/* Instruction sets (ISAs) that the kernels are compiled for.
  *
  * A kernel's loops are written once, in kernels/<family>/<name>_loops.c. The build compiles each of
  * these files once for each ISA (kernels/CMakeLists.txt) and defines
@@ -17,14 +17,15 @@
 
 /* In ascending order of preference. */
 typedef enum isa {
-    ISA_PORTABLE, /* 8 lanes, of whatever vectors the compiler's target has */
+    ISA_PORTABLE, /* 8 lanes, on the vectors of the compiler's target */
     ISA_NEON,     /* 64-bit Arm: 8 lanes, in two registers */
     ISA_AVX2,     /* with FMA: 8 lanes */
     ISA_AVX512,   /* AVX-512F, with FMA: 16 lanes */
     ISA_COUNT
 } isa_t;
 
-/* Copies of a function or table; ISAs of other machines have none (NULL). */
+/* Declares the copies of a function or table, one per ISA. ISA_TABLE lists them; ISAs of other
+ * machines are NULL. */
 #if defined(__x86_64__)
 #define ISA_EXTERN(type, name) extern type name##_portable, name##_avx2, name##_avx512
 #define ISA_TABLE(name)                                                                            \

@@ -1,6 +1,6 @@
-/* Exponential and logarithms of floats as straight-line code, which compilers vectorise (they do
- * not vectorise calls of the C library). Errors are at most 2 units in the last place; NaN stays
- * NaN. Results below FLT_MIN are 0 if the processor flushes denormals. */
+/* exp, log and related functions of floats as straight-line code, which compilers vectorise (they
+ * do not vectorise calls of the C library). Errors of exp and log are at most 2 units in the last
+ * place; NaN stays NaN. Results below FLT_MIN are 0 if the processor flushes denormals. */
 #ifndef TESSERA_KERNELS_SCALAR_FUNCTIONS_IMPL_H
 #define TESSERA_KERNELS_SCALAR_FUNCTIONS_IMPL_H
 
@@ -71,7 +71,7 @@ static inline float scalar_log(float x)
     return (given & 0x7fffffff) == 0 ? -INFINITY : y;
 }
 
-/* log(1 + x) for x in [0, 1]; corrects for what 1 + x rounds away. */
+/* log(1 + x) for x in [0, 1]; corrects the rounding error of 1 + x. */
 static inline float scalar_log1p(float x)
 {
     float sum = 1.0f + x;
@@ -84,8 +84,8 @@ static inline float scalar_softplus(float x)
     return (x < 0.0f ? 0.0f : x) + scalar_log1p(scalar_exp(x < 0.0f ? x : -x));
 }
 
-/* erf(x) is x + x p(x^2) up to 1, and 1 - exp(-q(|x|)) above, which is 1 from 4 on. The polynomials
- * were fitted to the exact function, p for relative and q for absolute error. */
+/* erf(x) = x + x p(x^2) for |x| <= 1, else 1 - exp(-q(|x|)), which is 1 from 4 on. p was fitted to
+ * the exact function for relative error, q for absolute error. */
 static inline float scalar_erf(float x)
 {
     const float square = x * x, bounded = fabsf(x) > 4.0f ? 4.0f : fabsf(x);

@@ -1,4 +1,4 @@
-/* Images that are cut in tiles of rows, or of elements that lie side by side. */
+/* Divides images into tiles of rows, or of adjacent elements. */
 #ifndef TESSERA_KERNELS_TILES_IMPL_H
 #define TESSERA_KERNELS_TILES_IMPL_H
 
@@ -19,8 +19,8 @@ typedef struct tile_at {
     int64_t image, begin, n_rows;
 } tile_at_t;
 
-/* One of all tiles of images of n_rows each, which have so many tiles, evenly: 99 rows in 8 tiles
- * are 12 or 13 a tile. */
+/* Finds a tile. Each image of n_rows rows is divided evenly into tiles_of_image tiles: 99 rows in 8
+ * tiles are 12 or 13 rows a tile. */
 static inline tile_at_t tile_find(int64_t n_rows, int64_t tiles_of_image, int64_t tile)
 {
     const int64_t of_image = tile % tiles_of_image;

@@ -1,5 +1,5 @@
-/* Vectors of KERNEL_LANES floats, using the compiler's vector extension: where the machine's
- * vectors are narrower, two of them hold one. isa_impl.h says where KERNEL_LANES comes from. */
+/* Vectors of KERNEL_LANES floats, using the compiler's vector extension. On narrower machines one
+ * vector takes two registers. See isa_impl.h for KERNEL_LANES. */
 #ifndef TESSERA_KERNELS_VECTOR_IMPL_H
 #define TESSERA_KERNELS_VECTOR_IMPL_H
 
@@ -17,7 +17,7 @@
 
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
-/* Before a loop of few turns, whose number is a constant; and before one that is to stay a loop. */
+/* Pragmas: KERNEL_UNROLL unrolls a loop with a small constant count, KERNEL_ROLL keeps a loop. */
 #if defined(__clang__)
 #define KERNEL_UNROLL _Pragma("unroll")
 #define KERNEL_ROLL _Pragma("nounroll")
@@ -26,8 +26,7 @@
 #define KERNEL_ROLL _Pragma("GCC unroll 1")
 #endif
 
-/* of(k) for each k from 1 to n, for n of 3, 6 and 14: rows whose sums the registers of an
- * instruction set hold. */
+/* Expands to of(1) of(2) .. of(n), for n of 3, 6 and 14: the KERNEL_ROWS of the ISAs. */
 #define KERNEL_UP_TO(n, of) KERNEL_UP_TO_NUMBER(n, of)
 #define KERNEL_UP_TO_NUMBER(n, of) KERNEL_UP_TO_##n(of)
 #define KERNEL_UP_TO_3(of) of(1) of(2) of(3)
@@ -39,7 +38,7 @@ typedef float vector_half_t __attribute__((vector_size(KERNEL_LANES * 2)));
 typedef uint32_t vector_u32_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint16_t vector_u16_t __attribute__((vector_size(KERNEL_LANES * 2)));
 
-/* Memory may be aligned to its elements only. */
+/* Memory needs the alignment of its elements only. */
 KERNEL_INLINE vector_t vector_load(const float *from)
 {
     vector_t v;
@@ -52,17 +51,17 @@ KERNEL_INLINE void vector_store(vector_t v, float *to)
     memcpy(to, &v, sizeof v);
 }
 
-/* The same pointer, but the compiler does not know that: it keeps it in a register, where it would
- * keep the address of each element that lies behind it, and loads through it what it loaded through
- * another. */
+/* Returns the pointer, hidden from the compiler's analysis. The compiler then keeps one base
+ * register instead of an address for each later element, and repeats loads made through other
+ * pointers. */
 KERNEL_INLINE const void *pointer_apart(const void *pointer)
 {
     __asm__("" : "+r"(pointer));
     return pointer;
 }
 
-/* Loads a vector that several products read into a register. Of AVX-512, which has many, the
- * compiler would have each product read it from memory, which takes longer than to multiply. */
+/* Loads a vector into a register for several products. With AVX-512 the compiler would otherwise
+ * read memory in each product, which is slower than the multiplication. */
 KERNEL_INLINE vector_t vector_load_once(const float *from)
 {
     vector_t v = vector_load(from);
@@ -72,10 +71,9 @@ KERNEL_INLINE vector_t vector_load_once(const float *from)
     return v;
 }
 
-/* An element that is multiplied by several vectors is spread over a register once for all of them,
- * or each product but the first reads it through this pointer, as its operand: that is fewer
- * instructions, but more loads. Products of AVX-512 are fastest with one for even rows and the
- * other for odd ones. */
+/* Returns a pointer to an element that several products broadcast. Either one register holds it for
+ * all products, or each product reads memory through a hidden pointer: fewer instructions, more
+ * loads. AVX-512 is fastest if odd rows read memory. */
 KERNEL_INLINE const void *vector_again(const void *x, int row)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16
@@ -86,8 +84,8 @@ KERNEL_INLINE const void *vector_again(const void *x, int row)
     return x;
 }
 
-/* Past the caches: memory is aligned to whole vectors, and read by other threads behind a
- * vector_fence only. */
+/* Stores past the caches. Memory must be aligned to vectors; other threads may read it only after
+ * vector_fence. */
 KERNEL_INLINE void vector_stream(vector_t v, float *to)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16
@@ -106,7 +104,8 @@ KERNEL_INLINE void vector_fence(void)
 #endif
 }
 
-/* Up to a vector of n floats; the others are zero, or stay. */
+/* Loads or stores the first n floats, at most a vector. Lanes that are not loaded are 0; memory
+ * after n stays as it is. */
 KERNEL_INLINE vector_t vector_load_some(const float *from, int64_t n)
 {
     vector_t v = {0};
@@ -123,7 +122,7 @@ KERNEL_INLINE void vector_store_some(vector_t v, float *to, int64_t n)
         memcpy(to, &v, (size_t)n * sizeof *to);
 }
 
-/* The first half of the lanes; and these before zeros. */
+/* Takes the first half of the lanes; extends a half with zeros. */
 KERNEL_INLINE vector_half_t vector_first_half(vector_t v)
 {
     vector_half_t half;
@@ -153,11 +152,11 @@ KERNEL_INLINE vector_t vector_load_bf16(const uint16_t *from)
     return (vector_t)bits;
 }
 
-/* To the nearest, the even one of two; what is no number stays none. */
+/* Rounds to nearest, ties to even. NaN stays NaN. */
 KERNEL_INLINE vector_u16_t vector_to_bf16(vector_t v)
 {
 #if defined(__AVX512BF16__) && KERNEL_LANES == 16
-    return (vector_u16_t)_mm512_cvtneps_pbh((__m512)v); /* those that are not normal become zero */
+    return (vector_u16_t)_mm512_cvtneps_pbh((__m512)v); /* denormals become 0 */
 #else
     const vector_u32_t bits = (vector_u32_t)v, upper = bits >> 16;
     const vector_u32_t rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
@@ -166,7 +165,7 @@ KERNEL_INLINE vector_u16_t vector_to_bf16(vector_t v)
 #endif
 }
 
-/* Elements of f32 or bf16 from number `at` on. */
+/* Load and store elements of f32 or bf16, starting at index `at`. */
 KERNEL_INLINE vector_t vector_load_as(const void *from, int64_t at, bool is_bf16)
 {
     return is_bf16 ? vector_load_bf16((const uint16_t *)from + at)
@@ -183,7 +182,7 @@ KERNEL_INLINE void vector_store_as(vector_t v, void *to, int64_t at, bool is_bf1
     }
 }
 
-/* As vector_stream. */
+/* vector_stream for f32 or bf16. */
 KERNEL_INLINE void vector_stream_as(vector_t v, void *to, int64_t at, bool is_bf16)
 {
     if (!is_bf16) {
@@ -199,7 +198,7 @@ KERNEL_INLINE void vector_stream_as(vector_t v, void *to, int64_t at, bool is_bf
 #endif
 }
 
-/* The smaller and the larger of each lane; b where one is NaN. */
+/* Minimum and maximum of each lane; b if a or b is NaN. */
 KERNEL_INLINE vector_t vector_min(vector_t a, vector_t b)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16
@@ -224,7 +223,7 @@ KERNEL_INLINE vector_t vector_max(vector_t a, vector_t b)
 #endif
 }
 
-/* All bits of a lane where a or b is NaN. */
+/* All bits set in lanes where a or b is NaN. */
 KERNEL_INLINE vector_u32_t vector_is_nan(vector_t a, vector_t b)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16
@@ -237,7 +236,7 @@ KERNEL_INLINE vector_u32_t vector_is_nan(vector_t a, vector_t b)
 #endif
 }
 
-/* Whether all lanes are numbers and no infinities. */
+/* True if no lane is infinite or NaN. */
 KERNEL_INLINE bool vector_is_finite(vector_t v)
 {
     const vector_t rest = v - v; /* 0, or NaN */
@@ -252,8 +251,8 @@ KERNEL_INLINE bool vector_is_finite(vector_t v)
 #endif
 }
 
-/* min(max(v, lower), upper), for bounds that are numbers. NaN stays NaN: v comes second, see
- * vector_min. */
+/* min(max(v, lower), upper); bounds must not be NaN. NaN stays NaN because v is the second argument
+ * (see vector_min). */
 KERNEL_INLINE vector_t vector_clamp(vector_t v, vector_t lower, vector_t upper)
 {
     return vector_min(upper, vector_max(lower, v));
@@ -273,7 +272,7 @@ KERNEL_INLINE vector_t vector_pick(vector_t v, vector_u32_t from)
 #endif
 }
 
-/* By pairs, so that the error grows with the logarithm of the lanes. */
+/* Sums the lanes in pairs, so that the error grows only with the logarithm of the lanes. */
 KERNEL_INLINE float vector_sum(vector_t v)
 {
     float lanes[KERNEL_LANES];
