@@ -1,8 +1,9 @@
-/* Einsum: sums of products, one label for each dimension of each operand.
+/* Einsum: sums of products, with one label for each dimension of each operand.
  *
- * Operands are taken from left to right. Of each, a label that stands twice becomes a diagonal;
- * then two operands become one by a matrix product: labels of both that are needed later are its
- * batch, labels of both that are not are summed over, and the others are rows and columns. */
+ * Operands are multiplied from left to right. First, a label that occurs twice in one operand
+ * becomes a diagonal. Then each pair of operands becomes one matrix product. Labels in both
+ * operands are batch dimensions if they are needed later, and are summed over otherwise; the other
+ * labels are rows and columns. */
 #include <string.h>
 
 #include "ops/linear/einsum_impl.h"
@@ -16,10 +17,10 @@
 /* ---- the equation ---- */
 
 #define LETTERS 52                         /* A to Z, a to z */
-#define LABELS (LETTERS + TENSOR_MAX_RANK) /* behind the letters, the dimensions of "..." */
+#define LABELS (LETTERS + TENSOR_MAX_RANK) /* the dimensions of "..." come after the letters */
 #define MAX_TEXT 256
 
-/* A tensor and the label of each of its dimensions. */
+/* A tensor with the label and size of each of its dimensions. */
 typedef struct term {
     int tensor, n;
     int labels[TENSOR_MAX_RANK];
@@ -48,7 +49,7 @@ static status_t refuse(const work_t *work, const char *rule)
     FAIL(work->ctx, STATUS_INVALID_ARGUMENT, "einsum: equation \"%s\", %s", work->text, rule);
 }
 
-/* Labels of [begin, end). *out_dots is where in them the dimensions of "..." stand, or -1. */
+/* Reads the labels in [begin, end). *out_dots is the position of "..." among them, or -1. */
 static status_t read_labels(const work_t *work, const char *begin, const char *end, int *out_n,
                             int *out_labels, int *out_dots)
 {
@@ -68,7 +69,7 @@ static status_t read_labels(const work_t *work, const char *begin, const char *e
     return STATUS_OK;
 }
 
-/* Puts n labels of "..." in. */
+/* Inserts n labels for "..." at position `dots`. */
 static status_t put_dots(const work_t *work, int dots, int n, int *n_labels, int *labels)
 {
     if (dots < 0) return STATUS_OK;
@@ -103,7 +104,8 @@ static int count_label(const work_t *work, int label)
     return n;
 }
 
-/* Without "->": what "..." stands for, and the letters that stand once, in their order. */
+/* Result of an equation without "->": the dimensions of "...", then the letters that occur once, in
+ * alphabetical order. */
 static status_t imply_out(work_t *work)
 {
     work->n_out = 0;
@@ -177,7 +179,7 @@ static void cut(term_t *term, int dim)
     term->n--;
 }
 
-/* Its dimensions in the order of these labels, of which it has all. */
+/* Permutes the dimensions of a term to the order of these labels. */
 static status_t arrange(work_t *work, term_t *term, const int *labels)
 {
     int64_t dims[TENSOR_MAX_RANK];
@@ -190,7 +192,8 @@ static status_t arrange(work_t *work, term_t *term, const int *labels)
     return work->maker->permute(work->maker->user, old.tensor, old.n, dims, &term->tensor);
 }
 
-/* Dimensions `first` and `second` go to the end, become one, and every (n + 1)-th element stays. */
+/* Moves dimensions `first` and `second` to the end, merges them, and keeps every (n + 1)-th
+ * element. */
 static status_t take_diagonal(work_t *work, term_t *term, int first, int second)
 {
     const einsum_maker_t *maker = work->maker;
@@ -239,7 +242,7 @@ static bool is_needed(const work_t *work, int label, int first_term)
     return false;
 }
 
-/* Sums over labels that neither `other` has nor anything behind it needs. */
+/* Sums over labels that are neither in `other` nor needed by later terms or the result. */
 static status_t drop_labels(work_t *work, term_t *term, const term_t *other, int next)
 {
     int64_t dims[TENSOR_MAX_RANK];
@@ -256,7 +259,7 @@ static status_t drop_labels(work_t *work, term_t *term, const term_t *other, int
 
 /* ---- two operands ---- */
 
-/* A dimension of size 1 broadcasts: it is left out. */
+/* Removes dimensions of size 1 that broadcast. */
 static status_t drop_ones(work_t *work, term_t *term, const term_t *other)
 {
     context_t *ctx = work->ctx;
@@ -281,7 +284,7 @@ static status_t drop_ones(work_t *work, term_t *term, const term_t *other)
                                 &term->tensor);
 }
 
-/* Labels of a product, in groups one behind the other. */
+/* Labels of a product by group, in the order BATCH, ROWS, INNER, COLUMNS. */
 typedef enum group { BATCH, ROWS, INNER, COLUMNS, GROUPS } group_t;
 typedef struct groups {
     int n[GROUPS];
@@ -311,7 +314,8 @@ static groups_t group_labels(const work_t *work, const term_t *a, const term_t *
     return groups;
 }
 
-/* [batch][first][second] with each group as one dimension; without a batch a matrix. */
+/* Reshapes a term to [batch][first][second], one dimension for each group; to a matrix if there is
+ * no batch. */
 static status_t make_matrices(work_t *work, term_t *term, const groups_t *groups, group_t first,
                               group_t second)
 {
@@ -326,7 +330,7 @@ static status_t make_matrices(work_t *work, term_t *term, const groups_t *groups
                                 &term->tensor);
 }
 
-/* a becomes the product; `next` is the first operand that comes later. */
+/* Replaces a with the product of a and b. `next` is the index of the next operand. */
 static status_t multiply(work_t *work, term_t *a, term_t *b, int next)
 {
     static const group_t result[] = {BATCH, ROWS, COLUMNS};
@@ -371,7 +375,7 @@ status_t einsum_make(context_t *ctx, const char *equation, int n, const tensor_i
     return STATUS_OK;
 }
 
-/* ---- public: the calls are made at once, in a scope that releases what lies between ---- */
+/* ---- public: runs the calls at once, in a scope that releases intermediate tensors ---- */
 
 #define MAX_TENSORS (12 * EINSUM_MAX_OPERANDS)
 
@@ -379,7 +383,7 @@ typedef struct eager {
     context_t *ctx;
     int n;
     const tensor_t *tensors[MAX_TENSORS];
-    tensor_t *last; /* that was made */
+    tensor_t *last; /* the most recent result */
 } eager_t;
 
 static status_t note(eager_t *eager, status_t status, tensor_t *made, int *out)
@@ -421,7 +425,7 @@ static status_t eager_sum(void *user, int x, int n, const int64_t *dims, int *ou
     tensor_t *sum = NULL, *made = NULL;
     const dtype_t dtype = tensor_dtype(eager->tensors[x]);
     TRY(op_sum(eager->ctx, eager->tensors[x], n, dims, false, &sum));
-    status_t status = op_cast(eager->ctx, sum, dtype, &made); /* integers are summed as s64 */
+    status_t status = op_cast(eager->ctx, sum, dtype, &made); /* sums of integers are s64 */
     return note(eager, status, made, out);
 }
 

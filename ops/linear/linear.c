@@ -27,7 +27,7 @@ enum { X, WEIGHT, BIAS, POST };
 
 /* ---- inference ---- */
 
-/* x as a matrix: rows, and the features of one. */
+/* Counts x as a matrix: rows, and features in a row. */
 static bool count_rows(const linear_attrs_t *attrs, const tensor_info_t *x, int64_t *out_rows,
                        int64_t *out_features)
 {
@@ -107,7 +107,8 @@ status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_
     return prepared_decline(prepared, "no blocks: oneDNN makes no %s", info_brief(weight));
 }
 
-/* x as rows of a plain matrix; the weight as oneDNN likes it, or plain. */
+/* Reads x as rows of a row-major matrix. Tries the weight in oneDNN's preferred format, then
+ * row-major. */
 status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double flops,
                               onednn_primitive_t **out_primitive)
@@ -145,8 +146,9 @@ status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "onednn: only reference implementations are left");
 }
 
-/* Flattened x is read in the format it has, by a weight spread over the same dimensions: in a
- * format of oneDNN's choice; or, since that may be one that no tag describes, in that of x. */
+/* Reads a flattened x in its own format; the weight is a tensor with the same dimensions. Tries the
+ * format that oneDNN prefers for the weight, then the format of x, because the first may have no
+ * tag. */
 static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                  const onednn_problem_t *base, double flops)
 {
@@ -184,7 +186,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     TRY(choose_post_ops(call, prepared, &problem, post));
     double flops = 2.0 * (double)rows * (double)features * (double)weight->sizes[0];
     status_t status = STATUS_UNSUPPORTED;
-    format_t plain = format_plain(x->rank); /* a matrix already, whose kernels are faster */
+    format_t plain = format_plain(x->rank); /* already a matrix: those kernels are faster */
     if (attrs->flatten && x->rank >= 3 && x->rank <= 5 &&
         !(call->keep_formats && format_same(&x->format, &plain, x->sizes)))
         status = choose_flattened(ctx, call, prepared, &problem, flops);
@@ -201,7 +203,7 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                          KERNEL_COMPETES};
 
-/* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
+/* ---- our own kernel: dtypes and sizes that oneDNN does not support ---- */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -266,7 +268,7 @@ static const kernel_t *const kernels[] = {
 
 /* ---- gradients ---- */
 
-/* x as the rows that it is taken for. */
+/* Reshapes x to the matrix that the layer multiplies. */
 static value_t flatten(const gradient_call_t *call)
 {
     const linear_attrs_t *attrs = call->attrs;
@@ -281,7 +283,8 @@ static void pass(const gradient_call_t *call)
     emitter_t *e = call->emitter;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
-    /* backward_weight sums a bias up in the dtype of grad, which may have less room than its own */
+    /* backward_weight sums the bias in the dtype of grad, which may have a smaller range than the
+     * bias's */
     const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
                            emit_info(e, bias)->dtype == emit_info(e, grad)->dtype;
     if (call->is_wanted[X]) {

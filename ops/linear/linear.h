@@ -23,7 +23,8 @@ typedef struct linear_attrs {
     post_ops_t post; /* set by the fusion pass */
 } linear_attrs_t;
 
-/* out[..][k] = bias[k] + sum(c) x[..][c] * weight[k][c]; x of rank >= 1. */
+/* out[..][k] = bias[k] + sum(c) x[..][c] * weight[k][c], like torch.nn.functional.linear; x of rank
+ * >= 1. */
 status_t op_linear(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
                    tensor_t **out) TESSERA_API(op_linear);
 

@@ -1,4 +1,4 @@
-/* Gradients of fully connected layers. Dimensions before the last are rows of a matrix. */
+/* Gradients of fully connected layers. All dimensions except the last are rows of a matrix. */
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
@@ -23,7 +23,7 @@ enum { X, GRAD_OF_WEIGHT };
 
 /* ---- inference ---- */
 
-/* The forward layer: x [rows][inputs], result [rows][outputs]. */
+/* Sizes of the forward layer: x [rows][inputs], result [rows][outputs]. */
 typedef struct layer {
     int64_t rows, inputs, outputs;
 } layer_t;
@@ -120,7 +120,8 @@ static double spec_weight(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- kernels on oneDNN ---- */
 
-/* One format of the weight; UNSUPPORTED with a note. *out_weight is how the primitive has it. */
+/* Describes a primitive for one format of the weight; notes why if UNSUPPORTED. *out_weight is the
+ * weight in the primitive's format. */
 static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *forward,
                          onednn_propagation_t propagation, onednn_primitive_t **out_primitive,
                          tensor_info_t *out_weight)
@@ -142,8 +143,9 @@ static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_prob
     return status;
 }
 
-/* The weight, or its gradient, as oneDNN likes it, or plain: always so if it is a dense result. The
- * caller releases the primitive, or gives it to `prepared`. */
+/* Chooses a primitive, with the weight (or its gradient) in oneDNN's preferred format, else
+ * row-major. A dense result is always row-major. The caller passes the primitive on to `prepared`,
+ * or releases it. */
 static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepared, layer_t layer,
                        onednn_propagation_t propagation, bool has_bias,
                        onednn_primitive_t **out_primitive)
@@ -225,10 +227,10 @@ static const kernel_t onednn_weight = {.name = "onednn",
                                        .run = prepared_run_primitive,
                                        .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- a kernel of our own: few rows by blocks of the weight, in oneDNN's format ----
+/* ---- our own kernel: few rows, and a blocked weight in oneDNN's format ----
  *
- * oneDNN turns the weight's blocks in each call, which takes longer than the products of few rows.
- */
+ * oneDNN transposes the weight's blocks in each call, which takes longer than the products of few
+ * rows. */
 
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -274,10 +276,10 @@ static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const
 static const kernel_t rows_data = {
     .name = "rows", .prepare = prepare_rows, .run = run_rows, .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- a kernel of our own: the gradient of a weight in blocks, of few rows ----
+/* ---- our own kernel: the gradient of a blocked weight for few rows ----
  *
- * An element is one sum, whatever tile it is made in: the step of a training plan makes tiles that
- * lie nowhere else, to the same bits. */
+ * Each element is summed in the same order in any tile. A training plan that steps the weight tile
+ * by tile, without storing the gradient, therefore gets the same bits. */
 
 bool linear_gradient_fits(const tensor_info_t *weight)
 {
@@ -342,7 +344,7 @@ static const kernel_t rows_weight = {.name = "rows",
                                      .run = run_rows_weight,
                                      .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernels of our own: for dtypes and sizes that oneDNN does not take ---- */
+/* ---- our own kernels: dtypes and sizes that oneDNN does not support ---- */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -357,7 +359,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return accept_out_plain(call, prepared, 0);
 }
 
-/* Sum of n products, of elements that are a_step and b_step apart. */
+/* Dot product of n elements of a and b with strides a_step and b_step. */
 static double dot(dtype_t dtype, int64_t n, const char *a, int64_t a_step, const char *b,
                   int64_t b_step)
 {
@@ -371,7 +373,7 @@ static double dot(dtype_t dtype, int64_t n, const char *a, int64_t a_step, const
 typedef struct dots {
     dtype_t dtype;
     int64_t outputs, inputs, rows;
-    const char *grad, *other; /* other: the weight, or x */
+    const char *grad, *other; /* other: weight or x */
     char *out;
 } dots_t;
 

@@ -1,4 +1,4 @@
-/* What fully connected layers and their gradients share. */
+/* Declarations that fully connected layers and their gradients share. */
 #ifndef TESSERA_OPS_LINEAR_LINEAR_IMPL_H
 #define TESSERA_OPS_LINEAR_LINEAR_IMPL_H
 
@@ -6,47 +6,48 @@
 #include "kernels/linear/rows_gradient_impl.h"
 #include "kernels/linear/rows_product_impl.h"
 
-/* Of linear_backward_weight(x, grad), which gives the gradient of the weight; that of the source is
- * linear_backward_data(grad, weight), without attributes. */
+/* Attributes of linear_backward_weight(x, grad), which returns the gradient of the weight. The
+ * gradient of x is linear_backward_data(grad, weight), which has no attributes. */
 typedef struct linear_backward_attrs {
-    bool bias; /* gives the gradient of the bias, too */
+    bool bias; /* also return the gradient of the bias */
 } linear_backward_attrs_t;
 
-/* The kernel of few rows: ops/linear/linear_stream.c. */
+/* Kernel for few rows: ops/linear/linear_stream.c. */
 extern const kernel_t linear_stream;
 
-/* What the kernel of few rows loses with a weight [outputs][inputs] of f32 that is trimmed
- * (tensor/trim_impl.h): the largest difference of the results over the largest of them, on sources
- * of [-1, 1). Infinite where an element would be. In linear_trim_error.c. */
+/* Measures the error of the kernel for few rows if an f32 weight [outputs][inputs] is trimmed
+ * (tensor/trim_impl.h): the largest error over the largest result, for random sources in [-1, 1).
+ * Infinity if a trimmed element would be infinite. In linear_trim_error.c. */
 status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                            double *out_error);
 
-/* The kernels of many rows, by sums and by Strassen's algorithm: ops/linear/linear_product.c. */
+/* Kernels for many rows, direct and with Strassen's algorithm: ops/linear/linear_product.c. */
 extern const kernel_t linear_product, linear_strassen;
 
-/* The kernel of few rows with a weight that is trained: ops/linear/linear_rows.c. */
+/* Kernel for few rows with a weight that is trained: ops/linear/linear_rows.c. */
 extern const kernel_t linear_rows;
 
-/* Whether rows_product_run takes a weight in this format, with dimension `results` for results. */
+/* Returns true if rows_product_run supports a weight in this format; `results` is the dimension of
+ * the weight that its results have. */
 bool linear_rows_fit(const tensor_info_t *weight, int results);
 axis_t linear_rows_axis(const tensor_info_t *weight, int dim);
 
-/* Whether rows_gradient_run makes the gradient of a weight in this format; and does so: the caller
- * sets the rows, and where tiles go. */
+/* linear_gradient_fits returns true if rows_gradient_run can compute the gradient of a weight in
+ * this format. linear_gradient_run computes it; the caller sets the rows and the destination. */
 bool linear_gradient_fits(const tensor_info_t *weight);
 void linear_gradient_run(const context_t *ctx, const tensor_info_t *weight,
                          rows_gradient_t *gradient);
 
-/* The kernel on oneDNN: rows of a matrix, and the weight as oneDNN likes it. The caller gives the
- * primitive to `prepared`, or releases it. */
+/* Chooses a oneDNN primitive for x as rows of a matrix, and the format of the weight. The caller
+ * passes the primitive on to `prepared`, or releases it. */
 status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double flops,
                               onednn_primitive_t **out_primitive);
 
-/* A plain matrix for oneDNN. */
+/* Describes a row-major matrix for oneDNN. */
 tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns);
 
-/* Declines a weight in blocks that oneDNN cannot make: older versions lack names for some. */
+/* Declines a blocked weight format that oneDNN cannot make: older versions lack some formats. */
 status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_info_t *weight);
 
 #endif

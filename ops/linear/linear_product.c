@@ -1,6 +1,6 @@
-/* Fully connected layers of many rows with a constant weight, by kernels of our own: they lose
- * nothing to numbers of rows that are no multiple of a block, and threads have equal shares. Their
- * weight is AB16b32a, which oneDNN makes. */
+/* Fully connected layers of many rows with a constant weight, with our own kernels. They are fast
+ * for any number of rows, not only for multiples of a block, and threads have equal shares. The
+ * format of the weight is AB16b32a; oneDNN reorders it. */
 #include <string.h>
 
 #include "kernels/linear/product_impl.h"
@@ -14,12 +14,13 @@
 
 enum { X, WEIGHT, BIAS, POST };
 
-#define INPUTS 16        /* of a block of the weight, whose last one is padded */
+#define INPUTS 16        /* inputs in a block of the weight; the last block is padded */
 #define LEAST_OUTPUTS 64 /* fewer are not worth packing */
-#define READ_SHARE 0.8   /* of the bandwidth that the streaming kernel reads weights with */
-#define PACK_NS 200.0    /* before the first product, for the rows that are packed */
+#define READ_SHARE 0.8   /* bandwidth relative to that of the streaming kernel */
+#define PACK_NS 200.0    /* fixed cost of packing the rows before the first product */
 
-/* Of the estimate: on Zen 4 sums take longer than theirs, which this does not. */
+/* Correction of the estimate: on Zen 4, the direct kernel takes longer than its estimate, and the
+ * Strassen kernel does not. */
 #define STRASSEN_SPEED 1.06
 
 static int64_t round_up(int64_t n, int64_t multiple)
@@ -48,7 +49,8 @@ static status_t check(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* A sum that comes first, and operands of the result's shape, lie as rows do. */
+/* Checks the post-ops. Their operands must have the shape of the result, and get its format. A sum
+ * must come first. */
 static status_t settle_post(const op_call_t *call, prepared_t *prepared)
 {
     const post_ops_t *post = &((const linear_attrs_t *)call->attrs)->post;
@@ -71,7 +73,7 @@ static status_t settle_post(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* What both kernels need; gives the rows. */
+/* Prepares what both kernels need, and returns the number of rows. */
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                              int64_t *out_rows)
 {
@@ -139,7 +141,7 @@ static strassen_t describe_strassen(const prepared_t *prepared)
 static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const int algorithm = ((const linear_attrs_t *)call->attrs)->algorithm;
-    if (algorithm == LINEAR_DIRECT) return STATUS_UNSUPPORTED; /* nobody asks */
+    if (algorithm == LINEAR_DIRECT) return STATUS_UNSUPPORTED; /* the graph does not request it */
     int64_t n_rows = 0;
     TRY(prepare_rows(ctx, call, prepared, &n_rows));
     const tensor_info_t *weight = &prepared->in[WEIGHT];
@@ -153,10 +155,10 @@ static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* What post-ops read. */
+/* Data that the post-ops read. */
 typedef struct finish {
     const post_ops_t *post;
-    const float *operands[POST_MAX]; /* of each post-op; NULL: it has none, or is done */
+    const float *operands[POST_MAX]; /* one per post-op; NULL: it has none, or is applied */
     int64_t n_outputs;
 } finish_t;
 

@@ -1,6 +1,5 @@
-/* Fully connected layers of a few rows with a weight that is trained, by a kernel of our own: its
- * format is the one that oneDNN likes, which the gradients share, and it is read as fast as memory
- * gives it. */
+/* Fully connected layers of a few rows with a weight that is trained, with our own kernel. It reads
+ * the weight at memory bandwidth, in the format that oneDNN prefers and the gradients share. */
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/axes_impl.h"
@@ -11,11 +10,11 @@
 
 enum { X, WEIGHT, BIAS };
 
-#define LEAST_ROWS 5 /* fewer leave most lanes of their vectors empty */
+#define LEAST_ROWS 5 /* with fewer rows most lanes of a vector are empty */
 
 /* ---- formats ---- */
 
-/* AB16b64a and the like. */
+/* Accepts AB16b64a and similar formats. */
 bool linear_rows_fit(const tensor_info_t *weight, int results)
 {
     const format_t *format = &weight->format;
@@ -58,7 +57,7 @@ static status_t check(const op_call_t *call, prepared_t *prepared, int64_t rows)
     return STATUS_OK;
 }
 
-/* The vectors of rows that are multiplied have at least as many lanes as these. */
+/* Number of rows, padded to full vectors. */
 static int64_t padded_rows(int64_t rows)
 {
     const int64_t lanes = isa_lanes(isa_best());

@@ -1,13 +1,13 @@
-/* Fully connected layers of few rows, by a kernel of our own: what they cost is reading the weight.
+/* Fully connected layers of few rows, with our own kernel. Their time is the time of reading the
+ * weight.
  *
- * Rows of a source that was flattened are read as they lie, padded lanes included, by a weight that
- * lies in the same order: a source in aBcd8b wants the weight [K][C][H][W] in aBcd8b, too, for one
- * to four rows, and in ABcd8b8a, blocks of 8 outputs, for more; with AVX-512 one in aBcd16b wants
- * ABcd16b16a for any number. These are tags, so that oneDNN
- * makes them, files keep them, and one becomes the other where the number of rows or the machine
- * changes. Blocks are made of weights that stay as they are; a weight that is trained lies as
- * oneDNN's gradients have it. A trimmed constant (tensor/trim_impl.h) stays trimmed, its columns in
- * the order of the source. */
+ * A flattened source is read in its own format, padding included; the weight is reordered to match.
+ * If the source is aBcd8b, the weight is [K][C][H][W] in aBcd8b for one to four rows, and in
+ * ABcd8b8a (blocks of 8 outputs) for more. With AVX-512, a source in aBcd16b needs ABcd16b16a for
+ * any number of rows. These formats are tags: oneDNN can make them, files can store them, and one
+ * is reordered to another if the number of rows or the machine changes. Blocks of outputs need a
+ * constant weight; a weight that is trained keeps the format of oneDNN's gradients. A trimmed
+ * constant (tensor/trim_impl.h) stays trimmed, with its columns in the order of the source. */
 #include <string.h>
 
 #include "kernels/linear/stream_impl.h"
@@ -20,7 +20,7 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* The rows of x lie one behind the other. */
+/* Returns true if the rows of x are stored one after another. */
 static bool has_rows(const format_t *format)
 {
     for (int b = 0; b < format->n_blocks; b++)
@@ -28,7 +28,7 @@ static bool has_rows(const format_t *format)
     return format->kind == FORMAT_TAG && format->order[0] == 0;
 }
 
-/* The format in which x is read; false: plain. */
+/* Finds the format in which x is read. Returns false if that is row-major. */
 static bool keeps_order(const op_call_t *call, format_t *out_format)
 {
     const tensor_info_t *x = call->in[X];
@@ -38,7 +38,8 @@ static bool keeps_order(const op_call_t *call, format_t *out_format)
            has_rows(out_format) && !format_same(out_format, &plain, x->sizes);
 }
 
-/* Blocks of outputs beside those of the inputs: aBcd8b becomes ABcd8b8a. */
+/* Adds blocks of outputs to the blocks of inputs: aBcd8b becomes ABcd8b8a. Returns false unless the
+ * inputs have blocks of `lanes`. */
 static bool block_outputs(format_t *format, int lanes)
 {
     if (format->n_blocks != 1 || format->block_sizes[0] != lanes) return false;
@@ -47,7 +48,7 @@ static bool block_outputs(format_t *format, int lanes)
     return true;
 }
 
-/* Elements from one row to the next, padded ones included. */
+/* Stride of rows in elements, including padding. */
 static int64_t row_elements(const tensor_info_t *info, int64_t n_rows)
 {
     return (int64_t)(info_bytes(info) / dtype_size(info->dtype)) / n_rows;
@@ -82,7 +83,7 @@ static status_t check(const op_call_t *call, prepared_t *prepared, const shape_t
     return STATUS_OK;
 }
 
-/* The weight over the dimensions of a source that is read as it lies. */
+/* Describes the weight with the dimensions of a source that is read in its own format. */
 static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const format_t *order)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -92,8 +93,8 @@ static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const forma
     return info_mkldnn(&weight, order);
 }
 
-/* Blocks of 16 outputs are read faster than rows by any number of rows of x, those of 8 by more
- * than STREAM_ROWS (perf/linear). */
+/* Blocks of 16 outputs are read faster than rows for any number of rows of x; blocks of 8 only for
+ * more than STREAM_ROWS (perf/linear). */
 static bool prefers_blocks(const op_call_t *call, const shape_t *shape)
 {
     return shape->rows > STREAM_ROWS ||
@@ -107,8 +108,8 @@ static bool is_blocked(const tensor_info_t *weight)
     return is;
 }
 
-/* Blocks have the inputs in blocks, too, of which the last may be padded, as weights of
- * convolutions: that is what oneDNN has names for. A matrix is one of 1x1. */
+/* Chooses blocks of outputs. Formats with names in oneDNN also block the inputs, as weights of
+ * convolutions do; the last block may be padded. A matrix is the weight of a 1x1 convolution. */
 static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const shape_t *shape, const format_t *order)
 {
@@ -130,7 +131,7 @@ static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
-/* False: it is not trimmed, or the source lies in an order that it cannot have. */
+/* Returns false if the weight is not trimmed, or cannot be stored in the order of the source. */
 static bool want_trimmed(const op_call_t *call, prepared_t *prepared, const format_t *order)
 {
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -153,8 +154,8 @@ static status_t want_weight(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
-/* Numbers that are made f32 in scratch: x and the result where they are not, the bias in any case.
- */
+/* Number of elements that are converted to f32 in scratch: x and the result if they are not f32,
+ * and always the bias. */
 static size_t converted_elements(const prepared_t *prepared, const shape_t *shape, int64_t row)
 {
     const int64_t n = prepared->in[X].dtype == DTYPE_F32 ? 0 : shape->rows * (row + shape->outputs);
@@ -182,7 +183,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* x, bias and result as f32: where they lie, or in scratch, of which the rest is given. */
+/* Sets x, bias and result as f32 buffers: the tensors themselves, or converted copies in scratch.
+ * Returns the unused rest of scratch. */
 static float *bind(const prepared_t *prepared, void *const *in, void *out, float *scratch,
                    stream_t *stream)
 {

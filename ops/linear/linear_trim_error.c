@@ -1,5 +1,5 @@
-/* What a linear layer loses when its weight is trimmed, measured: some outputs of a few random rows
- * by the trimmed weight and by the weight as it is, both in double. */
+/* Measures the error of a linear layer whose weight is trimmed: computes some outputs of a few
+ * random rows with the trimmed and with the original weight, in double. */
 #include <math.h>
 
 #include "ops/linear/linear_impl.h"

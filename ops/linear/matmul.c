@@ -12,7 +12,7 @@
 /* ---- attributes ---- */
 
 typedef struct matmul_attrs {
-    post_ops_t post; /* made by the fusion pass */
+    post_ops_t post; /* set by the fusion pass */
 } matmul_attrs_t;
 
 static const attr_field_t fields[] = {
@@ -110,7 +110,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN ---- */
 
-/* Wants an operand plain; but leaves it as it is where its matrices are stored transposed. */
+/* Accepts an operand whose matrices are stored transposed, if allowed; otherwise requires
+ * row-major. */
 static status_t accept_matrix(const op_call_t *call, prepared_t *prepared, int index,
                               bool may_be_transposed, bool *out_is_transposed)
 {
@@ -126,7 +127,7 @@ static status_t accept_matrix(const op_call_t *call, prepared_t *prepared, int i
     return *out_is_transposed ? STATUS_OK : accept_plain(call, prepared, index);
 }
 
-/* [batch..][rows][columns] as oneDNN sees it. */
+/* Describes [batch..][rows][columns] for oneDNN. */
 static tensor_info_t matrices(dtype_t dtype, int n_batch, const int64_t *batch, int64_t rows,
                               int64_t columns, bool is_transposed)
 {
@@ -143,7 +144,7 @@ static tensor_info_t matrices(dtype_t dtype, int n_batch, const int64_t *batch, 
     return info_mkldnn(&info, &format);
 }
 
-/* Batch dimensions of an operand, with ones in front. */
+/* Batch dimensions of an operand, padded with leading ones. */
 static void pad_batch(const tensor_info_t *info, int n_own, int n_batch, int64_t *out_batch)
 {
     for (int d = 0; d < n_batch; d++) {
@@ -174,7 +175,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
                     shape_equal(p.n_batch, batch_a, p.n_batch, p.batch);
     bool is_paired = shape_equal(p.n_batch, batch_a, p.n_batch, batch_b);
     bool merges_rows = shares_b && !is_one(p.n_batch, batch_a);
-    if (merges_rows) { /* one b for all: rows of all batches are rows of one matrix */
+    if (merges_rows) { /* one b for all: the rows of all batches are rows of one matrix */
         for (int d = 0; d < p.n_batch; d++) p.m *= p.batch[d];
         p.n_batch = 0;
     } else if (is_paired && p.n_batch > 0) {
@@ -216,10 +217,10 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
-/* ---- the same for views that a layout pass leaves as they are: heads of attention, whose rows are
- * neighbours of other heads' rows ---- */
+/* ---- the same for strided views that a layout pass keeps: heads of attention, whose rows are
+ * interleaved with the rows of other heads ---- */
 
-/* Strides of matrices whose rows, or else columns, have their elements side by side. */
+/* Returns true if the rows or the columns of all matrices are contiguous. */
 static bool are_matrices(const tensor_info_t *info)
 {
     const int64_t *strides = info->format.strides;
@@ -229,8 +230,8 @@ static bool are_matrices(const tensor_info_t *info)
     return strides[rank - 1] == 1 || strides[rank - 2] == 1;
 }
 
-/* The order of b's dimensions where its rows have their elements side by side: the result's heads
- * lie then as those of b. Else plain. */
+/* Result format: the order of b's dimensions if its rows are contiguous, so that the result's heads
+ * are interleaved like those of b. Otherwise row-major. */
 static format_t choose_order(const tensor_info_t *b)
 {
     const format_t order = accept_order(b);
@@ -275,7 +276,7 @@ static const kernel_t strided = {.name = "strided",
                                  .run = prepared_run_primitive,
                                  .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own: for dtypes that oneDNN does not take ---- */
+/* ---- our own kernel: dtypes that oneDNN does not support ---- */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -289,7 +290,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* One element; integers wrap. */
+/* Computes one element; integers wrap. */
 static void multiply(dtype_t dtype, int64_t n, const char *a, const char *b, int64_t b_step,
                      char *out)
 {
@@ -361,7 +362,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &strided, &native, NULL};
 
-/* ---- gradients: of a it is grad times b transposed, of b it is a transposed times grad ---- */
+/* ---- gradients: grad b^T for a, a^T grad for b ---- */
 
 static value_t transpose(emitter_t *emitter, value_t x)
 {
@@ -374,7 +375,7 @@ static value_t transpose(emitter_t *emitter, value_t x)
     return emit_ints(emitter, &op_def_permute, x, rank, dims);
 }
 
-/* Sizes of the batch, then a matrix. */
+/* Reshapes x to [batch..][rows][columns]. */
 static value_t as_matrices(emitter_t *emitter, value_t x, int n_batch, const int64_t *batch,
                            int64_t rows, int64_t columns)
 {
@@ -394,7 +395,7 @@ static void pass(const gradient_call_t *call)
     const tensor_info_t info_a = *emit_info(e, a), info_b = *emit_info(e, b);
     product_t p;
     if (!product_describe(&info_a, &info_b, &p)) return;
-    if (p.n_batch_b == 0) { /* one b for all: rows of all batches are rows of one matrix */
+    if (p.n_batch_b == 0) { /* one b for all: the rows of all batches are rows of one matrix */
         for (int d = 0; d < p.n_batch; d++) p.m *= p.batch[d];
         p.n_batch = p.n_batch_a = 0;
     }

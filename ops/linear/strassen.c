@@ -1,4 +1,4 @@
-/* Which layers Strassen's algorithm is for, and what they lose by it. */
+/* Decides which layers use Strassen's algorithm, and measures the rounding error. */
 #include "ops/linear/strassen_impl.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 #include "tensor/context_impl.h"
 
 #define LEAST_LANES                                                                                \
-    16                /* with narrower vectors sums are made as fast: measured with AVX2 on Zen 4 */
-#define LEAST_ROWS 32 /* which share what is made of the weight */
+    16 /* with narrower vectors, direct products are as fast: measured with AVX2 on Zen 4 */
+#define LEAST_ROWS 32 /* rows that share the sums of the weight */
 
 bool strassen_suits(int64_t n_inputs, int64_t n_outputs, int64_t n_rows)
 {
@@ -39,20 +39,21 @@ enum { N_ROWS = 4 };
 typedef struct sample {
     strassen_t strassen;
     isa_t isa;
-    int64_t step; /* every so many outputs of the layer are sampled */
+    int64_t step; /* stride of the sampled outputs in the layer */
     const float *plain;
     float *x, *weight, *out;
     void *scratch;
 } sample_t;
 
-/* Row of the layer's weight that is an output of the sample: the two halves of its outputs come
- * from those of the layer. */
+/* Row of the layer's weight that belongs to an output of the sample. Samples are evenly spaced, so
+ * that each half of them comes from one half of the layer's outputs. */
 static const float *plain_row(const sample_t *s, int64_t output)
 {
     return s->plain + output * s->step * s->strassen.n_inputs;
 }
 
-/* What is not finite in one output's weights would reach the output that it is multiplied with. */
+/* Returns true if all elements are finite. An element that is not finite would also spoil the
+ * output that is paired with its own. */
 static bool is_finite(int64_t n, const float *elements)
 {
     for (int64_t i = 0; i < n; i++)

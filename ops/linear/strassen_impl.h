@@ -1,26 +1,26 @@
-/* What layers by Strassen's algorithm share: kernels/linear/strassen_impl.h. */
+/* Declarations that operators with Strassen's algorithm share: kernels/linear/strassen_impl.h. */
 #ifndef TESSERA_OPS_LINEAR_STRASSEN_IMPL_H
 #define TESSERA_OPS_LINEAR_STRASSEN_IMPL_H
 
 #include "dispatch/prepared_impl.h"
 #include "kernels/linear/strassen_impl.h"
 
-/* By how much more than a sum of products a result may be off: N. Higham, Accuracy and Stability of
- * Numerical Algorithms, 23.2.2, bounds Winograd's form by a factor of 18 for each level. */
+/* Factor by which the error of a result may exceed that of a direct sum: N. Higham, Accuracy and
+ * Stability of Numerical Algorithms, 23.2.2, bounds Winograd's form by a factor of 18 per level. */
 #define STRASSEN_AMPLIFIES 18.0
 
-/* Declines sizes that the kernel does not take, and unless it alone is asked for those that it
- * gains nothing with. Images have so many rows. */
+/* Declines sizes that the kernel does not support. Unless is_only is set, also declines sizes that
+ * it is not faster for. For images, n_rows is the number of pixels. */
 status_t strassen_accept(prepared_t *prepared, int64_t n_inputs, int64_t n_outputs, int64_t n_rows,
                          bool is_only);
 
-/* Whether a layer may gain by it, by its sizes, on any machine: so a graph is the same everywhere.
- */
+/* Returns true if a layer of these sizes may be faster with Strassen's algorithm. It does not
+ * depend on the machine, so that graphs are the same everywhere. */
 bool strassen_suits(int64_t n_inputs, int64_t n_outputs, int64_t n_rows);
 
-/* What is lost with a weight of plain elements [n_outputs][n_inputs], which strassen_suits: the
- * largest difference to sums in double over the largest result, for some outputs of a few random
- * rows; infinite where an element is. */
+/* Measures the error for a row-major weight [n_outputs][n_inputs] whose sizes pass strassen_suits:
+ * the largest difference from sums in double over the largest result, for some outputs of a few
+ * random rows. Infinity if the weight has an element that is not finite. */
 status_t strassen_error(context_t *ctx, int64_t n_outputs, int64_t n_inputs, const float *weight,
                         double *out_error);
 
