@@ -1,4 +1,5 @@
-/* Attention of ONNX: one operator of ours, or, where scores are capped or asked for, its steps. */
+/* ONNX Attention. It becomes scaled_dot_product_attention, or separate steps if scores are capped
+ * or are an output. */
 #include "io/onnx_ops/attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -11,15 +12,15 @@
 enum { QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
 enum { OUT, PRESENT_KEY, PRESENT_VALUE, SCORES };
 
-/* Which scores the last output gives. */
+/* The scores in the last output. */
 enum { PRODUCTS, CAPPED, MASKED, WEIGHTS };
 
 typedef struct attend {
-    bool is_causal, has_heads; /* inputs are [N][heads][T][D] already */
+    bool is_causal, has_heads; /* has_heads: inputs are [N][heads][T][D] */
     double scale, softcap;
     int64_t mode;
-    int64_t windows[2]; /* keys that a query sees to its left and right; -1: all */
-    item_t parts[3];    /* query, key and value, [N][heads][T][D], with the past */
+    int64_t windows[2]; /* keys that a query attends to on its left and right; -1: all */
+    item_t parts[3];    /* query, key and value, [N][heads][T][D], including the past */
     item_t mask;        /* bool or floating, or ITEM_NONE */
 } attend_t;
 
@@ -48,7 +49,7 @@ static status_t read_heads(onnx_node_t *node, attend_t *attend)
     return STATUS_OK;
 }
 
-/* What opset 24 and 25 have added: lengths, and windows of keys. */
+/* Reads the additions of opsets 24 and 25: lengths, and windows of keys. */
 static status_t read_restrictions(onnx_node_t *node, attend_t *attend)
 {
     context_t *ctx = node->onnx->ctx;
@@ -97,9 +98,9 @@ static status_t read_attend(onnx_node_t *node, attend_t *attend)
     return read_heads(node, attend);
 }
 
-/* ---- which keys a query sees ---- */
+/* ---- the keys that each query attends to ---- */
 
-/* a where the condition holds, else -infinity. */
+/* a where the condition is true, else -infinity. */
 static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
 {
     item_t number;
@@ -109,8 +110,8 @@ static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){condition, a, number}, out);
 }
 
-/* Positions of queries, [N][1][L][1]: those of past keys come before them, or they are the last of
- * the keys that count. */
+/* Positions of queries, [N][1][L][1]. They follow the past keys; with lengths, queries are the last
+ * of the valid keys. */
 static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t lengths,
                               item_t *out)
 {
@@ -125,7 +126,7 @@ static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t 
     return onnx_binary(node, "add", *out, count, out);
 }
 
-/* One more condition: left <op> right + number. */
+/* Adds a condition to *seen: left <op> right + number. */
 static status_t require(onnx_node_t *node, const char *op, item_t left, item_t right,
                         int64_t number, item_t *seen)
 {
@@ -140,7 +141,7 @@ static status_t require(onnx_node_t *node, const char *op, item_t left, item_t r
     return STATUS_OK;
 }
 
-/* The keys that each query sees by the attributes and lengths: bool [N][1][L][S]. */
+/* The keys that each query attends to, by attributes and lengths: bool [N][1][L][S]. */
 static status_t find_seen(onnx_node_t *node, const attend_t *attend, item_t *out)
 {
     item_t queries, keys, count, lengths = ITEM_NONE;
@@ -159,7 +160,7 @@ static status_t find_seen(onnx_node_t *node, const attend_t *attend, item_t *out
     return STATUS_OK;
 }
 
-/* A mask of fewer keys than there are hides those behind them. */
+/* Pads a mask that is shorter than the number of keys. It hides the remaining keys. */
 static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
 {
     context_t *ctx = node->onnx->ctx;
@@ -177,13 +178,13 @@ static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
     return onnx_emit(&call, 1, &attend->mask, &attend->mask);
 }
 
-/* Whether attributes and lengths hide keys that the operator of ours would show. */
+/* True if windows or lengths hide keys. scaled_dot_product_attention has no attribute for these. */
 static bool hides_keys(const onnx_node_t *node, const attend_t *attend)
 {
     return attend->windows[0] >= 0 || attend->windows[1] >= 0 || onnx_has(node, LENGTHS);
 }
 
-/* The mask with all that hides keys in it. */
+/* Adds all conditions to the mask. */
 static status_t restrict_mask(onnx_node_t *node, attend_t *attend)
 {
     item_t seen;
@@ -198,9 +199,9 @@ static status_t restrict_mask(onnx_node_t *node, attend_t *attend)
     return hide(node, seen, attend->mask, &attend->mask);
 }
 
-/* ---- step by step ---- */
+/* ---- separate steps ---- */
 
-/* [N][K][T][D] with each head as often as there are queries' heads for it. */
+/* Repeats each of K heads, so that there is one for each head of the query. */
 static status_t repeat_heads(onnx_node_t *node, int64_t n_heads, item_t x, item_t *out)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);
@@ -232,7 +233,7 @@ static status_t cap(onnx_node_t *node, double softcap, item_t x, item_t *out)
     return scale_by(node, "mul", *out, softcap, out);
 }
 
-/* Softmax of rows; 0 in a row of -infinity alone. */
+/* Softmax of rows; 0 for a row in which all scores are -infinity. */
 static status_t weigh(onnx_node_t *node, bool may_hide, item_t scores, item_t *out)
 {
     item_t largest, number, is_hidden;
@@ -277,7 +278,7 @@ static status_t attend_by_steps(onnx_node_t *node, attend_t *attend, item_t *out
     return onnx_binary(node, "matmul", steps[WEIGHTS], values, out);
 }
 
-/* ---- the whole ---- */
+/* ---- one operator ---- */
 
 static status_t attend_at_once(onnx_node_t *node, attend_t *attend, item_t *out)
 {

@@ -1,4 +1,4 @@
-/* What decoders keep from step to step: caches of rows, and the state of a causal convolution. */
+/* State of decoders between steps: caches of rows, and the state of a causal convolution. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -7,7 +7,7 @@
 
 /* ---- TensorScatter ---- */
 
-/* s64 ones of the sizes of x. */
+/* A tensor of s64 ones with the sizes of x. */
 static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
 {
     onnx_call_t call;
@@ -17,7 +17,7 @@ static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* The size of x along a dimension, s64, of size 1 there. */
+/* The size of x along a dimension as s64. The result has size 1 there. */
 static status_t count(onnx_node_t *node, item_t x, int dim, item_t *out)
 {
     const int64_t dims[] = {dim};
@@ -29,7 +29,7 @@ static status_t count(onnx_node_t *node, item_t x, int dim, item_t *out)
     return onnx_emit(&call, 1, out, out);
 }
 
-/* Where each row of the update goes: s64 of the update's sizes. */
+/* The destination row of each element of the update, s64 in the sizes of the update. */
 static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t *out)
 {
     enum { CACHE, UPDATE, FIRST };
@@ -53,8 +53,8 @@ static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t 
     return onnx_binary(node, "remainder", *out, n, out);
 }
 
-/* cache, update, write_indices: the cache with rows of the update in it, from the index on that
- * each batch says. */
+/* Inputs: cache, update, write_indices. Writes the rows of the update to the cache, for each batch
+ * from its own index on. */
 status_t onnx_import_tensor_scatter(onnx_node_t *node)
 {
     static const char *const modes[] = {"linear", "circular", NULL};
@@ -83,7 +83,7 @@ status_t onnx_import_tensor_scatter(onnx_node_t *node)
 
 enum { X, WEIGHT, BIAS, PAST };
 
-/* x with the k - 1 columns before it: [N][C][k - 1 + T]. */
+/* x with the k - 1 columns before it: [N][C][k - 1 + T]. Without a past, they are 0. */
 static status_t add_past(onnx_node_t *node, int64_t n_past, item_t *out)
 {
     onnx_call_t call;

@@ -1,7 +1,8 @@
-/* Col2Im: the blocks of an image are added up where they lie.
+/* Col2Im sums blocks at their positions in an image.
  *
- * x [N, C * block, L] has a column for each place of the block. Its elements are added to an image
- * of zeros by an index, which is calculated from the sizes alone; then the padding is cut off. */
+ * x [N, C * block, L] has a column for each position of the block. A scatter adds its elements to
+ * an image of zeros; the graph computes the index from the sizes. Finally the padding is cut off.
+ */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -15,7 +16,7 @@
 #define MAX_SPATIAL 4
 #define MAX_STEP INT64_C(0x7fffffff)
 
-/* Sizes of the image and its blocks, and of dimensions: numbers or symbolic integers. */
+/* Sizes of the image, of its blocks, and of the dimensions: numbers or symbolic integers. */
 typedef struct columns {
     int n;
     int64_t image[MAX_SPATIAL], block[MAX_SPATIAL], padded[MAX_SPATIAL], places[MAX_SPATIAL];
@@ -39,7 +40,7 @@ static status_t read_numbers(onnx_node_t *node, const char *name, int n, int64_t
     return STATUS_OK;
 }
 
-/* Sums of symbolic integers do not overflow unseen. */
+/* True for a number above `most`. Symbolic integers have their own overflow check. */
 static bool is_too_large(int64_t size, int64_t most)
 {
     return !sym_is(size) && size > most;
@@ -79,8 +80,8 @@ static status_t read_columns(onnx_node_t *node, columns_t *columns)
     return STATUS_OK;
 }
 
-/* The sum over dimensions of 0, 1, .. sizes[d] - 1, times steps[d], times the elements of the
- * padded image that are between two of the dimension: s64, of these sizes. */
+/* Computes element offsets in the padded image, s64 of `sizes`: the sum over dimensions d of
+ * index[d] * steps[d] * (elements of the padded image between two indices of d). */
 static status_t add_dimensions(onnx_node_t *node, const columns_t *columns, const int64_t *sizes,
                                const int64_t *steps, item_t *out)
 {
@@ -102,8 +103,8 @@ static status_t add_dimensions(onnx_node_t *node, const columns_t *columns, cons
     return STATUS_OK;
 }
 
-/* Which element of the padded image element i of the block is at a place: s64 [1, block * places].
- */
+/* For each element of the block and each position, its element number in the padded image: s64 [1,
+ * block * positions]. */
 static status_t make_index(onnx_node_t *node, const columns_t *columns, int64_t n, item_t *out)
 {
     item_t elements, places;
@@ -115,7 +116,7 @@ static status_t make_index(onnx_node_t *node, const columns_t *columns, int64_t 
     return onnx_reshape(node, *out, 2, (int64_t[]){1, n}, out);
 }
 
-/* [rows, elements of the padded image], added up. */
+/* Adds all columns to an image of zeros: [rows, elements of the padded image]. */
 static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows, item_t *out)
 {
     onnx_t *onnx = node->onnx;

@@ -1,4 +1,4 @@
-/* Convolution and pooling: windows over spatial dimensions. */
+/* Convolution and pooling operators, which have windows over spatial dimensions. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -9,10 +9,10 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Larger numbers are garbage, and sums of smaller ones cannot overflow. */
+/* The limit of sizes and steps. Sums of numbers below it cannot overflow. */
 #define MAX_STEP INT64_C(0x7fffffff)
 
-/* Sums of symbolic integers do not overflow unseen. */
+/* True for a number above the limit. Symbolic integers have their own overflow check. */
 static bool is_too_large(int64_t size)
 {
     return !sym_is(size) && size > MAX_STEP;
@@ -44,14 +44,15 @@ static int64_t extent(context_t *ctx, const onnx_window_t *window, int i)
     return sym_add(ctx, sym_multiply(ctx, window->dilation[i], steps), 1);
 }
 
-/* Where windows of so many places begin, and the last one ends. */
+/* The number of elements from the start of the first window to the end of the last. */
 static int64_t reach(context_t *ctx, const onnx_window_t *window, int i, int64_t n_places)
 {
     const int64_t steps = sym_subtract(ctx, n_places, 1);
     return sym_add(ctx, sym_multiply(ctx, steps, window->stride[i]), extent(ctx, window, i));
 }
 
-/* Padding of so much in all: an odd one goes behind, or before. */
+/* Splits the total padding of dimension i. An odd element is put at the end, or at the beginning.
+ */
 static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t total,
                           bool has_more_before)
 {
@@ -60,7 +61,7 @@ static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t 
     window->end[i] = sym_subtract(ctx, total, window->begin[i]);
 }
 
-/* So much padding that there are ceil(size / stride) outputs. */
+/* Sets the padding so that there are ceil(size / stride) outputs. */
 static void pad_same(context_t *ctx, onnx_window_t *window, const int64_t *sizes)
 {
     for (int i = 0; i < window->n; i++) {
@@ -157,7 +158,7 @@ status_t onnx_import_conv(onnx_node_t *node)
     return onnx_emit(&call, node->n_in, node->in, &node->out[0]);
 }
 
-/* Where the sizes of the result are given, the padding follows from them. */
+/* If the output sizes are given, computes the padding from them. */
 static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int64_t *sizes,
                              int64_t *output_padding)
 {
@@ -184,7 +185,8 @@ static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int
     return STATUS_OK;
 }
 
-/* Ours pads alike on both sides: the lesser of both, and what is too much is cut off. */
+/* conv_transpose crops the same number on both sides, which is the lesser one. This removes the
+ * rest. */
 static status_t crop(onnx_node_t *node, const onnx_window_t *window, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -259,7 +261,7 @@ static status_t import_pool(onnx_node_t *node, bool is_average)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Indices count elements of the whole tensor, row by row or, in planes, column by column. */
+/* Indices are element numbers of the whole tensor: row-major, or column-major within a plane. */
 status_t onnx_import_max_pool(onnx_node_t *node)
 {
     bool is_by_columns = false;
@@ -284,7 +286,7 @@ status_t onnx_import_max_pool(onnx_node_t *node)
 
 /* ---- MaxUnpool ---- */
 
-/* The sizes that were pooled, as far as kernel, stride and padding say it. */
+/* Computes the sizes before pooling from kernel, stride and padding. */
 static status_t find_unpooled(onnx_node_t *node, int64_t *sizes)
 {
     context_t *ctx = node->onnx->ctx;
@@ -304,7 +306,7 @@ static status_t find_unpooled(onnx_node_t *node, int64_t *sizes)
     return STATUS_OK;
 }
 
-/* Zeros behind each dimension, up to output_shape. */
+/* Appends zeros to each dimension, up to output_shape. */
 static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -331,7 +333,7 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
     return onnx_emit(&call, 1, out, out);
 }
 
-/* Indices count the elements of all that was pooled, without output_shape. */
+/* Indices are element numbers in the sizes before pooling; output_shape does not change them. */
 status_t onnx_import_max_unpool(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -380,7 +382,7 @@ status_t onnx_import_global_pool(onnx_node_t *node)
 
 /* ---- LpPool ---- */
 
-/* |x| to the power of p, or of 1 / p. */
+/* |x| to the power p, or x to the power 1 / p. */
 static status_t raise(onnx_node_t *node, item_t x, int64_t p, bool is_root, item_t *out)
 {
     item_t power;
@@ -399,7 +401,7 @@ static status_t read_power(onnx_node_t *node, int64_t *out_p)
     return STATUS_OK;
 }
 
-/* The mean over a window, padding counted, times its elements is the sum. */
+/* The sum over a window is the mean, including padding, times the number of elements. */
 status_t onnx_import_lp_pool(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

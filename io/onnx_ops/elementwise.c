@@ -15,7 +15,7 @@ status_t onnx_import_unary(onnx_node_t *node)
     return onnx_unary(node, node->op->own, node->in[0], &node->out[0]);
 }
 
-/* Either sign of infinity may not count. */
+/* Attributes may exclude one sign of infinity. */
 status_t onnx_import_is_inf(onnx_node_t *node)
 {
     bool has_positive = true, has_negative = true;
@@ -24,12 +24,12 @@ status_t onnx_import_is_inf(onnx_node_t *node)
     TRY(onnx_attr_bool(node, "detect_negative", true, &has_negative));
     if (has_positive && has_negative) return onnx_unary(node, "isinf", node->in[0], &node->out[0]);
     TRY(onnx_number(node->onnx, has_negative ? -(double)INFINITY : (double)INFINITY, &bound));
-    /* Nothing is larger than infinity. */
+    /* Without either sign, `x > infinity` is false everywhere. */
     return onnx_binary(node, has_positive || has_negative ? "eq" : "gt", node->in[0], bound,
                        &node->out[0]);
 }
 
-/* One float attribute that has the same meaning under another name. */
+/* An operator with one float attribute, which has another name here. */
 static status_t import_alpha(onnx_node_t *node, const char *op_name, const char *name,
                              double initial)
 {
@@ -51,7 +51,7 @@ status_t onnx_import_elu(onnx_node_t *node)
     return import_alpha(node, "elu", "alpha", 1.0);
 }
 
-/* With other constants than its own it is an elu and a factor. */
+/* With constants other than selu's own, it becomes elu times a factor. */
 status_t onnx_import_selu(onnx_node_t *node)
 {
     static const double own_alpha = 1.67326319217681884765625;
@@ -114,7 +114,7 @@ status_t onnx_import_thresholded_relu(onnx_node_t *node)
     return import_alpha(node, "threshold", "threshold", 1.0);
 }
 
-/* Integers are computed in f32, and stay integers. */
+/* Integers are computed in f32 and cast back. */
 status_t onnx_import_shrink(onnx_node_t *node)
 {
     double lambd = 0, bias = 0;
@@ -142,8 +142,8 @@ static status_t clip_floats(onnx_node_t *node, double low, double high)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Bounds are attributes before opset 11, then inputs; integers, and bounds that are no
- * numbers at import (sizes among them), go the general way. */
+/* Bounds are attributes before opset 11, later inputs. Integers and bounds that are unknown at
+ * import use maximum and minimum instead of clamp. */
 status_t onnx_import_clip(onnx_node_t *node)
 {
     double low = -(double)INFINITY, high = (double)INFINITY;
@@ -170,8 +170,8 @@ status_t onnx_import_clip(onnx_node_t *node)
 
 /* ---- prelu ---- */
 
-/* One slope for each channel, for x of rank 2 and more: in opset 6 a vector, later what broadcasts
- * along dimension 1 alone. */
+/* True for one slope for each channel of x, which has rank 2 or more. In opset 6 that is a vector,
+ * later a shape that broadcasts along dimension 1 only. */
 static bool is_channel_wise(const onnx_node_t *node, const tensor_info_t *x,
                             const tensor_info_t *slope)
 {
@@ -180,7 +180,7 @@ static bool is_channel_wise(const onnx_node_t *node, const tensor_info_t *x,
     if (sym_knows_equal(ctx, n, 1)) return true;
     if (x->rank < 2 || !sym_knows_equal(ctx, n, x->sizes[1])) return false;
     if (node->opset < 7 && slope->rank == 1) return true;
-    int dim = slope->rank - (x->rank - 1); /* of the channels in the slope */
+    int dim = slope->rank - (x->rank - 1); /* the channel dimension of the slope */
     return dim >= 0 && dim <= 1 && sym_knows_equal(ctx, slope->sizes[dim], n);
 }
 
@@ -205,7 +205,7 @@ status_t onnx_import_prelu(onnx_node_t *node)
 
 /* ---- arithmetic of two tensors ---- */
 
-/* Before opset 7 the second operand lines up with the dimensions of the first from `axis` on. */
+/* Before opset 7, the dimensions of the second operand match those of the first from `axis` on. */
 static status_t line_up(onnx_node_t *node, item_t *b)
 {
     bool broadcasts = false;
@@ -234,7 +234,7 @@ status_t onnx_import_binary(onnx_node_t *node)
     return onnx_binary(node, node->op->own, node->in[0], b, &node->out[0]);
 }
 
-/* Integers divide to integers, towards zero. */
+/* Quotients of integers are truncated. */
 status_t onnx_import_div(onnx_node_t *node)
 {
     item_t b;
@@ -243,7 +243,7 @@ status_t onnx_import_div(onnx_node_t *node)
     return onnx_binary(node, is_floating ? "div" : "div_trunc", node->in[0], b, &node->out[0]);
 }
 
-/* The remainder has the divisor's sign, that of fmod the dividend's. */
+/* The remainder has the sign of the divisor; with fmod, that of the dividend. */
 status_t onnx_import_mod(onnx_node_t *node)
 {
     bool is_fmod = false;
@@ -271,7 +271,7 @@ status_t onnx_import_where(onnx_node_t *node)
     return onnx_emit(&call, 3, node->in, &node->out[0]);
 }
 
-/* The result has the first operand's type. */
+/* The result has the dtype of the first operand. */
 status_t onnx_import_pow(onnx_node_t *node)
 {
     item_t out, b;
@@ -301,14 +301,15 @@ status_t onnx_import_mean(onnx_node_t *node)
     return onnx_binary(node, "mul", node->out[0], factor, &node->out[0]);
 }
 
-/* ---- the same again ---- */
+/* ---- copies and casts ---- */
 
-/* To a dtype, which a narrow type is widened to. */
+/* Casts to dtype. If `narrow` is given, rounds to the values of that narrow type, which are stored
+ * as dtype. */
 static status_t cast(onnx_node_t *node, dtype_t dtype, int narrow)
 {
     bool saturates = true;
     TRY(onnx_attr_bool(node, "saturate", true, &saturates));
-    onnx_attr_ignore(node, "round_mode"); /* of FLOAT8E8M0, which is refused */
+    onnx_attr_ignore(node, "round_mode"); /* for FLOAT8E8M0 only, which is refused */
     if (narrow != 0) return onnx_narrow_round(node, narrow, node->in[0], saturates, &node->out[0]);
     return onnx_cast(node, node->in[0], dtype, &node->out[0]);
 }
@@ -328,7 +329,8 @@ static bool is_integer(dtype_t dtype)
     return !dtype_is_floating(dtype) && dtype != DTYPE_BOOL;
 }
 
-/* Integers of as many bits keep them when they are cast. Of others only known ones are. */
+/* Casts between integers with the same number of bits keep the bits. Other types need a known
+ * input. */
 status_t onnx_import_bit_cast(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -357,7 +359,7 @@ status_t onnx_import_bit_cast(onnx_node_t *node)
     return status;
 }
 
-/* Of the second input nothing is read but its type. */
+/* Only the dtype of the second input is used. */
 status_t onnx_import_cast_like(onnx_node_t *node)
 {
     return cast(node, onnx_input_info(node, 1).dtype, node->onnx->items[node->in[1]].narrow);
@@ -369,8 +371,8 @@ status_t onnx_import_identity(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* The mask is true wherever x has an element, and of x's type before opset 10. Training with a
- * ratio of 0 drops nothing either. */
+/* The mask is all true, in the dtype of x before opset 10. Training with a ratio of 0 is the same
+ * as inference. */
 status_t onnx_import_dropout(onnx_node_t *node)
 {
     int n = 0;

@@ -1,10 +1,9 @@
-/* Operators of com.microsoft that ONNX Runtime's optimizers make of an operator and the activation
- * behind it. */
+/* com.microsoft operators with a fused activation, which ONNX Runtime's optimizers produce. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* An activation by its name; its numbers are attributes of ours, in this order. */
+/* Activations by name. Their parameters are attributes of our operators, in this order. */
 static const struct {
     const char *op;
     int n_numbers;
@@ -19,7 +18,7 @@ static const struct {
 static const char *const names[] = {"Relu",        "Tanh",     "Sigmoid",  "LeakyRelu", "Clip",
                                     "HardSigmoid", "Softplus", "Softsign", NULL};
 
-/* The activation of *x, if the node names one, with the numbers that are given. */
+/* Applies the activation that the node names, if any, with the given parameters. */
 static status_t activate(onnx_node_t *node, int n_numbers, const double *numbers, item_t *x)
 {
     int which = 0;
@@ -35,7 +34,7 @@ static status_t activate(onnx_node_t *node, int n_numbers, const double *numbers
     return onnx_emit(&call, 1, x, x);
 }
 
-/* x, weight, bias, and what is added before the activation. */
+/* Inputs: x, weight, bias, and a tensor that is added before the activation. */
 status_t onnx_import_fused_conv(onnx_node_t *node)
 {
     enum { SUM = 3 };
@@ -56,7 +55,7 @@ status_t onnx_import_fused_gemm(onnx_node_t *node)
     int n = 0;
     for (; n < 2 && onnx_has_attr(node, attributes[n]); n++)
         TRY(onnx_attr_float(node, attributes[n], 0.0, &numbers[n]));
-    onnx_attr_ignore(node, "activation_gamma"); /* no activation has three numbers */
+    onnx_attr_ignore(node, "activation_gamma"); /* no activation has three parameters */
     TRY(onnx_import_gemm(node));
     return activate(node, n, numbers, &node->out[0]);
 }

@@ -1,4 +1,4 @@
-/* Operators that take elements by an index tensor, put them there, or make them of indices. */
+/* Operators that read or write elements with an index tensor, or create elements from indices. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -26,7 +26,7 @@ status_t onnx_import_gather_nd(onnx_node_t *node)
     return onnx_emit(&call, 2, node->in, &node->out[0]);
 }
 
-/* One column of indices for each element, where ours is a row. */
+/* ONNX has one column for each element; op_nonzero has one row. */
 status_t onnx_import_non_zero(onnx_node_t *node)
 {
     item_t indices;
@@ -34,7 +34,7 @@ status_t onnx_import_non_zero(onnx_node_t *node)
     return onnx_permute(node, indices, 2, (int64_t[]){1, 0}, &node->out[0]);
 }
 
-/* Opset 16 has sums and products, 18 the others. */
+/* Reductions: sums and products since opset 16, the others since 18. */
 static status_t read_reduction(onnx_node_t *node, int *out_reduction)
 {
     static const char *const names[] = {"none", "add", "mul",
@@ -46,7 +46,7 @@ static status_t read_reduction(onnx_node_t *node, int *out_reduction)
                           out_reduction);
 }
 
-/* ScatterElements, and Scatter as it was called before. */
+/* ScatterElements, which was named Scatter before opset 11. */
 status_t onnx_import_scatter(onnx_node_t *node)
 {
     int axis = 0, reduction = 0;
@@ -69,7 +69,7 @@ status_t onnx_import_scatter_nd(onnx_node_t *node)
     return onnx_emit(&call, 3, node->in, &node->out[0]);
 }
 
-/* ---- by the index alone ---- */
+/* ---- created from indices ---- */
 
 static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
 {
@@ -88,7 +88,7 @@ static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
     return STATUS_OK;
 }
 
-/* 0, 1, ... depth - 1 along dimension 0, for `n_behind` dimensions of size 1. */
+/* Numbers 0 to depth - 1 along dimension 0, followed by n_behind dimensions of size 1. */
 static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_t *out)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -98,8 +98,8 @@ static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_
     return n_behind > 0 ? onnx_reshape(node, *out, n_behind + 1, sizes, out) : STATUS_OK;
 }
 
-/* On where the index, or the index plus the depth, is the place along the new dimension. So -1 is
- * the last place, and an index out of range is on nowhere. */
+/* An element is "on" if the index, or the index plus the depth, equals its position along the new
+ * dimension. So -1 is the last position, and for an index out of range all elements are "off". */
 status_t onnx_import_one_hot(onnx_node_t *node)
 {
     tensor_info_t index = onnx_input_info(node, 0), values = onnx_input_info(node, 2);
@@ -148,7 +148,7 @@ status_t onnx_import_trilu(onnx_node_t *node)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Ones, of which the diagonal k stays. */
+/* Ones, with everything except diagonal k set to 0. */
 status_t onnx_import_eye_like(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);

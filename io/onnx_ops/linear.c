@@ -20,7 +20,7 @@ static status_t scale(onnx_node_t *node, item_t x, double factor, item_t *out)
     return onnx_binary(node, "mul", x, number, out);
 }
 
-/* C as a bias of [K], where it is known and the same for every row; else ITEM_NONE. */
+/* C as a bias of [K], if it is known and the same for every row; else ITEM_NONE. */
 static status_t find_bias(onnx_node_t *node, double beta, int64_t n_out, item_t *out)
 {
     *out = ITEM_NONE;
@@ -48,7 +48,7 @@ static status_t read_gemm(onnx_node_t *node, gemm_t *out_gemm)
     TRY(onnx_attr_float(node, "beta", 1.0, &out_gemm->beta));
     TRY(onnx_attr_bool(node, "transA", false, &out_gemm->transposes_a));
     TRY(onnx_attr_bool(node, "transB", false, &out_gemm->transposes_b));
-    if (node->opset < 7) onnx_attr_ignore(node, "broadcast"); /* C broadcasts anyway */
+    if (node->opset < 7) onnx_attr_ignore(node, "broadcast"); /* C broadcasts with or without it */
     for (int i = 0; i < 2; i++)
         if (onnx_input_info(node, i).rank != 2)
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is of rank %d, 2 is needed", i,
@@ -56,7 +56,7 @@ static status_t read_gemm(onnx_node_t *node, gemm_t *out_gemm)
     return STATUS_OK;
 }
 
-/* Of integers there are no linears: the product, and C added. */
+/* The operator linear does not take integers: emits matmul, then adds C. */
 static status_t multiply_integers(onnx_node_t *node, const gemm_t *gemm)
 {
     item_t in[2] = {node->in[0], node->in[1]};
@@ -72,8 +72,8 @@ static status_t multiply_integers(onnx_node_t *node, const gemm_t *gemm)
     return onnx_binary(node, "add", node->out[0], node->in[2], &node->out[0]);
 }
 
-/* alpha and beta go into weight and bias where these are known, and behind the product otherwise.
- */
+/* Multiplies a known weight and bias by alpha and beta at import. If they are unknown, scales after
+ * the product. */
 status_t onnx_import_gemm(onnx_node_t *node)
 {
     gemm_t gemm;
@@ -100,7 +100,7 @@ status_t onnx_import_gemm(onnx_node_t *node)
     return onnx_binary(node, "add", node->out[0], c, &node->out[0]);
 }
 
-/* A known matrix on the right is a weight. */
+/* A known right operand becomes a weight. */
 status_t onnx_import_matmul(onnx_node_t *node)
 {
     item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
@@ -115,8 +115,8 @@ status_t onnx_import_matmul(onnx_node_t *node)
 
 /* ---- softmax ---- */
 
-/* Dimensions of x before the axis, and from it on, as one each. False where the axis is all of the
- * latter: then nothing has to be flattened. */
+/* Sizes of x flattened to two dimensions: before the axis, and from it on. False if the axis is the
+ * only dimension from it on, so that nothing needs flattening. */
 static bool flatten(const onnx_node_t *node, const tensor_info_t *x, int axis, int64_t *sizes)
 {
     const int n_inner = x->rank - axis - 1;
@@ -127,7 +127,7 @@ static bool flatten(const onnx_node_t *node, const tensor_info_t *x, int axis, i
     return true;
 }
 
-/* Before opset 13 the dimensions from axis on are one. */
+/* Before opset 13, softmax is over all dimensions from the axis on. */
 status_t onnx_import_softmax(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -146,8 +146,8 @@ status_t onnx_import_softmax(onnx_node_t *node)
 
 /* ---- reductions ---- */
 
-/* axes is an input from opset `since` on. p is that of norm, for others 0; the norm of each element
- * by itself is its size. */
+/* Emits a reduction. axes is an input since opset `since`. p is the order of a norm, 0 for other
+ * reductions. A norm over no dimensions is the absolute value. */
 static status_t reduce_by(onnx_node_t *node, const char *op_name, int64_t since, double p, item_t x,
                           item_t *out)
 {
@@ -176,7 +176,7 @@ static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, it
     return reduce_by(node, op_name, since, 0.0, x, out);
 }
 
-/* The mean of integers is their sum, divided and rounded towards zero. */
+/* The mean of integers is the truncated quotient of sum and count. */
 status_t onnx_import_reduce_mean(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -185,14 +185,14 @@ status_t onnx_import_reduce_mean(onnx_node_t *node)
     TRY(reduce(node, "sum", 18, node->in[0], &sum));
     const tensor_info_t sums = *onnx_info(node->onnx, sum);
     int64_t n_each = onnx_quotient(node, x.rank, x.sizes, sums.rank, sums.sizes);
-    n_each = sym_max(node->onnx->ctx, n_each, 1); /* of nothing there is no mean */
+    n_each = sym_max(node->onnx->ctx, n_each, 1); /* avoids a division by 0; the result is empty */
     TRY(onnx_vector(node->onnx, NULL, 1, &n_each, &count));
     TRY(onnx_reshape(node, count, 0, NULL, &count));
     TRY(onnx_binary(node, "div_trunc", sum, count, &sum));
     return onnx_cast(node, sum, x.dtype, &node->out[0]);
 }
 
-/* Ours sums integers as s64. */
+/* The operator sums integers in s64, so the result is cast back. */
 status_t onnx_import_reduce_sum(onnx_node_t *node)
 {
     item_t sum;
@@ -200,8 +200,8 @@ status_t onnx_import_reduce_sum(onnx_node_t *node)
     return onnx_cast(node, sum, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* What the largest or the smallest of no number is, as ONNX has it: an infinity, or the last number
- * of the dtype on the other side. */
+/* The maximum or minimum of no elements, according to ONNX: an infinity, or the smallest or largest
+ * integer. */
 static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *out)
 {
     const bool is_max = strcmp(node->op->own, "amax") == 0;
@@ -229,7 +229,7 @@ static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *o
     return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
-/* Reductions of dimensions without elements: the sum has the sizes of the result. */
+/* If a reduced dimension has size 0, the result is a constant in the sizes of the sum. */
 status_t onnx_import_reduce_extreme(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -242,7 +242,7 @@ status_t onnx_import_reduce_extreme(onnx_node_t *node)
     return onnx_expand(node, number, info.rank, info.sizes, &node->out[0]);
 }
 
-/* Ours multiplies integers as s64. */
+/* The operator multiplies integers in s64, so the result is cast back. */
 status_t onnx_import_reduce_prod(onnx_node_t *node)
 {
     item_t product;
@@ -258,7 +258,7 @@ status_t onnx_import_reduce_sum_square(onnx_node_t *node)
     return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* Norms of ours are of floating numbers. */
+/* Norms take only floating dtypes, so the norm of integers is a sum of absolute values. */
 status_t onnx_import_reduce_l1(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -270,7 +270,7 @@ status_t onnx_import_reduce_l1(onnx_node_t *node)
     return onnx_cast(node, x, dtype, &node->out[0]);
 }
 
-/* The root of whole numbers is rounded towards zero. */
+/* The square root of integers is truncated. */
 status_t onnx_import_reduce_l2(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -282,7 +282,7 @@ status_t onnx_import_reduce_l2(onnx_node_t *node)
     return onnx_cast(node, x, dtype, &node->out[0]);
 }
 
-/* ONNX does not say how the logarithm of whole numbers is rounded. */
+/* ONNX does not specify the rounding of logarithms of integers. */
 static status_t refuse_integers(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -321,7 +321,7 @@ status_t onnx_import_arg_extreme(onnx_node_t *node)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* k is an input from opset 10 on. Ours gives them in order, which `sorted` 0 allows too. */
+/* k is an input since opset 10. The result is always sorted, which `sorted` 0 permits. */
 status_t onnx_import_top_k(onnx_node_t *node)
 {
     int axis = 0, n = 0;
@@ -344,9 +344,8 @@ status_t onnx_import_top_k(onnx_node_t *node)
     return onnx_emit_n(&call, 1, node->in, 2, node->out);
 }
 
-/* 1 where an element's index is that of the first largest one, 0 elsewhere. The indices are the
- * running sums of ones, so that they follow open sizes. Before opset 13 the dimensions from axis on
- * are one. */
+/* 1 at the first largest element, 0 elsewhere. Element numbers are running sums of ones, which also
+ * work for unknown sizes. Before opset 13, it is over all dimensions from the axis on. */
 status_t onnx_import_hardmax(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -402,7 +401,7 @@ status_t onnx_import_cumsum(onnx_node_t *node)
 
 #define MAX_DET 3
 
-/* Element (row, column) of every matrix. */
+/* Element (row, column) of each matrix. */
 static status_t take_element(onnx_node_t *node, int row, int column, item_t *out)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -411,7 +410,7 @@ static status_t take_element(onnx_node_t *node, int row, int column, item_t *out
     return onnx_reshape(node, *out, x.rank - 2, x.sizes, out);
 }
 
-/* Of rows r and r + 1, and two columns: a d - b c. */
+/* The determinant a d - b c of 2 x 2 matrices. */
 static status_t det2(onnx_node_t *node, item_t a, item_t b, item_t c, item_t d, item_t *out)
 {
     item_t first, second;
@@ -420,7 +419,7 @@ static status_t det2(onnx_node_t *node, item_t a, item_t b, item_t c, item_t d, 
     return onnx_binary(node, "sub", first, second, out);
 }
 
-/* By the first row. */
+/* Expands along the first row. */
 status_t onnx_import_det(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
