@@ -17,9 +17,9 @@ status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *
 /* Concatenates parts along dim. */
 status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out);
 
-/* Attention of packed queries, keys and values [N][T][Q + K + V], with the attributes of the node.
- * `mask` (of 1 and 0) and `scores` (a number added to each score) are input numbers, -1 for none.
- */
+/* Attention of packed queries, keys and values [N][T][Q + K + V], with the attributes of the
+ * node. `mask` (of 1 and 0) and `scores` (a number added to each score) are input numbers, -1 for
+ * none. */
 status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes, int mask,
                             int scores);
 

@@ -1,8 +1,8 @@
 /* Col2Im sums blocks at their positions in an image.
  *
- * x [N, C * block, L] has a column for each position of the block. A scatter adds its elements to
- * an image of zeros; the graph computes the index from the sizes. Finally the padding is cut off.
- */
+ * x [N, C * block, L] has a column for each position of the block. A scatter adds its elements
+ * to an image of zeros; the graph computes the index from the sizes. Finally the padding is cut
+ * off. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX

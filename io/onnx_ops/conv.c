@@ -51,8 +51,8 @@ static int64_t reach(context_t *ctx, const onnx_window_t *window, int i, int64_t
     return sym_add(ctx, sym_multiply(ctx, steps, window->stride[i]), extent(ctx, window, i));
 }
 
-/* Splits the total padding of dimension i. An odd element is put at the end, or at the beginning.
- */
+/* Splits the total padding of dimension i. An odd element is put at the end, or at the
+ * beginning. */
 static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t total,
                           bool has_more_before)
 {

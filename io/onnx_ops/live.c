@@ -1,9 +1,9 @@
-/* Pads, steps and axes that are known only where the model runs. Each dimension becomes a gather by
- * an index that the graph calculates:
+/* Pads, steps and axes that are known only at run time. Each dimension becomes a gather with an
+ * index that the graph computes:
  *
- *   Pad     range(-before, size + after), brought into x as the mode says
- *   Slice   range(start, end, step), after the bounds are clamped as the sign of the step says
- *   CumSum  the sums along every dimension, and a choice among them */
+ *   Pad     range(-before, size + after), mapped into x according to the mode
+ *   Slice   range(start, end, step), with bounds clamped according to the sign of the step
+ *   CumSum  sums along every dimension; the axis selects one of them */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -11,7 +11,7 @@
 #include "ops/shape/shapes.h"
 #include "tensor/tensor_impl.h"
 
-/* Element i of an input, as a number of the graph. */
+/* Element i of an input, as an s64 tensor of rank 0. */
 static status_t take_number(onnx_node_t *node, int input, int64_t i, item_t *out)
 {
     const tensor_info_t info = onnx_input_info(node, input);
@@ -25,7 +25,7 @@ static status_t take_number(onnx_node_t *node, int input, int64_t i, item_t *out
     return onnx_cast(node, x, DTYPE_S64, out);
 }
 
-/* An integer tensor of rank 0, beside which others keep their dtype. */
+/* An integer tensor of rank 0. It does not change the dtype of other operands. */
 static status_t make_number(onnx_node_t *node, int64_t number, item_t *out)
 {
     TRY(onnx_vector(node->onnx, NULL, 1, &number, out));
@@ -56,9 +56,9 @@ static status_t choose(onnx_node_t *node, item_t condition, item_t yes, item_t n
 
 /* ---- padding ---- */
 
-/* A negative pad crops first. */
+/* A pad, separated by its sign. Cropping happens first. */
 typedef struct edge {
-    item_t pad, cut; /* neither is negative, and one is 0 */
+    item_t pad, cut; /* both are 0 or more, and at least one is 0 */
 } edge_t;
 
 static status_t find_edge(onnx_node_t *node, int64_t at, item_t zero, edge_t *out)
@@ -70,7 +70,7 @@ static status_t find_edge(onnx_node_t *node, int64_t at, item_t zero, edge_t *ou
     return onnx_unary(node, "neg", cut, &out->cut);
 }
 
-/* Indices counted from the first element that is kept become those of kept elements. */
+/* Maps indices, counted from the first kept element, to indices of kept elements. */
 static status_t bring_inside(onnx_node_t *node, int mode, item_t kept, item_t zero, item_t *index)
 {
     item_t one, last;
@@ -87,7 +87,7 @@ static status_t bring_inside(onnx_node_t *node, int mode, item_t kept, item_t ze
     return onnx_binary(node, "maximum", *index, zero, index);
 }
 
-/* `value` where the index is outside. */
+/* Writes `value` where the index is outside of the kept elements. */
 static status_t fill_outside(onnx_node_t *node, int dim, int rank, item_t index, item_t kept,
                              item_t zero, item_t value, item_t *x)
 {
@@ -137,7 +137,7 @@ status_t onnx_pad_live(onnx_node_t *node, int n, const int64_t *dims, int mode, 
 
 /* ---- slices ---- */
 
-/* A bound that is negative counts from the end; then it is clamped. */
+/* Converts a bound to a non-negative one if it counts from the end, then clamps it. */
 static status_t clamp_bound(onnx_node_t *node, item_t size, item_t low, item_t high, item_t *bound)
 {
     item_t zero, is_negative, counted;
@@ -160,7 +160,7 @@ status_t onnx_slice_live(onnx_node_t *node, int n, const int64_t *dims)
         TRY(take_number(node, 2, i, &end));
         TRY(take_number(node, 4, i, &step));
         TRY(make_number(node, x.sizes[dims[i]], &size));
-        /* Backward from size - 1 down to before 0, forward from 0 up to size. */
+        /* Backward: from size - 1 to before 0. Forward: from 0 to size. */
         TRY(onnx_binary(node, "lt", step, zero, &is_back));
         TRY(onnx_cast(node, is_back, DTYPE_S64, &is_back));
         TRY(onnx_unary(node, "neg", is_back, &low));

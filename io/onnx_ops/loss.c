@@ -1,11 +1,12 @@
-/* Losses: operators of ours that share ONNX's meaning, but for labels that nobody ignores. */
+/* Losses. Our operators compute the same, but have another default of ignore_index. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
 #include "ops/loss/loss_impl.h"
 
-/* No label: without the attribute all rows count, and what is no class is an error. */
+/* A value that is no label. Without ignore_index, all rows count, and a label out of range is an
+ * error. */
 #define NOTHING_IGNORED INT32_MIN
 
 static status_t import_loss(onnx_node_t *node, const char *op_name, item_t x)
@@ -29,7 +30,7 @@ status_t onnx_import_nll_loss(onnx_node_t *node)
     return import_loss(node, "nll_loss", node->in[0]);
 }
 
-/* The logarithms are a result of their own where they are wanted. */
+/* If log-probabilities are an output, computes them separately. */
 status_t onnx_import_cross_entropy(onnx_node_t *node)
 {
     item_t x;

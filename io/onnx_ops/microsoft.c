@@ -1,4 +1,4 @@
-/* Quantised operators of com.microsoft, by those of ONNX: results are ONNX Runtime's. */
+/* Quantised operators of com.microsoft, composed of ONNX's. Results equal those of ONNX Runtime. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -9,7 +9,7 @@
 
 /* ---- elementwise ---- */
 
-/* A tensor, its scale and its zero are inputs of these numbers. */
+/* A tensor, its scale and its zero are adjacent inputs; a triple has 3 inputs. */
 enum { INTEGERS, SCALE, ZERO, TRIPLE };
 
 static item_t input_or_none(const onnx_node_t *node, int input)
@@ -22,7 +22,7 @@ static status_t as_float(onnx_node_t *node, item_t x, item_t *out)
     return onnx_cast(node, x, DTYPE_F32, out);
 }
 
-/* The zero at an input: 0 of the dtype of x where it is left out. */
+/* The zero at an input; if it is absent, 0 in the dtype of x. */
 static status_t read_zero(onnx_node_t *node, int input, item_t *out)
 {
     *out = input_or_none(node, input);
@@ -31,7 +31,7 @@ static status_t read_zero(onnx_node_t *node, int input, item_t *out)
     return onnx_cast(node, *out, onnx_input_info(node, 0).dtype, out);
 }
 
-/* ratio * x, where the ratio is that of the scales of an operand and of the result. */
+/* x times the ratio of the operand's scale to the result's scale. */
 static status_t emit_scaled(onnx_node_t *node, int first, item_t x, item_t scale, item_t *out)
 {
     item_t ratio, numbers;
@@ -40,7 +40,7 @@ static status_t emit_scaled(onnx_node_t *node, int first, item_t x, item_t scale
     return onnx_binary(node, "mul", ratio, numbers, out);
 }
 
-/* a, b, and the three scales: their zeros among them may be left out. */
+/* Checks that a, b and the three scales are present. Zeros are optional. */
 static status_t check_operands(onnx_node_t *node)
 {
     static const int needed[] = {0, 1, 3, 4, 6};
@@ -49,7 +49,8 @@ static status_t check_operands(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* The zeros are one sum of f32, and are added first: zero - (ratio * a_zero + ratio * b_zero). */
+/* The zeros form one f32 constant, which is added first, as in ONNX Runtime: zero - (ratio_a *
+ * a_zero + ratio_b * b_zero). */
 status_t onnx_import_qlinear_add(onnx_node_t *node)
 {
     TRY(check_operands(node));
@@ -71,7 +72,7 @@ status_t onnx_import_qlinear_add(onnx_node_t *node)
                           onnx_info(node->onnx, zeros[2])->dtype, &node->out[0]);
 }
 
-/* An operand less its zero, as s32. */
+/* An operand minus its zero, as s32. */
 static status_t emit_centered(onnx_node_t *node, item_t x, item_t zero, item_t *out)
 {
     TRY(onnx_cast(node, x, DTYPE_S32, out));
@@ -98,21 +99,21 @@ static status_t emit_numbers(onnx_node_t *node, int first, item_t *out)
                           input_or_none(node, first + ZERO), 0, DTYPE_NONE, out);
 }
 
-/* The numbers as integers of the scale and zero that are inputs `scale` and `scale` + 1. */
+/* Quantises x with the scale at input `scale` and the zero at input `scale` + 1. */
 static status_t emit_integers(onnx_node_t *node, item_t x, int scale, dtype_t dtype, item_t *out)
 {
     return quantized_emit(node, "quantize", x, node->in[scale], input_or_none(node, scale + 1), 0,
                           dtype, out);
 }
 
-/* x, its scale and zero, the result's scale and zero; the function is the operator's own. */
+/* Inputs: x, its scale and zero; the result's scale and zero. node->op->own is the function. */
 status_t onnx_import_qlinear_unary(onnx_node_t *node)
 {
     item_t x;
     onnx_call_t call;
     TRY(emit_numbers(node, 0, &x));
     onnx_call(node, node->op->own, &call);
-    if (onnx_has_attr(node, "alpha") || node->op->own[0] == 'l') { /* leaky_relu */
+    if (onnx_has_attr(node, "alpha") || node->op->own[0] == 'l') { /* own is leaky_relu */
         double alpha = 0.01;
         TRY(onnx_attr_float(node, "alpha", 0.01, &alpha));
         onnx_set_float(&call, "negative_slope", alpha);
@@ -121,8 +122,8 @@ status_t onnx_import_qlinear_unary(onnx_node_t *node)
     return emit_integers(node, x, 3, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* x, its scale and zero, the result's scale and zero. Before opset 13 all dimensions from the axis
- * on are one. */
+/* Inputs: x, its scale and zero; the result's scale and zero. Before opset 13, softmax is over all
+ * dimensions from the axis on. */
 status_t onnx_import_qlinear_softmax(onnx_node_t *node)
 {
     const tensor_info_t info = onnx_input_info(node, 0);
@@ -143,7 +144,7 @@ status_t onnx_import_qlinear_softmax(onnx_node_t *node)
     return emit_integers(node, x, 3, info.dtype, &node->out[0]);
 }
 
-/* Condition; x, its scale and zero; y, its scale and zero; the result's scale and zero. */
+/* Inputs: condition; x, its scale and zero; y, its scale and zero; the result's scale and zero. */
 status_t onnx_import_qlinear_where(onnx_node_t *node)
 {
     item_t in[3] = {node->in[0]};
@@ -166,7 +167,7 @@ static status_t refuse_channels_last(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* A size as a number that is multiplied with f32. */
+/* A size as a number that can be multiplied with f32. */
 static status_t make_float(onnx_node_t *node, int64_t size, item_t *out)
 {
     if (!sym_is(size)) return onnx_number(node->onnx, (double)size, out);
@@ -175,7 +176,7 @@ static status_t make_float(onnx_node_t *node, int64_t size, item_t *out)
     return as_float(node, *out, out);
 }
 
-/* Sums of an image's integers are exact; their scale is divided by its elements. */
+/* Integer sums over an image are exact. The scale is divided by the number of elements. */
 status_t onnx_import_qlinear_global_average_pool(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -209,7 +210,7 @@ status_t onnx_import_qlinear_average_pool(onnx_node_t *node)
     return emit_integers(node, node->out[0], 3, dtype, &node->out[0]);
 }
 
-/* The result's scale and zero, then a tensor, its scale and its zero each. */
+/* Inputs: the result's scale and zero, then a tensor, its scale and its zero for each part. */
 status_t onnx_import_qlinear_concat(onnx_node_t *node)
 {
     item_t parts[OP_MAX_INPUTS];
@@ -230,7 +231,7 @@ status_t onnx_import_qlinear_concat(onnx_node_t *node)
 
 /* ---- products of matrices ---- */
 
-/* Sums as numbers, with a bias of f32. */
+/* Dequantises integer sums, and adds an f32 bias. */
 static status_t emit_float(onnx_node_t *node, item_t sums, item_t scale, int bias, item_t *out)
 {
     TRY(quantized_emit(node, "dequantize", sums, scale, ITEM_NONE, -1, DTYPE_NONE, out));
@@ -238,7 +239,7 @@ static status_t emit_float(onnx_node_t *node, item_t sums, item_t scale, int bia
     return onnx_binary(node, "add", *out, node->in[bias], out);
 }
 
-/* a, b, b's scale and zero, bias: a becomes integers by the range it has. */
+/* Inputs: a, b, b's scale and zero, bias. a is quantised with its own range at run time. */
 status_t onnx_import_dynamic_quantize_matmul(onnx_node_t *node)
 {
     item_t a[3], sums, scale;
@@ -251,7 +252,7 @@ status_t onnx_import_dynamic_quantize_matmul(onnx_node_t *node)
     return emit_float(node, sums, scale, 4, &node->out[0]);
 }
 
-/* a, b, their scales, their zeros, bias. */
+/* Inputs: a, b, their scales, their zeros, bias. */
 status_t onnx_import_matmul_integer_to_float(onnx_node_t *node)
 {
     item_t sums, scale, zero;
@@ -264,8 +265,8 @@ status_t onnx_import_matmul_integer_to_float(onnx_node_t *node)
     return emit_float(node, sums, scale, 6, &node->out[0]);
 }
 
-/* a, its scale and zero, b, its scale and zero, c of s32, the result's scale and zero: without
- * these numbers. */
+/* Inputs: a, its scale and zero, b, its scale and zero, c (s32), the result's scale and zero.
+ * Without the result's scale, the result is f32. */
 status_t onnx_import_qgemm(onnx_node_t *node)
 {
     bool transposes_a = false, transposes_b = false;
@@ -292,8 +293,8 @@ status_t onnx_import_qgemm(onnx_node_t *node)
                                 &node->out[0]);
 }
 
-/* x, weight, bias of f32, x's scale, the weight's scale, mask, x's zero, the weight's zero, past.
- */
+/* Inputs: x, weight, bias (f32), x's scale, the weight's scale, mask, x's zero, the weight's zero,
+ * past. */
 status_t onnx_import_qattention(onnx_node_t *node)
 {
     enum { X, WEIGHT, BIAS, X_SCALE, WEIGHT_SCALE, MASK, X_ZERO, WEIGHT_ZERO, PAST };
@@ -316,7 +317,7 @@ status_t onnx_import_qattention(onnx_node_t *node)
     return onnx_attend_packed(node, all, sizes, MASK, -1);
 }
 
-/* Several integers of 4 bits in a byte, the low ones first: [..][n] becomes [..][2 n]. */
+/* Unpacks two 4-bit integers from each byte, the low one first: [..][n] becomes [..][2 n]. */
 static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *out)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);
@@ -340,8 +341,8 @@ static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *o
     return onnx_reshape(node, *out, info.rank, sizes, out);
 }
 
-/* The zeros of all blocks, [K][blocks][1]: packed as the weight, or numbers; else half the range.
- */
+/* The zeros of all blocks, [K][blocks][1]: packed like the weight, or plain numbers. The default is
+ * half the range. */
 static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const int64_t *sizes,
                              item_t *out)
 {
@@ -362,8 +363,8 @@ static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const i
     return onnx_reshape(node, *out, 3, (const int64_t[]){sizes[0], sizes[1], 1}, out);
 }
 
-/* a [..][C] by a weight of K rows, each cut into blocks that have a scale and a zero of their own:
- * integers of 4 or 8 bits, which become numbers. */
+/* Multiplies a [..][C] by a weight of K rows. Each row consists of blocks of 4- or 8-bit integers
+ * with their own scale and zero. The weight is dequantised to f32. */
 status_t onnx_import_matmul_n_bits(onnx_node_t *node)
 {
     enum { A, WEIGHT, SCALES, ZEROS, ORDER, ADDED };
@@ -375,7 +376,7 @@ status_t onnx_import_matmul_n_bits(onnx_node_t *node)
     TRY(onnx_attr_int(node, "block_size", 0, &block));
     TRY(onnx_attr_int(node, "K", 0, &n_in));
     TRY(onnx_attr_int(node, "N", 0, &n_out));
-    onnx_attr_ignore(node, "accuracy_level"); /* products are of f32 */
+    onnx_attr_ignore(node, "accuracy_level"); /* products are always f32 */
     if ((bits != 4 && bits != 8) || onnx_has(node, ORDER))
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "bits %lld%s, 4 and 8 are supported",
              (long long)bits, onnx_has(node, ORDER) ? " with g_idx" : "");

@@ -1,4 +1,4 @@
-/* Operators of ai.onnx.ml that encode features, and linear models: compositions. */
+/* ai.onnx.ml operators that encode features, and linear models, composed of other operators. */
 #include "io/onnx/ml_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -11,7 +11,7 @@
 
 /* ---- numbers ---- */
 
-/* One number for all features or for each. */
+/* Checks for one number for all features, or one for each. */
 static status_t check_features(onnx_node_t *node, const char *name, size_t n, item_t x)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);
@@ -41,7 +41,8 @@ status_t onnx_import_scaler(onnx_node_t *node)
     return onnx_cast(node, x, DTYPE_F32, &node->out[0]);
 }
 
-/* Rows divided by their largest number, sum of sizes, or length; those of 0 stay. */
+/* Divides each row by its largest element, its sum of absolute values, or its length. Rows where
+ * that is 0 stay. */
 status_t onnx_import_normalizer(onnx_node_t *node)
 {
     enum { MAX, L1, L2 };
@@ -75,7 +76,7 @@ status_t onnx_import_binarizer(onnx_node_t *node)
     return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* Numbers that stand for none are replaced, by one number or by one for each feature. */
+/* Replaces missing values by one number, or by one for each feature. */
 status_t onnx_import_imputer(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -112,7 +113,7 @@ status_t onnx_import_imputer(onnx_node_t *node)
 
 /* ---- columns ---- */
 
-/* Columns of x by their numbers: [N][n]; of a list it is one row. */
+/* Selects columns of x with an index: [N][n]. A vector x becomes one row. */
 status_t onnx_import_feature_extractor(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0), index = onnx_input_info(node, 1);
@@ -130,7 +131,7 @@ status_t onnx_import_feature_extractor(onnx_node_t *node)
     return x.rank > 1 ? STATUS_OK : onnx_reshape(node, node->out[0], 2, row, &node->out[0]);
 }
 
-/* Columns of all inputs beside each other, as f32. */
+/* Concatenates the columns of all inputs, as f32. */
 status_t onnx_import_feature_vectorizer(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -161,7 +162,7 @@ status_t onnx_import_feature_vectorizer(onnx_node_t *node)
     return onnx_emit(&call, node->n_in, parts, &node->out[0]);
 }
 
-/* Maps from labels to probabilities are left out: the probabilities are the output. */
+/* The output is the tensor of probabilities, not a list of maps from labels to probabilities. */
 status_t onnx_import_zip_map(onnx_node_t *node)
 {
     onnx_attr_ignore(node, "classlabels_int64s");
@@ -172,7 +173,7 @@ status_t onnx_import_zip_map(onnx_node_t *node)
 
 /* ---- categories ---- */
 
-/* Which key each element is: bool, of x's sizes and [n]. NaN is equal to NaN. */
+/* True where an element equals a key: bool, [sizes of x][n]. NaN equals NaN. */
 static status_t compare_keys(onnx_node_t *node, item_t keys, item_t *out)
 {
     const tensor_info_t x = onnx_input_info(node, 0), info = *onnx_info(node->onnx, keys);
@@ -192,7 +193,7 @@ static status_t compare_keys(onnx_node_t *node, item_t keys, item_t *out)
     return onnx_binary(node, "logical_or", *out, nans[0], out);
 }
 
-/* The number of the first key that an element is, s64, or the number of keys for none. */
+/* The number of the first key that equals each element, s64; n if there is none. */
 static status_t find_key(onnx_node_t *node, int64_t n, item_t is_key, item_t *out)
 {
     const int rank = onnx_info(node->onnx, is_key)->rank;
@@ -216,8 +217,8 @@ static status_t find_key(onnx_node_t *node, int64_t n, item_t is_key, item_t *ou
     return onnx_emit(&call, 1, &all, out);
 }
 
-/* 1 at the category that an element is, else 0. What is no category is an error where `zeros` is 0:
- * its number leads out of the table that is read then. */
+/* 1 at the category of each element, else 0. If `zeros` is 0, an element without a category is an
+ * error: its number n is out of range in a gather from a table with n elements. */
 status_t onnx_import_one_hot_encoder(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -257,7 +258,7 @@ status_t onnx_import_one_hot_encoder(onnx_node_t *node)
     return onnx_binary(node, "mul", node->out[0], ones, &node->out[0]);
 }
 
-/* A list of numbers by any of its names: keys or values. */
+/* Reads a list of keys or values, which has a different attribute for each type. */
 static status_t read_table(onnx_node_t *node, const char *what, item_t *out, int64_t *out_n)
 {
     char name[64];
@@ -285,7 +286,7 @@ static status_t read_table(onnx_node_t *node, const char *what, item_t *out, int
     return onnx_reshape(node, *out, 1, out_n, out);
 }
 
-/* What elements that are no key become, of the values' dtype: [1]. */
+/* The value for elements that match no key, in the values' dtype: [1]. */
 static status_t read_default(onnx_node_t *node, dtype_t dtype, item_t *out)
 {
     const int64_t one = 1;
@@ -310,7 +311,7 @@ static status_t read_default(onnx_node_t *node, dtype_t dtype, item_t *out)
     return onnx_cast(node, *out, dtype, out);
 }
 
-/* Keys to values. */
+/* Maps keys to values. */
 status_t onnx_import_label_encoder(onnx_node_t *node)
 {
     int64_t n_keys = 0, n_values = 0;
@@ -334,7 +335,7 @@ status_t onnx_import_label_encoder(onnx_node_t *node)
 
 /* ---- linear models ---- */
 
-/* Rows times coefficients [targets][features], and intercepts: [N][targets]. */
+/* Rows times coefficients [targets][features], plus intercepts: [N][targets]. */
 static status_t product(onnx_node_t *node, int64_t n_targets, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -370,7 +371,7 @@ status_t onnx_import_linear_regressor(onnx_node_t *node)
     return ml_transform(node, transform, scores, &node->out[0]);
 }
 
-/* A single score is that of the second of two classes. */
+/* A single score belongs to the second of two classes. */
 status_t onnx_import_linear_classifier(onnx_node_t *node)
 {
     ml_ints_t labels;

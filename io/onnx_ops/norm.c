@@ -1,4 +1,4 @@
-/* Normalisation. */
+/* Normalisation operators. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -10,8 +10,8 @@
 
 /* ---- running statistics, and the last dimensions ---- */
 
-/* old + (batch - old) * (1 - momentum). No step is of the old number alone: that would be computed
- * at import, where the run may have changed it since. */
+/* old + (batch - old) * (1 - momentum). No step depends on `old` only, because import would
+ * evaluate it as a constant although a run may change `old`. */
 static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momentum, item_t *out)
 {
     item_t rest, way;
@@ -21,8 +21,8 @@ static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momen
     return onnx_binary(node, "add", old, way, out);
 }
 
-/* One value in each channel is its own mean, and its variance is 0; batch_norm_training needs more.
- */
+/* For one value in each channel, the mean is the value and the variance is 0. batch_norm_training
+ * needs several values. */
 static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
 {
     const int64_t channels = onnx_input_info(node, 0).sizes[1];
@@ -44,9 +44,9 @@ static bool is_graph_output(const onnx_t *onnx, const char *name)
     return false;
 }
 
-/* Exports in training mode leave the new running statistics to whoever runs them: nothing reads
- * them, and they begin as initializers. They are written back there, as PyTorch does in training.
- */
+/* Models exported in training mode do not read the new running statistics: the caller must store
+ * them. If a running statistic is an initializer, the graph writes it back in place, as PyTorch
+ * does in training. */
 static status_t keep_statistic(onnx_node_t *node, int output)
 {
     onnx_t *onnx = node->onnx;
@@ -64,7 +64,8 @@ static status_t keep_statistic(onnx_node_t *node, int output)
     return STATUS_OK;
 }
 
-/* Normalised by means and variances of the batch, which the running ones follow (outputs 1, 2). */
+/* Normalises with the mean and variance of the batch, and updates the running ones (outputs 1,
+ * 2). */
 static status_t train_batch_norm(onnx_node_t *node, double epsilon)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -93,8 +94,8 @@ static status_t train_batch_norm(onnx_node_t *node, double epsilon)
     return STATUS_OK;
 }
 
-/* Statistics, weight and bias for each element of an item, as opsets before 9 have with spatial 0:
- * x * factor + (bias - mean * factor), factor = weight / sqrt(variance + epsilon). */
+/* Before opset 9, spatial 0 has statistics, weight and bias for each element of a sample: x *
+ * factor + (bias - mean * factor) with factor = weight / sqrt(variance + epsilon). */
 static status_t norm_each(onnx_node_t *node, double epsilon)
 {
     item_t number, factor, shift, out;
@@ -115,8 +116,8 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
     bool is_training = false;
     onnx_call_t call;
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
-    onnx_attr_ignore(node, "momentum");                     /* of training, which reads it */
-    if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* is told by the number of outputs */
+    onnx_attr_ignore(node, "momentum");                     /* only training uses it */
+    if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* the number of outputs decides */
     if (node->opset < 9) TRY(onnx_attr_int(node, "spatial", 1, &spatial));
     if (node->opset >= 14) TRY(onnx_attr_bool(node, "training_mode", false, &is_training));
     for (int i = 1; i < node->n_out && node->opset < 14; i++)
@@ -139,7 +140,7 @@ static status_t layer_norm(onnx_node_t *node, item_t x, int n_dims, item_t weigh
     return onnx_emit(&call, 3, (item_t[]){x, weight, bias}, out);
 }
 
-/* The means and what deviations are multiplied by, as outputs 1 and 2, in f32. */
+/* Outputs 1 and 2 in f32: the means and the reciprocal standard deviations. */
 static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
 {
     onnx_t *onnx = node->onnx;
@@ -164,7 +165,7 @@ static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
     return onnx_unary(node, "reciprocal", deviation, &node->out[2]);
 }
 
-/* Weight and bias of the normalised shape are the operator's own, others are applied behind. */
+/* layer_norm takes a weight and bias in the normalised shape. Others are applied after it. */
 status_t onnx_import_layer_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -189,7 +190,7 @@ status_t onnx_import_layer_normalization(onnx_node_t *node)
     return onnx_binary(node, "add", node->out[0], bias, &node->out[0]);
 }
 
-/* x / sqrt(mean of x^2 + epsilon) * scale; a scale of another shape is applied behind. */
+/* x / sqrt(mean of x^2 + epsilon) * scale. A scale of another shape is applied afterwards. */
 status_t onnx_import_rms_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0), weight = onnx_input_info(node, 1);
@@ -198,7 +199,7 @@ status_t onnx_import_rms_normalization(onnx_node_t *node)
     onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, -1, &axis));
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
-    onnx_attr_ignore(node, "stash_type"); /* ours adds up in no less than f32 */
+    onnx_attr_ignore(node, "stash_type"); /* sums are always f32 or f64 */
     bool is_own = shape_equal(weight.rank, weight.sizes, x.rank - axis, &x.sizes[axis]);
     onnx_call(node, "rms_norm", &call);
     onnx_set_int(&call, "n_dims", x.rank - axis);
@@ -232,7 +233,7 @@ status_t onnx_import_instance_normalization(onnx_node_t *node)
     return group_norm(node, x.sizes[1], epsilon, node->in);
 }
 
-/* One number of each group becomes one of each of its channels. */
+/* Repeats the number of each group for all its channels. */
 static status_t spread(onnx_node_t *node, item_t x, int64_t n_groups, int64_t channels, item_t *out)
 {
     int64_t sizes[2] = {n_groups, 1};
@@ -242,7 +243,7 @@ static status_t spread(onnx_node_t *node, item_t x, int64_t n_groups, int64_t ch
     return onnx_reshape(node, *out, 1, &channels, out);
 }
 
-/* Before opset 21 scale and bias are of groups, from it on of channels. */
+/* Before opset 21, scale and bias have one element for each group, later for each channel. */
 status_t onnx_import_group_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -251,7 +252,7 @@ status_t onnx_import_group_normalization(onnx_node_t *node)
     item_t in[3] = {node->in[0], node->in[1], node->in[2]};
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
     TRY(onnx_attr_int(node, "num_groups", 0, &n_groups));
-    if (node->opset >= 21) onnx_attr_ignore(node, "stash_type"); /* ours adds up in f32 or f64 */
+    if (node->opset >= 21) onnx_attr_ignore(node, "stash_type"); /* sums are always f32 or f64 */
     if (x.rank < 2 || n_groups < 1 || !sym_divides(node->onnx->ctx, n_groups, x.sizes[1]))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "num_groups %lld of x %s",
              (long long)n_groups, onnx_brief(node, &x));
@@ -267,7 +268,7 @@ status_t onnx_import_group_normalization(onnx_node_t *node)
 
 /* ---- without weights ---- */
 
-/* x / (sum of |x|^p)^(1/p); zeros stay zeros. */
+/* x / (sum of |x|^p)^(1/p); if all elements are 0, the result is 0. */
 status_t onnx_import_lp_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -318,7 +319,7 @@ status_t onnx_import_mean_variance_normalization(onnx_node_t *node)
     return onnx_binary(node, "div", mean, deviation, &node->out[0]);
 }
 
-/* ---- over neighbouring channels ---- */
+/* ---- across channels ---- */
 
 status_t onnx_import_lrn(onnx_node_t *node)
 {
@@ -332,7 +333,7 @@ status_t onnx_import_lrn(onnx_node_t *node)
     if (size < 1)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "size %lld, at least 1 is needed",
              (long long)size);
-    /* ONNX has the odd channel behind, PyTorch before. */
+    /* For even sizes, ONNX has one more channel after the centre, PyTorch one more before it. */
     if (size % 2 == 0)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an even size of %lld", (long long)size);
     onnx_call(node, "lrn", &call);

@@ -1,4 +1,4 @@
-/* Padding, and cropping or padding around the middle. */
+/* Padding, and cropping or padding around the centre. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -7,13 +7,13 @@
 
 /* ---- padding ---- */
 
-/* Sums of such numbers cannot overflow; those of symbolic ones do not unseen. */
+/* Sums of such numbers cannot overflow. Symbolic numbers have their own overflow check. */
 static bool is_small(int64_t pad)
 {
     return sym_is(pad) || (pad >= -INT32_MAX && pad <= INT32_MAX);
 }
 
-/* The dimensions that are padded: all, unless opset 18 names them. */
+/* The padded dimensions: all, or since opset 18 those in input 3. */
 static status_t read_padded(onnx_node_t *node, int rank, int *out_n, int64_t *dims)
 {
     int n = -1;
@@ -60,7 +60,7 @@ static status_t pad_by(onnx_node_t *node, const padding_t *padding, double value
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* The value that pads, as an item of x's dtype and of rank 0. */
+/* The padding value, as a tensor of rank 0 in x's dtype. */
 static status_t find_value(onnx_node_t *node, item_t *out)
 {
     const dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -73,8 +73,8 @@ static status_t find_value(onnx_node_t *node, item_t *out)
     return onnx_cast(node, value, dtype, out);
 }
 
-/* A value that the run gives, or that is no double (an integer beyond 2^53), is put where a mask
- * that is padded likewise says that x is not. */
+/* For a value that is known only at run time, or that a double cannot represent (an integer above
+ * 2^53): pads a mask in the same way, and writes the value where the mask is false. */
 static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -91,7 +91,8 @@ static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
     return onnx_emit(&call, 3, (item_t[]){mask, padded, value}, &node->out[0]);
 }
 
-/* Whether `value` is all that there is to know about the value. */
+/* Reads the value as a double. *out_is_exact is false if a double cannot represent it, or if it is
+ * not known at import. */
 static status_t read_value(onnx_node_t *node, double *out_value, bool *out_is_exact)
 {
     int n = 0;
@@ -138,10 +139,10 @@ status_t onnx_import_pad(onnx_node_t *node)
     return pad_by(node, &padding, value, node->in[0], &node->out[0]);
 }
 
-/* ---- cropping and padding around the middle ---- */
+/* ---- cropping and padding around the centre ---- */
 
-/* The odd element goes behind. Where it is not known whether elements are too many or too few, both
- * are done; one of them changes nothing. */
+/* An odd element is added at the end. If a size is symbolic, both cropping and padding are emitted;
+ * one of them has no effect. */
 static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *x)
 {
     context_t *ctx = node->onnx->ctx;

@@ -1,4 +1,4 @@
-/* Integers that stand for numbers: ONNX's operators. */
+/* ONNX's quantised operators. */
 #include "io/onnx_ops/quantized_impl.h"
 
 #include "io/onnx/narrow_impl.h"
@@ -36,7 +36,7 @@ status_t quantized_need_one(onnx_node_t *node, int input, const char *what)
     return STATUS_OK;
 }
 
-/* True for zeros that are known to be 0. */
+/* Checks whether a zero is known to be 0. */
 static status_t is_nothing(onnx_node_t *node, item_t zero, bool *out_is)
 {
     context_t *ctx = node->onnx->ctx;
@@ -73,7 +73,7 @@ static status_t flip(onnx_node_t *node, item_t x, item_t *out)
     return onnx_cast(node, *out, DTYPE_S8, out);
 }
 
-/* A known weight of u8 and its zero as s8: both less 128. */
+/* Converts a known u8 weight and its zero to s8 by subtracting 128 from both. */
 static status_t read_weight(onnx_node_t *node, int weight, int zero, item_t *out_weight,
                             item_t *out_zero)
 {
@@ -145,10 +145,10 @@ status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *ou
     return onnx_binary(node, "div", *out, node->in[c], out);
 }
 
-/* ---- numbers to integers and back ---- */
+/* ---- quantise and dequantise ---- */
 
-/* Zeros that are known to be 0 are left out, and weights of u8 become s8, as products of integers
- * want them. */
+/* Removes zeros that are known to be 0, and converts u8 weights to s8. Integer matrix products need
+ * both. */
 static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size, dtype_t *dtype)
 {
     const bool has_zero = onnx_has(node, 2);
@@ -165,7 +165,8 @@ static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size
     return STATUS_OK;
 }
 
-/* A scale or zero, of [], of a dimension of x, or of its blocks, to sizes that broadcast. */
+/* Reshapes a scale or zero of shape [], or with an element for each index or block of a dimension,
+ * so that it broadcasts with x. */
 static status_t spread(onnx_node_t *node, item_t part, int64_t axis, int64_t block_size,
                        item_t *out)
 {
@@ -203,7 +204,7 @@ static status_t spread(onnx_node_t *node, item_t part, int64_t axis, int64_t blo
     return onnx_slice(node, *out, dim, 0, x.sizes[dim], 1, out);
 }
 
-/* Of floats of 8 bits or fewer: (x - zero) * scale, or x / scale rounded to the type. */
+/* For floats of 8 bits or fewer: (x - zero) * scale, or x / scale rounded to the type. */
 static status_t quantize_floats(onnx_node_t *node, bool is_quantize, int narrow, int64_t axis,
                                 int64_t block_size)
 {
@@ -228,12 +229,12 @@ static status_t quantize_floats(onnx_node_t *node, bool is_quantize, int narrow,
     return onnx_narrow_round(node, narrow, x, saturates, &node->out[0]);
 }
 
-/* By the operator of ours. Integers of fewer bits saturate to these afterwards. */
+/* Emits our operator. Integers of fewer than 8 bits are saturated afterwards. */
 static status_t quantize_integers(onnx_node_t *node, bool is_quantize, int narrow, dtype_t dtype,
                                   int64_t axis, int64_t block_size)
 {
     onnx_call_t call;
-    if (is_quantize) onnx_attr_ignore(node, "saturate"); /* of floats */
+    if (is_quantize) onnx_attr_ignore(node, "saturate"); /* for floats only */
     TRY(simplify(node, is_quantize, block_size, &dtype));
     onnx_call(node, node->op->own, &call);
     onnx_set_int(&call, "dim", axis);
@@ -244,7 +245,7 @@ static status_t quantize_integers(onnx_node_t *node, bool is_quantize, int narro
     return onnx_narrow_round(node, narrow, node->out[0], true, &node->out[0]);
 }
 
-/* The type that x is divided by the scale in. */
+/* Casts x and the scale to the type of the division. */
 static status_t read_precision(onnx_node_t *node)
 {
     int64_t type = 0;
@@ -256,8 +257,8 @@ static status_t read_precision(onnx_node_t *node)
     return onnx_cast(node, node->in[1], dtype, &node->in[1]);
 }
 
-/* QuantizeLinear and DequantizeLinear: x, scale, zero. A result of another dtype than the zero's is
- * asked for by output_dtype. */
+/* QuantizeLinear and DequantizeLinear. Inputs: x, scale, zero. output_dtype overrides the dtype of
+ * the zero. */
 status_t onnx_import_quantize(onnx_node_t *node)
 {
     int64_t axis = 1, block_size = 0, type = 0;
@@ -286,9 +287,9 @@ status_t onnx_import_dynamic_quantize(onnx_node_t *node)
     return onnx_emit_n(&call, 1, node->in, 3, node->out);
 }
 
-/* ---- sums of products ---- */
+/* ---- integer products ---- */
 
-/* x, weight and their zeros are inputs of these numbers. */
+/* Emits a convolution. The arguments are the input numbers of x, the weight and their zeros. */
 static status_t emit_conv(onnx_node_t *node, int x, int weight, int x_zero, int weight_zero,
                           item_t *out)
 {
@@ -312,7 +313,7 @@ status_t onnx_import_conv_integer(onnx_node_t *node)
     return emit_conv(node, 0, 1, 2, 3, &node->out[0]);
 }
 
-/* x, its scale and zero, weight, its scale and zero, the result's scale and zero, bias. */
+/* Inputs: x, its scale and zero, weight, its scale and zero, the result's scale and zero, bias. */
 status_t onnx_import_qlinear_conv(onnx_node_t *node)
 {
     item_t sums, multiplier, bias = onnx_has(node, 8) ? node->in[8] : ITEM_NONE;
@@ -338,7 +339,7 @@ status_t onnx_import_matmul_integer(onnx_node_t *node)
     return quantized_matmul(node, node->in[0], zero, 1, 3, &node->out[0]);
 }
 
-/* a, its scale and zero, b, its scale and zero, the result's scale and zero. */
+/* Inputs: a, its scale and zero, b, its scale and zero, the result's scale and zero. */
 status_t onnx_import_qlinear_matmul(onnx_node_t *node)
 {
     item_t sums, multiplier, zero;

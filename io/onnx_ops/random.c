@@ -1,5 +1,5 @@
-/* Random numbers, and windows. Numbers are functions of the seed, so a node without one is refused:
- * it would give the same numbers at each run. */
+/* Random numbers and window functions. Random numbers depend only on the seed. A node without a
+ * seed is refused, because it would return the same numbers in each run. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -10,7 +10,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* The bits of the float that ONNX has for a seed. */
+/* ONNX seeds are floats. The seed is the bits of that float. */
 static status_t read_seed(onnx_node_t *node, int64_t *out_seed)
 {
     double seed = 0;
@@ -26,7 +26,7 @@ static status_t read_seed(onnx_node_t *node, int64_t *out_seed)
     return STATUS_OK;
 }
 
-/* The attribute says an element type, or nothing: *out_dtype stays. */
+/* Reads a dtype attribute. If it is absent, *out_dtype is unchanged. */
 static status_t read_dtype(onnx_node_t *node, const char *name, dtype_t *out_dtype)
 {
     int64_t to = 0;
@@ -35,7 +35,7 @@ static status_t read_dtype(onnx_node_t *node, const char *name, dtype_t *out_dty
     return onnx_dtype(node->onnx->ctx, to, out_dtype);
 }
 
-/* node->op->own: randn_like has a mean and a scale, rand_like a low and a high end. */
+/* node->op->own is randn_like, with mean and scale, or rand_like, with low and high. */
 static status_t import_numbers(onnx_node_t *node, item_t x, dtype_t dtype)
 {
     const bool is_normal = strcmp(node->op->own, "randn_like") == 0;
@@ -77,8 +77,7 @@ status_t onnx_import_random(onnx_node_t *node)
     return import_numbers(node, x, dtype);
 }
 
-/* A uniform number is less than p with the probability p; as f64, which has digits for a small p.
- */
+/* A uniform number is less than p with probability p. f64 has enough digits for a small p. */
 status_t onnx_import_bernoulli(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -95,7 +94,7 @@ status_t onnx_import_bernoulli(onnx_node_t *node)
     return onnx_cast(node, truth, dtype, &node->out[0]);
 }
 
-/* The input has logarithms of weights. */
+/* The input contains logarithms of weights. */
 status_t onnx_import_multinomial(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -122,7 +121,7 @@ status_t onnx_import_multinomial(onnx_node_t *node)
     return onnx_cast(node, node->out[0], dtype, &node->out[0]);
 }
 
-/* ---- windows ---- */
+/* ---- window functions ---- */
 
 /* a - b cos(2 pi i / n) + c cos(4 pi i / n) */
 static status_t import_window(onnx_node_t *node, double a, double b, double c)

@@ -1,5 +1,5 @@
-/* LSTM, GRU and RNN: for each direction a call of an operator of ours, whose results stand side by
- * side. ONNX has the gates in another order than PyTorch, whose order ours is. */
+/* LSTM, GRU and RNN. Each direction becomes one operator, and the results are concatenated. Gates
+ * are reordered from ONNX's order to PyTorch's, which our operators use. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -12,26 +12,26 @@
 #define MAX_GATES 4
 #define MAX_RESULTS 3
 
-/* The inputs of all three; only LSTM has those from INITIAL_C on. */
+/* Inputs of all three operators. Only LSTM has INITIAL_C and P. */
 enum { X, W, R, B, SEQUENCE_LENS, INITIAL_H, INITIAL_C, P };
 
 typedef struct recurrent {
     const char *op;
     int n_gates;
-    int gates[MAX_GATES]; /* of ONNX, in the order of ours */
-    int n_functions;      /* of a direction */
+    int gates[MAX_GATES]; /* ONNX's gate numbers, in our order */
+    int n_functions;      /* activation functions of each direction */
     int n_results;
     int64_t n_directions, hidden;
     bool is_batch_first;
-    recurrent_attrs_t attrs[2]; /* of each direction */
-    /* Of lstm_quantized: scales of W and R, their zeros, [D][1] or [D][4 H]. */
+    recurrent_attrs_t attrs[2]; /* one for each direction */
+    /* For lstm_quantized: scales of W and R, then their zeros, [D][1] or [D][4 H]. */
     int n_quantized;
     item_t quantized[4];
 } recurrent_t;
 
 /* ---- attributes ---- */
 
-/* A function by its name in ONNX, and what its numbers are if none are given. */
+/* Activation functions by their ONNX names, with default parameters. */
 static const struct {
     const char *name;
     recurrent_function_t function;
@@ -53,7 +53,7 @@ static const struct {
 #define N_FUNCTIONS ((int)(sizeof functions / sizeof *functions))
 #define MAX_LISTED 6 /* functions of both directions */
 
-/* The numbers of the functions, in their order; those that take none are passed over. */
+/* Parameters of the activation functions, in order. Functions without parameters are skipped. */
 typedef struct numbers {
     int n_alpha, n_beta, next_alpha, next_beta;
     double alpha[MAX_LISTED], beta[MAX_LISTED];
@@ -78,7 +78,8 @@ static status_t read_function(onnx_node_t *node, const ProtobufCBinaryData *name
          (const char *)name->data);
 }
 
-/* ONNX lists f, g, h of each direction; of RNN f alone, which is what is new to the state. */
+/* ONNX lists functions f, g, h for each direction. RNN has only f, which is our candidate
+ * function. */
 static status_t read_activations(onnx_node_t *node, recurrent_t *layer)
 {
     numbers_t numbers = {0};
@@ -144,7 +145,7 @@ static status_t check_input(onnx_node_t *node, const recurrent_t *layer, int inp
     return STATUS_OK;
 }
 
-/* All rows of n gates, and no more. */
+/* Checks that an input has the rows of exactly n gates. */
 static status_t check_rows(onnx_node_t *node, int input, int64_t n, int64_t hidden)
 {
     context_t *ctx = node->onnx->ctx;
@@ -175,7 +176,7 @@ static status_t concat(onnx_node_t *node, int n, const item_t *parts, int64_t di
     return onnx_emit(&call, n, parts, out);
 }
 
-/* Of an input the part of one direction; ITEM_NONE if it is left out. */
+/* The part of an input for one direction; ITEM_NONE if the input is absent. */
 static status_t take_direction(onnx_node_t *node, int input, int dim, int64_t direction,
                                item_t *out)
 {
@@ -185,7 +186,7 @@ static status_t take_direction(onnx_node_t *node, int input, int dim, int64_t di
     return change_dim(node, "squeeze", *out, dim, out);
 }
 
-/* n parts of so many rows each, from the part `first` on, in another order. */
+/* Selects n parts of `rows` rows each, starting with part `first`, in the given order. */
 static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t rows, int n,
                            const int *order, item_t *out)
 {
@@ -200,7 +201,7 @@ static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t r
     return concat(node, n, parts, 0, out);
 }
 
-/* True where the lengths are known to be those of all sequences, as exporters write them. */
+/* True if all lengths are known to equal the number of steps, as exporters often write them. */
 static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out_are_whole)
 {
     context_t *ctx = node->onnx->ctx;
@@ -224,9 +225,10 @@ static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out
     return status;
 }
 
-/* ---- a direction ---- */
+/* ---- one direction ---- */
 
-/* Of scales or zeros, one for each direction or for each row of one, those of a direction. */
+/* The scales or zeros of one direction, from a tensor with one for each direction or for each
+ * row. */
 static status_t take_scale(onnx_node_t *node, const recurrent_t *layer, item_t all,
                            int64_t direction, item_t *out)
 {
@@ -236,8 +238,8 @@ static status_t take_scale(onnx_node_t *node, const recurrent_t *layer, item_t a
     return take_parts(node, *out, 0, layer->hidden, layer->n_gates, layer->gates, out);
 }
 
-/* Operands in the order of ours: x, weight_ih, weight_hh, bias_ih, bias_hh, h0, lengths, c0,
- * peephole. In place of the last, for weights that are integers: their scales and zeros. */
+/* Emits the operator of one direction. Operands: x, weight_ih, weight_hh, bias_ih, bias_hh, h0,
+ * lengths, c0, peephole. lstm_quantized has scales and zeros instead of the peephole. */
 static status_t emit_direction(onnx_node_t *node, const recurrent_t *layer, int64_t direction,
                                item_t lengths, item_t *out)
 {
@@ -302,7 +304,7 @@ static status_t import(onnx_node_t *node, recurrent_t *layer)
     return STATUS_OK;
 }
 
-/* The size of the state, by which the parts of the other operands are found. */
+/* Reads the hidden size H. It determines the sizes of the other operands. */
 static status_t read_hidden(onnx_node_t *node, recurrent_t *layer)
 {
     const tensor_info_t r = onnx_input_info(node, R);
@@ -316,7 +318,7 @@ static status_t read_hidden(onnx_node_t *node, recurrent_t *layer)
 static const recurrent_t lstm = {
     .op = "lstm", .n_gates = 4, .gates = {0, 2, 3, 1}, .n_functions = 3, .n_results = 3};
 
-/* The attributes of an lstm whose size of the state is known. */
+/* Reads the attributes of an LSTM. layer->hidden is already set. */
 static status_t read_lstm(onnx_node_t *node, recurrent_t *layer)
 {
     bool is_coupled = false;
@@ -334,8 +336,8 @@ status_t onnx_import_lstm(onnx_node_t *node)
     return import(node, &layer);
 }
 
-/* Checks integers [D][features][4 H] with a scale and a zero for each direction, or for each column
- * of one; makes these [D][1] or [D][4 H]. */
+/* Checks an integer weight [D][features][4 H] with one scale and zero for each direction or for
+ * each column. Reshapes these to [D][1] or [D][4 H]. */
 static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *out_scale,
                                item_t *out_zero)
 {
@@ -361,7 +363,7 @@ static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *
     return STATUS_OK;
 }
 
-/* Such integers as numbers [D][features][4 H]. */
+/* Dequantises such a weight to [D][features][4 H]. */
 static status_t dequantize(onnx_node_t *node, int input, item_t scale, item_t zero, item_t *out)
 {
     const item_t parts[2] = {zero, scale};
@@ -375,7 +377,7 @@ static status_t dequantize(onnx_node_t *node, int input, item_t scale, item_t ze
     return STATUS_OK;
 }
 
-/* What lstm_quantized takes. */
+/* True if lstm_quantized supports the dtypes, activation functions and options. */
 static bool has_usual_cells(const onnx_node_t *node, const recurrent_t *layer)
 {
     bool is_usual = !onnx_has(node, P) && onnx_input_info(node, X).dtype == DTYPE_F32;
@@ -392,8 +394,8 @@ static bool has_usual_cells(const onnx_node_t *node, const recurrent_t *layer)
     return is_usual;
 }
 
-/* An LSTM whose W and R are integers. ONNX Runtime rounds x and the states to integers of 8 bits at
- * each step, too; here they keep 15 bits, or, where a cell is unusual, are numbers. */
+/* LSTM with integer weights. ONNX Runtime rounds x and the states to 8 bits at each step.
+ * lstm_quantized keeps 15 bits; for unusual cells, the weights are dequantised. */
 status_t onnx_import_dynamic_quantize_lstm(onnx_node_t *node)
 {
     enum { W_SCALE = P + 1, R_SCALE = P + 3 };

@@ -1,4 +1,4 @@
-/* Resize, Upsample, grids and boxes. Every Resize becomes one `resize`, with the roundings of ONNX
+/* Resize, Upsample, grids and boxes. Each Resize becomes one `resize`, with the rounding of ONNX
  * Runtime. */
 #include "io/onnx/node_impl.h"
 
@@ -23,7 +23,8 @@ static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer
 static const resize_rounding_t rounding_of[] = {RESIZE_PREFER_FLOOR, RESIZE_PREFER_CEIL,
                                                 RESIZE_FLOOR, RESIZE_CEIL};
 
-/* One scale for all dimensions, with which none is larger than asked for, or none smaller. */
+/* One scale for each dimension; or one for all, so that no size is larger than requested, or none
+ * is smaller. */
 typedef enum policy_kind { STRETCH, NOT_LARGER, NOT_SMALLER } policy_kind_t;
 static const char *const policy_names[] = {"stretch", "not_larger", "not_smaller", NULL};
 
@@ -35,23 +36,23 @@ typedef struct resize {
     resize_rounding_t rounding;
     int rank;
     int64_t from[TENSOR_MAX_RANK], to[TENSOR_MAX_RANK];
-    bool has_scales;                                     /* else they are to / from */
-    double scale[TENSOR_MAX_RANK];                       /* 1 where there are none */
-    double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* of a crop; 0 and 1 are the whole */
-    double extrapolation;                                /* of a crop: beside the input */
-    policy_kind_t policy;                                /* how far sizes are kept to */
+    bool has_scales;                                     /* false: scales are to / from */
+    double scale[TENSOR_MAX_RANK];                       /* 1 for dimensions without a scale */
+    double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* range of a crop; 0 and 1: all of it */
+    double extrapolation;                                /* value outside of x, for crops */
+    policy_kind_t policy;                                /* how requested sizes are interpreted */
 } resize_t;
 
-/* Element i of an output is what element i of the input is. */
+/* True if the resize does not change a dimension. */
 static bool is_kept(const resize_t *resize, int dim)
 {
-    /* The same symbolic integer is the same size. */
+    /* Equal symbolic integers are equal sizes. */
     return resize->from[dim] == resize->to[dim] && resize->scale[dim] == 1.0 &&
            resize->start[dim] == 0.0 && resize->end[dim] == 1.0;
 }
 
-/* ONNX aligns the last corner with scale * from - 1, a fraction. PyTorch and ONNX Runtime align it
- * with the last element, so files that PyTorch's exporter wrote mean that. */
+/* ONNX maps the last corner to scale * from - 1, which may be a fraction. PyTorch and ONNX Runtime
+ * map it to the last element, so this is used for files from PyTorch's exporter. */
 static bool sizes_say_corners(const onnx_node_t *node, const resize_t *resize)
 {
     const char *producer = node->onnx->model->producer_name;
@@ -59,7 +60,8 @@ static bool sizes_say_corners(const onnx_node_t *node, const resize_t *resize)
            strcmp(producer, "pytorch") == 0;
 }
 
-/* From the first dimension that changes on, or from the first one after the channels. */
+/* Emits a resize of the dimensions from the first changed one on, at the latest from dimension
+ * 2. */
 static status_t emit_plain(onnx_node_t *node, const resize_t *resize, item_t x, item_t *out)
 {
     int first = 0;
@@ -86,7 +88,7 @@ static status_t emit_plain(onnx_node_t *node, const resize_t *resize, item_t x, 
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* To the nearest whole number, and for bytes to one that they can hold. */
+/* Rounds to the nearest integer, and clamps to the range of 8-bit dtypes. */
 static status_t round_inside(onnx_node_t *node, dtype_t dtype, item_t x, item_t *out)
 {
     onnx_call_t call;
@@ -98,8 +100,8 @@ static status_t round_inside(onnx_node_t *node, dtype_t dtype, item_t x, item_t 
     return onnx_emit(&call, 1, out, out);
 }
 
-/* Integers are blended in f64, so that a mean of equal numbers is that number. As ONNX Runtime
- * does, fractions are cut, with antialias rounded. */
+/* Integers are interpolated in f64, so that the mean of equal numbers is exact. As in ONNX Runtime,
+ * results are truncated; with antialias they are rounded. */
 static status_t emit_any(onnx_node_t *node, const resize_t *resize)
 {
     const dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -115,8 +117,8 @@ static status_t emit_any(onnx_node_t *node, const resize_t *resize)
 
 /* ---- crops ---- */
 
-/* Outputs that sample beside the input in this dimension: bool, of its size there and 1 elsewhere;
- * ITEM_NONE: there are none. */
+/* A mask of outputs that sample outside of the input in dimension `dim`: bool, with size 1 in other
+ * dimensions. ITEM_NONE if there are none. */
 static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -146,14 +148,14 @@ static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, 
     return STATUS_OK;
 }
 
-/* What samples beside the input gets a number of its own. */
+/* Writes the extrapolation value to outputs that sample outside of the input. */
 static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
 {
     item_t beside = ITEM_NONE, number;
     onnx_call_t call;
     for (int d = 0; d < resize->rank; d++) {
         item_t mask;
-        if (sym_is(resize->from[d]) && is_kept(resize, d)) continue; /* no place is beside it */
+        if (sym_is(resize->from[d]) && is_kept(resize, d)) continue; /* no output is outside */
         TRY(find_beside(node, resize, d, &mask));
         if (mask == ITEM_NONE) continue;
         if (beside != ITEM_NONE) TRY(onnx_binary(node, "logical_or", beside, mask, &mask));
@@ -165,7 +167,7 @@ static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
     return onnx_emit(&call, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
 }
 
-/* A size of 0 has no element that is sampled. */
+/* The result has a dimension of size 0. */
 static status_t emit_nothing(onnx_node_t *node, const resize_t *resize, int dim)
 {
     item_t nothing = ITEM_NONE;
@@ -190,7 +192,7 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
     return resize->coordinates == RESIZE_CROP ? extrapolate(node, resize) : STATUS_OK;
 }
 
-/* A symbolic size times a scale, as f32 multiplies. */
+/* A symbolic size times a scale, computed in f32. */
 static int64_t scale_symbolic(context_t *ctx, int64_t size, double scale)
 {
     if (scale == 1.0) return size;
@@ -199,7 +201,7 @@ static int64_t scale_symbolic(context_t *ctx, int64_t size, double scale)
     return sym_round(ctx, SYM_TRUNCATE, real);
 }
 
-/* Sizes follow by f32 arithmetic: 30 * 1.3f is 39, though 1.3f is less than 1.3. */
+/* Sizes are computed in f32: 30 * 1.3f is 39, although 1.3f is less than 1.3. */
 static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const double *scales,
                            const int64_t *axes)
 {
@@ -218,7 +220,7 @@ static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const dou
     return STATUS_OK;
 }
 
-/* One scale for all dimensions is the least or the largest of their own: of numbers. */
+/* Replaces the scales by the smallest or largest of them. Sizes are pinned to numbers. */
 static void keep_aspect(context_t *ctx, resize_t *resize, int n, const int64_t *axes)
 {
     float one = 0.0F;
@@ -256,7 +258,7 @@ static void begin(onnx_node_t *node, resize_t *out_resize, int64_t *axes)
     }
 }
 
-/* The mode, and scales for all dimensions. */
+/* Reads the mode, and scales for all dimensions. */
 static status_t read_simple(onnx_node_t *node, int input, resize_t *out_resize)
 {
     static const char *const modes[] = {"nearest", "linear", "bilinear", NULL};
@@ -324,7 +326,7 @@ static status_t read_axes(onnx_node_t *node, int rank, int *out_n, int64_t *axes
     return STATUS_OK;
 }
 
-/* Where a crop begins in each dimension, and then where it ends; of other coordinates nothing. */
+/* Reads the start and end of a crop in each dimension. Other coordinate modes have no crop. */
 static status_t read_crop(onnx_node_t *node, int n_axes, const int64_t *axes, resize_t *resize)
 {
     double crop[2 * TENSOR_MAX_RANK];
@@ -373,7 +375,7 @@ status_t onnx_import_resize(onnx_node_t *node)
 
 /* ---- grids ---- */
 
-/* Opset 20 calls them by other names, and has volumes. */
+/* Opset 20 renamed the modes and added 3-D grids. */
 status_t onnx_import_grid_sample(onnx_node_t *node)
 {
     static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
@@ -394,14 +396,15 @@ status_t onnx_import_grid_sample(onnx_node_t *node)
 
 /* ---- AffineGrid ---- */
 
-/* Pixel i of `size`, between -1 and 1: at the ends with align_corners, else at the outer edges. */
+/* The coordinate of pixel i in [-1, 1]. With align_corners, centres of the outer pixels are -1 and
+ * 1; otherwise their outer edges are. */
 static double number_at(int64_t i, int64_t size, bool is_aligned)
 {
     if (!is_aligned) return (2.0 * (double)i + 1.0) / (double)size - 1.0;
     return size > 1 ? 2.0 * (double)i / (double)(size - 1) - 1.0 : 0.0;
 }
 
-/* [pixels, n + 1]: the place of each pixel, its last dimension first, and 1. */
+/* Homogeneous coordinates of all pixels, [pixels, n + 1]: last dimension first, then 1. */
 static status_t make_places(onnx_node_t *node, dtype_t dtype, int n, const int64_t *sizes,
                             bool is_aligned, item_t *out)
 {
@@ -433,7 +436,7 @@ static status_t make_places(onnx_node_t *node, dtype_t dtype, int n, const int64
     return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
-/* Places times the transposed matrix of each image. */
+/* Coordinates times the transposed matrix of each image. */
 status_t onnx_import_affine_grid(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -449,7 +452,7 @@ status_t onnx_import_affine_grid(onnx_node_t *node)
         !sym_equal(ctx, theta.sizes[1], n - 2) || !sym_equal(ctx, theta.sizes[2], n - 1))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "theta is %s for a size of %d numbers",
              onnx_brief(node, &theta), n);
-    for (int d = 2; d < n; d++) size[d] = sym_pin(ctx, size[d]); /* of places, made one by one */
+    for (int d = 2; d < n; d++) size[d] = sym_pin(ctx, size[d]); /* the grid is a constant */
     TRY(make_places(node, theta.dtype, n - 2, &size[2], is_aligned, &in[0]));
     TRY(onnx_permute(node, node->in[0], 3, (int64_t[]){0, 2, 1}, &in[1]));
     onnx_call(node, "matmul", &call);
@@ -462,7 +465,7 @@ status_t onnx_import_affine_grid(onnx_node_t *node)
 
 /* ---- boxes ---- */
 
-/* Before opset 16 boxes are not aligned. */
+/* Before opset 16, boxes are not aligned. */
 status_t onnx_import_roi_align(onnx_node_t *node)
 {
     static const char *const modes[] = {"avg", "max", NULL}; /* as roi_align_mode_t */

@@ -1,4 +1,4 @@
-/* Rotary positions, and attention of com.microsoft whose keys have fewer heads and a past. */
+/* Rotary position embedding, and com.microsoft's grouped-query attention with past keys. */
 #include "io/onnx_ops/attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -24,9 +24,9 @@ static status_t along(onnx_node_t *node, const char *op, int dim, item_t x, item
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* ---- numbers of positions: s64, made of sizes alone ---- */
+/* ---- positions: s64, computed from sizes only ---- */
 
-/* Ones of x's [N][1][T][1]. */
+/* A tensor of ones [N][1][T][1] for x. */
 static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
 {
     onnx_call_t call;
@@ -53,14 +53,14 @@ status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *
 
 /* ---- rotation ---- */
 
-/* The table has half of so many angles; 0: any. */
+/* True if `size` is twice the number of angles in the table. Any table is valid for size 0. */
 static bool has_angles(const onnx_node_t *node, const tensor_info_t *table, int64_t size)
 {
     context_t *ctx = node->onnx->ctx;
     return size <= 0 || sym_equal(ctx, size, sym_multiply(ctx, table->sizes[table->rank - 1], 2));
 }
 
-/* cos and sin of the positions [N][T] or [T], as [N][1][T][R / 2] or [1][1][T][R / 2]. */
+/* Looks up cos or sin at positions [N][T] or [T]: [N][1][T][R / 2] or [1][1][T][R / 2]. */
 static status_t take_angles(onnx_node_t *node, item_t table, item_t positions, item_t *out)
 {
     onnx_call_t call;
@@ -85,8 +85,9 @@ static status_t turn(onnx_node_t *node, const item_t *pair, item_t cos, item_t s
     return onnx_binary(node, "add", products[2], products[3], &out[1]);
 }
 
-/* The first elements of each row of x [N][heads][T][D], as many as there are angles twice, are
- * turned in pairs: neighbours if interleaved, else the first half with the second. */
+/* Rotates the first 2 * (number of angles) elements of each row of x [N][heads][T][D] in pairs.
+ * Interleaved pairs are adjacent elements; otherwise pairs combine the first half with the
+ * second. */
 static status_t rotate(onnx_node_t *node, item_t x, item_t cos, item_t sin, bool is_interleaved,
                        item_t *out)
 {
@@ -116,7 +117,7 @@ static status_t rotate(onnx_node_t *node, item_t x, item_t cos, item_t sin, bool
     return onnx_concat(node, has_rest ? 2 : 1, parts, 3, out);
 }
 
-/* x as heads: [N][T][E] of so many, or [N][heads][T][D] as it is. */
+/* x as heads [N][heads][T][D]. [N][T][E] is split into n_heads heads. */
 static status_t take_heads(onnx_node_t *node, int64_t n_heads, int64_t angles, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -130,7 +131,7 @@ static status_t take_heads(onnx_node_t *node, int64_t n_heads, int64_t angles, i
     return onnx_split_heads(node, *out, n_heads, out);
 }
 
-/* x, positions [N][T] or the first of all, cos, sin. */
+/* Inputs: x, positions [N][T] or the first position of all rows, cos, sin. */
 status_t onnx_import_ms_rotary(onnx_node_t *node)
 {
     enum { X, POSITIONS, COS, SIN };
@@ -167,7 +168,7 @@ status_t onnx_import_ms_rotary(onnx_node_t *node)
     return onnx_join_heads(node, x, &node->out[0]);
 }
 
-/* x, cos, sin: of the positions that follow, else of each row. */
+/* Inputs: x, cos, sin, positions. Without positions, cos and sin have a row for each row of x. */
 status_t onnx_import_rotary(onnx_node_t *node)
 {
     enum { X, COS, SIN, POSITIONS };
@@ -197,7 +198,7 @@ status_t onnx_import_rotary(onnx_node_t *node)
     return info.rank == 4 ? STATUS_OK : onnx_join_heads(node, x, &node->out[0]);
 }
 
-/* ---- attention of groups ---- */
+/* ---- grouped-query attention ---- */
 
 enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COS, SIN };
 
@@ -206,8 +207,8 @@ typedef struct group_attention {
     bool rotates, is_interleaved;
     attention_attrs_t attrs;
     item_t heads[3]; /* query, key and value, [N][heads][T][D] */
-    item_t rows;     /* 0, 1, .. of the queries, [N][1][T][1] */
-    item_t past;     /* how many keys each sentence has from before, [N][1][1][1] */
+    item_t rows;     /* row numbers of the queries, [N][1][T][1] */
+    item_t past;     /* number of past keys in each sequence, [N][1][1][1] */
 } group_attention_t;
 
 static status_t read_group(onnx_node_t *node, group_attention_t *group)
@@ -239,7 +240,7 @@ static status_t read_group(onnx_node_t *node, group_attention_t *group)
     return STATUS_OK;
 }
 
-/* Query, key and value by themselves, or side by side in the first input. */
+/* Splits query, key and value into heads. They are three inputs, or packed in the first one. */
 static status_t take_parts(onnx_node_t *node, group_attention_t *group)
 {
     context_t *ctx = node->onnx->ctx;
@@ -262,7 +263,8 @@ static status_t take_parts(onnx_node_t *node, group_attention_t *group)
     return STATUS_OK;
 }
 
-/* max(seqlens_k + 1 - T, 0): seqlens_k is the last key's number, a first prompt has no past. */
+/* max(seqlens_k + 1 - T, 0): seqlens_k is the number of the last key. A first prompt has no
+ * past. */
 static status_t find_past(onnx_node_t *node, group_attention_t *group)
 {
     const tensor_info_t lengths = onnx_input_info(node, LENGTHS);
@@ -295,7 +297,7 @@ static status_t rotate_group(onnx_node_t *node, group_attention_t *group)
     return STATUS_OK;
 }
 
-/* x where the condition holds, else 0. */
+/* x where the condition is true, else 0. */
 static status_t keep_where(onnx_node_t *node, item_t condition, item_t x, item_t *out)
 {
     item_t zero;
@@ -305,8 +307,8 @@ static status_t keep_where(onnx_node_t *node, item_t condition, item_t x, item_t
     return onnx_emit(&call, 3, (const item_t[]){condition, x, zero}, out);
 }
 
-/* Row j of the keys, or values, is row j of the past, behind it those that are new, then zeros:
- * index = j < past ? j : min(j - past + P, P + T - 1) among [past P][new T]. */
+/* Appends new rows to the past of each sequence, and fills the rest with zeros. Row j is read from
+ * index j < past ? j : min(j - past + P, P + T - 1) of the concatenation [past P][new T]. */
 static status_t append(onnx_node_t *node, const group_attention_t *group, item_t past, item_t fresh,
                        item_t *out)
 {
@@ -334,17 +336,17 @@ static status_t append(onnx_node_t *node, const group_attention_t *group, item_t
     return keep_where(node, is_used, *out, out);
 }
 
-/* ---- what is given back ---- */
+/* ---- present keys and values ---- */
 
-/* The size of a dimension of an input as s64 [1]. */
+/* The size of a dimension of x, as s64 [1]. */
 static status_t take_size(onnx_node_t *node, item_t x, int dim, item_t *out)
 {
     TRY(onnx_sizes(node, x, out));
     return onnx_slice(node, *out, 0, dim, dim + 1, 1, out);
 }
 
-/* Rows that the keys and values have together: the past's, if it has room for all that there are,
- * else these and the new ones. */
+/* The number of rows of present keys and values: P, the past's size, if it is large enough for the
+ * total; else P + T. */
 static status_t count_present(onnx_node_t *node, item_t *out)
 {
     item_t size, all, total = node->in[TOTAL], is_more;
@@ -359,7 +361,7 @@ static status_t count_present(onnx_node_t *node, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){is_more, all, size}, out);
 }
 
-/* The first rows, as many as are given back. */
+/* Keeps the first `count` rows. */
 static status_t cut(onnx_node_t *node, item_t count, item_t x, item_t *out)
 {
     onnx_call_t call;
@@ -368,7 +370,7 @@ static status_t cut(onnx_node_t *node, item_t count, item_t x, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){x, ITEM_NONE, count}, out);
 }
 
-/* Query t sees the keys up to past + t. */
+/* Query t attends to keys up to past + t. */
 static status_t see(onnx_node_t *node, const group_attention_t *group, item_t keys, item_t *out)
 {
     item_t rows, count, last;
@@ -379,8 +381,7 @@ static status_t see(onnx_node_t *node, const group_attention_t *group, item_t ke
     return onnx_binary(node, "le", rows, last, out);
 }
 
-/* A total that is known has to fit: all keys are in the past's room, or the new ones come behind.
- */
+/* A known total must be at most P (the past's buffer holds all keys), or equal P + T. */
 static status_t check_past(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;

@@ -1,4 +1,4 @@
-/* Operators that move elements or only name them anew. */
+/* Operators that move elements or change shapes. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -47,7 +47,7 @@ status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int6
     return STATUS_OK;
 }
 
-/* n pieces of ceil(size / n), the last ones of what is left. */
+/* n pieces of ceil(size / n); the last ones have the remainder. */
 static void cut_evenly(context_t *ctx, int n, int64_t size, int64_t *pieces)
 {
     const int64_t piece = sym_divide_up(ctx, size, n);
@@ -60,7 +60,7 @@ static void cut_evenly(context_t *ctx, int n, int64_t size, int64_t *pieces)
     }
 }
 
-/* Sizes of the pieces: given, or alike but for the last. */
+/* Sizes of the pieces: given, or equal except for the last. */
 static status_t find_pieces(onnx_node_t *node, int64_t size, int64_t *pieces)
 {
     context_t *ctx = node->onnx->ctx;
@@ -94,7 +94,7 @@ status_t onnx_import_split(onnx_node_t *node)
         onnx_set_ints(&call, "sizes", node->n_out, pieces);
         return onnx_emit_n(&call, 1, node->in, node->n_out, node->out);
     }
-    for (int i = 0; i < node->n_out; i++) { /* more sizes than an attribute holds */
+    for (int i = 0; i < node->n_out; i++) { /* more sizes than an attribute can hold */
         const int64_t end = sym_add(node->onnx->ctx, start, pieces[i]);
         TRY(onnx_slice(node, node->in[0], axis, start, end, 1, &node->out[i]));
         start = end;
@@ -104,7 +104,7 @@ status_t onnx_import_split(onnx_node_t *node)
 
 /* ---- reshaping ---- */
 
-/* The shape depends on elements. */
+/* For a shape that is known only at run time. */
 static status_t reshape_by(onnx_node_t *node)
 {
     bool allows_zero = false;
@@ -116,8 +116,8 @@ static status_t reshape_by(onnx_node_t *node)
     return onnx_emit(&call, 2, node->in, &node->out[0]);
 }
 
-/* Puts sizes of x in the place of 0, and finds the one of -1: *out_open, or -1. *out_known is the
- * product of the others. */
+/* Replaces sizes of 0 by those of x, and finds the position of -1: *out_open, or -1 if there is
+ * none. *out_known is the product of the other sizes. */
 static status_t read_wanted(onnx_node_t *node, const tensor_info_t *x, int rank, int64_t *sizes,
                             int *out_open, int64_t *out_known)
 {
@@ -144,7 +144,7 @@ static status_t read_wanted(onnx_node_t *node, const tensor_info_t *x, int rank,
     return STATUS_OK;
 }
 
-/* The size that was -1 is what is left. */
+/* Computes the size that was -1 from the number of elements. */
 static status_t find_open(onnx_node_t *node, const tensor_info_t *x, int rank, int64_t *sizes,
                           int open, int64_t known)
 {
@@ -161,8 +161,8 @@ static status_t find_open(onnx_node_t *node, const tensor_info_t *x, int rank, i
     return STATUS_OK;
 }
 
-/* 0 is the input's size at that place, -1 what is left. A first size taken from the input stays
- * open, so that the graph does not depend on the batch. */
+/* A size of 0 is the size of x at that position, -1 is the remainder. If the first size is 0, the
+ * batch size stays variable in the graph. */
 status_t onnx_import_reshape(onnx_node_t *node)
 {
     if (!onnx_knows(node, 1)) return reshape_by(node);
@@ -298,8 +298,8 @@ status_t onnx_import_expand(onnx_node_t *node)
     return onnx_expand(node, node->in[0], rank, sizes, &node->out[0]);
 }
 
-/* [A][B] becomes [1][A][1][B], is expanded to [r][A][s][B] and read as [rA][sB]; dimensions that
- * stay need no second one. */
+/* Reshapes [A][B] to [1][A][1][B], expands it to [r][A][s][B], and reshapes to [rA][sB]. Dimensions
+ * that are not repeated need no extra dimension. */
 status_t onnx_import_tile(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -328,14 +328,15 @@ status_t onnx_import_tile(onnx_node_t *node)
 
 /* ---- taking parts ---- */
 
-/* Exporters write numbers such as 1000000000 for the end. */
+/* Exporters write large numbers, such as 1000000000, for the end. */
 #define ENDLESS (1 << 28)
 
 typedef struct range {
     int64_t start, end, step;
 } range_t;
 
-/* What ONNX says of one axis, as start, end and count of elements inside; all are numbers. */
+/* Clamps start and end to a size as ONNX specifies; returns the number of elements. All are
+ * numbers. */
 static int64_t clamp_range(range_t *range, int64_t size)
 {
     int64_t lowest = range->step > 0 ? 0 : -1, highest = range->step > 0 ? size : size - 1;
@@ -347,12 +348,12 @@ static int64_t clamp_range(range_t *range, int64_t size)
     }
     int64_t length = range->step > 0 ? range->end - range->start : range->start - range->end;
     if (length <= 0) return 0;
-    /* A step of INT64_MIN has no positive counterpart. */
+    /* Unsigned, because -INT64_MIN overflows. */
     uint64_t step = range->step > 0 ? (uint64_t)range->step : 0 - (uint64_t)range->step;
     return (int64_t)(((uint64_t)length - 1) / step) + 1;
 }
 
-/* Backward steps are no slice of ours: the elements are taken one by one. */
+/* op_slice has no negative steps, so this gathers with an index. */
 static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range_t *range,
                                int64_t count, item_t *out)
 {
@@ -367,16 +368,16 @@ static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range
     return status;
 }
 
-/* A number that is larger than any size says the beginning or the end. */
+/* True for a bound that exceeds all sizes, and means the beginning or the end. */
 static bool is_endless(context_t *ctx, int64_t size, int64_t bound)
 {
-    const int64_t largest = INT64_C(1) << 48; /* room for sums */
+    const int64_t largest = INT64_C(1) << 48; /* sums stay below INT64_MAX */
     if (sym_is(bound) || (bound < ENDLESS && bound > -ENDLESS)) return false;
     const int64_t distance = bound < 0 ? -bound : bound;
     return sym_at_most(ctx, size, distance < largest ? distance : largest);
 }
 
-/* A bound of a slice backward, as that of the slice forward of what is flipped: -1 is 0. */
+/* Converts a bound of a backward slice to one of a forward slice of the flipped x: -1 becomes 0. */
 static int64_t flip_bound(context_t *ctx, int64_t size, int64_t bound)
 {
     if (is_endless(ctx, size, bound)) return bound < 0 ? size : 0;
@@ -385,7 +386,7 @@ static int64_t flip_bound(context_t *ctx, int64_t size, int64_t bound)
     return sym_max(ctx, sym_add(ctx, size, from_end), 0);
 }
 
-/* Backward where sizes or bounds are symbolic: flipped, and then forward. */
+/* For a backward slice with symbolic sizes or bounds: flips x, then slices forward. */
 static status_t slice_flipped(onnx_node_t *node, item_t x, int dim, const range_t *range,
                               item_t *out)
 {
@@ -418,7 +419,7 @@ static bool is_symbolic(const onnx_node_t *node, item_t x, int dim, const range_
            sym_is(range->end);
 }
 
-/* Numbers that are larger than any size say the beginning or the end. */
+/* Replaces bounds that exceed all sizes by the beginning or the end. */
 static int64_t bound_of(context_t *ctx, int64_t size, int64_t bound)
 {
     if (sym_is(bound) || (bound < ENDLESS && bound > -ENDLESS)) return bound;
@@ -426,7 +427,7 @@ static int64_t bound_of(context_t *ctx, int64_t size, int64_t bound)
     return bound < 0 ? 0 : size;
 }
 
-/* Our slice clamps bounds at each size. */
+/* Slices with symbolic sizes or bounds. op_slice clamps the bounds at run time. */
 static status_t slice_symbolic(onnx_node_t *node, item_t x, int dim, const range_t *range,
                                item_t *out)
 {
@@ -438,7 +439,7 @@ static status_t slice_symbolic(onnx_node_t *node, item_t x, int dim, const range
                       bound_of(ctx, size, range->end), range->step, out);
 }
 
-/* Element i of a vector that is an input, or ITEM_NONE for one that is left out. */
+/* Element i of a vector input; ITEM_NONE if the input is absent. */
 static status_t take_bound(onnx_node_t *node, int input, int i, item_t *out)
 {
     *out = ITEM_NONE;
@@ -446,7 +447,7 @@ static status_t take_bound(onnx_node_t *node, int input, int i, item_t *out)
     return onnx_slice(node, node->in[input], 0, i, i + 1, 1, out);
 }
 
-/* Bounds depend on elements; dimensions and steps are known. */
+/* For bounds that are known only at run time. Dimensions and steps are known. */
 static status_t slice_by(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -478,7 +479,7 @@ static bool has_known_bounds(const onnx_node_t *node)
     return node->opset < 10 || (onnx_knows(node, 1) && onnx_knows(node, 2));
 }
 
-/* The dimensions of a slice: the first n, unless input 3 names them. */
+/* The sliced dimensions: those in input 3, or the first n. */
 static status_t read_slice_dims(onnx_node_t *node, int rank, int n, int64_t *axes)
 {
     int n_axes = -1;
@@ -490,7 +491,7 @@ static status_t read_slice_dims(onnx_node_t *node, int rank, int n, int64_t *axe
     return onnx_dims_in_order(node, rank, n, axes);
 }
 
-/* Steps depend on elements; dimensions are known. */
+/* For steps that are known only at run time. Dimensions are known. */
 static status_t slice_by_steps(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0), starts = onnx_input_info(node, 1);

@@ -1,7 +1,7 @@
-/* Transforms of signals: DFT, STFT, MelWeightMatrix.
+/* Signal transforms: DFT, STFT, MelWeightMatrix.
  *
- * A transform is one product with a constant matrix whose rows are the parts of the numbers of the
- * signal and whose columns those of the frequencies, so that oneDNN multiplies:
+ * A transform is a product with a constant matrix. Its rows are the parts (real, imaginary) of the
+ * signal's elements, its columns those of the frequencies. So oneDNN computes it:
  *
  *   x [..., n, c] as [rows, n*c], times w [n*c, k*2], is y [..., k, 2] */
 #include "io/onnx/node_impl.h"
@@ -14,21 +14,21 @@
 
 #define PI 3.14159265358979323846
 
-/* Elements of a matrix of a transform: a length of 2048, all frequencies, of complex numbers. */
+/* The maximum size of the matrix: enough for all frequencies of 2048 complex elements. */
 #define MAX_MATRIX (INT64_C(1) << 24)
 
-/* What a transform multiplies by. */
+/* Description of the matrix of a transform. */
 typedef struct transform {
     dtype_t dtype;
-    int64_t length;  /* of the transform */
-    int64_t given;   /* numbers of the signal; those behind them are 0 */
-    int64_t n_parts; /* 1: real numbers; 2: complex ones */
-    int64_t n_out;   /* frequencies */
+    int64_t length;  /* length of the transform */
+    int64_t given;   /* elements of the signal; the rest is 0 */
+    int64_t n_parts; /* 1: real elements; 2: complex ones */
+    int64_t n_out;   /* number of frequencies */
     bool is_inverse;
 } transform_t;
 
-/* The parts of frequency k of number n: exp(-2 pi i n k / length), for the inverse conjugated and
- * divided by the length. */
+/* Writes the coefficients of element n for frequency k: exp(-2 pi i n k / length). For the inverse,
+ * these are conjugated and divided by the length. */
 static void fill_number(const transform_t *transform, int64_t n, int64_t k, void *bytes)
 {
     const int64_t at = n % transform->length * (k % transform->length) % transform->length;
@@ -89,7 +89,7 @@ static status_t apply(onnx_node_t *node, const transform_t *transform, item_t x,
 
 /* ---- DFT ---- */
 
-/* The dimension that is transformed: an attribute, from opset 20 on an input. */
+/* The transformed dimension: an attribute, since opset 20 an input. */
 static status_t read_axis(onnx_node_t *node, int rank, int *out_axis)
 {
     int64_t axis = -2;
@@ -107,7 +107,7 @@ static status_t read_axis(onnx_node_t *node, int rank, int *out_axis)
     return STATUS_OK;
 }
 
-/* The last dimension has the real part alone, or both. */
+/* The last dimension has the real part, or the real and the imaginary part. */
 static status_t read_parts(onnx_node_t *node, item_t signal, int64_t *out_n)
 {
     context_t *ctx = node->onnx->ctx;
@@ -120,7 +120,7 @@ static status_t read_parts(onnx_node_t *node, item_t signal, int64_t *out_n)
     return STATUS_OK;
 }
 
-/* Moves dimension `axis` to the place before the last one, or back. */
+/* Moves dimension `axis` to the last but one position, or back. */
 static status_t move_axis(onnx_node_t *node, int rank, int axis, bool is_back, item_t *x)
 {
     int64_t dims[TENSOR_MAX_RANK];
@@ -170,11 +170,11 @@ status_t onnx_import_dft(onnx_node_t *node)
 /* ---- STFT ---- */
 
 typedef struct frames {
-    int64_t step, length; /* numbers: a matrix is made for the length */
+    int64_t step, length; /* in elements; numbers, because the matrix needs them */
     int64_t n;
 } frames_t;
 
-/* frame_length, or the window's size; as many frames as there are whole ones. */
+/* Reads frame_length, or the size of the window. Counts complete frames only. */
 static status_t read_frames(onnx_node_t *node, int64_t size, frames_t *out_frames)
 {
     context_t *ctx = node->onnx->ctx;
@@ -205,7 +205,8 @@ static status_t read_frames(onnx_node_t *node, int64_t size, frames_t *out_frame
     return STATUS_OK;
 }
 
-/* x [batch, size, parts] becomes [batch, frames, length, parts]: taken at step * frame + number. */
+/* x [batch, size, parts] becomes [batch, frames, length, parts]. Element i of frame f is x[step * f
+ * + i]. */
 static status_t cut_frames(onnx_node_t *node, const frames_t *frames, item_t *x)
 {
     item_t in[2] = {*x, ITEM_NONE}, step, numbers;
@@ -231,7 +232,7 @@ status_t onnx_import_stft(onnx_node_t *node)
     if (info.rank != 2 && info.rank != 3)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 or 3 is needed",
              onnx_brief(node, &info));
-    /* Exporters leave out the dimension of the parts where there is the real part alone. */
+    /* Exporters may omit the dimension of parts for real signals. */
     if (info.rank == 2)
         TRY(onnx_reshape(node, x, 3, (int64_t[]){info.sizes[0], info.sizes[1], 1}, &x));
     TRY(read_parts(node, x, &transform.n_parts));
@@ -277,7 +278,7 @@ static status_t read_mel(onnx_node_t *node, mel_t *out_mel)
     return STATUS_OK;
 }
 
-/* The frequency of the transform at which a bin begins: bins are as far apart in mels. */
+/* The frequency number where a bin begins. Bins are equidistant on the mel scale. */
 static int64_t edge_of(const mel_t *mel, int64_t bin)
 {
     const double low = 2595.0 * log10(1.0 + mel->low / 700.0);
@@ -287,7 +288,8 @@ static int64_t edge_of(const mel_t *mel, int64_t bin)
     return (int64_t)floor((double)(mel->length + 1) * hertz / (double)mel->rate);
 }
 
-/* A bin rises from its edge to that of the next bin, and falls to that of the one behind. */
+/* A triangular weight: it rises from the start of a bin to the start of the next one, and falls to
+ * the start of the one after that. */
 static double weight_of(const mel_t *mel, int64_t frequency, int64_t bin)
 {
     const int64_t low = edge_of(mel, bin), center = edge_of(mel, bin + 1);

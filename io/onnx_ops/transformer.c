@@ -1,4 +1,4 @@
-/* Operators of com.microsoft that ONNX Runtime's optimizers make of transformers. */
+/* com.microsoft operators that ONNX Runtime's optimizers produce for transformers. */
 #include "io/onnx_ops/attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -16,7 +16,7 @@ static status_t gelu(onnx_node_t *node, item_t x, bool by_tanh, item_t *out)
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* Gelu and BiasGelu; FastGelu, whose bias may be left out. */
+/* Gelu, BiasGelu, and FastGelu with an optional bias. */
 status_t onnx_import_bias_gelu(onnx_node_t *node)
 {
     const bool by_tanh = node->op->own != NULL;
@@ -37,7 +37,7 @@ status_t onnx_import_quick_gelu(onnx_node_t *node)
     return onnx_binary(node, "mul", node->in[0], x, &node->out[0]);
 }
 
-/* ---- norms of sums ---- */
+/* ---- normalised sums ---- */
 
 static status_t norm(onnx_node_t *node, const char *op_name, item_t x, item_t weight, item_t bias,
                      item_t *out)
@@ -51,7 +51,7 @@ static status_t norm(onnx_node_t *node, const char *op_name, item_t x, item_t we
     return onnx_emit(&call, bias != ITEM_NONE ? 3 : 2, (item_t[]){x, weight, bias}, out);
 }
 
-/* input + skip + bias, normalised by the operator `own`; the sum is output 3. */
+/* Normalises input + skip + bias with operator `own`. Output 3 is the sum. */
 static status_t skip_norm(onnx_node_t *node, item_t weight, item_t shift, int bias)
 {
     item_t sum;
@@ -79,7 +79,7 @@ static status_t gather(onnx_node_t *node, item_t weight, item_t index, item_t *o
     return onnx_emit(&call, 2, (item_t[]){weight, index}, out);
 }
 
-/* Words, positions and kinds of sentences, added and normalised. */
+/* Adds the embeddings of words, positions and segments, and normalises the sum. */
 status_t onnx_import_embed_layer_norm(onnx_node_t *node)
 {
     enum { IDS, SEGMENTS, WORDS, POSITIONS, KINDS, WEIGHT, BIAS, MASK, POSITION_IDS };
@@ -96,7 +96,7 @@ status_t onnx_import_embed_layer_norm(onnx_node_t *node)
     else
         TRY(onnx_slice(node, node->in[POSITIONS], 0, 0, ids.sizes[1], 1, &part));
     TRY(onnx_binary(node, "add", sum, part, &sum));
-    if (onnx_has(node, KINDS)) { /* without segments all are of the first kind */
+    if (onnx_has(node, KINDS)) { /* without segment ids, all are segment 0 */
         if (onnx_has(node, SEGMENTS))
             TRY(gather(node, node->in[KINDS], node->in[SEGMENTS], &part));
         else
@@ -130,7 +130,8 @@ status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out)
     return onnx_reshape(node, *out, 3, sizes, out);
 }
 
-/* 1 and 0 of a mask [N][S] or [N][T][S] become what is added to scores: 0 and mask_filter_value. */
+/* Converts a mask of 1 and 0, [N][S] or [N][T][S], to numbers added to scores: 0 for 1, and
+ * mask_filter_value for 0. */
 static status_t make_mask(onnx_node_t *node, int input, item_t *out)
 {
     double filter = 0;
@@ -152,7 +153,8 @@ static status_t make_mask(onnx_node_t *node, int input, item_t *out)
     return onnx_binary(node, "mul", mask, number, out);
 }
 
-/* parts: query, key and value as [N][T][E]. bias: an input that is added to scores, or -1. */
+/* parts: query, key and value as [N][T][E]. bias: number of an input that is added to scores, or
+ * -1. */
 static status_t attend(onnx_node_t *node, const item_t *parts, item_t mask, int bias)
 {
     attention_attrs_t attrs = {.is_causal = false};
@@ -195,7 +197,7 @@ status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes,
     return attend(node, parts, seen, scores);
 }
 
-/* One product makes query, key and value. */
+/* One matrix product computes query, key and value. */
 status_t onnx_import_ms_attention(onnx_node_t *node)
 {
     enum { X, WEIGHT, BIAS, MASK, PAST, SCORES };
@@ -246,7 +248,7 @@ status_t onnx_import_multi_head_attention(onnx_node_t *node)
     return attend(node, parts, mask, SCORES);
 }
 
-/* ---- products ---- */
+/* ---- matrix products ---- */
 
 static status_t swap_last(onnx_node_t *node, const char *name, item_t x, item_t *out)
 {
@@ -262,7 +264,7 @@ static status_t swap_last(onnx_node_t *node, const char *name, item_t x, item_t 
     return onnx_permute(node, x, rank, dims, out);
 }
 
-/* alpha A B, of which either may be transposed. */
+/* alpha A B; either matrix may be transposed. */
 status_t onnx_import_fused_matmul(onnx_node_t *node)
 {
     double alpha = 1;

@@ -1,8 +1,8 @@
-/* Decision trees of ai.onnx.ml: their lists become the tensors of operator tree_ensemble.
+/* Decision trees of ai.onnx.ml. Their attribute lists become the tensors of operator tree_ensemble.
  *
- * Nodes are numbered anew, so that each comes before those that it leads to: children of a node are
- * given the next numbers, as a queue goes through the tree from its root. A node that is reached
- * twice would be part of a cycle or of two trees, and is refused. */
+ * Nodes are renumbered in breadth-first order from the first node of each tree, so that each node
+ * comes before its children. A node that is reached twice belongs to a cycle or to two trees, and
+ * is refused. */
 #include "io/onnx/ml_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -15,7 +15,7 @@
 #include "ops/index/indexing.h"
 #include "tensor/tensor_impl.h"
 
-/* ---- the lists ---- */
+/* ---- attribute lists ---- */
 
 typedef struct lists {
     ml_ints_t trees, ids, features, on_true, on_false, tracks;
@@ -26,7 +26,7 @@ typedef struct lists {
     int64_t n_targets;
 } lists_t;
 
-/* A node's place in the lists, by tree and id. */
+/* The position of a node in the lists, for its tree and id. */
 typedef struct place {
     int64_t tree, id;
     int64_t at;
@@ -36,15 +36,15 @@ typedef struct forest {
     onnx_node_t *node;
     lists_t lists;
     int64_t n;        /* nodes in the lists */
-    place_t *places;  /* sorted */
-    int64_t *numbers; /* [n] in the operator; -1: not reached yet */
-    int64_t *queue;   /* [n] nodes by number */
-    int64_t *leaf_of; /* [n] row of `weights`, of leaves */
-    int8_t *modes;    /* [n] tree_mode_t, -1: a leaf */
+    place_t *places;  /* [n] sorted by tree and id */
+    int64_t *numbers; /* [n] new number; -1: not yet reached */
+    int64_t *queue;   /* [n] nodes in the order of their new numbers */
+    int64_t *leaf_of; /* [n] row of `weights`; -1: not a leaf */
+    int8_t *modes;    /* [n] tree_mode_t; -1: a leaf */
     int64_t n_leaves, n_roots, n_made;
     int32_t *features, *kinds, *links, *exits, *roots;
-    float *values, *weights; /* weights [n_leaves][n_targets] */
-    bool *has_weight;        /* as weights */
+    float *values, *weights; /* weights: [n_leaves][n_targets] */
+    bool *has_weight;        /* [n_leaves][n_targets] */
 } forest_t;
 
 static int compare_places(const void *a, const void *b)
@@ -54,7 +54,7 @@ static int compare_places(const void *a, const void *b)
     return left->id != right->id ? (left->id < right->id ? -1 : 1) : 0;
 }
 
-/* The node of a tree with this id; -1: there is none. */
+/* The node of a tree with this id, or -1. */
 static int64_t find_node(const forest_t *forest, int64_t tree, int64_t id)
 {
     const place_t key = {tree, id, 0};
@@ -81,7 +81,7 @@ static status_t read_mode(const forest_t *forest, int64_t i, int8_t *out_mode)
          text->data != NULL ? (const char *)text->data : "");
 }
 
-/* Lists of one length, of nodes and of leaves. */
+/* Checks that lists of nodes have equal lengths, and lists of leaves too. */
 static status_t check_lengths(const forest_t *forest)
 {
     const lists_t *lists = &forest->lists;
@@ -100,7 +100,7 @@ static status_t check_lengths(const forest_t *forest)
     return STATUS_OK;
 }
 
-/* `what` is how names of the weights' lists begin. */
+/* Reads all lists. `what` is the prefix of the names of the weights' lists. */
 static status_t read_lists(onnx_node_t *node, const char *what, lists_t *lists)
 {
     static const char *const ends[] = {"treeids", "nodeids", "ids"};
@@ -125,7 +125,7 @@ static status_t read_lists(onnx_node_t *node, const char *what, lists_t *lists)
     return ml_read_floats(node, name, &lists->leaf_weights);
 }
 
-/* ---- the forest ---- */
+/* ---- building the tensors ---- */
 
 static status_t get_blocks(forest_t *forest)
 {
@@ -171,7 +171,7 @@ static status_t index_nodes(forest_t *forest)
     return STATUS_OK;
 }
 
-/* Rows of weights by leaf. Weights of a node that is no leaf are refused. */
+/* Sums the weights of each leaf and target. Weights of inner nodes are refused. */
 static status_t fill_weights(forest_t *forest)
 {
     context_t *ctx = forest->node->onnx->ctx;
@@ -198,7 +198,7 @@ static status_t fill_weights(forest_t *forest)
     return STATUS_OK;
 }
 
-/* One side of a node: a leaf, or a node that gets the next number. */
+/* Adds one side of a node: an exit to a leaf, or a link to a node, which gets the next number. */
 static status_t add_side(forest_t *forest, int64_t node, int side)
 {
     const lists_t *lists = &forest->lists;
@@ -223,7 +223,7 @@ static status_t add_side(forest_t *forest, int64_t node, int side)
     return STATUS_OK;
 }
 
-/* A tree of a leaf alone has a node with this leaf on either side. */
+/* Adds a tree. If the tree is a single leaf, adds a node with this leaf on both sides. */
 static status_t add_tree(forest_t *forest, int64_t root)
 {
     const lists_t *lists = &forest->lists;
@@ -249,7 +249,7 @@ static status_t add_tree(forest_t *forest, int64_t root)
     return STATUS_OK;
 }
 
-/* The root of a tree is the first of its nodes in the lists. */
+/* Adds all trees. Each begins with the node that comes first in the lists. */
 static status_t add_trees(forest_t *forest)
 {
     for (int64_t i = 0; i < forest->n;) {
@@ -272,7 +272,7 @@ static status_t make_forest(forest_t *forest)
     return add_trees(forest);
 }
 
-/* The operator on rows x: [N][n_targets]. `weights` are the leaves. */
+/* Emits the operator for rows x: [N][n_targets]. `weights` are the leaves. */
 static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t aggregate,
                            const float *weights, item_t *out)
 {
@@ -284,7 +284,7 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
     item_t in[8] = {x};
     onnx_call_t call;
     const int64_t n_features = sym_is(info.sizes[1]) ? INT64_MAX : info.sizes[1];
-    int32_t feature = 0; /* the first one that is too large, else the largest */
+    int32_t feature = 0; /* the first one that is too large, otherwise the largest one */
     for (int64_t i = 0; i < n && feature < n_features; i++)
         if (forest->features[i] > feature) feature = forest->features[i];
     if (n > 0 && !sym_less(ctx, feature, info.sizes[1]))
@@ -302,11 +302,11 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
     return onnx_emit(&call, 8, in, out);
 }
 
-/* ---- which targets have a score ---- */
+/* ---- targets with a score ---- */
 
 typedef enum scored { SCORED_NEVER, SCORED_SOMETIMES, SCORED_ALWAYS } scored_t;
 
-/* A target is always scored where one tree has a weight for it in each of its leaves. */
+/* A target is always scored if there is a tree with a weight for it in every leaf. */
 static scored_t find_scored(const forest_t *forest, int64_t target)
 {
     const int64_t k = forest->lists.n_targets;
@@ -325,7 +325,8 @@ static scored_t find_scored(const forest_t *forest, int64_t target)
     return scored;
 }
 
-/* Scores among which the largest is looked for: -infinity where no leaf has a weight. */
+/* Sets scores to -infinity where no reached leaf has a weight, so that these classes are never the
+ * largest. */
 static status_t hide_unscored(const forest_t *forest, item_t x, item_t scores, item_t *out)
 {
     onnx_node_t *node = forest->node;
@@ -380,7 +381,7 @@ static status_t regress(forest_t *forest, int aggregate, ml_transform_t transfor
     if (aggregate == AVERAGE)
         TRY(ml_with_number(node, "div", scores, (double)forest->n_roots, &scores));
     TRY(add_bases(node, lists->bases, &scores));
-    /* ONNX Runtime leaves a single target as it is. */
+    /* ONNX Runtime does not transform a single target. */
     if (lists->n_targets == 1) transform = ML_NONE;
     return ml_transform(node, transform, scores, &node->out[0]);
 }
@@ -419,8 +420,8 @@ static status_t column(onnx_node_t *node, item_t x, int64_t at, item_t *out)
     return onnx_slice(node, x, 1, at, at + 1, 1, out);
 }
 
-/* Of two classes, as ONNX Runtime has it: where weights are of one class alone it is the second
- * one, whichever it is called. */
+/* Two classes, as in ONNX Runtime. If weights are for one class only, it is treated as the second
+ * class, whichever number it has. */
 static status_t classify_two(const forest_t *forest, ml_transform_t transform,
                              const int64_t *labels, item_t scores)
 {

@@ -20,8 +20,8 @@ TESSERA_BEGIN
 
 /* ---- taking elements ---- */
 
-/* Slices of x at `index` along dim, as numpy.take. The shape of the index replaces the dimension.
- */
+/* Slices of x at `index` along dim, as numpy.take. The shape of the index replaces the
+ * dimension. */
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out) TESSERA_API(op_gather);
 

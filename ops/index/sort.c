@@ -107,9 +107,9 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, INDICES);
 }
 
-/* Computes keys of n elements; smaller keys come first. The bits of a double, read as an integer,
- * have the order of the numbers once negative ones are flipped. -0 becomes 0; NaN is the largest.
- */
+/* Computes keys of n elements; smaller keys come first. The bits of a double, read as an
+ * integer, have the order of the numbers once negative ones are flipped. -0 becomes 0; NaN is
+ * the largest. */
 static void make_keys(dtype_t dtype, const char *x, int64_t n, int64_t step, bool descending,
                       int64_t *keys)
 {

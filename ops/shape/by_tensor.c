@@ -323,8 +323,8 @@ static int64_t count_slice(int64_t start, int64_t end, int64_t step)
     return length > 0 ? (int64_t)(((uint64_t)length - 1) / stride) + 1 : 0;
 }
 
-/* Clamps a bound to a symbolic size. It compares nothing, so that the result holds for all sizes.
- */
+/* Clamps a bound to a symbolic size. It compares nothing, so that the result holds for all
+ * sizes. */
 static int64_t clamp_symbolic(context_t *ctx, const op_call_t *call, int operand, int64_t size)
 {
     const int64_t bound = integer_at(call, operand, 0);

@@ -135,8 +135,8 @@ static int64_t remainder_of_truncated(context_t *ctx, int64_t a, int64_t b)
     return sym_subtract(ctx, a, sym_multiply(ctx, b, sym_truncate(ctx, a, b)));
 }
 
-/* real: the operation for floating elements, '\0' for none; rounding: of its result, -1 for none.
- */
+/* real: the operation for floating elements, '\0' for none; rounding: of its result, -1 for
+ * none. */
 static const struct binary {
     const opdef_t *op;
     binary_t integers;
@@ -390,8 +390,8 @@ static const struct move {
              {&op_def_scatter, 2},
              {&op_def_scatter_nd, 2}};
 
-/* A tensor of element numbers, counted from `first`. For an index operand, of its pinned elements.
- */
+/* A tensor of element numbers, counted from `first`. For an index operand, of its pinned
+ * elements. */
 static status_t make_places(const call_t *call, int operand, bool is_index, int64_t first,
                             tensor_t **out_tensor)
 {
