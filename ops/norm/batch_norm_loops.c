@@ -1,7 +1,6 @@
-/* The loops of batch norm in training. Sums of a lane are of one chunk, in the type of its
- * elements; those of chunks go on in double. Squares are of deviations from what the first sum
- * gives as the mean of the lane, and the deviations' sum mends it, so that a large mean costs no
- * digits. */
+/* The loops of batch norm in training. Sums of a lane over one chunk have the type of the elements;
+ * sums over chunks are in double. Squares are of deviations from a mean computed first; the sum of
+ * these deviations corrects it, so that a large mean costs no precision. */
 #include "ops/norm/batch_norm_impl.h"
 #include "tensor/simd_impl.h"
 
@@ -30,7 +29,8 @@
         }                                                                                          \
     }
 
-/* CUT is what the activation makes of y, PASS what it passes back of g where its operand is v. */
+/* CUT is the activation of y. PASS is the part of g that the activation passes back if its operand
+ * is v. */
 #define LOOPS(name, type, CUT, PASS, moments_of)                                                   \
     FOR_EACH_ISA static void dots_##name(const lines_t *lines, const void *x, const void *g,       \
                                          const void *factors, double *sums, double *dots)          \

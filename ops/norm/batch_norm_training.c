@@ -1,8 +1,8 @@
-/* Batch norm in training, by the statistics of the batch itself, and its gradients; with a relu or
- * relu6 behind it, which takes no pass of its own over the elements in either direction.
+/* Batch norm in training, which normalizes with the statistics of the batch, and its gradients. A
+ * relu or relu6 after it is computed in the same passes, in both directions.
  *
- * Both take a strip of channels at a time: sums over it, what follows from them for each channel,
- * and the elements once more, while they are in the cache. */
+ * Both directions process one strip of channels at a time: sums over its elements, factors for each
+ * channel, then the elements again, while they are in the cache. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const char *const activations[] = {"none", "relu", "relu6", NULL};
 
 typedef struct attrs {
     double epsilon;
-    int activation; /* activation_t: of the normalised elements */
+    int activation; /* activation_t: applied to the normalized elements */
 } attrs_t;
 
 #define FIELDS 2
@@ -36,7 +36,7 @@ static const operand_t backward_operands[] = {
     {"x", ROLE_ACTIVATION, false, false},    {"weight", ROLE_BIAS, true, false},
     {"mean", ROLE_STATE, false, false},      {"variance", ROLE_STATE, false, false},
     {"grad", ROLE_ACTIVATION, false, false}, {"bias", ROLE_BIAS, true, false}};
-enum { X, WEIGHT, BIAS, MEAN = 2, VARIANCE, GRAD, OLD_BIAS /* read with an activation */ };
+enum { X, WEIGHT, BIAS, MEAN = 2, VARIANCE, GRAD, OLD_BIAS /* read only with an activation */ };
 enum { Y, OUT_MEAN, OUT_VARIANCE };
 enum { GRAD_X, GRAD_WEIGHT, GRAD_BIAS };
 
@@ -99,7 +99,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-/* The first element of a channel; false behind its last one. */
+/* Advances to the next element of a channel. Returns false after the last one. */
 static bool next_of_channel(const tensor_info_t *x, int64_t *index)
 {
     if (shape_next(x->rank - 2, &x->sizes[2], &index[2])) return true;
@@ -137,7 +137,7 @@ static double spec_forward(const spec_call_t *call, int output, const int64_t *i
     }
 }
 
-/* Element of the gradient where the activation passes it. */
+/* Element of the gradient, or 0 if the activation does not pass it. */
 static double spec_passed(const spec_call_t *call, const int64_t *index, double mean, double scale)
 {
     const int activation = ((const attrs_t *)call->attrs)->activation;
@@ -174,18 +174,18 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
 
 /* ---- kernels ---- */
 
-/* What a run works with. */
+/* State of one run. */
 typedef struct work {
     const prepared_t *prepared;
     void *const *in, *const *out;
     strips_t strips;
     const batch_loops_t *loops;
-    dtype_t number;  /* of the loops */
+    dtype_t number;  /* type of the elements in the loops */
     double *partial; /* [strips][chunks][2][width] */
-    char *factors;   /* [strips][BATCH_FACTORS][STRIP_LANES] of `number` */
+    char *factors;   /* [strips][BATCH_FACTORS][STRIP_LANES], dtype `number` */
 } work_t;
 
-/* Parameters without gaps; those of mkldnn tensors lie so where they are. */
+/* Requires parameters without gaps. Plain mkldnn tensors have none already. */
 static void want_contiguous(const op_call_t *call, prepared_t *prepared)
 {
     for (int i = 0; i < call->n_in; i++) {
@@ -197,8 +197,8 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
     }
 }
 
-/* The format of x, or of grad where that has blocks and x has not; plain if neither can be walked.
- */
+/* Chooses the format of x, or that of grad if only grad has blocks; plain if neither can be split
+ * into strips. */
 static format_t choose_format(const op_call_t *call, int operand)
 {
     const tensor_info_t *info = call->in[operand];
@@ -258,7 +258,7 @@ static work_t begin(const prepared_t *prepared, void *const *in, void *const *ou
     return work;
 }
 
-/* Elements of a tensor of x's dtype: those of a chunk, and those of a line's lane. */
+/* Address of a chunk in a tensor of x's dtype. */
 static char *chunk_bytes(const work_t *work, void *tensor, const chunk_t *chunk)
 {
     return (char *)tensor + chunk->offset * (int64_t)dtype_size(work->prepared->in[X].dtype);
@@ -266,8 +266,8 @@ static char *chunk_bytes(const work_t *work, void *tensor, const chunk_t *chunk)
 
 #define WIDE_ELEMENTS 4096
 
-/* The elements of a chunk as loops take them: where they lie, or widened into `wide`, where rows
- * have no gaps. */
+/* Returns the elements of a chunk as the loops need them: in place, or widened into `wide` without
+ * gaps between rows. */
 static const void *take(const work_t *work, int operand, const chunk_t *chunk, float *wide)
 {
     const dtype_t dtype = work->prepared->in[X].dtype;
@@ -279,7 +279,7 @@ static const void *take(const work_t *work, int operand, const chunk_t *chunk, f
     return wide;
 }
 
-/* Writes back what was widened. */
+/* Writes the widened elements back. */
 static void give(const work_t *work, const chunk_t *chunk, const float *wide)
 {
     const dtype_t dtype = work->prepared->in[X].dtype;
@@ -307,7 +307,7 @@ static void *factors_of(const work_t *work, int64_t strip)
     return work->factors + strip * BATCH_FACTORS * STRIP_LANES * (int64_t)dtype_size(work->number);
 }
 
-/* A factor of a channel, in all of its lanes. */
+/* Sets a factor of a channel in all of its lanes. */
 static void set_factor(const work_t *work, int64_t strip, int64_t width, int64_t c,
                        batch_factor_t factor, double value)
 {
@@ -321,7 +321,7 @@ static void set_factor(const work_t *work, int64_t strip, int64_t width, int64_t
     }
 }
 
-/* Element of a parameter, or what stands for it when it is absent. */
+/* Element of a parameter, or `absent` if there is no such parameter. */
 static double element(const work_t *work, int operand, int64_t c, double absent)
 {
     if (work->in[operand] == NULL) return absent;
@@ -340,8 +340,8 @@ static double epsilon_of(const work_t *work)
     return ((const attrs_t *)work->prepared->attrs)->epsilon;
 }
 
-/* What elements are multiplied by. Of the variance as it is given to the backward pass, so that
- * both see the same sign of what an activation is given. */
+/* Multiplier of a channel's elements. The variance is rounded as in the tensor that the backward
+ * pass reads, so that both directions agree on the sign of the activation's operand. */
 static double scale_of(const work_t *work, int64_t channel, double variance)
 {
     const double given = work->number == DTYPE_F64 ? variance : (double)(float)variance;
@@ -356,8 +356,8 @@ static void set_bound(const work_t *work, int64_t strip, int64_t width)
 
 /* ---- forward ---- */
 
-/* Elements of which mean and sum of squared deviations are known, and more of them, for each of
- * `width` channels. */
+/* Merges the mean and the sum of squared deviations of `more` elements into those of `count`
+ * elements, for each of `width` channels. */
 static void merge(int64_t width, double *count, double *means, double *squares, double more,
                   const double *more_means, const double *more_squares)
 {
@@ -542,7 +542,7 @@ static const kernel_t *const backward_kernels[] = {&backward, NULL};
 
 /* ---- gradients ---- */
 
-/* A number for each channel, as it broadcasts to x, in dtype. */
+/* Reshapes a value per channel so that it broadcasts to x, in dtype. */
 static value_t spread(const gradient_call_t *call, value_t value, dtype_t dtype)
 {
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
@@ -553,8 +553,8 @@ static value_t spread(const gradient_call_t *call, value_t value, dtype_t dtype)
                      dtype);
 }
 
-/* Of mean and variance: d x = (d mean + 2 (x - mean) d variance) / count, of bf16 and f16 in f32.
- */
+/* Gradient through mean and variance: dx = (dmean + 2 (x - mean) dvariance) / count; computed in
+ * f32 for bf16 and f16. */
 static value_t pass_statistics(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

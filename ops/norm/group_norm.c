@@ -1,5 +1,5 @@
-/* Group norm: statistics of the channels of each group, in whatever blocks the channels lie; and
- * its gradients. */
+/* Group norm and its gradients. Statistics are computed per channel, in any blocked format, and
+ * combined per group. */
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ enum { OF_X, OF_WEIGHT, OF_BIAS, N_OF };
 
 /* ---- inference ---- */
 
-/* Rules about x, num_groups, weight and bias. */
+/* Checks x, num_groups, weight and bias. */
 static status_t check(context_t *ctx, const op_call_t *call, int n_channelwise)
 {
     const attrs_t *attrs = call->attrs;
@@ -66,7 +66,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Sums over channels are given in no less than f32. */
+/* Sums over channels have at least the precision of f32. */
 static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
                                tensor_info_t *out)
 {
@@ -83,7 +83,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-/* Sum over the group of channel index[1] of x - mean, or of its square. */
+/* Sum of x - mean, or of its square, over the group of channel index[1]. */
 static double spec_sum(const spec_call_t *call, const int64_t *index, double mean, bool squares,
                        int64_t *out_n)
 {
@@ -117,8 +117,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_has(call, BIAS) ? value + spec_at(call, BIAS, &index[1]) : value;
 }
 
-/* Of the group of channel index[1]: with v = grad weight and h = (x - mean) / deviation, the means
- * of v and of v h. */
+/* Statistics of the group of channel index[1]: with v = grad weight and h = (x - mean) / deviation,
+ * the means of v and of v h. */
 typedef struct spec_group {
     double mean, deviation, mean_v, mean_vh;
 } spec_group_t;
@@ -172,8 +172,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
-/* ---- kernel: sums of each channel become those of its group, twice; then a scale and a shift for
- * each channel, 0 and 0 for padded ones ---- */
+/* ---- kernel: combines channel sums to group means, then to group variances; then each channel has
+ * a scale and a shift, both 0 for padding ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -190,12 +190,12 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* [n][channels], padded ones too. */
+/* Arrays are [n][channels], including padding. */
 typedef struct work {
     const prepared_t *prepared;
     void *const *in;
     walk_t walk;
-    int64_t padded; /* channels of one n */
+    int64_t padded; /* channels of one image */
     double *means, *sums, *scale, *shift;
 } work_t;
 
@@ -227,7 +227,7 @@ static void add_channels(const work_t *work, int n_threads, moment_t moment)
     threads_share(n_threads, work->walk.n * work->walk.n_blocks, sum_channel_blocks, &sums);
 }
 
-/* The mean over each group of what was added, for each of its channels. */
+/* Averages the channel sums over each group, and stores the mean for each channel of the group. */
 static void average_groups(const work_t *work, double *out)
 {
     const walk_t *walk = &work->walk;
@@ -242,7 +242,7 @@ static void average_groups(const work_t *work, double *out)
     }
 }
 
-/* The means, and the variances as sums. */
+/* Computes the means, and the variances, which are stored in sums. */
 static void add_moments(const work_t *work, int n_threads)
 {
     for (int64_t i = 0; i < work->walk.n * work->padded; i++) work->means[i] = 0.0;
@@ -259,7 +259,7 @@ static double element(const work_t *work, int operand, int64_t index, double abs
     return dtype_load(dtype, (const char *)work->in[operand] + index * (int64_t)dtype_size(dtype));
 }
 
-/* Variances are in sums; scale and shift are f32 for f32, else f64. */
+/* Makes scale and shift from the variances in sums. They are f32 for f32, else f64. */
 static void make_factors(const work_t *work)
 {
     const attrs_t *attrs = work->prepared->attrs;
@@ -328,13 +328,13 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: with v = grad weight, h = (x - mean) / deviation, and means over the group, that
- * of x is (v - mean(v) - h mean(v h)) / deviation. Sums of grad and of grad (x - mean) over each
- * channel become those of its group; then a factor of grad, one of x - mean, and a shift ---- */
+/* ---- gradients: with v = grad weight, h = (x - mean) / deviation, and means over the group, dx =
+ * (v - mean(v) - h mean(v h)) / deviation. Sums of grad and of grad (x - mean) per channel are
+ * combined per group; then dx is a factor times grad, another times x - mean, and a shift ---- */
 
-#define LANES 32   /* of one sum */
-#define ROUND 4096 /* elements that are added in float */
-#define CHUNK 256  /* rows that are added in float, elements that are widened at a time */
+#define LANES 32   /* lanes of one sum */
+#define ROUND 4096 /* elements that are summed in float */
+#define CHUNK 256  /* rows that are summed in float, and elements that are widened at a time */
 
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -356,7 +356,8 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* [n][channels], padded ones too; factors are f32 for f32, else f64, each with room for f64. */
+/* Arrays are [n][channels], including padding. Factors are f32 for f32, else f64; all are allocated
+ * as f64. */
 typedef struct backward {
     work_t work;
     double *sums, *products;
@@ -383,7 +384,7 @@ FOR_EACH_ISA static void line_f32(int64_t n, const float *x, const float *grad, 
     }
 }
 
-/* Up to LANES columns. */
+/* Sums up to LANES columns. */
 FOR_EACH_ISA static void columns_f32(int64_t rows, int64_t width, int64_t step, const float *x,
                                      const float *grad, const float *mean, float *sum,
                                      float *product)
@@ -414,7 +415,7 @@ static void add_columns_f32(int64_t rows, int64_t width, const float *x, const f
     }
 }
 
-/* n neighbours of one channel, or of n channels. */
+/* Sums n adjacent elements, of one channel if is_line, else of n channels. */
 static void add_any(int64_t n, bool is_line, dtype_t dtype, const char *x, const char *grad,
                     const double *means, double *sums, double *products)
 {
@@ -432,7 +433,7 @@ static void add_any(int64_t n, bool is_line, dtype_t dtype, const char *x, const
     }
 }
 
-/* The channels of one block, of which x and grad are the first elements. */
+/* Sums the channels of one block; x and grad point to its first elements. */
 static void add_block(const walk_t *walk, dtype_t dtype, const char *x, const char *grad,
                       const double *means, double *sums, double *products)
 {
@@ -479,8 +480,9 @@ static void store_factor(dtype_t dtype, char *factors, int64_t index, double val
     dtype_store(compute, factors + index * (int64_t)dtype_size(compute), value);
 }
 
-/* Of the channels of one group of one n, which begin at `first`; their variances are in work.sums.
- * `lost` is what the rounding of the mean to f32 loses: products are of x less the rounded one. */
+/* Makes the factors for the channels of one group of one image, from `first` on; work.sums has
+ * their variances. `lost` corrects the products, which were computed with the mean rounded to
+ * f32. */
 static void make_group(const backward_t *backward, int64_t first, int64_t channels)
 {
     const work_t *work = &backward->work;
@@ -507,7 +509,8 @@ static void make_group(const backward_t *backward, int64_t first, int64_t channe
     }
 }
 
-/* Factors of all groups; and the gradients of weight and bias, which are sums over n. */
+/* Makes the factors of all groups, and the gradients of weight and bias, which are sums over the
+ * batch. */
 static void make_gradients(const backward_t *backward, void *const *out)
 {
     const work_t *work = &backward->work;
@@ -529,7 +532,7 @@ static void make_gradients(const backward_t *backward, void *const *out)
     }
 }
 
-/* A row of a piece; `step` is 0 where it is of one channel. */
+/* Computes a row of a piece. `step` is 0 if all its elements belong to one channel. */
 FOR_EACH_ISA static void pass_row_f32(int64_t n, int64_t step, const float *const *factors,
                                       const float *x, const float *grad, float *dst)
 {

@@ -2,12 +2,12 @@
  *
  * With v = grad weight, h = (x - mean) / deviation, and means over the row:
  *
- *     of x       (v - mean(v) - h mean(v h)) / deviation
- *     of weight  sum(rows) grad h
- *     of bias    sum(rows) grad
+ *     d x       (v - mean(v) - h mean(v h)) / deviation
+ *     d weight  sum(rows) grad h
+ *     d bias    sum(rows) grad
  *
  * rms_norm is the same with 0 for mean and mean(v), and no bias. Means and deviations are computed
- * again from x: that reads rows that are in the cache already, and a forward keeps nothing. */
+ * again from x: its rows are in the cache anyway, and the forward pass need not store them. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool is_rms(const opdef_t *op)
     return op->variant == VARIANT_rms_norm;
 }
 
-/* Sums over rows are given in no less than f32. */
+/* Sums over rows have at least the precision of f32. */
 static dtype_t dtype_of_sums(dtype_t dtype)
 {
     return dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
@@ -68,7 +68,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* Numbers of the row that an index stands in. */
+/* Statistics of the row of an index. */
 typedef struct spec_row {
     double mean, deviation, mean_v, mean_vh;
 } spec_row_t;
@@ -133,23 +133,23 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- kernel: the rows in parts, which follow from the sizes alone, so that sums are the same on
- * any number of threads ---- */
+/* ---- kernel: the rows are split into parts that depend only on the sizes, so that the sums are
+ * the same with any number of threads ---- */
 
 #define MAX_PARTS 16
-#define PART_ELEMENTS 8192 /* at least, in each of several */
-#define PENDING_ROWS 64    /* whose sums are added in the dtype of elements; then in double */
-#define LANES 32           /* of one sum */
-#define ROUND 4096         /* elements of a row that are added so */
+#define PART_ELEMENTS 8192 /* minimum for each of several parts */
+#define PENDING_ROWS 64    /* rows that are summed in the dtype of computation; then in double */
+#define LANES 32           /* lanes of one sum */
+#define ROUND 4096         /* elements of a row that are summed in that dtype */
 
-/* h = (x - mean) scale + shift: mean is a sum of floats, shift what that is off by. */
+/* h = (x - mean) scale + shift; shift corrects the rounding error of mean. */
 typedef struct row_factors {
     double mean, scale, shift, mean_v, mean_vh;
 } row_factors_t;
 
-/* For f32 and f64: the sums of v, of v (x - mean) and of x - mean, added to sums[3]; and the
- * gradient of x, which may lie where grad lies, while those of weight and bias are added to what is
- * there. */
+/* For f32 and f64. add_row adds the sums of v, of v (x - mean) and of x - mean to sums[3].
+ * write_row stores the gradient of x, which may overwrite grad, and adds to the gradients of weight
+ * and bias. */
 #define ROW_LOOPS(type, add_row, write_row)                                                        \
     FOR_EACH_ISA static void add_row(int64_t n, const type *x, const type *grad,                   \
                                      const type *weight, double row_mean, double *sums)            \
@@ -196,8 +196,8 @@ typedef struct row_factors {
 ROW_LOOPS(float, add_row_f32, write_row_f32)
 ROW_LOOPS(double, add_row_f64, write_row_f64)
 
-/* Lines of a row's length that a part has, each with room for doubles: sums; what is pending; rows
- * that are widened. */
+/* Lines of n elements in a part, each allocated as doubles: sums, pending sums, and rows that are
+ * widened. */
 enum { LINE_SUMS, LINE_PENDING = 2, LINE_WIDE = 4, MAX_LINES = 6 };
 
 typedef struct work {
@@ -205,7 +205,7 @@ typedef struct work {
     int64_t rows, n, n_parts;
     int n_lines;
     dtype_t compute; /* f32 or f64 */
-    char *weight;    /* [n], in that dtype */
+    char *weight;    /* [n], dtype `compute` */
     double *lines;   /* [n_parts][n_lines][n] */
 } work_t;
 
@@ -223,8 +223,8 @@ static work_t work_of(const prepared_t *prepared, void *scratch)
     return work;
 }
 
-/* A dense gradient whose rows have no gaps is read where it lies, wherever its rows are: that of a
- * mean is one row for all. */
+/* Accepts a dense gradient with any strides between rows, if each row is contiguous. The gradient
+ * of a mean is one row that all rows share. */
 static status_t accept_grad(const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *grad = call->in[GRAD];
@@ -266,7 +266,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* x and grad in the dtype that is computed in; of_x may be grad. */
+/* Computes the gradients of one row. x and grad have the dtype of computation; of_x may be grad. */
 static void pass_row(const work_t *work, const void *x, const void *grad, void *of_x,
                      double *const *lines)
 {
@@ -299,7 +299,7 @@ static void pass_row(const work_t *work, const void *x, const void *grad, void *
                       lines[LINE_PENDING + 1]);
 }
 
-/* Sums that are pending become part of those in double. */
+/* Adds the pending sums to the sums in double. */
 static void add_pending(const work_t *work, double *const *lines)
 {
     const int64_t n = work->n;
@@ -314,7 +314,7 @@ static void add_pending(const work_t *work, double *const *lines)
     }
 }
 
-/* Bytes from the gradient's first element to the first of a row. */
+/* Offset of a row in the gradient, in bytes. */
 static int64_t find_grad(const work_t *work, int64_t row)
 {
     const tensor_info_t *grad = &work->prepared->in[GRAD];
@@ -354,7 +354,7 @@ static void run_part(const work_t *work, int64_t part, void *const *in, void *co
     add_pending(work, lines);
 }
 
-/* The sums of all parts, as gradients of weight and bias. */
+/* Adds the sums of all parts and stores the gradients of weight and bias. */
 static void give_sums(const work_t *work, void *const *out)
 {
     const int64_t n = work->n, size = (int64_t)dtype_size(work->compute);
@@ -441,7 +441,7 @@ const gradient_t rms_norm_gradient = {.pass = pass_rms_norm, .reads_in = 1u << X
         "(f32[0,5], f32[5], f32[0,5])"
 
 static const char *const cases_layer_norm[] = {CASES, "(f32[4,1], f32[1], f32[4,1])", NULL};
-/* Of a row of one element rms_norm gives its sign, whose gradient is rounding. */
+/* No rows of one element: rms_norm then returns the sign, and its gradient is rounding noise. */
 static const char *const cases_rms_norm[] = {CASES, NULL};
 
 /* ---- definitions ---- */

@@ -28,7 +28,8 @@ static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, fals
                                               {"grad", ROLE_ACTIVATION, false, false}};
 enum { X, GRAD };
 
-/* The channels [*out_first, *out_end) round a channel: of an even number one more before it. */
+/* Channels [*out_first, *out_end) of the window of a channel. An even size has one more before it
+ * than after it. */
 static void window(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
                    int64_t *out_end)
 {
@@ -37,7 +38,7 @@ static void window(const attrs_t *attrs, int64_t channel, int64_t n_channels, in
     *out_end = n_channels - channel > behind ? channel + behind + 1 : n_channels;
 }
 
-/* The channels whose windows a channel is in. */
+/* Channels whose windows contain a channel. */
 static void reached(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
                     int64_t *out_end)
 {
@@ -75,7 +76,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-/* k + alpha / size sum(x^2) around a channel. */
+/* k + alpha / size * sum(x^2) over the window of a channel. */
 static double spec_base(const spec_call_t *call, const int64_t *index)
 {
     const attrs_t *attrs = call->attrs;
@@ -141,10 +142,10 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own ---- */
+/* ---- our own kernel ---- */
 
-#define TILE 128     /* elements done at a time */
-#define SIZE_FAST 33 /* largest window of the loops that vectorise */
+#define TILE 128     /* elements that are processed at a time */
+#define SIZE_FAST 33 /* largest window of the vectorized loops */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -153,7 +154,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* dst = src (k + alpha / size sum)^-beta. */
+/* dst = src * (k + alpha / size * sum)^-beta. */
 static void finish(const attrs_t *attrs, int64_t n, const float *sum, const float *src, float *dst)
 {
     const float scale = (float)(attrs->alpha / (double)attrs->size), k = (float)attrs->k;
@@ -167,7 +168,7 @@ static void finish(const attrs_t *attrs, int64_t n, const float *sum, const floa
         for (int64_t i = 0; i < n; i++) dst[i] = src[i] * powf(k + scale * sum[i], power);
 }
 
-/* Plain: a row of positions, channel by channel. */
+/* Plain format: some adjacent positions, one channel at a time. */
 static void run_positions(const attrs_t *attrs, const walk_t *walk, const float *src, float *dst,
                           int64_t n)
 {
@@ -184,8 +185,8 @@ static void run_positions(const attrs_t *attrs, const walk_t *walk, const float 
     }
 }
 
-/* Channels last or in blocks: the channels of one position, which src and dst are at channel 0 of.
- * Squares of a tile and what stands round it are gathered, then added up. */
+/* Channels last or blocked channels: all channels of one position; src and dst point to channel 0.
+ * Gathers the squares of a tile and of the channels around it, then adds them. */
 static void run_channels(const attrs_t *attrs, const walk_t *walk, const float *src, float *dst)
 {
     const int64_t before = attrs->size / 2, block = walk->block;
@@ -214,7 +215,7 @@ static void run_channels(const attrs_t *attrs, const walk_t *walk, const float *
     }
 }
 
-/* Any dtype, any window: the channels of one position, in double. */
+/* Any dtype and window: all channels of one position, in double. */
 static void run_any(const attrs_t *attrs, const walk_t *walk, dtype_t dtype, const char *src,
                     char *dst)
 {
@@ -235,7 +236,7 @@ static void run_any(const attrs_t *attrs, const walk_t *walk, dtype_t dtype, con
 typedef struct tiles {
     const prepared_t *prepared;
     walk_t walk;
-    int64_t step, n_tiles; /* positions of a tile; tiles of an image */
+    int64_t step, n_tiles; /* positions in a tile, tiles in an image */
     const char *x;
     char *out;
 } tiles_t;
@@ -285,18 +286,19 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- gradient: with base[c] = k + alpha / size sum(window) x^2, that of x[c] is
+/* ---- gradient: with base[c] = k + alpha / size * sum(window) x^2,
  *
- *     grad[c] base[c]^-beta - 2 alpha beta / size x[c] sum(j) grad[j] x[j] base[j]^(-beta - 1)
+ *   dx[c] = grad[c] base[c]^-beta - 2 alpha beta / size x[c] sum(j) grad[j] x[j] base[j]^(-beta -
+ * 1)
  *
- * over the channels j whose windows c is in. All channels of some positions are gathered, as
- * [channels][POSITIONS], whatever their format. ---- */
+ * over the channels j whose windows contain c. All channels of some positions are gathered as
+ * [channels][POSITIONS], in any format. ---- */
 
 #define POSITIONS 32
 #define MAX_PARTS 16
 enum { BUFFER_X, BUFFER_GRAD, BUFFER_SCALE, BUFFER_TERM, N_BUFFERS };
 
-/* Parts follow from the sizes alone; each has its own buffers. */
+/* The number of parts depends only on the sizes. Each part has its own buffers. */
 static int64_t count_parts(const walk_t *walk, int64_t *out_n_tiles)
 {
     const int64_t n = walk->n * ((walk->spatial + POSITIONS - 1) / POSITIONS);
@@ -325,7 +327,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* The gradient of x takes the place of x; scale and term are room for all channels. */
+/* Overwrites x with its gradient. scale and term are buffers for all channels. */
 #define BACKWARD_LOOPS(name, type, root, power)                                                    \
     FOR_EACH_ISA static void name(const attrs_t *attrs, int64_t n_channels, type *x,               \
                                   const type *grad, type *scale, type *term)                       \
@@ -361,7 +363,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
 BACKWARD_LOOPS(backward_f32, float, sqrtf, powf)
 BACKWARD_LOOPS(backward_f64, double, sqrt, pow)
 
-/* `count` positions from element `first` of channel 0 on, and their buffers. */
+/* Processes `count` positions; `first` is the index of the first one in channel 0. */
 static void run_positions_backward(const prepared_t *prepared, const walk_t *walk, int64_t first,
                                    int64_t count, char *buffers, void *const *in, char *out)
 {
@@ -390,7 +392,7 @@ static void run_positions_backward(const prepared_t *prepared, const walk_t *wal
 typedef struct parts {
     const prepared_t *prepared;
     walk_t walk;
-    int64_t n, n_tiles; /* parts, tiles of POSITIONS */
+    int64_t n, n_tiles; /* parts, and tiles of POSITIONS */
     void *const *in;
     char *out, *buffers;
 } parts_t;

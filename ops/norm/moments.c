@@ -3,9 +3,9 @@
 #include "tensor/simd_impl.h"
 
 #define CHUNK 256  /* elements that are widened at a time */
-#define LANES 32   /* of one sum */
-#define BLOCK 16   /* channels of the widest blocks */
-#define ROUND 4096 /* elements or rows that are added in float */
+#define LANES 32   /* lanes of one sum */
+#define BLOCK 16   /* channels in the widest blocks */
+#define ROUND 4096 /* elements or rows that are summed in float */
 
 /* ---- sums ---- */
 
@@ -50,7 +50,7 @@ double moments_line(dtype_t dtype, int64_t n, const void *src, moment_t moment, 
     return sum;
 }
 
-/* Up to LANES columns. */
+/* Sums up to LANES columns. */
 FOR_EACH_ISA static void add_columns(int64_t rows, int64_t width, int64_t step, const float *src,
                                      bool squares, const float *means, float *sums)
 {
@@ -102,7 +102,7 @@ void moments_columns(dtype_t dtype, int64_t rows, int64_t width, const void *src
 
 /* ---- scale and shift ---- */
 
-/* Rows of a block of channels, whose factors stay in registers. */
+/* Processes the rows of a block of channels; their factors stay in registers. */
 FOR_EACH_ISA static void apply_blocks(int64_t rows, const float *scale, const float *shift,
                                       const float *src, float *dst)
 {

@@ -1,4 +1,4 @@
-/* Normalisation in inference: batch norm over channels, layer and rms norm over the last
+/* Normalization in inference: batch norm over channels, layer and rms norm over the last
  * dimensions. */
 #include <math.h>
 #include <string.h>
@@ -37,7 +37,7 @@ enum { X, WEIGHT, BIAS, MEAN, VAR, POST };
 
 enum { VARIANT_layer_norm, VARIANT_rms_norm };
 
-/* Root mean squares are deviations from 0. */
+/* rms_norm measures deviations from 0 instead of the mean. */
 static bool is_rms(const opdef_t *op)
 {
     return op->variant == VARIANT_rms_norm;
@@ -131,7 +131,8 @@ static double spec_layer(const spec_call_t *call, int output, const int64_t *ind
 
 /* ---- kernels on oneDNN ---- */
 
-/* What oneDNN takes: f32 or bf16; statistics, weight and bias f32; of the last two both or none. */
+/* oneDNN supports f32 and bf16; statistics, weight and bias in f32; weight and bias both or
+ * neither. */
 static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -150,8 +151,8 @@ static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* The input as it lies or not at all: our own kernel takes every format as it lies, too. Of
- * post-ops oneDNN computes one relu. */
+/* Accepts x only in its own format: our own kernel reads every format without a reorder, too.
+ * oneDNN supports one relu as the only post-op. */
 static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const batch_attrs_t *attrs = call->attrs;
@@ -191,7 +192,7 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-/* The dimensions that are normalised as one, and all others as one. */
+/* The normalized dimensions are one row; all others are counted as rows. */
 void layer_rows(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
                 int64_t *out_length)
 {
@@ -243,7 +244,7 @@ static const kernel_t onednn_layer = {.name = "onednn",
                                       .run = prepared_run_primitive,
                                       .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- batch norm of our own: x * scale[c] + shift[c], whose padded channels are 0 and 0 ---- */
+/* ---- our own batch norm: x * scale[c] + shift[c]; both are 0 for padded channels ---- */
 
 static void want_contiguous(const op_call_t *call, prepared_t *prepared)
 {
@@ -252,7 +253,7 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
             prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
 }
 
-/* Element of an operand, or what stands for it when it is absent. */
+/* Element of an operand, or `absent` if there is no such operand. */
 static double element(const prepared_t *prepared, void *const *in, int operand, int64_t index,
                       double absent)
 {
@@ -300,7 +301,7 @@ static bool is_all_f32(const prepared_t *prepared, void *const *in)
     return is_f32;
 }
 
-/* scale and shift lie one behind the other, in f32 for f32, else in f64. */
+/* Stores all scales, then all shifts, in scratch: f32 for f32, else f64. */
 static void make_factors(const prepared_t *prepared, void *const *in, const walk_t *walk,
                          void *scratch)
 {
@@ -331,7 +332,7 @@ static void make_factors(const prepared_t *prepared, void *const *in, const walk
 typedef struct pieces {
     walk_t walk;
     dtype_t dtype;
-    const char *scale, *shift; /* by channel, f32 or f64 */
+    const char *scale, *shift; /* per channel, f32 or f64 */
     post_rest_t post;
     const char *x;
     char *out;
@@ -378,7 +379,7 @@ static const kernel_t native_batch = {.name = "native",
                                       .flags = KERNEL_FUSES_POST_OPS};
 static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
 
-/* ---- layer and rms norm of our own: three passes over each row ---- */
+/* ---- our own layer and rms norm: three passes over each row ---- */
 
 static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -390,7 +391,7 @@ static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-/* weight and bias may be NULL; src and dst may be one. */
+/* weight and bias may be NULL; src and dst may be equal. */
 static void write_row_f32(int64_t n, const float *src, float mean, float scale, const float *weight,
                           const float *bias, float *dst)
 {
@@ -442,7 +443,7 @@ static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n
 typedef struct rows {
     const prepared_t *prepared;
     void *const *in;
-    int64_t n; /* elements of a row */
+    int64_t n; /* elements in a row */
     char *out;
 } rows_t;
 
@@ -471,9 +472,9 @@ static const kernel_t native_layer = {
 static const kernel_t *const layer_kernels[] = {&onednn_layer, &native_layer, NULL};
 static const kernel_t *const rms_kernels[] = {&native_layer, NULL};
 
-/* ---- gradients of batch norm by given statistics ---- */
+/* ---- gradients of batch norm with given statistics ---- */
 
-/* Sum over all but channels, of bf16 and f16 in f32. */
+/* Sums over all dimensions except channels; bf16 and f16 in f32. */
 static value_t sum_channels(const gradient_call_t *call, value_t x)
 {
     int64_t dims[TENSOR_MAX_RANK] = {0, 2, 3, 4};
@@ -488,7 +489,7 @@ static value_t emit_norm(const gradient_call_t *call, value_t x, value_t weight,
     return emit_op(call->emitter, &op_def_batch_norm, call->attrs, 5, in);
 }
 
-/* d x = g weight / sqrt(var + epsilon), which is batch norm of g by a mean of 0. */
+/* dx = g weight / sqrt(var + epsilon), which is the batch norm of g with a mean of 0. */
 static void pass_batch(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

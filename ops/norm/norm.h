@@ -43,7 +43,7 @@ status_t op_instance_norm(context_t *ctx, const tensor_t *x, const tensor_t *wei
                           const tensor_t *bias, double epsilon, tensor_t **out)
     TESSERA_API(op_instance_norm);
 
-/* x / (k + alpha / size * sum of squares over `size` neighbouring channels)^beta. */
+/* x / (k + alpha / size * sum of squares over `size` adjacent channels)^beta. */
 status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, double beta,
                 double k, tensor_t **out) TESSERA_API(op_lrn);
 

@@ -1,5 +1,5 @@
-/* What layer_norm, rms_norm and the operators of their gradients have in common, and what
- * batch_norm comes to. */
+/* Declarations that layer_norm, rms_norm and their gradients share, and the factors of
+ * batch_norm. */
 #ifndef TESSERA_OPS_NORM_NORM_IMPL_H
 #define TESSERA_OPS_NORM_NORM_IMPL_H
 
@@ -13,15 +13,15 @@ typedef struct layer_attrs {
 #define LAYER_FIELDS 2
 extern const attr_field_t layer_fields[LAYER_FIELDS];
 
-/* x as rows of `length`: the product of its last n_dims sizes. */
+/* Describes x as rows of `length` elements, the product of its last n_dims sizes. */
 void layer_rows(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
                 int64_t *out_length);
 
-/* What batch_norm comes to, y = x * scale[c] + shift[c]; weight and bias [n] or NULL. */
+/* Computes batch_norm as y = x * scale[c] + shift[c]. weight and bias are [n] or NULL. */
 void norm_factors(int64_t n, double epsilon, const float *weight, const float *bias,
                   const float *mean, const float *var, float *scale, float *shift);
 
-/* Their rules. */
+/* Gradients of layer_norm and rms_norm. */
 extern const gradient_t layer_norm_gradient, rms_norm_gradient;
 
 #endif

@@ -1,58 +1,58 @@
-/* How norms over a batch walk: by strips, which are up to 64 channels with all of their elements.
+/* Iteration of norms over a batch, by strips: up to 64 channels with all of their elements.
  *
- * A strip lies in runs of rows, and a row has one element of each channel: those of blocked
- * channels are [n][spatial][16], where runs are images and rows positions; of plain channels a row
- * is one element; channels last have one run, and strips of 64 neighbours. Runs are taken in
- * chunks of some thousand elements. What is added up over a chunk is kept for each channel, so that
- * results do not depend on the number of threads. */
+ * A strip consists of runs of rows; a row has one element of each channel. In blocked formats,
+ * [n][spatial][16], a run is an image and a row is a position. In the plain format a row is one
+ * element. Channels last has a single run, and strips of 64 adjacent channels. Runs are processed
+ * in chunks of a few thousand elements. Sums are stored per chunk and channel, so that results do
+ * not depend on the number of threads. */
 #ifndef TESSERA_OPS_NORM_STRIPS_IMPL_H
 #define TESSERA_OPS_NORM_STRIPS_IMPL_H
 
 #include "ops/walk_impl.h"
 
-#define STRIP_LANES 64 /* elements that are worked on side by side */
+#define STRIP_LANES 64 /* elements that are processed together */
 
 typedef struct strips {
-    int64_t n, width;             /* channels of a strip; the last one may have fewer */
+    int64_t n, width;             /* strips, and channels in one; the last strip may have fewer */
     int64_t channels;             /* without padding */
     int64_t padded;               /* with padding */
-    int64_t n_runs, rows;         /* of a strip, and of a run */
-    int64_t step, run_step;       /* elements from row to row, and from run to run */
-    int64_t strip_step;           /* and from strip to strip */
-    int64_t chunk_rows, n_chunks; /* rows of a chunk, the last of a run may have fewer; all chunks
-                                     of a strip */
+    int64_t n_runs, rows;         /* runs in a strip, rows in a run */
+    int64_t step, run_step;       /* strides of rows and of runs, in elements */
+    int64_t strip_step;           /* stride of strips */
+    int64_t chunk_rows, n_chunks; /* rows in a chunk (the last may have fewer); chunks in a strip */
 } strips_t;
 
-/* False for blocks of more than STRIP_LANES channels. */
+/* Describes the strips of a walk. Returns false for blocks of more than STRIP_LANES channels. */
 bool strips_of(const walk_t *walk, strips_t *out_strips);
 
 typedef struct chunk {
-    int64_t strip, channel, offset; /* the first channel, and the first element */
+    int64_t strip, channel, offset; /* first channel, first element */
     int64_t rows, width, step;
 } chunk_t;
 
 chunk_t strips_chunk(const strips_t *strips, int64_t strip, int64_t index);
 
-/* Elements of a channel. */
+/* Number of elements in a channel. */
 static inline int64_t strips_count(const strips_t *strips)
 {
     return strips->n_runs * strips->rows;
 }
 
-/* Loops take rows without gaps together: 4 rows of 16 channels are one line of 64 lanes. Rows that
- * do not fill a line, and those with gaps, are lines of their own. */
+/* Rows that loops process together, as one line, if they are contiguous: 4 rows of 16 channels are
+ * one line of 64 lanes. A row with gaps is a line, and so is each row left over at the end. */
 typedef struct lines {
     int64_t n, lanes, step;
-    int64_t rows;   /* of a line */
-    int64_t offset; /* of the first one, in elements of the chunk */
+    int64_t rows;   /* rows in a line */
+    int64_t offset; /* first element of the first line, relative to the chunk */
 } lines_t;
 
-/* The lines of several rows, and those behind them; either may be none. */
+/* Splits a chunk into lines of several rows, then lines of the rows left over. Either may be
+ * empty. */
 void strips_lines(const chunk_t *chunk, lines_t out_lines[2]);
 
-/* For each strip: `begin`, which may be NULL, `add` for each of its chunks, `settle`, and `apply`
- * for each of its chunks, while the strip is in the cache; if there are too few strips for the
- * threads, these share the chunks of all strips. */
+/* Callbacks for each strip: `begin` (may be NULL), `add` for each chunk, `settle`, then `apply` for
+ * each chunk while the strip is in the cache. If there are too few strips for the threads, each
+ * stage runs over all strips, and the threads share the chunks. */
 typedef struct strips_body {
     void (*begin)(void *user, int64_t strip);
     void (*add)(void *user, const chunk_t *chunk, int64_t index);

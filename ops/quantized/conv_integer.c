@@ -1,8 +1,8 @@
-/* Convolution of integers of 8 bits to s32: ONNX ConvInteger.
+/* Convolution of 8-bit integers to s32: ONNX ConvInteger.
  *
- * oneDNN takes u8, or s8 where that needs no sums beside the weight, without zeros. So with a zero,
- * x is copied as u8, with zeros for padding: out = conv(x, w) - zero * sum(w). The sums of the
- * packed weight are found by the convolution of ones. */
+ * oneDNN supports u8 without zero points. It supports s8 only in some implementations. With a zero
+ * point, x is therefore copied as u8, padded with the zero point: out = conv(x, w) - zero * sum(w).
+ * The sums of the packed weight are computed by convolving ones with it. */
 #include <string.h>
 
 #include "kernels/quantized/integer_impl.h"
@@ -81,17 +81,18 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- what both kernels do: x with padding around, channels last ---- */
+/* ---- shared by both kernels: x with explicit padding, channels last ---- */
 
 typedef struct padded {
     planes_t planes;
-    int64_t sizes[3], n; /* spatial ones that windows touch; elements of an image */
+    int64_t sizes[3], n; /* spatial sizes that windows cover; elements in an image */
 } padded_t;
 
-/* Bytes that the padded images of a call may have. */
+/* Maximum number of bytes of the padded images of a call. */
 #define MAX_PADDED (INT64_MAX / 8)
 
-/* False where they are too many: a large stride leaves few windows on huge padding. */
+/* Returns false if there are too many bytes: a large stride can leave few windows on huge
+ * padding. */
 static bool describe_padded(const op_call_t *call, padded_t *out_padded)
 {
     const conv_attrs_t *attrs = call->attrs;
@@ -110,10 +111,10 @@ static bool describe_padded(const op_call_t *call, padded_t *out_padded)
     return true;
 }
 
-/* Puts n elements of x at out[at]; padding where x is NULL. */
+/* Stores n elements of x at out[at]; padding if x is NULL. */
 typedef void (*put_t)(dtype_t dtype, int32_t zero, int64_t n, const void *x, void *out, int64_t at);
 
-/* An image [D][H][W][C] to pad. */
+/* Work to pad one image [D][H][W][C]. */
 typedef struct padding {
     const padded_t *p;
     dtype_t dtype;
@@ -157,9 +158,9 @@ static void pad_image(context_t *ctx, const padded_t *p, dtype_t dtype, int32_t 
 /* ---- kernel on oneDNN ---- */
 
 typedef struct state {
-    onednn_primitive_t *sums; /* of the packed weight; NULL where x is read as it lies */
+    onednn_primitive_t *sums; /* computes sums of the packed weight; NULL if x is used in place */
     padded_t padded;
-    size_t sums_at, copy_at; /* in scratch */
+    size_t sums_at, copy_at; /* offsets in scratch */
 } state_t;
 
 static void destroy(void *state)
@@ -193,8 +194,9 @@ static status_t describe_plain(context_t *ctx, const op_call_t *call, prepared_t
     return integer_describe(ctx, prepared, &problem, n_terms, out_primitive, &prepared->in[WEIGHT]);
 }
 
-/* The convolution of ones with the packed weight, whose first element of each output is its sum:
- * over one window; or, since oneDNN's formats depend on widths, over windows as wide as x. */
+/* Describes the convolution of ones with the packed weight; its first element for each output is
+ * the sum of the weight. Tries a single window; then windows as wide as x, because oneDNN's formats
+ * depend on the width. */
 static status_t describe_sums(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double n_terms,
                               onednn_primitive_t **out_sums)
@@ -220,7 +222,7 @@ static status_t describe_sums(context_t *ctx, const op_call_t *call, prepared_t 
     return status;
 }
 
-/* Of a copy of x: its padding is part of it. */
+/* Describes a convolution of a copy of x that includes the padding, and the sums. */
 static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                      onednn_primitive_t **out_primitive,
                                      onednn_primitive_t **out_sums)
@@ -250,7 +252,7 @@ static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prep
     return status;
 }
 
-/* oneDNN's scratch, the sums, then the copy, behind which ones are put for the sums. */
+/* Lays out scratch: oneDNN's scratch, the sums, the copy of x, and ones for the sums after it. */
 static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                        onednn_primitive_t *primitive, onednn_primitive_t *sums)
 {
@@ -275,7 +277,7 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
     size_t own = onednn_scratch_bytes(primitive), other = onednn_scratch_bytes(sums);
     state->sums_at = integer_align(own > other ? own : other);
     const int64_t n_sums = padded.planes.outputs *
-                           padded.planes.out[2]; /* of windows as wide as x */
+                           padded.planes.out[2]; /* enough for windows as wide as x */
     state->copy_at = state->sums_at + integer_align((size_t)n_sums * sizeof(int32_t));
     prepared->scratch_bytes = state->copy_at + (size_t)(padded.n * (call->in[X]->sizes[0] + 1));
     return STATUS_OK;
@@ -367,16 +369,16 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- kernel of our own: x without its zero as s16, the weight packed for kernels/integer ---- */
+/* ---- our own kernel: x minus its zero point as s16, weight packed for kernels/quantized ---- */
 
-enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* of a packed weight */
+enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* numbers of a packed weight */
 #define VERSION 1
 
-/* A window is runs of adjacent elements of x, each of an even number: rows of the window where
- * channels and columns follow one another, else columns. */
+/* A window is a set of runs of adjacent elements of x, each padded to an even number. A run is a
+ * row of the window if its columns and channels are contiguous, else a column. */
 typedef struct window {
     int64_t groups, group_outputs, plane, columns, channels;
-    int64_t n_runs, length, pairs; /* elements and pairs of a run */
+    int64_t n_runs, length, pairs; /* elements and pairs in a run */
 } window_t;
 
 static window_t describe_window(const tensor_info_t *weight, int64_t groups, bool is_joined)
@@ -398,7 +400,7 @@ static int64_t packed_group(const window_t *w)
     return integer_packed(w->group_outputs, w->n_runs * w->pairs);
 }
 
-/* Element i of an output in packed order, of a weight [C/G][plane]; -1 for a padded one. */
+/* Offset in a weight [C/G][plane] of element i of an output in packed order; -1 for padding. */
 static int64_t find_element(const void *user, int64_t i)
 {
     const window_t *w = user;
@@ -429,14 +431,14 @@ typedef struct native_state {
     padded_t padded;
     window_t window;
     bool is_packed;
-    /* In scratch, behind the copy; sums of elements of x stand before those of windows. */
+    /* Offsets in scratch, after the copy. Sums of pixels are stored before sums of windows. */
     size_t weight_at, offsets_at, starts_at, sums_at, zeros_at;
 } native_state_t;
 
 static void place_scratch(native_state_t *s, prepared_t *prepared)
 {
     const planes_t *planes = &s->padded.planes;
-    const size_t elements = (size_t)s->padded.n + 2; /* the last pair may read one more */
+    const size_t elements = (size_t)s->padded.n + 2; /* the last pair may read one more element */
     s->weight_at = integer_align(elements * sizeof(int16_t));
     s->offsets_at = s->weight_at;
     if (!s->is_packed)
@@ -493,7 +495,7 @@ static void put_centered(dtype_t dtype, int32_t zero, int64_t n, const void *x, 
         integer_center(dtype, n, x, 1, zero, to);
 }
 
-/* Where each run of a window begins, from the window's first element on. */
+/* Offset of each run of a window, relative to the window's first element. */
 static void find_offsets(const native_state_t *s, int32_t *offsets)
 {
     const planes_t *planes = &s->padded.planes;
@@ -521,7 +523,7 @@ static void find_starts(const padded_t *p, int64_t *starts)
 
 typedef struct window_sums {
     const native_state_t *s;
-    const int32_t *pixels; /* sums over the channels of a group, for each pixel */
+    const int32_t *pixels; /* sum over the channels of a group, for each pixel */
     int32_t *sums;
 } window_sums_t;
 
@@ -544,7 +546,7 @@ static void sum_window_lines(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Sums each window of an image, over the channels of a group. */
+/* Sums x over each window of an image and the channels of a group. */
 static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *x, int32_t *pixels,
                         int32_t *sums)
 {
@@ -556,7 +558,7 @@ static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *
                   planes->out[0] * planes->out[1], sum_window_lines, &windows);
 }
 
-/* An image whose copy is ready. */
+/* Convolves one image, whose padded copy is ready. */
 static void run_groups(context_t *ctx, const native_state_t *s, integer_t p, const int8_t *weight,
                        const int32_t *zeros, int32_t *pixels, int32_t *out)
 {

@@ -1,9 +1,9 @@
-/* Convolution of u8 with s8 whose sums become numbers, or integers of 8 bits, where they are made:
- * a multiplier for each channel, what is added, a relu, and rounding.
+/* Convolution of u8 with s8 that rescales the sums at once, to numbers or 8-bit integers: a
+ * multiplier for each channel, an addend, a relu, and rounding.
  *
- * Where the machine has dot products of bytes oneDNN computes all of it in one pass. Elsewhere its
- * kernels saturate pairs of products, so that the integers are convolved as floats: sums of bytes
- * below 2^24 are whole numbers there, too. */
+ * If the CPU has dot products of bytes, oneDNN computes all of this in one pass. Otherwise oneDNN's
+ * integer kernels saturate pairs of products, so the integers are convolved as floats: sums of
+ * bytes below 2^24 are exact in f32. */
 #include <math.h>
 #include <string.h>
 
@@ -79,14 +79,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- specification: each step in f32, as kernels take it ---- */
+/* ---- specification: each step in f32, like the kernels ---- */
 
 static float scale_sum(double sum, float bias, float multiplier)
 {
     return ((float)sum + bias) * multiplier;
 }
 
-/* Saturates before it rounds: the bounds are whole numbers. */
+/* Saturates before rounding: the bounds are integers. */
 static double settle(float value, dtype_t dtype)
 {
     int32_t low, high;
@@ -127,9 +127,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return settle(value, call->out->dtype);
 }
 
-/* ---- what the kernels share ---- */
+/* ---- shared by the kernels ---- */
 
-/* A problem of channels last; what it points to. */
+/* A channels-last problem and the descriptions that it points to. */
 typedef struct description {
     onednn_problem_t problem;
     tensor_info_t src, weight, bias, multiplier, dst;
@@ -142,7 +142,7 @@ static tensor_info_t channels_last(dtype_t dtype, const tensor_info_t *info)
     return info_mkldnn(&dense, &last);
 }
 
-/* With src and weight of these dtypes, and dst. */
+/* Describes the problem with these dtypes of src, weight and dst. */
 static void describe(const op_call_t *call, dtype_t src, dtype_t weight, dtype_t dst,
                      description_t *d)
 {
@@ -165,7 +165,7 @@ static void describe(const op_call_t *call, dtype_t src, dtype_t weight, dtype_t
     if (call_has(call, BIAS)) p->bias = &d->bias;
 }
 
-/* What is done to the sums. */
+/* Adds the post-ops that are applied to the sums. */
 static void describe_post(const op_call_t *call, description_t *d)
 {
     const conv_quantized_attrs_t *attrs = call->attrs;
@@ -184,7 +184,7 @@ static void describe_post(const op_call_t *call, description_t *d)
                                                   .algorithm = ONEDNN_ELTWISE_RELU};
 }
 
-/* Everything but the weight, which stays as it is given. */
+/* Accepts all operands except the weight. */
 static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
 {
     const format_t last = format_channels_last(call->in[X]->rank);
@@ -208,7 +208,7 @@ static double bytes_of(const op_call_t *call)
     return (double)info_bytes(call->in[X]) + (double)info_bytes(&call->out[0]);
 }
 
-/* ---- kernel on oneDNN, by dot products of bytes ---- */
+/* ---- kernel on oneDNN with dot products of bytes ---- */
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -217,7 +217,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     TRY(accept_operands(call, prepared));
     describe(call, DTYPE_U8, DTYPE_S8, call->out[0].dtype, &d);
     describe_post(call, &d);
-    /* sums become floats anyway: that they are floats of 24 bits on their way loses no more */
+    /* sums become f32 anyway, so rounding them to 24 bits in between loses no more */
     TRY(integer_describe(ctx, prepared, &d.problem, 0.0, &primitive, &prepared->in[WEIGHT]));
     if (call_has(call, ADDEND)) prepared->sum_operand = ADDEND;
     prepared_take_primitive(prepared, primitive);
@@ -230,7 +230,7 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel on oneDNN, by floats ---- */
+/* ---- kernel on oneDNN with floats ---- */
 
 #define VERSION 1
 enum { GROUPS, ORDER, FIRST_BLOCK };
@@ -267,7 +267,7 @@ static format_t format_of_numbers(int rank, const int64_t *numbers)
 typedef struct packing {
     const tensor_info_t *weight;
     const format_t *format;
-    int n_lead;            /* dimensions of groups and outputs */
+    int n_lead;            /* 1 for outputs, 2 for groups and outputs */
     int64_t each;          /* weights of an output */
     const int64_t *places; /* [each]: offsets from the output's first weight */
     const int8_t *in;
@@ -300,7 +300,7 @@ static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const voi
     memset(out, 0, info_bytes(want));
     if (n == 0) return STATUS_OK;
     TRY(context_get(ctx, (size_t)each * sizeof *places, "places of an output's weights", &places));
-    /* an offset is a sum over the dimensions, so that each output has these from its first on */
+    /* offsets are sums over the dimensions, so all outputs share these relative offsets */
     for (int64_t i = 0; i < each; i++) {
         places[i] = format_offset(&format, weight.sizes, index);
         (void)shape_next(weight.rank, weight.sizes, index);
@@ -312,7 +312,7 @@ static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const voi
 }
 
 typedef struct places {
-    size_t src_at, dst_at; /* in scratch */
+    size_t src_at, dst_at; /* offsets in scratch */
 } places_t;
 
 static status_t prepare_floats(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -362,7 +362,7 @@ static void widen(context_t *ctx, int64_t n, const void *x, float *out)
 
 #define EACH(n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
 
-/* Multipliers of as many channels; addend may be NULL. */
+/* Multiplies n channels, each with its own multiplier; adds addend, which may be NULL. */
 FOR_EACH_ISA static void multiply(int64_t n, const float *x, const float *multiplier,
                                   const float *addend, float addend_scale, bool relu, float *out)
 {
@@ -371,7 +371,7 @@ FOR_EACH_ISA static void multiply(int64_t n, const float *x, const float *multip
     if (relu) EACH(n) out[i] = out[i] > 0.0f ? out[i] : 0.0f;
 }
 
-/* The result's elements from `first` on, of which channels begin with k. */
+/* Finishes n elements of the result from `first` on; the first one belongs to channel k. */
 static void finish(const prepared_t *prepared, void *const *in, const float *sums, int64_t k,
                    int64_t first, int64_t n, char *out)
 {
@@ -441,7 +441,7 @@ static const kernel_t floats = {.name = "floats",
                                 .pack = pack_floats,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own: what oneDNN does not take ---- */
+/* ---- our own kernel: problems that oneDNN does not support ---- */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -453,7 +453,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Of output k; x and position begin at an image and a place of the result. */
+/* Sums the window of output k at a position of the result. x and position are relative to one
+ * image. */
 static double sum_window(const planes_t *p, const uint8_t *x, const int8_t *weight, int64_t k,
                          int64_t position)
 {

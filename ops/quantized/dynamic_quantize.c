@@ -1,4 +1,4 @@
-/* Numbers to u8 by the range that they are found to have: ONNX DynamicQuantizeLinear. */
+/* Quantization to u8 with the range of the elements: ONNX DynamicQuantizeLinear. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -23,7 +23,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- the scale and the zero of a range, which has 0 in it ---- */
+/* ---- scale and zero point of a range, which contains 0 ---- */
 
 typedef struct range {
     float least, most;

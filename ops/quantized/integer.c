@@ -124,7 +124,8 @@ void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out)
         memcpy(out, x, (size_t)n);
 }
 
-/* The kernels called brgemm store sums of s32 as they are; others as floats in between. */
+/* Returns true if the sums are exact. The brgemm kernels store s32 sums directly; others convert
+ * them to f32 in between. */
 static bool is_exact(const char *implementation, double n_terms)
 {
     bool has_dot_products = strstr(implementation, "vnni") != NULL ||
@@ -133,8 +134,8 @@ static bool is_exact(const char *implementation, double n_terms)
            (strncmp(implementation, "brg", 3) == 0 || n_terms * 255 * 128 <= 0x1p24);
 }
 
-/* oneDNN 3.2 has no reorder of s8 into some of the formats that its primitives want, for groups of
- * few channels. */
+/* oneDNN 3.2 lacks the reorder of s8 to some formats that its primitives need, for groups of few
+ * channels. */
 static bool can_pack(context_t *ctx, const tensor_info_t *packed)
 {
     const tensor_info_t plain = info_dense(packed->dtype, packed->rank, packed->sizes);

@@ -1,9 +1,9 @@
-/* lstm by weights of 8 bits, which are read as they are: ONNX Runtime's DynamicQuantizeLSTM.
+/* lstm with 8-bit weights, which are not converted to floats: ONNX Runtime's DynamicQuantizeLSTM.
  *
- * The products with x and with the state are sums of integers (kernels/integer). For them each row
- * of x and each state is rounded to integers of up to 15 bits, by the largest of its numbers: as
- * many bits as sums of 32 bits allow. The weights are a quarter of those of f32, and all of them
- * are read in every step. */
+ * The products with x and with the state are sums of integers (kernels/quantized). Each row of x
+ * and of the state is rounded to integers of up to 15 bits, scaled to its largest absolute value:
+ * as many bits as 32-bit sums allow. The weights have a quarter of the bytes of f32 weights, and
+ * every step reads all of them. */
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static const operand_t operands[RECURRENT_QUANTIZED_OPERANDS] = {
     [RECURRENT_ZERO_IH] = {"zero_ih", ROLE_STATE, true, false},
     [RECURRENT_ZERO_HH] = {"zero_hh", ROLE_STATE, true, false}};
 
-#define MOST_TERMS (1 << 22) /* of a sum: with more, 15 bits become fewer than 2 */
+#define MOST_TERMS (1 << 22) /* maximum terms of a sum: with more, 15 bits become fewer than 2 */
 
 /* ---- inference ---- */
 
@@ -66,7 +66,7 @@ static status_t check_weight(context_t *ctx, const op_call_t *call, int operand)
     return STATUS_OK;
 }
 
-/* Sizes are those of an lstm whose weights are of x's dtype. */
+/* Infers the sizes of an lstm with f32 weights, then checks the integer weights. */
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     const tensor_info_t none = {.dtype = DTYPE_NONE};
@@ -95,10 +95,10 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 /* ---- products of rows of numbers with a weight ---- */
 
 typedef struct side {
-    int weight, scale, zero; /* operands */
+    int weight, scale, zero; /* indices of operands */
     int64_t n_inputs, n_outputs, n_pairs;
-    float most; /* that a number becomes */
-    /* In scratch, for so many rows. */
+    float most; /* largest integer that a number is rounded to */
+    /* Offsets in scratch, for the maximum number of rows. */
     size_t weight_at, rows_at, starts_at, sums_at, factors_at, zeros_at, scales_at, products_at;
     size_t numbers_at; /* results: f32 [rows][outputs] */
 } side_t;
@@ -115,7 +115,8 @@ static size_t take(size_t bytes, size_t *at)
     return begin;
 }
 
-/* Sums of n terms, and zeros taken off them, stay below 2^31. */
+/* Describes the products with one weight and lays out their scratch. `most` is chosen so that sums
+ * of n_inputs terms, minus the zero points, stay below 2^31. */
 static void describe_side(int weight, int64_t n_inputs, int64_t n_outputs, int64_t n_rows,
                           bool is_packed, side_t *side, size_t *at)
 {
@@ -153,7 +154,7 @@ static void pack_weight(const tensor_info_t *weight, const void *from, int8_t *t
                  &n_inputs, from, to);
 }
 
-/* n numbers as integers; what these are multiplied by. NaN where a number is not finite. */
+/* Rounds n numbers to integers and returns the scale of these; NaN if a number is not finite. */
 FOR_EACH_ISA static float round_numbers(int64_t n, const float *x, float most, int16_t *out)
 {
     float largest = 0.0f, nothing = 0.0f;
@@ -190,7 +191,7 @@ FOR_EACH_ISA static void scale_row(int64_t n, const int32_t *products, const flo
     for (int64_t i = 0; i < n; i++) out[i] = (float)products[i] * (scales[i] * factor);
 }
 
-/* What does not depend on rows. */
+/* Prepares everything that does not depend on the rows. */
 static void begin_side(const prepared_t *prepared, void *const *in, const side_t *side,
                        int64_t n_rows, bool is_packed, void *scratch, integer_t *out_product)
 {
@@ -220,7 +221,7 @@ static void begin_side(const prepared_t *prepared, void *const *in, const side_t
 typedef struct scaling {
     const int32_t *products; /* [rows][n] */
     int64_t n;
-    const float *scales, *factors; /* of columns, of rows */
+    const float *scales, *factors; /* scales of columns, factors of rows */
     float *numbers;
 } scaling_t;
 
@@ -246,16 +247,16 @@ static void multiply(context_t *ctx, const side_t *side, integer_t product, int6
 
 /* ---- kernel ---- */
 
-#define ROWS_AT_ONCE 64 /* products with x, at least those of one step */
+#define ROWS_AT_ONCE 64 /* rows of x that are multiplied at once; at least those of one step */
 #define VERSION 1
-enum { BLOCK, N_NUMBERS }; /* of a packed weight */
+enum { BLOCK, N_NUMBERS }; /* numbers of a packed weight */
 
 typedef struct state {
     recurrent_sizes_t s;
     bool is_packed;
-    int64_t at_once; /* steps */
+    int64_t at_once; /* steps whose products with x are computed at once */
     side_t x, h;
-    size_t lengths_at, h_at, c_at, before_at; /* in scratch */
+    size_t lengths_at, h_at, c_at, before_at; /* offsets in scratch */
 } state_t;
 
 static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
@@ -267,7 +268,7 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     return STATUS_OK;
 }
 
-/* False where bytes of scratch, which are at most so many, overflow. */
+/* Returns false if the size of scratch could overflow. */
 static bool is_possible(const recurrent_sizes_t *s)
 {
     int64_t rows = 0, weights = 0;
@@ -321,12 +322,12 @@ typedef struct run {
     const recurrent_attrs_t *attrs;
     void *const *in, *const *out;
     void *scratch;
-    integer_t x, h; /* products */
+    integer_t x, h; /* products with x and with the state */
     const int64_t *lengths;
-    int64_t first_step; /* of those whose products with x are there */
+    int64_t first_step; /* first of the steps whose products with x are ready */
 } run_t;
 
-/* Of a step behind the end of a sequence, the one before. */
+/* Row of x and y of sequence n at a step. After the end of the sequence, steps are not reversed. */
 static int64_t row_of(const run_t *run, int64_t step, int64_t n)
 {
     const recurrent_sizes_t *s = &run->state->s;
@@ -354,7 +355,7 @@ static void project(const run_t *run, int64_t n_steps)
     multiply(run->ctx, side, run->x, n_steps * s->n, run->scratch);
 }
 
-/* One sequence. Behind its end y is 0, and the state stays. */
+/* Finishes a step of one sequence. After its end, y is 0 and the state does not change. */
 static void finish(const run_t *run, int64_t step, int64_t n)
 {
     const state_t *state = run->state;
@@ -474,7 +475,7 @@ static const char *const cases[] = {
     "(f32[3,2,0], s8[12,0], s8[12,3], f32[12], none, none, none, none, f32[]+, f32[]+, none, none)",
     NULL};
 
-/* Of the products with both weights, at each step. */
+/* Operations of the products with both weights, in all steps. */
 static double flops(const op_call_t *call)
 {
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
@@ -482,7 +483,7 @@ static double flops(const op_call_t *call)
     return 2.0 * (double)(s.t * s.n) * (double)(s.g * s.h) * (double)(s.c + s.h);
 }
 
-/* 15 bits or fewer in place of the 24 of f32, of the largest number of a row. */
+/* 15 bits or fewer instead of the 24 of f32, relative to the largest number of a row. */
 static double amplifies(const void *attrs)
 {
     (void)attrs;

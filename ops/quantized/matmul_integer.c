@@ -1,10 +1,10 @@
-/* Products of matrices of integers of 8 bits to s32: ONNX MatMulInteger.
+/* Products of matrices of 8-bit integers to s32: ONNX MatMulInteger.
  *
- * oneDNN multiplies without zeros. So, with sums over k:
+ * oneDNN multiplies without zero points. With sums over k:
  *
  *   sum((a - za) * (b - zb)) = sum(a * b) - za * sum(b) - zb * (sum(a) - k * za)
  *
- * The sums of the columns of the packed b are found by a product with ones. */
+ * The sums of the columns of the packed b are computed as a product with ones. */
 #include <string.h>
 
 #include "kernels/quantized/integer_impl.h"
@@ -75,10 +75,10 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 /* ---- kernel on oneDNN: one b for all rows ---- */
 
 typedef struct state {
-    onednn_primitive_t *sums; /* of the columns of b; NULL where nothing needs them */
+    onednn_primitive_t *sums; /* computes sums of the columns of b; NULL if they are not needed */
     bool is_shifted;          /* a is copied as u8 */
     int64_t m, n_rows, k, n;
-    size_t sums_at, zeros_at, ones_at, copy_at; /* in scratch */
+    size_t sums_at, zeros_at, ones_at, copy_at; /* offsets in scratch */
 } state_t;
 
 static void destroy(void *state)
@@ -93,7 +93,7 @@ static tensor_info_t matrix(dtype_t dtype, int64_t rows, int64_t columns)
     return info_mkldnn(&info, &plain);
 }
 
-/* The product, and that of ones with b in the same format. */
+/* Describes the product, and the product of ones with b in the same format. */
 static status_t describe_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               dtype_t dtype, state_t *state, onednn_primitive_t **out_primitive)
 {
@@ -157,7 +157,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return describe(ctx, call, prepared, state);
 }
 
-/* Wraps around, as all sums of integers do. */
+/* Sums n bytes; wraps around, like all integer sums. */
 static int32_t sum_bytes(dtype_t dtype, int64_t n, const void *x)
 {
     uint32_t sum = 0;
@@ -165,7 +165,7 @@ static int32_t sum_bytes(dtype_t dtype, int64_t n, const void *x)
     return (int32_t)sum;
 }
 
-/* Where each of the four terms is known: takes what the zeros make off the rows of the result. */
+/* Subtracts the terms of the zero points from a row of the result. */
 static void take_zeros(const prepared_t *prepared, void *const *in, const char *a,
                        const int32_t *sums, const int32_t *zeros, int64_t row, int32_t *out)
 {
@@ -233,18 +233,18 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- kernel of our own: a without its zero as s16, b packed for kernels/integer ---- */
+/* ---- our own kernel: a minus its zero point as s16, b packed for kernels/quantized ---- */
 
-enum { BLOCK, N_NUMBERS }; /* of a packed b */
+enum { BLOCK, N_NUMBERS }; /* numbers of a packed b */
 #define VERSION 1
 
 typedef struct native_state {
     bool is_packed;
-    int64_t n_pairs, packed, n_packed; /* of a row of a; bytes of a matrix of b; matrices */
-    size_t weight_at, starts_at, sums_at, zeros_at; /* in scratch, behind the rows */
+    int64_t n_pairs, packed, n_packed; /* pairs in a row of a; bytes of a matrix of b; matrices */
+    size_t weight_at, starts_at, sums_at, zeros_at; /* offsets in scratch, after the rows */
 } native_state_t;
 
-/* Matrices of b have their columns as outputs. */
+/* Offset of element i of a column of b: the columns are the outputs of the packed weight. */
 static int64_t find_element(const void *user, int64_t i)
 {
     const int64_t *sizes = user; /* [K, N] */
@@ -304,7 +304,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Rows of a without their zeros, an even number of elements apart, and their sums. */
+/* Subtracts the zero points from rows of a, pads the rows to an even number of elements, and sums
+ * them. */
 typedef struct centering {
     const prepared_t *prepared;
     void *const *in;

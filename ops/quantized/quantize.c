@@ -1,8 +1,8 @@
-/* Numbers to integers and back: ONNX QuantizeLinear and DequantizeLinear; and sums of products to
+/* Numbers to integers and back, ONNX QuantizeLinear and DequantizeLinear; and sums of products to
  * integers of fewer bits.
  *
- * Scales and zeros are spread out to floats and s32 first; then elements are taken in the order of
- * memory, in lines that have one scale, or a scale for each element. */
+ * Scales and zero points are converted to f32 and s32 first. Elements are then processed in memory
+ * order, in lines that have one scale, or one for each element. */
 #include "ops/quantized/quantize_impl.h"
 
 #include <string.h>
@@ -12,13 +12,13 @@
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
-/* The variants. */
+/* Variants of the operator. */
 enum { QUANTIZE, DEQUANTIZE, REQUANTIZE };
 
 typedef struct quantize_attrs {
     int64_t dim, block_size;
     dtype_t dtype;
-    bool relu; /* of requantize */
+    bool relu; /* requantize only */
 } quantize_attrs_t;
 
 #define DIM                                                                                        \
@@ -39,7 +39,7 @@ static const attr_field_t dequantize_fields[] = {DIM, BLOCK_SIZE};
 static const attr_field_t requantize_fields[] = {
     DIM, DTYPE, {"relu", ATTR_BOOL, false, offsetof(quantize_attrs_t, relu), 0, 0, NULL}};
 
-/* All have these operands; only requantize has a bias, which stands last. */
+/* Operands of all variants; only requantize has a bias, the last one. */
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"scale", ROLE_STATE, false, false},
                                      {"zero", ROLE_STATE, true, false},
@@ -63,7 +63,8 @@ static bool is_one(const tensor_info_t *info)
     return info->rank <= 1 && info_numel(info) == 1;
 }
 
-/* A scale, zero or bias: one, or one for each index of dim or for each block of them. */
+/* Checks a scale, zero or bias: one, one for each index of dim, or one for each block of
+ * indices. */
 static status_t check_sizes(context_t *ctx, const op_call_t *call, int operand)
 {
     const quantize_attrs_t *attrs = call->attrs;
@@ -186,14 +187,14 @@ static int64_t count_parameters(const prepared_t *prepared)
     return n;
 }
 
-/* Few channels that lie last are taken several times in a line, with as many parameters: short
- * lines would cost more than their elements. */
+/* Number of copies of the parameters. If a few channels are last, a line has all of them several
+ * times, because short lines would cost more than their elements. */
 static int64_t count_copies(int64_t n_parameters)
 {
     return n_parameters > 1 && n_parameters < QUANTIZE_CHUNK ? QUANTIZE_CHUNK / n_parameters : 1;
 }
 
-/* Scales as floats, zeros and biases as s32, biases of f32 as shifts, as many of each. */
+/* Scales as f32, zeros and biases as s32, and f32 biases as shifts; as many of each. */
 typedef struct parameters {
     float *scale, *shift;
     int32_t *zero, *bias;
@@ -232,15 +233,15 @@ static void spread(const prepared_t *prepared, void *const *in, int operand, int
                (size_t)n * dtype_size(dtype));
 }
 
-/* A line has `length` elements that lie one behind the other. Line l of channel c and outer index o
- * begins with parameter (o * n_blocks + c / block_size) * stride. */
+/* A line has `length` contiguous elements. Line l of channel c and outer index o begins with
+ * parameter (o * n_blocks + c / block_size) * stride. */
 typedef struct lines {
     int64_t n, length, total;
-    int64_t step; /* of parameters, from element to element */
+    int64_t step; /* stride of parameters from element to element */
     int64_t channels, block_size, n_blocks, stride;
 } lines_t;
 
-/* Elements behind each index of dim. */
+/* Number of contiguous elements for each index of dim. */
 static int64_t count_inner(const tensor_info_t *x, int dim)
 {
     int64_t n = 1;

@@ -4,7 +4,7 @@
 
 #include "tensor/simd_impl.h"
 
-/* Adding and taking away 1.5 * 2^23 leaves a float of less than 2^22 rounded half to even. */
+/* 1.5 * 2^23: adding and subtracting it rounds a float below 2^22 half to even. */
 #define ROUNDING 12582912.0f
 
 void quantize_range(dtype_t dtype, int32_t *out_low, int32_t *out_high)
@@ -24,7 +24,8 @@ double quantize_spec(double quotient, double zero, dtype_t dtype)
     return value < high ? value : high;
 }
 
-/* Saturates before it rounds: the bounds are whole numbers. NaN is below the lower one. */
+/* Saturates, then rounds; the order does not matter, because the bounds are integers. NaN becomes
+ * the lower bound. */
 static inline int32_t settle(float value, int32_t zero, int32_t low, int32_t high)
 {
     const float least = (float)(low - zero), most = (float)(high - zero);
@@ -33,7 +34,7 @@ static inline int32_t settle(float value, int32_t zero, int32_t low, int32_t hig
     return (int32_t)((value + ROUNDING) - ROUNDING) + zero;
 }
 
-/* Zeros as far from 0 as this leave settle nothing to round: as doubles. */
+/* Larger zeros would exceed the range of ROUNDING; they are processed in double. */
 #define FAR (1 << 21)
 
 static bool any_far(int64_t n, const int32_t *zero, int64_t step)
@@ -79,7 +80,7 @@ static inline float biased(int32_t x, int32_t bias)
     return (float)(int32_t)((uint32_t)x + (uint32_t)bias);
 }
 
-/* The product is rounded before the shift is added. */
+/* Rounds the product before it adds the shift. */
 static inline float shifted(int32_t x, int32_t bias, float multiplier, float shift)
 {
     const float product = biased(x, bias) * multiplier;
@@ -101,7 +102,7 @@ FOR_EACH_ISA static void multiply_by_each(int64_t n, const int32_t *x, const req
     EACH(n) out[i] = settle(shifted(x[i], bias[i], multiplier[i], shift[i]), zero[i], low, high);
 }
 
-/* Integers of numbers below 0 become that of 0. */
+/* Raises the integers of negative numbers to that of 0. */
 FOR_EACH_ISA static void keep_positive(int64_t n, const int32_t *zero, int64_t step, int32_t high,
                                        int32_t *out)
 {
@@ -131,7 +132,7 @@ void quantize_multiply(int64_t n, const int32_t *x, const requantize_t *how, int
     if (how->relu) keep_positive(n, how->zero, step, high, out);
 }
 
-/* The difference of two s32 is exact as a double. */
+/* The difference of two s32 is exact in double. */
 FOR_EACH_ISA static void undo_by_one(int64_t n, const int32_t *x, float scale, int32_t zero,
                                      float *out)
 {

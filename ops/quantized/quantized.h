@@ -1,9 +1,9 @@
-/* Operators on integers that represent numbers: number = scale * (integer - zero). The rules for
- * all operators are in ops.h.
+/* Operators on integers that represent real numbers: number = scale * (integer - zero). The rules
+ * for all operators are in ops.h.
  *
- * Sums of products are exact: they have 32 bits and wrap around. A number becomes an integer in
- * f32, rounded half to even, and saturated. Results are those of ONNX Runtime. A zero that is NULL
- * is 0. */
+ * Sums of products are exact modulo 2^32: they have 32 bits and wrap around. Numbers are converted
+ * to integers in f32: rounded half to even, then saturated. Results are those of ONNX Runtime. A
+ * zero point that is NULL counts as 0. */
 #ifndef TESSERA_OPS_QUANTIZED_QUANTIZED_H
 #define TESSERA_OPS_QUANTIZED_QUANTIZED_H
 
@@ -14,9 +14,9 @@ TESSERA_BEGIN
 
 /* ---- numbers to integers and back ----
  *
- * Scales and zeros are [] or [1], one for the tensor; or [C], one for each index along dim; or,
- * with block_size B > 0, they have the sizes of x, but ceil(C / B) along dim: one for each B
- * indices. */
+ * A scale or zero point has one of these shapes: [] or [1], one for the tensor; [C], one for each
+ * index along dim; or, with block_size B > 0, the sizes of x except ceil(C / B) along dim, one for
+ * each block of B indices. */
 
 /* ONNX QuantizeLinear:
  *
@@ -56,7 +56,7 @@ status_t op_requantize(context_t *ctx, const tensor_t *x, const tensor_t *multip
                        const tensor_t *bias, const tensor_t *zero, int64_t dim, bool relu,
                        dtype_t dtype, tensor_t **out) TESSERA_API(op_requantize);
 
-/* ONNX DynamicQuantizeLinear: u8, scaled to the range of the elements and 0:
+/* ONNX DynamicQuantizeLinear: quantizes to u8. The range covers all elements and 0:
  *
  *   scale = (max - min) / 255, or 1 if that is 0
  *   zero  = saturate(round(-min / scale))
@@ -97,12 +97,12 @@ status_t op_conv3d_integer(context_t *ctx, const tensor_t *x, const tensor_t *we
 
 typedef struct conv_quantized_attrs {
     conv_attrs_t conv;   /* as in op_conv2d_integer */
-    dtype_t dtype;       /* of the result: u8, s8 or f32; DTYPE_NONE: u8 */
+    dtype_t dtype;       /* dtype of the result: u8, s8 or f32; DTYPE_NONE: u8 */
     bool relu;           /* results below zero become zero */
-    double addend_scale; /* 0: 1 */
+    double addend_scale; /* 0 means 1 */
 } conv_quantized_attrs_t;
 
-/* 2-D cross-correlation of integers, with the sums rescaled at once:
+/* 2-D cross-correlation of integers, with the sums rescaled in the same pass:
  *
  *   sum[n][k][p][q] = sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
  *   out[n][k][p][q] = (sum + bias[k]) * multiplier[k] + addend_scale * addend[n][k][p][q]
@@ -144,20 +144,20 @@ status_t op_matmul_integer(context_t *ctx, const tensor_t *a, const tensor_t *b,
 
 /* ---- recurrent layers ---- */
 
-/* As recurrent_weights_t, by integers. A scale, and a zero, is [], [1] or [4 H]: one for each row
- * of the weight. */
+/* Like recurrent_weights_t, with integer weights. Scales and zero points are [], [1] or [4 H]; with
+ * [4 H], there is one for each row of the weight. */
 typedef struct lstm_quantized_weights {
     const tensor_t *weight_ih;           /* s8 or u8 [4 H][C] */
     const tensor_t *weight_hh;           /* s8 or u8 [4 H][H] */
     const tensor_t *bias_ih, *bias_hh;   /* f32 [4 H], or NULL */
     const tensor_t *scale_ih, *scale_hh; /* f32 */
-    const tensor_t *zero_ih, *zero_hh;   /* of the weight's dtype, or NULL */
+    const tensor_t *zero_ih, *zero_hh;   /* dtype of the weight, or NULL */
 } lstm_quantized_weights_t;
 
-/* op_lstm with weights scale * (integer - zero), of x of f32. Each row of x and each state is
- * rounded to integers for its products, at most 15 bits by the largest of its numbers: as many as
- * 2^31 / 256 has beyond the columns of the weight. A row with a number that is not finite gives
- * NaN.
+/* op_lstm with f32 x and the weights scale * (integer - zero). Each row of x and of the state is
+ * rounded to integers for its products. They have up to 15 bits, scaled to the row's largest
+ * absolute value. For a weight with more than 256 columns they have fewer: the largest integer is
+ * 2^31 / 256 / columns. A row with a number that is not finite results in NaN.
  *
  * attrs  reverse and batch_first
  *
