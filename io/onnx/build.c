@@ -1,7 +1,7 @@
-/* From what was called to the module and its graph.
+/* Builds the module and its graph from the recorded calls.
  *
- * A call whose results are known at import goes to the graph only where the graph reads them: as
- * expressions of sizes they are calculated anew at each run. */
+ * A call whose results are known at import is added only if the graph reads them. Results that are
+ * expressions of sizes are then computed at each run. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -14,14 +14,14 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* ---- what the graph has ---- */
+/* ---- calls that the graph needs ---- */
 
 static bool is_made(const onnx_noted_t *call)
 {
     return !call->is_known || call->is_needed;
 }
 
-/* The item is read in the graph: the call that gives its symbols is needed there. */
+/* The graph reads the item, so it needs the call that produces the item's symbols or list. */
 static void need(onnx_t *onnx, item_t index)
 {
     int n = 0;
@@ -38,8 +38,8 @@ static item_t output_item(const onnx_t *onnx, size_t output)
     return onnx_find(onnx, name != NULL ? name : "");
 }
 
-/* Products of dequantized integers are those of integers later: their weight, which is known, is
- * dequantized in the graph. */
+/* Pass fold_quantize replaces products of dequantized integers with integer products. It needs the
+ * weight's dequantize in the graph, although the weight is known. */
 static void need_integers(onnx_t *onnx, const onnx_noted_t *call)
 {
     static const char *const names[] = {"conv1d", "conv2d", "conv3d", "linear", "matmul"};
@@ -56,7 +56,7 @@ static void need_integers(onnx_t *onnx, const onnx_noted_t *call)
     if (permute != NULL) permute->is_needed = true;
 }
 
-/* From the last call to the first, since a call needs what is before it. */
+/* Visits the calls from last to first, because a call may need earlier ones. */
 static void find_needed(onnx_t *onnx)
 {
     for (size_t i = 0; i < onnx->model->graph->n_output; i++) need(onnx, output_item(onnx, i));
@@ -68,16 +68,16 @@ static void find_needed(onnx_t *onnx)
     }
 }
 
-/* ---- integers that follow sizes ---- */
+/* ---- integer attributes that depend on sizes ---- */
 
-/* The node's attributes with numbers in place of symbols, and the expressions of these. */
+/* The node's attributes with hints in place of symbols, and the symbols' expressions. */
 typedef struct sized_node {
     alignas(max_align_t) unsigned char attrs[ONNX_ATTRS_MAX];
     int n;
     sized_attr_t sized[TENSOR_MAX_RANK * 4];
 } sized_node_t;
 
-/* One size of a reshape may be what is left. */
+/* Sets a size of a reshape to -1 (inferred at run time), if no other size is -1. */
 static bool leave_open(const onnx_noted_t *call, sized_node_t *node, int field, int index)
 {
     const int n = onnx_n_integers(call->op, node->attrs, field);
@@ -122,7 +122,7 @@ static status_t find_sized(onnx_t *onnx, const onnx_noted_t *call, sized_node_t 
     return sym_status(onnx->ctx);
 }
 
-/* ---- numbers that follow sizes ---- */
+/* ---- tensors of integers that depend on sizes ---- */
 
 static status_t add_operator(onnx_t *onnx, onnx_call_t *call, int n_sized,
                              const sized_attr_t *sized, value_t in, value_t *out_value)
@@ -153,7 +153,8 @@ static status_t add_number(onnx_t *onnx, int64_t number, value_t *value)
     return graph_builder_status(onnx->builder);
 }
 
-/* The least that an element may be is subtracted from it, since no size is negative. */
+/* Finds the smallest possible element, at most 0. onnx_calculate subtracts it, because a size
+ * cannot be negative. */
 static status_t find_least(onnx_t *onnx, int64_t n, const int64_t *symbols, int64_t *out_least)
 {
     int64_t min = 0, max = 0;
@@ -167,7 +168,8 @@ static status_t find_least(onnx_t *onnx, int64_t n, const int64_t *symbols, int6
     return STATUS_OK;
 }
 
-/* The shape of a tensor with these sizes, which is never written: expand of one element. */
+/* Computes the integers as the shape of an expanded scalar, which has these sizes and is never
+ * written. */
 status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
 {
     const onnx_item_t *item = &onnx->items[index];
@@ -218,7 +220,7 @@ status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
 
 /* ---- the graph ---- */
 
-/* A sequence is a list of tensors, an optional a tensor, a list or none. */
+/* Adds an input that is a sequence (a list of tensors) or an optional (may be none). */
 static void add_special(onnx_t *onnx, onnx_item_t *item)
 {
     const graph_type_t tensor = {.kind = TYPE_TENSOR};
@@ -249,7 +251,7 @@ static status_t add_inputs(onnx_t *onnx)
     return graph_builder_status(onnx->builder);
 }
 
-/* What stands for a block that was refused: an error where it is run. */
+/* Adds builtin `fail`, which reports the error of a refused block when it runs. */
 static status_t add_failure(onnx_t *onnx, const onnx_noted_t *call)
 {
     const char *path = onnx_path_of(call->proto);
@@ -300,7 +302,7 @@ static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
     return STATUS_OK;
 }
 
-/* Lists have any number of operands. */
+/* Adds a call. Operands are allocated, because a list may have any number. */
 static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
 {
     value_t *in = NULL;
@@ -313,7 +315,8 @@ static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
 
 /* ---- blocks ---- */
 
-/* Known items that a block reads stand before it, for all who read them. */
+/* Adds the known items that a block reads before the block, so that other blocks can read them
+ * too. */
 static status_t add_known(onnx_t *onnx, const onnx_noted_t *flow)
 {
     for (const onnx_noted_t *call = flow + 1; call <= &onnx->calls[flow->end]; call++) {
@@ -329,7 +332,7 @@ static status_t add_known(onnx_t *onnx, const onnx_noted_t *flow)
     return STATUS_OK;
 }
 
-/* An `if` on a bool; its first block begins. */
+/* Adds an `if` on a bool and begins its first block. */
 static status_t begin_if(onnx_t *onnx, const onnx_noted_t *call)
 {
     const char *path = onnx_path_of(call->proto);
@@ -347,7 +350,7 @@ static status_t begin_if(onnx_t *onnx, const onnx_noted_t *call)
     return graph_builder_status(onnx->builder);
 }
 
-/* The block's parameters have the types that the import found, but for sizes that change. */
+/* Adds the block's parameters, with the types that the import found unless their sizes change. */
 static void add_params(onnx_t *onnx, const onnx_noted_t *call)
 {
     for (int i = call->n_results; i < call->n_out; i++) {
@@ -383,7 +386,7 @@ static status_t begin_loop(onnx_t *onnx, const onnx_noted_t *call)
     return graph_builder_status(onnx->builder);
 }
 
-/* The block ends; the `if` whose first one it was begins the other. */
+/* Ends a block. After the first block of an `if`, begins the second. */
 static status_t end_block(onnx_t *onnx, const onnx_noted_t *call, bool is_first)
 {
     value_t results[ONNX_MAX_CARRIED + 1];
@@ -437,7 +440,7 @@ static status_t finish(onnx_t *onnx, graph_t **out_graph)
     return graph_verify(onnx->ctx, *out_graph);
 }
 
-/* Names that parameters shall not take are taken first. */
+/* Creates the module. Reserves the names of attributes first, so that no parameter takes them. */
 static status_t begin_module(onnx_t *onnx)
 {
     enum { N_NAMES = 4 };

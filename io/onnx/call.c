@@ -1,5 +1,5 @@
-/* Calls of our operators. Where all operands are known they run at import; where elements are
- * symbolic they are calculated with, if that is possible; else they are noted for the graph. */
+/* Calls of operators. A call runs at import if all operands are known. If elements are symbolic,
+ * the import computes with the symbols where possible. Any other call is recorded for the graph. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -114,7 +114,7 @@ void onnx_set_all(onnx_call_t *call, const void *attrs, size_t bytes)
         fail_call(call, "operator has other attributes");
 }
 
-/* ---- noting ---- */
+/* ---- recording ---- */
 
 static status_t make_note(onnx_t *onnx, const onnx_noted_t *call, onnx_noted_t *out_noted)
 {
@@ -175,7 +175,7 @@ onnx_noted_t *onnx_call_of(const onnx_t *onnx, item_t item, const char *op_name)
     return strcmp(onnx->calls[at].op->name, op_name) == 0 ? &onnx->calls[at] : NULL;
 }
 
-/* A result of the call, and what it is. */
+/* Adds a result of a call, with its info. */
 static status_t add_result(onnx_t *onnx, int call, int output, const tensor_info_t *info,
                            item_t *out)
 {
@@ -233,7 +233,7 @@ status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out)
 
 /* ---- inference ---- */
 
-/* Elements of an operand; NULL: they are not known. */
+/* An operand's elements; NULL if they are unknown. */
 static const void *elements_of(const onnx_t *onnx, const onnx_noted_t *call, int operand)
 {
     if (call->in[operand] == ITEM_NONE) return NULL;
@@ -241,12 +241,12 @@ static const void *elements_of(const onnx_t *onnx, const onnx_noted_t *call, int
     return known != NULL && info_is_contiguous(tensor_info(known)) ? tensor_bytes(known) : NULL;
 }
 
-/* ---- sizes that only the run knows ---- */
+/* ---- sizes known only at run time ---- */
 
 #define MAX_UNKNOWN 4
 #define MAX_CANDIDATES 16
 
-/* Sizes and attributes that depend on elements, and numbers that they may be. */
+/* Sizes and attributes that depend on elements, and candidate values for them. */
 typedef struct unknowns {
     int n, n_candidates;
     int64_t sizes[MAX_UNKNOWN], values[MAX_UNKNOWN];
@@ -260,7 +260,7 @@ static void add_to_set(int64_t value, int capacity, int *n, int64_t *set)
     if (*n < capacity) set[(*n)++] = value;
 }
 
-/* False where there are too many. */
+/* False if there are none or too many. */
 static bool find_unknowns(onnx_t *onnx, const op_call_t *call, unknowns_t *out)
 {
     int n_unknown = 0;
@@ -318,8 +318,9 @@ static status_t infer_numbers(onnx_t *onnx, const op_call_t *given, const unknow
     return dispatch_infer(onnx->ctx, given->op, attrs, given->n_in, in, out_n, out);
 }
 
-/* Sizes that cannot be calculated without numbers are known where the graph runs. Numbers that fit
- * the operator say only how many results there are, of which rank and dtype. */
+/* Infers results that depend on sizes known only at run time. Tries small numbers for these sizes
+ * until the operator accepts them. Number, rank and dtype of the results are used; sizes become
+ * -1. */
 static status_t infer_ranks(onnx_t *onnx, const op_call_t *given, int *out_n, tensor_info_t *out)
 {
     enum { MAX_TRIED = 1024 };
@@ -364,7 +365,8 @@ static status_t infer_known(onnx_t *onnx, const op_call_t *call, int *out_n, ten
     return status == STATUS_UNSUPPORTED ? context_fail(onnx->ctx, status, "%s", why) : status;
 }
 
-/* Infers the results. A known tensor is contiguous in the graph, whatever its strides are here. */
+/* Infers the results. A known tensor will be contiguous in the graph, whatever its strides are
+ * now. */
 static status_t infer(onnx_t *onnx, const onnx_noted_t *call, int *out_n, tensor_info_t *out)
 {
     tensor_info_t infos[OP_MAX_INPUTS];
@@ -399,7 +401,7 @@ static status_t check_folded(context_t *ctx, int n, const tensor_info_t *out)
     return STATUS_OK;
 }
 
-/* Dense results, which are ours. */
+/* Runs the call. Results are dense and owned by the caller. */
 static status_t run(onnx_t *onnx, const onnx_noted_t *call, tensor_t **out)
 {
     context_t *ctx = onnx->ctx;
@@ -455,7 +457,7 @@ static status_t fold(onnx_t *onnx, int at)
 
 /* ---- adding to the graph ---- */
 
-/* Sizes that depend on elements get names. */
+/* Gives names to sizes that depend on elements. */
 void onnx_name_sizes(onnx_t *onnx, tensor_info_t *info)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -479,7 +481,7 @@ static status_t add(onnx_t *onnx, int at)
     return STATUS_OK;
 }
 
-/* Optional operands at the end stand as left out. */
+/* Adds ITEM_NONE for trailing optional operands. */
 static int complete(const opdef_t *op, int n_in, const item_t *in, item_t *out_in)
 {
     memcpy(out_in, in, (size_t)n_in * sizeof *in);
@@ -488,7 +490,7 @@ static int complete(const opdef_t *op, int n_in, const item_t *in, item_t *out_i
     return n_in;
 }
 
-/* One of its attributes is symbolic. */
+/* True if an attribute is symbolic. */
 static bool has_symbols(const onnx_call_t *call)
 {
     for (int f = 0; f < call->op->attrs.n_fields; f++)
@@ -535,7 +537,8 @@ status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *ou
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* A known number beside a value of the graph becomes a literal, which passes fold further. */
+/* Makes a literal of a known number whose other operand is a value of the graph, so passes can fold
+ * it. */
 static status_t literal(onnx_node_t *node, item_t x, item_t other, item_t *out)
 {
     onnx_t *onnx = node->onnx;

@@ -1,4 +1,4 @@
-/* What a model needs: its opset, its operators and functions. */
+/* Checks a model before the import: its opset, operators and functions. */
 #include "io/onnx/function_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -23,7 +23,7 @@ static const char *domain_of(const char *domain)
 static status_t read_opset(onnx_t *onnx, size_t n, Onnx__OperatorSetIdProto *const *imports,
                            int64_t *out_opset)
 {
-    /* A model of other domains alone says none for ONNX's own. */
+    /* A model that uses only other domains does not declare ONNX's opset. */
     if (n > 0 && *out_opset == 0) *out_opset = ONNX_OPSET_LAST;
     for (size_t i = 0; i < n; i++)
         if (*domain_of(imports[i]->domain) == '\0') *out_opset = imports[i]->version;
@@ -33,11 +33,11 @@ static status_t read_opset(onnx_t *onnx, size_t n, Onnx__OperatorSetIdProto *con
     return STATUS_OK;
 }
 
-/* ---- fields that older versions of ONNX's schema do not have ---- */
+/* ---- fields missing in older versions of ONNX's schema ---- */
 
 enum { OVERLOAD_OF_NODE = 8, OVERLOAD_OF_FUNCTION = 13, DEFAULTS_OF_FUNCTION = 11 };
 
-/* The bytes of a field that the schema does not know: after their length. */
+/* Returns the bytes of a field that the schema does not know, without their length prefix. */
 static bool read_unknown(const ProtobufCMessageUnknownField *field, const uint8_t **out_bytes,
                          size_t *out_n)
 {
@@ -51,7 +51,7 @@ static bool read_unknown(const ProtobufCMessageUnknownField *field, const uint8_
     return true;
 }
 
-/* A text, "" where there is none. */
+/* Returns a string field, "" if it is missing. */
 static const char *read_text(const ProtobufCMessage *message, unsigned tag, size_t *out_n)
 {
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(
@@ -83,8 +83,8 @@ static status_t add_default(onnx_t *onnx, const uint8_t *bytes, size_t n, onnx_f
     return STATUS_OK;
 }
 
-/* Attributes with a default: borrowed from the message where the schema of the build has them, else
- * unpacked from a field that it does not know. */
+/* Reads the function's attributes with defaults: borrowed from the message if the build's schema
+ * knows the field, else unpacked from the unknown field. */
 static status_t read_defaults(onnx_t *onnx, onnx_function_t *function)
 {
     const ProtobufCMessage *message = &function->proto->base;
@@ -139,7 +139,7 @@ void onnx_functions_end(onnx_t *onnx)
     context_put(onnx->ctx, onnx->functions);
 }
 
-/* ---- what a node is ---- */
+/* ---- operators and functions of nodes ---- */
 
 onnx_function_t *onnx_function_of(const onnx_t *onnx, const Onnx__NodeProto *node)
 {
@@ -164,7 +164,7 @@ const onnx_operator_t *onnx_operator_of(const onnx_t *onnx, const Onnx__NodeProt
                : NULL;
 }
 
-/* ---- operators that are unknown: all of them in one message ---- */
+/* ---- unknown operators, all in one message ---- */
 
 static bool is_same_operator(const Onnx__NodeProto *a, const Onnx__NodeProto *b)
 {
@@ -172,7 +172,7 @@ static bool is_same_operator(const Onnx__NodeProto *a, const Onnx__NodeProto *b)
            strcmp(domain_of(a->domain), domain_of(b->domain)) == 0;
 }
 
-/* The first nodes of operators that are unknown, as many as a message can hold. */
+/* Most unknown operators that the message lists. */
 #define MAX_LISTED 32
 
 static void list_unknown(const onnx_t *onnx, int n, const Onnx__NodeProto *const *unknown,
@@ -194,7 +194,7 @@ static void list_unknown(const onnx_t *onnx, int n, const Onnx__NodeProto *const
 typedef struct unknown {
     int n;
     const Onnx__NodeProto *nodes[MAX_LISTED];
-    int n_nodes[MAX_LISTED]; /* of the same operator */
+    int n_nodes[MAX_LISTED]; /* nodes with that operator */
 } unknown_t;
 
 static void note_unknown(unknown_t *unknown, const Onnx__NodeProto *node)
@@ -206,12 +206,12 @@ static void note_unknown(unknown_t *unknown, const Onnx__NodeProto *node)
     unknown->n_nodes[at]++;
 }
 
-/* ---- the walk ---- */
+/* ---- checking all nodes ---- */
 
 typedef struct walk {
     onnx_t *onnx;
     unknown_t unknown;
-    int depth; /* of functions */
+    int depth; /* nesting of function calls */
 } walk_t;
 
 static status_t walk_nodes(walk_t *walk, size_t n, Onnx__NodeProto *const *nodes,
@@ -223,7 +223,7 @@ static status_t fail_function(walk_t *walk, const onnx_function_t *function, con
          text_or(function->proto->name, ""), what);
 }
 
-/* Each function once; what it calls comes first. */
+/* Checks a function once, together with the functions that it calls. */
 static status_t walk_function(walk_t *walk, onnx_function_t *function, const Onnx__NodeProto *call)
 {
     onnx_t *onnx = walk->onnx;
@@ -249,8 +249,8 @@ static status_t walk_function(walk_t *walk, onnx_function_t *function, const Onn
     return status;
 }
 
-/* Those of the graph, of the blocks in it (as deep as onnx_wire_check lets messages nest), and of
- * the functions. */
+/* Checks nodes, the blocks in them (onnx_wire_check limits their nesting) and the functions they
+ * call. Adds their number after inlining to *n_inlined. */
 static status_t walk_nodes(walk_t *walk, size_t n, Onnx__NodeProto *const *nodes,
                            int64_t *n_inlined)
 {

@@ -10,7 +10,7 @@
 
 /* ---- values ---- */
 
-/* Open sizes are -1; they have the names that an import gives them. */
+/* Open sizes are -1, with the names that an import uses. */
 static void describe_shape(onnx_t *onnx, const Onnx__TensorShapeProto *shape,
                            module_value_t *out_value)
 {

@@ -1,8 +1,8 @@
-/* Elements of tensors in files beside the model.
+/* Reads elements of tensors from separate files.
  *
- * A model is data from elsewhere: what it names is resolved first, has to lie below the model's
- * folder, and is then opened step by step from there, each step without following links, so that no
- * name leads out of it. */
+ * A model may come from an untrusted source, so a file name must not lead out of the model's
+ * folder. The path is resolved first and must be inside the folder. It is then opened from there
+ * one component at a time, without following links. */
 #include "io/onnx/onnx_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -57,7 +57,7 @@ static status_t read_place(context_t *ctx, const char *name, const Onnx__TensorP
     return STATUS_OK;
 }
 
-/* Opens the next name of the path below `folder`, which is closed; -1 with errno. */
+/* Opens the next component of a path and closes `folder`. Returns -1 with errno on failure. */
 static int open_step(int folder, const char *name, size_t length, bool is_last)
 {
     char step[NAME_MAX + 1];
@@ -72,7 +72,7 @@ static int open_step(int folder, const char *name, size_t length, bool is_last)
     return file;
 }
 
-/* A path without links below a folder. */
+/* Opens a path inside a folder without following links. */
 static int open_below(const char *folder, const char *path)
 {
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -86,11 +86,12 @@ static int open_below(const char *folder, const char *path)
     return file;
 }
 
-/* What of `path` stands below the folder; NULL if it lies elsewhere. Both are without links. */
+/* The part of `path` after `folder`; NULL if the path is not inside it. Both must be free of
+ * links. */
 static const char *below(const char *path, const char *folder)
 {
     size_t length = strlen(folder);
-    if (length == 1) return path + 1; /* the root */
+    if (length == 1) return path + 1; /* "/" */
     return strncmp(path, folder, length) == 0 && path[length] == '/' ? path + length + 1 : NULL;
 }
 
@@ -107,8 +108,8 @@ static status_t refuse_system(context_t *ctx, const char *name, const char *loca
     return refuse(ctx, name, location, reason);
 }
 
-/* Links are followed where they end in the folder that names the model, or in that which has its
- * bytes: in a cache both are links, snapshots/1/model.onnx to ../../blobs/5f, and its data to
+/* Links may lead to the folder of the model's name or to the folder of its contents. In a download
+ * cache both are links: snapshots/1/model.onnx to ../../blobs/5f, and its data to
  * ../../blobs/8a. */
 static status_t open_data(onnx_t *onnx, const char *name, const char *location, int *out_file)
 {

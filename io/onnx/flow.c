@@ -1,10 +1,10 @@
-/* Nodes with blocks of nodes in them: what they share, Loop and Scan.
+/* Loop, Scan, and what all operators with blocks share.
  *
- * A block is imported node by node like the graph, into the same items and calls; its names go when
- * it ends.
+ * A block is imported like the graph, node by node, into the same items and calls. Its names are
+ * unbound when it ends.
  *
- * Loop and Scan become a `loop`. What they collect is a list that the loop carries, whose tensors
- * are joined behind it:
+ * Loop and Scan become a `loop`. Each scan output becomes a list that the loop carries; the list's
+ * tensors are joined after the loop:
  *
  *   LOOP trips, condition, carried, list
  *   calls of the body
@@ -12,8 +12,8 @@
  *   YIELD condition, carried, list
  *   join list
  *
- * The body is imported with what is carried as it is at first. Where it gives other sizes, these
- * depend on elements, and it is imported once more with names for them. */
+ * The body is imported with the initial sizes of the carried values. If it returns other sizes,
+ * these depend on elements, and the body is imported again with names for them. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -93,27 +93,27 @@ typedef struct loop {
     onnx_node_t *node;
     Onnx__GraphProto *body;
     bool is_scan;
-    bool is_map;   /* SequenceMap: carries the sequences that it gives, empty at first */
-    int n_carried; /* as ONNX says; lists come behind them */
+    bool is_map;   /* SequenceMap: carries its results, sequences that are empty at first */
+    int n_carried; /* as in ONNX, without the lists */
     item_t trips, condition;
     item_t carried[ONNX_MAX_CARRIED];
     bool is_open[ONNX_MAX_CARRIED][TENSOR_MAX_RANK]; /* sizes that change */
-    tensor_info_t elements[ONNX_MAX_CARRIED];        /* of carried sequences */
-    bool is_optional[ONNX_MAX_CARRIED];              /* of them, what may be none */
+    tensor_info_t elements[ONNX_MAX_CARRIED];        /* describes tensors of carried sequences */
+    bool is_optional[ONNX_MAX_CARRIED];              /* carried sequences that may be none */
     int n_lists;
-    item_t lists[ONNX_MAX_CARRIED]; /* empty */
-    int n_slices;                   /* of Scan: inputs of which each iteration has a part */
+    item_t lists[ONNX_MAX_CARRIED]; /* initial, empty lists */
+    int n_slices;                   /* Scan: inputs that are read one slice per iteration */
     int64_t slice_axes[ONNX_MAX_CARRIED], slice_directions[ONNX_MAX_CARRIED];
     int64_t list_axes[ONNX_MAX_CARRIED], list_directions[ONNX_MAX_CARRIED];
 
     /* One import of the body. */
-    item_t params[ONNX_MAX_CARRIED]; /* of the carried values */
+    item_t params[ONNX_MAX_CARRIED]; /* parameters for the carried values */
     item_t iteration;                /* s64 [] */
     item_t results[ONNX_MAX_CARRIED + 1];
-    int call; /* LOOP */
+    int call; /* index of the LOOP */
 } loop_t;
 
-/* A known item of one integer, or of one bool. */
+/* Creates a known item of one integer or bool. */
 static status_t add_known(onnx_t *onnx, dtype_t dtype, int64_t number, item_t *out)
 {
     tensor_t *tensor = NULL;
@@ -122,8 +122,8 @@ static status_t add_known(onnx_t *onnx, dtype_t dtype, int64_t number, item_t *o
     return onnx_item_take(onnx, NULL, tensor, out);
 }
 
-/* A parameter of the body, or a result of the loop: as `like`, with names for sizes that change,
- * and for a few integers. */
+/* Adds a parameter of the body or a result of the loop: like `like`, with names for changing sizes
+ * and for elements of small integer vectors. */
 static status_t add_param(onnx_t *onnx, item_t like, const bool *is_open, item_t *out)
 {
     const tensor_info_t *given = onnx_info(onnx, like);
@@ -140,7 +140,7 @@ static bool carries_special(const loop_t *loop, int i)
     return onnx_is_special(loop->node->onnx, loop->carried[i]);
 }
 
-/* A sequence that is carried, as a parameter of the body or as a result of the loop. */
+/* Adds a carried sequence as a parameter of the body or a result of the loop. */
 static status_t add_carried_sequence(const loop_t *loop, int i, item_t *out)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -180,15 +180,15 @@ static status_t add_params(loop_t *loop)
         loop->params[loop->n_carried + i] = list;
         onnx->calls[loop->call].out[2 * loop->n_carried + loop->n_lists + 1 + i] = list;
     }
-    /* the number of the iteration is no tensor */
+    /* Adding 0 makes a tensor of the iteration's number. */
     TRY(add_known(onnx, DTYPE_S64, 0, &zero));
     onnx_call(loop->node, "add", &call);
     return onnx_emit(&call, 2, (item_t[]){zero, counter}, &loop->iteration);
 }
 
-/* ---- the parts of an input that Scan reads ---- */
+/* ---- slices of Scan's inputs ---- */
 
-/* The iteration, or counted from the end: n - 1 - i. */
+/* The slice's index: the iteration i, or n - 1 - i for direction 1. */
 static status_t find_place(loop_t *loop, int slice, item_t *out)
 {
     onnx_node_t *node = loop->node;
@@ -222,7 +222,7 @@ static status_t bind_input(loop_t *loop, int input, item_t item)
     return name != NULL && *name != '\0' ? onnx_bind(loop->node->onnx, name, item) : STATUS_OK;
 }
 
-/* Of each sequence that SequenceMap reads its tensor of this iteration. */
+/* SequenceMap: binds each sequence's tensor of this iteration. A tensor input is bound as it is. */
 static status_t bind_tensors(loop_t *loop)
 {
     onnx_node_t *node = loop->node;
@@ -254,7 +254,7 @@ static status_t bind_inputs(loop_t *loop)
     return STATUS_OK;
 }
 
-/* Appends what one iteration gives to each list. */
+/* Appends the iteration's results to the lists. */
 static status_t append_results(loop_t *loop, const item_t *collected)
 {
     for (int i = 0; i < loop->n_lists; i++) {
@@ -270,7 +270,7 @@ static status_t append_results(loop_t *loop, const item_t *collected)
     return STATUS_OK;
 }
 
-/* Puts what one iteration of SequenceMap gives behind what those before it gave. */
+/* SequenceMap: appends the iteration's results to the sequences. */
 static status_t insert_results(loop_t *loop, const item_t *given)
 {
     onnx_node_t *node = loop->node;
@@ -324,7 +324,7 @@ static status_t import_body(loop_t *loop)
     return STATUS_OK;
 }
 
-/* The body may give other tensors in a sequence than it takes. */
+/* Finds changes in a carried sequence: tensors that differ from those at the loop's start. */
 static status_t find_other_elements(loop_t *loop, int i, bool *changed)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -344,7 +344,7 @@ static status_t find_other_elements(loop_t *loop, int i, bool *changed)
     return STATUS_OK;
 }
 
-/* Marks sizes that the body gives otherwise than it takes them. */
+/* Marks sizes that differ between a carried value at the body's start and end. */
 static status_t find_changes(loop_t *loop, bool *out_changed)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -369,9 +369,9 @@ static status_t find_changes(loop_t *loop, bool *out_changed)
     return STATUS_OK;
 }
 
-/* ---- what a loop gives ---- */
+/* ---- results of a loop ---- */
 
-/* Output i: as its parameter, with names of its own for sizes that change. */
+/* Adds output i, described like its parameter, with new names for changing sizes. */
 static status_t add_carried(loop_t *loop, int i)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -384,7 +384,7 @@ static status_t add_carried(loop_t *loop, int i)
     return STATUS_OK;
 }
 
-/* The trips that are sure to be made; -1: it depends on elements. */
+/* The number of iterations; -1 if it depends on elements. */
 static int64_t count_trips(const loop_t *loop)
 {
     const onnx_t *onnx = loop->node->onnx;
@@ -400,7 +400,7 @@ static int64_t count_trips(const loop_t *loop)
     return sym_max(onnx->ctx, n, 0);
 }
 
-/* Iterations behind one another along their axis, the last one first where that is asked. */
+/* Moves the iterations from dimension 0 to the output's axis. Reverses them for direction 1. */
 static status_t turn(loop_t *loop, int list, item_t *item)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -439,7 +439,7 @@ static status_t add_collected(loop_t *loop, int i, item_t element)
     onnx->proto = node->proto;
     TRY(onnx_empty(node, element, &in[2]));
     TRY(onnx_builtin(node, "join", in[2] != ITEM_NONE ? 3 : 2, in, &out));
-    tensor_info_t info = *onnx_info(onnx, element); /* with the iterations before it */
+    tensor_info_t info = *onnx_info(onnx, element); /* dimension 0 is the iterations */
     info.sizes[0] = count_trips(loop);
     onnx_name_sizes(onnx, &info);
     onnx->items[out].info = info;
@@ -448,7 +448,7 @@ static status_t add_collected(loop_t *loop, int i, item_t element)
     return STATUS_OK;
 }
 
-/* The item that the list's append has put into it. */
+/* The item that the body appends to a list. */
 static item_t appended(const loop_t *loop, int list)
 {
     const onnx_t *onnx = loop->node->onnx;
@@ -457,7 +457,7 @@ static item_t appended(const loop_t *loop, int list)
     return call->in[1];
 }
 
-/* What carried sequences are at first. */
+/* Describes the carried sequences before the first iteration. */
 static status_t begin_elements(loop_t *loop)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -531,7 +531,7 @@ static status_t read_list(onnx_node_t *node, const char *name, int n, int64_t *o
     return STATUS_OK;
 }
 
-/* As many iterations as the first input is long that is read in parts: s64 []. */
+/* Sets the trip count, s64 []: the length of the first scan input along its axis. */
 static status_t find_length(loop_t *loop)
 {
     onnx_node_t *node = loop->node;

@@ -1,7 +1,6 @@
-/* Operators that are computed at import or refused: what models calculate shapes with.
+/* Operators for computing shapes, and Range: computed at import if possible.
  *
- * Those that have an operator of ours as well fold by running it (onnx_call.c); here is the rest.
- */
+ * Those with an equivalent Tessera operator fold by running it (call.c). */
 #include "io/onnx/flow_impl.h"
 #include "io/onnx/narrow_impl.h"
 
@@ -15,7 +14,7 @@
 
 /* ---- known results ---- */
 
-/* A tensor of this shape, to be filled and then taken by an item. */
+/* Allocates a tensor to be filled; onnx_item_take then takes it. */
 static status_t make(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
                      tensor_t **out_tensor, void **out_bytes)
 {
@@ -26,7 +25,7 @@ static status_t make(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *
     return status;
 }
 
-/* A known item of these elements. */
+/* Creates a known item from a copy of the elements. */
 static status_t give(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
                      const void *elements, size_t n_bytes, item_t *out_item)
 {
@@ -71,8 +70,8 @@ status_t onnx_import_constant(onnx_node_t *node)
     FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a constant that is no tensor and no number");
 }
 
-/* The one value seen through strides of 0: bytes come when the graph needs it. It counts as a
- * weight, since models without their data ("light" ones) make weights so. */
+/* Expands one value with strides of 0; memory is allocated only if the graph needs it. The result
+ * counts as a weight, because models stored without data create their weights this way. */
 status_t onnx_import_constant_of_shape(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -88,7 +87,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
         TRY(onnx_tensor_again(onnx, proto, &tensor));
         TRY(onnx_item_take(onnx, NULL, tensor, &item));
         const tensor_info_t *info = onnx_info(onnx, item);
-        if (info_numel(info) != 1) /* a tensor of the file */
+        if (info_numel(info) != 1) /* the file may contain any tensor */
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the value is %s, one element is needed",
                  info_brief(info));
     } else {
@@ -113,7 +112,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* The graph makes it of a zero, so that its sizes may be symbolic. */
+/* Expands a zero, because the sizes may be symbolic. */
 status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out)
 {
     onnx_t *onnx = node->onnx;
@@ -139,7 +138,7 @@ static int64_t clamp_dim(int64_t dim, int rank)
     return dim > rank ? rank : dim;
 }
 
-/* Sizes are known at import, also those of values that are not. */
+/* Sizes are known at import even if the elements are not. */
 status_t onnx_import_shape(onnx_node_t *node)
 {
     int64_t rank = onnx_input_info(node, 0).rank, start = 0, end = rank;
@@ -168,7 +167,7 @@ status_t onnx_import_size(onnx_node_t *node)
 
 /* ---- range ---- */
 
-/* Lengths are unsigned: that from INT64_MIN to INT64_MAX is no int64_t. */
+/* Counts the elements. Lengths are unsigned, because INT64_MAX - INT64_MIN does not fit int64_t. */
 static bool count_integers(int64_t start, int64_t limit, int64_t delta, int64_t *out_n)
 {
     bool is_empty = delta > 0 ? limit <= start : limit >= start;
@@ -181,7 +180,7 @@ static bool count_integers(int64_t start, int64_t limit, int64_t delta, int64_t 
     return n <= ONNX_MAX_VALUES;
 }
 
-/* start, start + delta, ... before the limit. */
+/* Counts start, start + delta, ... before the limit. */
 static bool count_range(bool is_floating, const double *floats, const int64_t *integers,
                         int64_t *out_n)
 {
@@ -215,7 +214,7 @@ static status_t read_range(onnx_node_t *node, range_t *out_range)
     return STATUS_OK;
 }
 
-/* start + i delta, where the graph counts: it can do that at any size. */
+/* Computes start + i * delta in the graph, for any n. */
 static status_t count_up(onnx_node_t *node, dtype_t dtype, int64_t n, item_t *out)
 {
     TRY(onnx_count_up(node, n, out));
@@ -224,7 +223,7 @@ static status_t count_up(onnx_node_t *node, dtype_t dtype, int64_t n, item_t *ou
     return onnx_binary(node, "add", *out, node->in[0], out);
 }
 
-/* ceil((limit - start) / delta) of floating numbers. */
+/* ceil((limit - start) / delta) for floating-point bounds. */
 static int64_t count_reals(context_t *ctx, const int64_t *bounds)
 {
     const int64_t length = sym_real_calculate(ctx, '-', bounds[1], bounds[0]);
@@ -239,7 +238,7 @@ static int64_t count_symbolic(context_t *ctx, const int64_t *bounds)
     return sym_divide_up(ctx, sym_subtract(ctx, last, first), step);
 }
 
-/* How many there are, if that is symbolic; else -1. */
+/* Finds the number of elements if it is symbolic, else -1. */
 static status_t find_count(onnx_node_t *node, int64_t *out_n)
 {
     context_t *ctx = node->onnx->ctx;
@@ -268,7 +267,7 @@ status_t onnx_import_range(onnx_node_t *node)
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     int64_t n = -1;
-    onnx_attr_ignore(node, "stash_type"); /* every element is computed by itself, and exact */
+    onnx_attr_ignore(node, "stash_type"); /* each element is computed independently and exactly */
     if (!onnx_knows(node, 0) || !onnx_knows(node, 1) || !onnx_knows(node, 2)) {
         onnx_call_t call;
         onnx_call(node, "range", &call);

@@ -1,4 +1,4 @@
-/* A call of a function: its nodes are imported in place of the call.
+/* A call of a function: its nodes are imported in place of the call, with separate names.
  *
  *   y = Double<factor = 2.0>(x)          names: x y
  *   function Double<factor>(a) => (b)    names: a = x, b
@@ -37,7 +37,7 @@ Onnx__AttributeProto *onnx_attr_given(const onnx_t *onnx, Onnx__AttributeProto *
 
 /* ---- names ---- */
 
-/* The table of names, while the function has one of its own. */
+/* The caller's name table, saved while the function uses its own. */
 typedef struct names {
     onnx_name_t *names;
     int n_names, names_capacity;
@@ -80,7 +80,7 @@ bool onnx_is_left_out(const onnx_t *onnx, const char *name)
 
 /* ---- the call ---- */
 
-/* What the call gives, by the caller's names. */
+/* Finds the items of the function's inputs in the caller's names. */
 static status_t find_inputs(onnx_t *onnx, const Onnx__FunctionProto *proto,
                             const Onnx__NodeProto *call, item_t *in)
 {
@@ -93,8 +93,8 @@ static status_t find_inputs(onnx_t *onnx, const Onnx__FunctionProto *proto,
     return STATUS_OK;
 }
 
-/* Imports the nodes, among names of their own; out[i] is ITEM_NONE where the caller asks for
- * nothing. */
+/* Imports the nodes with the function's names. out[i] is ITEM_NONE if the caller does not use
+ * it. */
 static status_t import_nodes(onnx_t *onnx, const onnx_frame_t *frame, item_t *out)
 {
     const Onnx__FunctionProto *proto = frame->function->proto;

@@ -1,5 +1,5 @@
-/* Functions of a model: a node that calls one is imported as the nodes of the function, with names
- * of their own. */
+/* Functions of a model. A call is imported as the nodes of the function, in a separate scope of
+ * names. */
 #ifndef TESSERA_IO_ONNX_FUNCTION_IMPL_H
 #define TESSERA_IO_ONNX_FUNCTION_IMPL_H
 
@@ -7,7 +7,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Functions that call each other, blocks that nest in them, and nodes when all are inlined. */
+/* Limits: depth of function calls, depth of functions and blocks together, nodes after inlining. */
 #define ONNX_MAX_CALL_DEPTH 32
 #define ONNX_MAX_NESTED 96
 #define ONNX_MAX_INLINED ((int64_t)1 << 17)
@@ -15,11 +15,11 @@
 typedef struct onnx_function {
     const Onnx__FunctionProto *proto;
     int64_t opset;
-    bool is_entered; /* while its nodes are checked */
+    bool is_entered; /* its nodes are being checked */
     bool is_checked;
-    int64_t n_nodes; /* with those of the functions that it calls */
+    int64_t n_nodes; /* including those of functions it calls */
     int n_defaults, defaults_capacity;
-    Onnx__AttributeProto **defaults; /* attributes where a call gives none */
+    Onnx__AttributeProto **defaults; /* values of attributes that a call leaves out */
     bool owns_defaults;
 } onnx_function_t;
 
@@ -28,26 +28,26 @@ typedef struct onnx_frame {
     const struct onnx_frame *parent;
     const onnx_function_t *function;
     const Onnx__NodeProto *call;
-    const item_t *in; /* of each input of the function; ITEM_NONE: left out */
+    const item_t *in; /* items of the function's inputs; ITEM_NONE: left out */
 } onnx_frame_t;
 
-/* Reads the opset and the functions. Refuses operators that are unknown, all in one message, and
- * functions that call themselves or become too many nodes. */
+/* Reads the opset and the functions. UNSUPPORTED lists all unknown operators in one message. Also
+ * refuses functions that call themselves or expand to too many nodes. */
 status_t onnx_check_operators(onnx_t *onnx);
 void onnx_functions_end(onnx_t *onnx);
 
-/* What a node is: an operator or a function of the model; or NULL. */
+/* The operator, or the model's function, that a node calls; NULL if there is none. */
 const onnx_operator_t *onnx_operator_of(const onnx_t *onnx, const Onnx__NodeProto *node);
 onnx_function_t *onnx_function_of(const onnx_t *onnx, const Onnx__NodeProto *node);
 
-/* Imports the nodes of the function in place of the call, and binds the outputs of the call. */
+/* Imports the function's nodes in place of the call and binds the call's outputs. */
 status_t onnx_import_function(onnx_t *onnx, onnx_function_t *function, const Onnx__NodeProto *call);
 
-/* An attribute, or the one that it refers to in the call of the function; NULL: the call has none.
- */
+/* Resolves a reference to an attribute of the function's call; returns any other attribute itself.
+ * NULL if the call does not set it. */
 Onnx__AttributeProto *onnx_attr_given(const onnx_t *onnx, Onnx__AttributeProto *attr);
 
-/* The name is an input of the function that the call leaves out. */
+/* The name is a function input that the call leaves out. */
 bool onnx_is_left_out(const onnx_t *onnx, const char *name);
 
 #endif

@@ -1,13 +1,12 @@
-/* If: where the condition is a number, the nodes of the one block stand in place of the If. Else
- * both become blocks of an `if`; where sizes decide and one of the blocks does not hold for these,
- * a guard keeps the condition, and the other block is imported alone:
+/* If. With a known condition, the nodes of one block replace the If. Otherwise both blocks become
+ * blocks of an `if`. If the condition depends on sizes and a block is invalid for the current ones,
+ * a guard fixes the condition and only the other block is imported:
  *
  *   IF cond
  *   calls of then_branch
  *   YIELD results
  *   calls of else_branch
- *   YIELD results
- */
+ *   YIELD results */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -17,7 +16,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A sequence, or what may be none, of either block. */
+/* Joins results of which one is a sequence or may be none. */
 static status_t join_special(onnx_node_t *node, int output, item_t first, item_t second,
                              item_t *out)
 {
@@ -56,8 +55,9 @@ static status_t join(onnx_node_t *node, int output, item_t first, item_t second,
     return onnx_value(onnx, NULL, &info, out);
 }
 
-/* A block that may be refused, as one that is right for other sizes than these: then nothing of it
- * is left, and *out_why, which the caller puts back, says why. */
+/* Imports a block that may be refused, for example because it is valid only for other sizes. A
+ * refused block leaves no items or calls; *out_why is then the message, which the caller releases
+ * with context_put. */
 static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *results,
                           char **out_why)
 {
@@ -76,7 +76,7 @@ static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *re
     return STATUS_OK;
 }
 
-/* What stands for the results of a block that was refused: an error where they are asked for. */
+/* Adds builtin `fail` for each result of a refused block: an error if it runs. */
 static status_t add_failures(onnx_node_t *node, const char *why, item_t *results)
 {
     onnx_t *onnx = node->onnx;
@@ -101,7 +101,7 @@ static status_t add_failures(onnx_node_t *node, const char *why, item_t *results
     return STATUS_OK;
 }
 
-/* These stand-ins are what the other block's results are. */
+/* The placeholder results have the types of the other block's results. */
 static void copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to)
 {
     for (int i = 0; i < n; i++) {
@@ -114,7 +114,7 @@ static void copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to
     }
 }
 
-/* One of the blocks may be refused: it may never be run. */
+/* One of the blocks may be refused, because it may never run. */
 static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail,
                               item_t results[2][OP_MAX_OUTPUTS], int *ends)
 {
@@ -137,7 +137,7 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
     return status;
 }
 
-/* may_fail: of a block that is refused the other one is left, and an error in its place. */
+/* may_fail: a refused block is replaced with an error at run time. */
 static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail)
 {
     onnx_t *onnx = node->onnx;
@@ -164,7 +164,7 @@ static status_t import_one(onnx_node_t *node, Onnx__GraphProto *const *graphs, b
                              node->out);
 }
 
-/* Sizes decide: both ways may be taken, as far as both hold for the sizes at hand. */
+/* The condition depends on sizes. Imports both blocks if both are valid for the current sizes. */
 static status_t import_by_size(onnx_node_t *node, Onnx__GraphProto *const *graphs,
                                int64_t condition)
 {

@@ -1,4 +1,4 @@
-/* Items, their names, and where known ones go in the module. */
+/* Items, their names, and how known items are stored in the module. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -10,7 +10,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static status_t add_item(onnx_t *onnx, const onnx_item_t *item, item_t *out_item)
 {
@@ -153,7 +153,7 @@ typedef struct dims {
     int64_t given[TENSOR_MAX_RANK];
 } dims_t;
 
-/* The dimension whose size has this name. */
+/* Replaces the name of a size with the operand's dimension of that size. */
 static bool put_dim(void *user, int name, const char *text, int64_t *out_value)
 {
     const dims_t *dims = user;
@@ -320,9 +320,9 @@ item_t onnx_find(const onnx_t *onnx, const char *name)
 
 /* ---- the module's tree ---- */
 
-#define MAX_STEPS 16 /* names joined by dots */
+#define MAX_STEPS 16 /* most names in a dotted path */
 
-/* "forward" will be the method. */
+/* True if the name is taken. "forward" is reserved for the method. */
 static bool has_member(const module_t *module, const char *name)
 {
     member_kind_t kind;
@@ -332,7 +332,7 @@ static bool has_member(const module_t *module, const char *name)
     return false;
 }
 
-/* True if every step above the last is a child or could become one, and the last is free. */
+/* True if each name before the last is a child or can become one, and the last name is free. */
 static bool is_free_path(const module_t *module, char *path)
 {
     int n_steps = 1;
@@ -348,7 +348,7 @@ static bool is_free_path(const module_t *module, char *path)
     return *path != '\0' && (module == NULL || !has_member(module, path));
 }
 
-/* The name without dots, with a number if it is taken. */
+/* Replaces dots with '_' and adds a number if the name is taken. */
 static void choose_name(const module_t *module, size_t length, char *name)
 {
     for (size_t i = 0; i < length; i++)
@@ -438,7 +438,7 @@ static status_t add_attribute(onnx_t *onnx, const onnx_item_t *item, value_t *ou
     return STATUS_OK;
 }
 
-/* Bytes of its own, without gaps. */
+/* Copies the tensor if it is a view or not contiguous. */
 static status_t settle(context_t *ctx, onnx_item_t *item)
 {
     if (!item->is_view && info_is_contiguous(tensor_info(item->known))) return STATUS_OK;

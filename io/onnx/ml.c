@@ -1,4 +1,4 @@
-/* What the importers of ai.onnx.ml share. */
+/* Functions shared by the importers of ai.onnx.ml. */
 #include "io/onnx/ml_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -117,7 +117,7 @@ status_t ml_read_transform(onnx_node_t *node, ml_transform_t *out)
     return STATUS_OK;
 }
 
-/* Softmax in which what is 0 stays 0. */
+/* Softmax in which zeros stay 0. */
 static status_t softmax_zero(onnx_node_t *node, item_t x, item_t *out)
 {
     item_t largest, is_some, powers, sums, zero;
@@ -190,7 +190,7 @@ status_t ml_label_above(onnx_node_t *node, const int64_t *labels, item_t score, 
     return onnx_emit(&call, 3, in, &node->out[0]);
 }
 
-/* ---- texts ---- */
+/* ---- strings ---- */
 
 bool ml_gives_text(const Onnx__NodeProto *proto)
 {
@@ -222,7 +222,7 @@ status_t ml_pass_text(onnx_t *onnx, const Onnx__NodeProto *proto, bool *out_is_t
     return STATUS_OK;
 }
 
-/* The file says that the output is a tensor of texts, or a list of maps. */
+/* The file declares the output as a string tensor. */
 static bool is_declared_text(const Onnx__ValueInfoProto *output)
 {
     const Onnx__TypeProto *type = output->type;

@@ -1,4 +1,4 @@
-/* What the importers of ai.onnx.ml share: lists of attributes, and scores. */
+/* Shared by the importers of ai.onnx.ml: list attributes, and scores. */
 #ifndef TESSERA_IO_ONNX_ML_IMPL_H
 #define TESSERA_IO_ONNX_ML_IMPL_H
 
@@ -6,7 +6,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Lists of any length; n is 0 where there is none. They live as long as the message. */
+/* Lists of any length; n is 0 if the attribute is missing. The message owns the elements. */
 typedef struct ml_ints {
     size_t n;
     const int64_t *at;
@@ -17,19 +17,19 @@ typedef struct ml_floats {
 } ml_floats_t;
 status_t ml_read_ints(onnx_node_t *node, const char *name, ml_ints_t *out);
 status_t ml_read_floats(onnx_node_t *node, const char *name, ml_floats_t *out);
-/* Only how many there are: tensors of text are not supported. */
+/* Only counts the strings, because string tensors are not supported. */
 status_t ml_count_strings(onnx_node_t *node, const char *name, size_t *out_n);
 
-/* A known item of these elements, which are copied. */
+/* Creates a known item. Copies the elements. */
 status_t ml_known(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
                   const void *elements, item_t *out);
 
 /* An operator on x and a number. */
 status_t ml_with_number(onnx_node_t *node, const char *op, item_t x, double number, item_t *out);
-/* An operator along a dimension, which stays with size 1. */
+/* Reduces a dimension and keeps it with size 1. */
 status_t ml_reduce(onnx_node_t *node, const char *op, int dim, item_t x, item_t *out);
 
-/* Input 0 as f32 [N][F]; f64 stays where `keeps_wide`. */
+/* Input 0 as f32 [N][F]; f64 is not converted if `keeps_wide`. */
 status_t ml_rows(onnx_node_t *node, bool keeps_wide, item_t *out);
 
 /* ---- scores ---- */
@@ -45,25 +45,27 @@ typedef enum ml_transform {
 status_t ml_read_transform(onnx_node_t *node, ml_transform_t *out);
 status_t ml_transform(onnx_node_t *node, ml_transform_t transform, item_t scores, item_t *out);
 
-/* Scores [N][1] of the second class, and those of the first one before them: 1 - s, or -s where
- * weights are of both signs. */
+/* Makes scores [N][2] from the second class's scores s [N][1]. The first class gets 1 - s if the
+ * transform is logistic or `is_positive` (no negative weight), else -s. */
 status_t ml_add_first_class(onnx_node_t *node, ml_transform_t transform, bool is_positive,
                             item_t scores, item_t *out);
 
-/* Labels as an output: the one of the largest score, or, of two, the second one where the score
- * [N][1] is above a threshold. Labels of text are an output that is not supported. */
+/* Set output 0 to class labels. ml_label_largest: the label of the largest score. ml_label_above:
+ * for two classes, the second label where the score [N][1] exceeds the threshold. String labels
+ * become an unsupported output. */
 status_t ml_label_largest(onnx_node_t *node, ml_ints_t labels, item_t scores);
 status_t ml_label_above(onnx_node_t *node, const int64_t *labels, item_t score, double threshold);
 
-/* ---- texts, which no tensor of ours has ---- */
+/* ---- strings, which tensors do not support ---- */
 
-/* The node gives labels that are texts: its output 0. */
+/* The node's output 0 is a tensor of string labels. */
 bool ml_gives_text(const Onnx__NodeProto *proto);
-/* Binds a name to a text that nothing may read but what gives texts. */
+/* Binds a name to a string tensor. Only nodes that return strings may read it. */
 status_t ml_bind_text(onnx_t *onnx, const char *name);
-/* True where an input of the node is a text: then its outputs are bound to texts, too. */
+/* If an input of the node is a string tensor, binds all outputs as strings and sets
+ * *out_is_text. */
 status_t ml_pass_text(onnx_t *onnx, const Onnx__NodeProto *proto, bool *out_is_text);
-/* Takes outputs that are texts away from the graph. UNSUPPORTED where no other is left. */
+/* Removes string outputs from the graph. UNSUPPORTED if no other output remains. */
 status_t ml_drop_texts(onnx_t *onnx);
 
 #endif

@@ -1,6 +1,7 @@
-/* int4, uint4, float8 and the like: read, and rounded to.
+/* Reads int4, uint4, float8 and similar types, and rounds to them.
  *
- * A float is rounded on the grid of its own exponent e, of at least the least normal one:
+ * A float is rounded to a multiple of its step, which follows from its exponent e. e is at least
+ * the smallest normal exponent emin:
  *
  *   e = floor(log2(max(|x|, 2^emin)))    step = 2^(e - mantissa)    round(x / step) * step */
 #include "io/onnx/narrow_impl.h"
@@ -14,7 +15,7 @@
 
 #define TYPE(name) ONNX_##name, #name
 
-/* Older versions of ONNX's schema have not all of them. */
+/* Older versions of ONNX's schema lack some of them. */
 enum {
     ONNX_FLOAT8E4M3FN = 17,
     ONNX_FLOAT8E4M3FNUZ,
@@ -120,7 +121,7 @@ static status_t clamp(onnx_node_t *node, item_t x, double least, double most, it
     return with_number(node, "minimum", *out, most, out);
 }
 
-/* x / step, rounded, times step. */
+/* round(x / step) * step. */
 static status_t round_on_grid(onnx_node_t *node, const onnx_narrow_t *type, item_t x, item_t *out)
 {
     item_t step, two;
@@ -136,7 +137,7 @@ static status_t round_on_grid(onnx_node_t *node, const onnx_narrow_t *type, item
     return onnx_binary(node, "mul", *out, step, out);
 }
 
-/* NaN, or infinity of x's sign, where |x| is more than the most. */
+/* Replaces values above the largest finite one with NaN, or with infinity of x's sign. */
 static status_t overflow(onnx_node_t *node, const onnx_narrow_t *type, item_t x, item_t *out)
 {
     item_t is_over;

@@ -1,5 +1,5 @@
-/* Elements of fewer bits than a byte, and floats of 8 bits. No tensor of ours has them: they are
- * widened at import (int4 to s8, uint4 to u8, floats to f32), and an item says what it was. */
+/* Narrow types: elements below 8 bits, and 8-bit floats. No dtype represents them, so the import
+ * widens them (int4 to s8, uint4 to u8, floats to f32). onnx_item_t.narrow keeps the ONNX type. */
 #ifndef TESSERA_IO_ONNX_NARROW_IMPL_H
 #define TESSERA_IO_ONNX_NARROW_IMPL_H
 
@@ -8,38 +8,38 @@
 #ifdef TESSERA_HAVE_ONNX
 
 typedef struct onnx_narrow {
-    int type; /* of TensorProto */
+    int type; /* TensorProto data type */
     const char *name;
-    dtype_t dtype; /* that it is widened to */
+    dtype_t dtype; /* dtype after widening */
     int bits;
-    double least, most; /* finite */
-    /* Of floats: */
-    int mantissa, exponent; /* bits */
+    double least, most; /* smallest and largest finite value */
+    /* The rest is for floats. */
+    int mantissa, exponent; /* number of bits */
     int bias;
     bool has_infinity, has_nan;
-    bool is_unsigned_zero; /* "uz": the code of -0 is NaN */
+    bool is_unsigned_zero; /* types "uz": the code of -0 is NaN */
 } onnx_narrow_t;
 
-/* NULL: it is of another kind. */
+/* NULL for any other type. */
 const onnx_narrow_t *onnx_narrow_of(int64_t data_type);
 
-/* The dtype of an ONNX element type, widened; *out_narrow is 0 or the type. UNSUPPORTED names it.
- */
+/* The dtype of an ONNX element type after widening. *out_narrow is the type if it is narrow, else
+ * 0. UNSUPPORTED names the type. */
 status_t onnx_dtype_wide(context_t *ctx, int64_t data_type, dtype_t *out_dtype, int *out_narrow);
 
-/* The type if it is narrow, or 0. */
+/* The type if it is narrow, else 0. */
 static inline int onnx_narrow_type(int64_t data_type)
 {
     const onnx_narrow_t *narrow = onnx_narrow_of(data_type);
     return narrow != NULL ? narrow->type : 0;
 }
 
-/* Bytes of n elements as they are stored; and these elements, widened. */
+/* onnx_narrow_bytes: size of n packed elements. onnx_narrow_widen: unpacks and widens them. */
 size_t onnx_narrow_bytes(const onnx_narrow_t *type, size_t n);
 void onnx_narrow_widen(const onnx_narrow_t *type, size_t n, const uint8_t *bytes, void *out);
 
-/* Numbers as the type would have them, in its wide dtype. Of floats, those that are too large
- * become the largest, or NaN or infinity where it does not saturate. */
+/* Rounds to values that the type can represent; the result has the wide dtype. Floats that are too
+ * large become the largest value if `saturates`, else infinity or NaN. */
 status_t onnx_narrow_round(onnx_node_t *node, int narrow, item_t x, bool saturates, item_t *out);
 
 #endif

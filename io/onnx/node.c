@@ -30,7 +30,7 @@ Onnx__AttributeProto *onnx_attr(onnx_node_t *node, const char *name)
     return NULL;
 }
 
-/* What the attribute says it is, or UNDEFINED where an old file does not say. */
+/* True if the attribute has this type. Old files omit the type. */
 static bool is_type(const Onnx__AttributeProto *attr, Onnx__AttributeProto__AttributeType type)
 {
     return !attr->has_type || attr->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED ||
@@ -91,7 +91,7 @@ status_t onnx_attr_name(onnx_node_t *node, const char *name, const char *const *
          attr->s.data != NULL ? (const char *)attr->s.data : "");
 }
 
-/* Numbers in the range of handles are no handles. */
+/* Raises numbers in the range of symbol handles, because they would be taken for handles. */
 static void raise_lowest(int n, int64_t *values)
 {
     for (int i = 0; i < n; i++)
@@ -160,7 +160,7 @@ status_t onnx_attrs_done(const onnx_node_t *node)
 
 /* ---- known inputs ---- */
 
-/* The elements in another dtype, as many as `capacity` at most; *out_n -1 when it is left out. */
+/* Reads at most `capacity` elements as another dtype. *out_n is -1 if the input is left out. */
 static status_t read_known(onnx_node_t *node, int input, const char *what, dtype_t dtype,
                            int capacity, int *out_n, void *out_values)
 {
@@ -192,7 +192,7 @@ status_t onnx_check_integers(onnx_node_t *node, int input, const char *what)
     return STATUS_OK;
 }
 
-/* The input's symbols; NULL where it has none, or where elements decide. */
+/* The input's symbols; NULL if it has none, or if they are known only at run time. */
 static const int64_t *symbols_of(const onnx_node_t *node, int input)
 {
     if (!onnx_has(node, input)) return NULL;

@@ -1,7 +1,7 @@
-/* Reading ONNX models: the file, the graph's inputs, its nodes in order, the module.
+/* Imports ONNX models: the file, the graph's inputs, its nodes in order, the module.
  *
- * The bytes of the message are dropped as tensors are made of them; what is left of it, names above
- * all, goes at the end. */
+ * The elements in the message are freed as soon as their tensors exist. The rest of the message,
+ * which owns the names, is freed at the end. */
 #include "io/onnx/function_impl.h"
 #include "io/onnx/ml_impl.h"
 #include "io/onnx/narrow_impl.h"
@@ -15,7 +15,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-#define METADATA "metadata" /* the attribute */
+#define METADATA "metadata" /* attribute of the module */
 
 const char *onnx_metadata(const module_t *module, const char *key)
 {
@@ -86,7 +86,7 @@ status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const cha
                       const char *type)
 {
     char message[CONTEXT_ERROR_MAX];
-    const char *inner = context_error(onnx->ctx); /* of a node inside of another one */
+    const char *inner = context_error(onnx->ctx); /* may already name a node of a block */
     snprintf(message, sizeof message, "%s", inner + (strncmp(inner, "onnx: ", 6) == 0 ? 6 : 0));
     return context_fail(onnx->ctx, status, "onnx: %s \"%.200s\"%s%.64s%s: %s", what,
                         name != NULL ? name : "", type != NULL ? " (" : "",
@@ -125,7 +125,7 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
 
 /* ---- inputs ---- */
 
-/* Initializers have names first, and are weights. */
+/* Initializers are bound before inputs and are weights. */
 bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input)
 {
     item_t item = onnx_find(onnx, input->name);
@@ -153,7 +153,7 @@ const char *onnx_param_of(const Onnx__TensorShapeProto__Dimension *dim)
     return *name == '\0' || strcmp(name, "?") == 0 ? NULL : name;
 }
 
-/* The shape that the options have for an input, or NULL. */
+/* The options' shape for an input, or NULL. */
 static const onnx_shape_t *given_shape(const onnx_t *onnx, const char *input)
 {
     int n = onnx->options != NULL ? onnx->options->n_shapes : 0;
@@ -164,7 +164,7 @@ static const onnx_shape_t *given_shape(const onnx_t *onnx, const char *input)
     return NULL;
 }
 
-/* What a size is, as far as this input says it: 0 where it does not. */
+/* The size requested for a dimension of an input; 0 if unknown. */
 static int64_t given_size(const onnx_t *onnx, const onnx_shape_t *given, int dim)
 {
     return given != NULL ? given->sizes[dim] : dim == 0 ? onnx->batch : 0;
@@ -185,8 +185,8 @@ static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
     return STATUS_OK;
 }
 
-/* Sizes of names that this input gives by its shape (is_given), or by the batch where no shape has
- * given them. All inputs are read so before any of them needs the sizes. */
+/* Records sizes of named dimensions: from the input's shape in the options (is_given), or from the
+ * batch if no shape sets them. All inputs are read this way before any of them needs the sizes. */
 static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input, bool is_given)
 {
     context_t *ctx = onnx->ctx;
@@ -239,7 +239,7 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
     return sym_status(ctx);
 }
 
-/* The open size of a tensor that has this name; ONNX_NOT_OPEN: there is none. */
+/* The open size of a tensor input with this name; ONNX_NOT_OPEN if there is none. */
 static int8_t find_open(const onnx_t *onnx, const char *param)
 {
     for (int i = 0; i < onnx->n_open && param != NULL; i++)
@@ -248,8 +248,8 @@ static int8_t find_open(const onnx_t *onnx, const char *param)
     return ONNX_NOT_OPEN;
 }
 
-/* What the tensors of a sequence are, or the one of an optional. Sizes that the file leaves open
- * are -1, but for those of the name of a size of a tensor. */
+/* Describes a sequence's tensors, or an optional's element. Open sizes are -1, unless a tensor
+ * input has a size of the same name. */
 static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_input_t *input,
                              tensor_info_t *out_info)
 {
@@ -273,7 +273,7 @@ static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_inp
     return STATUS_OK;
 }
 
-/* A sequence, or an optional: a list of the graph, a tensor, or none. */
+/* Adds a sequence or an optional as an input: a list of the graph, a tensor, or none. */
 static status_t add_special(onnx_t *onnx, const Onnx__ValueInfoProto *value)
 {
     const Onnx__TypeProto *type = value->type;
@@ -321,7 +321,7 @@ static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *value)
     return onnx_bind(onnx, value->name, input.item);
 }
 
-/* Every shape that is given is of an input. */
+/* Requires an input for each shape of the options. */
 static status_t check_shapes(onnx_t *onnx)
 {
     const Onnx__GraphProto *graph = onnx->model->graph;
@@ -412,7 +412,8 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
     return STATUS_OK;
 }
 
-/* Operators of ONNX that take elements of fewer bits move them, or say so themselves. */
+/* True if the output holds elements of input 0 and thus keeps its narrow type. ONNX operators on
+ * narrow types only move elements; the exceptions listed here set the type themselves. */
 static bool moves_elements(const onnx_node_t *node, item_t out)
 {
     static const char *const others[] = {
@@ -424,7 +425,8 @@ static bool moves_elements(const onnx_node_t *node, item_t out)
     return onnx->items[out].info.dtype == onnx->items[node->in[0]].info.dtype;
 }
 
-/* Binds the outputs; those that the import does not make are remembered, for who asks for them. */
+/* Binds the outputs. An output that the import does not produce is bound as missing, for the
+ * message of a node that reads it. */
 static status_t end_node(onnx_node_t *node, item_t first_new)
 {
     onnx_t *onnx = node->onnx;
@@ -447,7 +449,7 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
     return STATUS_OK;
 }
 
-/* Guards are said to come from the node. */
+/* Imports the node. Guards name it as their origin. */
 static status_t import_node(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -457,7 +459,8 @@ static status_t import_node(onnx_node_t *node)
              onnx_path_of(node->proto));
     sym_origin(onnx->ctx, origin);
     const status_t status = node->op->import(node), calculated = sym_status(onnx->ctx);
-    return calculated != STATUS_OK ? calculated : status; /* the reason before what it led to */
+    return calculated != STATUS_OK ? calculated
+                                   : status; /* report the cause, not the consequence */
 }
 
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
@@ -552,7 +555,7 @@ static status_t find_dequantize(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Sizes stay open. */
+/* Runs pass fold_quantize, but keeps the old graph if the pass fixed its open sizes. */
 static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
 {
     static const char *const passes[] = {"fold_quantize", "dead_code", NULL};
@@ -583,7 +586,7 @@ static bool size_at_import(void *user, int number, const char *name, int64_t *ou
     return false;
 }
 
-/* The guards of the options, which the sizes of the import have to satisfy. */
+/* Adds the options' guards, which the sizes of the import must satisfy. */
 static status_t add_guards(onnx_t *onnx)
 {
     context_t *ctx = onnx->ctx;

@@ -1,26 +1,26 @@
-/* The inside of the ONNX importer.
+/* Internals of the ONNX importer.
  *
- * A model is read into items: an item is a tensor known at import, or a value of the graph to be
- * built. One function imports one ONNX operator; it calls operators of ours on items. A call on
- * known items alone runs at once, and gives known items: that is all of constant folding. Other
- * calls are noted, and become nodes of the graph at the end; a known item that such a node reads
- * becomes a parameter, a buffer or a constant then.
+ * The import turns a model into items. An item is a tensor known at import, or a value of the
+ * future graph. Each ONNX operator has one import function, which calls Tessera operators on items.
+ * A call runs at once if all its operands are known, and its results are known items; this is
+ * constant folding. Any other call is recorded and becomes a node of the graph at the end. A known
+ * item that such a node reads becomes a parameter, a buffer or a constant.
  *
- * Sizes that the file leaves open are symbolic integers (tensor/sym.h), which have the sizes asked
- * for as hints. Sizes of items, and elements of small items that are calculated from sizes, are
- * symbolic, too; so are integers of attributes, which become expressions of the graph. What an
- * import function decides by such an integer becomes a guard of the graph, so that the graph holds
- * for all sizes that satisfy its guards.
+ * Sizes that the file leaves open are symbolic integers (tensor/sym.h) whose hints are the
+ * requested sizes. Sizes of items, elements of small items computed from sizes, and integer
+ * attributes may be symbolic too; the graph stores them as expressions. If an import function makes
+ * a decision that depends on such an integer, the decision becomes a guard: the graph is valid for
+ * all sizes that satisfy its guards.
  *
- * A size that depends on elements (NonZero) is a name without a hint. Inference calculates with it;
- * where a number is needed, the size is read where the graph runs, or the model is UNSUPPORTED.
+ * A size that depends on elements (NonZero) is a name without a hint. Inference computes with the
+ * name. If a number is needed, the graph reads the size at run time, or the model is UNSUPPORTED.
  *
  *   x [N,3,8,8], Shape, Gather 0, Concat [.., -1], Reshape    reshape sizes=[1,-1] where sizes[0]=N
  *
- * Messages of import functions say what is wrong; who calls them says where.
+ * An import function's message says what is wrong; its caller adds the node or input.
  *
- * Here is what an import holds, and how the message is read. Items are in onnx_item_impl.h, and in
- * onnx_node_impl.h what import functions are written with. */
+ * This header declares the import's state and the reading of the file. item_impl.h declares items,
+ * node_impl.h what import functions use. */
 #ifndef TESSERA_IO_ONNX_ONNX_IMPL_H
 #define TESSERA_IO_ONNX_ONNX_IMPL_H
 
@@ -37,13 +37,13 @@
 #define ONNX_OPSET_FIRST 1
 #define ONNX_OPSET_LAST 27
 
-/* Bytes of a tensor that folding may make. */
+/* Largest tensor that folding may create, in bytes. */
 #define ONNX_MAX_FOLDED ((size_t)1 << 31)
 
-/* Elements of a tensor whose values the import looks at one by one. */
+/* Largest tensor whose elements the import reads one by one. */
 #define ONNX_MAX_VALUES 65536
 
-/* Elements of an item that may be symbolic. */
+/* Largest item whose elements may be symbolic. */
 #define ONNX_MAX_SYMBOLS 1024
 
 /* ---- the import ---- */
@@ -52,56 +52,56 @@ typedef int item_t; /* index in onnx_t.items */
 #define ITEM_NONE (-1)
 
 typedef struct onnx_item {
-    const char *name;   /* of the ONNX value it came from; in the message */
-    tensor_t *known;    /* held, or NULL: a value of the graph */
-    tensor_info_t info; /* of a value; sizes may be symbolic */
-    int64_t *symbols;   /* [numel], of a value: its elements, symbolic integers or reals; or NULL */
-    int call;           /* that gave it, or -1 */
-    value_t value;      /* in the graph; VALUE_NONE while it is not needed there */
-    int narrow;         /* the ONNX type of fewer bits that it had before it was widened, or 0 */
-    item_t transposed;  /* the same matrix transposed, or ITEM_NONE */
-    bool is_weight;     /* initializer, or made by ConstantOfShape */
-    bool is_state;      /* a weight that the graph writes: a buffer of the module */
-    bool is_view;       /* `known` may share its bytes with another item's */
-    bool is_text;       /* is_missing, and a tensor of texts or made of such */
-    bool is_missing;    /* an output that the import does not make */
-    bool is_live;       /* its symbols are calculated from elements that only the run knows */
-    bool is_sequence;   /* a list of tensors; `info` is what each of them is */
-    bool is_optional;   /* it may be none, which is found out where the model runs */
+    const char *name;   /* the ONNX value's name; belongs to the message */
+    tensor_t *known;    /* the tensor (owned); NULL: a value of the graph */
+    tensor_info_t info; /* if not known; sizes may be symbolic */
+    int64_t *symbols;   /* [numel] elements as symbolic integers or reals, if not known; or NULL */
+    int call;           /* index of the call that produced it, or -1 */
+    value_t value;      /* in the graph; VALUE_NONE until the graph needs it */
+    int narrow;         /* ONNX type before widening (int4, float8, ...), or 0 */
+    item_t transposed;  /* this matrix transposed, or ITEM_NONE */
+    bool is_weight;     /* initializer, or created by ConstantOfShape */
+    bool is_state;      /* a weight that the graph writes: becomes a buffer */
+    bool is_view;       /* `known` may share memory with another item */
+    bool is_text;       /* is_missing because it is or depends on a string tensor */
+    bool is_missing;    /* an output that the import does not produce */
+    bool is_live;       /* symbols depend on elements known only at run time */
+    bool is_sequence;   /* a list of tensors; `info` describes each tensor */
+    bool is_optional;   /* may be none; decided at run time */
     bool is_none;       /* an optional without an element */
-    bool is_changing;   /* of what a loop carries: its sizes are not those that it begins with */
+    bool is_changing;   /* carried by a loop, with sizes that differ from the initial ones */
 } onnx_item_t;
 
-/* An entry of the table of names; open addressing. */
+/* Entry of the name table, a hash table with open addressing. */
 typedef struct onnx_name {
     const char *name; /* NULL: free */
-    item_t item;      /* ITEM_NONE: bound in a block that has ended */
+    item_t item;      /* ITEM_NONE: the block that bound it has ended */
     int at;           /* index in onnx_t.bound */
 } onnx_name_t;
 
 typedef enum onnx_call_kind {
-    ONNX_CALL_OP,      /* an operator of ours */
-    ONNX_CALL_BUILTIN, /* of graphs: shape, list, append, join */
-    ONNX_CALL_IF,      /* of a condition: calls of one block, YIELD, calls of the other, YIELD */
-    ONNX_CALL_LOOP,    /* of trip count, condition, what is carried: calls of the block, YIELD. Its
-                          results are n_results outputs, then the block's parameters */
-    ONNX_CALL_YIELD    /* the end of a block; operands are its results */
+    ONNX_CALL_OP,      /* an operator */
+    ONNX_CALL_BUILTIN, /* shape, list, append, join, ... */
+    ONNX_CALL_IF,      /* operand: condition; then-calls, YIELD, else-calls, YIELD follow */
+    ONNX_CALL_LOOP,    /* operands: trip count, condition, carried values; body calls, YIELD follow.
+                          Results: n_results outputs, then the body's parameters */
+    ONNX_CALL_YIELD    /* end of a block; operands are its results */
 } onnx_call_kind_t;
 
 #define ONNX_NAME_MAX 64
 
-/* What an import function called. Operands, results and attributes are in one block. */
+/* A recorded call. Operands, results and attributes share one allocation. */
 typedef struct onnx_noted {
     onnx_call_kind_t kind;
     const char *builtin;
-    char *message; /* of builtin fail */
-    int n_results; /* of LOOP */
-    int end; /* of IF, LOOP: the last YIELD; of the first YIELD of an IF: the last one; else 0 */
+    char *message; /* text of builtin `fail` */
+    int n_results; /* for LOOP */
+    int end; /* IF, LOOP: index of its last YIELD; first YIELD of an IF: the second one; else 0 */
     const opdef_t *op;
-    const Onnx__NodeProto *proto; /* of whose import it is */
-    bool is_known;                /* results are known items, or their symbols are */
-    bool is_needed;               /* is_known, and the graph reads the result */
-    bool is_in_place;             /* the result is written into the first operand */
+    const Onnx__NodeProto *proto; /* the node being imported */
+    bool is_known;                /* the results, or their symbols, are known at import */
+    bool is_needed;               /* is_known, but the graph reads a result */
+    bool is_in_place;             /* the result overwrites the first operand */
     int n_in, n_out;
     item_t *in, *out;
     void *attrs; /* integers may be symbolic */
@@ -109,35 +109,35 @@ typedef struct onnx_noted {
 
 /* A size that the file leaves open. */
 typedef struct onnx_open {
-    char name[ONNX_NAME_MAX]; /* in the graph */
-    const char *param;        /* in the file; NULL: it has none there */
-    int dim;                  /* of inputs, if it has no name in the file */
-    int64_t size;             /* at the import; 0: not known yet */
+    char name[ONNX_NAME_MAX]; /* name in the graph */
+    const char *param;        /* name in the file, or NULL */
+    int dim;                  /* dimension of the inputs, if it has no name in the file */
+    int64_t size;             /* requested size; 0: not known yet */
 } onnx_open_t;
 
 #define ONNX_MAX_OPEN 32 /* below GRAPH_MAX_NAMES */
 #define ONNX_NOT_OPEN (-1)
 
-/* Values that a loop carries, lists of its scan outputs among them. */
+/* Most values that a loop carries, including the lists of its scan outputs. */
 #define ONNX_MAX_CARRIED 64
 
 typedef struct onnx_input {
     item_t item;
-    int8_t open[TENSOR_MAX_RANK]; /* index of the size in `open`, or ONNX_NOT_OPEN */
+    int8_t open[TENSOR_MAX_RANK]; /* index of the size in onnx_t.open, or ONNX_NOT_OPEN */
 } onnx_input_t;
 
 typedef struct onnx {
     context_t *ctx;
-    const char *path;   /* of the model's file; NULL: from memory */
-    const char *folder; /* of the model's file, ends in '/' or is ""; NULL: from memory */
+    const char *path;   /* the model's file; NULL: from memory */
+    const char *folder; /* folder of that file, ends in '/' or is ""; NULL: from memory */
     const onnx_options_t *options;
     int64_t batch;
-    int64_t opset; /* of the graph, or of the function whose node is imported */
+    int64_t opset; /* for the graph, or for the function being imported */
     int n_functions;
-    struct onnx_function *functions; /* of the model */
-    const struct onnx_frame *frame;  /* the function whose node is imported, or NULL */
+    struct onnx_function *functions; /* functions of the model */
+    const struct onnx_frame *frame;  /* the function being imported, or NULL */
     ProtobufCAllocator allocator;
-    bool is_refused; /* the allocator refused a block of the message */
+    bool is_refused; /* an allocation for the message failed */
     Onnx__ModelProto *model;
     module_t *module;
     graph_builder_t *builder;
@@ -146,21 +146,21 @@ typedef struct onnx {
     int n_items, items_capacity;
     onnx_name_t *names;
     int n_names, names_capacity;
-    onnx_name_t *bound; /* names in the order in which they were bound, and what they were before */
+    onnx_name_t *bound; /* names in the order of binding, with their previous bindings */
     int n_bound, bound_capacity;
-    int first_bound; /* of the block that is imported: it may hide names of outer blocks */
+    int first_bound; /* start of the current block in `bound`; a block may hide outer names */
     onnx_input_t *inputs;
     int n_inputs, inputs_capacity;
     onnx_noted_t *calls;
     int n_calls, calls_capacity;
 
-    sym_space_t *space; /* of the symbolic integers; the context's while the import runs */
+    sym_space_t *space; /* symbolic integers; the context's current space during the import */
     int n_open;
     onnx_open_t open[ONNX_MAX_OPEN];
-    int n_unknown; /* names without a hint, so far */
+    int n_unknown; /* names without a hint so far */
 
-    int n_blocks; /* and functions that the node is in; their tensors may be read more than once */
-    const Onnx__NodeProto *proto; /* the node that is imported now */
+    int n_blocks; /* depth of nested blocks and functions, whose tensors may be read again */
+    const Onnx__NodeProto *proto; /* the node being imported */
 } onnx_t;
 
 /* ---- reading the message ---- */
@@ -173,62 +173,63 @@ typedef struct onnx_source {
     size_t n_bytes;
 } onnx_source_t;
 
-/* The file at a path; the caller puts `folder` back. */
+/* Makes the source for a path. The caller releases `folder` with context_put. */
 status_t onnx_from_path(context_t *ctx, const char *op, const char *path,
                         onnx_source_t *out_source);
 
-/* Reads the message and checks that its operators are known. `onnx` is zero, or holds options; the
- * caller ends it, also on failure. */
+/* Parses the message and checks that all operators are known. `onnx` is zero except for `options`.
+ * The caller calls onnx_end, also on failure. */
 status_t onnx_begin(onnx_t *onnx, context_t *ctx, const onnx_source_t *source);
 void onnx_end(onnx_t *onnx);
 
-/* True for an input of the graph that is an initializer, once those are bound. */
+/* True for a graph input that is also an initializer. Initializers must be bound before. */
 bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input);
 
-/* The shape of an input or output; NULL: the file does not say it, or it is no tensor. Whether the
- * file fixes a dimension; its name, if it has one ("" and "?" are none). */
+/* onnx_shape_of: the shape of an input or output; NULL if it is not a tensor or has no shape.
+ * onnx_is_fixed: the file fixes the dimension. onnx_param_of: the dimension's name; NULL for none,
+ * "" and "?". */
 const Onnx__TensorShapeProto *onnx_shape_of(const Onnx__ValueInfoProto *value);
 bool onnx_is_fixed(const Onnx__TensorShapeProto__Dimension *dim);
 const char *onnx_param_of(const Onnx__TensorShapeProto__Dimension *dim);
 
-/* Names of inputs and outputs, opset and metadata, as attributes of the module. */
+/* Sets names of inputs and outputs, opset and metadata as attributes of the module. */
 status_t onnx_set_attributes(onnx_t *onnx);
 
 /* The node's name, else its first output's, else "". */
 const char *onnx_path_of(const Onnx__NodeProto *node);
 
-/* Before a failed message's own words comes where it was: onnx: node "fc" (Gemm): ... */
+/* Puts the location in front of the current error message: onnx: node "fc" (Gemm): ... */
 status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
                       const char *type);
 
-/* Refuses bytes whose messages nest too deep to be unpacked, or run over their end. */
+/* Refuses bytes whose messages nest too deeply to be unpacked, or extend past the end. */
 status_t onnx_wire_check(context_t *ctx, const ProtobufCMessageDescriptor *message,
                          const void *bytes, size_t n_bytes);
 
 /* The dtype of an ONNX element type. UNSUPPORTED names the type. */
 status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype);
 
-/* A TensorProto's tensor, dense and with bytes of its own; its bytes in the message are freed. */
+/* Creates a dense tensor from a TensorProto and frees the elements in the message. */
 status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor);
-/* The tensor that the options have for this initializer, with a reference more; NULL: none. */
+/* The options' tensor for this initializer, retained or copied; NULL if there is none. */
 status_t onnx_tensor_given(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
-/* Refuses options with tensors that no initializer of the graph asks for. */
+/* Refuses options with tensors for names that are not initializers of the graph. */
 status_t onnx_check_given(onnx_t *onnx, const Onnx__GraphProto *graph);
-/* As onnx_tensor, and the bytes in the message stay. */
+/* As onnx_tensor, but keeps the elements in the message. */
 status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
 
-/* Reads the element bytes that lie in a file beside the model into `bytes`; NULL: only checks that
- * they are there. */
+/* Reads a tensor's elements from a separate file into `bytes`. If `bytes` is NULL, only checks that
+ * they exist. */
 status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_bytes, void *bytes);
 
-/* ---- the end ---- */
+/* ---- building ---- */
 
-/* The module, its graph made of the calls, and its parameters. */
+/* Creates the module and its parameters, and the graph from the recorded calls. */
 status_t onnx_build(onnx_t *onnx, graph_t **out_graph);
 
-/* The open size of this name in the file, or without a name (NULL), of an input's dimension `dim`:
- * its index in onnx->open, found or made; ONNX_NOT_OPEN when there are too many. Those without a
- * name are one where dimension and size (0: not known) are the same. */
+/* Finds or adds an open size and returns its index in onnx->open; ONNX_NOT_OPEN if there are too
+ * many. A size is identified by its name in the file. Sizes without a name (param NULL) are
+ * identified by the dimension `dim` of the input and by `size` (0: unknown, matches any). */
 int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size);
 #endif
 #endif

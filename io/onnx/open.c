@@ -15,8 +15,8 @@ static bool is_taken(const onnx_t *onnx, const char *name)
     return false;
 }
 
-/* The name in the file as the grammar of graphs has it: "2*N" is called "N2_N". Sizes without a
- * name are N, then D1, D2, ... by their dimension. */
+/* Converts a name of the file to the graph's grammar: "2*N" becomes "N2_N". Sizes without a name
+ * are called N, then D1, D2, ... by their dimension. */
 static void choose_name(const onnx_t *onnx, const char *param, int dim, char *out_name)
 {
     char stem[ONNX_NAME_MAX - 16];

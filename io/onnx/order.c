@@ -1,10 +1,9 @@
-/* The order in which nodes are imported. ONNX wants each node after those whose outputs it reads;
- * some files have them in another order.
+/* The order in which nodes are imported. ONNX requires each node to follow the nodes whose outputs
+ * it reads, but some files violate this.
  *
- * A node's dependencies are the nodes that make its inputs, and those that blocks inside of it
- * read. Nodes are visited in the file's order, each after its dependencies, so a sorted file stays
- * as it is. Dependencies in a circle are left as they are: the import then names the missing value.
- */
+ * A node depends on the nodes that produce its inputs and the inputs of nodes in its blocks. Nodes
+ * are visited in the file's order, each after its dependencies, so the order of a sorted file does
+ * not change. In a cycle one dependency is ignored; the import then reports the missing value. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -24,9 +23,9 @@ typedef struct order {
     context_t *ctx;
     Onnx__NodeProto *const *nodes;
     int n_nodes;
-    maker_t *makers; /* of values, by name: open addressing */
+    maker_t *makers; /* producers of values by name; open addressing */
     size_t mask;
-    int *first; /* [n_nodes + 1]: where a node's dependencies begin in `edges` */
+    int *first; /* [n_nodes + 1]: index of a node's first dependency in `edges` */
     int *edges;
     int n_edges, edges_capacity;
 } order_t;
@@ -84,8 +83,8 @@ static status_t list_edges(order_t *order)
     return STATUS_OK;
 }
 
-/* Appends a node to `sorted` after its dependencies. The path leads from `root` to the node that is
- * visited; next[node] is the first dependency that it has not looked at. */
+/* Appends a node to `sorted` after its dependencies: a depth-first search without recursion. `path`
+ * holds the nodes from `root` to the current one; next[node] is its first unvisited dependency. */
 static void visit(const order_t *order, int root, int *path, int *next, bool *is_seen, int *sorted,
                   int *n_sorted)
 {

@@ -1,12 +1,12 @@
 /* Sequences and optionals.
  *
- * A sequence whose tensors are known items is no more than these: SequenceAt of a known place gives
- * the item, ConcatFromSequence is a concat of them. It becomes a list of the graph where the graph
- * reads it: as a result, carried by a loop, at a place that depends on elements. A sequence that a
- * loop carries or that is an input is a list from the first, and operators on it are builtins.
+ * A sequence of known items is only their list: SequenceAt with a known position returns the item,
+ * ConcatFromSequence is a concat. It becomes a list of the graph only if the graph reads it: as a
+ * result, carried by a loop, or at a position that depends on elements. A sequence that is an input
+ * or is carried by a loop is always a list, and its operators are builtins.
  *
- * An optional that has an element is that element; one that has none is the literal none. Only one
- * that an input or both blocks of an If may or may not give is asked where the model runs. */
+ * An optional with an element is that element; one without is the literal none. Only an optional
+ * input or result of an If is tested at run time. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -14,7 +14,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Tensors of a sequence that is known at import. */
+/* Most tensors in a sequence that is known at import. */
 #define MAX_ELEMENTS 4096
 
 static status_t check_sequence(onnx_node_t *node, int input)
@@ -34,7 +34,7 @@ static status_t check_tensor(onnx_node_t *node, int input)
     return STATUS_OK;
 }
 
-/* A list of the graph; what its tensors are. */
+/* Records a builtin that returns a list; `element` describes its tensors. */
 static status_t call_list(onnx_node_t *node, const char *builtin, int n_in, const item_t *in,
                           const tensor_info_t *element, item_t *out)
 {
@@ -44,7 +44,7 @@ static status_t call_list(onnx_node_t *node, const char *builtin, int n_in, cons
     return STATUS_OK;
 }
 
-/* A builtin that gives a tensor; its sizes that are -1 depend on elements. */
+/* Records a builtin that returns a tensor; sizes of -1 depend on elements. */
 static status_t call_tensor(onnx_node_t *node, const char *builtin, int n_in, const item_t *in,
                             const tensor_info_t *given, item_t *out)
 {
@@ -75,9 +75,10 @@ static status_t give_integer(onnx_node_t *node, int64_t number, item_t *out)
     return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
-/* The place that an input says, where all is known; without the input the last one or the end. */
+/* Reads the position from a known input. Without the input: the last tensor, or the end
+ * (takes_end). */
 static status_t read_place(onnx_node_t *node, int input, int n, bool takes_end, int *out_place)
 {
     int64_t place = takes_end ? n : n - 1;
@@ -92,7 +93,7 @@ static status_t read_place(onnx_node_t *node, int input, int n, bool takes_end, 
     return STATUS_OK;
 }
 
-/* The sequence's tensors, and the place among them, are known. */
+/* True if the sequence's tensors and the position are known. */
 static bool is_resolved(const onnx_node_t *node, int place_input, int *out_n,
                         const item_t **out_items)
 {
@@ -101,7 +102,7 @@ static bool is_resolved(const onnx_node_t *node, int place_input, int *out_n,
     return onnx_is_listed(node->onnx, node->in[0], out_n, out_items) && is_place;
 }
 
-/* The items with `put` in front of a place, or without the item there (ITEM_NONE). */
+/* Inserts `put` before a position, or removes the item there (ITEM_NONE). */
 static status_t change(onnx_node_t *node, int n, const item_t *items, int place, item_t put)
 {
     onnx_t *onnx = node->onnx;
@@ -208,7 +209,8 @@ status_t onnx_import_sequence_at(onnx_node_t *node)
     return onnx_sequence_item(node, node->in[0], node->in[1], &node->out[0]);
 }
 
-/* A number of the graph (`len`, a comparison) becomes a tensor by an operator with a known one. */
+/* Converts a number of the graph (`len`, a comparison) to a tensor with an operator and a known
+ * operand. */
 static status_t make_tensor(onnx_node_t *node, const char *op, item_t number, dtype_t dtype,
                             item_t known, item_t *out)
 {
@@ -235,14 +237,14 @@ status_t onnx_import_sequence_length(onnx_node_t *node)
 
 /* ---- splitting and joining ---- */
 
-/* A number: pieces of this size, the last one of what is left; a vector: a size each; without the
- * input pieces of size 1. */
+/* Reads the sizes of the pieces. Input `split` is a number (size of each piece; the last may be
+ * smaller) or a vector (one size each). Without it each piece has size 1. */
 static status_t count_pieces(onnx_node_t *node, int64_t size, int *out_n, int64_t *pieces)
 {
     context_t *ctx = node->onnx->ctx;
     int n = 0;
     TRY(onnx_input_ints(node, 1, "split", MAX_ELEMENTS, &n, pieces));
-    if (n < 0 || onnx_input_info(node, 1).rank == 0) { /* as many as there are, a number */
+    if (n < 0 || onnx_input_info(node, 1).rank == 0) { /* equal pieces */
         const int64_t piece = n < 0 ? 1 : sym_pin(ctx, pieces[0]);
         size = sym_pin(ctx, size);
         TRY(sym_status(ctx));
@@ -256,7 +258,7 @@ static status_t count_pieces(onnx_node_t *node, int64_t size, int *out_n, int64_
     return onnx_check_pieces(node, n, pieces, size);
 }
 
-/* Without `split`, keepdims 0 takes the dimension away. */
+/* Without `split`, keepdims 0 removes the dimension. */
 static status_t split(onnx_node_t *node, int axis, int64_t *pieces, item_t *items)
 {
     const int64_t size = onnx_input_info(node, 0).sizes[axis];
@@ -294,7 +296,7 @@ status_t onnx_import_split_to_sequence(onnx_node_t *node)
     return status;
 }
 
-/* As many at a time as an operator takes. */
+/* Concatenates with several calls if an operator cannot take all items at once. */
 static status_t concat(onnx_node_t *node, int dim, int n, item_t *items, item_t *out)
 {
     while (n > 1) {
@@ -336,7 +338,7 @@ static status_t join_known(onnx_node_t *node, int dim, bool is_new, int n, const
     return status;
 }
 
-/* What a list's tensors are together: of a size that is not known along the axis. */
+/* Describes the tensor that a list's tensors are joined to; its size along the axis is unknown. */
 static tensor_info_t joined_info(const tensor_info_t *element, int dim, bool is_new)
 {
     tensor_info_t info = *element;
@@ -372,7 +374,7 @@ status_t onnx_import_concat_from_sequence(onnx_node_t *node)
 
 /* ---- optionals ---- */
 
-/* The attribute `type` of an optional without an element says what it has none of. */
+/* Makes a none. The attribute `type` says whether it is a sequence or a tensor. */
 static status_t give_none(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;

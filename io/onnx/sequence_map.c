@@ -1,9 +1,9 @@
-/* SequenceMap of sequences whose tensors are known items: its body once for each of them. */
+/* SequenceMap of sequences of known items: imports the body once for each item. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* The body once for each tensor of the sequences. */
+/* Imports the body once for each tensor of the sequences. */
 static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item_t *items)
 {
     onnx_t *onnx = node->onnx;
@@ -31,7 +31,7 @@ static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item
     return STATUS_OK;
 }
 
-/* The first input is a sequence; the others are sequences or tensors. None is left out. */
+/* Requires a sequence as first input and sequences or tensors as others. None may be left out. */
 static status_t check_inputs(const onnx_node_t *node)
 {
     const onnx_t *onnx = node->onnx;
@@ -45,7 +45,7 @@ static status_t check_inputs(const onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* How many tensors all sequences have, where that is known; else -1. */
+/* The number of tensors in the sequences if all are known, else -1. */
 static status_t count_items(const onnx_node_t *node, int *out_n)
 {
     onnx_t *onnx = node->onnx;

@@ -1,5 +1,4 @@
-/* Sizes of items, which are numbers or symbolic integers: what import functions calculate with
- * them, and decide. */
+/* Sizes of items, numbers or symbolic integers: arithmetic and decisions for import functions. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -55,8 +54,8 @@ bool onnx_same_sizes(const onnx_node_t *node, int rank_a, const int64_t *a, int 
     return is_same;
 }
 
-/* A size of two that broadcast. Equal sizes are looked for first: that a size is 1 would be a guard
- * which the next batch breaks. */
+/* Broadcasts two sizes. Tests equality first: a test for 1 could add a guard that the next batch
+ * size violates. */
 static bool join_sizes(context_t *ctx, int64_t a, int64_t b, int64_t *out_size)
 {
     *out_size = a;

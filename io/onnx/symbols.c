@@ -1,5 +1,5 @@
-/* Calls on symbolic elements: what models calculate sizes with. Results of few elements are
- * calculated; what is not possible is left to the graph. */
+/* Calls on symbolic elements, with which models compute sizes. Computes results of few elements;
+ * any other call is left to the graph. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -16,7 +16,7 @@ static bool is_real(dtype_t dtype)
     return dtype == DTYPE_F32 || dtype == DTYPE_F64;
 }
 
-/* The operand may be calculated with: few elements of a dtype that symbols have. */
+/* True if the import can compute with the operand: few elements of a dtype that symbols support. */
 static bool is_small(const onnx_t *onnx, item_t index)
 {
     const onnx_item_t *item = &onnx->items[index];
@@ -59,7 +59,7 @@ static status_t load(onnx_t *onnx, item_t index, symbolic_t *out)
     return status;
 }
 
-/* Operands are small, and one has symbols; attributes are numbers. */
+/* True if all operands are small, one has symbols, and no attribute is symbolic. */
 static bool is_possible(const onnx_t *onnx, const onnx_noted_t *call, bool *is_live)
 {
     bool has_symbols = false;
@@ -143,7 +143,7 @@ status_t onnx_run_symbols(onnx_t *onnx, int at, bool *out_is_done)
     scope_attempt(onnx->ctx);
     status_t status = calculate(onnx, &onnx->calls[at], made);
     *out_is_done = status == STATUS_OK;
-    const status_t calculated = sym_status(onnx->ctx); /* a decision that is left to the run */
+    const status_t calculated = sym_status(onnx->ctx); /* a decision is left to run time */
     const bool is_forgiven = status == STATUS_UNSUPPORTED || calculated == STATUS_UNSUPPORTED;
     status = scope_attempt_end(onnx->ctx, status, is_forgiven);
     if (is_forgiven) status = STATUS_OK;

@@ -1,4 +1,4 @@
-/* TensorProto to tensor. */
+/* Converts TensorProto to tensors. */
 #include "io/onnx/narrow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -11,7 +11,7 @@
 
 static const struct {
     const char *name;
-    dtype_t dtype; /* DTYPE_NONE: not to be had */
+    dtype_t dtype; /* DTYPE_NONE: not supported */
 } types[] = {
     {"UNDEFINED", DTYPE_NONE},
     {"FLOAT", DTYPE_F32},
@@ -56,7 +56,7 @@ status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype)
 
 /* ---- elements ---- */
 
-/* The typed list that holds elements of this dtype. */
+/* The typed list that holds elements of a dtype. */
 typedef struct field {
     const char *name;
     size_t n;
@@ -76,8 +76,7 @@ static field_t field_of(const Onnx__TensorProto *proto, dtype_t dtype)
     }
 }
 
-/* Elements smaller than their list's items are the items' low bytes (little endian, as raw data).
- */
+/* Copies the low bytes of each list item (little endian, like raw_data) if elements are smaller. */
 static void copy_field(const field_t *field, dtype_t dtype, void *out)
 {
     size_t size = dtype_size(dtype);
@@ -85,7 +84,7 @@ static void copy_field(const field_t *field, dtype_t dtype, void *out)
         memcpy((char *)out + i * size, (const char *)field->items + i * field->item_bytes, size);
 }
 
-/* Whatever is not zero is true. */
+/* Any nonzero byte is true. */
 static void settle_bools(uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) bytes[i] = bytes[i] != 0;
@@ -116,7 +115,7 @@ static bool is_external(const Onnx__TensorProto *proto)
            proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
-/* Elements of fewer bits, as they are stored. In a typed list each item has a byte. */
+/* Reads packed narrow elements. A typed list has one item for each byte. */
 static status_t read_narrow(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_bytes,
                             uint8_t *bytes)
 {
@@ -170,7 +169,7 @@ static status_t fill(onnx_t *onnx, const Onnx__TensorProto *proto, const tensor_
     return STATUS_OK;
 }
 
-/* A tensor with two kinds of data may mean either, so it is refused. */
+/* A tensor with two kinds of data is ambiguous, so it is refused. */
 static status_t check_kinds(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name)
 {
     const char *const kinds[] = {is_external(proto) ? "external data" : NULL,
@@ -192,7 +191,8 @@ static status_t check_kinds(onnx_t *onnx, const Onnx__TensorProto *proto, const 
     return STATUS_OK;
 }
 
-/* Garbage shall not make us allocate more than there is. */
+/* Checks that the file has all elements before allocating, so that a damaged file cannot request a
+ * huge allocation. */
 static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name,
                             const tensor_info_t *info)
 {
@@ -210,7 +210,7 @@ static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const 
     return STATUS_OK;
 }
 
-/* ---- tensors that the options have ---- */
+/* ---- tensors from the options ---- */
 
 status_t onnx_tensor_given(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor)
 {
@@ -261,7 +261,7 @@ status_t onnx_check_given(onnx_t *onnx, const Onnx__GraphProto *graph)
     return STATUS_OK;
 }
 
-/* ---- tensors of the file ---- */
+/* ---- tensors from the file ---- */
 
 status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor)
 {

@@ -1,5 +1,6 @@
-/* protobuf-c unpacks a message inside a message by recursion without a bound, so a small file could
- * use up the stack. This walks the same bytes with a stack of its own, before. */
+/* Checks a message before protobuf-c unpacks it. protobuf-c recurses into nested messages without a
+ * limit, so a small file could overflow the stack. This check uses its own stack of limited
+ * depth. */
 #include "io/onnx/onnx_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -13,7 +14,7 @@ typedef struct level {
 
 enum { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
 
-/* False when the bytes end before the number does. */
+/* False if the bytes end inside the number. */
 static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
 {
     uint64_t value = 0;
@@ -29,7 +30,7 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_va
     return false;
 }
 
-/* The bytes behind a field's tag; a message's are stepped into by the caller. */
+/* Returns the length of a field's value after its tag. The caller steps into nested messages. */
 static bool read_length(const uint8_t **at, const uint8_t *end, unsigned wire, uint64_t *out_length)
 {
     uint64_t number;
