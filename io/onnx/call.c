@@ -537,8 +537,8 @@ status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *ou
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* Makes a literal of a known number whose other operand is a value of the graph, so passes can fold
- * it. */
+/* Makes a literal of a known number if the other operand is a value of the graph, so passes can
+ * fold it. */
 static status_t literal(onnx_node_t *node, item_t x, item_t other, item_t *out)
 {
     onnx_t *onnx = node->onnx;

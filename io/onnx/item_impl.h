@@ -64,7 +64,7 @@ bool onnx_is_listed(const onnx_t *onnx, item_t item, int *out_n, const item_t **
 
 /* Dtype, rank and sizes of a sequence's tensors; for a tensor, its own. */
 tensor_info_t onnx_element_info(const onnx_t *onnx, item_t item);
-/* Sets them for a sequence. */
+/* Sets dtype, rank and sizes of a sequence's tensors. */
 void onnx_set_element(onnx_t *onnx, item_t item, const tensor_info_t *element);
 /* Describes tensors of two sequences together: -1 for sizes that differ. */
 tensor_info_t onnx_join_elements(const tensor_info_t *a, const tensor_info_t *b);

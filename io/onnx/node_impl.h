@@ -29,7 +29,7 @@ struct onnx_node {
     const onnx_operator_t *op;
     const Onnx__NodeProto *proto;
     int64_t opset;
-    const char *path; /* path of the graph nodes made for it: its name, else its first output's */
+    const char *path; /* path of the graph nodes it becomes: its name, else its first output's */
     uint64_t asked;   /* attributes that were read, bit i for attribute i */
     int n_in;
     item_t in[OP_MAX_INPUTS]; /* ITEM_NONE: left out */

@@ -159,7 +159,8 @@ typedef struct onnx {
     onnx_open_t open[ONNX_MAX_OPEN];
     int n_unknown; /* names without a hint so far */
 
-    int n_blocks; /* depth of nested blocks and functions, whose tensors may be read again */
+    int n_blocks; /* depth of nested blocks and functions; inside them, tensor data may be read
+                     repeatedly */
     const Onnx__NodeProto *proto; /* the node being imported */
 } onnx_t;
 

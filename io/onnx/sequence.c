@@ -209,8 +209,8 @@ status_t onnx_import_sequence_at(onnx_node_t *node)
     return onnx_sequence_item(node, node->in[0], node->in[1], &node->out[0]);
 }
 
-/* Converts a number of the graph (`len`, a comparison) to a tensor with an operator and a known
- * operand. */
+/* Converts a number of the graph (`len`, a comparison) to a tensor, by applying an operator to it
+ * and a known tensor. */
 static status_t make_tensor(onnx_node_t *node, const char *op, item_t number, dtype_t dtype,
                             item_t known, item_t *out)
 {
@@ -374,7 +374,7 @@ status_t onnx_import_concat_from_sequence(onnx_node_t *node)
 
 /* ---- optionals ---- */
 
-/* Makes a none. The attribute `type` says whether it is a sequence or a tensor. */
+/* Returns a none. The attribute `type` says whether it is a sequence or a tensor. */
 static status_t give_none(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
