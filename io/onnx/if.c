@@ -1,12 +1,14 @@
 /* If. With a known condition, the nodes of one block replace the If. Otherwise both blocks become
- * blocks of an `if`. If the condition depends on sizes and a block is invalid for the current ones,
- * a guard fixes the condition and only the other block is imported:
+ * blocks of an `if`:
  *
  *   IF cond
  *   calls of then_branch
  *   YIELD results
  *   calls of else_branch
- *   YIELD results */
+ *   YIELD results
+ *
+ * If the condition depends on sizes and a block is invalid for the current sizes, a guard fixes the
+ * condition and only the selected block is imported. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -16,7 +18,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Joins results of which one is a sequence or may be none. */
+/* Joins two results if one of them is a sequence or may be none. */
 static status_t join_special(onnx_node_t *node, int output, item_t first, item_t second,
                              item_t *out)
 {

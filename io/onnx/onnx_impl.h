@@ -159,8 +159,7 @@ typedef struct onnx {
     onnx_open_t open[ONNX_MAX_OPEN];
     int n_unknown; /* names without a hint so far */
 
-    int n_blocks; /* depth of nested blocks and functions; inside them, tensor data may be read
-                     repeatedly */
+    int n_blocks; /* depth of nested blocks and functions; there, data may be read repeatedly */
     const Onnx__NodeProto *proto; /* the node being imported */
 } onnx_t;
 
