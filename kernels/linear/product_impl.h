@@ -4,10 +4,10 @@
  *   out[r][o] = finish(bias[o] + sum(i) x[r][i] * weight[o][i])
  *
  * The weight is stored in blocks of PRODUCT_BLOCK outputs, [outputs / block][inputs][block], which
- * oneDNN calls AB16b32a. Rows of x are copied in groups, [group][inputs][rows of the group], whose
- * rows fit in the registers. Groups have nearly equal sizes, so that none is inefficiently small.
- * Each thread computes some blocks of outputs. It uses a block, over a range of inputs, for all
- * groups while the block is in the second-level cache. */
+ * oneDNN calls AB16b32a. Rows of x are copied in groups, [group][inputs][rows of the group], so
+ * small that the sums fit in the registers. Groups have nearly equal sizes, so that none is
+ * inefficiently small. Each thread computes some blocks of outputs. It uses a block, over a range
+ * of inputs, for all groups while the block is in the second-level cache. */
 #ifndef TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 

@@ -34,7 +34,7 @@ typedef struct rows_gradient {
     float *out;                /* in the weight's format, padding is set to zero; or NULL */
     rows_gradient_take_t take; /* receives the tiles if out is NULL */
     void *user;
-    const float *ahead[ROWS_GRADIENT_AHEAD]; /* arrays in the weight's format that take reads,
+    const float *ahead[ROWS_GRADIENT_AHEAD]; /* arrays in the weight's format that `take` reads,
                                                 prefetched; NULL ends the list */
 } rows_gradient_t;
 

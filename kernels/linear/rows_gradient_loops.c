@@ -34,8 +34,8 @@ typedef struct step {
     int64_t next; /* offset in these arrays of the data to prefetch for the next tile */
 } step_t;
 
-/* Prefetches elements [from, to) of each array that take reads with the next tile. They are fetched
- * to the second-level cache, which supports more concurrent misses than the first. */
+/* Prefetches elements [from, to) of each array that `take` reads with the next tile. They are
+ * fetched to the second-level cache, which supports more concurrent misses than the first. */
 KERNEL_INLINE void fetch(const step_t *s, int64_t from, int64_t to)
 {
     for (int i = 0; i < ROWS_GRADIENT_AHEAD && s->ahead[i] != NULL; i++)

@@ -2,11 +2,11 @@
  *
  *   out[b][o] = bias[o] + sum(i) x[b][i] * weight[o][i]
  *
- * The weight is stored in rows, [outputs][inputs], or in blocks of one vector of outputs, [outputs
- * / lanes][inputs][lanes]. Rows suit up to STREAM_ROWS rows of x: each loaded vector of the weight
- * is multiplied with a vector of each row of x, and the lanes are summed at the end. More rows need
- * blocks, where an element of x is multiplied with a vector of outputs. A trimmed weight has its
- * own blocks, the same for all instruction sets: tensor/trim_impl.h. */
+ * The weight is stored in rows, [outputs][inputs], or in blocks of one vector of outputs,
+ * [outputs / lanes][inputs][lanes]. Rows suit up to STREAM_ROWS rows of x: each loaded vector of
+ * the weight is multiplied with a vector of each row of x, and the lanes are summed at the end.
+ * More rows need blocks, where an element of x is multiplied with a vector of outputs. A trimmed
+ * weight has its own blocks, the same for all instruction sets: tensor/trim_impl.h. */
 #ifndef TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 

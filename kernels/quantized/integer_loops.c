@@ -73,7 +73,7 @@ KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int
 {
     const int8_t *weight = p->weight + output * p->n_runs * p->n_pairs * 2;
     const int16_t *const first = p->x + p->starts[row];
-    int64_t apart[MOST_ROWS]; /* from the first row */
+    int64_t apart[MOST_ROWS]; /* distance of each row from the first one */
     integer_sums_t sums[MOST_ROWS][VECTORS];
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) {

@@ -27,7 +27,7 @@ enum { X, WEIGHT, BIAS, POST };
 
 /* ---- inference ---- */
 
-/* Counts x as a matrix: rows, and features in a row. */
+/* Sizes of x as a matrix: rows, and features in a row. Returns false if they overflow. */
 static bool count_rows(const linear_attrs_t *attrs, const tensor_info_t *x, int64_t *out_rows,
                        int64_t *out_features)
 {

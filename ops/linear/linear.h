@@ -9,8 +9,9 @@ TESSERA_BEGIN
 /* Layers of many rows with a constant weight can use Strassen's algorithm, which needs 7 products
  * of quarters instead of 8: up to 1.1 times faster, with other rounding.
  *
- * LINEAR_STRASSEN       where the estimated time is lower
- * LINEAR_STRASSEN_ONLY  for all calls that our own kernel supports */
+ * LINEAR_DIRECT         never uses it
+ * LINEAR_STRASSEN       uses it if the estimated time is lower
+ * LINEAR_STRASSEN_ONLY  uses it in all calls that our own kernel supports */
 typedef enum linear_algorithm {
     LINEAR_DIRECT,
     LINEAR_STRASSEN,

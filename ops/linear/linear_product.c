@@ -19,8 +19,7 @@ enum { X, WEIGHT, BIAS, POST };
 #define READ_SHARE 0.8   /* bandwidth relative to that of the streaming kernel */
 #define PACK_NS 200.0    /* fixed cost of packing the rows before the first product */
 
-/* Correction of the estimate: on Zen 4, the direct kernel takes longer than its estimate, and the
- * Strassen kernel does not. */
+/* Corrects the estimate: on Zen 4, only the direct kernel takes longer than estimated. */
 #define STRASSEN_SPEED 1.06
 
 static int64_t round_up(int64_t n, int64_t multiple)

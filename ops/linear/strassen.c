@@ -52,8 +52,8 @@ static const float *plain_row(const sample_t *s, int64_t output)
     return s->plain + output * s->step * s->strassen.n_inputs;
 }
 
-/* Returns true if all elements are finite. An element that is not finite would also spoil the
- * output that is paired with its own. */
+/* Returns true if all elements are finite. Strassen's sums would spread an infinite weight to the
+ * output that is paired with its output. */
 static bool is_finite(int64_t n, const float *elements)
 {
     for (int64_t i = 0; i < n; i++)

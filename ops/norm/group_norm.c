@@ -644,7 +644,7 @@ static const kernel_t native_backward = {
     .name = "native", .prepare = prepare_backward, .run = run_backward};
 static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
 
-/* ---- rule ---- */
+/* ---- gradient rule ---- */
 
 static void pass(const gradient_call_t *call)
 {

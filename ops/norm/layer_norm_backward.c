@@ -400,7 +400,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- rules ---- */
+/* ---- gradient rules ---- */
 
 static void pass(const gradient_call_t *call, const opdef_t *op, int n_out)
 {

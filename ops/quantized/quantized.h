@@ -22,7 +22,7 @@ TESSERA_BEGIN
  *
  *   out[i] = saturate(round(x[i] / scale) + zero)
  *
- * x       f32, bf16, f16 or s32; NaN gives the smallest integer
+ * x       f32, bf16, f16 or s32; NaN becomes the smallest integer
  * scale   f32, bf16 or f16
  * zero    NULL, or of the result's dtype, or s32
  * dtype   of the result: s8, u8, s16 or u16; DTYPE_NONE: that of zero, or u8 if zero is NULL */
