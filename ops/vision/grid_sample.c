@@ -1,7 +1,7 @@
-/* Images read at places that a grid says, between their pixels.
+/* Samples images between their pixels, at the positions of a grid.
  *
- * A place is a number for each spatial dimension. It meets one, two or four pixels of that
- * dimension, its taps, each with a weight; a sample is the sum over all combinations of taps. */
+ * A position has a coordinate for each spatial dimension. Along each dimension, one, two or four
+ * weighted pixels (taps) contribute; a sample is the sum over all combinations of taps. */
 #include <math.h>
 #include <string.h>
 
@@ -56,20 +56,19 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- taps ---- */
 
-/* A place along one dimension, in pixels, and how it moves with the number of the grid. */
+/* Position along one dimension in pixels, and its derivative by the grid coordinate. */
 typedef struct place {
     double at, slope;
 } place_t;
 
-/* Nearest rounds places, so they have to be rounded as others round them: PyTorch and ONNX Runtime
- * compute them in the grid's dtype, and halves that this makes go to the even pixel. Other modes
- * are continuous, and stay in double. */
+/* Rounds intermediate results of mode nearest to the grid's dtype, as PyTorch and ONNX Runtime do:
+ * otherwise halves would round to other pixels. Other modes are continuous and stay in double. */
 static double round_place(const grid_sample_attrs_t *attrs, dtype_t dtype, double at)
 {
     return attrs->mode == GRID_NEAREST && dtype != DTYPE_F64 ? (double)(float)at : at;
 }
 
-/* Mirrored at both ends until it lies between low / 2 and high / 2. */
+/* Mirrors a position at both ends until it is between low / 2 and high / 2. */
 static place_t reflect(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t place, double low,
                        double high)
 {
@@ -82,7 +81,7 @@ static place_t reflect(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t 
     return (place_t){round_place(attrs, dtype, span - rest + begin), -slope};
 }
 
-/* What is moved to the border stays there, whatever the number. */
+/* Moves a position inside, as the padding requires. At the edge its slope is 0. */
 static place_t move_inside(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t place,
                            int64_t size)
 {
@@ -96,7 +95,7 @@ static place_t move_inside(const grid_sample_attrs_t *attrs, dtype_t dtype, plac
     return place;
 }
 
-/* The pixel at a whole number; what is no number is outside. */
+/* Pixel index of an integral position; -1 if outside or NaN. */
 static int64_t pixel_at(double at, int64_t size)
 {
     return at >= 0.0 && at < (double)size ? (int64_t)at : -1;
@@ -143,7 +142,7 @@ grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, doub
     const double low = floor(place.at), first = is_cubic ? low - 1.0 : low;
     for (int i = 0; i < taps.n; i++) {
         place_t pixel = {first + i, 0.0};
-        /* Differences of large numbers are not exact: from low, which at is near. */
+        /* Subtracts `low` first: place.at is near it, so the difference is exact. */
         const double distance = place.at - low - (is_cubic ? i - 1 : i);
         taps.weight[i] = is_cubic ? cubic_weight(distance) : 1.0 - fabs(distance);
         taps.slope[i] = place.slope * (is_cubic ? cubic_slope(distance) : i == 0 ? -1.0 : 1.0);
@@ -167,7 +166,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     double sum = 0.0;
     for (int d = 0; d < n_spatial; d++) place[d + 1] = index[d + 2];
     for (int d = 0; d < n_spatial; d++) {
-        place[n_spatial + 1] = n_spatial - 1 - d; /* the last dimension comes first */
+        place[n_spatial + 1] = n_spatial - 1 - d; /* grid coordinates are ordered x, y, z */
         taps[d] = grid_find_taps(call->attrs, x->dtype, spec_at(call, GRID, place),
                                  x->sizes[d + 2]);
     }
@@ -185,13 +184,13 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- dense kernel: for each place all its pixels, then all channels ---- */
+/* ---- dense kernel: for each position all its pixels, then all channels ---- */
 
 #define MAX_PIXELS 16
 
 typedef struct pixels {
     int n;
-    int64_t offset[MAX_PIXELS]; /* in a channel */
+    int64_t offset[MAX_PIXELS]; /* offset in a channel */
     double weight[MAX_PIXELS];
 } pixels_t;
 
@@ -232,7 +231,7 @@ static double sample(const pixels_t *pixels, dtype_t dtype, const char *channel)
 
 typedef struct positions {
     const prepared_t *prepared;
-    int64_t n_pixels, n_positions; /* of an image, of its samples */
+    int64_t n_pixels, n_positions; /* per image: input pixels, samples */
     const char *x, *grid;
     char *out;
 } positions_t;

@@ -1,6 +1,6 @@
-/* The gradients of grid_sample: of the image, to which each sample's gradient is given by its taps'
- * weights, and of the grid, by how the weights change as a place moves. As PyTorch's: nearest gives
- * the grid none, and places that are moved to the border none in that dimension. */
+/* Gradients of grid_sample. Image: each sample's gradient is added to its taps, times their
+ * weights. Grid: from the derivatives of the weights. As in PyTorch, nearest has no grid gradient,
+ * and positions moved to the edge have none in that dimension. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -30,7 +30,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- a place: its taps in each dimension, and all combinations of them ---- */
+/* ---- a position: its taps in each dimension, and all combinations of them ---- */
 
 typedef struct sample {
     int n_spatial;
@@ -42,7 +42,7 @@ static sample_t find_sample(const grid_sample_attrs_t *attrs, const tensor_info_
 {
     sample_t s = {.n_spatial = x->rank - 2};
     for (int d = 0; d < GRID_MAX_SPATIAL; d++) s.taps[d] = (grid_taps_t){.n = 1, .weight = {1.0}};
-    for (int d = 0; d < s.n_spatial; d++) /* the last dimension comes first */
+    for (int d = 0; d < s.n_spatial; d++) /* grid coordinates are ordered x, y, z */
         s.taps[d] = grid_find_taps(attrs, x->dtype, place[s.n_spatial - 1 - d], x->sizes[d + 2]);
     return s;
 }
@@ -52,8 +52,8 @@ static int count_combinations(const sample_t *s)
     return s->taps[0].n * s->taps[1].n * s->taps[2].n;
 }
 
-/* The pixel of combination i; its weight, with the slope of dimension `moved` in place of that
- * one's (-1: none). False: outside. */
+/* Pixel and weight of combination i; dimension `moved` uses its slope (-1: none). False:
+ * outside. */
 static bool combine(const sample_t *s, int i, int moved, int64_t *out_at, double *out_weight)
 {
     const int which[] = {i / s->taps[2].n / s->taps[1].n, i / s->taps[2].n % s->taps[1].n,
@@ -84,7 +84,7 @@ static sample_t spec_sample(const spec_call_t *call, const int64_t *place)
     return find_sample(call->attrs, x, numbers);
 }
 
-/* Adds up over the places whose taps meet the pixel. */
+/* Sums over all samples to which the pixel contributes. */
 static double spec_x(const spec_call_t *call, const int64_t *index)
 {
     const tensor_info_t *grad = call->in[GRAD];
@@ -106,7 +106,7 @@ static double spec_x(const spec_call_t *call, const int64_t *index)
     return sum;
 }
 
-/* Adds up over channels, of which each is read at the same taps. */
+/* Sums over channels, which all have the same taps. */
 static double spec_grid(const spec_call_t *call, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
@@ -133,7 +133,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
-#define LANES 8 /* channels that are given to at once */
+#define LANES 8 /* channels computed at once */
 
 typedef struct sizes {
     dtype_t dtype;
@@ -150,7 +150,7 @@ static sizes_t find_sizes(const tensor_info_t *x, const tensor_info_t *grad)
     return sizes;
 }
 
-/* Planes of sums for each thread, in double. */
+/* Scratch: LANES planes of double sums for each thread. */
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const sizes_t sizes = find_sizes(call->in[X], call->in[GRAD]);
@@ -195,7 +195,7 @@ static double load(const run_t *run, const char *from, int64_t index)
     return dtype_load(dtype, from + (size_t)index * dtype_size(dtype));
 }
 
-/* n channels of an image, the first of them channel `first` of all images. */
+/* Image gradient of n channels of one image, from channel `first` of all images on. */
 static void give(const run_t *run, int64_t first, int64_t n, double *sums, char *out)
 {
     const sizes_t *sizes = &run->sizes;

@@ -1,4 +1,4 @@
-/* What grid_sample and its gradient share. */
+/* Declarations shared by grid_sample and its gradient. */
 #ifndef TESSERA_OPS_VISION_GRID_SAMPLE_IMPL_H
 #define TESSERA_OPS_VISION_GRID_SAMPLE_IMPL_H
 
@@ -14,17 +14,17 @@ typedef struct grid_sample_attrs {
 
 extern const attr_field_t grid_sample_fields[3];
 
-/* The pixels that a place meets along one dimension. */
+/* Pixels that contribute to a sample along one dimension. */
 typedef struct grid_taps {
     int n;
-    int64_t index[4]; /* -1: outside, and 0 there */
+    int64_t index[4]; /* -1: outside, value 0 */
     double weight[4];
-    double slope[4]; /* of the weight, by the number */
+    double slope[4]; /* derivative of the weight with respect to `number` */
 } grid_taps_t;
 
-/* `number`, of a grid of this dtype, is -1 at the first pixel and 1 at the last: at their centres
- * with align_corners, else at their outer edges. Pixels of cubic are moved inside one by one,
- * others by their place. */
+/* Finds the taps of a grid coordinate `number`: -1 is the first pixel and 1 the last (their centres
+ * with align_corners, otherwise their outer edges). Padding moves each pixel of a cubic sample
+ * inside separately; other modes move the position. */
 grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
                            int64_t size);
 

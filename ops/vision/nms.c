@@ -1,4 +1,5 @@
-/* Non-maximum suppression: of boxes that overlap the best is kept. */
+/* Non-maximum suppression: visits boxes by descending score and keeps those that overlap no kept
+ * box. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static const operand_t operands[] = {{"boxes", ROLE_ACTIVATION, false, false},
                                      {"scores", ROLE_ACTIVATION, false, false}};
 enum { BOXES, SCORES };
 
-/* Boxes that may be kept of one class in one image. */
+/* Maximum of boxes kept for one class in one image. */
 static int64_t most_of(const nms_attrs_t *attrs, int64_t n_boxes)
 {
     int64_t most = attrs->max_per_class;
@@ -61,14 +62,14 @@ static bool overlaps(const box_t *a, const box_t *b, double threshold)
     return shared > 0.0 && shared > threshold * (area_of(a) + area_of(b) - shared);
 }
 
-/* ---- the boxes of each class in order of their scores ---- */
+/* ---- boxes of each class, sorted by score ---- */
 
 typedef struct candidate {
     double score;
     int64_t index;
 } candidate_t;
 
-/* Boxes [images][boxes], room to sort in, and the rows of the result. */
+/* Work memory: boxes [images][boxes], buffers for sorting, and the rows of the result. */
 typedef struct work {
     int64_t n_images, n_classes, n_boxes;
     box_t *boxes;
@@ -88,7 +89,7 @@ static work_t begin_work(const tensor_info_t *scores, void *block)
     return work;
 }
 
-/* Bytes of that. */
+/* Bytes that begin_work needs. */
 static size_t count_work(const nms_attrs_t *attrs, const tensor_info_t *scores)
 {
     const int64_t *sizes = scores->sizes;
@@ -102,7 +103,8 @@ static bool comes_first(const candidate_t *a, const candidate_t *b)
     return a->score > b->score || (a->score == b->score && a->index < b->index);
 }
 
-/* Runs of 1, 2, 4, ... are merged in pairs; gives where the sorted ones are. */
+/* Merge sort: merges runs of 1, 2, 4, ... in pairs. Returns the buffer with the sorted
+ * candidates. */
 static candidate_t *sort(int64_t n, candidate_t *from, candidate_t *to)
 {
     for (int64_t width = 1; width < n; width *= 2) {
@@ -122,7 +124,7 @@ static candidate_t *sort(int64_t n, candidate_t *from, candidate_t *to)
     return from;
 }
 
-/* Those above the score threshold, sorted; NaN is above nothing. */
+/* Collects and sorts the candidates above the score threshold. NaN is never above it. */
 static candidate_t *find_candidates(const work_t *work, const nms_attrs_t *attrs, dtype_t dtype,
                                     const char *scores, int64_t *out_n)
 {
@@ -234,7 +236,7 @@ static bool is_better(const spec_call_t *call, int64_t image, int64_t class, int
     return x > y || (x == y && a < b);
 }
 
-/* A box stays if no better one that stays overlaps it. */
+/* A box stays if it overlaps no better box that stays. */
 static bool stays(const spec_call_t *call, int64_t image, int64_t class, int64_t index)
 {
     const nms_attrs_t *attrs = call->attrs;
@@ -249,7 +251,8 @@ static bool stays(const spec_call_t *call, int64_t image, int64_t class, int64_t
     return true;
 }
 
-/* The box with `rank` better ones among those that stay; *out_n: how many stay. */
+/* Finds the box with `rank` better boxes among those that stay; -1 if there is none. *out_n: number
+ * of boxes that stay. */
 static int64_t find_stayed(const spec_call_t *call, int64_t image, int64_t class, int64_t rank,
                            int64_t *out_n)
 {

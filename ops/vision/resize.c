@@ -1,4 +1,4 @@
-/* Resampling of the last dimensions, one after the other. */
+/* Resamples the last dimensions, one after the other. */
 #include <math.h>
 #include <string.h>
 
@@ -46,13 +46,13 @@ typedef struct tap {
     double weight;
 } tap_t;
 
-/* One resized dimension; scale 0: out / in. The whole of it is from 0 to 1. */
+/* One resized dimension. scale 0: out / in. start and end: cropped range; 0 to 1 is all of x. */
 typedef struct axis {
     int64_t in, out;
     double scale, start, end;
 } axis_t;
 
-/* ONNX Runtime copies x where no size changes, whatever the scales are. */
+/* True if ONNX Runtime copies x: no size changes, whatever the scales are. */
 static bool is_copy(const resize_attrs_t *attrs, const tensor_info_t *x, const tensor_info_t *out)
 {
     return attrs->as_onnx && attrs->coordinates != RESIZE_CROP &&
@@ -71,15 +71,14 @@ static axis_t describe_axis(const resize_attrs_t *attrs, const tensor_info_t *x,
                     .end = attrs->ends.n > 0 ? attrs->ends.values[i] : 1.0};
 }
 
-/* How much a filter is stretched where there is antialias: it covers what an output element stands
- * for. */
+/* Factor by which antialias widens the filter: 1 / scale for dimensions that shrink. */
 static double find_stretch(const resize_attrs_t *attrs, const axis_t *axis)
 {
     const double scale = axis->scale != 0.0 ? axis->scale : (double)axis->out / (double)axis->in;
     return attrs->antialias && scale < 1.0 ? 1.0 / scale : 1.0;
 }
 
-/* Elements that an output element is a sum of: those nearer than the filter is wide. */
+/* Number of input elements that contribute to an output element. */
 static int64_t count_taps(const resize_attrs_t *attrs, const axis_t *axis)
 {
     if (attrs->mode == RESIZE_NEAREST) return 1;
@@ -89,7 +88,7 @@ static int64_t count_taps(const resize_attrs_t *attrs, const axis_t *axis)
 
 /* ---- inference ---- */
 
-/* Places that are larger would not be exact. */
+/* Larger positions would not be exact. */
 #define MAX_CROP 65536.0
 
 static status_t check_crop(context_t *ctx, const resize_attrs_t *attrs)
@@ -107,7 +106,7 @@ static status_t check_crop(context_t *ctx, const resize_attrs_t *attrs)
     return STATUS_OK;
 }
 
-/* A filter that a tiny scale stretches reads the edges again and again. */
+/* Limit of taps: with antialias, a tiny scale makes a filter that is much wider than x. */
 #define MAX_TAPS ((double)((int64_t)1 << 36))
 
 static status_t check_taps(context_t *ctx, const resize_attrs_t *attrs, const tensor_info_t *x,
@@ -115,7 +114,7 @@ static status_t check_taps(context_t *ctx, const resize_attrs_t *attrs, const te
 {
     for (int i = 0; i < attrs->sizes.n && attrs->antialias; i++) {
         const axis_t axis = describe_axis(attrs, x, out, i);
-        if (sym_is(axis.in) || sym_is(axis.out)) continue; /* seen when they are numbers */
+        if (sym_is(axis.in) || sym_is(axis.out)) continue; /* checked again when sizes are known */
         const double stretch = find_stretch(attrs, &axis);
         REQUIRE(ctx, stretch * (double)axis.out <= MAX_TAPS,
                 "resize: a scale of %g for %lld elements, too small for antialias", axis.scale,
@@ -159,9 +158,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return check_taps(ctx, attrs, x, out);
 }
 
-/* ---- what an output index is made of ---- */
+/* ---- taps of an output index ---- */
 
-/* Where it samples, in input elements, with the roundings of ONNX Runtime. */
+/* Input position of output element i, with the roundings of ONNX Runtime. */
 static double find_place_in_f32(int coordinates, const axis_t *axis, int64_t i)
 {
     const float in = (float)axis->in, out = (float)axis->out, at = (float)i;
@@ -211,8 +210,8 @@ static double find_place(const resize_attrs_t *attrs, const axis_t *axis, int64_
     }
 }
 
-/* The place that nearest rounds. PyTorch multiplies by an f32 factor, for example: 29 * (1 / 29f)
- * is less than 1. */
+/* The position that mode nearest rounds. PyTorch multiplies by an f32 factor, so 29 * (1 / 29f) is
+ * less than 1. */
 static double find_nearest_place(const resize_attrs_t *attrs, const axis_t *axis, int64_t i)
 {
     if (attrs->as_onnx || attrs->coordinates != RESIZE_ASYMMETRIC)
@@ -228,7 +227,7 @@ static int64_t clamp_index(int64_t index, int64_t n)
     return index < 0 ? 0 : index >= n ? n - 1 : index;
 }
 
-/* What ONNX Runtime takes for a half: places that f32 arithmetic moved a little. */
+/* Tolerance of ONNX Runtime around a half, for rounding errors of f32 positions. */
 #define HALF_WIDTH 1e-6F
 
 static int64_t find_nearest(const resize_attrs_t *attrs, const axis_t *axis, int64_t i)
@@ -248,7 +247,7 @@ static int64_t find_nearest(const resize_attrs_t *attrs, const axis_t *axis, int
     return index < 0 ? 0 : index > last ? axis->in - 1 : (int64_t)index;
 }
 
-/* Keys' cubic: |distance| up to 1, and from 1 to 2. */
+/* Keys' cubic filter: one polynomial for |distance| <= 1, one for 1 to 2. */
 static double weigh_cubic(double a, double distance)
 {
     double d = fabs(distance);
@@ -256,8 +255,8 @@ static double weigh_cubic(double a, double distance)
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0.0;
 }
 
-/* The elements that an output element is a sum of: n from `first` on. Places outside are those of
- * the edge, or are left out and the others weighed up. */
+/* Filter of an output element: n input elements from `first` on. Elements outside repeat the edge,
+ * or are excluded and the other weights rescaled. */
 typedef struct filter {
     const resize_attrs_t *attrs;
     const axis_t *axis;
@@ -276,7 +275,7 @@ static double weigh(const filter_t *filter, int64_t at)
     return distance < 1.0 ? 1.0 - distance : 0.0;
 }
 
-/* Of output element i, whose place is moved by so much. */
+/* Filter of output element i, with its position shifted by `moved`. */
 static filter_t make_filter(const resize_attrs_t *attrs, const axis_t *axis, int64_t i,
                             double moved)
 {
@@ -337,9 +336,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- kernel on oneDNN: where it samples at the same places ---- */
+/* ---- oneDNN kernel: for attributes that sample the same positions ---- */
 
-/* Where a size is 1, PyTorch's half pixels are others. */
+/* True if an output size is 1: there PyTorch's half pixels differ. */
 static bool has_one(const ints_t *sizes)
 {
     for (int i = 0; i < sizes->n; i++)
@@ -347,9 +346,8 @@ static bool has_one(const ints_t *sizes)
     return false;
 }
 
-/* Each dimension takes every input element equally often. oneDNN's nearest does so at whole
- * factors.
- */
+/* True if each dimension repeats every input element equally often, as oneDNN's nearest does with
+ * integer factors. */
 static bool repeats_elements(const resize_attrs_t *attrs, const tensor_info_t *x,
                              const tensor_info_t *out)
 {
@@ -362,7 +360,7 @@ static bool repeats_elements(const resize_attrs_t *attrs, const tensor_info_t *x
     return true;
 }
 
-/* The scale is what the sizes say, as far as f32 tells. */
+/* True if scales equal the ratios of sizes, rounded to f32. */
 static bool has_scales_of_sizes(const resize_attrs_t *attrs, const tensor_info_t *x)
 {
     for (int d = 0; d < attrs->scales.n; d++)
@@ -408,10 +406,10 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own: a pass for each dimension that changes, plain or channels last ---- */
+/* ---- native kernel: one pass for each dimension that changes, plain or channels last ---- */
 
-/* [outer][in][inner] becomes [outer][out][inner]; `taps` of an output index lie one behind the
- * other, from taps[at] on. */
+/* [outer][in][inner] becomes [outer][out][inner]. The taps of output index q start at taps[at + q *
+ * n_taps]. */
 typedef struct pass {
     int64_t outer, in, out, inner, n_taps;
     size_t at;
@@ -420,8 +418,8 @@ typedef struct pass {
 typedef struct plan {
     int n_passes;
     pass_t passes[TENSOR_MAX_RANK];
-    dtype_t compute;     /* DTYPE_NONE: elements are moved as they are */
-    size_t buffer_bytes; /* of one of two buffers for what lies between passes */
+    dtype_t compute;     /* DTYPE_NONE: elements are copied */
+    size_t buffer_bytes; /* size of each of two buffers for intermediate results */
     tap_t taps[];
 } plan_t;
 
@@ -431,14 +429,14 @@ static bool changes(const axis_t *axis)
                             axis->start != 0.0 || axis->end != 1.0);
 }
 
-/* The place of a dimension among those that lie in memory, slowest first. */
+/* Index of a dimension in memory order, slowest first. */
 static int find_place_of_dim(int dim, int rank, bool is_last)
 {
     if (!is_last || dim == 0) return dim;
     return dim == 1 ? rank - 1 : dim - 1;
 }
 
-/* Fills the passes but for their taps; gives the number of taps. */
+/* Fills in the passes without their taps. Returns the number of taps. */
 static size_t make_passes(const op_call_t *call, bool is_last, plan_t *plan)
 {
     const resize_attrs_t *attrs = call->attrs;
@@ -504,8 +502,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* A plane [in][inner] becomes [out][inner]: each row is a sum of rows, and a line where inner is 1,
- * each element a sum of elements. */
+/* A plane [in][inner] becomes [out][inner]: each row is a weighted sum of rows. With inner 1, each
+ * element is a weighted sum of elements. */
 #define SUM(suffix, type)                                                                          \
     FOR_EACH_ISA static void sum_rows_##suffix(const pass_t *pass, const tap_t *taps,              \
                                                const type *from, type *out)                        \
@@ -552,7 +550,7 @@ static void move_plane(const pass_t *pass, const tap_t *taps, size_t size, const
 typedef struct planes {
     const plan_t *plan;
     const pass_t *pass;
-    size_t size; /* of an element */
+    size_t size; /* bytes of an element */
     const char *from;
     char *to;
 } planes_t;
@@ -582,7 +580,7 @@ static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, siz
                   &planes);
 }
 
-/* Elements of narrow types are computed with in f32, in the buffers. */
+/* bf16 and f16 are converted to f32 in the buffers. */
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
@@ -613,7 +611,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- gradients: resize_backward has the attributes, but for `sizes`, which are those of x ---- */
+/* ---- gradients: resize_backward has the same attributes, but its `sizes` are those of x ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                          int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)

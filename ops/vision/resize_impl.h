@@ -1,11 +1,11 @@
-/* Where a crop samples, for resize and for those who need to know which places lie outside. */
+/* Sampling position of RESIZE_CROP, shared with code that must find positions outside of x. */
 #ifndef TESSERA_OPS_VISION_RESIZE_IMPL_H
 #define TESSERA_OPS_VISION_RESIZE_IMPL_H
 
 #include <stdint.h>
 
-/* Output element i of `out`, in elements of an input of size `in`: from `start`, of which 0 is the
- * first element and 1 the last, to `end`. In f32 as ONNX Runtime computes it. */
+/* Input position of output element i of `out`. It goes from `start` to `end`, where 0 is the first
+ * of `in` elements and 1 the last. Computed in f32 as in ONNX Runtime. */
 static inline float resize_crop_place(int64_t in, int64_t out, float start, float end, int64_t i)
 {
     const float last = (float)(in - 1);

@@ -1,8 +1,8 @@
-/* Boxes of images, each resampled to one size: detectors pool what they have found.
+/* Resamples boxes of images to one size, as detectors do with regions of interest.
  *
- * A box is cut into P x Q bins; a bin is sampled at the centres of a grid over it, each sample a
- * sum of the four pixels around it with their weights. A bin is the mean of its samples, or the
- * largest of all weighted pixels. */
+ * A box is divided into P x Q bins. A bin is sampled at the cell centres of a grid; each sample
+ * interpolates the four pixels around it. A bin is the mean of its samples, or the largest weighted
+ * pixel. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -57,16 +57,16 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- geometry: of height and width, each by itself ---- */
+/* ---- geometry, separately for height and width ---- */
 
-/* A number as a type that has no more digits than f32 keeps it. */
+/* Rounds to f32 unless the dtype is f64. */
 static double narrow(dtype_t dtype, double number)
 {
     return dtype == DTYPE_F64 ? number : (double)(float)number;
 }
 
-/* How many samples there are depends on the last digit of the length: it is calculated in f32, as
- * torchvision and ONNX Runtime do. */
+/* Computes in f32, as torchvision and ONNX Runtime do: the number of samples depends on the last
+ * digit of the length. */
 roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
                          int64_t n_bins, int64_t size)
 {
@@ -95,7 +95,7 @@ roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample)
     return taps;
 }
 
-/* 0 where a bin has no samples. */
+/* Result of a bin; 0 without samples. */
 static double combine(int mode, double sum, double largest, double n)
 {
     if (n <= 0.0) return 0.0;
@@ -259,7 +259,7 @@ static const char *const cases[] = {
     "(f32[2,3,5,5], f32[0,4], s64[0]<2) output_size=[2,2]",
     NULL};
 
-/* As torchvision: boxes have no gradient; here that is said. */
+/* As in torchvision, boxes have no gradient; asking for one is an error. */
 static void pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[ROI_X], call->in[ROI_BOXES], call->in[ROI_IMAGES],

@@ -1,5 +1,5 @@
-/* The gradient of roi_align's images: each bin gives its own to the pixels of its samples by their
- * weights; of a maximum to the first largest one, or the last NaN. */
+/* Gradient of roi_align's images: each bin adds its gradient to the pixels of its samples, times
+ * their weights. With max, only the first largest weighted pixel, or the last NaN, receives it. */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 /* ---- a bin: all pixels of its samples, with their weights ---- */
 
 typedef struct bin {
-    const roi_side_t *side; /* height and width */
+    const roi_side_t *side; /* [0]: height, [1]: width */
     int64_t p, q;
 } bin_t;
 
@@ -62,7 +62,7 @@ static void spec_sides(const spec_call_t *call, int64_t box, roi_side_t *out_sid
     }
 }
 
-/* What a bin gives the pixel `index`, for a gradient of 1. */
+/* Derivative of a bin with respect to pixel `index`. */
 static double spec_share(const spec_call_t *call, const bin_t *bin, const int64_t *index)
 {
     const roi_align_attrs_t *attrs = call->attrs;
@@ -104,7 +104,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- dense kernel: planes of images side by side, the boxes of each in turn ---- */
+/* ---- dense kernel: planes of images in parallel, all boxes of a plane in order ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -124,7 +124,7 @@ static double pixel(dtype_t dtype, const char *plane, int64_t i)
     return dtype_load(dtype, plane + (size_t)i * dtype_size(dtype));
 }
 
-/* A bin's gradient to its pixels; x: the plane of which a maximum was taken. */
+/* Adds a bin's gradient to its pixels. x: the plane, read for mode max. */
 static void give_bin(int mode, dtype_t dtype, const bin_t *bin, double grad, const char *x,
                      double *sums)
 {
@@ -152,7 +152,7 @@ static void give_bin(int mode, dtype_t dtype, const bin_t *bin, double grad, con
     if (of_largest != 0.0) sums[place] += of_largest * grad;
 }
 
-/* One channel of one image. */
+/* Computes the gradient of one channel of one image. */
 static void give_plane(const prepared_t *prepared, void *const *in, int64_t plane, double *sums)
 {
     const roi_align_attrs_t *attrs = prepared_attrs(prepared);

@@ -1,4 +1,4 @@
-/* What roi_align and its gradient share. */
+/* Declarations shared by roi_align and its gradient. */
 #ifndef TESSERA_OPS_VISION_ROI_ALIGN_IMPL_H
 #define TESSERA_OPS_VISION_ROI_ALIGN_IMPL_H
 
@@ -6,21 +6,22 @@
 
 enum { ROI_X, ROI_BOXES, ROI_IMAGES, ROI_GRAD };
 
-/* Samples along one side of a bin. */
+/* Maximum of samples along one side of a bin. */
 #define ROI_MAX_SAMPLES 65536
 
 extern const attr_field_t roi_align_fields[5];
 
 typedef struct roi_side {
-    double start, bin, n_samples; /* n_samples: in a bin, a whole number */
-    int64_t size;                 /* of the image */
+    double start, bin, n_samples; /* n_samples: integer, per bin */
+    int64_t size;                 /* image size in pixels */
 } roi_side_t;
 
-/* One side of a box from `low` to `high`. A box that is not aligned has at least one pixel. */
+/* Computes one side of a box from `low` to `high`. Without `aligned`, it is at least one pixel
+ * long. */
 roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
                          int64_t n_bins, int64_t size);
 
-/* The two pixels beside a sample; `is_outside`: more than one pixel beyond the image, and 0. */
+/* The two pixels next to a sample. is_outside: over one pixel outside of the image; value 0. */
 typedef struct roi_taps {
     bool is_outside;
     int64_t index[2];
@@ -28,7 +29,7 @@ typedef struct roi_taps {
 } roi_taps_t;
 roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample);
 
-/* Of a call that runs: height and width of a box, its image, and whether all boxes may be. */
+/* For a running call: the height and width of a box, its image, and a check of all boxes. */
 void roi_find_sides(const prepared_t *prepared, const void *boxes, int64_t box,
                     roi_side_t *out_sides);
 int64_t roi_image_at(dtype_t dtype, const void *images, int64_t box);

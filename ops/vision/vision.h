@@ -7,22 +7,22 @@
 TESSERA_BEGIN
 
 typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode_t;
-/* The position in the input that output element i samples. scale is out / in unless attrs give it.
- */
+/* Input position that output element i samples. scale is out / in unless attrs set it. */
 typedef enum resize_coordinates {
     RESIZE_ASYMMETRIC,           /* i / scale */
     RESIZE_HALF_PIXEL,           /* (i + 0.5) / scale - 0.5 */
     RESIZE_ALIGN_CORNERS,        /* i * (in - 1) / (scale * in - 1) */
-    RESIZE_PYTORCH_HALF_PIXEL,   /* half pixel, 0 where out is 1 */
+    RESIZE_PYTORCH_HALF_PIXEL,   /* half pixel; 0 if out is 1 */
     RESIZE_HALF_PIXEL_SYMMETRIC, /* half pixel + in / 2 * (1 - out / (scale * in)) */
-    /* (start + i * (end - start) / (out - 1)) * (in - 1): from `starts` to `ends`, where 0 is the
-     * first element and 1 the last; the middle if out is 1 */
+    /* (start + i * (end - start) / (out - 1)) * (in - 1), with start and end from `starts` and
+     * `ends`, where 0 is the first element and 1 the last; the middle if out is 1 */
     RESIZE_CROP,
     RESIZE_TF_HALF_PIXEL /* (i + 0.5) / scale */
 } resize_coordinates_t;
 
-/* How RESIZE_NEAREST rounds a position. PREFER_FLOOR and PREFER_CEIL differ at halves only.
- * BY_SCALE rounds up where sizes shrink and down where they grow, as ONNX did before opset 11. */
+/* How RESIZE_NEAREST rounds a position. PREFER_FLOOR and PREFER_CEIL differ only at halves.
+ * BY_SCALE rounds up for dimensions that shrink and down for those that grow, as ONNX before opset
+ * 11. */
 typedef enum resize_rounding {
     RESIZE_FLOOR,
     RESIZE_CEIL,
@@ -32,18 +32,18 @@ typedef enum resize_rounding {
 } resize_rounding_t;
 
 typedef struct resize_attrs {
-    ints_t sizes;             /* of the last dimensions */
+    ints_t sizes;             /* output sizes of the last dimensions */
     int mode;                 /* resize_mode_t */
     int coordinates;          /* resize_coordinates_t */
-    floats_t scales;          /* one for each size; none: out / in */
-    double cubic_coefficient; /* PyTorch uses -0.75, and so does attrs NULL */
-    bool exclude_outside;     /* cubic: ignores samples outside of x; otherwise they are the edge */
-    floats_t starts, ends;    /* RESIZE_CROP: one for each size */
-    bool antialias;           /* linear and cubic: widens the filter by the factor by which a size
-                                 shrinks, as ONNX Resize; exclude_outside then applies to both */
-    int rounding;             /* nearest: resize_rounding_t */
-    bool as_onnx;             /* computes positions as ONNX Runtime: in f32, divided by the scale
-                                 rounded to f32; otherwise as PyTorch */
+    floats_t scales;          /* one for each size, or none: out / in */
+    double cubic_coefficient; /* -0.75 in PyTorch */
+    bool exclude_outside;  /* cubic: ignores samples outside of x; otherwise they equal the edge */
+    floats_t starts, ends; /* RESIZE_CROP: one for each size */
+    bool antialias; /* linear, cubic: widens the filter by the factor by which a dimension shrinks,
+                       as ONNX Resize; exclude_outside then applies to both modes */
+    int rounding;   /* nearest: resize_rounding_t */
+    bool as_onnx;   /* computes positions as ONNX Runtime: in f32, divided by the scale rounded to
+                       f32; otherwise as PyTorch */
 } resize_attrs_t;
 
 /* Resizes the last n dimensions to `sizes`, one dimension after the other. Nearest takes the
@@ -59,9 +59,9 @@ typedef enum roi_align_mode { ROI_ALIGN_MEAN, ROI_ALIGN_MAX } roi_align_mode_t;
 
 typedef struct roi_align_attrs {
     int64_t output_size[2];
-    double spatial_scale;   /* pixels of x for each unit of the boxes; 0: 1 */
-    int64_t sampling_ratio; /* samples along a side of a bin; 0: one for each pixel */
-    bool aligned;           /* shifts boxes by half a pixel, so that they refer to pixel corners */
+    double spatial_scale;   /* pixels of x per unit of the boxes; 0: 1 */
+    int64_t sampling_ratio; /* samples along a side of a bin; 0: one per pixel */
+    bool aligned;           /* shifts boxes by half a pixel: coordinates are pixel corners */
     int mode;               /* roi_align_mode_t */
 } roi_align_attrs_t;
 
@@ -74,8 +74,8 @@ typedef struct roi_align_attrs {
  * out     [R][C][P][Q]  dense. ROI_ALIGN_MEAN averages a bin's interpolated samples. ROI_ALIGN_MAX,
  *                       as defined by ONNX, takes the largest weighted pixel around them
  *
- * INVALID_ARGUMENT  an index names no image; a box is not finite, or needs more than 65536 samples
- *                   along a side */
+ * INVALID_ARGUMENT  an image index is out of range; a box is not finite, or needs more than 65536
+ *                   samples along a side */
 status_t op_roi_align(context_t *ctx, const tensor_t *x, const tensor_t *boxes,
                       const tensor_t *images, const roi_align_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_roi_align);
@@ -91,25 +91,24 @@ typedef enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } grid_padd
  *                      their outer edges
  * out   [N][C][P][Q]   or [N][C][O][P][Q]
  *
- * Samples outside of x are zeros, the nearest edge pixel, or the mirrored image. A position that is
- * NaN is outside and gives 0. GRID_CUBIC needs images. */
+ * Samples outside of x are zeros, the nearest edge pixel, or the mirrored image. A NaN position is
+ * outside and results in 0. GRID_CUBIC needs images. */
 status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
                         grid_padding_t padding, bool align_corners, tensor_t **out)
     TESSERA_API(op_grid_sample);
 
 /* Non-maximum suppression, as ONNX NonMaxSuppression. For one image and one class, column 2 of the
- * result is the result of torchvision.ops.nms.
+ * result equals torchvision.ops.nms.
  *
  *   iou(a, b) = area of the intersection of a and b / area of their union
  *
  * boxes            [N][M][4]    two opposite corners, or (x, y, width, height) if is_center
  * scores           [N][C][M]    of the same floating dtype
- * max_per_class    boxes kept for each class of each image; negative: all
- * iou_threshold    a box is dropped if its iou with a better box that is kept is greater
- * score_threshold  boxes with this score or less, or NaN, are dropped; -INFINITY keeps all numbers
- *                  but -INFINITY
- * out              s64 [n][3]   image, class and box, ordered by image, class, and best score
- * first; for equal scores the smaller box index first */
+ * max_per_class    maximum of boxes kept for each class of each image; negative: all
+ * iou_threshold    drops a box if its iou with a better box that is kept is greater
+ * score_threshold  drops boxes with this score or less, or NaN
+ * out              s64 [n][3]   image, class and box, sorted by image, class, and descending score;
+ *                               boxes with equal scores by index */
 status_t op_nms(context_t *ctx, const tensor_t *boxes, const tensor_t *scores,
                 int64_t max_per_class, double iou_threshold, double score_threshold, bool is_center,
                 tensor_t **out) TESSERA_API(op_nms);
