@@ -1,4 +1,4 @@
-/* Where the largest and the smallest elements stand along a dimension, or among all elements. */
+/* Indices of the largest and smallest elements along a dimension, or among all elements. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -32,7 +32,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* NaN comes before all numbers; of equal ones the first, or the last where that is asked for. */
+/* NaN counts before all numbers. The first of equal elements counts, or the last with
+ * select_last. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -52,7 +53,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return (double)best_at;
 }
 
-/* ---- dense kernel: a chunk whose largest element is no better is passed over as a whole ---- */
+/* ---- dense kernel: skips chunks whose largest element is no better ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -65,7 +66,7 @@ static bool is_same(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
-/* Where x is `wanted`, which is one of its n elements. */
+/* Index of the element that equals `wanted`; there must be one. */
 static int64_t find(const double *x, int64_t n, double wanted, bool from_the_end)
 {
     int64_t i = from_the_end ? n - 1 : 0;
@@ -144,7 +145,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */
 
-/* Numbers below 4 repeat: the first of them, and the last. */
+/* Numbers below 4 repeat, so that first and last differ. */
 static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
                                     "(f32[3,7,31]) dims=[1] keepdim=true",
                                     "(f32[3,7,31]) dims=[-1]",

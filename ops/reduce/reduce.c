@@ -1,4 +1,4 @@
-/* What the reductions share. */
+/* Code shared by reductions. */
 #include "ops/reduce/reduce_impl.h"
 
 #include <string.h>

@@ -12,8 +12,8 @@ TESSERA_BEGIN
  * dims     the n dimensions to reduce; n 0: all
  * keepdim  keeps the reduced dimensions, with size 1
  *
- * A sum is rounded once, to the dtype of the result. Integers and bool are summed and multiplied as
- * s64. mean, norm, var and std need a floating dtype. */
+ * Sums are rounded only once, to the dtype of the result. Integers and bool are summed and
+ * multiplied as s64. mean, norm, var and std need a floating dtype. */
 
 status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_mean);
@@ -33,12 +33,12 @@ status_t op_any(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, b
                 tensor_t **out) TESSERA_API(op_any);
 status_t op_all(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                 tensor_t **out) TESSERA_API(op_all);
-/* log(sum(exp(x))). Does not overflow unless the result does. Integers give f32. */
+/* log(sum(exp(x))). Overflows only if the result does. The result of integers is f32. */
 status_t op_logsumexp(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                       tensor_t **out) TESSERA_API(op_logsumexp);
 /* sum(|x|^p)^(1/p), as torch.linalg.vector_norm. p 0 counts the elements that are not zero;
- * infinity is the largest |x|, -infinity the smallest. INVALID_ARGUMENT for other p < 0, and for
- * infinity without elements. */
+ * infinity is the largest |x|, -infinity the smallest. INVALID_ARGUMENT if p is NaN, or if a
+ * reduced dimension has no elements and p is negative or infinite. */
 status_t op_norm(context_t *ctx, const tensor_t *x, double p, int n, const int64_t *dims,
                  bool keepdim, tensor_t **out) TESSERA_API(op_norm);
 /* Variance, sum((x - mean)^2) / max(0, N - correction) of N elements, and its square root.
@@ -48,9 +48,9 @@ status_t op_var(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, i
 status_t op_std(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
                 bool keepdim, tensor_t **out) TESSERA_API(op_std);
 
-/* The s64 index of the largest and of the smallest element along *dim; dim NULL: the row-major
- * index among all elements. The first of equal elements counts, and NaN counts before all numbers.
- * bool is not supported. INVALID_ARGUMENT if there are no elements. */
+/* The s64 index of the largest or smallest element along *dim; dim NULL: the row-major index among
+ * all elements. The first of equal elements counts, and NaN counts before all numbers. bool is not
+ * supported. INVALID_ARGUMENT if there are no elements. */
 status_t op_argmax(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
                    tensor_t **out) TESSERA_API(op_argmax);
 status_t op_argmin(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
@@ -68,8 +68,8 @@ status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **ou
     TESSERA_API(op_cumsum);
 typedef struct cumsum_attrs {
     int64_t dim;
-    bool exclusive; /* without x[i] itself */
-    bool reverse;   /* from the end: sum of x[j] for j >= i */
+    bool exclusive; /* excludes x[i] itself */
+    bool reverse;   /* starts from the end: sum of x[j] for j >= i */
 } cumsum_attrs_t;
 status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
                          tensor_t **out) TESSERA_API(op_cumsum_attrs);

@@ -1,5 +1,5 @@
-/* What the reductions share: which dimensions go, what the result's shape is, and how the elements
- * of x that make one element of the result are walked. */
+/* Code shared by reductions: the reduced dimensions, the shape of the result, and loops over the
+ * elements of x that are combined into one result element. */
 #ifndef TESSERA_OPS_REDUCE_REDUCE_IMPL_H
 #define TESSERA_OPS_REDUCE_REDUCE_IMPL_H
 
@@ -7,39 +7,39 @@
 
 #include "dispatch/prepared_impl.h"
 
-/* oneDNN adds elements up in one float, or in one vector of floats, and the error grows with their
- * number: that of a mean is 1e-6 for 4,096 and 4e-5 for a million. Sums of more elements than this
- * (per lane) are left to our own kernels, which use kernels/sums_impl.h. */
+/* oneDNN sums in one float, or one vector of floats, so errors grow with the number of elements: a
+ * mean is off by 1e-6 for 4,096 and by 4e-5 for a million. Sums of more elements (per lane) are
+ * left to our own kernels, which use kernels/sums_impl.h. */
 #define REDUCE_NAIVE_MOST 1024
 
 typedef struct reduce_attrs {
-    ints_t dims; /* none: all */
+    ints_t dims; /* empty: all */
     bool keepdim;
-    int64_t correction; /* var, std: taken off the number of elements that they divide by */
+    int64_t correction; /* var, std: subtracted from the number of elements in the divisor */
     double p;           /* norm */
-    bool select_last;   /* argmax, argmin: of equal elements the last */
+    bool select_last;   /* argmax, argmin: the last of equal elements */
 } reduce_attrs_t;
 
-/* The fields that every reduction has. */
+/* Attributes of every reduction. */
 #define REDUCE_FIELDS                                                                              \
     {"dims", ATTR_INTS, false, offsetof(reduce_attrs_t, dims), 0, 0, NULL},                        \
     {                                                                                              \
         "keepdim", ATTR_BOOL, false, offsetof(reduce_attrs_t, keepdim), 0, 0, NULL                 \
     }
 
-/* Which dimensions go; false when one is out of range or stands twice. */
+/* Marks the reduced dimensions. False: one is out of range or repeated. */
 bool reduce_mark(const ints_t *dims, int rank, bool *out_gone);
 
-/* The result's shape, with elements of `dtype`. */
+/* Infers the result: reduced shape, elements of `dtype`. */
 status_t reduce_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
-/* INVALID_ARGUMENT where a dimension that goes has no elements. */
+/* INVALID_ARGUMENT if a reduced dimension has no elements. */
 status_t reduce_need_elements(context_t *ctx, const op_call_t *call);
 
-/* The `prepare` of kernels that read a dense x of any strides. */
+/* kernel_t.prepare of kernels that read a dense x with any strides. */
 status_t reduce_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared);
 
-/* ---- specification: the elements of x that one element of the result is made of ---- */
+/* ---- specification: the elements of x that are combined into one result element ---- */
 
 typedef struct reduce_spec {
     const spec_call_t *call;
@@ -47,9 +47,9 @@ typedef struct reduce_spec {
     int64_t at[TENSOR_MAX_RANK], range[TENSOR_MAX_RANK], step[TENSOR_MAX_RANK];
 } reduce_spec_t;
 
-/* Begins at the first one, and gives their number. */
+/* Starts at the first element. Returns the number of elements. */
 int64_t reduce_spec(const spec_call_t *call, const int64_t *index, reduce_spec_t *out_spec);
-/* The element at hand, and on to the next one; false behind the last one. */
+/* Sets the current element and advances. False after the last one. */
 bool reduce_spec_next(reduce_spec_t *spec, double *out_value);
 
 /* ---- kernels ---- */
@@ -60,33 +60,33 @@ typedef struct reduce_loops {
     int64_t total, sizes[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];
 } reduce_loops_t;
 
-/* The loop over the elements of the result, and within it that over what each is made of, whose
- * innermost dimension has the smallest stride. */
+/* Splits x into the loop over result elements and the inner loop over the elements combined into
+ * each. The innermost dimension of the inner loop has the smallest stride. */
 void reduce_split(const prepared_t *prepared, reduce_loops_t *out_kept, reduce_loops_t *out_inner);
 void reduce_split_of(const tensor_info_t *x, const ints_t *dims, reduce_loops_t *out_kept,
                      reduce_loops_t *out_inner);
 
-/* Elements from the first one to number `place` of the n outermost dimensions. */
+/* Offset, in elements, of index `place` among the n outermost dimensions. */
 int64_t reduce_offset(const reduce_loops_t *loops, int n, int64_t place);
 
 #define REDUCE_CHUNK 256
 
-/* Elements number `first` and following of a loop, REDUCE_CHUNK or what is left of them, as f64 or
- * s64 to `chunk`; gives how many. x is the loop's first element. */
+/* Reads up to REDUCE_CHUNK elements of a loop, from index `first` on, into `chunk` as f64 or s64. x
+ * is the loop's first element. Returns the number of elements. */
 int64_t reduce_read(const reduce_loops_t *loops, dtype_t dtype, const char *x, int64_t first,
                     dtype_t as, void *chunk);
 
-/* The larger one of two; NaN is larger than all numbers. */
+/* Maximum of two numbers; NaN is larger than all numbers. */
 static inline double reduce_larger(double a, double b)
 {
     return a > b || isnan(a) ? a : b;
 }
 
-/* The largest of n numbers and `best`. */
+/* Maximum of `best` and n numbers. */
 double reduce_largest(double best, int64_t n, const double *x);
 
-/* x ^ mask of integers read as s64 are in their order, or in the opposite one: bits that are all
- * flipped turn the order round, and the sign bit alone makes the order of u64 that of s64. */
+/* x ^ mask, compared as s64, orders integers by value, or in reverse. Flipping the sign bit maps
+ * the order of u64 to that of s64; flipping all bits reverses the order. */
 static inline int64_t reduce_order_mask(dtype_t dtype, bool is_reversed)
 {
     int64_t mask = dtype == DTYPE_U64 ? INT64_MIN : 0;
@@ -95,7 +95,7 @@ static inline int64_t reduce_order_mask(dtype_t dtype, bool is_reversed)
 
 /* ---- public functions ---- */
 
-/* The call with n dims added to its attributes. */
+/* Runs `op` with the n dims added to `attrs`. */
 status_t reduce_call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
                      const int64_t *dims, reduce_attrs_t attrs, tensor_t **out);
 

@@ -31,7 +31,7 @@ static bool is_log(const opdef_t *op)
     return op->variant == VARIANT_log_softmax;
 }
 
-/* The dimension counted from the front; `infer` has seen that there is one. */
+/* The dimension counted from the front; `infer` has checked it. */
 static int dim_of(const void *attrs, int rank)
 {
     return ops_dim(rank, ((const attrs_t *)attrs)->dim);
@@ -99,10 +99,10 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return is_log(call->op) ? grad - exp(element) * sum : element * (grad - sum);
 }
 
-/* ---- kernel on oneDNN: rows of softmax, of neighbours in memory. Its log_softmax takes the wrong
- * logarithm of sums near 1, so that results are positive ---- */
+/* ---- oneDNN kernel: softmax of contiguous rows. Its log_softmax is not used: it computes wrong
+ * logarithms of sums near 1, so results can be positive ---- */
 
-/* Memory is [outer][n][inner] if the dimension itself has no blocks. */
+/* Memory layout [outer][n][inner], for a dimension that is not blocked. */
 typedef struct geometry {
     int64_t outer, n, inner;
 } geometry_t;
@@ -148,7 +148,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* A row with a NaN is all NaN: oneDNN leaves it at its element. */
+/* Fills rows that contain NaN with NaN; oneDNN sets only that element. */
 FOR_EACH_ISA static void spread_nan_f32(int64_t n, float *row)
 {
     uint32_t found = 0;
@@ -168,7 +168,7 @@ FOR_EACH_ISA static void spread_nan_bf16(int64_t n, uint16_t *row)
 
 typedef struct nan_rows {
     bool is_f32;
-    int64_t n; /* elements of a row */
+    int64_t n; /* elements in a row */
     void *out;
 } nan_rows_t;
 
@@ -197,9 +197,9 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t onednn = {
     .name = "onednn", .prepare = prepare_onednn, .run = run_onednn, .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel of our own ---- */
+/* ---- native kernel ---- */
 
-#define TILE 64 /* columns done at a time */
+#define TILE 64 /* columns computed at a time */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -218,8 +218,8 @@ static inline float larger(float a, float b)
     return b > a || b != b ? b : a;
 }
 
-/* A row of n neighbours. Lanes are partial results that become one at the end; the elements behind
- * the last whole LANES are taken with -inf behind them, whose exponential is 0. */
+/* A row of n contiguous elements. Lanes hold partial results, which are combined at the end. The
+ * last n % LANES elements are padded with -inf, whose exponential is 0. */
 #define LANES 32
 
 FOR_EACH_ISA static void run_row(bool is_logarithm, int64_t n, const float *restrict src,
@@ -294,7 +294,7 @@ static void run_column(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtyp
     }
 }
 
-/* Rows and columns of up to NARROW elements of bf16 and f16 are widened on the stack. */
+/* Rows and columns of bf16 and f16 with up to NARROW elements are converted to f32 on the stack. */
 #define NARROW 2048
 
 static void run_widened(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtype, const char *src,
@@ -319,13 +319,13 @@ static void run_part(bool is_logarithm, int64_t n, int64_t inner, int64_t width,
         run_column(is_logarithm, n, inner, dtype, src, dst);
 }
 
-/* Columns of the reduced dimension, `step` at a time. */
+/* Columns along the softmax dimension, `step` at a time. */
 typedef struct tiles {
     bool is_logarithm;
     dtype_t dtype;
     geometry_t g;
-    int64_t step, n_tiles; /* tiles of an outer index */
-    const char *x, *grad;  /* grad: of the gradient, where x is y */
+    int64_t step, n_tiles; /* tiles per outer index */
+    const char *x, *grad;  /* backward only: gradient of the result, and x is y */
     char *out;
 } tiles_t;
 
@@ -369,7 +369,7 @@ static const kernel_t native = {.name = "native", .prepare = prepare_native, .ru
 static const kernel_t *const either[] = {&onednn, &native, NULL};
 static const kernel_t *const ours[] = {&native, NULL};
 
-/* ---- gradients: y (grad - sum(grad y)) of softmax, grad - exp(y) sum(grad) of log_softmax ---- */
+/* ---- gradients: softmax: y (grad - sum(grad y)); log_softmax: grad - exp(y) sum(grad) ---- */
 
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -384,7 +384,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* A row of n neighbours; dst may be y or grad. */
+/* A row of n contiguous elements; dst may be y or grad. */
 FOR_EACH_ISA static void pass_row(bool is_logarithm, int64_t n, const float *y, const float *grad,
                                   float *dst)
 {
@@ -559,7 +559,7 @@ static const char *const backward_cases[] = {"(f32[5,17], f32[5,17])",
 
 DEFINE(softmax, either, 0.0);
 DEFINE(log_softmax, ours,
-       0.25); /* the sum of exponentials is 1 and more: its logarithm can be near 0 */
+       0.25); /* the sum of exponentials is at least 1, so its logarithm can be near 0 */
 
 #define DEFINE_BACKWARD(of)                                                                        \
     const opdef_t op_def_##of##_backward = {.name = #of "_backward",                               \

@@ -1,5 +1,6 @@
-/* Extremes, products, truth, norms and variances over dimensions: one table, one kernel. Sums are
- * in f64, so that one rounding remains; integers are compared and multiplied as such. */
+/* Extremes, products, any and all, norms and variances over dimensions, with one kernel.
+ * Floating elements are combined in f64 and rounded once; integers are compared and multiplied
+ * as integers. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -34,7 +35,7 @@ static dtype_t result_dtype(int variant, dtype_t dtype)
     }
 }
 
-/* What no elements at all have: a product is 1, a norm 0, but there is no largest element. */
+/* True if the result for no elements is undefined, as for a maximum. A product is 1, a norm 0. */
 static bool needs_elements(const op_call_t *call)
 {
     double p = ((const reduce_attrs_t *)call->attrs)->p;
@@ -121,7 +122,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     (void)output;
     reduce_spec_t elements;
     double value = 0.0, product = 1.0;
-    uint64_t wrapped = 1; /* a product of integers, modulo 2^64, as in the result */
+    uint64_t wrapped = 1; /* product of integers modulo 2^64, as in the result */
     bool any = false, all = true;
     const bool is_floating = dtype_is_floating(call->in[X]->dtype);
     switch (call->op->variant) {
@@ -144,12 +145,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return call->op->variant == ANY ? any : all;
 }
 
-/* ---- dense kernel: chunks of f64 or s64, folded in lanes that the compiler makes vectors of ----
- */
+/* ---- dense kernel: combines chunks of f64 or s64 in lanes that the compiler vectorises ---- */
 
 #define LANES 8
 
-/* The elements that make one element of the result. */
+/* The elements that are combined into one result element. */
 typedef struct elements {
     const reduce_loops_t *loops;
     dtype_t dtype;
@@ -178,7 +178,7 @@ static double fold_sum(double sum, int64_t n, const double *x)
     return lanes[0];
 }
 
-/* What an element becomes before it is folded; `a` is the term's number. */
+/* Function applied to each element before folding; `a` is its parameter. */
 typedef enum term {
     TERM_ITSELF,
     TERM_NEGATIVE,
@@ -187,7 +187,7 @@ typedef enum term {
     TERM_SQUARE,        /* (x - a)^2 */
     TERM_POWER,         /* |x|^a */
     TERM_EXP,           /* exp(x - a) */
-    TERM_IS_TRUE        /* 1 where x is not 0 */
+    TERM_IS_TRUE        /* x != 0 */
 } term_t;
 
 static void make_terms(term_t term, double a, int64_t n, double *x)
@@ -260,7 +260,7 @@ static double variance_of(const elements_t *elements, int64_t correction)
     return sum_of(elements, TERM_SQUARE, mean) / fmax(n - (double)correction, 0.0);
 }
 
-/* Shifted by the largest element, so that no sum overflows and one term is 1. */
+/* Subtracts the largest element, so that sums do not overflow and one term is 1. */
 static double logsumexp_of(const elements_t *elements)
 {
     double most = largest_of(elements, TERM_ITSELF);
@@ -360,14 +360,14 @@ static value_t is_zero(emitter_t *emitter, value_t x)
     return emit_binary(emitter, &op_def_eq, x, emit_number(emitter, 0.0));
 }
 
-/* `x` where `zero` is not 0, else 0. */
+/* `x` if `zero` is not 0, otherwise 0. */
 static value_t unless_zero(emitter_t *emitter, value_t zero, value_t x)
 {
     return emit_where(emitter, is_zero(emitter, zero), emit_number(emitter, 0.0), x);
 }
 
-/* The gradient in equal parts for the elements that are as large as the result: an amax of 3 and 3
- * gives half of it to each. */
+/* Divides the gradient equally among the elements that equal the result: if the maximum 3 occurs
+ * twice, each receives half. */
 static value_t share(const gradient_call_t *call, value_t x, value_t grad)
 {
     emitter_t *e = call->emitter;
@@ -391,8 +391,8 @@ static void pass_product(const gradient_call_t *call)
     call->in_grad[X] = emit_op(call->emitter, &op_def_prod_backward, &attrs, 2, in);
 }
 
-/* grad exp(x - out). Of bf16 and f16 out is computed once more, in f32: at 40 bf16 is off by up to
- * 1/8, and exp(1/8) is 1.13. */
+/* grad exp(x - out). For bf16 and f16, out is recomputed in f32: near 40 bf16 is off by up to 1/8,
+ * and exp(1/8) is 1.13. */
 static void pass_logsumexp(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -406,8 +406,8 @@ static void pass_logsumexp(const gradient_call_t *call)
     call->in_grad[X] = emit_cast(e, part, emit_info(e, call->in[X])->dtype);
 }
 
-/* With y the norm: grad (x / y) of p 2, else grad sign(x) (|x| / y)^(p - 1); 0 where y is 0. x / y
- * is at most 1, where grad / y may be infinite. */
+/* Let y be the norm. p = 2: grad (x / y); otherwise grad sign(x) (|x| / y)^(p - 1); 0 where y is 0.
+ * x / y comes first because it is at most 1, whereas grad / y may be infinite. */
 static void pass_norm(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -434,8 +434,8 @@ static void pass_norm(const gradient_call_t *call)
     call->in_grad[X] = times(e, sign, part);
 }
 
-/* With n = max(0, N - correction): 2 grad (x - mean) / n of var; grad ((x - mean) / y) / n of y =
- * std, 0 where y is 0. bf16 and f16 are computed with in f32: their mean has too few digits. */
+/* Let n = max(0, N - correction). var: 2 grad (x - mean) / n. y = std: grad ((x - mean) / y) / n, 0
+ * where y is 0. bf16 and f16 are computed in f32: their mean has too few digits. */
 static void pass_deviation(const gradient_call_t *call, bool is_std)
 {
     emitter_t *e = call->emitter;
@@ -473,7 +473,7 @@ static const gradient_t gradient_norm = {.pass = pass_norm, .reads_in = 1u << X,
 static const gradient_t gradient_var = {.pass = pass_var, .reads_in = 1u << X};
 static const gradient_t gradient_std = {.pass = pass_std, .reads_in = 1u << X, .reads_out = 1};
 
-/* ---- prod_backward: grad times the product of all elements but the one at hand ---- */
+/* ---- prod_backward: grad times the product of all other elements ---- */
 
 static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false},
                                               {"x", ROLE_ACTIVATION, false, false}};
@@ -494,7 +494,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     return STATUS_OK;
 }
 
-/* The place of an element of x in grad. */
+/* Index in grad of an element of x. */
 static void find_kept(const reduce_attrs_t *attrs, int rank, const int64_t *index, int64_t *out_at)
 {
     bool gone[TENSOR_MAX_RANK];
@@ -531,7 +531,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return accept_plain(call, prepared, BACKWARD_X);
 }
 
-/* An element's own part is divided out of the product of those that are not 0. */
+/* Product of all other elements. product: of all nonzero elements; n_zeros: number of zeros. */
 static double product_of_others(double product, int64_t n_zeros, double x)
 {
     if (n_zeros == 0) return product / x;
@@ -598,7 +598,7 @@ static const char *const backward_cases[] = {"(f32[2,7], f32[2,7,5]) dims=[2]",
 
 /* ---- cases ---- */
 
-/* Odd sizes, every set of dimensions of three, runs longer than a chunk and parallel loops. */
+/* Odd sizes, all combinations of three dimensions, runs longer than a chunk, and parallel loops. */
 #define FLOATS                                                                                     \
     "(f32[2,17,5,3]) dims=[2,3]", "(f32[3,7,31]) dims=[0]", "(f32[3,7,31]) dims=[1] keepdim=true", \
         "(f32[3,7,31]) dims=[-1]", "(f32[3,7,31]) dims=[0,1] keepdim=true",                        \
