@@ -2,8 +2,7 @@
 
 #include "tensor/threads_impl.h"
 
-/* Maximum number of rows that are copied at once: the copies, for one chunk of inputs, fit in the
- * second-level cache. */
+/* Most rows that are copied at once: one chunk of their inputs fits in the second-level cache. */
 #define MOST_ROWS 224
 
 static const product_loops_t *const loops[ISA_COUNT] = ISA_TABLE(product);

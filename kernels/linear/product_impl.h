@@ -37,8 +37,7 @@ typedef struct product {
     const void *user;
 } product_t;
 
-/* Computes the product on n_threads threads; isa_has must be true for isa. scratch: see
- * product_scratch. */
+/* Uses n_threads threads; isa_has must be true for isa. scratch: see product_scratch. */
 void product_run(const product_t *product, isa_t isa, int n_threads, void *scratch);
 
 /* Packs rows of a weight, [n_outputs][n_inputs] with row_stride, into the blocks that a product
@@ -64,8 +63,7 @@ typedef struct product_rows {
     float *copy;
 } product_rows_t;
 
-/* Loops of one instruction set: `copy` copies groups [first, last), `blocks` computes the blocks of
- * outputs [first, last). */
+/* Loops of one instruction set. They copy groups or compute blocks of outputs [first, last). */
 typedef struct product_loops {
     int n_rows; /* most rows in a group */
     void (*copy)(const product_rows_t *rows, int64_t first, int64_t last);

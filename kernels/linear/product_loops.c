@@ -1,7 +1,5 @@
-/* The loops of product_impl.h, compiled once for each ISA (isa_impl.h).
- *
- * The number of rows is a constant in each copy of the inner loop, so that all sums stay in
- * registers. */
+/* The loops of product_impl.h, compiled once for each ISA (isa_impl.h). The number of rows is a
+ * constant in each copy of the inner loop, so that all sums stay in registers. */
 #include "kernels/linear/product_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -167,8 +165,8 @@ static void blocks(const product_rows_t *rows, int64_t first, int64_t last)
 /* ---- rows ---- */
 
 /* Transposes KERNEL_LANES vectors in log2(KERNEL_LANES) steps. Each step takes pairs of vectors
- * whose indices differ in one bit and swaps the elements whose own index differs from the vector's
- * in that bit. */
+ * whose indices differ in one bit, and swaps the elements whose indices differ from theirs in
+ * it. */
 #define LOW(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) - (s) : (j))
 #define HIGH(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) : (j) + (s))
 #define EIGHT(of, j, s)                                                                            \

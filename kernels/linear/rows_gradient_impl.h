@@ -22,8 +22,7 @@
 #define ROWS_GRADIENT_STEP 4   /* inputs that are summed together; divides a block */
 #define ROWS_GRADIENT_AHEAD 4  /* maximum number of arrays that are read with tiles */
 
-/* Receives n elements of the gradient, at offset `first` in the weight's format. Several threads
- * call it concurrently. */
+/* Receives n elements of the gradient, at offset `first`. Several threads call it concurrently. */
 typedef void (*rows_gradient_take_t)(void *user, int64_t first, int64_t n, const float *tile);
 
 typedef struct rows_gradient {
@@ -60,15 +59,13 @@ typedef struct rows_gradient_tiles {
 } rows_gradient_tiles_t;
 
 typedef struct rows_gradient_loops {
-    /* Computes chunks [first, last). Number c * (blocks of outputs) + b is chunk c of output block
-     * b. */
+    /* Computes chunks [first, last): c * (blocks of outputs) + b is chunk c of output block b. */
     void (*chunks)(const rows_gradient_tiles_t *tiles, int64_t first, int64_t last);
 } rows_gradient_loops_t;
 
 ISA_EXTERN(const rows_gradient_loops_t, rows_gradient);
 
-/* Maximum number of elements of x in a chunk, and of the gradient in a tile. A tile of one block
- * may have more. */
+/* Maximum elements of x in a chunk, and in a tile. A tile of one block may have more. */
 #define ROWS_GRADIENT_CHUNK (ROWS_GRADIENT_ROWS * ROWS_GRADIENT_BLOCK)
 #define ROWS_GRADIENT_TILE 1024
 

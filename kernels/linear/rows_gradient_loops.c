@@ -1,7 +1,5 @@
-/* The loops of rows_gradient_impl.h, compiled once for each ISA (isa_impl.h).
- *
- * Sums stay in registers for all rows. While one tile is computed, the data of the next one is
- * prefetched. */
+/* The loops of rows_gradient_impl.h, compiled once for each ISA (isa_impl.h). Sums stay in
+ * registers for all rows. While one tile is computed, the data of the next one is prefetched. */
 #include "kernels/linear/rows_gradient_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -112,8 +110,7 @@ static void pack_outputs(const rows_gradient_t *g, int64_t number, packed_t *pac
          packed->grad);
 }
 
-/* Computes the tiles of one chunk and one block of outputs; the tile after them is at offset
- * `next`. */
+/* Computes the tiles of one chunk and one block of outputs; `next` is the offset after them. */
 static void one_chunk(const rows_gradient_tiles_t *tiles, const packed_t *packed, chunk_t chunk,
                       int64_t output, int64_t next)
 {

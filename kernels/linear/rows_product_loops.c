@@ -19,8 +19,7 @@ typedef struct part {
 } part_t;
 
 /* Adds the products of n results, from `result` of the block on, with n_vectors vectors of rows.
- * All calls for a part together prefetch each line once if n results fill a line; otherwise some
- * lines several times. */
+ * All calls for a part together prefetch each line, and only once if n results fill a line. */
 KERNEL_INLINE void multiply(const rows_product_t *p, const part_t *part, int n_vectors, int n,
                             int64_t result, sums_t *total)
 {

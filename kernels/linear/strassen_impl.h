@@ -37,16 +37,16 @@ typedef struct strassen {
     const float *addend;  /* in the format of out; may be out; or NULL */
     bool is_clamped;      /* results are clamped to lower and upper: relu is 0 and infinity */
     float lower, upper;
-    /* Changes n finished adjacent elements, from this row (counted over all images) and column on.
-     * NULL: nothing. */
+    /* Changes n finished adjacent elements, from row (counted over all images) and column on; or
+     * NULL. */
     void (*finish)(const void *user, int64_t row, int64_t column, int64_t n, float *values);
     const void *user;
     float *out;                            /* may not be x */
     int64_t out_image, out_row, out_block; /* either out_row or out_block is the number of lanes */
 } strassen_t;
 
-/* Returns true if the halves of the inputs have full vectors, and the halves of the outputs full
- * pairs of vectors. */
+/* Returns true if half of the inputs are full vectors, and half of the outputs full pairs of
+ * them. */
 bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa);
 
 /* Computes the product on at most n_threads threads; isa_has must be true for isa. scratch: 64-byte
@@ -74,8 +74,7 @@ double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads);
 #define STRASSEN_TILE(n_inputs, n_rows, lanes)                                                     \
     ((STRASSEN_SOURCES * (n_inputs) * (n_rows)) + (lanes))
 
-/* Row r of an image is paired with row r + half. Each image is split evenly into tiles of at most
- * `n_rows` pairs. */
+/* Row r of an image is paired with row r + half. Tiles split each image's pairs evenly. */
 typedef struct strassen_images {
     const strassen_t *strassen;
     int64_t half; /* half of the rows of an image, rounded up */

@@ -93,8 +93,7 @@ static void finish(const strassen_images_t *images, const tile_t *tile, int n_ro
             s->finish(s->user, row + r, column, WIDTH, out + r * s->out_row);
 }
 
-/* Writes a quarter of a tile's results. Each step runs over all of them, so that sums stay in
- * registers. */
+/* Writes a quarter of a tile's results. Each step covers all, so that sums stay in registers. */
 KERNEL_INLINE void leave(const strassen_images_t *images, const tile_t *tile, int n_rows,
                          const quarter_t *quarter, vector_t (*sums)[VECTORS])
 {

@@ -24,8 +24,7 @@ static int64_t find_row(const strassen_t *s, int64_t image, int64_t row)
     return image * s->x_image + row / s->line_rows * s->x_line + row % s->line_rows * s->x_row;
 }
 
-/* Returns the first source of a tile. The element before it is 1 if the tile's rows are multiplied
- * separately. */
+/* Returns a tile's first source. The element before it is 1 if rows are multiplied separately. */
 static float *tile_sources(const strassen_images_t *images, const strassen_part_t *part,
                            int64_t tile)
 {

@@ -10,19 +10,16 @@
 #include "kernels/linear/strassen_impl.h"
 #include "kernels/vector_impl.h"
 
-/* Sources: the sums of quarters of x. Rows that are multiplied separately store x21 instead of
- * X2. */
+/* Sums of quarters of x. Rows that are multiplied separately store x21 instead of X2. */
 enum { X11, X12, X22, X2, X2_11, X11_21, X12_2_11, X21 = X2 };
 
-/* Sums of quarters of the weight: W12_11 is w12 - w11, and so on; W21_T2 is w21 - (w22 - (w12 -
- * w11)). */
+/* Sums of quarters of the weight: W12_11 is w12 - w11. T1 is w12 - w11, and T2 is w22 - T1. */
 enum { W12_11, W22_T1, W22_12, W21_T2, W11, W12, W21, W22, N_WEIGHTS };
 
 /* Sums of a tile that are shared by several quarters of the result. */
 enum { U1, U2, U3, U5, N_SAVED, NOTHING = -1 };
 
-/* Adds a saved sum, then a product, to the running sums, then saves these. Each part is
- * optional. */
+/* Adds a saved sum, then a product, to the running sums, then saves these; all optional. */
 typedef struct step {
     int adds, source, weight, save;
 } step_t;
@@ -42,8 +39,7 @@ static const quarter_t quarters[] = {
     {false, true, 2, {{NOTHING, X2, W12_11, U5}, {U2, X12_2_11, W22, NOTHING}}},
     {true, true, 2, {{U3, NOTHING, NOTHING, NOTHING}, {U5, NOTHING, NOTHING, NOTHING}}}};
 
-/* Keeps the larger absolute value in each lane, as bits. Greater values have greater bits; NaN has
- * the greatest. */
+/* Keeps the larger absolute value in each lane, as bits. NaN counts as the largest. */
 KERNEL_INLINE vector_u32_t larger(vector_u32_t largest, vector_t x)
 {
     const vector_u32_t bits = (vector_u32_t)x & UINT32_C(0x7fffffff);
@@ -119,8 +115,7 @@ static void copy_last_rows(const source_rows_t *rows, int64_t n_blocks, float *t
             vector_store(r < rows->n_last ? vector_load(x + rows->last[r]) : (vector_t){0}, to);
 }
 
-/* Makes the sources, and stores in the element before them whether the rows are multiplied
- * separately. */
+/* Makes the sources; the element before them tells whether the rows are multiplied separately. */
 static void make_flagged_sources(const source_rows_t *rows, int64_t n_blocks, float *to)
 {
     const bool is_apart = make_sources(rows, n_blocks, to);

@@ -40,8 +40,7 @@ typedef struct stream {
     int64_t out_stride;
 } stream_t;
 
-/* Computes the product on n_threads threads; isa_has must be true for isa. scratch: see
- * stream_scratch. */
+/* Uses n_threads threads; isa_has must be true for isa. scratch: see stream_scratch. */
 void stream_run(const stream_t *stream, isa_t isa, int n_threads, void *scratch);
 
 /* Bytes of scratch that a product of n_rows rows needs; the buffer must be 64-byte aligned. */

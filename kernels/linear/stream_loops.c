@@ -1,7 +1,5 @@
-/* The loops of stream_impl.h, compiled once for each ISA (isa_impl.h).
- *
- * The numbers of rows and of weights are constants in each copy of the inner loop, so that all sums
- * stay in registers. */
+/* The loops of stream_impl.h, compiled once for each ISA (isa_impl.h). The numbers of rows and of
+ * weights are constants in each copy of the inner loop, so that all sums stay in registers. */
 #include "kernels/linear/stream_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -174,9 +172,8 @@ KERNEL_INLINE void multiply_input(const char *const *weights, int n_rows, int n_
     }
 }
 
-/* Adds the products of a group of rows and some blocks, over inputs [from, to), to
- * total[row][block]. `from` is the first input of a group of columns. With `is_first` later weights
- * are prefetched. */
+/* Multiplies a group of rows with some blocks over inputs [from, to) and adds the products to
+ * total[row][block]. `from` begins a group of columns. is_first: prefetches later weights. */
 KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
                                   stream_weight_t elements, bool is_first, int64_t block,
                                   const float *columns, int64_t from, int64_t to,
@@ -282,8 +279,7 @@ KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, stream_weigh
     finish(s, block, n_blocks, (const vector_t(*)[MAX_BLOCKS])total);
 }
 
-/* Takes as many blocks at once as fit in registers. Trimmed weights are taken in full blocks of
- * TRIM_ROWS. */
+/* Takes as many blocks at once as fit in registers; for trimmed weights, full TRIM_ROWS. */
 KERNEL_INLINE void share_blocks(const stream_t *s, stream_weight_t elements, const float *columns,
                                 int64_t first, int64_t last)
 {

@@ -11,8 +11,7 @@
 
 typedef vector_u32_t integer_sums_t;
 
-/* Writes the sums of a row from an output on. They are unsigned, because signed sums must not
- * overflow. */
+/* Writes the sums of a row from an output on: unsigned, because signed sums must not overflow. */
 KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
                          const integer_sums_t *sums)
 {

@@ -104,8 +104,8 @@ static int count_label(const work_t *work, int label)
     return n;
 }
 
-/* Result of an equation without "->": the dimensions of "...", then the letters that occur once, in
- * alphabetical order. */
+/* Result without "->": the dimensions of "...", then letters that occur once, in alphabetical
+ * order. */
 static status_t imply_out(work_t *work)
 {
     work->n_out = 0;
@@ -192,8 +192,7 @@ static status_t arrange(work_t *work, term_t *term, const int *labels)
     return work->maker->permute(work->maker->user, old.tensor, old.n, dims, &term->tensor);
 }
 
-/* Moves dimensions `first` and `second` to the end, merges them, and keeps every (n + 1)-th
- * element. */
+/* Moves two dimensions to the end, merges them, and keeps every (n + 1)-th element. */
 static status_t take_diagonal(work_t *work, term_t *term, int first, int second)
 {
     const einsum_maker_t *maker = work->maker;
@@ -314,8 +313,7 @@ static groups_t group_labels(const work_t *work, const term_t *a, const term_t *
     return groups;
 }
 
-/* Reshapes a term to [batch][first][second], one dimension for each group; to a matrix if there is
- * no batch. */
+/* Reshapes a term to [batch][first][second], or to a matrix if there is no batch. */
 static status_t make_matrices(work_t *work, term_t *term, const groups_t *groups, group_t first,
                               group_t second)
 {

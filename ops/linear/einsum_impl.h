@@ -1,5 +1,4 @@
-/* Translates einsum to calls of other operators. op_einsum runs them at once; importers add them to
- * their graph. */
+/* Translates einsum to other operators: op_einsum runs them, importers add them to their graph. */
 #ifndef TESSERA_OPS_LINEAR_EINSUM_IMPL_H
 #define TESSERA_OPS_LINEAR_EINSUM_IMPL_H
 

@@ -107,8 +107,7 @@ status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_
     return prepared_decline(prepared, "no blocks: oneDNN makes no %s", info_brief(weight));
 }
 
-/* Reads x as rows of a row-major matrix. Tries the weight in oneDNN's preferred format, then
- * row-major. */
+/* Reads x as a row-major matrix. Tries the weight in oneDNN's preferred format, then row-major. */
 status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double flops,
                               onednn_primitive_t **out_primitive)
@@ -146,9 +145,8 @@ status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "onednn: only reference implementations are left");
 }
 
-/* Reads a flattened x in its own format; the weight is a tensor with the same dimensions. Tries the
- * format that oneDNN prefers for the weight, then the format of x, because the first may have no
- * tag. */
+/* Reads a flattened x in its own format; the weight has the same dimensions. Tries the weight in
+ * oneDNN's preferred format, then in that of x, because the first may have no tag. */
 static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                  const onednn_problem_t *base, double flops)
 {
@@ -283,8 +281,7 @@ static void pass(const gradient_call_t *call)
     emitter_t *e = call->emitter;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
-    /* backward_weight sums the bias in the dtype of grad, which may have a smaller range than the
-     * bias's */
+    /* backward_weight sums the bias in grad's dtype, which may have a smaller range */
     const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
                            emit_info(e, bias)->dtype == emit_info(e, grad)->dtype;
     if (call->is_wanted[X]) {

@@ -24,8 +24,8 @@ typedef struct linear_attrs {
     post_ops_t post; /* set by the fusion pass */
 } linear_attrs_t;
 
-/* out[..][k] = bias[k] + sum(c) x[..][c] * weight[k][c], like torch.nn.functional.linear; x of rank
- * >= 1. */
+/* Like torch.nn.functional.linear: out[..][k] = bias[k] + sum(c) x[..][c] * weight[k][c]. x has
+ * rank 1 or more. */
 status_t op_linear(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
                    tensor_t **out) TESSERA_API(op_linear);
 

@@ -144,8 +144,8 @@ static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_prob
 }
 
 /* Chooses a primitive, with the weight (or its gradient) in oneDNN's preferred format, else
- * row-major. A dense result is always row-major. The caller passes the primitive on to `prepared`,
- * or releases it. */
+ * row-major. A dense result is row-major. The caller passes the primitive to `prepared`, or
+ * releases it. */
 static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepared, layer_t layer,
                        onednn_propagation_t propagation, bool has_bias,
                        onednn_primitive_t **out_primitive)
@@ -229,8 +229,7 @@ static const kernel_t onednn_weight = {.name = "onednn",
 
 /* ---- our own kernel: few rows, and a blocked weight in oneDNN's format ----
  *
- * oneDNN transposes the weight's blocks in each call, which takes longer than the products of few
- * rows. */
+ * oneDNN transposes the blocks in each call, which takes longer than the products of few rows. */
 
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

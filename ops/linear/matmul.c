@@ -110,8 +110,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN ---- */
 
-/* Accepts an operand whose matrices are stored transposed, if allowed; otherwise requires
- * row-major. */
+/* Accepts an operand with transposed matrices if allowed; otherwise requires row-major. */
 static status_t accept_matrix(const op_call_t *call, prepared_t *prepared, int index,
                               bool may_be_transposed, bool *out_is_transposed)
 {

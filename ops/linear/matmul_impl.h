@@ -1,5 +1,4 @@
-/* Declarations that floating-point and integer matrix products share. Operands 0 and 1 are a and
- * b. */
+/* Declarations that floating-point and integer matrix products share. The operands are a and b. */
 #ifndef TESSERA_OPS_LINEAR_MATMUL_IMPL_H
 #define TESSERA_OPS_LINEAR_MATMUL_IMPL_H
 
@@ -18,12 +17,12 @@ typedef struct product {
 product_t product_sizes(const tensor_info_t *a, const tensor_info_t *b);
 bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t *out);
 
-/* Index of the matrix of an operand, with n_own batch dimensions, that a matrix of the result is
- * computed from. */
+/* Index of the operand's matrix for a matrix of the result; the operand has n_own batch
+ * dimensions. */
 int64_t product_matrix(const product_t *p, const tensor_info_t *info, int n_own, int64_t matrix);
 
-/* Indices in a and b of the first product of an element of the result. The caller zeroes at_a and
- * at_b before. */
+/* Indices in a and b of the first product of an element of the result; at_a and at_b must be
+ * zeroed. */
 void product_at(const product_t *p, const tensor_info_t *a, const tensor_info_t *b,
                 const int64_t *index, int rank, int64_t *at_a, int64_t *at_b);
 

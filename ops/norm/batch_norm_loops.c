@@ -29,8 +29,7 @@
         }                                                                                          \
     }
 
-/* CUT is the activation of y. PASS is the part of g that the activation passes back if its operand
- * is v. */
+/* CUT is the activation of y. PASS is the part of g that it passes back if its operand is v. */
 #define LOOPS(name, type, CUT, PASS, moments_of)                                                   \
     FOR_EACH_ISA static void dots_##name(const lines_t *lines, const void *x, const void *g,       \
                                          const void *factors, double *sums, double *dots)          \

@@ -197,8 +197,7 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
     }
 }
 
-/* Chooses the format of x, or that of grad if only grad has blocks; plain if neither can be split
- * into strips. */
+/* Chooses the format of x, or of grad if only grad has blocks; plain if strips support neither. */
 static format_t choose_format(const op_call_t *call, int operand)
 {
     const tensor_info_t *info = call->in[operand];
@@ -266,8 +265,7 @@ static char *chunk_bytes(const work_t *work, void *tensor, const chunk_t *chunk)
 
 #define WIDE_ELEMENTS 4096
 
-/* Returns the elements of a chunk as the loops need them: in place, or widened into `wide` without
- * gaps between rows. */
+/* Returns the elements of a chunk: in place, or widened into `wide` without gaps between rows. */
 static const void *take(const work_t *work, int operand, const chunk_t *chunk, float *wide)
 {
     const dtype_t dtype = work->prepared->in[X].dtype;

@@ -1,5 +1,4 @@
-/* Group norm and its gradients. Statistics are computed per channel, in any blocked format, and
- * combined per group. */
+/* Group norm and its gradients. Sums are computed per channel, then combined per group. */
 #include <math.h>
 #include <string.h>
 
@@ -356,8 +355,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Arrays are [n][channels], including padding. Factors are f32 for f32, else f64; all are allocated
- * as f64. */
+/* Arrays are [n][channels], including padding. Factors are f32 for f32, else f64. */
 typedef struct backward {
     work_t work;
     double *sums, *products;
@@ -480,9 +478,8 @@ static void store_factor(dtype_t dtype, char *factors, int64_t index, double val
     dtype_store(compute, factors + index * (int64_t)dtype_size(compute), value);
 }
 
-/* Makes the factors for the channels of one group of one image, from `first` on; work.sums has
- * their variances. `lost` corrects the products, which were computed with the mean rounded to
- * f32. */
+/* Makes the factors of one group of one image; work.sums has the variances. `lost` corrects the
+ * products, which were computed with the mean rounded to f32. */
 static void make_group(const backward_t *backward, int64_t first, int64_t channels)
 {
     const work_t *work = &backward->work;
@@ -509,8 +506,7 @@ static void make_group(const backward_t *backward, int64_t first, int64_t channe
     }
 }
 
-/* Makes the factors of all groups, and the gradients of weight and bias, which are sums over the
- * batch. */
+/* Makes the factors of all groups, and sums the gradients of weight and bias over the batch. */
 static void make_gradients(const backward_t *backward, void *const *out)
 {
     const work_t *work = &backward->work;

@@ -148,8 +148,7 @@ typedef struct row_factors {
 } row_factors_t;
 
 /* For f32 and f64. add_row adds the sums of v, of v (x - mean) and of x - mean to sums[3].
- * write_row stores the gradient of x, which may overwrite grad, and adds to the gradients of weight
- * and bias. */
+ * write_row stores the gradient of x, which may be grad, and adds to those of weight and bias. */
 #define ROW_LOOPS(type, add_row, write_row)                                                        \
     FOR_EACH_ISA static void add_row(int64_t n, const type *x, const type *grad,                   \
                                      const type *weight, double row_mean, double *sums)            \
@@ -196,8 +195,7 @@ typedef struct row_factors {
 ROW_LOOPS(float, add_row_f32, write_row_f32)
 ROW_LOOPS(double, add_row_f64, write_row_f64)
 
-/* Lines of n elements in a part, each allocated as doubles: sums, pending sums, and rows that are
- * widened. */
+/* Lines of n elements in a part, each allocated as doubles: sums, pending sums, widened rows. */
 enum { LINE_SUMS, LINE_PENDING = 2, LINE_WIDE = 4, MAX_LINES = 6 };
 
 typedef struct work {

@@ -28,8 +28,7 @@ static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, fals
                                               {"grad", ROLE_ACTIVATION, false, false}};
 enum { X, GRAD };
 
-/* Channels [*out_first, *out_end) of the window of a channel. An even size has one more before it
- * than after it. */
+/* Channels [*out_first, *out_end) of a channel's window. An even size has one more before it. */
 static void window(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
                    int64_t *out_end)
 {

@@ -1,5 +1,4 @@
-/* Loops over the elements of a row or of channels that norms share: sums, and a scale and a
- * shift. */
+/* Loops that norms share, over a row or over channels: sums, and a scale and a shift. */
 #ifndef TESSERA_OPS_NORM_MOMENTS_IMPL_H
 #define TESSERA_OPS_NORM_MOMENTS_IMPL_H
 
@@ -8,8 +7,7 @@
 /* Term of a sum: the element, or the squared difference from a mean. */
 typedef enum moment { MOMENT_SUM, MOMENT_SQUARES } moment_t;
 
-/* Sums n adjacent elements. f32 is summed in lanes, and these in double; other dtypes are summed in
- * double. */
+/* Sums n adjacent elements in double; f32 is first summed in lanes. */
 double moments_line(dtype_t dtype, int64_t n, const void *src, moment_t moment, double mean);
 
 /* Sums each of `width` columns over `rows` contiguous rows; means and sums are [width]. */

@@ -1,5 +1,4 @@
-/* Normalization in inference: batch norm over channels, layer and rms norm over the last
- * dimensions. */
+/* Normalization in inference: batch norm, and layer and rms norm over the last dimensions. */
 #include <math.h>
 #include <string.h>
 
@@ -131,8 +130,7 @@ static double spec_layer(const spec_call_t *call, int output, const int64_t *ind
 
 /* ---- kernels on oneDNN ---- */
 
-/* oneDNN supports f32 and bf16; statistics, weight and bias in f32; weight and bias both or
- * neither. */
+/* oneDNN supports f32 and bf16, with f32 statistics, and with f32 weight and bias or neither. */
 static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];

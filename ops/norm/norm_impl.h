@@ -1,5 +1,4 @@
-/* Declarations that layer_norm, rms_norm and their gradients share, and the factors of
- * batch_norm. */
+/* Declarations that layer_norm, rms_norm and their gradients share; the factors of batch_norm. */
 #ifndef TESSERA_OPS_NORM_NORM_IMPL_H
 #define TESSERA_OPS_NORM_NORM_IMPL_H
 

@@ -46,8 +46,7 @@ typedef struct lines {
     int64_t offset; /* first element of the first line, relative to the chunk */
 } lines_t;
 
-/* Splits a chunk into lines of several rows, then lines of the rows left over. Either may be
- * empty. */
+/* Splits a chunk into lines of several rows and lines of leftover rows; either may be empty. */
 void strips_lines(const chunk_t *chunk, lines_t out_lines[2]);
 
 /* Callbacks for each strip: `begin` (may be NULL), `add` for each chunk, `settle`, then `apply` for

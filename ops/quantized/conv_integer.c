@@ -91,8 +91,7 @@ typedef struct padded {
 /* Maximum number of bytes of the padded images of a call. */
 #define MAX_PADDED (INT64_MAX / 8)
 
-/* Returns false if there are too many bytes: a large stride can leave few windows on huge
- * padding. */
+/* Returns false if there are more: a large stride can leave few windows on huge padding. */
 static bool describe_padded(const op_call_t *call, padded_t *out_padded)
 {
     const conv_attrs_t *attrs = call->attrs;

@@ -453,8 +453,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Sums the window of output k at a position of the result. x and position are relative to one
- * image. */
+/* Sums the window of output k at a position of the result; both are relative to one image. */
 static double sum_window(const planes_t *p, const uint8_t *x, const int8_t *weight, int64_t k,
                          int64_t position)
 {

@@ -134,8 +134,7 @@ static bool is_exact(const char *implementation, double n_terms)
            (strncmp(implementation, "brg", 3) == 0 || n_terms * 255 * 128 <= 0x1p24);
 }
 
-/* oneDNN 3.2 lacks the reorder of s8 to some formats that its primitives need, for groups of few
- * channels. */
+/* oneDNN 3.2 lacks reorders of s8 to some formats of its primitives, for small groups. */
 static bool can_pack(context_t *ctx, const tensor_info_t *packed)
 {
     const tensor_info_t plain = info_dense(packed->dtype, packed->rank, packed->sizes);

@@ -24,8 +24,7 @@ static inline size_t integer_align(size_t bytes)
 /* Like integer_zero, for specifications. */
 double integer_zero_at(const spec_call_t *call, int operand, int64_t i);
 
-/* Zero point i of an operand that has one for all or one for each; 0 if there is no such
- * operand. */
+/* Zero point i of an operand with one for all or one for each; 0 if the operand is absent. */
 int32_t integer_zero(const prepared_t *prepared, void *const *in, int operand, int64_t i);
 
 /* Subtracts the zero point from n elements, which are `step` apart. */
@@ -41,9 +40,8 @@ void integer_add(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums)
 /* Bytes of a weight in the format of kernels/quantized/integer_impl.h. */
 int64_t integer_packed(int64_t n_outputs, int64_t n_pairs);
 
-/* Packs a weight of s8 or u8 in that format; u8 becomes s8 by subtracting 128. `place` returns the
- * offset of element i from the output's first element, or -1 for padding. Outputs are `step`
- * apart. */
+/* Packs a weight of s8 or u8 in that format; u8 becomes s8 by subtracting 128. Outputs are `step`
+ * apart. `place` returns the offset of element i in an output, or -1 for padding. */
 typedef int64_t (*integer_place_t)(const void *user, int64_t i);
 void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
                   integer_place_t place, const void *user, const void *from, int8_t *to);
@@ -64,10 +62,9 @@ static inline int32_t integer_shift(dtype_t dtype)
     return dtype == DTYPE_S8 ? 128 : 0;
 }
 
-/* Describes a primitive for sums of n_terms products, in s32, and the weight in the format that it
- * needs. UNSUPPORTED if oneDNN has no implementation with exact sums: without dot products of
- * bytes, implementations saturate pairs of products to 16 bits; and most round sums to f32, with 24
- * bits, in between. */
+/* Describes a primitive for exact s32 sums of n_terms products, and the weight in its format.
+ * UNSUPPORTED if oneDNN has none: without dot products of bytes, implementations saturate pairs of
+ * products to 16 bits, and most round sums to f32 in between. */
 status_t integer_describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
                           double n_terms, onednn_primitive_t **out_primitive,
                           tensor_info_t *out_weight);

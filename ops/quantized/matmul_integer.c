@@ -304,8 +304,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Subtracts the zero points from rows of a, pads the rows to an even number of elements, and sums
- * them. */
+/* Subtracts the zero points from rows of a, pads these to an even length, and sums them. */
 typedef struct centering {
     const prepared_t *prepared;
     void *const *in;

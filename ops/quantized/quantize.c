@@ -63,8 +63,7 @@ static bool is_one(const tensor_info_t *info)
     return info->rank <= 1 && info_numel(info) == 1;
 }
 
-/* Checks a scale, zero or bias: one, one for each index of dim, or one for each block of
- * indices. */
+/* Checks a scale, zero or bias: one for all, for each index of dim, or for each block of them. */
 static status_t check_sizes(context_t *ctx, const op_call_t *call, int operand)
 {
     const quantize_attrs_t *attrs = call->attrs;

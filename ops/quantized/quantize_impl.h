@@ -1,5 +1,4 @@
-/* Conversion of elements to integers and back, in chunks, for the operators on quantized
- * tensors. */
+/* Conversion of elements to integers and back, in chunks, for all quantized operators. */
 #ifndef TESSERA_OPS_QUANTIZED_QUANTIZE_IMPL_H
 #define TESSERA_OPS_QUANTIZED_QUANTIZE_IMPL_H
 
@@ -20,8 +19,7 @@ double quantize_spec(double quotient, double zero, dtype_t dtype);
 void quantize_divide(int64_t n, const float *x, const float *scale, const int32_t *zero,
                      int64_t step, dtype_t dtype, int32_t *out);
 
-/* Parameters of quantize_multiply: (x + bias) * multiplier + shift, rounded, plus zero; with relu,
- * at least zero. */
+/* The result is round((x + bias) * multiplier + shift) + zero; with relu, at least zero. */
 typedef struct requantize {
     const float *multiplier, *shift;
     const int32_t *bias, *zero;

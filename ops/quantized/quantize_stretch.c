@@ -24,8 +24,7 @@ double quantize_spec(double quotient, double zero, dtype_t dtype)
     return value < high ? value : high;
 }
 
-/* Saturates, then rounds; the order does not matter, because the bounds are integers. NaN becomes
- * the lower bound. */
+/* Saturates, then rounds: the bounds are integers. NaN becomes the lower bound. */
 static inline int32_t settle(float value, int32_t zero, int32_t low, int32_t high)
 {
     const float least = (float)(low - zero), most = (float)(high - zero);
