@@ -7,8 +7,8 @@
 
 TESSERA_BEGIN
 
-/* x + value a b, and x + value a / b, like torch.addcmul and torch.addcdiv; all operands broadcast.
- * With value 1, the result of integers is integral. The in-place forms write to x. */
+/* x + value a b, and x + value a / b, like torch.addcmul and torch.addcdiv. All operands broadcast.
+ * With value 1, results of integers are integral. The in-place forms write to x. */
 status_t op_addcmul(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
                     double value, tensor_t **out) TESSERA_API(op_addcmul);
 status_t op_addcdiv(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
@@ -24,8 +24,8 @@ status_t op_lerp(context_t *ctx, const tensor_t *a, const tensor_t *b, double we
 status_t op_lerp_(context_t *ctx, tensor_t *a, const tensor_t *b, double weight)
     TESSERA_API(op_lerp_);
 
-/* beta x + alpha (a b), with the product of op_matmul: torch.addmm, and torch.baddbmm for more
- * dimensions. With beta 0, the elements of x are not read and can be NaN. */
+/* beta x + alpha (a b), where a b is op_matmul: like torch.addmm, and for more dimensions
+ * torch.baddbmm. With beta 0, x is not read and can contain NaN. */
 status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
                   double beta, double alpha, tensor_t **out) TESSERA_API(op_addmm);
 

@@ -6,38 +6,38 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "ops/ops_impl.h"
 
-/* No gradient: the function is constant between steps, like floor, sign and argmax. */
+/* A gradient rule without a gradient: the function is constant between steps, like floor and
+ * sign. */
 extern const gradient_t gradient_zero;
 
-/* The gradient of the input is that of the result: identity, changes of the layout. */
+/* A rule for identity and changes of layout: the gradient of the input is that of the result. */
 extern const gradient_t gradient_same;
-/* The gradient of the result, reshaped to the sizes of input 0. */
+/* A rule that reshapes the gradient of the result to the sizes of input 0. */
 extern const gradient_t gradient_reshape;
 
-/* Operators with one or two operands. */
+/* Emit operators with one or two operands. */
 value_t emit_unary(emitter_t *emitter, const opdef_t *op, value_t x);
 value_t emit_binary(emitter_t *emitter, const opdef_t *op, value_t a, value_t b);
 /* x times a number, plus a number. */
 value_t emit_mul(emitter_t *emitter, value_t x, double factor);
 value_t emit_add(emitter_t *emitter, value_t x, double term);
 value_t emit_cast(emitter_t *emitter, value_t x, dtype_t dtype);
-/* Casts bf16 and f16 to f32, for sums, products and differences of many elements. Other dtypes
- * stay.
- */
+/* Casts bf16 and f16 to f32, for sums, products and differences of many elements. Other dtypes are
+ * unchanged. */
 value_t emit_widen(emitter_t *emitter, value_t x);
-/* The sum of two gradients of which either may be VALUE_NONE. */
+/* The sum of two gradients; either may be VALUE_NONE. */
 value_t emit_sum(emitter_t *emitter, value_t a, value_t b);
 
 /* binary_backward: the gradient of an operand of a function with two operands. */
 value_t emit_binary_backward(emitter_t *emitter, binary_slope_t function, value_t grad, value_t a,
                              value_t b);
 
-/* Zeros in the dtype and sizes of an info; s64 numbers 0, 1, 2, ... along one of its dimensions. */
+/* Zeros in the dtype and sizes of `info`; s64 numbers 0, 1, 2, ... along one dimension of it. */
 value_t emit_zeros(emitter_t *emitter, const tensor_info_t *info);
 value_t emit_count(emitter_t *emitter, const tensor_info_t *info, int dim);
-/* x with zeros before and after it; `before` and `after` have one number for each dimension. */
+/* Pads x with zeros; `before` and `after` have one number for each dimension. */
 value_t emit_pad(emitter_t *emitter, value_t x, const int64_t *before, const int64_t *after);
-/* Values joined along dim. */
+/* Concatenates values along dim. */
 value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t dim);
 
 /* condition ? a : b */

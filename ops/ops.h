@@ -1,15 +1,22 @@
-/* The operators, called on tensors of any layout.
+/* The operators. Each is called on tensors of any layout.
  *
- * Semantics and names are PyTorch's unless a note says otherwise. Inputs are borrowed; the caller
- * releases what it is given, or its scope does. attrs NULL means all defaults. A zero where zero is
- * no legal value means the first number of its array, or the default where that is zero too: stride
- * {2} is {2, 2} in two dimensions, padding {1} is {1, 0}. A pool's kernel has no default. The
- * layout of a result is the chosen kernel's: operators that prefer mkldnn (conv, linear) give
- * mkldnn, followers keep what their activations are, the others are dense. INVALID_ARGUMENT when
- * shapes or attributes disagree, UNSUPPORTED when there is no kernel for a dtype, OUT_OF_MEMORY.
+ * Unless a note says otherwise, semantics and names are PyTorch's. Inputs are borrowed. Results
+ * belong to the caller, who releases them, or to the caller's scope. If attrs is NULL, all
+ * attributes have their defaults.
  *
- * Dimensions: N batch, C input channels, K output channels, H W input, P Q output, R S kernel,
- * G groups, T time. */
+ * In an array of numbers for dimensions, such as stride, 0 is not always valid. There, a 0 stands
+ * for the first number, or for the default if the first is 0 too: stride {2} is {2, 2} in two
+ * dimensions. Padding may be 0, so padding {1} is {1, 0}. A pool's kernel has no default.
+ *
+ * The layout of a result depends on the operator: mkldnn for operators that prefer it (conv,
+ * linear), that of the activations for operators that follow, dense for others.
+ *
+ * INVALID_ARGUMENT  shapes or attributes disagree
+ * UNSUPPORTED       there is no kernel for a dtype
+ * OUT_OF_MEMORY     an allocation failed
+ *
+ * Dimensions: N batch, C input channels, K output channels, H W input, P Q output, R S kernel, G
+ * groups, T time. */
 #ifndef TESSERA_OPS_OPS_H
 #define TESSERA_OPS_OPS_H
 
@@ -39,16 +46,17 @@ TESSERA_BEGIN
 
 /* ---- the table ---- */
 
-/* An operator by its name, or NULL; and all of them, in the order of ops.def. */
+/* Finds an operator by name; NULL if there is none. ops_at lists all of them in the order of
+ * ops.def, with indices 0 to ops_count() - 1. */
 const opdef_t *ops_find(const char *name) TESSERA_API(ops_find);
 int ops_count(void) TESSERA_API(ops_count);
 const opdef_t *ops_at(int index) TESSERA_API(ops_at);
 
-/* ---- an operator of yours: opdef.h ---- */
+/* ---- your own operators: see opdef.h ---- */
 
-/* The `prepare` of a kernel on dense tensors: all operands and results are row-major, without gaps.
- * It declines layout mkldnn. Call it from a `prepare` of yours that declines more, or put it in
- * kernel_t as it is. */
+/* The `prepare` of a kernel for dense tensors: all operands and results are row-major without gaps.
+ * It declines layout mkldnn. Use it in kernel_t, or call it from your own `prepare` that also
+ * declines other calls. */
 status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *prepared)
     TESSERA_API(ops_prepare_dense);
 

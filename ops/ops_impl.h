@@ -21,8 +21,8 @@ status_t ops_infer_like(context_t *ctx, const op_call_t *call, int *out_n, tenso
 
 /* Multiplications and additions of an operator whose operand 1 is a weight. Each element of the
  * result has as many terms as the weight has elements for one index of its first dimension. In a
- * transposed operator, each element of operand 0 contributes to that many elements of the result.
- */
+ * transposed operator, each element of operand 0 contributes to that many elements of the
+ * result. */
 double ops_flops_of_weight(const op_call_t *call);
 double ops_flops_of_transposed(const op_call_t *call);
 

@@ -16,22 +16,23 @@ typedef struct walk {
 /* False if dimensions other than channels have blocks. The tensor has no gaps. */
 bool walk_channels(const tensor_info_t *info, walk_t *out_walk);
 
-/* Chooses the format of input 0, and the same for output 0, which has the same rank: its own format
- * if it has no gaps (and, with by_channels, walk_channels accepts it), else plain. */
+/* Chooses one format for input 0 and output 0, which have the same rank: the input's own format if
+ * it has no gaps (and, with by_channels, walk_channels accepts it), else plain. */
 status_t walk_follow(const op_call_t *call, prepared_t *prepared, bool by_channels);
 
 /* Number of elements of a tensor without gaps, including padding. */
 int64_t walk_elements(const tensor_info_t *info);
 
-/* A piece of work, some thousand elements: `rows` contiguous rows of `width`. A row holds channels
- * from `channel` on, or, if a block has one channel, positions of that channel. */
+/* A piece of work with some thousand elements: `rows` contiguous rows of `width` elements. If a
+ * block has several channels, a row contains channels, starting with `channel`. If a block has one
+ * channel, a row contains positions of that channel. */
 typedef struct walk_piece {
     int64_t offset, channel, rows, width;
 } walk_piece_t;
 int64_t walk_pieces(const walk_t *walk);
 walk_piece_t walk_piece(const walk_t *walk, int64_t index);
 
-/* Sets padded lanes to zero: convert_zero_padding, faster where only channels have blocks. */
+/* Sets padded lanes to zero. Faster than convert_zero_padding if only channels have blocks. */
 void walk_zero_padding(const tensor_info_t *info, void *bytes);
 
 #endif

@@ -77,7 +77,7 @@ static bool is_whole(double bound)
     return !isfinite(bound) ? !isnan(bound) : bound == floor(bound);
 }
 
-/* True if the result of integers is integral; else it is f32. */
+/* True if integers give integers; otherwise the result is f32. */
 static bool keeps_integers(const opdef_t *op)
 {
     switch ((eltwise_t)op->variant) {
@@ -156,13 +156,13 @@ static double activation_spec(const spec_call_t *call, int output, const int64_t
     return dtype_load(dtype, &element);
 }
 
-/* ---- the state of both kernels ---- */
+/* ---- state of both kernels ---- */
 
-/* What prepare finds. Padded lanes are +0 before a run, and must be +0 after it. exp writes 1 there
- * and neg -0, so both dirty them; relu does not. */
+/* Result of prepare. Padded lanes must be +0 before and after a run. exp writes 1 there and neg -0,
+ * so both set dirties_padding; relu does not. */
 typedef struct state {
     function_t function;
-    int64_t n; /* elements, including padded lanes */
+    int64_t n; /* including padded lanes */
     bool dirties_padding;
 } state_t;
 
@@ -183,10 +183,10 @@ static status_t activation_state(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* ---- oneDNN kernel: reads the tensor as one row, in any format. It declines functions that
- * choose_eltwise or choose_is_exact exclude, for which our loops are as fast ---- */
+/* ---- oneDNN kernel: reads the tensor as one row in any format. Declines functions that
+ * choose_eltwise or choose_is_exact exclude; our loops are as fast for these ---- */
 
-/* True if ours, in kernels/elementwise/functions, has fewer steps and only one division. */
+/* True if our loop in kernels/elementwise/functions has fewer steps and only one division. */
 static bool is_faster_here(eltwise_t eltwise)
 {
     return isa_best() != ISA_PORTABLE && (eltwise == ELTWISE_SILU || eltwise == ELTWISE_SIGMOID);
@@ -259,7 +259,7 @@ static status_t activation_prepare_native(context_t *ctx, const op_call_t *call,
 
 #define CHUNK 1024
 
-/* Computes CHUNK elements at most, through a buffer. */
+/* Computes up to CHUNK elements through a buffer. */
 static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const void *src,
                         dtype_t dst_dtype, void *dst)
 {
@@ -286,7 +286,7 @@ static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const
     }
 }
 
-/* A run of the native kernel. */
+/* Arguments of a run of the native kernel. */
 typedef struct run {
     const function_t *function;
     dtype_t src_dtype, dst_dtype;

@@ -93,7 +93,7 @@ static status_t binary_prepare_onednn(context_t *ctx, const op_call_t *call, pre
         return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx), info_brief(a));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
-    prepared->overwrites = 1u << A; /* oneDNN does not allow B */
+    prepared->overwrites = 1u << A; /* B is not allowed by oneDNN */
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
@@ -101,7 +101,7 @@ static status_t binary_prepare_onednn(context_t *ctx, const op_call_t *call, pre
     return STATUS_OK;
 }
 
-/* Division leaves 0 / 0 in padded lanes. */
+/* Padded lanes contain 0 / 0 after a division; this clears them. */
 static status_t binary_run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                                   void *const *out, void *scratch)
 {
@@ -152,7 +152,7 @@ static bool has_zero(const tensor_info_t *info, const void *bytes)
     return false;
 }
 
-/* The loop of a run: pow has faster ones for the exponents 2 and 0.5, if all elements have them. */
+/* Chooses the loop of a run. pow has faster loops if all exponents are 2 or all are 0.5. */
 static elementwise_loop_t *choose_loop(const prepared_t *prepared, const void *b)
 {
     const function_state_t *state = prepared->state;

@@ -15,8 +15,8 @@
 
 /* ---- inference ---- */
 
-/* Promotes two dtypes, of which the first has priority, as torch.result_type: the other matters
- * only if it is of a higher category (bool, integral, floating). */
+/* Promotes two dtypes as torch.result_type. The first has priority: the second matters only if its
+ * category is higher (bool < integral < floating). */
 static dtype_t combine(dtype_t higher, dtype_t lower)
 {
     if (higher == DTYPE_NONE) return lower;
@@ -92,7 +92,7 @@ static bool is_unblocked(const tensor_info_t *info)
     return true;
 }
 
-/* Size of the operand in the dimension in which the result has blocks. */
+/* Size of the operand in the blocked dimension of the result. */
 static int64_t split_size(const tensor_info_t *info, const split_t *split)
 {
     int own = split->dim - (split->rank - info->rank);
@@ -105,14 +105,15 @@ static bool is_readable(const tensor_info_t *info, const split_t *split)
     return is_unblocked(info) && (split_size(info, split) == 1 || split->size % split->block == 0);
 }
 
-/* True for a plain operand that is read from a copy with padded channels, because the last block of
- * the result is not full. */
+/* True for a plain operand that is copied with padded channels first, because the last block of the
+ * result is not full. */
 static bool is_padded_by_copy(const tensor_info_t *info, const split_t *split)
 {
     return info->rank > 0 && info_is_contiguous(info) && split_size(info, split) > 1;
 }
 
-/* Strides of an operand in the result's dimensions, and last in the lanes of blocks. */
+/* Computes the strides of an operand for each dimension of the result; the last one is for lanes of
+ * blocks. */
 static void spread(const tensor_info_t *info, const split_t *split, int64_t *out_strides)
 {
     int64_t own[TENSOR_MAX_RANK];
@@ -177,7 +178,7 @@ static bool is_merged(const broadcast_loop_t *outer, const broadcast_loop_t *inn
     return outer->out == inner->size * inner->out;
 }
 
-/* Makes loops over all dimensions but those of size 1, outermost first, and merges them. */
+/* Makes a loop for each dimension of size above 1, outermost first, and merges them. */
 static int make_loops(broadcast_t *plan, const split_t *split, const tensor_info_t *out,
                       const strides_t *strides)
 {
@@ -208,7 +209,7 @@ static int make_loops(broadcast_t *plan, const split_t *split, const tensor_info
     return merged;
 }
 
-/* Cuts the innermost loop, and if it is short the next one, into pieces. */
+/* Cuts the innermost loop into pieces; if it is short, also the next one. */
 static void cut_pieces(broadcast_t *plan, int n_loops)
 {
     const broadcast_loop_t one = {.size = 1, .out = 1};
@@ -292,7 +293,7 @@ static void gather(const prepared_t *prepared, const broadcast_t *plan, int i, c
     rows->row_step[i] = row_step != 0 ? n : 0;
 }
 
-/* Computes rows of CHUNK elements at most, through buffers of the loop's dtypes. */
+/* Computes up to CHUNK elements through buffers of the loop's dtypes. */
 static void compute_some(const prepared_t *prepared, const broadcast_t *plan,
                          elementwise_loop_t *loop, const elementwise_rows_t *part,
                          int64_t out_row_step)
@@ -398,7 +399,7 @@ static void run_piece(const prepared_t *prepared, const broadcast_t *plan, eleme
     compute_rows(prepared, plan, loop, &rows);
 }
 
-/* A run of the kernel. */
+/* Arguments of a run of the kernel. */
 typedef struct run {
     const prepared_t *prepared;
     const broadcast_t *plan;

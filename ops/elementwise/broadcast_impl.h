@@ -17,22 +17,22 @@ typedef struct broadcast_loop {
     int64_t size, step[ELEMENTWISE_OPERANDS], out;
 } broadcast_loop_t;
 
-/* How a call is computed; the first member of a kernel's state. The caller sets the fields up to
- * beta, broadcast_prepare the others. */
+/* The plan of a call, and the first member of a kernel's state. The caller sets the fields up to
+ * beta; broadcast_prepare sets the others. */
 typedef struct broadcast {
     elementwise_loop_t *loop;
     dtype_t in_dtype[ELEMENTWISE_OPERANDS]; /* dtypes that the loop reads; others are cast */
     dtype_t out_dtype;                      /* dtype that the loop writes */
-    bool keeps_zero;                        /* zeros give zero */
+    bool keeps_zero;                        /* the function returns zero for zeros */
     double alpha, beta;                     /* parameters of the function, if it has any */
     int n;                                  /* number of operands */
     int n_outer;                            /* loops outside of rows and inner */
     int64_t n_pieces;
     broadcast_loop_t loops[BROADCAST_LOOPS], rows, inner;
     int64_t piece_rows, piece_columns;
-    size_t n_rows[ELEMENTWISE_OPERANDS]; /* of operands that are padded by copy */
+    size_t n_rows[ELEMENTWISE_OPERANDS]; /* rows of an operand that is copied with padding */
     size_t row_bytes[ELEMENTWISE_OPERANDS], padded_row_bytes[ELEMENTWISE_OPERANDS];
-    int64_t n_elements; /* of the result, padding included */
+    int64_t n_elements; /* elements of the result, including padding */
     bool is_direct;     /* the loop can read and write the tensors without buffers */
     bool dirties_padding;
 } broadcast_t;
@@ -41,7 +41,7 @@ typedef struct broadcast {
  * priority over 0-dim tensors, and these over numbers. DTYPE_NONE if there is none. */
 dtype_t broadcast_dtype(const tensor_info_t *a, const tensor_info_t *b);
 
-/* The shape that all operands of a call broadcast to; false if there is none. */
+/* Finds the shape that all operands of a call broadcast to; false if there is none. */
 bool broadcast_infer(context_t *ctx, const op_call_t *call, int *out_rank, int64_t *out_sizes);
 
 /* Chooses the formats of operands and result, or declines. */

@@ -7,12 +7,12 @@
 
 TESSERA_BEGIN
 
-/* ---- functions of one tensor: NaN stays NaN, also if they are fused into another operator; a
- * clamp with a bound of NaN returns NaN ---- */
+/* ---- functions of one tensor: NaN stays NaN, also in fused operators ---- */
 
 status_t op_relu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu);
 status_t op_relu6(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu6);
-/* The result of integers is integral if both bounds are integers or infinite, else f32. */
+/* A NaN bound gives NaN. Integers stay integers if both bounds are integers or infinite; else the
+ * result is f32. */
 status_t op_clamp(context_t *ctx, const tensor_t *x, double min, double max, tensor_t **out)
     TESSERA_API(op_clamp);
 status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope, tensor_t **out)
@@ -54,8 +54,8 @@ status_t op_reciprocal(context_t *ctx, const tensor_t *x, tensor_t **out)
 status_t op_prelu(context_t *ctx, const tensor_t *x, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_prelu);
 
-/* The result of integers is f32, except for square, which keeps the dtype. softsign: x / (1 + |x|);
- * logsigmoid: log(sigmoid(x)); rsqrt: 1 / sqrt(x); expm1: exp(x) - 1; log1p: log(1 + x). */
+/* For integers, the result is f32; square keeps the dtype. softsign: x / (1 + |x|); logsigmoid:
+ * log(sigmoid(x)); rsqrt: 1 / sqrt(x); expm1: exp(x) - 1; log1p: log(1 + x). */
 status_t op_softsign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softsign);
 status_t op_logsigmoid(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_logsigmoid);
@@ -67,15 +67,16 @@ status_t op_log2(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(
 status_t op_log10(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log10);
 status_t op_log1p(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log1p);
 
-/* Rounding; integers are unchanged. round takes the even one of two equally near integers. sign:
- * -1, 0 or 1; 0 for NaN. */
+/* Rounding functions; integers are unchanged. round(x) returns the even one of two equally near
+ * integers. sign: -1, 0 or 1; 0 for NaN. */
 status_t op_floor(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_floor);
 status_t op_ceil(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_ceil);
 status_t op_round(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_round);
 status_t op_trunc(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_trunc);
 status_t op_sign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sign);
 
-/* The result is bool: x == 0, x is NaN, x is infinite. bitwise_not takes integers and bool. */
+/* The result is bool: x is 0; x is NaN; x is infinite. bitwise_not takes integers and bool, and
+ * keeps the dtype. */
 status_t op_logical_not(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_logical_not);
 status_t op_isnan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_isnan);
@@ -83,7 +84,7 @@ status_t op_isinf(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 status_t op_bitwise_not(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_bitwise_not);
 
-/* Trigonometry in radians; the result of integers is f32. */
+/* Trigonometric functions in radians. For integers, the result is f32. */
 status_t op_sin(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sin);
 status_t op_cos(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_cos);
 status_t op_tan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_tan);
@@ -98,9 +99,9 @@ status_t op_atanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 
 /* ---- functions of several tensors ---- */
 
-/* With broadcasting and PyTorch's type promotion. u16, u32 and u64 are promoted only with
- * themselves and floating dtypes. Integers wrap. sub does not take bool. For C numbers, use the
- * functions below, or tensor_number and tensor_integer. */
+/* Operands broadcast and are promoted as in PyTorch. u16, u32 and u64 are promoted only with
+ * themselves and floating dtypes. Integers wrap around. sub does not take bool. For C numbers, use
+ * the functions below, or tensor_number and tensor_integer. */
 status_t op_add(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_add);
 status_t op_sub(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -158,8 +159,9 @@ status_t op_fmod(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t 
 status_t op_remainder(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_remainder);
 
-/* Angle and length of the vector (b, a). atan2 is the angle from (1, 0), between -pi and pi. hypot
- * is sqrt(a^2 + b^2), also if the squares overflow. The result of integers is f32. */
+/* The angle and the length of the vector (b, a). atan2 is the angle from (1, 0), between -pi and
+ * pi. hypot is sqrt(a^2 + b^2), and does not overflow if only the squares do. For integers, the
+ * result is f32. */
 status_t op_atan2(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_atan2);
 status_t op_hypot(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -179,7 +181,7 @@ status_t op_gt(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **
 status_t op_ge(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_ge);
 
-/* Logic; the result is bool. All numbers but zero are true. */
+/* Logical functions; the result is bool. All numbers except 0 are true. */
 status_t op_logical_and(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_logical_and);
 status_t op_logical_or(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)

@@ -12,7 +12,7 @@ static dtype_t common_dtype(const function_t *function, int n_in, const tensor_i
     return function->result == FLOATING && !is_taken ? DTYPE_F32 : dtype;
 }
 
-/* f32 also for narrower floating dtypes, s64 also for bool. */
+/* The dtype to compute in: f64 or f32 for floating dtypes, u64 or s64 for others. */
 static dtype_t compute_dtype(const function_t *function, int n_in, const tensor_info_t *const *in)
 {
     dtype_t dtype = common_dtype(function, n_in, in);

@@ -1,5 +1,5 @@
-/* Elementwise functions as data: a line of unary.def or binary.def says which dtypes a function
- * takes and returns. Inference, specification and our own kernel are the same for all. */
+/* Elementwise functions as data. A line of unary.def or binary.def defines which dtypes a function
+ * takes and returns. All functions share inference, specification and our own kernel. */
 #ifndef TESSERA_OPS_ELEMENTWISE_FUNCTION_IMPL_H
 #define TESSERA_OPS_ELEMENTWISE_FUNCTION_IMPL_H
 
@@ -7,7 +7,7 @@
 
 typedef enum function_result {
     SAME,     /* the dtype that the operands are promoted to */
-    FLOATING, /* that dtype, or f32 if it is not floating */
+    FLOATING, /* the promoted dtype, or f32 if that is not floating */
     TRUTH     /* bool */
 } function_result_t;
 

@@ -24,7 +24,7 @@ static double identity_spec(const spec_call_t *call, int output, const int64_t *
     return spec_at(call, 0, index);
 }
 
-/* The layout and format stay, whatever they are. */
+/* The result keeps any layout and format. */
 static status_t identity_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;

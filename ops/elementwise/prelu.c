@@ -1,6 +1,6 @@
-/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. oneDNN has only reference
- * code for one weight. For many weights, both its kernel and ours are bound by memory. So there is
- * only ours. */
+/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. For one weight, oneDNN has
+ * only reference code. For several, its kernel and ours are both limited by memory bandwidth, so
+ * only ours is used. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
@@ -70,12 +70,12 @@ static status_t prelu_prepare_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-/* A run of the kernel. */
+/* Arguments of a run of the kernel. */
 typedef struct run {
     walk_t walk;
     dtype_t dtype;
     elementwise_loop_t *loop;
-    const char *weights; /* in the dtype that is computed in */
+    const char *weights; /* in the dtype of the computation */
     const char *src;
     char *dst;
 } run_t;
@@ -94,7 +94,7 @@ static elementwise_rows_t rows_of(const run_t *run, const walk_piece_t *piece)
         .out_row_step = piece->width};
 }
 
-/* Part of a row, through a buffer of f64. */
+/* Computes part of a row through an f64 buffer. */
 static void run_chunk(const run_t *run, elementwise_rows_t rows, int64_t at)
 {
     double value[CHUNK];
@@ -128,7 +128,7 @@ static void run_pieces(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Weights as f32 for f32, else as f64; 0 for padded channels. */
+/* Converts the weights to f32 for f32, otherwise to f64. Padded channels get 0. */
 static void make_weights(const prepared_t *prepared, const void *weight, const walk_t *walk,
                          void *scratch)
 {

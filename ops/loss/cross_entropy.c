@@ -41,7 +41,7 @@ static const char *const reductions[] = {"mean", "sum", "none", NULL};
 
 static const attr_field_t fields[] = {FIELD_REDUCTION, FIELD_IGNORE, FIELD_SMOOTHING};
 
-/* Backward operators have the gradient of the loss as last operand. */
+/* The last operand of backward operators is the gradient of the loss. */
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"target", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_STATE, true, false}};
@@ -66,7 +66,7 @@ static int class_dim(const tensor_info_t *x)
     return x->rank > 1 ? 1 : 0;
 }
 
-/* Sizes of x without the classes, one index for each row. Returns their number. */
+/* Sizes of x without the class dimension: one index for each row. Returns their number. */
 static int row_sizes(const tensor_info_t *x, int64_t *out_sizes)
 {
     int n = 0;
@@ -201,7 +201,7 @@ static double spec_target(const spec_call_t *call, const int64_t *row, int64_t c
     return spec_weight(call, c) * ((1.0 - smoothing) * target + spread);
 }
 
-/* The largest of the row's scores, and the sum of exponentials of their distances from it. */
+/* Returns the largest score of a row, and the sum of exp(score - largest). */
 static double spec_row(const spec_call_t *call, const int64_t *row, double *out_sum)
 {
     const int64_t n = call->in[X]->sizes[class_dim(call->in[X])];
@@ -278,11 +278,11 @@ static double cross_entropy_spec_backward(const spec_call_t *call, int output, c
     return scale * (exp(spec_x(call, row, c) - largest) / sum * all - q);
 }
 
-/* ---- kernel: threads share rows; losses are summed in the order of rows ---- */
+/* ---- kernel: threads share rows; the losses are summed in the order of rows ---- */
 
 typedef struct rows {
     const opdef_t *op;
-    int64_t n, classes, inner; /* rows; classes of a row, which are `inner` elements apart */
+    int64_t n, classes, inner; /* n rows; the classes of a row are `inner` elements apart */
     dtype_t dtype, target_dtype;
     const char *x, *target;
     const double *weight; /* [classes] */
@@ -291,7 +291,7 @@ typedef struct rows {
     double smoothing;
 } rows_t;
 
-/* Scratch memory of one member of the team: distances -log p[c], and p[c]. */
+/* Scratch memory of one thread: distances -log p[c], and p[c]. */
 typedef struct row {
     double *distance, *p;
     float *narrow;
@@ -309,7 +309,7 @@ static row_t row_at(char *memory, int64_t classes, int member)
     return (row_t){distance, distance + classes, (float *)(void *)(distance + 2 * classes)};
 }
 
-/* Scratch: weights of classes, losses of rows, memory of members. */
+/* Scratch memory holds weights of classes, losses of rows, and memory of each thread. */
 static status_t cross_entropy_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -337,7 +337,7 @@ static bool has_labels(const rows_t *rows)
     return dtype_is_integral(rows->target_dtype);
 }
 
-/* Collects what describes the call. Labels are checked before anything is written. */
+/* Collects the arguments of the call. Checks labels before anything is written. */
 static status_t begin(context_t *ctx, const prepared_t *prepared, void *const *in, double *weight,
                       rows_t *out_rows)
 {
@@ -456,10 +456,10 @@ static double row_loss(const rows_t *rows, int64_t index, row_t *row)
     return loss;
 }
 
-/* A run of a kernel. */
+/* Arguments of a run of a kernel. */
 typedef struct run {
     const rows_t *rows;
-    char *memory; /* of all members */
+    char *memory; /* memory of all threads */
     double *losses;
     double divisor;
     const char *grad;

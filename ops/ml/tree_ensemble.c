@@ -1,7 +1,8 @@
-/* Decision trees: each row of x walks down every tree to a leaf; the leaves' rows are joined.
+/* Decision trees. Each row of x walks from the root of every tree to a leaf; the leaves' values are
+ * summed, or their minimum or maximum is taken.
  *
- * Nodes only lead to nodes behind them, so that every walk ends: a link that leads to none is the
- * way out, to the leaf of that side. */
+ * A link to a later node continues the walk, so every walk ends. Any other link ends it at the leaf
+ * in `exits`. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -127,7 +128,7 @@ static double number_at(const void *numbers, bool is_wide, int64_t index)
     return is_wide ? ((const double *)numbers)[index] : (double)((const float *)numbers)[index];
 }
 
-/* The leaf that a row comes to; -1 where a number leads out of the forest. */
+/* The leaf that a row reaches; -1 if a node, leaf or feature does not exist. */
 static int64_t find_leaf(const forest_t *forest, const void *row, bool is_wide, int64_t node)
 {
     if (node < 0 || node >= forest->n_nodes) return -1;
@@ -146,7 +147,8 @@ static int64_t find_leaf(const forest_t *forest, const void *row, bool is_wide, 
     }
 }
 
-/* One row of x; sums are of n_out doubles. False where a number leads out of the forest. */
+/* Aggregates the leaves of one row of x in n_out doubles. False if a walk reaches something that
+ * does not exist. */
 static bool walk(const forest_t *forest, const void *row, bool is_wide, double *sums)
 {
     const int64_t n = forest->n_out;
@@ -163,12 +165,12 @@ static bool walk(const forest_t *forest, const void *row, bool is_wide, double *
 
 typedef struct rows {
     const forest_t *forest;
-    bool is_wide;     /* x is of double */
-    size_t row_bytes; /* of x */
+    bool is_wide;     /* x is f64 */
+    size_t row_bytes; /* bytes of a row of x */
     const char *x;
     double *sums; /* [rows][n_out] */
     void *out;
-    atomic_bool is_broken; /* a walk left the forest */
+    atomic_bool is_broken; /* a walk reached a node, leaf or feature that does not exist */
 } rows_t;
 
 static void walk_rows(void *user, int64_t first, int64_t last)

@@ -1,6 +1,6 @@
 /* Dropout in training consists of two operators. draw_seed takes a seed from the context's
- * generator at every run, also in a plan. dropout_by depends only on x and the seed, so its
- * gradient is the same operator with the same seed, and no mask is kept. */
+ * generator in every run, also in a plan. dropout_by depends only on x and the seed. So its
+ * gradient is the same operator with the same seed, and no mask is stored. */
 #include "dispatch/choose_impl.h"
 #include "kernels/random/dropout_impl.h"
 #include "kernels/random/generator_impl.h"
@@ -31,7 +31,7 @@ static const kernel_t seed_native = {
     .name = "native", .prepare = ops_prepare_dense, .run = run_seed};
 static const kernel_t *const seed_kernels[] = {&seed_native, NULL};
 
-/* It has no specification, which would have to know the state of the generator. */
+/* There is no specification, because it would depend on the state of the generator. */
 const opdef_t op_def_draw_seed = {.name = "draw_seed",
                                   .preference = OP_DENSE,
                                   .traits = TRAIT_DRAWS,
@@ -45,7 +45,7 @@ const opdef_t op_def_draw_seed = {.name = "draw_seed",
 
 typedef struct attrs {
     double p;
-    int64_t leading_dims; /* d: drops all elements with the same first d indices; 0: single ones */
+    int64_t leading_dims; /* d: elements with the same first d indices are dropped together */
 } attrs_t;
 
 static const attr_field_t fields[] = {
@@ -78,7 +78,7 @@ static status_t dropout_infer(context_t *ctx, const op_call_t *call, int *out_n,
 
 typedef struct rule {
     int64_t seed;
-    uint64_t least; /* numbers of 53 bits below it drop their element */
+    uint64_t least; /* random numbers (53 bits) below it drop their element */
     double scale;   /* factor of kept elements */
 } rule_t;
 
@@ -144,7 +144,7 @@ static void run_row(const dropout_loops_t *loops, const dropout_row_t *row, dtyp
     }
 }
 
-/* A run of the kernel. */
+/* Arguments of a run of the kernel. */
 typedef struct run {
     const tensor_info_t *x;
     walk_t walk;
@@ -155,8 +155,8 @@ typedef struct run {
     char *out;
 } run_t;
 
-/* Assigns random numbers to the elements of a row, which starts at position `spatial` of `channel`.
- */
+/* Assigns random numbers to the elements of a row, which starts at position `spatial` of
+ * `channel`. */
 static void number_row(const run_t *run, int64_t image, int64_t channel, int64_t spatial,
                        dropout_row_t *row)
 {

@@ -1,4 +1,4 @@
-/* Indices drawn with probabilities in proportion to weights. Each uniform number is a function of
+/* Random indices with probabilities in proportion to weights. Each uniform number depends only on
  * the seed and its own index.
  *
  * With replacement, a sample is the first element where the prefix sum of the weights exceeds a
@@ -59,7 +59,7 @@ static status_t multinomial_infer(context_t *ctx, const op_call_t *call, int *ou
     return STATUS_OK;
 }
 
-/* A uniform number, so far below 1 that its product with a weight is less than the weight. */
+/* A uniform number, limited so that its product with a weight is less than the weight. */
 static double draw_part(int64_t seed, int64_t place)
 {
     return generator_uniform(seed, place) * (1.0 - 0x1p-52);
@@ -114,7 +114,7 @@ static status_t multinomial_prepare(context_t *ctx, const op_call_t *call, prepa
     return STATUS_OK;
 }
 
-/* With replacement. Overwrites the weights of a row with their prefix sums. */
+/* Samples with replacement. Overwrites the weights of a row with their prefix sums. */
 static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
                        int64_t *out)
 {
@@ -134,7 +134,8 @@ static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n,
     }
 }
 
-/* Without replacement. Overwrites the weights of a row with keys, and keys of samples with -1. */
+/* Samples without replacement. Overwrites the weights of a row with keys, and keys of samples with
+ * -1. */
 static void draw_once(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
                       int64_t *out)
 {
@@ -169,7 +170,7 @@ static status_t check_rows(context_t *ctx, const multinomial_attrs_t *attrs, int
     return STATUS_OK;
 }
 
-/* A run of the kernel. */
+/* Arguments of a run of the kernel. */
 typedef struct run {
     const multinomial_attrs_t *attrs;
     int64_t n;       /* weights of a row */

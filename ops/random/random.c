@@ -1,4 +1,4 @@
-/* Random numbers, each a function of the seed and its own index. */
+/* Random numbers. Each depends only on the seed and its own index. */
 #include "ops/random/random.h"
 
 #include <math.h>
@@ -49,9 +49,9 @@ static double normal(int64_t seed, int64_t index)
     return radius * cos(two_pi * generator_uniform(seed, 2 * index + 1));
 }
 
-/* Element `index` of the result. A uniform number is cut to the digits of the dtype, so that
- * rounding never reaches 1. If low + (high - low) * part still rounds to high, the result is low.
- */
+/* Element `index` of the result. A uniform number is truncated to the precision of the dtype, so
+ * that rounding never reaches 1. If low + (high - low) * part still rounds to high, the result is
+ * low. */
 static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t dtype, int64_t index)
 {
     if (op->variant == RANDN) return attrs->a + attrs->b * normal(attrs->seed, index);
@@ -96,7 +96,7 @@ static double random_spec(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- dense kernel ---- */
 
-/* A run of the kernel. */
+/* Arguments of a run of the kernel. */
 typedef struct run {
     const opdef_t *op;
     const random_attrs_t *attrs;

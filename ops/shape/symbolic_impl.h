@@ -39,9 +39,9 @@ void symbolic_clear(context_t *ctx, symbolic_t *symbolic);
  *   transpose permute expand slice split concat flip roll pad gather gather_elements gather_nd
  *   scatter scatter_nd copy
  *
- *   INVALID_ARGUMENT  as for the operator
- *   UNSUPPORTED       another operator or dtype; a comparison, minimum or maximum of floating
- *                     elements; an overflow or division by 0; symbolic attributes */
+ * INVALID_ARGUMENT  as for the operator
+ * UNSUPPORTED       another operator or dtype; a comparison, minimum or maximum of floating
+ *                   elements; an overflow or division by 0; symbolic attributes */
 status_t symbolic_run(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                       const symbolic_t *in, int *out_n, symbolic_t *out);
 
