@@ -23,7 +23,7 @@ static inline float scalar_float(uint32_t bits)
 }
 
 /* exp(x) = 2^n exp(r), where n is the integer nearest to x / ln 2. Adding 1.5 * 2^23 leaves n in
- * the low bits. 2^n is multiplied in two halves because 2^128 is not a float, although exp(88.7)
+ * the low bits. 2^n is split into two factors because 2^128 is not a float, although exp(88.7)
  * is. */
 static inline float scalar_exp(float x)
 {
@@ -66,7 +66,7 @@ static inline float scalar_log(float x)
     p = p * f + 3.3333331174e-1f;
     float e = (float)exponent;
     float y = f + (e * -2.12194440e-4f + (p * f * square - 0.5f * square)) + e * 0.693359375f;
-    y = given > 0x80000000 ? NAN : y; /* negative, or NaN with a sign */
+    y = given > 0x80000000 ? NAN : y; /* negative, or NaN with the sign bit */
     y = given >= 0x7f800000 && given < 0x80000000 ? x : y;
     return (given & 0x7fffffff) == 0 ? -INFINITY : y;
 }

@@ -51,9 +51,9 @@ KERNEL_INLINE void vector_store(vector_t v, float *to)
     memcpy(to, &v, sizeof v);
 }
 
-/* Returns the pointer, hidden from the compiler's analysis. The compiler then keeps one base
- * register instead of an address for each later element, and repeats loads made through other
- * pointers. */
+/* Returns the same pointer, hidden from the compiler's analysis. The compiler then keeps one base
+ * register instead of an address for each element, and does not merge loads with those through
+ * other pointers. */
 KERNEL_INLINE const void *pointer_apart(const void *pointer)
 {
     __asm__("" : "+r"(pointer));
@@ -72,8 +72,8 @@ KERNEL_INLINE vector_t vector_load_once(const float *from)
 }
 
 /* Returns a pointer to an element that several products broadcast. Either one register holds it for
- * all products, or each product reads memory through a hidden pointer: fewer instructions, more
- * loads. AVX-512 is fastest if odd rows read memory. */
+ * all products, or a pointer_apart makes each product read memory: fewer instructions, more loads.
+ * AVX-512 is fastest if odd rows read memory. */
 KERNEL_INLINE const void *vector_again(const void *x, int row)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16

@@ -5,7 +5,7 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 
-/* ---- integers: overflow wraps; division by 0 gives 0, which callers exclude ---- */
+/* ---- integers: overflow wraps; callers exclude division by 0, which returns 0 ---- */
 
 static int64_t quotient_s64(int64_t x, int64_t y)
 {

@@ -4,7 +4,7 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 
-/* The most common powers are products. */
+/* Exponents 1 and 2, the most common ones, avoid pow. */
 #define POWER(x, e) ((e) == 1 ? (x) : (e) == 2 ? (x) * (x) : pow(x, e))
 
 /* Loops over rows whose operands have these steps; run_ passes constants in common cases. omp simd

@@ -49,7 +49,7 @@ bool sequence_has_halves(sequence_cell_t cell, int64_t n_elements, int64_t n_inp
 
 bool sequence_halves_elements(int64_t n_elements, int64_t n_inputs, int64_t *out_n)
 {
-    return !__builtin_mul_overflow(n_elements, SEQUENCE_HALVES, out_n) && /* 7 / 4 * 4 gates */
+    return !__builtin_mul_overflow(n_elements, SEQUENCE_HALVES, out_n) && /* 4 gates * 7 / 4 */
            !__builtin_mul_overflow(*out_n, n_inputs, out_n);
 }
 

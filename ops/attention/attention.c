@@ -25,8 +25,7 @@ enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
 
 /* ---- inference ---- */
 
-/* True if `other` has query's batch dimensions. With enable_gqa, its last one may divide
- * query's. */
+/* True if `other` has query's batch dimensions. With enable_gqa, the last may be a divisor. */
 static bool is_batch_of(context_t *ctx, const attention_attrs_t *attrs, const tensor_info_t *query,
                         const tensor_info_t *other)
 {
@@ -444,7 +443,7 @@ FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
     return 1.0f / lanes[0];
 }
 
-/* True if none of n values is infinite or NaN: their exponents have all bits set. */
+/* True if all values are finite. Infinities and NaN have all exponent bits set. */
 FOR_EACH_ISA static bool is_all_finite(int64_t n, const float *values)
 {
     uint32_t found = 0;

@@ -75,7 +75,7 @@ static void give(const backward_t *b, int operand, value_t grad)
                                        emit_info(b->emitter, call->in[operand])->dtype);
 }
 
-/* Sets the scores of keys that a query does not attend to to -inf, and adds a floating mask. */
+/* Sets scores to -inf where a query does not attend to the key, and adds a floating mask. */
 static value_t hide(const backward_t *b, value_t scores)
 {
     emitter_t *e = b->emitter;

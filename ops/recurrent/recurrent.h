@@ -72,7 +72,7 @@ typedef struct recurrent_weights {
  *
  * x        [T][N][C]           any layout; f32, f64, bf16, f16
  * h0, c0   [N][H] or NULL: 0   the initial state
- * lengths  [N] or NULL: T      s32, s64: elements of each sequence; y is 0 after them
+ * lengths  [N] or NULL: T      s32, s64: length of each sequence; y is 0 after its end
  * weights  gates i, f, g, o; of x's dtype
  * out_y    [T][N][H]
  * out_h, out_c  [N][H]         the final state
@@ -83,7 +83,7 @@ status_t op_lstm(context_t *ctx, const tensor_t *x, const tensor_t *h0, const te
                  const recurrent_attrs_t *attrs, tensor_t **out_y, tensor_t **out_h,
                  tensor_t **out_c) TESSERA_API(op_lstm);
 
-/* One layer of torch.nn.GRU, in one direction; gates r, z, n:
+/* One layer of torch.nn.GRU, in one direction; gates r, z, n; arguments as in op_lstm:
  *
  *   r = sigmoid(W_r x[t] + b_r + U_r h + b'_r)
  *   z = sigmoid(W_z x[t] + b_z + U_z h + b'_z)

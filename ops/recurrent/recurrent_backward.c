@@ -28,7 +28,7 @@ static const operand_t lstm_operands[] = {LAYER,
                                           GRADS,
                                           {"grad_c", ROLE_ACTIVATION, true, false}};
 
-/* Operand of the layer for each result. */
+/* The layer operand whose gradient each result is. */
 static const int operand_of[RECURRENT_N_DIFFS] = {[RECURRENT_DIFF_X] = RECURRENT_X,
                                                   [RECURRENT_DIFF_WEIGHT_IH] = RECURRENT_WEIGHT_IH,
                                                   [RECURRENT_DIFF_WEIGHT_HH] = RECURRENT_WEIGHT_HH,

@@ -2,7 +2,7 @@
  *
  * The layer runs forward again and keeps, for each row of x, the sums that enter its gates and the
  * old state. The backward steps then compute the gradients of these sums; one product per step
- * gives the gradient of the old state. Products over all rows come last. oneDNN computes the f32
+ * computes the gradient of the old state. Products over all rows come last. oneDNN computes the f32
  * products, but not the layer: its backward layers return wrong weight gradients without initial
  * states. Data is f32 (f64 for f64 tensors). Common lstm and gru cells use vector loops; others are
  * computed in double, element by element. */
@@ -111,7 +111,7 @@ static void multiply_by_loop(context_t *ctx, const product_t *p, dtype_t dtype, 
 
 /* ---- data of a call ---- */
 
-/* Blocks of scratch memory; operands and results of dtype `number` replace them. Rows: of x. */
+/* Blocks of scratch memory, or operands and results of dtype `number`. Rows are rows of x. */
 enum {
     X,
     WEIGHT_IH,

@@ -29,7 +29,7 @@ typedef struct recurrent_rows_back {
     const float *sums, *inner, *old_h, *old_c, *new_c; /* results of recurrent_rows_step */
     const float *grad_y;                               /* NULL: 0 */
     const float *diff_h; /* gradient of h through the sums of the next step */
-    float *direct_h;     /* in: its other part; out: that part for the old h */
+    float *direct_h;     /* in: the rest of that gradient; out: the same for the old h */
     float *diff_c;       /* in and out, lstm: gradient of c */
     float *diffs;        /* out: gradients of the products with x */
     float *h_diffs;      /* out: of the products with h; lstm: unused */

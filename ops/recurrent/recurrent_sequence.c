@@ -13,7 +13,7 @@
 /* Parameters in the format of a packed weight. */
 enum { GATES, LANES, N_NUMBERS };
 
-#define LEAST_SEQUENCES 12 /* below, 7 quarters instead of 4 take longer to read */
+#define LEAST_SEQUENCES 12 /* with fewer, reading 7 quarters instead of 4 costs too much */
 #define STRASSEN_TIME 0.93 /* time relative to plain products; 16 sequences, Zen 4 */
 
 static sequence_cell_t cell_of(const opdef_t *op)

@@ -1,6 +1,6 @@
 /* Measures the error of an lstm with Strassen's algorithm. An error in h enters the next step's
- * sums, so the error of single products is too optimistic. Therefore up to 64 steps run with the
- * kernel and in double, with random inputs. */
+ * sums, so measuring single products would underestimate it. Therefore up to 64 steps run with the
+ * kernel and in double, on random inputs. */
 #include <math.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "ops/reduce/reduce_impl.h"
 #include "tensor/threads_impl.h"
 
-/* The variants. */
+/* opdef_t.variant of these operators. */
 enum { ARGMAX, ARGMIN };
 
 static const attr_field_t fields[] = {

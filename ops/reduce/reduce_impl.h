@@ -49,7 +49,7 @@ typedef struct reduce_spec {
 
 /* Starts at the first element. Returns the number of elements. */
 int64_t reduce_spec(const spec_call_t *call, const int64_t *index, reduce_spec_t *out_spec);
-/* Sets the current element and advances. False after the last one. */
+/* Reads the current element and advances to the next. False after the last one. */
 bool reduce_spec_next(reduce_spec_t *spec, double *out_value);
 
 /* ---- kernels ---- */

@@ -9,7 +9,7 @@
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
-/* The variants. */
+/* opdef_t.variant of these operators. */
 enum { AMAX, AMIN, PROD, ANY, ALL, LOGSUMEXP, NORM, VAR, STD };
 
 static const attr_field_t fields[] = {REDUCE_FIELDS};

@@ -29,7 +29,7 @@ typedef struct roi_taps {
 } roi_taps_t;
 roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample);
 
-/* For a running call: the height and width of a box, its image, and a check of all boxes. */
+/* At run time: the height and width of a box, its image, and a check of all boxes. */
 void roi_find_sides(const prepared_t *prepared, const void *boxes, int64_t box,
                     roi_side_t *out_sides);
 int64_t roi_image_at(dtype_t dtype, const void *images, int64_t box);
