@@ -3,9 +3,9 @@
  *
  * Each computes the same as the function without the underscore. All operands are read before
  * anything is written, so any of them can be x or a view of x. x keeps its layout, sizes and dtype.
- * A floating result needs a floating x, and a bool x takes only bool. Views of x, tensors that x is
- * a view of, and packed forms of a weight see the new elements. Snapshots, such as results of
- * op_to_mkldnn and tensor_clone, do not. A trace records these operators.
+ * A floating result needs a floating x, and a bool x needs a bool result. A write is visible in
+ * views of x, in tensors that x is a view of, and in packed forms of a weight. It is not visible in
+ * snapshots, such as results of op_to_mkldnn and tensor_clone. A trace records these operators.
  *
  * INVALID_ARGUMENT  the result has other sizes than x; x cannot hold its dtype; elements of x share
  *                   memory, as in results of op_expand */
@@ -111,7 +111,7 @@ status_t op_bitwise_left_shift_(context_t *ctx, tensor_t *a, const tensor_t *b)
 status_t op_bitwise_right_shift_(context_t *ctx, tensor_t *a, const tensor_t *b)
     TESSERA_API(op_bitwise_right_shift_);
 
-/* With a C number. */
+/* The second operand is a C number. */
 status_t op_add_scalar_(context_t *ctx, tensor_t *x, double value) TESSERA_API(op_add_scalar_);
 status_t op_sub_scalar_(context_t *ctx, tensor_t *x, double value) TESSERA_API(op_sub_scalar_);
 status_t op_mul_scalar_(context_t *ctx, tensor_t *x, double value) TESSERA_API(op_mul_scalar_);
@@ -123,11 +123,11 @@ status_t op_mul_integer_(context_t *ctx, tensor_t *x, int64_t value) TESSERA_API
 status_t op_div_integer_(context_t *ctx, tensor_t *x, int64_t value) TESSERA_API(op_div_integer_);
 status_t op_pow_integer_(context_t *ctx, tensor_t *x, int64_t value) TESSERA_API(op_pow_integer_);
 
-/* ---- other elements: moving.h, indexing.h ---- */
+/* ---- copies, fills and writes at indices: moving.h, indexing.h ---- */
 
-/* The elements of src, which broadcasts to x, cast to x's dtype, which may be any. */
+/* Broadcasts src to x's sizes and casts it to x's dtype, which may be any. */
 status_t op_copy_(context_t *ctx, tensor_t *x, const tensor_t *src) TESSERA_API(op_copy_);
-/* value everywhere. */
+/* Sets all elements to value. */
 status_t op_fill_(context_t *ctx, tensor_t *x, double value) TESSERA_API(op_fill_);
 status_t op_masked_fill_(context_t *ctx, tensor_t *x, const tensor_t *mask, double value)
     TESSERA_API(op_masked_fill_);

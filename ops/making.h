@@ -1,5 +1,5 @@
-/* Creates dense tensors from numbers. In a trace they are constants. The rules for all operators
- * are in ops.h. */
+/* Functions that create dense tensors from numbers. In a trace, results are constants. The rules
+ * for all operators are in ops.h. */
 #ifndef TESSERA_OPS_MAKING_H
 #define TESSERA_OPS_MAKING_H
 
@@ -19,7 +19,7 @@ status_t op_arange(context_t *ctx, double start, double end, double step, dtype_
 status_t op_linspace(context_t *ctx, double start, double end, int64_t n, dtype_t dtype,
                      tensor_t **out) TESSERA_API(op_linspace);
 
-/* [n][m] with ones where both indices are equal, like torch.eye. DTYPE_NONE: f32. */
+/* [n][m] with 1 on the diagonal and 0 elsewhere, like torch.eye. DTYPE_NONE: f32. */
 status_t op_eye(context_t *ctx, int64_t n, int64_t m, dtype_t dtype, tensor_t **out)
     TESSERA_API(op_eye);
 

@@ -1,9 +1,9 @@
-/* Operators that take elements of a tensor by an index tensor, or put elements there; sorting;
+/* Operators that read or write elements at the positions in an index tensor; sorting; decision
  * trees. The rules for all operators are in ops.h.
  *
  * Indices are s32 or s64; -1 is the last element. An index out of range is INVALID_ARGUMENT; the
- * message has its value, its position in the index tensor, and the size that it exceeds. PyTorch
- * and ONNX use the word gather for different operators:
+ * message contains its value, its position in the index tensor, and the size that it exceeds.
+ * PyTorch and ONNX use the word gather for different operators:
  *
  *   here               PyTorch               ONNX
  *   op_gather          index_select          Gather
@@ -18,19 +18,19 @@
 
 TESSERA_BEGIN
 
-/* ---- taking elements ---- */
+/* ---- reading elements ---- */
 
-/* Slices of x at `index` along dim, as numpy.take. The shape of the index replaces the
- * dimension. */
+/* Slices of x at `index` along dim, like numpy.take. In the result's sizes, the index's sizes
+ * replace that of dim. */
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out) TESSERA_API(op_gather);
 
-/* One element along dim for each index, as torch.gather:
+/* One element along dim for each index, like torch.gather:
  *
  *   out[i][j][k] = x[i][index[i][j][k]][k]     dim 1 of 3
  *
  * x       any dtype
- * index   of x's rank, and not longer than x in any dimension but dim
+ * index   has the rank of x, and is not longer than x in any dimension but dim
  * out     has the sizes of the index */
 status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                             tensor_t **out) TESSERA_API(op_gather_elements);
@@ -46,28 +46,28 @@ status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, cons
 status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
                       tensor_t **out) TESSERA_API(op_gather_nd);
 
-/* ---- putting elements: the result is a changed copy of x ----
+/* ---- writing elements: the result is a changed copy of x ----
  *
- * If several indices name one element, the reduction applies to all of them, in the row-major order
- * of the index; SCATTER_NONE keeps the last. So results do not depend on threads. Integers wrap
- * around. bf16 and f16 are reduced in f32 and rounded once. The maximum and minimum of NaN are NaN.
- * SCATTER_ADD to SCATTER_MIN of bool are UNSUPPORTED. */
+ * If several indices refer to one element, the reduction applies to all of them, in the row-major
+ * order of the index; SCATTER_NONE keeps the last. So results do not depend on the number of
+ * threads. Integers wrap around. bf16 and f16 are reduced in f32 and rounded once. Maximum and
+ * minimum return NaN if an operand is NaN. SCATTER_ADD to SCATTER_MIN of bool are UNSUPPORTED. */
 typedef enum scatter_reduction {
-    SCATTER_NONE, /* the element itself */
+    SCATTER_NONE, /* replaces the element */
     SCATTER_ADD,
     SCATTER_MUL,
     SCATTER_MAX,
     SCATTER_MIN
 } scatter_reduction_t;
 
-/* Puts one element along dim for each index, as torch.scatter (torch.scatter_reduce with
+/* Writes one element along dim for each index, like torch.scatter (torch.scatter_reduce with
  * include_self):
  *
  *   out = x; out[i][index[i][j][k]][k] = reduction(that, src[i][j][k])     dim 1 of 3
  *
- * index   of x's rank, and not longer than x in any dimension but dim
- * src     of x's dtype and rank, not shorter than the index in any dimension; the second form puts
- *         one number everywhere */
+ * index   has the rank of x, and is not longer than x in any dimension but dim
+ * src     has x's dtype and rank, and is not shorter than the index in any dimension. The second
+ *         function writes the same number at all indices */
 status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                     const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter);
@@ -75,24 +75,24 @@ status_t op_scatter_value(context_t *ctx, const tensor_t *x, int64_t dim, const 
                           double value, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter_value);
 
-/* Puts slices at tuples of indices:
+/* Writes slices at tuples of indices:
  *
  *   out = x; out[index[m][0]][index[m][1]]...[r] = reduction(that, src[m][r])
  *
  * x       [D1..Dk][R..]
  * index   [M..][k]       k is at least 1
- * src     [M..][R..]     of x's dtype */
+ * src     [M..][R..]     in x's dtype */
 status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter_nd);
 
-/* ---- slices by an index [n] or []; composed of scatter, which a trace records ----
+/* ---- slices at an index [n] or []; these call scatter, which a trace records ----
  *
  *   index_add    out = x; out[i][index[j]][k] += alpha src[i][j][k]     dim 1 of 3
  *   index_copy   out = x; out[i][index[j]][k] = src[i][j][k]
  *   index_fill   out = x; out[i][index[j]][k] = value
  *
- * src  of x's dtype and sizes, with n along dim */
+ * src  has x's dtype and sizes, but size n along dim */
 status_t op_index_add(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                       const tensor_t *src, double alpha, tensor_t **out) TESSERA_API(op_index_add);
 status_t op_index_copy(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
@@ -102,18 +102,19 @@ status_t op_index_fill(context_t *ctx, const tensor_t *x, int64_t dim, const ten
 
 /* ---- sorting ---- */
 
-/* The elements along dim in order, and their s64 indices. NaN is larger than all numbers. Equal
- * elements keep their order. */
+/* Sorts along dim. Results are the elements and their s64 indices. NaN is larger than all numbers.
+ * Equal elements keep their order. */
 status_t op_sort(context_t *ctx, const tensor_t *x, int64_t dim, bool descending,
                  tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_sort);
-/* The k largest or smallest elements, in order; bool is not supported. */
+/* The k largest or smallest elements along dim, in order, and their s64 indices. bool is not
+ * supported. */
 status_t op_topk(context_t *ctx, const tensor_t *x, int64_t k, int64_t dim, bool largest,
                  tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_topk);
 
 /* ---- decision trees ---- */
 
-/* Comparisons of x with a node's value. TREE_NAN_IS_TRUE is added to one of them to make it true
- * for NaN. */
+/* Comparisons of a feature x with the value of a node. TREE_NAN_IS_TRUE can be added to another
+ * mode: the comparison is then true for NaN. */
 typedef enum tree_mode {
     TREE_LEQ,
     TREE_LT,
@@ -141,11 +142,11 @@ typedef struct tree_ensemble {
     const tensor_t *features, *modes, *values, *links, *exits, *roots, *leaves;
 } tree_ensemble_t;
 
-/* For each row, the sum, the minimum or the maximum of the leaves that it reaches, as ai.onnx.ml
+/* For each row of x, the sum, minimum or maximum of the leaves that it reaches, like ai.onnx.ml
  * TreeEnsemble; 0 if there are no trees.
  *
  * x    [N][F]    f32 or f64
- * out  [N][K]    of the leaves' dtype
+ * out  [N][K]    in the leaves' dtype
  *
  * INVALID_ARGUMENT  a walk reaches a node, leaf or feature that does not exist */
 status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,

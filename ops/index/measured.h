@@ -1,9 +1,9 @@
-/* Operators whose results have sizes that are elements of their operands. The rules for all
+/* Operators whose results have sizes that depend on elements of their operands. The rules for all
  * operators are in ops.h.
  *
- * Their sizes are known only when they run. So a graph runs them, and whatever reads their results,
- * outside of its plans. If the sizes are constants, a graph uses the operator of the same name
- * without `_by` instead. */
+ * These sizes are known only at run time. So a graph runs these operators, and all that read their
+ * results, outside of its plans. If the sizes are constants, a graph uses the operator of the same
+ * name without `_by` instead. */
 #ifndef TESSERA_OPS_INDEX_MEASURED_H
 #define TESSERA_OPS_INDEX_MEASURED_H
 
@@ -11,30 +11,30 @@
 
 TESSERA_BEGIN
 
-/* The indices of all elements that are not 0, in row-major order, as torch.nonzero. NaN is not 0.
+/* The indices of all elements that are not 0, in row-major order, like torch.nonzero. NaN is not 0.
  *
- * x    of rank r; rank 0 counts as one element whose indices have no dimension
+ * x    has rank r; rank 0 counts as one element, whose index has no numbers
  * out  s64 [n][r] */
 status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_nonzero);
 
-/* op_reshape with sizes from a tensor, s64 or s32 [r]; one of them may be -1. If copies_zeros, a
- * size of 0 is the size of x in that dimension, as in ONNX Reshape. The elements are copied. */
+/* Reshapes to sizes from a tensor, s64 or s32 [r]; one of them may be -1. With copies_zeros, a size
+ * of 0 stands for the size of x in that dimension, as in ONNX Reshape. The elements are copied. */
 status_t op_reshape_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes, bool copies_zeros,
                        tensor_t **out) TESSERA_API(op_reshape_by);
 
-/* x broadcast together with a shape, s64 or s32 [r], as ONNX Expand: a size of 1, in either,
- * becomes the size of the other. The elements are copied. */
+/* Broadcasts x together with a shape from a tensor, s64 or s32 [r], like ONNX Expand: a size of 1,
+ * in either, becomes the size of the other. The elements are copied. */
 status_t op_expand_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes, tensor_t **out)
     TESSERA_API(op_expand_by);
 
-/* x[.., start:end:step, ..] along dim, as Python slices; the step may be negative. start and end
- * have one element each, s64 or s32. NULL is the first element for start and past the last one for
- * end, in the direction of the step. */
+/* x[.., start:end:step, ..] along dim, like Python slices; the step may be negative. start and end
+ * have one element each, s64 or s32. A start of NULL is the first element in the direction of the
+ * step, and an end of NULL is after the last one. */
 status_t op_slice_by(context_t *ctx, const tensor_t *x, const tensor_t *start, const tensor_t *end,
                      int64_t dim, int64_t step, tensor_t **out) TESSERA_API(op_slice_by);
 
-/* start, start + delta, ... before limit, as ONNX Range and torch.arange: [n]. One element each,
- * all of one dtype: f32, f64, s32 or s64. */
+/* start, start + delta, ... before limit: [n], like ONNX Range and torch.arange. Operands have one
+ * element each, and one dtype: f32, f64, s32 or s64. */
 status_t op_range(context_t *ctx, const tensor_t *start, const tensor_t *limit,
                   const tensor_t *delta, tensor_t **out) TESSERA_API(op_range);
 

@@ -1,5 +1,5 @@
-/* Operators whose results depend in size on the elements of their operands: selections. The rules
- * for all operators are in ops.h. */
+/* Operators that select elements, so that the result's sizes depend on elements of the operands.
+ * The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_INDEX_PICKING_H
 #define TESSERA_OPS_INDEX_PICKING_H
 
@@ -15,18 +15,20 @@ TESSERA_BEGIN
 status_t op_masked_select(context_t *ctx, const tensor_t *x, const tensor_t *mask, tensor_t **out)
     TESSERA_API(op_masked_select);
 
-/* The slices along *dim where the condition is true, as numpy.compress; dim NULL: of flattened x.
+/* Slices along *dim where the condition is true, like numpy.compress; dim NULL: x is flattened
+ * first.
  *
  * x          any dtype
- * condition  bool [m]    m is at most the size of the dimension; slices from m on are left out
- * out        has the sizes of x, but along dim the number of true elements */
+ * condition  bool [m]    m is at most the size of dim; slices from m on are omitted
+ * out        has the sizes of x, but the number of true elements along dim */
 status_t op_compress(context_t *ctx, const tensor_t *x, const tensor_t *condition,
                      const int64_t *dim, tensor_t **out) TESSERA_API(op_compress);
 
-/* Each distinct element once, as torch.unique; or each distinct slice along *dim.
+/* Each distinct element once, like torch.unique; or each distinct slice along *dim.
  *
- * x            any dtype; every NaN differs from every other
- * sorted       ascending, slices compared element by element; otherwise in order of appearance
+ * x            any dtype; each NaN is distinct
+ * sorted       true: ascending, and slices are compared element by element; false: in order of
+ *              appearance
  * out_values   [n], or x's sizes with n along dim
  * out_indices  s64 [n]                     the first index of each value
  * out_inverse  s64, x's sizes, or [size]   the index in out_values of each element of x

@@ -6,12 +6,12 @@
 
 TESSERA_BEGIN
 
-/* Reverses the n dims, as torch.flip. */
+/* Reverses n dimensions, like torch.flip. */
 status_t op_flip(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
     TESSERA_API(op_flip);
 
-/* Shifts elements by shifts[i] along dims[i], as torch.roll; elements past the end continue at the
- * front. dims NULL: n is 1, and x counts as flattened. */
+/* Shifts elements by shifts[i] along dims[i], like torch.roll. Elements that are shifted past the
+ * end continue at the front. dims NULL: n is 1, and x is flattened for the shift. */
 status_t op_roll(context_t *ctx, const tensor_t *x, int n, const int64_t *shifts,
                  const int64_t *dims, tensor_t **out) TESSERA_API(op_roll);
 
@@ -30,9 +30,9 @@ status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *
 status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                   tensor_t **out) TESSERA_API(op_stack);
 
-/* Cuts x along dim into at most n pieces of equal size, the last perhaps smaller, as torch.chunk:
- * 10 in 4 pieces is 3, 3, 3, 1; 10 in 6 is five pieces of 2. out has room for n tensors; *out_n is
- * the number of pieces. */
+/* Cuts x along dim into at most n pieces of equal size, like torch.chunk; the last may be smaller.
+ * A size of 10 in 4 pieces is 3, 3, 3, 1; in 6 pieces it is five times 2. out has room for n
+ * tensors; *out_n is the number of pieces. */
 status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *out_n, tensor_t **out)
     TESSERA_API(op_chunk);
 
@@ -60,16 +60,16 @@ status_t op_pixel_shuffle(context_t *ctx, const tensor_t *x, int64_t factor, ten
 status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, tensor_t **out)
     TESSERA_API(op_pixel_unshuffle);
 
-/* x with value where the mask is true. mask is bool, and broadcasts with x. INVALID_ARGUMENT if x
- * is integral and value is a fraction. */
+/* Replaces elements by value where the mask is true. mask is bool, and broadcasts with x.
+ * INVALID_ARGUMENT if x is integral and value is a fraction. */
 status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask, double value,
                         tensor_t **out) TESSERA_API(op_masked_fill);
 
-/* s64 [..][n]: 1 at the index, 0 elsewhere. Indices are s32 or s64, as in indexing.h. */
+/* s64 [..][n]: 1 at the index, 0 elsewhere. Indices are s32 or s64; see indexing.h. */
 status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t **out)
     TESSERA_API(op_one_hot);
 
-/* The rows of a weight [n][width] at the indices, as torch.nn.functional.embedding. */
+/* The rows of a weight [n][width] at the indices, like torch.nn.functional.embedding. */
 status_t op_embedding(context_t *ctx, const tensor_t *index, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_embedding);
 

@@ -8,9 +8,9 @@ TESSERA_BEGIN
 
 /* ---- views ----
  *
- * The result of a dense tensor shares its bytes where strides allow it: a write to one is visible
- * in the other. The result of an mkldnn tensor is a snapshot, in any format: a write to one does
- * not reach the other. Views in graphs share bytes under every policy; see graph_run. */
+ * A dense result shares memory with x if strides allow it: a write to one is visible in the other.
+ * If x is mkldnn, the result is a snapshot: a write to one is not visible in the other. In graphs,
+ * views share memory under every policy; see graph_run. */
 
 status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                     tensor_t **out) TESSERA_API(op_reshape);
@@ -46,11 +46,11 @@ status_t op_tril(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t *
 status_t op_triu(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t **out)
     TESSERA_API(op_triu);
 
-/* The values outside of x: a constant; x mirrored, without repeating the edge; the edge; x repeated
- * (PyTorch calls edge "replicate" and wrap "circular"). */
+/* The padding outside of x: a constant; x mirrored without repeating the edge; the edge element; x
+ * repeated. PyTorch calls edge "replicate" and wrap "circular". */
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode_t;
-/* before and after have one number for each dimension of x. Negative numbers crop first, then the
- * remainder is padded: [0,1,2,3] with -1 before and 2 after is [1,2,3,1,2] in mode wrap. */
+/* Pads each dimension; before and after have one number for each. Negative numbers crop first, then
+ * the remainder is padded: [0,1,2,3] with -1 before and 2 after is [1,2,3,1,2] in mode wrap. */
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);
 
