@@ -1,5 +1,4 @@
-/* Functions that call several operators. A trace records these. The rules for all operators are in
- * ops.h. */
+/* Functions that call several operators, which a trace records. The rules are in ops.h. */
 #ifndef TESSERA_OPS_COMBINED_H
 #define TESSERA_OPS_COMBINED_H
 

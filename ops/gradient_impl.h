@@ -6,8 +6,7 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "ops/ops_impl.h"
 
-/* A gradient rule without a gradient: the function is constant between steps, like floor and
- * sign. */
+/* A rule without a gradient: the function is constant between steps, like floor and sign. */
 extern const gradient_t gradient_zero;
 
 /* A rule for identity and changes of layout: the gradient of the input is that of the result. */
@@ -22,8 +21,7 @@ value_t emit_binary(emitter_t *emitter, const opdef_t *op, value_t a, value_t b)
 value_t emit_mul(emitter_t *emitter, value_t x, double factor);
 value_t emit_add(emitter_t *emitter, value_t x, double term);
 value_t emit_cast(emitter_t *emitter, value_t x, dtype_t dtype);
-/* Casts bf16 and f16 to f32, for sums, products and differences of many elements. Other dtypes are
- * unchanged. */
+/* Casts bf16 and f16 to f32, for sums and products of many elements. Other dtypes are unchanged. */
 value_t emit_widen(emitter_t *emitter, value_t x);
 /* The sum of two gradients; either may be VALUE_NONE. */
 value_t emit_sum(emitter_t *emitter, value_t a, value_t b);

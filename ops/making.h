@@ -1,5 +1,4 @@
-/* Functions that create dense tensors from numbers. In a trace, results are constants. The rules
- * for all operators are in ops.h. */
+/* Functions that create dense tensors from numbers. In a trace, results are constants. */
 #ifndef TESSERA_OPS_MAKING_H
 #define TESSERA_OPS_MAKING_H
 

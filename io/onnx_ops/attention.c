@@ -1,5 +1,4 @@
-/* ONNX Attention. It becomes scaled_dot_product_attention, or separate steps if scores are capped
- * or are an output. */
+/* ONNX Attention: one operator, or separate steps if scores are capped or an output. */
 #include "io/onnx_ops/attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -110,8 +109,7 @@ static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){condition, a, number}, out);
 }
 
-/* Positions of queries, [N][1][L][1]. They follow the past keys; with lengths, queries are the last
- * of the valid keys. */
+/* Positions of queries, [N][1][L][1]: after the past, or, with lengths, those of the last keys. */
 static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t lengths,
                               item_t *out)
 {

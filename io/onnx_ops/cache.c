@@ -53,8 +53,7 @@ static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t 
     return onnx_binary(node, "remainder", *out, n, out);
 }
 
-/* Inputs: cache, update, write_indices. Writes the rows of the update to the cache, for each batch
- * from its own index on. */
+/* Inputs: cache, update, write_indices. Each batch writes its update from its own index on. */
 status_t onnx_import_tensor_scatter(onnx_node_t *node)
 {
     static const char *const modes[] = {"linear", "circular", NULL};

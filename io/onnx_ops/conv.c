@@ -51,8 +51,7 @@ static int64_t reach(context_t *ctx, const onnx_window_t *window, int i, int64_t
     return sym_add(ctx, sym_multiply(ctx, steps, window->stride[i]), extent(ctx, window, i));
 }
 
-/* Splits the total padding of dimension i. An odd element is put at the end, or at the
- * beginning. */
+/* Splits the total padding of dimension i. An odd element is added to the end, or to the start. */
 static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t total,
                           bool has_more_before)
 {
@@ -185,8 +184,7 @@ static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int
     return STATUS_OK;
 }
 
-/* conv_transpose crops the same number on both sides, which is the lesser one. This removes the
- * rest. */
+/* conv_transpose crops the lesser padding on both sides. This removes the rest. */
 static status_t crop(onnx_node_t *node, const onnx_window_t *window, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;

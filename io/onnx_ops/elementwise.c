@@ -303,8 +303,7 @@ status_t onnx_import_mean(onnx_node_t *node)
 
 /* ---- copies and casts ---- */
 
-/* Casts to dtype. If `narrow` is given, rounds to the values of that narrow type, which are stored
- * as dtype. */
+/* Casts to dtype. With `narrow`, rounds to the values of that type, which dtype stores. */
 static status_t cast(onnx_node_t *node, dtype_t dtype, int narrow)
 {
     bool saturates = true;
@@ -329,8 +328,7 @@ static bool is_integer(dtype_t dtype)
     return !dtype_is_floating(dtype) && dtype != DTYPE_BOOL;
 }
 
-/* Casts between integers with the same number of bits keep the bits. Other types need a known
- * input. */
+/* Casts between integers of equal size keep the bits. Other types need a known input. */
 status_t onnx_import_bit_cast(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -371,8 +369,7 @@ status_t onnx_import_identity(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* The mask is all true, in the dtype of x before opset 10. Training with a ratio of 0 is the same
- * as inference. */
+/* The mask is all true, in x's dtype before opset 10. Training with ratio 0 drops nothing. */
 status_t onnx_import_dropout(onnx_node_t *node)
 {
     int n = 0;

@@ -72,8 +72,7 @@ static status_t multiply_integers(onnx_node_t *node, const gemm_t *gemm)
     return onnx_binary(node, "add", node->out[0], node->in[2], &node->out[0]);
 }
 
-/* Multiplies a known weight and bias by alpha and beta at import. If they are unknown, scales after
- * the product. */
+/* Scales a known weight and bias by alpha and beta at import; otherwise scales the product. */
 status_t onnx_import_gemm(onnx_node_t *node)
 {
     gemm_t gemm;
@@ -200,8 +199,7 @@ status_t onnx_import_reduce_sum(onnx_node_t *node)
     return onnx_cast(node, sum, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* The maximum or minimum of no elements, according to ONNX: an infinity, or the smallest or largest
- * integer. */
+/* The maximum or minimum of no elements: an infinity, or the limit of an integer dtype. */
 static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *out)
 {
     const bool is_max = strcmp(node->op->own, "amax") == 0;

@@ -5,8 +5,7 @@
 
 #include "ops/loss/loss_impl.h"
 
-/* A value that is no label. Without ignore_index, all rows count, and a label out of range is an
- * error. */
+/* Not a label. Without ignore_index, all rows count, and labels out of range are errors. */
 #define NOTHING_IGNORED INT32_MIN
 
 static status_t import_loss(onnx_node_t *node, const char *op_name, item_t x)

@@ -41,8 +41,7 @@ status_t onnx_import_scaler(onnx_node_t *node)
     return onnx_cast(node, x, DTYPE_F32, &node->out[0]);
 }
 
-/* Divides each row by its largest element, its sum of absolute values, or its length. Rows where
- * that is 0 stay. */
+/* Divides each row by its maximum, its sum of absolute values, or its length, unless that is 0. */
 status_t onnx_import_normalizer(onnx_node_t *node)
 {
     enum { MAX, L1, L2 };

@@ -21,8 +21,7 @@ static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momen
     return onnx_binary(node, "add", old, way, out);
 }
 
-/* For one value in each channel, the mean is the value and the variance is 0. batch_norm_training
- * needs several values. */
+/* For one value in each channel: mean is the value, variance 0. batch_norm_training needs more. */
 static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
 {
     const int64_t channels = onnx_input_info(node, 0).sizes[1];
@@ -64,8 +63,7 @@ static status_t keep_statistic(onnx_node_t *node, int output)
     return STATUS_OK;
 }
 
-/* Normalises with the mean and variance of the batch, and updates the running ones (outputs 1,
- * 2). */
+/* Normalises with statistics of the batch, and updates the running ones (outputs 1 and 2). */
 static status_t train_batch_norm(onnx_node_t *node, double epsilon)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

@@ -91,8 +91,7 @@ static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
     return onnx_emit(&call, 3, (item_t[]){mask, padded, value}, &node->out[0]);
 }
 
-/* Reads the value as a double. *out_is_exact is false if a double cannot represent it, or if it is
- * not known at import. */
+/* Reads the value as a double. *out_is_exact: it is known, and a double can represent it. */
 static status_t read_value(onnx_node_t *node, double *out_value, bool *out_is_exact)
 {
     int n = 0;

@@ -147,8 +147,7 @@ status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *ou
 
 /* ---- quantise and dequantise ---- */
 
-/* Removes zeros that are known to be 0, and converts u8 weights to s8. Integer matrix products need
- * both. */
+/* Removes zeros that are 0, and converts u8 weights to s8, as integer matrix products need. */
 static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size, dtype_t *dtype)
 {
     const bool has_zero = onnx_has(node, 2);
@@ -257,8 +256,7 @@ static status_t read_precision(onnx_node_t *node)
     return onnx_cast(node, node->in[1], dtype, &node->in[1]);
 }
 
-/* QuantizeLinear and DequantizeLinear. Inputs: x, scale, zero. output_dtype overrides the dtype of
- * the zero. */
+/* Inputs: x, scale, zero. output_dtype overrides the dtype of the zero. */
 status_t onnx_import_quantize(onnx_node_t *node)
 {
     int64_t axis = 1, block_size = 0, type = 0;

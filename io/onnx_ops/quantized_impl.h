@@ -20,8 +20,7 @@ status_t quantized_zero(onnx_node_t *node, int input, const char *what, item_t *
  * [inputs][outputs], as integer products need. */
 status_t quantized_columns(onnx_node_t *node, item_t x, item_t *weight);
 
-/* Emits operator quantize or dequantize. dtype is that of quantize's result; DTYPE_NONE: the
- * zero's. */
+/* Emits quantize or dequantize. dtype: that of quantize's result; DTYPE_NONE: the zero's. */
 status_t quantized_emit(onnx_node_t *node, const char *op, item_t x, item_t scale, item_t zero,
                         int dim, dtype_t dtype, item_t *out);
 

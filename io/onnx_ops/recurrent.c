@@ -78,8 +78,7 @@ static status_t read_function(onnx_node_t *node, const ProtobufCBinaryData *name
          (const char *)name->data);
 }
 
-/* ONNX lists functions f, g, h for each direction. RNN has only f, which is our candidate
- * function. */
+/* ONNX lists functions f, g, h for each direction. RNN has only f, our candidate function. */
 static status_t read_activations(onnx_node_t *node, recurrent_t *layer)
 {
     numbers_t numbers = {0};
@@ -227,8 +226,7 @@ static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out
 
 /* ---- one direction ---- */
 
-/* The scales or zeros of one direction, from a tensor with one for each direction or for each
- * row. */
+/* The scales or zeros of one direction; they have one element for each direction or each row. */
 static status_t take_scale(onnx_node_t *node, const recurrent_t *layer, item_t all,
                            int64_t direction, item_t *out)
 {

@@ -1,5 +1,4 @@
-/* Resize, Upsample, grids and boxes. Each Resize becomes one `resize`, with the rounding of ONNX
- * Runtime. */
+/* Resize, Upsample, grids and boxes. Each Resize becomes one `resize` with ONNX Runtime's rules. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -23,8 +22,7 @@ static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer
 static const resize_rounding_t rounding_of[] = {RESIZE_PREFER_FLOOR, RESIZE_PREFER_CEIL,
                                                 RESIZE_FLOOR, RESIZE_CEIL};
 
-/* One scale for each dimension; or one for all, so that no size is larger than requested, or none
- * is smaller. */
+/* One scale for each dimension; or one for all, with sizes at most, or at least, as requested. */
 typedef enum policy_kind { STRETCH, NOT_LARGER, NOT_SMALLER } policy_kind_t;
 static const char *const policy_names[] = {"stretch", "not_larger", "not_smaller", NULL};
 
@@ -60,8 +58,7 @@ static bool sizes_say_corners(const onnx_node_t *node, const resize_t *resize)
            strcmp(producer, "pytorch") == 0;
 }
 
-/* Emits a resize of the dimensions from the first changed one on, at the latest from dimension
- * 2. */
+/* Emits a resize that begins at the first changed dimension, at the latest at dimension 2. */
 static status_t emit_plain(onnx_node_t *node, const resize_t *resize, item_t x, item_t *out)
 {
     int first = 0;

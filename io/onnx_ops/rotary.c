@@ -85,9 +85,8 @@ static status_t turn(onnx_node_t *node, const item_t *pair, item_t cos, item_t s
     return onnx_binary(node, "add", products[2], products[3], &out[1]);
 }
 
-/* Rotates the first 2 * (number of angles) elements of each row of x [N][heads][T][D] in pairs.
- * Interleaved pairs are adjacent elements; otherwise pairs combine the first half with the
- * second. */
+/* Rotates the first 2 * (number of angles) elements of each row of x [N][heads][T][D] in pairs. A
+ * pair is two adjacent elements if interleaved, else one element from either half. */
 static status_t rotate(onnx_node_t *node, item_t x, item_t cos, item_t sin, bool is_interleaved,
                        item_t *out)
 {
@@ -263,8 +262,7 @@ static status_t take_parts(onnx_node_t *node, group_attention_t *group)
     return STATUS_OK;
 }
 
-/* max(seqlens_k + 1 - T, 0): seqlens_k is the number of the last key. A first prompt has no
- * past. */
+/* max(seqlens_k + 1 - T, 0): seqlens_k is the number of the last key; at first there is no past. */
 static status_t find_past(onnx_node_t *node, group_attention_t *group)
 {
     const tensor_info_t lengths = onnx_input_info(node, LENGTHS);
@@ -345,8 +343,7 @@ static status_t take_size(onnx_node_t *node, item_t x, int dim, item_t *out)
     return onnx_slice(node, *out, 0, dim, dim + 1, 1, out);
 }
 
-/* The number of rows of present keys and values: P, the past's size, if it is large enough for the
- * total; else P + T. */
+/* The number of present rows: P, the past's size, if that is enough for the total, else P + T. */
 static status_t count_present(onnx_node_t *node, item_t *out)
 {
     item_t size, all, total = node->in[TOTAL], is_more;

@@ -335,8 +335,7 @@ typedef struct range {
     int64_t start, end, step;
 } range_t;
 
-/* Clamps start and end to a size as ONNX specifies; returns the number of elements. All are
- * numbers. */
+/* Clamps start and end to a size, as ONNX specifies; returns the number of elements. */
 static int64_t clamp_range(range_t *range, int64_t size)
 {
     int64_t lowest = range->step > 0 ? 0 : -1, highest = range->step > 0 ? size : size - 1;

@@ -205,8 +205,7 @@ static status_t read_frames(onnx_node_t *node, int64_t size, frames_t *out_frame
     return STATUS_OK;
 }
 
-/* x [batch, size, parts] becomes [batch, frames, length, parts]. Element i of frame f is x[step * f
- * + i]. */
+/* x [batch, size, parts] becomes [batch, frames, length, parts]: x[step * frame + i]. */
 static status_t cut_frames(onnx_node_t *node, const frames_t *frames, item_t *x)
 {
     item_t in[2] = {*x, ITEM_NONE}, step, numbers;
@@ -288,8 +287,7 @@ static int64_t edge_of(const mel_t *mel, int64_t bin)
     return (int64_t)floor((double)(mel->length + 1) * hertz / (double)mel->rate);
 }
 
-/* A triangular weight: it rises from the start of a bin to the start of the next one, and falls to
- * the start of the one after that. */
+/* A triangle: rises from the start of a bin to that of the next, falls to that of the one after. */
 static double weight_of(const mel_t *mel, int64_t frequency, int64_t bin)
 {
     const int64_t low = edge_of(mel, bin), center = edge_of(mel, bin + 1);

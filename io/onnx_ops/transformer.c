@@ -130,8 +130,7 @@ status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out)
     return onnx_reshape(node, *out, 3, sizes, out);
 }
 
-/* Converts a mask of 1 and 0, [N][S] or [N][T][S], to numbers added to scores: 0 for 1, and
- * mask_filter_value for 0. */
+/* Converts a mask [N][S] or [N][T][S] to terms of scores: 0 for 1, mask_filter_value for 0. */
 static status_t make_mask(onnx_node_t *node, int input, item_t *out)
 {
     double filter = 0;
@@ -153,8 +152,7 @@ static status_t make_mask(onnx_node_t *node, int input, item_t *out)
     return onnx_binary(node, "mul", mask, number, out);
 }
 
-/* parts: query, key and value as [N][T][E]. bias: number of an input that is added to scores, or
- * -1. */
+/* parts: query, key and value as [N][T][E]. bias: input that is added to scores, or -1. */
 static status_t attend(onnx_node_t *node, const item_t *parts, item_t mask, int bias)
 {
     attention_attrs_t attrs = {.is_causal = false};

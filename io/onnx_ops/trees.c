@@ -325,8 +325,7 @@ static scored_t find_scored(const forest_t *forest, int64_t target)
     return scored;
 }
 
-/* Sets scores to -infinity where no reached leaf has a weight, so that these classes are never the
- * largest. */
+/* Sets scores to -infinity for classes without a weight in any reached leaf. */
 static status_t hide_unscored(const forest_t *forest, item_t x, item_t scores, item_t *out)
 {
     onnx_node_t *node = forest->node;

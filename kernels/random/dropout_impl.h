@@ -1,5 +1,4 @@
-/* Dropout of a row: out[i] = x[i] * scale if the number of element i is kept, else 0. out may be
- * x. */
+/* Dropout of a row: out[i] = x[i] * scale if element i is kept, else 0. out may be x. */
 #ifndef TESSERA_KERNELS_RANDOM_DROPOUT_IMPL_H
 #define TESSERA_KERNELS_RANDOM_DROPOUT_IMPL_H
 

@@ -286,7 +286,6 @@ static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const
     }
 }
 
-/* Arguments of a run of the native kernel. */
 typedef struct run {
     const function_t *function;
     dtype_t src_dtype, dst_dtype;

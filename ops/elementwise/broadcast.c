@@ -112,8 +112,7 @@ static bool is_padded_by_copy(const tensor_info_t *info, const split_t *split)
     return info->rank > 0 && info_is_contiguous(info) && split_size(info, split) > 1;
 }
 
-/* Computes the strides of an operand for each dimension of the result; the last one is for lanes of
- * blocks. */
+/* Computes an operand's strides for each dimension of the result; the last is for block lanes. */
 static void spread(const tensor_info_t *info, const split_t *split, int64_t *out_strides)
 {
     int64_t own[TENSOR_MAX_RANK];

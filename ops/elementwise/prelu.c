@@ -70,7 +70,6 @@ static status_t prelu_prepare_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-/* Arguments of a run of the kernel. */
 typedef struct run {
     walk_t walk;
     dtype_t dtype;

@@ -133,8 +133,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* Prefixes each tuple with its batch number: [[5], [7]] in batches 0 and 1 becomes [[0, 5], [1,
- * 7]]. */
+/* Prefixes tuples with their batch numbers: [[5], [7]] becomes [[0, 5], [1, 7]]. */
 static value_t with_batches(emitter_t *emitter, value_t index, int batch_dims)
 {
     tensor_info_t one = *emit_info(emitter, index);

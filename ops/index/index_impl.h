@@ -1,5 +1,4 @@
-/* Shared functions of operators with an index tensor: they convert indices to element numbers and
- * write elements at these. */
+/* Functions that convert indices to element numbers, and write elements at these. */
 #ifndef TESSERA_OPS_INDEX_INDEX_IMPL_H
 #define TESSERA_OPS_INDEX_INDEX_IMPL_H
 
@@ -44,8 +43,7 @@ typedef void (*index_put_run_t)(const index_put_t *put);
 /* The loop for a reduction; NULL for bool with a reduction. bf16 and f16 are reduced in f32. */
 index_put_run_t index_put_find(dtype_t dtype, scatter_reduction_t reduction);
 
-/* Shared by scatter and scatter_nd. Operands are x, index and src; x is copied, then src is written
- * to the copy. */
+/* Functions of scatter and scatter_nd. x is copied, then src is written to the copy. */
 extern const char *const index_reduction_names[];
 enum { SCATTER_X, SCATTER_INDEX, SCATTER_SRC };
 

@@ -106,8 +106,7 @@ status_t op_index_fill(context_t *ctx, const tensor_t *x, int64_t dim, const ten
  * Equal elements keep their order. */
 status_t op_sort(context_t *ctx, const tensor_t *x, int64_t dim, bool descending,
                  tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_sort);
-/* The k largest or smallest elements along dim, in order, and their s64 indices. bool is not
- * supported. */
+/* The k largest or smallest elements along dim, in order, and their s64 indices. Not for bool. */
 status_t op_topk(context_t *ctx, const tensor_t *x, int64_t k, int64_t dim, bool largest,
                  tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_topk);
 

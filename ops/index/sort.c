@@ -136,8 +136,7 @@ static bool comes_before(entry_t a, entry_t b)
     return a.key < b.key || (a.key == b.key && a.index < b.index);
 }
 
-/* Inserts an entry at the top of a heap of n, and moves it down below all entries that come after
- * it. */
+/* Inserts an entry at the top of a heap of n, and moves it below all entries that come later. */
 static void sink(entry_t *heap, int64_t n, entry_t entry)
 {
     int64_t at = 0;

@@ -82,8 +82,7 @@ static work_t begin_work(const void *attrs, const tensor_info_t *x, void *block)
     return work;
 }
 
-/* Converts an element to a key of the same order: for negative numbers, all bits are inverted, for
- * others the sign bit. */
+/* Converts to a key of the same order: inverts all bits of negative numbers, else the sign bit. */
 static uint64_t key_of(dtype_t dtype, const void *element)
 {
     const uint64_t sign = (uint64_t)1 << 63;
@@ -113,8 +112,7 @@ static int compare(const work_t *work, int64_t a, int64_t b)
     return 0;
 }
 
-/* Merge sort: merges pairs of sorted runs of 1, 2, 4, ... slices. Equal slices
- * keep their order. */
+/* Merges pairs of sorted runs of 1, 2, 4, ... slices. Equal slices keep their order. */
 static void sort(work_t *work)
 {
     const int64_t n = work->slices.n;

@@ -456,7 +456,6 @@ static double row_loss(const rows_t *rows, int64_t index, row_t *row)
     return loss;
 }
 
-/* Arguments of a run of a kernel. */
 typedef struct run {
     const rows_t *rows;
     char *memory; /* memory of all threads */

@@ -147,8 +147,7 @@ static int64_t find_leaf(const forest_t *forest, const void *row, bool is_wide, 
     }
 }
 
-/* Aggregates the leaves of one row of x in n_out doubles. False if a walk reaches something that
- * does not exist. */
+/* Aggregates the leaves of one row of x in n_out doubles. False if a walk is invalid. */
 static bool walk(const forest_t *forest, const void *row, bool is_wide, double *sums)
 {
     const int64_t n = forest->n_out;

@@ -144,7 +144,6 @@ static void run_row(const dropout_loops_t *loops, const dropout_row_t *row, dtyp
     }
 }
 
-/* Arguments of a run of the kernel. */
 typedef struct run {
     const tensor_info_t *x;
     walk_t walk;
@@ -155,8 +154,7 @@ typedef struct run {
     char *out;
 } run_t;
 
-/* Assigns random numbers to the elements of a row, which starts at position `spatial` of
- * `channel`. */
+/* Numbers the elements of a row, which starts at position `spatial` of `channel`. */
 static void number_row(const run_t *run, int64_t image, int64_t channel, int64_t spatial,
                        dropout_row_t *row)
 {

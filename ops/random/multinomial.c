@@ -134,8 +134,7 @@ static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n,
     }
 }
 
-/* Samples without replacement. Overwrites the weights of a row with keys, and keys of samples with
- * -1. */
+/* Samples without replacement. Overwrites weights of a row with keys, those of samples with -1. */
 static void draw_once(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
                       int64_t *out)
 {
@@ -170,7 +169,6 @@ static status_t check_rows(context_t *ctx, const multinomial_attrs_t *attrs, int
     return STATUS_OK;
 }
 
-/* Arguments of a run of the kernel. */
 typedef struct run {
     const multinomial_attrs_t *attrs;
     int64_t n;       /* weights of a row */

@@ -96,7 +96,6 @@ static double random_spec(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- dense kernel ---- */
 
-/* Arguments of a run of the kernel. */
 typedef struct run {
     const opdef_t *op;
     const random_attrs_t *attrs;

@@ -50,8 +50,7 @@ double adjoint_spec(const spec_call_t *call, const int64_t *index, adjoint_taps_
 
 /* ---- preparing ---- */
 
-/* Element i of x is the sum over taps[starts[i]] to before taps[starts[i + 1]]. Their indices refer
- * to grad. */
+/* Element i of x is the sum over taps starts[i] to before starts[i + 1] of elements of grad. */
 typedef struct pass {
     int64_t outer, grad, x, inner;
     int64_t *starts;

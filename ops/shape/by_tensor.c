@@ -1,5 +1,4 @@
-/* Operators that read sizes and bounds from the elements of a tensor: reshape_by, expand_by,
- * slice_by, range. */
+/* Operators that read sizes and bounds from a tensor: reshape_by, expand_by, slice_by, range. */
 #include <math.h>
 #include <string.h>
 
@@ -58,8 +57,7 @@ static status_t infer_open(dtype_t dtype, int rank, tensor_info_t *out)
     return STATUS_OK;
 }
 
-/* Sets an attribute of the fixed operator that replaces one of these, such as reshape for
- * reshape_by. */
+/* Sets an attribute of the operator that replaces one of these, such as reshape for reshape_by. */
 static void set_attr(const opdef_t *op, void *attrs, const char *name, int n, const int64_t *values)
 {
     for (int i = 0; i < op->attrs.n_fields; i++) {
@@ -323,8 +321,7 @@ static int64_t count_slice(int64_t start, int64_t end, int64_t step)
     return length > 0 ? (int64_t)(((uint64_t)length - 1) / stride) + 1 : 0;
 }
 
-/* Clamps a bound to a symbolic size. It compares nothing, so that the result holds for all
- * sizes. */
+/* Clamps a bound to a symbolic size, without a comparison that could differ between sizes. */
 static int64_t clamp_symbolic(context_t *ctx, const op_call_t *call, int operand, int64_t size)
 {
     const int64_t bound = integer_at(call, operand, 0);

@@ -88,8 +88,7 @@ static format_t largest_format(const op_call_t *call)
     return accept_own(call->in[best]);
 }
 
-/* True if the inputs are adjacent in the result: no dimension of size above 1 is slower than the
- * joined one. */
+/* True if the inputs are adjacent in the result: slower dimensions all have size 1. */
 static bool is_join(const prepared_t *prepared, int dim)
 {
     size_t bytes = 0;

@@ -1,5 +1,4 @@
-/* Operators that reverse or rotate dimensions: each index of a dimension is read from one other
- * index. */
+/* Operators that reverse or rotate dimensions. */
 #include <string.h>
 
 #include "ops/accept_impl.h"

@@ -219,8 +219,7 @@ static status_t begin_pixels(context_t *ctx, const char *op, const tensor_t *x, 
     return STATUS_OK;
 }
 
-/* Fills in the last five dimensions after the first reshape, their order, and the last three of the
- * result. */
+/* Fills in the last five dimensions between the reshapes, their order, and the last three after. */
 static void end_pixels(steps_t *steps, const int64_t *between, const int *order,
                        const int64_t *sizes)
 {
@@ -265,8 +264,7 @@ status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, t
 
 /* ---- filling and selecting with an index or a mask ---- */
 
-/* True if the dtype can represent the value: exactly for integers; for floating dtypes, a finite
- * value stays finite. */
+/* True if the dtype can hold the value: exactly if integral, as a finite number if floating. */
 static bool fits(dtype_t dtype, double value)
 {
     double rounded = 0;

@@ -39,8 +39,7 @@ status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *ou
 /* The slice at an index of dim, without that dimension: x[:, index] for dim 1. -1 is the last. */
 status_t op_select(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index, tensor_t **out)
     TESSERA_API(op_select);
-/* All slices along dim, without that dimension. n is the size of dim; out has room for n
- * tensors. */
+/* All slices along dim, without that dimension. n is the size of dim; out has n entries. */
 status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor_t **out)
     TESSERA_API(op_unbind);
 

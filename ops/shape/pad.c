@@ -1,5 +1,4 @@
-/* Pads with a constant, mirrored elements, the edge or repeated elements. Negative padding crops
- * first. */
+/* Padding: a constant, reflection, the edge, or repetition. Negative padding crops first. */
 #include <string.h>
 
 #include "ops/accept_impl.h"

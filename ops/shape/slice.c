@@ -49,8 +49,7 @@ static void find_range(const slice_attrs_t *attrs, int64_t size, int64_t *out_st
     *out_length = end > start ? (end - start - 1) / attrs->step + 1 : 0;
 }
 
-/* clamp for symbolic numbers. It compares only `at` with 0, so that the result holds for all
- * sizes. */
+/* clamp for symbolic numbers. It compares only `at` with 0, so the result holds for all sizes. */
 static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
 {
     if (at == INT64_MAX) return size;

@@ -135,8 +135,7 @@ static int64_t remainder_of_truncated(context_t *ctx, int64_t a, int64_t b)
     return sym_subtract(ctx, a, sym_multiply(ctx, b, sym_truncate(ctx, a, b)));
 }
 
-/* real: the operation for floating elements, '\0' for none; rounding: of its result, -1 for
- * none. */
+/* real: operation of floating elements, '\0' for none; rounding: of its result, -1 for none. */
 static const struct binary {
     const opdef_t *op;
     binary_t integers;
@@ -365,8 +364,7 @@ static status_t run_range(call_t *call)
 
 /* ---- moves: the operator's kernel runs on element numbers instead of elements ---- */
 
-/* Operators whose results are elements of their operands. Bit i of `indices`: operand i is an
- * index. */
+/* Operators that only move elements. Bit i of `indices`: operand i is an index. */
 static const struct move {
     const opdef_t *op;
     unsigned indices;
@@ -390,8 +388,7 @@ static const struct move {
              {&op_def_scatter, 2},
              {&op_def_scatter_nd, 2}};
 
-/* A tensor of element numbers, counted from `first`. For an index operand, of its pinned
- * elements. */
+/* A tensor of element numbers, counted from `first`; for an index operand, its pinned elements. */
 static status_t make_places(const call_t *call, int operand, bool is_index, int64_t first,
                             tensor_t **out_tensor)
 {
