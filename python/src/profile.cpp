@@ -14,18 +14,26 @@ namespace
 
 using Profile = std::unique_ptr<profile_t, Releases<profile_t, profile_destroy>>;
 
-// Measures once per number of threads, since it takes half a second.
-const profile_limits_t &limits_of(int n_threads)
+// Measures once per number of threads, since it takes a second. Other Python threads run meanwhile.
+bool find_limits(int n_threads, profile_limits_t &limits)
 {
     static std::mutex mutex;
     static std::map<int, profile_limits_t> all;
+    const nb::gil_scoped_release unlocked;
     const std::lock_guard<std::mutex> lock(mutex);
     const auto found = all.find(n_threads);
-    if (found != all.end()) return found->second;
+    if (found == all.end() && !profile_measure_limits(n_threads, &limits)) return false;
+    if (found == all.end()) all[n_threads] = limits;
+    limits = all[n_threads];
+    return true;
+}
+
+profile_limits_t limits_of(int n_threads)
+{
     profile_limits_t limits = {};
-    if (!profile_measure_limits(n_threads, &limits))
+    if (!find_limits(n_threads, limits))
         raise(STATUS_OUT_OF_MEMORY, "out of memory while measuring the limits of this machine");
-    return all[n_threads] = limits;
+    return limits;
 }
 
 std::string format_of(const tensor_info_t &info)
@@ -123,7 +131,7 @@ nb::object Model::profile(nb::args args, int iterations)
         check(ctx, status);
     }
     check(ctx, profile_finish(made));
-    const profile_limits_t &limits = limits_of(context_threads(ctx));
+    const profile_limits_t limits = limits_of(context_threads(ctx));
     double all_ns = 0;
     for (int i = 0; i < profile_n_nodes(made); i++) all_ns += profile_node(made, i)->ns;
     nb::list rows;
