@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "dispatch/vector_math_impl.h"
 #include "kernels/linear/product_impl.h"
+#include "kernels/scalar_functions_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/attention/attention_impl.h"
+#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -435,7 +436,7 @@ FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
     for (int l = 0; l < PANEL; l++) lanes[l] = 0.0f;
     for (int64_t s = 0; s < padded; s += PANEL)
         for (int l = 0; l < PANEL; l++) {
-            row[s + l] = vector_exp(row[s + l] - largest);
+            row[s + l] = scalar_exp(row[s + l] - largest);
             lanes[l] += row[s + l];
         }
     for (int half = PANEL / 2; half > 0; half /= 2)

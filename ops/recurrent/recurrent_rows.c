@@ -2,7 +2,8 @@
  * prevent vectorisation. */
 #include "ops/recurrent/recurrent_rows_impl.h"
 
-#include "dispatch/vector_math_impl.h"
+#include "kernels/scalar_functions_impl.h"
+#include "tensor/simd_impl.h"
 
 bool recurrent_rows_apply(recurrent_cell_t cell, const recurrent_attrs_t *attrs, bool has_peephole)
 {
@@ -18,7 +19,7 @@ bool recurrent_rows_apply(recurrent_cell_t cell, const recurrent_attrs_t *attrs,
 
 static inline float sigmoid(float x)
 {
-    return 1.0f / (1.0f + vector_exp(-x));
+    return 1.0f / (1.0f + scalar_exp(-x));
 }
 
 /* tanh(x) as x p(x^2) / q(x^2), with |x| clamped to 7.9, where tanh rounds to 1. Error: at most 4

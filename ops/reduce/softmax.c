@@ -2,10 +2,11 @@
 #include <math.h>
 
 #include "dispatch/choose_impl.h"
-#include "dispatch/vector_math_impl.h"
+#include "kernels/scalar_functions_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
+#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -236,15 +237,15 @@ FOR_EACH_ISA static void run_row(bool is_logarithm, int64_t n, const float *rest
         for (int l = 0; l < half; l++) lanes[l] = larger(lanes[l], lanes[l + half]);
     const float largest = lanes[0];
 
-    for (int64_t i = 0; i < whole; i++) dst[i] = vector_exp(src[i] - largest);
-    for (int l = 0; l < LANES; l++) lanes[l] = tail[l] = vector_exp(tail[l] - largest);
+    for (int64_t i = 0; i < whole; i++) dst[i] = scalar_exp(src[i] - largest);
+    for (int l = 0; l < LANES; l++) lanes[l] = tail[l] = scalar_exp(tail[l] - largest);
     memcpy(dst + whole, tail, (size_t)(n - whole) * sizeof *tail);
     for (int64_t i = 0; i < whole; i += LANES)
         for (int l = 0; l < LANES; l++) lanes[l] += dst[i + l];
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
 
-    const float logarithm = vector_log(lanes[0]), factor = 1.0f / lanes[0];
+    const float logarithm = scalar_log(lanes[0]), factor = 1.0f / lanes[0];
     if (is_logarithm)
         for (int64_t i = 0; i < n; i++) dst[i] = src[i] - largest - logarithm;
     else
@@ -264,11 +265,11 @@ FOR_EACH_ISA static void run_tile(bool is_logarithm, int64_t n, int64_t inner, i
         for (int64_t i = 0; i < width; i++) largest[i] = larger(largest[i], src[a * inner + i]);
     for (int64_t a = 0; a < n; a++)
         for (int64_t i = 0; i < width; i++) {
-            float difference = src[a * inner + i] - largest[i], power = vector_exp(difference);
+            float difference = src[a * inner + i] - largest[i], power = scalar_exp(difference);
             sum[i] += power;
             dst[a * inner + i] = is_logarithm ? difference : power;
         }
-    for (int64_t i = 0; i < width; i++) sum[i] = is_logarithm ? vector_log(sum[i]) : 1.0f / sum[i];
+    for (int64_t i = 0; i < width; i++) sum[i] = is_logarithm ? scalar_log(sum[i]) : 1.0f / sum[i];
     for (int64_t a = 0; a < n; a++)
         for (int64_t i = 0; i < width; i++) {
             float value = dst[a * inner + i];
@@ -397,7 +398,7 @@ FOR_EACH_ISA static void pass_row(bool is_logarithm, int64_t n, const float *y, 
     for (int l = 0; l < LANES; l++) sum += lanes[l];
     if (is_logarithm) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) dst[i] = grad[i] - vector_exp(y[i]) * sum;
+        for (int64_t i = 0; i < n; i++) dst[i] = grad[i] - scalar_exp(y[i]) * sum;
     } else {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) dst[i] = y[i] * (grad[i] - sum);
@@ -417,7 +418,7 @@ FOR_EACH_ISA static void pass_tile(bool is_logarithm, int64_t n, int64_t inner, 
         float *to = dst + a * inner;
         if (is_logarithm) {
 #pragma omp simd
-            for (int64_t i = 0; i < width; i++) to[i] = of_grad[i] - vector_exp(of_y[i]) * sum[i];
+            for (int64_t i = 0; i < width; i++) to[i] = of_grad[i] - scalar_exp(of_y[i]) * sum[i];
         } else {
 #pragma omp simd
             for (int64_t i = 0; i < width; i++) to[i] = of_y[i] * (of_grad[i] - sum[i]);
