@@ -63,7 +63,6 @@ static status_t read_restrictions(onnx_node_t *node, attend_t *attend)
                  (long long)attend->windows[i]);
     if (!onnx_has(node, LENGTHS)) return STATUS_OK;
     const tensor_info_t lengths = onnx_input_info(node, LENGTHS);
-    if (node->opset < 24) FAIL(ctx, STATUS_INVALID_ARGUMENT, "7 inputs, 6 are the most");
     if (onnx_has(node, PAST_KEY) || onnx_wants(node, PRESENT_KEY) ||
         onnx_wants(node, PRESENT_VALUE))
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
