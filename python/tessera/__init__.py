@@ -54,14 +54,14 @@ def load(
     sizes, too.
     copied: copies the constants of a .tessera file into huge pages instead of mapping them. The
     file may then be changed or removed; loading takes longer, and processes share no memory.
-    unchecked: skips the checksums of these constants, so that their bytes are read at first use.
+    unchecked: skips the checksums of the constants, so that their bytes are read at first use.
     Only for trusted files: damage would change results silently.
     limit_bytes: memory limit of one thread's calls, shared by its models with equal threads and
     limits; exceeding it raises OutOfMemory. limit_seconds: time limit of a call; limit_iterations:
     limit of all loops in a call; exceeding them raises LimitReached. None: TESSERA_LIMIT_MEMORY,
     TESSERA_LIMIT_TIME and TESSERA_LIMIT_ITERATIONS.
 
-    Raises FileError, Corrupt, or Unsupported, which lists all unknown operators.
+    Raises FileError; Corrupt; or Unsupported, whose message lists all unknown operators.
     """
     if isinstance(path, (bytes, bytearray, memoryview)):
         raise TypeError("path is a bytes object: pass the bytes of an ONNX model to load_bytes")
@@ -106,9 +106,9 @@ def compile(
 ):
     """Exports a PyTorch module with PyTorch's own exporter, freezes it, and returns a Model.
 
-    dynamic_shapes: as for torch.export.export; None: all sizes are those of the example. The module
-    is kept, since sizes that take another branch of its Python code need another export;
-    InvalidArgument if PyTorch cannot do it.
+    dynamic_shapes: as for torch.export.export; None: all sizes are those of the example. The Model
+    keeps the module and exports it again for sizes that take another branch of its Python code. If
+    PyTorch cannot export it then, the call raises InvalidArgument.
     Limits: as for load.
     """
     from .pytorch import compile as compile_module

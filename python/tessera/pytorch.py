@@ -36,7 +36,7 @@ class Fallback(UserWarning):
 
 
 def _is_random(node: torch.fx.Node) -> bool:
-    """Returns true for nodes that use random numbers. Dropout does not if its probability is 0, or
+    """Returns true for nodes that use random numbers; false for a dropout with probability 0 or
     outside training."""
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False

@@ -67,8 +67,8 @@ def _line(row: dict) -> list[str]:
 
 
 class Profile(list):
-    """A list with one dict per node of a run, with the keys of `tessera profile --json`. str()
-    returns the table of `tessera profile`.
+    """A list with one dict per node of a run; the dicts have the keys of `tessera profile --json`.
+    str() returns the table of `tessera profile`.
 
     run_ms: median time of a run; runs: number of runs; slowest: the slowest node's dict.
     """
