@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* Index i is at offset i / block * outer + i % block * inner; the last block is padded. Example:
- * the inputs of a weight in ABcd16b16a, that is [K/16][C/16][3][3][16 inputs][16 outputs], have
- * blocks of 16, inner 16 and outer 9 * 256. */
+/* Index i is at offset i / block * outer + i % block * inner. The last block is padded. Example:
+ * the input channels of a weight in ABcd16b16a, that is [K/16][C/16][3][3][16 inputs][16 outputs],
+ * have block 16, inner 16 and outer 9 * 256. */
 typedef struct axis {
     int64_t n, block, inner, outer;
 } axis_t;

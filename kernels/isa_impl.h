@@ -5,11 +5,11 @@
  *
  *   KERNEL_ISA        the suffix of the names that the file defines: portable, avx2, avx512, neon
  *   KERNEL_LANES      floats in a vector
- *   KERNEL_REGISTERS  vectors that the registers hold
- *   KERNEL_ROWS       rows of sums, two vectors each, that fit into the registers
+ *   KERNEL_REGISTERS  number of vectors that fit in the registers
+ *   KERNEL_ROWS       number of rows of sums, two vectors each, that fit in the registers
  *
- * The kernel's header declares the copies with ISA_EXTERN(type, name). Its <name>.c holds them in a
- * table, made by ISA_TABLE(name), and selects one by isa_t. */
+ * The kernel's header declares these copies with ISA_EXTERN(type, name). Its <name>.c lists them in
+ * a table made with ISA_TABLE(name), which is indexed by isa_t. */
 #ifndef TESSERA_KERNELS_ISA_IMPL_H
 #define TESSERA_KERNELS_ISA_IMPL_H
 
@@ -17,15 +17,15 @@
 
 /* In ascending order of preference. */
 typedef enum isa {
-    ISA_PORTABLE, /* 8 lanes, on the vectors of the compiler's target */
+    ISA_PORTABLE, /* 8 lanes, using the vectors that the compiler's target has */
     ISA_NEON,     /* 64-bit Arm: 8 lanes, in two registers */
     ISA_AVX2,     /* with FMA: 8 lanes */
     ISA_AVX512,   /* AVX-512F, with FMA: 16 lanes */
     ISA_COUNT
 } isa_t;
 
-/* Declares the copies of a function or table, one per ISA. ISA_TABLE lists them; ISAs of other
- * machines are NULL. */
+/* ISA_EXTERN declares the copies of a function or table, one for each ISA. ISA_TABLE lists them,
+ * with NULL for ISAs of other machines. */
 #if defined(__x86_64__)
 #define ISA_EXTERN(type, name) extern type name##_portable, name##_avx2, name##_avx512
 #define ISA_TABLE(name)                                                                            \
@@ -50,10 +50,10 @@ typedef enum isa {
 /* True if this build has the ISA, the processor has it, and ONEDNN_MAX_CPU_ISA allows it. */
 bool isa_has(isa_t isa);
 
-/* The most preferred ISA that isa_has. */
+/* The most preferred ISA for which isa_has is true. */
 isa_t isa_best(void);
 
-/* "portable", "neon", "avx2", "avx512". */
+/* Returns "portable", "neon", "avx2" or "avx512". */
 const char *isa_name(isa_t isa);
 
 /* Floats in a vector. */

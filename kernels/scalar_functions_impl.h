@@ -22,9 +22,9 @@ static inline float scalar_float(uint32_t bits)
     return x;
 }
 
-/* exp(x) = 2^n exp(r), where n is the integer nearest to x / ln 2. Adding 1.5 * 2^23 leaves n in
- * the low bits. 2^n is split into two factors because 2^128 is not a float, although exp(88.7)
- * is. */
+/* exp(x) = 2^n exp(r), where n is the integer nearest to x / ln 2. Adding 1.5 * 2^23 rounds to n
+ * and leaves n in the low bits. 2^n is split into two factors, because 2^128 is too large for a
+ * float although exp(88.7) is not. */
 static inline float scalar_exp(float x)
 {
     const float shift = 12582912.0f;
@@ -44,15 +44,16 @@ static inline float scalar_exp(float x)
     return p * scalar_float((half - 1) << 23) * scalar_float((rest - 1) << 23);
 }
 
-/* log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)). A denormal equals its bits times 2^-149; the
- * bits are converted as an integer, which does not flush. */
+/* log(x) = e ln 2 + log(m), with m in [sqrt(1/2), sqrt(2)). A denormal equals its bits times
+ * 2^-149. Its bits are converted as an integer, because the processor may flush the float itself to
+ * 0. */
 static inline float scalar_log(float x)
 {
     uint32_t given = scalar_bits(x);
     float scaled = (float)(int32_t)(given & 0x7fffffff);
     uint32_t bits = given < 0x00800000 ? scalar_bits(scaled) : given;
     int32_t bias = given < 0x00800000 ? 127 + 149 : 127;
-    uint32_t above = bits - 0x3f3504f3; /* sqrt(1/2) */
+    uint32_t above = bits - 0x3f3504f3; /* bits of sqrt(1/2) */
     int32_t exponent = ((int32_t)above >> 23) + 126 - bias + 1;
     float f = scalar_float((above & 0x007fffff) + 0x3f3504f3) - 1.0f, square = f * f;
     float p = 7.0376836292e-2f;
@@ -84,8 +85,8 @@ static inline float scalar_softplus(float x)
     return (x < 0.0f ? 0.0f : x) + scalar_log1p(scalar_exp(x < 0.0f ? x : -x));
 }
 
-/* erf(x) = x + x p(x^2) for |x| <= 1, else 1 - exp(-q(|x|)), which is 1 from 4 on. p was fitted to
- * the exact function for relative error, q for absolute error. */
+/* For |x| <= 1, erf(x) = x + x p(x^2), with p fitted to relative error. Otherwise |erf(x)| = 1 -
+ * exp(-q(|x|)), with q fitted to absolute error. From |x| = 4 on, the result is 1 or -1. */
 static inline float scalar_erf(float x)
 {
     const float square = x * x, bounded = fabsf(x) > 4.0f ? 4.0f : fabsf(x);

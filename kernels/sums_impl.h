@@ -1,14 +1,14 @@
-/* Sums of many floats: runs of SUMS_RUN are added in float, and the runs' sums in double. */
+/* Sums of many floats: groups of SUMS_RUN are summed in float, the groups' sums in double. */
 #ifndef TESSERA_KERNELS_SUMS_IMPL_H
 #define TESSERA_KERNELS_SUMS_IMPL_H
 
 #include <stdint.h>
 
 #define SUMS_RUN 64
-#define SUMS_LANES 64 /* largest number of sums at a time */
+#define SUMS_LANES 64 /* most columns summed at a time */
 
-/* Adds rows of n floats, at most SUMS_LANES, to n sums. Rows begin `step` floats apart; adjacent
- * rows (step == n) are added several at a time. */
+/* Adds n_rows rows of n floats to n sums; n is at most SUMS_LANES. Rows begin `step` floats apart.
+ * Adjacent rows (step == n) are added several at a time. */
 static inline void sums_add_rows(const float *from, int64_t n_rows, int64_t step, int64_t n,
                                  double *sums)
 {

@@ -1,4 +1,4 @@
-/* Divides images into tiles of rows, or of adjacent elements. */
+/* Divides images into tiles of complete rows, or of adjacent elements. */
 #ifndef TESSERA_KERNELS_TILES_IMPL_H
 #define TESSERA_KERNELS_TILES_IMPL_H
 
@@ -19,8 +19,8 @@ typedef struct tile_at {
     int64_t image, begin, n_rows;
 } tile_at_t;
 
-/* Finds a tile. Each image of n_rows rows is divided evenly into tiles_of_image tiles: 99 rows in 8
- * tiles are 12 or 13 rows a tile. */
+/* Finds a tile by number. Each image has n_rows rows and tiles_of_image tiles of nearly equal size:
+ * 99 rows in 8 tiles are 12 or 13 rows a tile. */
 static inline tile_at_t tile_find(int64_t n_rows, int64_t tiles_of_image, int64_t tile)
 {
     const int64_t of_image = tile % tiles_of_image;

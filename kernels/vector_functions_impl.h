@@ -1,11 +1,12 @@
-/* Functions on vectors. NaN stays NaN. */
+/* Mathematical functions of vectors. NaN stays NaN. */
 #ifndef TESSERA_KERNELS_VECTOR_FUNCTIONS_IMPL_H
 #define TESSERA_KERNELS_VECTOR_FUNCTIONS_IMPL_H
 
 #include "kernels/vector_impl.h"
 
-/* exp(x) = 2^n exp(r), where n is the integer nearest to x / ln 2. Adding 1.5 * 2^23 + 127 leaves
- * the exponent of 2^n in the low bits. Below -87 the result is 1e-38, from 88.4 on infinity. */
+/* exp(x) = 2^n exp(r), where n is the integer nearest to x / ln 2. Adding 1.5 * 2^23 + 127 rounds
+ * to n and leaves the exponent bits of 2^n in the low bits. Below -87 the result is 1e-38, from
+ * 88.4 on infinity. */
 KERNEL_INLINE vector_t vector_exp(vector_t x)
 {
     const vector_t zero = {0};
@@ -28,11 +29,11 @@ KERNEL_INLINE vector_t vector_sigmoid(vector_t x)
     return 1.0f / (1.0f + vector_exp(-x));
 }
 
-/* gelu(x) = x / 2 (1 + erf(x / sqrt(2))), with erf approximated by x (a + p(x^2) / q(x^2)) up to
- * 5.6. The approximation exceeds 1 from 5.7 to 5.9, where x is clamped; clamping erf to 1 makes
- * gelu of large negative x zero. The constant a is near the quotient for large x, so p is small
- * there and adds little rounding error; it also saves the fourth power of p. Even and odd powers
- * are summed separately, which rounds less. */
+/* gelu(x) = x / 2 (1 + erf(x / sqrt(2))). erf(x / sqrt(2)) is approximated as x (a + p(x^2) /
+ * q(x^2)), with x clamped to 5.9. There the approximation exceeds 1; clamping it to 1 makes gelu of
+ * large negative x exactly 0. The constant a is near the total factor for large x, so p is small
+ * there and adds little rounding error. It also makes a fourth power in p unnecessary. Even and odd
+ * powers are summed separately, which rounds less. */
 KERNEL_INLINE vector_t vector_gelu(vector_t x)
 {
     const vector_t zero = {0}, one = zero + 1.0f, limit = zero + 5.9f;
@@ -49,8 +50,8 @@ KERNEL_INLINE vector_t vector_gelu(vector_t x)
     return 0.5f * x * (1.0f + vector_min(one, vector_max(-one, erf)));
 }
 
-/* tanh(x) = over / under, that is x p(x^2) / q(x^2), with |x| clamped to 7.9, where tanh rounds to
- * 1. Error: at most 4 units in the last place. */
+/* tanh(x) = p / q. Returns p = x P(x^2) and sets *under to q = Q(x^2). |x| is clamped to 7.9, where
+ * tanh rounds to 1. Error: at most 4 units in the last place. */
 KERNEL_INLINE vector_t vector_tanh_parts(vector_t x, vector_t *under)
 {
     const vector_t zero = {0}, limit = zero + 7.90531110763549805f;
@@ -74,8 +75,7 @@ KERNEL_INLINE vector_t vector_tanh(vector_t x)
     return over / under;
 }
 
-/* x sigmoid(y) and tanh(x) sigmoid(y) with one division each, since divisions are the slowest
- * part. */
+/* x sigmoid(y), and tanh(x) sigmoid(y), with one division each, because divisions are slow. */
 KERNEL_INLINE vector_t vector_by_sigmoid(vector_t x, vector_t y)
 {
     return x / (1.0f + vector_exp(-y));

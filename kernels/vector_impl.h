@@ -1,5 +1,5 @@
-/* Vectors of KERNEL_LANES floats, using the compiler's vector extension. On narrower machines one
- * vector takes two registers. See isa_impl.h for KERNEL_LANES. */
+/* Vectors of KERNEL_LANES floats (isa_impl.h), using the compiler's vector extension. On machines
+ * with narrower registers, a vector takes two. */
 #ifndef TESSERA_KERNELS_VECTOR_IMPL_H
 #define TESSERA_KERNELS_VECTOR_IMPL_H
 
@@ -10,14 +10,14 @@
 #include <immintrin.h>
 #endif
 
-/* A name with the ISA appended: KERNEL_NAME(pool) is pool_avx2. */
+/* Appends the ISA to a name: KERNEL_NAME(pool) is pool_avx2. */
 #define KERNEL_NAME(name) KERNEL_JOIN(name, KERNEL_ISA)
 #define KERNEL_JOIN(name, isa) KERNEL_PASTE(name, isa)
 #define KERNEL_PASTE(name, isa) name##_##isa
 
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
-/* Pragmas: KERNEL_UNROLL unrolls a loop with a small constant count, KERNEL_ROLL keeps a loop. */
+/* Pragmas that unroll a loop with a small constant count, and that prevent unrolling. */
 #if defined(__clang__)
 #define KERNEL_UNROLL _Pragma("unroll")
 #define KERNEL_ROLL _Pragma("nounroll")
@@ -26,7 +26,7 @@
 #define KERNEL_ROLL _Pragma("GCC unroll 1")
 #endif
 
-/* Expands to of(1) of(2) .. of(n), for n of 3, 6 and 14: the KERNEL_ROWS of the ISAs. */
+/* Expands to of(1) of(2) .. of(n). n is 3, 6 or 14: the values of KERNEL_ROWS. */
 #define KERNEL_UP_TO(n, of) KERNEL_UP_TO_NUMBER(n, of)
 #define KERNEL_UP_TO_NUMBER(n, of) KERNEL_UP_TO_##n(of)
 #define KERNEL_UP_TO_3(of) of(1) of(2) of(3)
@@ -38,7 +38,7 @@ typedef float vector_half_t __attribute__((vector_size(KERNEL_LANES * 2)));
 typedef uint32_t vector_u32_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint16_t vector_u16_t __attribute__((vector_size(KERNEL_LANES * 2)));
 
-/* Memory needs the alignment of its elements only. */
+/* Needs only the alignment of a float. */
 KERNEL_INLINE vector_t vector_load(const float *from)
 {
     vector_t v;
@@ -51,8 +51,8 @@ KERNEL_INLINE void vector_store(vector_t v, float *to)
     memcpy(to, &v, sizeof v);
 }
 
-/* Returns the same pointer, hidden from the compiler's analysis. The compiler then keeps one base
- * register instead of an address for each element, and does not merge loads with those through
+/* Returns the same pointer, but the compiler no longer knows where it points. It then keeps one
+ * base register instead of an address for each element, and does not merge loads with those through
  * other pointers. */
 KERNEL_INLINE const void *pointer_apart(const void *pointer)
 {
@@ -60,8 +60,8 @@ KERNEL_INLINE const void *pointer_apart(const void *pointer)
     return pointer;
 }
 
-/* Loads a vector into a register for several products. With AVX-512 the compiler would otherwise
- * read memory in each product, which is slower than the multiplication. */
+/* Loads a vector into a register for use in several products. With AVX-512 the compiler would
+ * otherwise load from memory in each product, which is slower than the multiplication. */
 KERNEL_INLINE vector_t vector_load_once(const float *from)
 {
     vector_t v = vector_load(from);
@@ -71,9 +71,9 @@ KERNEL_INLINE vector_t vector_load_once(const float *from)
     return v;
 }
 
-/* Returns a pointer to an element that several products broadcast. Either one register holds it for
- * all products, or a pointer_apart makes each product read memory: fewer instructions, more loads.
- * AVX-512 is fastest if odd rows read memory. */
+/* Returns a pointer to an element that several products broadcast. The compiler either keeps the
+ * element in a register, or, after pointer_apart, loads it in each product: fewer instructions,
+ * more loads. AVX-512 is fastest if odd rows load it. */
 KERNEL_INLINE const void *vector_again(const void *x, int row)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16
@@ -84,8 +84,8 @@ KERNEL_INLINE const void *vector_again(const void *x, int row)
     return x;
 }
 
-/* Stores past the caches. Memory must be aligned to vectors; other threads may read it only after
- * vector_fence. */
+/* Stores without using the caches. The address must be aligned to vectors. Other threads may read
+ * the memory only after vector_fence. */
 KERNEL_INLINE void vector_stream(vector_t v, float *to)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16
@@ -104,8 +104,8 @@ KERNEL_INLINE void vector_fence(void)
 #endif
 }
 
-/* Loads or stores the first n floats, at most a vector. Lanes that are not loaded are 0; memory
- * after n stays as it is. */
+/* Load and store the first n floats of a vector. Lanes that are not loaded are 0. Memory after the
+ * n floats is not changed. */
 KERNEL_INLINE vector_t vector_load_some(const float *from, int64_t n)
 {
     vector_t v = {0};
@@ -122,7 +122,7 @@ KERNEL_INLINE void vector_store_some(vector_t v, float *to, int64_t n)
         memcpy(to, &v, (size_t)n * sizeof *to);
 }
 
-/* Takes the first half of the lanes; extends a half with zeros. */
+/* Return the first half of the lanes; extend a half with zeros. */
 KERNEL_INLINE vector_half_t vector_first_half(vector_t v)
 {
     vector_half_t half;
@@ -165,7 +165,7 @@ KERNEL_INLINE vector_u16_t vector_to_bf16(vector_t v)
 #endif
 }
 
-/* Load and store elements of f32 or bf16, starting at index `at`. */
+/* Load and store elements of f32 or bf16. `at` is the index of the first one. */
 KERNEL_INLINE vector_t vector_load_as(const void *from, int64_t at, bool is_bf16)
 {
     return is_bf16 ? vector_load_bf16((const uint16_t *)from + at)
@@ -182,7 +182,7 @@ KERNEL_INLINE void vector_store_as(vector_t v, void *to, int64_t at, bool is_bf1
     }
 }
 
-/* vector_stream for f32 or bf16. */
+/* vector_stream for elements of f32 or bf16. */
 KERNEL_INLINE void vector_stream_as(vector_t v, void *to, int64_t at, bool is_bf16)
 {
     if (!is_bf16) {
@@ -236,10 +236,10 @@ KERNEL_INLINE vector_u32_t vector_is_nan(vector_t a, vector_t b)
 #endif
 }
 
-/* True if no lane is infinite or NaN. */
+/* True if all lanes are finite. */
 KERNEL_INLINE bool vector_is_finite(vector_t v)
 {
-    const vector_t rest = v - v; /* 0, or NaN */
+    const vector_t rest = v - v; /* 0 if finite, otherwise NaN */
 #if defined(__AVX512F__) && KERNEL_LANES == 16
     return _mm512_cmp_ps_mask((__m512)rest, (__m512)rest, _CMP_UNORD_Q) == 0;
 #elif defined(__AVX__) && KERNEL_LANES == 8
@@ -251,14 +251,14 @@ KERNEL_INLINE bool vector_is_finite(vector_t v)
 #endif
 }
 
-/* min(max(v, lower), upper); bounds must not be NaN. NaN stays NaN because v is the second argument
- * (see vector_min). */
+/* min(max(v, lower), upper). The bounds must not be NaN. NaN in v stays NaN, because v is the
+ * second argument (see vector_min). */
 KERNEL_INLINE vector_t vector_clamp(vector_t v, vector_t lower, vector_t upper)
 {
     return vector_min(upper, vector_max(lower, v));
 }
 
-/* Lane i of the result is lane `from[i]` of v. */
+/* Lane i of the result is lane from[i] of v. */
 KERNEL_INLINE vector_t vector_pick(vector_t v, vector_u32_t from)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16

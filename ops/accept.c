@@ -24,7 +24,7 @@ format_t accept_order(const tensor_info_t *info)
     int64_t strides[TENSOR_MAX_RANK];
     if (info->format.kind == FORMAT_TAG && info->format.n_blocks > 0) return format;
     format_strides(&info->format, info->sizes, strides);
-    for (int i = 1; i < info->rank; i++) /* insertion sort, which keeps the order of equal ones */
+    for (int i = 1; i < info->rank; i++) /* insertion sort, which is stable */
         for (int k = i; k > 0 && strides[format.order[k - 1]] < strides[format.order[k]]; k--) {
             const uint8_t moved = format.order[k];
             format.order[k] = format.order[k - 1];

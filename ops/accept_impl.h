@@ -1,33 +1,33 @@
 /* How kernels choose the formats of operands and results.
  *
  * A call may fix its formats: then inputs are not reordered, and the result has the requested
- * format. These functions decline if that is not possible. */
+ * format. These functions decline kernels that cannot use the fixed formats. */
 #ifndef TESSERA_OPS_ACCEPT_IMPL_H
 #define TESSERA_OPS_ACCEPT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
 
-/* The kernel reads the input row-major without gaps, or in a given format. */
+/* The kernel reads input `index` row-major without gaps, or in a given format. */
 status_t accept_plain(const op_call_t *call, prepared_t *prepared, int index);
 status_t accept_format(const op_call_t *call, prepared_t *prepared, int index,
                        const format_t *format);
 
-/* The kernel writes the output in a given format, or row-major without gaps. */
+/* The kernel writes output `index` in a given format, or row-major without gaps. */
 status_t accept_out(const op_call_t *call, prepared_t *prepared, int index, const format_t *format);
 status_t accept_out_plain(const op_call_t *call, prepared_t *prepared, int index);
 
-/* Output `index` is a view of input 0 with these strides, which starts at element `offset`. */
+/* Output `index` is a view of input 0 with these strides; its first element is element `offset`. */
 status_t accept_view(const op_call_t *call, prepared_t *prepared, int index, const int64_t *strides,
                      int64_t offset);
 
-/* The tensor in a format without gaps, for a layout. */
+/* Describes the tensor with `layout` and with `format`, without gaps. */
 tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format);
 
-/* The tag of the tensor's format; plain if elements have gaps or overlaps. */
+/* The tensor's format as a tag, or the plain tag if its elements have gaps or overlap. */
 format_t accept_own(const tensor_info_t *info);
 
-/* The tag without gaps whose dimensions have the order of the tensor's strides; plain for blocked
- * tensors. */
+/* The tag without gaps that has the dimension order of the tensor's strides. Blocked tensors get
+ * the plain tag. */
 format_t accept_order(const tensor_info_t *info);
 
 /* For `infer`: fails unless the operands of post-ops fit the result. */

@@ -6,7 +6,7 @@
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* value x; x itself if value is 1, so that integers stay integers. */
+/* value * x. If value is 1, returns x itself, so that integers stay integers. */
 static status_t scale(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
 {
     return value == 1 ? op_identity(ctx, x, out) : op_mul_scalar(ctx, x, value, out);
@@ -88,7 +88,7 @@ status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const te
     return context_rename(ctx, status, "addmm");
 }
 
-/* Starts from the nearer end, so that weight 1 returns b. */
+/* Adds to the operand that has more weight, so that weight 1 returns exactly b. */
 status_t op_lerp(context_t *ctx, const tensor_t *a, const tensor_t *b, double weight,
                  tensor_t **out)
 {
@@ -223,7 +223,7 @@ status_t op_movedim(context_t *ctx, const tensor_t *x, int64_t from, int64_t to,
 
 /* ---- unpooling ---- */
 
-/* x [N][C][P][Q] scattered over planes of `size` elements: [N][C][size]. */
+/* Scatters x [N][C][P][Q] to planes of `size` elements: [N][C][size]. */
 static status_t scatter_planes(context_t *ctx, const tensor_t *x, const tensor_t *indices,
                                int64_t size, tensor_t **out)
 {

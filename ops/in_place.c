@@ -1,4 +1,4 @@
-/* In-place operators that call copy_. */
+/* fill_ and masked_fill_: they write their result to x with copy_. */
 #include "ops/in_place.h"
 
 #include "ops/ops_impl.h"

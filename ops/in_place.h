@@ -2,13 +2,14 @@
  * underscore. The rules for all operators are in ops.h.
  *
  * Each computes the same as the function without the underscore. All operands are read before
- * anything is written, so any of them can be x or a view of x. x keeps its layout, sizes and dtype.
- * A floating result needs a floating x, and a bool x needs a bool result. A write is visible in
- * views of x, in tensors that x is a view of, and in packed forms of a weight. It is not visible in
- * snapshots, such as results of op_to_mkldnn and tensor_clone. A trace records these operators.
+ * anything is written, so every operand may be x or a view of x. x keeps its layout, sizes and
+ * dtype. A floating result needs a floating x, and a bool x needs a bool result. A write to x is
+ * visible in views of x, in tensors that x is a view of, and in packed forms of a weight. It is not
+ * visible in snapshots, such as results of op_to_mkldnn and tensor_clone. A trace records these
+ * operators.
  *
- * INVALID_ARGUMENT  the result has other sizes than x; x cannot hold its dtype; elements of x share
- *                   memory, as in results of op_expand */
+ * INVALID_ARGUMENT  the result does not have x's sizes; x cannot hold the result's dtype; elements
+ *                   of x share memory, as in results of op_expand */
 #ifndef TESSERA_OPS_IN_PLACE_H
 #define TESSERA_OPS_IN_PLACE_H
 
@@ -125,7 +126,7 @@ status_t op_pow_integer_(context_t *ctx, tensor_t *x, int64_t value) TESSERA_API
 
 /* ---- copies, fills and writes at indices: moving.h, indexing.h ---- */
 
-/* Broadcasts src to x's sizes and casts it to x's dtype, which may be any. */
+/* Writes src to x: broadcasts it to x's sizes and casts it to x's dtype. x may have any dtype. */
 status_t op_copy_(context_t *ctx, tensor_t *x, const tensor_t *src) TESSERA_API(op_copy_);
 /* Sets all elements to value. */
 status_t op_fill_(context_t *ctx, tensor_t *x, double value) TESSERA_API(op_fill_);

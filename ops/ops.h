@@ -1,18 +1,19 @@
-/* The operators. Each is called on tensors of any layout.
+/* The operators. Each takes tensors of any layout.
  *
  * Unless a note says otherwise, semantics and names are PyTorch's. Inputs are borrowed. Results
  * belong to the caller, who releases them, or to the caller's scope. If attrs is NULL, all
  * attributes have their defaults.
  *
- * In an array of numbers for dimensions, such as stride, 0 is not always valid. There, a 0 stands
- * for the first number, or for the default if the first is 0 too: stride {2} is {2, 2} in two
- * dimensions. Padding may be 0, so padding {1} is {1, 0}. A pool's kernel has no default.
+ * Some attributes, such as stride, are arrays with one number for each dimension. Where 0 is not
+ * valid, a 0 stands for the first number, or for the default if the first number is 0 too: in two
+ * dimensions, stride {2} means {2, 2}. Padding may be 0, so padding {1} means {1, 0}. The kernel of
+ * a pool has no default.
  *
- * The layout of a result depends on the operator: mkldnn for operators that prefer it (conv,
- * linear), that of the activations for operators that follow, dense for others.
+ * The layout of a result depends on the operator. Some (conv, linear) prefer mkldnn, others follow
+ * their activations, the rest return dense.
  *
  * INVALID_ARGUMENT  shapes or attributes disagree
- * UNSUPPORTED       there is no kernel for a dtype
+ * UNSUPPORTED       no kernel for a dtype
  * OUT_OF_MEMORY     an allocation failed
  *
  * Dimensions: N batch, C input channels, K output channels, H W input, P Q output, R S kernel, G
@@ -46,17 +47,17 @@ TESSERA_BEGIN
 
 /* ---- the table ---- */
 
-/* Finds an operator by name; NULL if there is none. ops_at lists all of them in the order of
- * ops.def, with indices 0 to ops_count() - 1. */
+/* ops_find: the operator with this name, or NULL if there is none. ops_at: operator `index`, from 0
+ * to ops_count() - 1, in the order of ops.def. */
 const opdef_t *ops_find(const char *name) TESSERA_API(ops_find);
 int ops_count(void) TESSERA_API(ops_count);
 const opdef_t *ops_at(int index) TESSERA_API(ops_at);
 
 /* ---- your own operators: see opdef.h ---- */
 
-/* The `prepare` of a kernel for dense tensors: all operands and results are row-major without gaps.
- * It declines layout mkldnn. Use it in kernel_t, or call it from your own `prepare` that also
- * declines other calls. */
+/* The `prepare` of a kernel for dense tensors whose operands and results are row-major without
+ * gaps. It declines layout mkldnn. Use it in kernel_t; or call it from your own `prepare` if your
+ * kernel must decline further calls. */
 status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *prepared)
     TESSERA_API(ops_prepare_dense);
 

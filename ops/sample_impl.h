@@ -5,14 +5,14 @@
 #include <math.h>
 #include <stdint.h>
 
-/* A number in [-1, 1); the same sequence in each run. */
+/* Returns a number in [-1, 1). The sequence is the same each time the program runs. */
 static inline float sample_draw(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (float)(int32_t)(*state >> 32) * 0x1p-31f;
 }
 
-/* The largest difference so far (NaN as soon as one is NaN) and the largest result. */
+/* The largest difference so far (NaN if any difference is NaN), and the largest result. */
 typedef struct sample_error {
     double worst, largest;
 } sample_error_t;

@@ -1,5 +1,5 @@
-/* Changes of layout as operators of graphs. Imperative code calls to_mkldnn and to_dense. The rules
- * for all operators are in ops.h. */
+/* Operators that change the layout. Graphs contain them; imperative code calls to_mkldnn and
+ * to_dense. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_TRANSITION_H
 #define TESSERA_OPS_TRANSITION_H
 

@@ -1,8 +1,8 @@
-/* How our kernels iterate over a tensor: as one run of elements, or by channels.
+/* How our kernels iterate over a tensor: as one array of elements, or by channels.
  *
- * The memory of a tensor without gaps, of rank 2 or more, is [n][n_blocks][spatial][block]. A block
- * has one channel in a plain format, all channels in channels last, and 16 in aBcd16b. So one loop
- * serves all formats. */
+ * In memory, a tensor without gaps of rank 2 or more is [n][n_blocks][spatial][block]. A block has
+ * one channel in a plain format, all channels in channels last, and 16 channels in aBcd16b. So one
+ * loop serves all formats. */
 #ifndef TESSERA_OPS_WALK_IMPL_H
 #define TESSERA_OPS_WALK_IMPL_H
 
@@ -13,19 +13,21 @@ typedef struct walk {
     int64_t channels; /* without padding */
 } walk_t;
 
-/* False if dimensions other than channels have blocks. The tensor has no gaps. */
+/* Describes a tensor without gaps as channels. Returns false if dimensions other than channels have
+ * blocks. */
 bool walk_channels(const tensor_info_t *info, walk_t *out_walk);
 
-/* Chooses one format for input 0 and output 0, which have the same rank: the input's own format if
- * it has no gaps (and, with by_channels, walk_channels accepts it), else plain. */
+/* Chooses one format for both input 0 and output 0, which have the same rank. This is the input's
+ * own format if it has no gaps, and if walk_channels accepts it (checked only with by_channels).
+ * Otherwise it is the plain format. */
 status_t walk_follow(const op_call_t *call, prepared_t *prepared, bool by_channels);
 
 /* Number of elements of a tensor without gaps, including padding. */
 int64_t walk_elements(const tensor_info_t *info);
 
-/* A piece of work with some thousand elements: `rows` contiguous rows of `width` elements. If a
- * block has several channels, a row contains channels, starting with `channel`. If a block has one
- * channel, a row contains positions of that channel. */
+/* A unit of work for a thread, about 4096 elements: `rows` contiguous rows of `width` elements. If
+ * a block has several channels, a row holds the channels from `channel` on. If a block has one
+ * channel, a row holds positions of that channel. */
 typedef struct walk_piece {
     int64_t offset, channel, rows, width;
 } walk_piece_t;
