@@ -5,7 +5,7 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 
-/* ---- integers: overflow wraps; callers exclude division by 0, which returns 0 ---- */
+/* ---- integers: overflow wraps around. Division by 0 returns 0; callers exclude it ---- */
 
 static int64_t quotient_s64(int64_t x, int64_t y)
 {
@@ -45,7 +45,7 @@ static int64_t floor_remainder_s64(int64_t x, int64_t y)
     return differs_in_sign(rest, y) ? rest + y : rest;
 }
 
-/* Repeated squaring. */
+/* Computes the power by repeated squaring. */
 static uint64_t power_u64(uint64_t base, uint64_t exponent)
 {
     uint64_t power = 1;
@@ -56,7 +56,7 @@ static uint64_t power_u64(uint64_t base, uint64_t exponent)
     return power;
 }
 
-/* With a negative exponent, only the bases 1 and -1 have powers other than 0. */
+/* With a negative exponent, the power is 0 unless the base is 1 or -1. */
 static int64_t power_s64(int64_t base, int64_t exponent)
 {
     if (exponent >= 0) return (int64_t)power_u64((uint64_t)base, (uint64_t)exponent);
@@ -82,7 +82,7 @@ static uint64_t right_shift_u64(uint64_t x, uint64_t y)
         return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;                               \
     }                                                                                              \
                                                                                                    \
-    /* (x - rest) / y is an integer except for rounding errors. */                                 \
+    /* (x - rest) / y is an integer, apart from rounding errors. */                                \
     static type floor_quotient_##suffix(type x, type y)                                            \
     {                                                                                              \
         if (y == 0) return x / y;                                                                  \
@@ -116,8 +116,8 @@ DIVISION(f64, double)
 #define NUMBER(type) type
 #define TRUTH(type) bool
 
-/* Loops over rows whose operands have these steps; run_ passes constants. An operand with step 0 is
- * read before the loop. omp simd is needed because the result may be an operand. */
+/* A loop over rows, inlined with constant steps by run_. An operand with step 0 is read before the
+ * loop. omp simd is needed because the result may share memory with an operand. */
 #define LOOP(suffix, type, result)                                                                 \
     KERNEL_INLINE void steps_##suffix##_##result(const elementwise_rows_t *rows, int64_t x_step,   \
                                                  int64_t y_step,                                   \
@@ -178,7 +178,7 @@ FUNCTION(square, f64, double, NUMBER, ((void)y, x *x))
 FUNCTION(root, f32, float, NUMBER, ((void)y, sqrt(x)))
 FUNCTION(root, f64, double, NUMBER, ((void)y, sqrt(x)))
 
-/* Only these functions have s32 loops: quantized networks use little else. */
+/* Only these functions have s32 loops, because quantized networks use few others. */
 FUNCTION(add, s32, int32_t, NUMBER, (uint32_t)x + (uint32_t)y)
 FUNCTION(sub, s32, int32_t, NUMBER, (uint32_t)x - (uint32_t)y)
 FUNCTION(mul, s32, int32_t, NUMBER, (uint32_t)x *(uint32_t)y)

@@ -4,11 +4,11 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 
-/* Exponents 1 and 2, the most common ones, avoid pow. */
+/* Avoids pow for the most common exponents, 1 and 2. */
 #define POWER(x, e) ((e) == 1 ? (x) : (e) == 2 ? (x) * (x) : pow(x, e))
 
-/* Loops over rows whose operands have these steps; run_ passes constants in common cases. omp simd
- * is needed because the result may be an operand. */
+/* A loop over rows, inlined by run_ with constant steps in common cases. omp simd is needed because
+ * the result may share memory with an operand. */
 #define LOOP(suffix, type)                                                                         \
     KERNEL_INLINE void steps_##suffix(const elementwise_rows_t *rows, int64_t g_step,              \
                                       int64_t a_step, int64_t b_step,                              \

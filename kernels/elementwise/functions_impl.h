@@ -1,5 +1,5 @@
-/* Functions of float arrays, such as activations: dst[i] = f(src[i]). src may be dst. NaN stays
- * NaN. */
+/* Functions of float arrays, such as activations: dst[i] = f(src[i]). src and dst may be the same
+ * array. NaN stays NaN. */
 #ifndef TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 #define TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 
@@ -7,7 +7,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* a and b are parameters. Errors are a few units in the last place. */
+/* a and b are the function's parameters. Errors are a few units in the last place. */
 typedef enum function {
     FUNCTION_SIGMOID,   /* 1 / (1 + exp(-x)) */
     FUNCTION_SILU,      /* x sigmoid(x) */
@@ -30,7 +30,7 @@ typedef enum function {
     FUNCTION_COUNT
 } function_t;
 
-/* For an ISA that isa_has. */
+/* Runs the loop for an ISA that isa_has. */
 void functions_run(function_t function, isa_t isa, float a, float b, int64_t n, const float *src,
                    float *dst);
 

@@ -25,7 +25,7 @@ KERNEL_INLINE void apply(function_t function, int64_t n, const float *src, float
     memcpy(dst + i, rest, (size_t)(n - i) * sizeof *rest);
 }
 
-/* The function is a constant in each copy of the loop. */
+/* The inlined loop is compiled once for each function, so `function` is a constant in it. */
 void KERNEL_NAME(functions)(function_t function, int64_t n, const float *src, float *dst)
 {
     switch (function) {

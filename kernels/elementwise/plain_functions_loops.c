@@ -38,7 +38,7 @@ KERNEL_INLINE void apply(function_t function, float a, float b, int64_t n, const
     for (int64_t i = 0; i < n; i++) dst[i] = value(function, a, b, src[i]);
 }
 
-/* The function is a constant in each copy of the loop. */
+/* The inlined loop is compiled once for each function, so `function` is a constant in it. */
 void KERNEL_NAME(plain_functions)(function_t function, float a, float b, int64_t n,
                                   const float *src, float *dst)
 {

@@ -1,8 +1,9 @@
 /* Loops of elementwise operators over rows of elements.
  *
- * These kernels compute each result element from operand elements at the same index: functions of
- * one, two and three tensors, their gradients, and activations (functions_impl.h). Functions are
- * lines of unary.def, binary.def and unary_slopes.def, or members of the enumerations below. */
+ * These kernels compute each result element from the operands' elements at the same index:
+ * functions of one, two and three tensors, and gradients. They are lines of unary.def, binary.def
+ * and unary_slopes.def, or members of the enumerations below. functions_impl.h has faster
+ * activations. */
 #ifndef TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
 #define TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
 
@@ -13,9 +14,9 @@
 
 #define ELEMENTWISE_OPERANDS 3
 
-/* `rows` rows of `n` elements. Steps count elements. Within a row, an operand's step is 0 (one
- * element for the row) or 1, and the result's is 1. The result may be an operand itself, with the
- * same steps; other overlaps are not allowed. */
+/* `rows` rows of `n` elements. Steps are in elements. Within a row, an operand's step is 1, or 0 if
+ * one element serves the row; the result's step is 1. The result may be an operand itself if both
+ * have the same steps; other overlaps are not allowed. */
 typedef struct elementwise_rows {
     int64_t rows, n;
     const void *in[ELEMENTWISE_OPERANDS];
@@ -27,7 +28,7 @@ typedef struct elementwise_rows {
 
 typedef void elementwise_loop_t(const elementwise_rows_t *rows);
 
-/* Loops of a function, one for each operand type; NULL: type not supported. */
+/* The loops of a function, one for each type of operands; NULL if the type is not supported. */
 typedef struct elementwise_loops {
     elementwise_loop_t *f32, *f64, *s64, *u64;
 } elementwise_loops_t;
@@ -40,8 +41,7 @@ typedef enum unary_function {
     UNARY_COUNT
 } unary_function_t;
 
-/* Functions of two operands: binary.def, and pow with the exponents 2 and 0.5, for which y is
- * ignored. */
+/* Functions of two operands: those of binary.def; pow with exponents 2 and 0.5 (y is ignored). */
 typedef enum binary_function {
 #define BINARY(name, result, floating, integral) BINARY_##name,
 #include "kernels/elementwise/binary.def"
@@ -51,8 +51,8 @@ typedef enum binary_function {
     BINARY_COUNT
 } binary_function_t;
 
-/* Gradients of functions of one operand: unary_slopes.def. Operands: gradient of the result, and
- * the function's input or result. */
+/* Gradients of functions of one operand: those of unary_slopes.def. The operands are the gradient
+ * of the result, and the function's input or result. */
 typedef enum unary_slope {
 #define SLOPE(name, reads, gradient) UNARY_SLOPE_##name,
 #include "kernels/elementwise/unary_slopes.def"
@@ -70,21 +70,20 @@ typedef enum binary_slope {
     BINARY_SLOPE_COUNT
 } binary_slope_t;
 
-/* Loops for an ISA that isa_has. Gradients have f32 and f64. */
+/* Loops for an ISA that isa_has. Gradients have loops for f32 and f64 only. */
 const elementwise_loops_t *elementwise_unary(unary_function_t function, isa_t isa);
 const elementwise_loops_t *elementwise_binary(binary_function_t function, isa_t isa);
 const elementwise_loops_t *elementwise_unary_slope(unary_slope_t function, isa_t isa);
 const elementwise_loops_t *elementwise_binary_slope(binary_slope_t function, isa_t isa);
 
-/* The same for s32 operands, without a cast to s64. NULL except for add, sub, mul, maximum and
+/* The loop for s32 operands, without a cast to s64. NULL except for add, sub, mul, maximum and
  * minimum. */
 elementwise_loop_t *elementwise_binary_s32(binary_function_t function, isa_t isa);
 
-/* condition ? a : b, for elements of 1, 2, 4 or 8 bytes. The first operand is the bool
- * condition. */
+/* condition ? a : b, for elements of 1, 2, 4 or 8 bytes. Operand 0 is the bool condition. */
 elementwise_loop_t *elementwise_select(size_t element_bytes, isa_t isa);
 
-/* Loops of one ISA. */
+/* The loops of one ISA. */
 typedef struct unary_loops {
     elementwise_loops_t of[UNARY_COUNT];
 } unary_loops_t;

@@ -13,8 +13,8 @@
 #define NUMBER(type) type
 #define TRUTH(type) bool
 
-/* Loops over rows whose operand has this step; run_ passes constants. omp simd is needed because
- * the result may be the operand. */
+/* A loop over rows, inlined with a constant step by run_. omp simd is needed because the result may
+ * be the operand itself. */
 #define LOOP(suffix, type, result)                                                                 \
     KERNEL_INLINE void step_##suffix##_##result(const elementwise_rows_t *rows, int64_t step,      \
                                                 result(type) (*value)(type))                       \

@@ -61,8 +61,8 @@ GELU_SLOPE(f64, double)
 
 /* ---- loops ---- */
 
-/* Loops over rows whose operands have these steps (0 for an expanded gradient); run_ passes
- * constants in the common case. omp simd is needed because the result may be an operand. */
+/* A loop over rows; step 0 is a gradient that was expanded. run_ inlines it with constant steps in
+ * the common case. omp simd is needed because the result may share memory with an operand. */
 #define LOOP(suffix, type)                                                                         \
     KERNEL_INLINE void steps_##suffix(const elementwise_rows_t *rows, int64_t g_step,              \
                                       int64_t v_step, type (*value)(type, type, type, type))       \

@@ -1,4 +1,4 @@
-/* Activations: functions of one tensor that can be post-ops too. They share one inference, one
+/* Activations: functions of one tensor that can also be post-ops. They share inference,
  * specification and two kernels. */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- attributes ---- */
 
-/* alpha and beta have the meaning of eltwise_t, and PyTorch's names. */
+/* alpha and beta have the meaning that eltwise_t documents, under PyTorch's attribute names. */
 typedef struct attrs {
     double alpha, beta;
     bool tanh_approximation;
@@ -45,7 +45,7 @@ typedef struct function {
     double alpha, beta;
 } function_t;
 
-/* The function is the variant of the operator. relu6 is a clamp without attributes. */
+/* The operator's variant is an eltwise_t. relu6 is a clamp whose bounds are not attributes. */
 static function_t function_of(const opdef_t *op, const void *attrs)
 {
     const attrs_t *given = attrs;
@@ -77,7 +77,7 @@ static bool is_whole(double bound)
     return !isfinite(bound) ? !isnan(bound) : bound == floor(bound);
 }
 
-/* True if integers give integers; otherwise the result is f32. */
+/* True if the function returns integers for integers. Otherwise the result is f32. */
 static bool keeps_integers(const opdef_t *op)
 {
     switch ((eltwise_t)op->variant) {
@@ -158,8 +158,8 @@ static double activation_spec(const spec_call_t *call, int output, const int64_t
 
 /* ---- state of both kernels ---- */
 
-/* Result of prepare. Padded lanes must be +0 before and after a run. exp writes 1 there and neg -0,
- * so both set dirties_padding; relu does not. */
+/* State from prepare. Padded lanes must be +0 before and after a run. If the function of 0 is not
+ * +0 (exp: 1, neg: -0), dirties_padding is set; not for relu. */
 typedef struct state {
     function_t function;
     int64_t n; /* including padded lanes */
@@ -183,10 +183,10 @@ static status_t activation_state(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* ---- oneDNN kernel: reads the tensor as one row in any format. Declines functions that
+/* ---- oneDNN kernel: reads the tensor, in any format, as one row. Declines functions that
  * choose_eltwise or choose_is_exact exclude; our loops are as fast for these ---- */
 
-/* True if our loop in kernels/elementwise/functions has fewer steps and only one division. */
+/* True if our loop in kernels/elementwise/functions is shorter, with only one division. */
 static bool is_faster_here(eltwise_t eltwise)
 {
     return isa_best() != ISA_PORTABLE && (eltwise == ELTWISE_SILU || eltwise == ELTWISE_SIGMOID);
@@ -259,7 +259,7 @@ static status_t activation_prepare_native(context_t *ctx, const op_call_t *call,
 
 #define CHUNK 1024
 
-/* Computes up to CHUNK elements through a buffer. */
+/* Computes at most CHUNK elements, using a buffer. */
 static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const void *src,
                         dtype_t dst_dtype, void *dst)
 {
@@ -338,7 +338,7 @@ static const kernel_t native = {
 static const kernel_t *const either[] = {&onednn, &native, NULL};
 static const kernel_t *const ours[] = {&native, NULL};
 
-/* ---- gradients: those in unary_slopes.def read the input or the result ---- */
+/* ---- gradients: lines of unary_slopes.def, which read the input or the result ---- */
 
 static void activation_pass(const gradient_call_t *call)
 {
@@ -389,7 +389,7 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
 
 /* ---- definitions ---- */
 
-/* terms: see eltwise_cancels. */
+/* `terms` is documented at eltwise_cancels. */
 #define DEFINE(op_name, function, attr_table, op_cases, op_kernels, terms, passes)                 \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .variant = ELTWISE_##function,                               \

@@ -54,7 +54,7 @@ static double binary_spec(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- oneDNN kernel: both operands have the same shape and format, and are read as one row ---- */
 
-/* oneDNN has maximum and minimum too, but they lose NaN. */
+/* oneDNN has maximum and minimum too, but its versions lose NaN. */
 static bool find_algorithm(const opdef_t *op, onednn_algorithm_t *out_algorithm)
 {
     switch (op->variant) {
@@ -93,7 +93,7 @@ static status_t binary_prepare_onednn(context_t *ctx, const op_call_t *call, pre
         return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx), info_brief(a));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
-    prepared->overwrites = 1u << A; /* B is not allowed by oneDNN */
+    prepared->overwrites = 1u << A; /* not B: oneDNN does not allow it */
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
@@ -101,7 +101,7 @@ static status_t binary_prepare_onednn(context_t *ctx, const op_call_t *call, pre
     return STATUS_OK;
 }
 
-/* Padded lanes contain 0 / 0 after a division; this clears them. */
+/* After a division, padded lanes contain 0 / 0 = NaN. This sets them to 0. */
 static status_t binary_run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                                   void *const *out, void *scratch)
 {
@@ -152,7 +152,7 @@ static bool has_zero(const tensor_info_t *info, const void *bytes)
     return false;
 }
 
-/* Chooses the loop of a run. pow has faster loops if all exponents are 2 or all are 0.5. */
+/* Chooses the loop of a run. pow has faster loops if all exponents are 2, or all are 0.5. */
 static elementwise_loop_t *choose_loop(const prepared_t *prepared, const void *b)
 {
     const function_state_t *state = prepared->state;
@@ -186,7 +186,7 @@ static const kernel_t *const ours[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* Multiplies the gradient of the result by a factor, for one of the operands. */
+/* Sets the gradient of one operand to the gradient of the result times `factor`. */
 static void pass_scaled(const gradient_call_t *call, int operand, value_t factor)
 {
     value_t grad = emit_binary(call->emitter, &op_def_mul, call->out_grad[0], factor);
@@ -224,7 +224,7 @@ static void pass_div(const gradient_call_t *call)
     call->in_grad[B] = emit_unbroadcast(e, grad, call->in[B]);
 }
 
-/* fmod and remainder are a - b q with an integral quotient q. */
+/* fmod and remainder are a - b * q, where q is an integer. */
 static void pass_rest(const gradient_call_t *call, const opdef_t *quotient)
 {
     emitter_t *e = call->emitter;
@@ -330,7 +330,7 @@ static const gradient_t gradient_minimum = {.pass = pass_minimum, .reads_in = RE
 
 #define BOOLS "(bool[2,7], bool[7])", "(bool[3,1], bool[31])"
 
-/* Cases whose divisors are not 0. */
+/* Cases with divisors other than 0. */
 #define DIVISIONS                                                                                  \
     "(s32[3,5], s32[3,5]+)", "(s64[3,5], 3)", "(s64[7], -4)", "(u8[2,7,4,4], u8[2,7,1,1]+)",       \
         "(s8[2,17,3], s8[2,17,3]+)", "(s16[2,31], s16[31]+)", "(u64[3,5]<9, u64[5]+)",             \

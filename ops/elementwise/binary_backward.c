@@ -1,5 +1,5 @@
-/* Gradients of functions of two tensors that would otherwise take several operators. binary_slope_t
- * lists them. */
+/* Gradients of functions of two tensors, listed by binary_slope_t. As compositions of other
+ * operators, these would need several passes. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"

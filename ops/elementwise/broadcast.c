@@ -11,11 +11,11 @@
 
 #define PIECE_ELEMENTS 8192
 #define CHUNK 512
-#define SHORT 8 /* shorter rows are joined in a buffer, which is faster than a loop for each */
+#define SHORT 8 /* shorter rows are joined in a buffer; a loop for each is slower */
 
 /* ---- inference ---- */
 
-/* Promotes two dtypes as torch.result_type. The first has priority: the second matters only if its
+/* Promotes two dtypes like torch.result_type. `higher` has priority: `lower` matters only if its
  * category is higher (bool < integral < floating). */
 static dtype_t combine(dtype_t higher, dtype_t lower)
 {
@@ -57,7 +57,8 @@ typedef struct split {
     int64_t size, block;
 } split_t;
 
-/* The format of the result: that of an operand with the same shape, preferably a blocked one. */
+/* The format of the result: that of an operand with the result's shape, preferably of a blocked
+ * operand. */
 static format_t pick_format(const op_call_t *call)
 {
     const tensor_info_t *out = &call->out[0];
@@ -92,7 +93,7 @@ static bool is_unblocked(const tensor_info_t *info)
     return true;
 }
 
-/* Size of the operand in the blocked dimension of the result. */
+/* The operand's size in the blocked dimension of the result. */
 static int64_t split_size(const tensor_info_t *info, const split_t *split)
 {
     int own = split->dim - (split->rank - info->rank);
@@ -105,14 +106,15 @@ static bool is_readable(const tensor_info_t *info, const split_t *split)
     return is_unblocked(info) && (split_size(info, split) == 1 || split->size % split->block == 0);
 }
 
-/* True for a plain operand that is copied with padded channels first, because the last block of the
+/* True for a plain operand that must be copied with padded channels, because the last block of the
  * result is not full. */
 static bool is_padded_by_copy(const tensor_info_t *info, const split_t *split)
 {
     return info->rank > 0 && info_is_contiguous(info) && split_size(info, split) > 1;
 }
 
-/* Computes an operand's strides for each dimension of the result; the last is for block lanes. */
+/* Computes the operand's stride for each dimension of the result. The last stride is for the lanes
+ * of a block. */
 static void spread(const tensor_info_t *info, const split_t *split, int64_t *out_strides)
 {
     int64_t own[TENSOR_MAX_RANK];
@@ -143,7 +145,8 @@ static void place_padded(prepared_t *prepared, broadcast_t *plan, int index, con
     spread(&padded, split, out_strides);
 }
 
-/* Chooses how operand `index` is read: in its format, reordered first, or from a padded copy. */
+/* Decides how operand `index` is read: in its own format, after a reorder, or from a copy with
+ * padding. Sets its strides. */
 static status_t place(const op_call_t *call, prepared_t *prepared, broadcast_t *plan, int index,
                       const format_t *format, const split_t *split, int64_t *out_strides)
 {
@@ -165,7 +168,7 @@ static status_t place(const op_call_t *call, prepared_t *prepared, broadcast_t *
 
 /* ---- loops ---- */
 
-/* Strides of an operand, from `spread`. */
+/* An operand's strides, as computed by `spread`. */
 typedef struct strides {
     int64_t of[BROADCAST_LOOPS];
 } strides_t;
@@ -177,7 +180,7 @@ static bool is_merged(const broadcast_loop_t *outer, const broadcast_loop_t *inn
     return outer->out == inner->size * inner->out;
 }
 
-/* Makes a loop for each dimension of size above 1, outermost first, and merges them. */
+/* Makes a loop for each dimension whose size exceeds 1, outermost first, and merges loops. */
 static int make_loops(broadcast_t *plan, const split_t *split, const tensor_info_t *out,
                       const strides_t *strides)
 {
@@ -208,7 +211,7 @@ static int make_loops(broadcast_t *plan, const split_t *split, const tensor_info
     return merged;
 }
 
-/* Cuts the innermost loop into pieces; if it is short, also the next one. */
+/* Cuts the innermost loop into pieces. If that loop is short, cuts the next one too. */
 static void cut_pieces(broadcast_t *plan, int n_loops)
 {
     const broadcast_loop_t one = {.size = 1, .out = 1};
@@ -270,8 +273,8 @@ static int64_t size_of(const tensor_info_t *info)
     return (int64_t)dtype_size(info->dtype);
 }
 
-/* Casts rows of an operand, CHUNK elements at most, to the loop's dtype, as [rows][n] in buffer. An
- * operand that is equal in all columns or rows is read once, unless rows are joined. */
+/* Casts rows of an operand, at most CHUNK elements, to the loop's dtype, as [rows][n] in buffer. If
+ * an operand is equal in all columns or rows, it is read once, unless rows are joined. */
 static void gather(const prepared_t *prepared, const broadcast_t *plan, int i, const char *from,
                    bool is_joined, elementwise_rows_t *rows, char *buffer)
 {
@@ -292,7 +295,7 @@ static void gather(const prepared_t *prepared, const broadcast_t *plan, int i, c
     rows->row_step[i] = row_step != 0 ? n : 0;
 }
 
-/* Computes up to CHUNK elements through buffers of the loop's dtypes. */
+/* Computes at most CHUNK elements, using buffers of the loop's dtypes. */
 static void compute_some(const prepared_t *prepared, const broadcast_t *plan,
                          elementwise_loop_t *loop, const elementwise_rows_t *part,
                          int64_t out_row_step)
@@ -317,7 +320,7 @@ static void compute_some(const prepared_t *prepared, const broadcast_t *plan,
                    1, prepared->out[0].dtype, (char *)part->out + row * out_row_step * out_size, 1);
 }
 
-/* Computes rows through buffers, as many at a time as fit. */
+/* Computes rows through buffers, with as many rows at a time as fit. */
 static void compute_rows(const prepared_t *prepared, const broadcast_t *plan,
                          elementwise_loop_t *loop, const elementwise_rows_t *all)
 {
@@ -335,7 +338,7 @@ static void compute_rows(const prepared_t *prepared, const broadcast_t *plan,
         }
 }
 
-/* The operand's bytes; for an operand that needs padded channels, a copy at *cursor, in scratch. */
+/* Returns the operand's bytes. Pads the channels, if needed, in a copy at *cursor (scratch). */
 static const char *fetch(const broadcast_t *plan, int index, const char *bytes, char **cursor)
 {
     const size_t row = plan->row_bytes[index], padded = plan->padded_row_bytes[index];
@@ -349,7 +352,7 @@ static const char *fetch(const broadcast_t *plan, int index, const char *bytes, 
     return copy;
 }
 
-/* Start of a piece: offsets in elements. */
+/* Where a piece starts: offsets in elements. */
 typedef struct start {
     int64_t row, column, in[ELEMENTWISE_OPERANDS], out;
 } start_t;
@@ -398,7 +401,7 @@ static void run_piece(const prepared_t *prepared, const broadcast_t *plan, eleme
     compute_rows(prepared, plan, loop, &rows);
 }
 
-/* Arguments of a run of the kernel. */
+/* A run of the kernel: its arguments for the threads. */
 typedef struct run {
     const prepared_t *prepared;
     const broadcast_t *plan;

@@ -38,7 +38,7 @@ static double copy_spec(const spec_call_t *call, int output, const int64_t *inde
     return dtype_load(out->dtype, &element);
 }
 
-/* ---- dense kernel: x is not read, src has any strides ---- */
+/* ---- dense kernel: x is not read; src may have any strides ---- */
 
 static status_t copy_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -68,7 +68,7 @@ static const kernel_t native = {
     .name = "native", .prepare = copy_prepare_native, .run = copy_run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: x is overwritten ---- */
+/* ---- gradients: x is overwritten, so it has no gradient ---- */
 
 static void copy_pass(const gradient_call_t *call)
 {

@@ -7,12 +7,12 @@
 
 TESSERA_BEGIN
 
-/* ---- functions of one tensor: NaN stays NaN, also in fused operators ---- */
+/* ---- functions of one tensor; NaN stays NaN, also if the operator is fused ---- */
 
 status_t op_relu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu);
 status_t op_relu6(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu6);
-/* A NaN bound gives NaN. Integers stay integers if both bounds are integers or infinite; else the
- * result is f32. */
+/* A NaN bound makes all elements NaN. For an integer x, the result is an integer if both bounds are
+ * integers or infinite; otherwise it is f32. */
 status_t op_clamp(context_t *ctx, const tensor_t *x, double min, double max, tensor_t **out)
     TESSERA_API(op_clamp);
 status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope, tensor_t **out)
@@ -36,8 +36,8 @@ status_t op_hardswish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA
 status_t op_silu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_silu);
 status_t op_softplus(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softplus);
 status_t op_mish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_mish);
-/* x - bias above lambd, x + bias below -lambd, else 0: torch's hardshrink with bias 0, its
- * softshrink with bias lambd. */
+/* x - bias if x > lambd, x + bias if x < -lambd, else 0. With bias 0 it is torch's hardshrink, with
+ * bias lambd its softshrink. */
 status_t op_shrink(context_t *ctx, const tensor_t *x, double lambd, double bias, tensor_t **out)
     TESSERA_API(op_shrink);
 /* x <= threshold ? value : x */
@@ -50,12 +50,12 @@ status_t op_abs(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(o
 status_t op_neg(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_neg);
 status_t op_reciprocal(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_reciprocal);
-/* x > 0 ? x : weight x; weight has one element, or one for each channel (dimension 1). */
+/* x > 0 ? x : weight * x. weight has one element, or one for each channel (dimension 1). */
 status_t op_prelu(context_t *ctx, const tensor_t *x, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_prelu);
 
-/* For integers, the result is f32; square keeps the dtype. softsign: x / (1 + |x|); logsigmoid:
- * log(sigmoid(x)); rsqrt: 1 / sqrt(x); expm1: exp(x) - 1; log1p: log(1 + x). */
+/* For integers, the result is f32, except that square keeps the dtype. softsign: x / (1 + |x|);
+ * logsigmoid: log(sigmoid(x)); rsqrt: 1 / sqrt(x); expm1: exp(x) - 1; log1p: log(1 + x). */
 status_t op_softsign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softsign);
 status_t op_logsigmoid(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_logsigmoid);
@@ -67,16 +67,16 @@ status_t op_log2(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(
 status_t op_log10(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log10);
 status_t op_log1p(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log1p);
 
-/* Rounding functions; integers are unchanged. round(x) returns the even one of two equally near
- * integers. sign: -1, 0 or 1; 0 for NaN. */
+/* Rounding functions; integers are unchanged. round returns the even integer if two are equally
+ * near. sign returns -1, 0 or 1; 0 for NaN. */
 status_t op_floor(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_floor);
 status_t op_ceil(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_ceil);
 status_t op_round(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_round);
 status_t op_trunc(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_trunc);
 status_t op_sign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sign);
 
-/* The result is bool: x is 0; x is NaN; x is infinite. bitwise_not takes integers and bool, and
- * keeps the dtype. */
+/* logical_not, isnan and isinf return bool: true where x is 0, NaN or infinite. bitwise_not takes
+ * integers and bool, and keeps the dtype. */
 status_t op_logical_not(context_t *ctx, const tensor_t *x, tensor_t **out)
     TESSERA_API(op_logical_not);
 status_t op_isnan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_isnan);
@@ -99,9 +99,9 @@ status_t op_atanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 
 /* ---- functions of several tensors ---- */
 
-/* Operands broadcast and are promoted as in PyTorch. u16, u32 and u64 are promoted only with
- * themselves and floating dtypes. Integers wrap around. sub does not take bool. For C numbers, use
- * the functions below, or tensor_number and tensor_integer. */
+/* Operands broadcast and are promoted as in PyTorch. u16, u32 and u64 can be combined only with the
+ * same dtype and with floating dtypes. Integers wrap around. sub does not take bool. For C numbers,
+ * use op_add_scalar and its relatives, or tensor_number and tensor_integer. */
 status_t op_add(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_add);
 status_t op_sub(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -115,9 +115,9 @@ status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor
 status_t op_minimum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_minimum);
 
-/* Arithmetic with a C number, promoted as in PyTorch. With a floating number, integers and bool
- * become f32, and floating dtypes stay. With an integer, bool becomes s64, and other dtypes stay
- * (the result of div of integers is f32). The result of an mkldnn x is mkldnn. */
+/* Arithmetic with a C number, promoted as in PyTorch. A floating number turns integers and bool
+ * into f32; floating dtypes stay. An integer number turns bool into s64; other dtypes stay, except
+ * that div of integers returns f32. If x is mkldnn, the result is mkldnn. */
 status_t op_add_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
     TESSERA_API(op_add_scalar);
 status_t op_sub_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
@@ -160,14 +160,14 @@ status_t op_remainder(context_t *ctx, const tensor_t *a, const tensor_t *b, tens
     TESSERA_API(op_remainder);
 
 /* The angle and the length of the vector (b, a). atan2 is the angle from (1, 0), between -pi and
- * pi. hypot is sqrt(a^2 + b^2), and does not overflow if only the squares do. For integers, the
+ * pi. hypot is sqrt(a^2 + b^2), computed so that the squares do not overflow. For integers, the
  * result is f32. */
 status_t op_atan2(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_atan2);
 status_t op_hypot(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_hypot);
 
-/* Comparisons; the result is bool: a == b, a != b, a < b, a <= b, a > b, a >= b. */
+/* Comparisons, which return bool: a == b, a != b, a < b, a <= b, a > b, a >= b. */
 status_t op_eq(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_eq);
 status_t op_ne(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -181,7 +181,7 @@ status_t op_gt(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **
 status_t op_ge(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_ge);
 
-/* Logical functions; the result is bool. All numbers except 0 are true. */
+/* Logical functions, which return bool. All numbers except 0 are true. */
 status_t op_logical_and(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_logical_and);
 status_t op_logical_or(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -189,8 +189,8 @@ status_t op_logical_or(context_t *ctx, const tensor_t *a, const tensor_t *b, ten
 status_t op_logical_xor(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_logical_xor);
 
-/* Bits of integers and bool. Shifts by a negative number or by 64 and more return 0; a right shift
- * of a negative a returns -1. */
+/* Bitwise functions of integers and bool. A shift by a negative number, or by 64 or more, returns
+ * 0; a right shift of a negative a returns -1. */
 status_t op_bitwise_and(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_bitwise_and);
 status_t op_bitwise_or(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -202,7 +202,7 @@ status_t op_bitwise_left_shift(context_t *ctx, const tensor_t *a, const tensor_t
 status_t op_bitwise_right_shift(context_t *ctx, const tensor_t *a, const tensor_t *b,
                                 tensor_t **out) TESSERA_API(op_bitwise_right_shift);
 
-/* out = condition ? a : b; condition is bool. All three broadcast, a and b promote. */
+/* out = condition ? a : b. condition is bool. All three broadcast; a and b are promoted. */
 status_t op_where(context_t *ctx, const tensor_t *condition, const tensor_t *a, const tensor_t *b,
                   tensor_t **out) TESSERA_API(op_where);
 
@@ -210,11 +210,11 @@ status_t op_where(context_t *ctx, const tensor_t *condition, const tensor_t *a, 
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
     TESSERA_API(op_cast);
-/* A tensor in the sizes of x, filled with value. DTYPE_NONE: dtype of x. */
+/* Returns a tensor of x's sizes, filled with value. DTYPE_NONE means x's dtype. */
 status_t op_full_like(context_t *ctx, const tensor_t *x, double value, dtype_t dtype,
                       tensor_t **out) TESSERA_API(op_full_like);
 status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_identity);
-/* src, broadcast to x's sizes and cast to x's dtype; x is not read. */
+/* Returns src, broadcast to x's sizes and cast to x's dtype. The elements of x are not read. */
 status_t op_copy(context_t *ctx, const tensor_t *x, const tensor_t *src, tensor_t **out)
     TESSERA_API(op_copy);
 

@@ -71,7 +71,7 @@ static double elementwise_backward_spec(const spec_call_t *call, int output, con
     return slope_value(call->attrs, spec_at(call, GRAD, index), spec_at(call, VALUE, index));
 }
 
-/* ---- oneDNN kernel, for gelu: our loop calls erfc for each element ---- */
+/* ---- oneDNN kernel, for gelu only: our loop calls the slow erfc for each element ---- */
 
 static status_t elementwise_backward_prepare_onednn(context_t *ctx, const op_call_t *call,
                                                     prepared_t *prepared)

@@ -1,4 +1,4 @@
-/* Gradient rule of functions of one tensor. */
+/* Gradient rules of functions of one tensor. */
 #ifndef TESSERA_OPS_ELEMENTWISE_ELEMENTWISE_BACKWARD_IMPL_H
 #define TESSERA_OPS_ELEMENTWISE_ELEMENTWISE_BACKWARD_IMPL_H
 
@@ -8,7 +8,8 @@
 void elementwise_backward_pass(const gradient_call_t *call, const char *function, double alpha,
                                double beta);
 
-/* Rules of operators without parameters, which have the name of a line that reads IN or OUT. */
+/* Rules for operators without parameters whose line in unary_slopes.def has the operator's name and
+ * reads IN or OUT. */
 extern const gradient_t elementwise_backward_in, elementwise_backward_out;
 
 #endif

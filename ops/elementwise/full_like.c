@@ -1,4 +1,4 @@
-/* Fills a tensor, in the sizes of another one, with a value. */
+/* Returns a tensor with the sizes of another one, filled with a value. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 
@@ -6,7 +6,7 @@
 
 typedef struct full_like_attrs {
     double value;
-    dtype_t dtype; /* DTYPE_NONE: dtype of x */
+    dtype_t dtype; /* DTYPE_NONE means x's dtype */
 } full_like_attrs_t;
 
 static const attr_field_t fields[] = {

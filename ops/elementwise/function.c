@@ -12,7 +12,7 @@ static dtype_t common_dtype(const function_t *function, int n_in, const tensor_i
     return function->result == FLOATING && !is_taken ? DTYPE_F32 : dtype;
 }
 
-/* The dtype to compute in: f64 or f32 for floating dtypes, u64 or s64 for others. */
+/* The dtype to compute in: f64 or f32 for floating dtypes, otherwise u64 or s64. */
 static dtype_t compute_dtype(const function_t *function, int n_in, const tensor_info_t *const *in)
 {
     dtype_t dtype = common_dtype(function, n_in, in);
@@ -32,7 +32,7 @@ static elementwise_loop_t *loop_of(const elementwise_loops_t *loops, dtype_t com
 
 /* ---- inference ---- */
 
-/* "add: a is f32[2], b is f32[3], <rule>" */
+/* Fails with "add: a is f32[2], b is f32[3], <rule>". */
 static status_t refuse(context_t *ctx, const op_call_t *call, const char *rule)
 {
     if (call->n_in == 1)

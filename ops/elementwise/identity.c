@@ -24,7 +24,7 @@ static double identity_spec(const spec_call_t *call, int output, const int64_t *
     return spec_at(call, 0, index);
 }
 
-/* The result keeps any layout and format. */
+/* The result may have any layout and format; it keeps those of x. */
 static status_t identity_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;

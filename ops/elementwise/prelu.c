@@ -1,6 +1,6 @@
-/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. For one weight, oneDNN has
- * only reference code. For several, its kernel and ours are both limited by memory bandwidth, so
- * only ours is used. */
+/* max(x, 0) + weight * min(x, 0), with one weight or one for each channel. oneDNN's kernel is not
+ * used. For one weight it is only reference code. For several it is as fast as ours, because both
+ * are limited by memory bandwidth. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
@@ -49,7 +49,7 @@ static double prelu_spec(const spec_call_t *call, int output, const int64_t *ind
 
 #define CHUNK 256
 
-/* With one weight, any format is a single channel. */
+/* With one weight, a tensor of any format is treated as a single channel. */
 static void walk_of(const prepared_t *prepared, walk_t *out_walk)
 {
     if (info_numel(&prepared->in[WEIGHT]) == 1)
@@ -74,12 +74,12 @@ typedef struct run {
     walk_t walk;
     dtype_t dtype;
     elementwise_loop_t *loop;
-    const char *weights; /* in the dtype of the computation */
+    const char *weights; /* cast to the dtype of the computation */
     const char *src;
     char *dst;
 } run_t;
 
-/* prelu(x, w) is the gradient of prelu, x > 0 ? g : g w, with x as its g. */
+/* The loop for the gradient x > 0 ? g : g w computes prelu(x, w), with x as g. */
 static elementwise_rows_t rows_of(const run_t *run, const walk_piece_t *piece)
 {
     const dtype_t compute = run->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;
@@ -93,7 +93,7 @@ static elementwise_rows_t rows_of(const run_t *run, const walk_piece_t *piece)
         .out_row_step = piece->width};
 }
 
-/* Computes part of a row through an f64 buffer. */
+/* Computes part of a row in f64, using a buffer. */
 static void run_chunk(const run_t *run, elementwise_rows_t rows, int64_t at)
 {
     double value[CHUNK];
@@ -127,7 +127,7 @@ static void run_pieces(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Converts the weights to f32 for f32, otherwise to f64. Padded channels get 0. */
+/* Converts the weights to f32 if x is f32, otherwise to f64. Padded channels get weight 0. */
 static void make_weights(const prepared_t *prepared, const void *weight, const walk_t *walk,
                          void *scratch)
 {
@@ -169,7 +169,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* The weight in sizes that broadcast with x: [] for one weight, [K,1,1] for x [N,K,H,W]. */
+/* Reshapes the weight to broadcast with x: [] for one weight, [K,1,1] for x [N,K,H,W]. */
 static value_t spread_weight(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -184,7 +184,8 @@ static value_t spread_weight(const gradient_call_t *call)
     return emit_ints(e, &op_def_reshape, call->in[WEIGHT], rank - 1, sizes);
 }
 
-/* The gradient of a weight is the sum of grad min(x, 0) over the elements that it multiplies. */
+/* The gradient of a weight is the sum of grad * min(x, 0) over the elements that the weight
+ * multiplies. */
 static void prelu_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

@@ -1,5 +1,5 @@
-/* Arithmetic of a tensor and a C number: calls the operator of two tensors with a 0-dim tensor,
- * which is marked as a number. */
+/* Arithmetic of a tensor and a C number: converts the number to a 0-dim tensor, marks it as a
+ * number, and calls the operator of two tensors. */
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -64,7 +64,7 @@ static const kernel_t native = {
     .name = "native", .prepare = where_prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: the selected operand gets the gradient, the other 0 ---- */
+/* ---- gradients: grad for the selected operand, 0 for the other ---- */
 
 static void where_pass(const gradient_call_t *call)
 {
