@@ -52,8 +52,8 @@ void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t va
     }
 }
 
-/* Elements with defaults filled in. A zero that means default becomes the first element of its
- * array if that is not zero (stride {2} is {2, 2}), else the initial value. */
+/* A zero that means the default is replaced by the first element of its array if that is not zero
+ * (stride {2} is {2, 2}), else by the initial value. */
 int64_t attrs_integer(const attr_field_t *field, const void *attrs, int i)
 {
     int64_t value = load_integer(field, attrs, i);
@@ -177,7 +177,7 @@ static void copy_post(const post_ops_t *from, post_ops_t *to)
     }
 }
 
-/* As attrs_integer for n integers, but faster: every eager call needs it. */
+/* Does the same as attrs_integer for n integers, but faster, because every eager call needs it. */
 static inline void copy_integers(const attr_field_t *field, const int64_t *from, int64_t *to, int n)
 {
     if (!field->zero_is_default) {

@@ -1,5 +1,5 @@
-/* Attributes of operators as tables of fields. Text, hash, equality and importers use these
- * tables. */
+/* Tables that list the fields of an operator's attributes. Text, hash, equality and importers use
+ * these tables. */
 #ifndef TESSERA_DISPATCH_ATTRS_H
 #define TESSERA_DISPATCH_ATTRS_H
 
@@ -46,9 +46,9 @@ typedef enum attr_kind {
     ATTR_FORMAT  /* format_t, printed as its text in quotes */
 } attr_kind_t;
 
-/* One field of an attribute struct. zero_is_default: zero is not a legal value but means the
- * default. In an array whose first element is not zero it means that element (stride {2} of two
- * dimensions is {2, 2}), else `initial`. */
+/* One field of an attribute struct. zero_is_default: zero is not a legal value, but means the
+ * default `initial`. In an array whose first element is not zero, a later zero means that element:
+ * stride {2} of two dimensions is {2, 2}. */
 typedef struct attr_field {
     const char *name;
     attr_kind_t kind;
@@ -74,8 +74,9 @@ void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_in
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
     TESSERA_API(attrs_normalize);
 
-/* Checks that every value is legal for its attribute's kind. INVALID_ARGUMENT names the attribute,
- * for example an enumeration out of range, or too many integers or post-ops. */
+/* Checks that every value is legal for its attribute's kind. INVALID_ARGUMENT, with the attribute's
+ * name, for example if an enumeration is out of range, or a list has too many integers or
+ * post-ops. */
 status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, const void *attrs)
     TESSERA_API(attrs_check);
 
@@ -91,8 +92,8 @@ uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
 void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
     TESSERA_API(attrs_print);
 
-/* Reads one `name=literal` at *cursor and advances the cursor past it. INVALID_ARGUMENT names an
- * unknown attribute or a literal that does not fit. */
+/* Reads one `name=literal` at *cursor and advances the cursor past it. INVALID_ARGUMENT, with the
+ * name, if the attribute is unknown or the literal does not fit it. */
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
                      void *attrs) TESSERA_API(attrs_parse);
 

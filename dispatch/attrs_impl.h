@@ -1,6 +1,6 @@
-/* Fields of attribute structs as sequences of elements: "padding" of a conv2d is two integers,
- * "scales" of a resize a list of floats. Text, hash and equality of attributes use these
- * functions. */
+/* Functions that read fields of attribute structs as sequences of elements: "padding" of a conv2d
+ * is two integers, "scales" of a resize a list of floats. Text, hash and equality of attributes use
+ * them. */
 #ifndef TESSERA_DISPATCH_ATTRS_IMPL_H
 #define TESSERA_DISPATCH_ATTRS_IMPL_H
 
@@ -49,9 +49,9 @@ double attrs_float(const attr_field_t *field, const void *attrs, int i);
 
 void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t value);
 
-/* Number of leading bytes that carry information, before normalising. Usually all; if the struct
- * ends in an empty list of post-ops, up to that list's length. Equal bytes normalise to equal
- * attributes. */
+/* Number of leading bytes of attributes, before normalising, that can change their meaning. Usually
+ * all; but if the struct ends in an empty list of post-ops, the bytes after that list's length
+ * cannot. Attributes with equal leading bytes are equal after normalising. */
 static inline size_t attrs_given_bytes(const attr_table_t *table, const void *attrs)
 {
     if (table->n_fields == 0) return table->bytes;

@@ -101,7 +101,7 @@ void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
 
 /* ---- parsing ---- */
 
-/* rule: what the field's literal must be, for messages. */
+/* rule: text for messages that says which literals the field accepts. */
 typedef struct reader {
     context_t *ctx;
     const char *op;

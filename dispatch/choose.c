@@ -11,7 +11,7 @@ typedef struct pair {
 
 #define MAX_PAIRS (CANDIDATES_MAX * CANDIDATES_MAX + 1)
 
-/* Factor by which padding channels to blocks increases the work. */
+/* Channels with padding divided by channels: the factor by which blocks increase the work. */
 static double padded_share(const tensor_info_t *info)
 {
     if (info->format.kind != FORMAT_TAG || info->rank < 2) return 1.0;
@@ -28,8 +28,8 @@ typedef struct choice {
     bool packs_again; /* the weight is already packed in another format */
 } choice_t;
 
-/* Gives post-op operands of the result's shape the result's format, or plain if oneDNN chooses
- * that. */
+/* Sets the format of post-op operands that have the result's shape: the result's format, or plain
+ * if oneDNN has yet to choose the result's. */
 static void format_operands(onednn_problem_t *problem, tensor_info_t *operands)
 {
     const tensor_info_t *dst = problem->dst;
@@ -86,7 +86,8 @@ static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_probl
     return divides_padding(problem, &choice->dst) ? STATUS_UNSUPPORTED : STATUS_OK;
 }
 
-/* Describes one pair. UNSUPPORTED, with a note, if oneDNN has none or only a reference. */
+/* Describes one pair. UNSUPPORTED, with a note, if oneDNN has no implementation or only a reference
+ * one. */
 static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          const onednn_problem_t *base, const pair_t *pair, double flops,
                          choice_t *out_choice)
@@ -148,7 +149,7 @@ static format_t given_format(const op_call_t *call)
 
 /* Lists all candidates with the same bytes as the source and the result: 88 channels of one pixel
  * are the same in blocks of 8, channels last and plain. The first pair whose weight is already
- * packed wins, which may differ from given_format. */
+ * packed is chosen; its formats may differ from given_format. */
 static int list_names(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
 {
     const format_t own = own_format(call);
@@ -222,7 +223,7 @@ tensor_info_t choose_as_dense(const tensor_info_t *info)
     return dense;
 }
 
-/* Sets the operands' infos as format_operands described them. */
+/* Sets the infos of post-op operands as format_operands described them. */
 static void take_operands(const op_call_t *call, prepared_t *prepared, const choice_t *choice)
 {
     const tensor_info_t *out = &prepared->out[0];
@@ -248,7 +249,7 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     prepared_take_primitive(prepared, choice->primitive);
 }
 
-/* True if the choice needs the weight in another format than it is packed in. */
+/* True if the weight is packed in a format that differs from the one the choice needs. */
 static bool packs_again(const op_call_t *call, const onednn_problem_t *problem,
                         const choice_t *choice)
 {

@@ -133,7 +133,7 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
     return 3;
 }
 
-/* For inputs that must not be reordered, and a given format of output 0. */
+/* Candidates if inputs must not be reordered and the format of output 0 may be given. */
 static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       formats_t *out)
 {
@@ -215,7 +215,8 @@ static double slowness(const char *implementation, const tensor_info_t *src)
     return is_last && !is_product ? 1.0 / 0.88 : 1.0;
 }
 
-/* Describes one candidate. UNSUPPORTED, with a note, if oneDNN has none or only a reference. */
+/* Describes one candidate. UNSUPPORTED, with a note, if oneDNN has no implementation or only a
+ * reference one. */
 static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const onednn_problem_t *forward, onednn_propagation_t propagation,
                             const formats_t *formats, double flops, choice_t *out_choice)

@@ -31,7 +31,7 @@ static status_t find_state(context_t *ctx, dispatch_state_t **out_state)
     return STATUS_OK;
 }
 
-/* Returns NULL if there is none. */
+/* The context's first observer, or NULL. */
 static observer_t *first_observer(context_t *ctx)
 {
     dispatch_state_t *state = NULL;
@@ -180,8 +180,8 @@ static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_eve
 
 /* ---- inputs ---- */
 
-/* Converts an input to the kernel's form. *out_input is the tensor itself, or the new one in
- * *out_made. */
+/* Converts an input to what the kernel needs. *out_input is the tensor itself, or a new one, which
+ * is also *out_made. */
 static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t policy, int index,
                            const tensor_t *tensor, const tensor_t **out_input, tensor_t **out_made)
 {
@@ -193,7 +193,7 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
         *out_input = tensor;
         return STATUS_OK;
     }
-    /* a marked parameter used as an activation also keeps its form */
+    /* a marked parameter keeps its converted form even if it is used as an activation */
     bool is_packed = arrival->kind == ARRIVAL_PACK ||
                      (arrival->kind == ARRIVAL_CONVERT && arrival->role == ROLE_ACTIVATION &&
                       storage_is_packable(tensor->storage));
@@ -201,14 +201,14 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
         TRY(pack_moved_weight(ctx, prepared->kernel, tensor, want, out_made));
     else
         TRY(pack_for_call(ctx, prepared->kernel, tensor, want, arrival->cause, out_made));
-    /* a view shares its input's storage, so that must not be a kept form's */
+    /* a view shares the storage of its input, which must not be the storage of a kept form */
     if (prepared->is_view) TRY(convert_own(ctx, tensor, out_made));
     *out_input = *out_made;
     return STATUS_OK;
 }
 
 /* A view of a dense tensor shares its bytes. A view of an mkldnn tensor is a snapshot, because
- * sharing would depend on the blocks; so a write to either never reaches the other. */
+ * sharing would depend on the blocks; so a write to one of them never changes the other. */
 static status_t make_views(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
                            const tensor_t *in, tensor_t **out)
 {
@@ -253,7 +253,7 @@ static status_t make_plain(context_t *ctx, int n, tensor_t **out)
     return STATUS_OK;
 }
 
-/* Runs on inputs whose infos match those of the selection. */
+/* Runs a prepared operator on inputs whose infos it was selected for. */
 static status_t run_selected(context_t *ctx, const prepared_t *prepared, policy_t policy,
                              const tensor_t *const *in, tensor_t **out)
 {
@@ -454,8 +454,7 @@ static status_t infer_only(context_t *ctx, dispatch_state_t *state, const opdef_
     return run_hollow(ctx, state, &call, n_out, out);
 }
 
-/* Looks up a call that is not among the recent ones, with all checks. Selection needs the context's
- * number of threads. */
+/* Checks a call that is not among the recent ones, and looks it up in the cache. */
 static status_t look_up(context_t *ctx, cache_t *cache, const cache_call_t *call,
                         cache_entry_t **out_entry)
 {

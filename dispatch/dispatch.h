@@ -1,7 +1,8 @@
-/* Dispatch: runs each operator in the layout that suits it, and converts inputs automatically.
+/* Dispatch runs each operator in the layout that suits it, and converts inputs automatically.
  *
- * No operator fails because of layout. Kernel selection depends on metadata only. Its result is
- * kept in a bounded cache per context, so repeating a call costs only a look-up. */
+ * No operator fails because of the layout of its inputs. The kernel is selected from metadata
+ * (dtypes, sizes, formats) only. A bounded cache per context keeps the selection, so that repeating
+ * a call costs only a look-up. */
 #ifndef TESSERA_DISPATCH_DISPATCH_H
 #define TESSERA_DISPATCH_DISPATCH_H
 
@@ -48,9 +49,10 @@ status_t dispatch_run_in_place(context_t *ctx, const opdef_t *op, const void *at
 status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
     TESSERA_API(dispatch_select);
-/* The same for layout passes and plans, with fixed layout and formats. Mkldnn activations have
- * exactly the formats of their infos, and the result has out_format unless that is NULL.
- * UNSUPPORTED if no kernel accepts these formats; that sets no message in the context. */
+/* dispatch_select with a given layout and formats, for layout passes and plans. The kernel reads
+ * mkldnn activations in exactly the formats of their infos, and the result has out_format unless
+ * that is NULL. UNSUPPORTED, without a message in the context, if no kernel accepts these
+ * formats. */
 status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                                const tensor_info_t *const *in, layout_t layout,
                                const format_t *out_format, prepared_t **out_prepared)
@@ -58,8 +60,8 @@ status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *at
 prepared_t *prepared_retain(prepared_t *prepared) TESSERA_API(prepared_retain);
 void prepared_release(prepared_t *prepared) TESSERA_API(prepared_release);
 
-/* Properties of the selection. prepared_input is the info that the kernel needs, not the
- * caller's. */
+/* Properties of the selection. prepared_input is the info that the kernel needs, after conversion
+ * of the caller's input. */
 const opdef_t *prepared_op(const prepared_t *prepared) TESSERA_API(prepared_op);
 const char *prepared_kernel(const prepared_t *prepared) TESSERA_API(prepared_kernel);
 const char *prepared_implementation(const prepared_t *prepared)
@@ -88,11 +90,11 @@ void prepared_set_scratch(prepared_t *prepared, size_t bytes) TESSERA_API(prepar
 status_t prepared_make_state(context_t *ctx, prepared_t *prepared, size_t bytes, void *out_state)
     TESSERA_API(prepared_make_state);
 void *prepared_state(const prepared_t *prepared) TESSERA_API(prepared_state);
-/* Requests operand `index`, a weight, in the format that the kernel's `pack` produces, instead of
- * the one that ops_prepare_dense set. elements: size of the packed weight, in elements of its
- * dtype. version: increase it whenever `pack` changes its result for the same weight and numbers. A
- * weight that module_mkldnn marked or a plan holds is packed once, others in each call. Packing
- * counts as a copy with cause weight. */
+/* Requests operand `index`, a weight, in the format that the kernel's `pack` produces. This
+ * replaces the format that ops_prepare_dense set. elements: size of the packed weight, in elements
+ * of its dtype. version: increase it whenever `pack` changes its result for the same weight and
+ * numbers. A weight that module_mkldnn marked or a plan holds is packed once, other weights in each
+ * call. Packing counts as a copy with cause `weight`. */
 status_t prepared_want_packed(context_t *ctx, prepared_t *prepared, int index, int64_t elements,
                               int version, int n_numbers, const int64_t *numbers)
     TESSERA_API(prepared_want_packed);
@@ -116,21 +118,21 @@ double dispatch_flops(const opdef_t *op, const void *attrs, int n_in,
                       const tensor_info_t *const *in, int n_out, const tensor_info_t *out)
     TESSERA_API(dispatch_flops);
 
-/* Largest allowed difference from the specification for one element, in the output's dtype. It
- * is a few units in the last place of the value, plus the change of the value when the inputs
- * change by a few units. So only cancellation excuses a larger error: softplus(-20) must
- * have all its digits, and so must every element of a softmax with one large input. 0 for
- * integers, infinities and NaN.
+/* Largest allowed difference from the specification for one element: a few units in the last place
+ * of the value in the output's dtype, plus the change of the value when the inputs change by a few
+ * units. So an error is larger only where the formula cancels: softplus(-20) must have all its
+ * digits, and so must every element of a softmax with one large input. 0 for integers, infinities
+ * and NaN.
  *
- * The change is measured with a few trials, or more if is_sure. A few trials may underestimate
- * it tenfold for one element in thousands: judge an error that exceeds the bound again with
- * is_sure. */
+ * The change is measured with a few random trials, or with more if is_sure. A few trials
+ * underestimate it tenfold for one element in thousands. So if an error exceeds the bound, compute
+ * the bound again with is_sure. */
 double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *index,
                             double expected, bool is_sure) TESSERA_API(dispatch_error_bound);
 
 /* Recomputes n random elements of every output with the specification (all elements if n is 0 or
- * too large). *out_error is the largest error as a multiple of its bound: correct results have at
- * most 1. */
+ * too large). *out_error is the largest error divided by its bound; it is at most 1 if the results
+ * are correct. */
 status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_t *const *in, int n_out, const tensor_t *const *out,
                          int64_t n, double *out_error) TESSERA_API(dispatch_verify);
@@ -148,26 +150,28 @@ typedef struct op_event {
     const tensor_t *const *in;
     int n_out;
     tensor_t *const *out;
-    tensor_t *target; /* call in place: in[0], which out[0] is then written into; else NULL */
+    tensor_t *target; /* for a call in place: in[0], into which out[0] will be written; else NULL */
     const prepared_t *prepared;
     uint64_t ns;         /* wall clock of the call, including conversions of its inputs */
-    bool is_planned;     /* a step of a plan: ns covers the kernel only. Plans have no steps for
-                            views */
-    int slice, n_slices; /* slice of the batch, if the plan runs this step slice by slice; 0 and
-                            1 for the complete batch, 0 and 0 outside plans */
+    bool is_planned;     /* a step of a plan, whose ns covers the kernel only. Plans have no steps
+                          * for views */
+    int slice, n_slices; /* index and number of slices, if the plan runs this step for one slice of
+                          * the batch after the other; 0 and 1 if for the complete batch; 0 and 0
+                          * outside plans */
     struct plan *plan;   /* the plan that runs the step; NULL outside plans */
-    int step;            /* number of the step: plan_step(plan, step) */
+    int step;            /* index of the step for plan_step */
 } op_event_t;
 
-/* Receives every operator that dispatch or a plan runs. A failing callback fails the call. If
- * `written` fails, the target is already written. */
+/* Receives every operator that dispatch or a plan runs. If a callback fails, the call fails; if
+ * `written` fails, the target has been written nevertheless. */
 typedef struct observer {
     void *user;
     status_t (*op_end)(context_t *ctx, void *user, const op_event_t *event);
-    /* Called after op_end of a call in place, when the target has its new elements. May be NULL. */
+    /* Called after op_end for a call in place, once the target has its new elements. May be
+     * NULL. */
     status_t (*written)(context_t *ctx, void *user, tensor_t *target);
-    /* Called after each reorder or copy. Conversions by dispatch come before op_end of the operator
-     * they are for, conversions of a plan between its steps. May be NULL. */
+    /* Called after each reorder or copy. dispatch converts before op_end of the operator that needs
+     * the conversion; a plan converts between its steps. May be NULL. */
     void (*converted)(context_t *ctx, void *user, const conversion_t *conversion);
     void (*module_enter)(context_t *ctx, void *user, const char *path);
     void (*module_leave)(context_t *ctx, void *user, const char *path);
@@ -178,7 +182,7 @@ typedef struct observer {
     struct observer *next; /* set by dispatch */
 } observer_t;
 
-/* Adds and removes an observer, which is borrowed in between. */
+/* Add and remove an observer, which must exist until it is removed. */
 status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
     TESSERA_API(dispatch_add_observer);
 void dispatch_remove_observer(context_t *ctx, observer_t *observer)

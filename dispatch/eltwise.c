@@ -162,8 +162,8 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     }
 }
 
-/* The kernel that computes a function of floats; false: there is none. clamp needs ordered bounds.
- */
+/* The kernel that computes a function of floats; false: there is none. The kernel of clamp needs
+ * alpha <= beta. */
 static bool find_function(eltwise_t eltwise, double alpha, double beta, function_t *out_function)
 {
     if (known(eltwise) == ELTWISE_NONE || functions[eltwise].kernel == NO_FUNCTION) return false;

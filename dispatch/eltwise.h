@@ -6,8 +6,8 @@
 
 TESSERA_BEGIN
 
-/* Elementwise functions, used as operators and as post-ops. alpha and beta as in the comments;
- * other functions ignore them. */
+/* Elementwise functions, used as operators and as post-ops. alpha and beta are parameters of the
+ * functions whose formula contains them; the others ignore them. */
 typedef enum eltwise {
     ELTWISE_NONE,
     ELTWISE_RELU,
@@ -39,17 +39,20 @@ typedef enum eltwise {
     ELTWISE_COUNT
 } eltwise_t;
 
-/* Properties of a function: name ("clamp"), number of parameters, value. */
+/* eltwise_name returns "clamp" for ELTWISE_CLAMP; eltwise_parse is its inverse, and returns
+ * ELTWISE_NONE for unknown names. eltwise_parameters: how many of alpha and beta the function has.
+ * eltwise_value: its value at x. */
 const char *eltwise_name(eltwise_t eltwise) TESSERA_API(eltwise_name);
 eltwise_t eltwise_parse(const char *name) TESSERA_API(eltwise_parse);
 int eltwise_parameters(eltwise_t eltwise) TESSERA_API(eltwise_parameters);
 double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     TESSERA_API(eltwise_value);
-/* The same for n numbers in single precision; dst may equal src. */
+/* eltwise_value for n numbers, in single precision; dst may equal src. */
 void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
                    float *dst) TESSERA_API(eltwise_apply);
-/* Largest terms that the usual way to compute the function subtracts. Example: 8 for gelu, because
- * x (1 + erf(x / sqrt 2)) / 2 has terms as large as x until it is 0 in single precision.
+/* eltwise_cancels: size of the terms that cancel in the function's usual formula; error bounds
+ * allow for the rounding of such terms. Example: 8 for gelu. In x (1 + erf(x / sqrt 2)) / 2, 1 and
+ * erf cancel for negative x, and from x = -8 down the result is 0 in single precision.
  * eltwise_keeps_zero: true if the function maps 0 to 0, so that padded elements stay zero. */
 double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)

@@ -1,7 +1,8 @@
 /* Gradients: each operator has one rule, written against an emitter.
  *
- * A rule works on values, which are numbers that identify tensors, and emits operators on them. It
- * does not know whether these run at once (the tape) or become nodes (graph_grad). Example for mul:
+ * A rule works on values, which are numbers that identify tensors, and emits operators on them. The
+ * operators run at once (on a tape) or become nodes (graph_grad); the rule is the same. Example for
+ * mul:
  *
  *     static void pass_mul(const gradient_call_t *call)
  *     {
@@ -33,14 +34,14 @@ value_t emit_op(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_
 void emit_op_n(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
                const value_t *in, int n_out, value_t *out_values) TESSERA_API(emit_op_n);
 
-/* Emits a C number, which takes part in type promotion as such (tensor_number). */
+/* Emits a number, which is promoted like a C number (tensor_number). */
 value_t emit_number(emitter_t *emitter, double number) TESSERA_API(emit_number);
 
 /* dtype and sizes of a value, as a dense info; borrowed until the rule returns. dtype NONE for
  * VALUE_NONE and after a failure. */
 const tensor_info_t *emit_info(emitter_t *emitter, value_t value) TESSERA_API(emit_info);
 
-/* Ends the rule with a message "<op>: <what was given>, <rule>". The first message is kept. */
+/* Fails with a message "<op>: <what was given>, <rule>". Only the first message is kept. */
 void emit_fail(emitter_t *emitter, status_t status, const char *format, ...) TESSERA_API(emit_fail)
     TESSERA_PRINTF(3, 4);
 

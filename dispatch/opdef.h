@@ -1,11 +1,11 @@
 /* Definition of an operator: data that dispatch, passes, importers and tests read. Your own
  * operators are run by dispatch_run, traced, planned and frozen like the built-in ones
- * (examples/own_operator.c). Only graph_parse and files are limited to the built-in operators. A
- * definition, and everything it points to, must outlive all contexts and graphs that use it.
+ * (examples/own_operator.c). Only graph_parse and files support no operators but the built-in ones.
+ * A definition, and everything it points to, must outlive all contexts and graphs that use it.
  *
- * An operator has a rule that infers its outputs, an ordered list of kernels, each of which may
- * decline with a reason, and a specification that computes one output element naively in double. It
- * states a layout preference; dispatch does the rest. */
+ * An operator has a rule that infers its outputs; an ordered list of kernels, each of which may
+ * decline with a reason; and a specification that computes one output element naively in double. It
+ * also states which layout it prefers. Dispatch converts operands and selects a kernel. */
 #ifndef TESSERA_DISPATCH_OPDEF_H
 #define TESSERA_DISPATCH_OPDEF_H
 
@@ -52,14 +52,14 @@ typedef enum op_trait {
     TRAIT_POST_FUNCTIONS = 1 << 8, /* supports only post-ops that are functions of one element */
     TRAIT_GRADS_WEIGHT = 1 << 7,   /* computes the gradient of a layer's weight from the layer's
                                       source and the gradient of its result */
-    TRAIT_BATCHED = 1 << 9, /* dimension 0 is a batch if input 0 and the results have the same
-                               size there: results [n] depend on activations [n] only */
+    TRAIT_BATCHED = 1 << 9, /* dimension 0 is a batch if input 0 and the results have the same size
+                             * in it: results [n] depend on activations [n] only */
     TRAIT_MEASURES = 1 << 5 /* output sizes depend on elements: nonzero. `infer` gets the
                                elements when the operator runs; if they are unknown, it returns
                                -1 for such sizes. Kernels are selected at each run */
 } op_trait_t;
 
-/* Options of a specification for measuring error bounds: see dispatch_error_bound. */
+/* Options with which dispatch_error_bound calls a specification. */
 typedef struct spec_probe {
     double shake;    /* floating elements are multiplied by 1 + shake * r, with r in [-1, 1] per
                         element */
@@ -82,8 +82,9 @@ typedef struct spec_call {
 double spec_at(const spec_call_t *call, int operand, const int64_t *index) TESSERA_API(spec_at);
 double spec_at_broadcast(const spec_call_t *call, int operand, int rank, const int64_t *index)
     TESSERA_API(spec_at_broadcast);
-/* Perturbation for a number that kernels compute themselves and round, such as resize's sampling
- * coordinates. 0 without a probe. `which` distinguishes such numbers. */
+/* Perturbation to add to a number that kernels compute and round on the way, such as resize's
+ * sampling coordinates. 0 without a probe. `which` distinguishes several such numbers of a
+ * specification. */
 double spec_rounding(const spec_call_t *call, int which, double number) TESSERA_API(spec_rounding);
 /* True if the operand is present. */
 static inline bool spec_has(const spec_call_t *call, int operand)
@@ -96,9 +97,9 @@ double spec_post(const spec_call_t *call, const post_ops_t *post, int first_oper
                  const int64_t *index) TESSERA_API(spec_post);
 
 typedef enum kernel_flag {
-    /* The kernel computes the attribute `post`, or declines it. If it declines, and for kernels
-     * without this flag, post-ops are peeled: `prepare` gets the call without them, and dispatch
-     * computes them after `run`. */
+    /* The kernel computes the attribute `post`, or declines. If it declines, or a kernel lacks this
+     * flag, post-ops are peeled: `prepare` gets the call without them, and dispatch computes them
+     * after `run`. */
     KERNEL_FUSES_POST_OPS = 1 << 0,
     /* The results share the bytes of input 0 from its first element; `run` is NULL. */
     KERNEL_IS_VIEW = 1 << 1,
@@ -114,28 +115,29 @@ typedef struct kernel {
     const char *name; /* "onednn", "native", "view" */
 
     /* Fills in `prepared` for call->layout and returns OK, or declines with `return
-     * prepared_decline(prepared, "reason")`, or fails. Example: ops_prepare_dense. */
+     * prepared_decline(prepared, "reason")`, or fails. ops_prepare_dense is such a function. */
     status_t (*prepare)(context_t *ctx, const op_call_t *call, prepared_t *prepared);
 
-    /* Computes. `in` and `out` point to first elements, NULL for absent operands; prepared_input,
-     * prepared_output and prepared_attrs describe them. A plan may run several slices of a batch at
-     * once; ctx is then a context with one thread, not the caller's. */
+    /* Computes the outputs. `in` and `out` are pointers to first elements, NULL for absent
+     * operands; prepared_input, prepared_output and prepared_attrs describe them. A plan may run
+     * several slices of a batch in parallel; ctx is then a context with one thread, not the
+     * caller's. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
 
     uint32_t flags; /* kernel_flag_t */
 
-    /* Packs a weight, given row-major, into the format that prepared_want_packed requested. It
-     * must write all of `out`, padding included: `out` is not zeroed. The result is shared by all
-     * who request this format, so it may depend only on `from`, its bytes and `want`;
+    /* Packs a weight, given row-major, into the format that prepared_want_packed requested. It must
+     * write all of `out`, padding included: `out` is not zeroed. All kernels that request this
+     * format share the result, so it may depend only on `from`, its bytes and `want`;
      * format_numbers(&want->format) are the numbers of the request. NULL: the kernel packs
      * nothing. */
     status_t (*pack)(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out);
 
     /* Frees what the state of a prepared operator points to; called once per prepared_make_state,
-     * before the state itself is freed. If `prepare` failed the state may be incomplete. NULL: it
-     * points to nothing. */
+     * before the state itself is freed. If `prepare` failed, the state may be incomplete. NULL: the
+     * state points to nothing. */
     void (*destroy)(void *state);
 } kernel_t;
 
@@ -144,8 +146,8 @@ typedef struct kernel {
 typedef struct op_fixed {
     const opdef_t *op; /* takes the first n_kept operands */
     int n_kept;
-    /* Computes its attributes; call->data is NULL for unknown operands. UNSUPPORTED if the call
-     * cannot be replaced. */
+    /* Computes the replacement's attributes; call->data is NULL for unknown operands. UNSUPPORTED
+     * if the call cannot be replaced. */
     status_t (*attrs)(context_t *ctx, const op_call_t *call, void *out_attrs);
 } op_fixed_t;
 
@@ -160,7 +162,7 @@ typedef enum weight_use {
 struct opdef {
     const char *name;
     /* Distinguishes operators that share functions, such as max and avg pooling; these functions
-     * define the meaning. 0 if the operator shares none. */
+     * define its meaning. 0 if the operator shares no functions. */
     int variant;
     op_preference_t preference;
     uint32_t traits;
@@ -182,8 +184,8 @@ struct opdef {
 
     /* Computes out[output][index] naively, in double. */
     double (*spec)(const spec_call_t *call, int output, const int64_t *index); /* may be NULL */
-    /* Size of terms that kernels may subtract although the function itself loses no digits, such as
-     * 1 + erf(x) of gelu at -5. The error bound allows for their rounding. */
+    /* Size of terms that cancel in the usual formula, such as 1 and erf(x / sqrt 2) of gelu at -5:
+     * see eltwise_cancels. The error bound allows for their rounding. */
     double cancels;
     /* Multiplications and additions of a call by the operator's formula, whatever algorithm
      * computes it: 2 * N*K*P*Q * C*R*S for a convolution. NULL: one per element for elementwise
@@ -193,8 +195,9 @@ struct opdef {
      * error of sums; NULL: 1. */
     double (*amplifies)(const void *attrs);
 
-    /* Describes the operator as a post-op of another, such as relu after a convolution; false if it
-     * is none. A post-op with an operand combines inputs 0 and 1. NULL: never a post-op. */
+    /* Describes the operator as a post-op of another operator, such as relu after a convolution;
+     * false if it cannot be one. A post-op with an operand combines inputs 0 and 1. NULL: never a
+     * post-op. */
     bool (*as_post_op)(const opdef_t *op, const void *attrs, post_op_t *out_post);
 
     /* NULL: never replaced. */
@@ -222,7 +225,8 @@ struct op_call {
     bool keep_formats;          /* decline instead of reordering activations */
     const format_t *out_format; /* required format of the result; NULL: the kernel chooses */
     weight_use_t weights;
-    bool per_op;            /* policy per_op: use oneDNN's proposal for (any, any) */
+    bool per_op;            /* policy per_op: use the formats that oneDNN proposes for source and
+                             * result */
     const kernel_t *kernel; /* try only this kernel; NULL: all */
     int n_out;
     const tensor_info_t *out; /* inferred, dense */

@@ -6,10 +6,10 @@
 
 TESSERA_BEGIN
 
-/* Kinds of post-ops, applied in order. "sum" adds the next operand after the ";", which has the
- * result's shape, and reuses its bytes. "add", "sub", "mul", "div", "max" and "min" combine the
- * result with an operand that broadcasts. The others are elementwise functions, printed "relu",
- * "clamp(0,6)". */
+/* Kinds of post-ops. Post-ops are applied in order; each except elementwise functions reads the
+ * next operand after those of the operator. "sum" adds an operand of the result's shape, whose
+ * bytes the result reuses. "add", "sub", "mul", "div", "max" and "min" combine the result with an
+ * operand that broadcasts. Elementwise functions are printed "relu", "clamp(0,6)". */
 typedef enum post_kind {
     POST_SUM,
     POST_ADD,

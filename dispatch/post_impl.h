@@ -1,4 +1,4 @@
-/* Post-ops for kernels that do not fuse them. They are the operator's attribute `post`; their
+/* Applies post-ops (the operator's attribute `post`) after kernels that do not fuse them. Their
  * operands follow the operator's own. */
 #ifndef TESSERA_DISPATCH_POST_IMPL_H
 #define TESSERA_DISPATCH_POST_IMPL_H
@@ -15,15 +15,15 @@ void post_settle_operands(prepared_t *prepared);
 /* Applies the remaining post-ops to output 0 in place; padded elements are zero afterwards. */
 void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, void *out);
 
-/* Applies f32 post-ops from `first` on to n elements in place. For kernels whose results are still
- * in registers or cache. `rest` is a post_rest_t. */
+/* Applies the post-ops from `first` on to n f32 elements in place. For kernels that call it while
+ * their results are still in registers or cache. `rest` is a post_rest_t. */
 typedef struct post_rest {
     const post_ops_t *post;
     int first;
 } post_rest_t;
 void post_finish(const void *rest, float *values, int64_t n);
 
-/* True if all of them map zero to zero, so that padded elements stay zero. */
+/* True if all post-ops from rest->first on map zero to zero, so that padded elements stay zero. */
 bool post_keep_zero(const post_rest_t *rest);
 
 /* True for relu, and for a clamp whose bounds are numbers; returns the bounds. */

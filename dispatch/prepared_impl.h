@@ -31,7 +31,7 @@ struct prepared {
     allocator_t allocator;
     const opdef_t *op;
     const kernel_t *kernel;
-    /* Runs it: the kernel's `run`, followed by the last post_left post-ops, if any, which take the
+    /* Calls the kernel's `run`, then applies the last post_left post-ops, whose operands are the
      * last operands_left inputs. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
@@ -66,8 +66,8 @@ struct prepared {
     char *reasons;         /* a line for each kernel or format that was rejected; NULL if none */
     bool is_out_of_memory; /* a reason could not be stored */
 
-    /* Kernels on oneDNN: the primitive, and the tensor for each of its arguments: an input's index,
-     * or -1 for output 0, -2 for output 1. */
+    /* Kernels on oneDNN: the primitive, and for each of its arguments the tensor to pass: the index
+     * of an input, or -1 for output 0, -2 for output 1. */
     onednn_primitive_t *primitive;
     int n_arguments;
     int8_t arguments[ONEDNN_MAX_ARGUMENTS];
@@ -82,9 +82,9 @@ size_t prepared_bytes(const prepared_t *prepared);
 /* Adds a reason without declining. */
 void prepared_note(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
 
-/* Settles a kernel on a described primitive and takes ownership of it: sets name, scratch, and
- * arguments in the order inputs, outputs. A kernel with another order sets `arguments`
- * afterwards. */
+/* Makes `prepared` run a described primitive and takes ownership of it: sets the implementation's
+ * name, the scratch size, and `arguments` in the order inputs, outputs. A kernel with another order
+ * sets `arguments` afterwards. */
 void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive);
 
 /* `run` of all kernels on oneDNN. Copies the sum operand into the output if their addresses

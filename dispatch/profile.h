@@ -21,7 +21,7 @@ TESSERA_BEGIN
 
 typedef struct profile profile_t;
 
-/* A reorder or a copy, as counted by the counters. */
+/* A reorder or a copy. The shown run is the one that profile_finish selects. */
 typedef struct profile_reorder {
     reorder_cause_t cause;
     bool is_copy;   /* by our own loops */
@@ -30,7 +30,7 @@ typedef struct profile_reorder {
     uint64_t bytes;  /* read plus written */
     double ns;       /* median over the runs */
     double begin_ns; /* start in the shown run, from the run's start */
-    double shown_ns; /* duration in the shown run */
+    double shown_ns; /* duration in that run */
 } profile_reorder_t;
 
 /* A call of an operator including its reorders, or a separate reorder: one between steps of a plan,
@@ -46,8 +46,9 @@ typedef struct profile_node {
                                  weights */
     int n_reorders;
     const profile_reorder_t *reorders;
-    int n_slices;   /* number of slices of the batch for which a plan ran it, else 1; `in` and
-                       `out` are those of the first slice; flops, bytes and times are sums */
+    int n_slices;   /* number of slices if a plan ran the operator for one slice of the batch after
+                     * the other, else 1; `in` and `out` are those of the first slice; flops, bytes
+                     * and times are sums over slices */
     double flops;   /* dispatch_flops */
     uint64_t bytes; /* operands and results, each once; a separate reorder: read plus written */
     double ns;      /* median over the runs, including its reorders */
@@ -58,13 +59,13 @@ typedef struct profile_node {
 status_t profile_create(context_t *ctx, profile_t **out_profile) TESSERA_API(profile_create);
 void profile_destroy(profile_t *profile) TESSERA_API(profile_destroy);
 
-/* Start and end one run. A run whose operators differ from those of the first run, or their order,
- * is ignored. INVALID_ARGUMENT for nested runs and for an end without a beginning. */
+/* Begin and end one run. A run is ignored if it has other operators than the first run, or in
+ * another order. INVALID_ARGUMENT for nested runs and for an end without a beginning. */
 status_t profile_begin_run(profile_t *profile) TESSERA_API(profile_begin_run);
 status_t profile_end_run(profile_t *profile) TESSERA_API(profile_end_run);
 
-/* Computes medians and selects the run to show: the one with the median time. Ends recording.
- * INVALID_ARGUMENT if there was no run. */
+/* Ends recording, computes medians, and selects the shown run: the run whose time is nearest to the
+ * median. INVALID_ARGUMENT if there was no run. */
 status_t profile_finish(profile_t *profile) TESSERA_API(profile_finish);
 
 /* Nodes of a finished profile, in the order in which they ran. */
@@ -74,7 +75,7 @@ const profile_node_t *profile_node(const profile_t *profile, int index) TESSERA_
 int profile_n_runs(const profile_t *profile) TESSERA_API(profile_n_runs);
 int profile_n_left_out(const profile_t *profile) TESSERA_API(profile_n_left_out);
 /* Time from beginning to end of a run, including time between nodes: the median over the runs, and
- * that of the shown run. */
+ * the time of the shown run. */
 double profile_run_ns(const profile_t *profile) TESSERA_API(profile_run_ns);
 double profile_shown_ns(const profile_t *profile) TESSERA_API(profile_shown_ns);
 

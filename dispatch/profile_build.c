@@ -4,13 +4,14 @@
 
 #include "dispatch/profile_impl.h"
 
-/* State while nodes are made. A call's conversions are recorded before the call itself, so they
- * wait for it. */
+/* State while nodes are made. A conversion is recorded before the call that it is for, so it waits
+ * at the end of `inside` until that call follows. A slice is the part of a batch for which a plan
+ * runs a step at a time; each slice has its own record. */
 typedef struct build {
     profile_t *profile;
-    int shown;        /* index of the shown run */
-    int *node_record; /* [n_nodes] record; of the first slice if there are several */
-    int *next_slice;  /* [n_records] record of the next slice, or -1 */
+    int shown;        /* index of the run that choose_shown selects */
+    int *node_record; /* [n_nodes] the node's record, or the record of its first slice */
+    int *next_slice;  /* [n_records] record of the same step's next slice, or -1 */
     int *first;       /* [n_nodes] index of its first conversion in `inside` */
     int *inside;      /* records of conversions, grouped by node */
     int n_inside, n_waiting;
@@ -28,7 +29,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* For an even number, the mean of the two in the middle. */
+/* Sorts the times. If n is even, the median is the mean of the two middle ones. */
 static double median_of(uint64_t *times, int n)
 {
     qsort(times, (size_t)n, sizeof *times, compare_times);
@@ -36,7 +37,7 @@ static double median_of(uint64_t *times, int n)
     return ((double)times[low] + (double)times[high]) / 2;
 }
 
-/* Sum over a record and its later slices. */
+/* Time of a record plus those of its later slices. */
 static uint64_t time_of(const build_t *build, int run, int record)
 {
     uint64_t ns = 0;
@@ -75,7 +76,7 @@ static void add_node(build_t *build, int record, int first)
     build->first[build->profile->n_nodes++] = first;
 }
 
-/* Makes the first n waiting conversions nodes of their own. */
+/* Turns the first n waiting conversions into separate nodes. */
 static void put_alone(build_t *build, int n)
 {
     const int first = build->n_inside - build->n_waiting;
@@ -89,8 +90,8 @@ static uint64_t end_of(const build_t *build, int record)
     return sample->begin + sample->ns;
 }
 
-/* A call includes everything that ended after it began: its conversions, and calls that its kernel
- * made, which lose their own nodes. */
+/* Adds the node of a call. Earlier records that ended after the call began belong to the call: its
+ * conversions, and the operators that its kernel ran, whose nodes are removed. */
 static void put_call(build_t *build, int record)
 {
     profile_t *profile = build->profile;
@@ -109,7 +110,8 @@ static void put_call(build_t *build, int record)
     add_node(build, record, first);
 }
 
-/* Appends a later slice to the node of the same step. False for a first slice. */
+/* Appends the record of a slice after the first to the node of its step. False if the record is not
+ * such a slice. */
 static bool put_slice(build_t *build, int record)
 {
     const record_t *records = build->profile->records, *slice = &records[record];

@@ -1,9 +1,9 @@
-/* The latest calls of a context, as their callers wrote them. A call is found by comparing the
- * bytes of its attributes and the stamps of its inputs, without normalising or hashing.
+/* The latest calls of a context, in a hash table of fixed size that is searched before the cache of
+ * prepared operators. Two calls are equal if their inputs have the same stamps (tensor_stamp) and
+ * their attributes the same bytes, as the callers wrote them.
  *
- * This is a table of fixed size in front of the cache of prepared operators, which is searched on
- * a miss. Two spellings of one call (stride 0 and stride 1) are two calls here, but one entry
- * there. */
+ * The cache is slower, because it normalises attributes and hashes infos. But it has one entry for
+ * a stride of 1 and for 0, which means the default 1; here these are two calls. */
 #ifndef TESSERA_DISPATCH_RECENT_IMPL_H
 #define TESSERA_DISPATCH_RECENT_IMPL_H
 
@@ -17,8 +17,8 @@
 typedef struct recent_key {
     const opdef_t *op;
     const void *attrs;
-    size_t n_bytes; /* leading bytes of attrs that carry information; 0: attrs are NULL, or the
-                       operator has none */
+    size_t n_bytes; /* leading bytes of attrs to compare (attrs_given_bytes); 0: attrs is NULL, or
+                     * the operator has no attributes */
     weight_use_t weights;
     policy_t policy;
     int n_threads;
@@ -36,14 +36,14 @@ typedef struct recent {
     recent_call_t calls[RECENT_CALLS];
 } recent_t;
 
-/* Makes the key of a call. False if the call cannot be kept here: too many inputs, attributes too
- * long, or an input without a stamp. */
+/* Makes the key of a call. False if the call cannot be stored: it has too many inputs or too long
+ * attributes, or an input that is present has no stamp yet. */
 bool recent_key(const cache_call_t *call, recent_key_t *out_key);
 
 /* Returns the entry of the call, or NULL. */
 cache_entry_t *recent_find(const recent_t *recent, const recent_key_t *key);
 
-/* Stores a call, replacing the one in its slot. */
+/* Stores a call. It replaces the call in its slot, which is a hash of the key. */
 void recent_keep(recent_t *recent, const recent_key_t *key, cache_entry_t *entry);
 
 /* Drops all calls of an entry that is removed from the cache. */

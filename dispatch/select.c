@@ -145,7 +145,7 @@ static bool touches_empty(const op_call_t *call)
     return false;
 }
 
-/* is_peeled: without the post-ops, which are computed afterwards. */
+/* Prepares one kernel. is_peeled: it does not compute the post-ops. */
 static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                            bool is_peeled, const tensor_info_t *shown, prepared_t *prepared)
 {

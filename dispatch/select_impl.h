@@ -7,15 +7,15 @@
 /* Largest attribute struct, in bytes. */
 #define ATTRS_MAX 1024
 
-/* attrs_normalize for an operator that may be a user's: rejects definitions without the fields that
- * dispatch needs, and attributes larger than ATTRS_MAX, the size of out_normalised. */
+/* attrs_normalize for an operator that a user may have defined: rejects definitions without the
+ * fields that dispatch needs, and attributes larger than ATTRS_MAX, the size of out_normalised. */
 status_t select_attrs(context_t *ctx, const opdef_t *op, const void *attrs, void *out_normalised);
 
 status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
                          prepared_t **out_prepared);
 
-/* Completes a prepared operator: how each input arrives, given the infos asked, and output
- * sizes. */
+/* Completes a prepared operator: sets how inputs with the infos `asked` become what the kernel
+ * needs, and the outputs' bytes. */
 status_t prepared_settle(context_t *ctx, prepared_t *prepared, const tensor_info_t *const *asked);
 
 /* Clears what a kernel that declined had set; keeps the reasons. */
@@ -32,9 +32,9 @@ void peel_rest(prepared_t *prepared);
 status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                       prepared_t *prepared);
 
-/* dispatch_select and dispatch_select_fixed with a known use of the weights (those assume
- * WEIGHT_GIVEN) and, unless NULL, a fixed kernel. select_prepared: the same for attributes that are
- * already normalised. */
+/* select_for_weights and select_fixed: dispatch_select and dispatch_select_fixed, which assume
+ * WEIGHT_GIVEN, for another use of the weights. `kernel`: the only kernel to try, or NULL.
+ * select_prepared: select_for_weights for attributes that are already normalised. */
 status_t select_for_weights(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                             const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                             prepared_t **out_prepared);
@@ -53,10 +53,10 @@ status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t
  * sets op, attrs (not normalised), in and, for TRAIT_MEASURES, data. Tensors with symbolic sizes
  * are dense and contiguous; their strides are ignored, and strides of results are meaningless.
  *
- * Guards of the space say for which sizes the result holds. *out_is_pinned: only for the hints, by
- * guards; happens for users' operators (opdef_t.infers_symbols). Errors are those of the rule at
- * the hints. If a size has no hint, the result is symbolic, or UNSUPPORTED names what must be
- * known. */
+ * Guards of the space say for which sizes the result holds. *out_is_pinned: the guards allow only
+ * the hints, as for users' operators without infers_symbols. Errors are those that the inference
+ * rule reports for the hints. If a size has no hint, the result is symbolic, or UNSUPPORTED names
+ * what must be known. */
 status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *out_n,
                                  tensor_info_t *out, bool *out_is_pinned);
 
@@ -99,14 +99,14 @@ status_t cache_enter(context_t *ctx, cache_t *cache, const cache_call_t *call,
 prepared_t *cache_prepared(const cache_entry_t *entry);
 void cache_leave(context_t *ctx, cache_entry_t *entry);
 
-/* Returns whether an observer or the trace needs calls, and whether an observer reads elements of
- * inputs. */
+/* Returns whether calls must be reported to an observer or the trace, and whether an observer reads
+ * elements of inputs. */
 status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched, bool *out_shows_inputs);
 /* Reports a call that dispatch did not run, such as a step of a plan. */
 status_t dispatch_tell(context_t *ctx, const op_event_t *event);
 
-/* dispatch_run with more knowledge. Under policy auto, activations are used as they are, and the
- * result has the tag out_format if a kernel supports that. out_format may be NULL. weights:
+/* dispatch_run for a caller that knows more. Under policy auto, activations are not reordered, and
+ * the result has the tag out_format if a kernel supports that. out_format may be NULL. weights:
  * WEIGHT_CONSTANT if known to be constant; for weights that module_mkldnn or a plan marked, whose
  * forms are kept anyway, it overrides WEIGHT_KEPT. */
 status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,

@@ -1,7 +1,7 @@
 #include "dispatch/opdef.h"
 #include "tensor/status_impl.h"
 
-/* A pseudo-random number in [-1, 1) that depends on the element only: splitmix64. */
+/* A pseudo-random number in [-1, 1) for an element of an operand, computed by splitmix64. */
 static double draw(uint64_t seed, int operand, int64_t offset)
 {
     uint64_t z = seed + (uint64_t)offset * 0x9e3779b97f4a7c15u +
@@ -11,7 +11,8 @@ static double draw(uint64_t seed, int operand, int64_t offset)
     return (double)(int64_t)(z ^ (z >> 31)) * 0x1p-63;
 }
 
-/* False if the element does not exist: it then counts as 0. A tensor of rank 0 needs no index. */
+/* True if the operand is present and the index given. Otherwise its elements count as 0. A tensor
+ * of rank 0 needs no index. */
 static bool is_readable(const spec_call_t *call, int operand, const int64_t *index)
 {
     return call != NULL && call->in != NULL && call->data != NULL && operand >= 0 &&

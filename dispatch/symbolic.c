@@ -4,7 +4,7 @@
  * run detects errors and gives the values that the second must have at the hints. If the second run
  * fails or differs, the call is pinned: guards fix its sizes to the hints, and the first result is
  * used. So a rule that does not support symbols makes a graph less general, never wrong. Guards
- * left by a failed second run follow from the pins. */
+ * that a failed second run has added do no harm, because the pinned sizes satisfy them. */
 #include <stdalign.h>
 
 #include "dispatch/attrs_impl.h"
@@ -79,8 +79,8 @@ static void find_numbers(context_t *ctx, const op_call_t *call, number_of_t numb
     }
 }
 
-/* Clears failures of calculations without a space: a rule that rejects a number below -2^62 causes
- * one, but the space has not failed. */
+/* Clears failures of calculations that use no space. A rule that rejects a number below -2^62
+ * causes such a failure, although the space has not failed. */
 static void forget_numbers(context_t *ctx)
 {
     sym_space_t *space = sym_space_enter(ctx, NULL);
