@@ -1,8 +1,8 @@
-/* Data sets: items, each with a target, from arrays or from folders of pictures.
+/* Data sets: items, each with a target. They come from arrays or from folders of pictures.
  *
- * A data set is immutable, so loaders of several threads may share it. It has a reference count; a
- * loader retains its data set. Elements of arrays are kept in memory. Pictures are read from disk
- * at each use.
+ * A data set is immutable, so loaders of several threads may share it. It is reference-counted:
+ * creating a loader adds a reference. Arrays are copied to memory; pictures are read from disk each
+ * time that they are used.
  *
  * A loader (loader.h) converts items:
  *
@@ -26,8 +26,8 @@ typedef struct dataset dataset_t;
 status_t dataset_from_tensors(context_t *ctx, const tensor_t *x, const tensor_t *y,
                               dataset_t **out_dataset) TESSERA_API(dataset_from_tensors);
 
-/* The same from two .npy files, for example u8 [1797][1][8][8] and u8 [1797]. Also fails with the
- * errors of npy_load. */
+/* The same from two .npy files, for example u8 [1797][1][8][8] and u8 [1797]. Errors of npy_load
+ * are returned too. */
 status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path,
                           dataset_t **out_dataset) TESSERA_API(dataset_from_npy);
 
@@ -36,9 +36,9 @@ status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path
  * files that end in .png, .jpg or .jpeg (upper or lower case). Other files, and names that begin
  * with a period, are ignored.
  *
- * A picture is f32 [3][height][width]: red, green, blue from 0 to 1. Gray pictures get three equal
- * channels; transparent pixels are blended with white. All pictures must have the same size, which
- * is read from their headers.
+ * A picture is f32 [3][height][width]: red, green, blue from 0 to 1. The three channels of a gray
+ * picture are equal; transparent pixels are blended with white. All pictures must have the same
+ * size. Creating the data set reads only the size of each picture, from the file's header.
  *
  * IO                the system's error
  * INVALID_ARGUMENT  no classes, a class without pictures, a picture of another size
@@ -62,8 +62,8 @@ int64_t dataset_classes(const dataset_t *dataset) TESSERA_API(dataset_classes);
 const char *dataset_class_name(const dataset_t *dataset, int64_t index)
     TESSERA_API(dataset_class_name);
 
-/* Dtype and sizes of one item and of one target, as a loader returns them: f32[3,224,224] and
- * s64[]. Borrowed. */
+/* Dtype and sizes of one item and of one target as a loader returns them, for example
+ * f32[3,224,224] and s64[]. Borrowed. */
 const tensor_info_t *dataset_item(const dataset_t *dataset) TESSERA_API(dataset_item);
 const tensor_info_t *dataset_target(const dataset_t *dataset) TESSERA_API(dataset_target);
 

@@ -19,21 +19,21 @@ struct dataset {
     int n_paths, path_capacity, n_class_names, class_capacity;
 };
 
-/* Creates an empty data set with one reference. */
+/* Creates a data set without items and with one reference. */
 status_t dataset_make(context_t *ctx, dataset_t **out_dataset);
 
-/* Stores a failure for a caller without a context. Returns `status`. */
+/* Records an error in `failure`, for functions that have no context. Returns `status`. */
 status_t dataset_fail(failure_t *failure, status_t status, const char *format, ...)
     TESSERA_PRINTF(3, 4);
 
-/* Random changes of an item, determined by seed, epoch and item. */
+/* Random changes of an item. Seed, epoch and item determine them. */
 typedef struct loader_change {
     bool flips;
     int64_t down, right; /* first row and column of the crop in the padded picture */
 } loader_change_t;
 
-/* Writes one item in the form that loaders return. `pixels` is a buffer for one picture's bytes; it
- * is unused for arrays. */
+/* Writes one item as loaders return it. `pixels` is a buffer for one decoded picture; arrays do not
+ * use it. */
 status_t loader_read_item(const dataset_t *dataset, const loader_options_t *options, int64_t epoch,
                           int64_t item, uint8_t *pixels, void *out_item, failure_t *failure);
 

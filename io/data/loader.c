@@ -1,4 +1,4 @@
-/* Loaders: one buffer that the loader's thread fills and the caller empties, alternately.
+/* A loader has one buffer. The loader's thread fills it and the caller empties it, in turn.
  *
  *   EMPTY    no batch is requested; the caller owns the buffer
  *   ASKED    a batch is requested; the thread owns the buffer until it sets FULL
@@ -52,7 +52,7 @@ static int64_t min(int64_t a, int64_t b)
 
 /* ---- the thread ---- */
 
-/* The batch's items before this part. With 7 items in 2 parts: 0 and 4, and 7 for part 2. */
+/* Index in the batch of a part's first item. 7 items in 2 parts: 0, 4, and 7 for part 2. */
 static int64_t part_begin(const loader_t *loader, int64_t batch, int part)
 {
     const int64_t n_parts = loader->options.n_parts;
@@ -240,8 +240,8 @@ status_t loader_create(context_t *ctx, dataset_t *dataset, const loader_options_
     return STATUS_OK;
 }
 
-/* After a fork, the child does not have the thread, and a lock that the thread held stays
- * locked. */
+/* True in a forked child. A child does not have the loader's thread, and if that thread held the
+ * lock, the lock stays locked. */
 static bool is_forked(const loader_t *loader)
 {
     return loader->forks != threads_forks();
@@ -331,7 +331,7 @@ static status_t take(context_t *ctx, const tensor_info_t *one, int64_t n, const 
     return STATUS_OK;
 }
 
-/* Returns both tensors or neither. On failure the scope releases the tensor that was returned. */
+/* Returns both tensors or neither. If the second one fails, the open scope releases the first. */
 static status_t give(context_t *ctx, const loader_t *loader, tensor_t **out_x, tensor_t **out_y)
 {
     const dataset_t *dataset = loader->dataset;

@@ -1,4 +1,4 @@
-/* Loaders: batches of a data set, optionally shuffled and with random changes, repeatable by seed.
+/* Loaders return batches of a data set, optionally shuffled and changed at random by a seed.
  *
  *   loader_create(ctx, dataset, &(loader_options_t){.batch = 32, .shuffle = true}, &loader);
  *   for (bool is_end = false; !is_end;) {
@@ -6,12 +6,12 @@
  *       ...
  *   }
  *
- * Order and changes depend only on the seed, the epoch and the item's index. They are the same on
- * every machine and do not depend on earlier reads.
+ * The order and the changes depend only on the seed, the epoch and the item's index: not on the
+ * machine, and not on the batches read before.
  *
- * If several processes train together, each reads its part of every batch. With 7 items in 2 parts,
- * part 0 reads the first 4 items and part 1 the last 3. A last batch with fewer items than parts is
- * left out.
+ * If n_parts processes train together, each reads one part of every batch. With a batch of 7 items
+ * and 2 parts, part 0 reads the first 4 items and part 1 the last 3. A last batch with fewer items
+ * than parts is left out.
  *
  * The loader's own thread reads the next batch while the caller works on the current one.
  * loader_next reports that thread's errors. Calls on one loader must not overlap in time. */
@@ -35,14 +35,14 @@ typedef struct loader_options {
     int64_t crop_padding; /* zeros added on each side before a random crop to the original size */
     int n_channels;       /* length of mean and std: the item's first size, or 1 for all channels */
     const float *mean;    /* subtracted from f32 items; NULL: 0 */
-    const float *std;     /* f32 items are then divided by it; NULL: 1 */
+    const float *std;     /* f32 items are divided by it after the mean is subtracted; NULL: 1 */
 } loader_options_t;
 
 /* Creates a loader at the first batch of epoch 0. Copies the arrays of the options.
  * INVALID_ARGUMENT for options that do not fit the items, and if drop_last leaves no batch. */
 status_t loader_create(context_t *ctx, dataset_t *dataset, const loader_options_t *options,
                        loader_t **out_loader) TESSERA_API(loader_create);
-/* Waits for a batch that is being read. */
+/* Destroys a loader. Waits until its thread has read the current batch. */
 void loader_destroy(loader_t *loader) TESSERA_API(loader_destroy);
 
 /* Returns the next batch: x [n][sizes of an item], y [n][sizes of a target], dense. *out_is_end
@@ -54,7 +54,7 @@ status_t loader_next(context_t *ctx, loader_t *loader, tensor_t **out_x, tensor_
 /* The number of batches in an epoch. */
 int64_t loader_batches(const loader_t *loader) TESSERA_API(loader_batches);
 
-/* The epoch and the index of the next batch, both from 0; loader_seek continues from there. */
+/* The epoch and index of the next batch, both from 0. loader_seek sets them. */
 void loader_position(const loader_t *loader, int64_t *out_epoch, int64_t *out_batch)
     TESSERA_API(loader_position);
 /* INVALID_ARGUMENT for a negative epoch, and for a batch that an epoch does not have. */

@@ -1,6 +1,6 @@
-/* Computes one item: bytes become numbers, pictures are cropped and flipped, then mean and std are
- * applied, in the order of PyTorch's RandomCrop, RandomHorizontalFlip, ToTensor and Normalize.
- * Order and changes are hashes of seed, epoch and item. */
+/* Computes one item: converts bytes to numbers, crops and flips pictures, then applies mean and
+ * std, in the order of PyTorch's RandomCrop, RandomHorizontalFlip, ToTensor and Normalize. Random
+ * numbers are hashes of seed, epoch and item. */
 #include <string.h>
 
 #include "io/data/dataset_impl.h"
@@ -45,8 +45,8 @@ static loader_change_t choose(const loader_options_t *options, int64_t epoch, in
 
 /* ---- numbers ---- */
 
-/* An item's elements: f32, or bytes that represent 0 to 1. An item that is not a picture has one
- * row for each channel. */
+/* An item's elements: f32, or bytes that represent 0 to 1. If the item is not a picture, each
+ * channel has one row. */
 typedef struct source {
     const float *numbers; /* or NULL */
     const uint8_t *bytes;
@@ -59,8 +59,8 @@ static float number_at(const source_t *source, int64_t at)
     return source->numbers != NULL ? source->numbers[at] : (float)source->bytes[at] / 255.0F;
 }
 
-/* Copies one row of a channel. `row` and `first` are positions in the source; elements outside of
- * it are zero. */
+/* Copies one row of a channel. `row` and `first` (column) are positions in the source; elements
+ * outside of the source are zero. */
 static void read_row(const source_t *source, int64_t channel, int64_t row, int64_t first,
                      bool flips, float *out)
 {

@@ -127,7 +127,7 @@ static status_t read_shape(header_t *header)
         skip_spaces(header);
         if (!read_size(header, &header->sizes[header->rank++])) return fail_header(header, "shape");
         if (skip(header, ',')) continue;
-        /* In Python (24) is a number, (24,) a tuple. */
+        /* Python reads (24) as a number and (24,) as a tuple. */
         if (header->rank == 1 || !skip(header, ')')) return fail_header(header, "shape");
         break;
     }

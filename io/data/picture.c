@@ -11,7 +11,7 @@
 typedef struct picture {
     const char *path;
     FILE *file;
-    int64_t height, width; /* the file's, once known */
+    int64_t height, width; /* size of the file's picture, once known */
     uint8_t *pixels;       /* NULL: read only the size */
     int64_t wanted_height, wanted_width;
     failure_t *failure;

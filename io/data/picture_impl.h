@@ -1,7 +1,7 @@
 /* Decodes PNG and JPEG files to bytes. Needs no context, because loaders call it from a thread.
  *
- * The libraries allocate with malloc and free before a call returns. The first bytes of a file
- * determine its format; its name does not matter. */
+ * libpng and libjpeg use malloc, and all they allocate is freed when a call returns. The first
+ * bytes of a file determine its format; its name does not matter. */
 #ifndef TESSERA_IO_DATA_PICTURE_IMPL_H
 #define TESSERA_IO_DATA_PICTURE_IMPL_H
 

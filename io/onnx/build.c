@@ -1,7 +1,7 @@
 /* Builds the module and its graph from the recorded calls.
  *
- * A call whose results are known at import is added only if the graph reads them. Results that are
- * expressions of sizes are then computed at each run. */
+ * A call whose results are known at import is added only if the graph reads a result. Results that
+ * are expressions of sizes are then computed again at each run. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -38,8 +38,8 @@ static item_t output_item(const onnx_t *onnx, size_t output)
     return onnx_find(onnx, name != NULL ? name : "");
 }
 
-/* Pass fold_quantize replaces products of dequantized integers with integer products. It needs the
- * weight's dequantize in the graph, although the weight is known. */
+/* Pass fold_quantize replaces a product of dequantized integers with an integer product. For that
+ * the graph must contain the weight's dequantize, although its result is known at import. */
 static void need_integers(onnx_t *onnx, const onnx_noted_t *call)
 {
     static const char *const names[] = {"conv1d", "conv2d", "conv3d", "linear", "matmul"};
@@ -56,7 +56,7 @@ static void need_integers(onnx_t *onnx, const onnx_noted_t *call)
     if (permute != NULL) permute->is_needed = true;
 }
 
-/* Visits the calls from last to first, because a call may need earlier ones. */
+/* Visits the calls from last to first, because needed calls make earlier calls needed. */
 static void find_needed(onnx_t *onnx)
 {
     for (size_t i = 0; i < onnx->model->graph->n_output; i++) need(onnx, output_item(onnx, i));
@@ -70,14 +70,14 @@ static void find_needed(onnx_t *onnx)
 
 /* ---- integer attributes that depend on sizes ---- */
 
-/* The node's attributes with hints in place of symbols, and the symbols' expressions. */
+/* The node's attributes, in which hints replace symbols, and the expressions of these symbols. */
 typedef struct sized_node {
     alignas(max_align_t) unsigned char attrs[ONNX_ATTRS_MAX];
     int n;
     sized_attr_t sized[TENSOR_MAX_RANK * 4];
 } sized_node_t;
 
-/* Sets a size of a reshape to -1 (inferred at run time), if no other size is -1. */
+/* Sets a size of a reshape to -1 (inferred at run time). False if another size is already -1. */
 static bool leave_open(const onnx_noted_t *call, sized_node_t *node, int field, int index)
 {
     const int n = onnx_n_integers(call->op, node->attrs, field);
@@ -153,8 +153,8 @@ static status_t add_number(onnx_t *onnx, int64_t number, value_t *value)
     return graph_builder_status(onnx->builder);
 }
 
-/* Finds the smallest possible element, at most 0. onnx_calculate subtracts it, because a size
- * cannot be negative. */
+/* The smallest value that any element can have, or 0 if that is positive. onnx_calculate subtracts
+ * it from all elements, because a size cannot be negative. */
 static status_t find_least(onnx_t *onnx, int64_t n, const int64_t *symbols, int64_t *out_least)
 {
     int64_t min = 0, max = 0;
@@ -168,8 +168,8 @@ static status_t find_least(onnx_t *onnx, int64_t n, const int64_t *symbols, int6
     return STATUS_OK;
 }
 
-/* Computes the integers as the shape of an expanded scalar, which has these sizes and is never
- * written. */
+/* Computes the integers as the shape of a tensor: expands a scalar to these sizes and reads its
+ * shape. The expanded tensor takes no memory. */
 status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
 {
     const onnx_item_t *item = &onnx->items[index];
@@ -302,7 +302,7 @@ static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
     return STATUS_OK;
 }
 
-/* Adds a call. Operands are allocated, because a list may have any number. */
+/* Adds a call. The array of operands is allocated, because a list may have any number of them. */
 static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
 {
     value_t *in = NULL;
@@ -315,8 +315,8 @@ static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
 
 /* ---- blocks ---- */
 
-/* Adds the known items that a block reads before the block, so that other blocks can read them
- * too. */
+/* Adds known items that a block reads to the graph before the block, so that other blocks can read
+ * them too. */
 static status_t add_known(onnx_t *onnx, const onnx_noted_t *flow)
 {
     for (const onnx_noted_t *call = flow + 1; call <= &onnx->calls[flow->end]; call++) {
@@ -350,7 +350,7 @@ static status_t begin_if(onnx_t *onnx, const onnx_noted_t *call)
     return graph_builder_status(onnx->builder);
 }
 
-/* Adds the block's parameters, with the types that the import found unless their sizes change. */
+/* Adds the block's parameters. Their types are those of the import, but changing sizes are open. */
 static void add_params(onnx_t *onnx, const onnx_noted_t *call)
 {
     for (int i = call->n_results; i < call->n_out; i++) {

@@ -318,9 +318,9 @@ static status_t infer_numbers(onnx_t *onnx, const op_call_t *given, const unknow
     return dispatch_infer(onnx->ctx, given->op, attrs, given->n_in, in, out_n, out);
 }
 
-/* Infers results that depend on sizes known only at run time. Tries small numbers for these sizes
- * until the operator accepts them. Number, rank and dtype of the results are used; sizes become
- * -1. */
+/* Infers results that depend on sizes known only at run time: tries small numbers for these sizes
+ * until the operator accepts them. Uses only the number, ranks and dtypes of the results; all sizes
+ * become -1. */
 static status_t infer_ranks(onnx_t *onnx, const op_call_t *given, int *out_n, tensor_info_t *out)
 {
     enum { MAX_TRIED = 1024 };
@@ -365,8 +365,8 @@ static status_t infer_known(onnx_t *onnx, const op_call_t *call, int *out_n, ten
     return status == STATUS_UNSUPPORTED ? context_fail(onnx->ctx, status, "%s", why) : status;
 }
 
-/* Infers the results. A known tensor will be contiguous in the graph, whatever its strides are
- * now. */
+/* Infers the results. Treats a known tensor as contiguous, as it will be in the graph, whatever its
+ * strides are now. */
 static status_t infer(onnx_t *onnx, const onnx_noted_t *call, int *out_n, tensor_info_t *out)
 {
     tensor_info_t infos[OP_MAX_INPUTS];
@@ -481,7 +481,7 @@ static status_t add(onnx_t *onnx, int at)
     return STATUS_OK;
 }
 
-/* Adds ITEM_NONE for trailing optional operands. */
+/* Copies the operands and adds ITEM_NONE for optional ones at the end that are left out. */
 static int complete(const opdef_t *op, int n_in, const item_t *in, item_t *out_in)
 {
     memcpy(out_in, in, (size_t)n_in * sizeof *in);
@@ -537,8 +537,8 @@ status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *ou
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* Makes a literal of a known number if the other operand is a value of the graph, so passes can
- * fold it. */
+/* If x is one known number and the other operand is a value of the graph, makes x a literal, so
+ * that passes can fold it. */
 static status_t literal(onnx_node_t *node, item_t x, item_t other, item_t *out)
 {
     onnx_t *onnx = node->onnx;

@@ -37,7 +37,7 @@ static status_t read_opset(onnx_t *onnx, size_t n, Onnx__OperatorSetIdProto *con
 
 enum { OVERLOAD_OF_NODE = 8, OVERLOAD_OF_FUNCTION = 13, DEFAULTS_OF_FUNCTION = 11 };
 
-/* Returns the bytes of a field that the schema does not know, without their length prefix. */
+/* Returns the bytes of a field that is missing in the schema, without their length prefix. */
 static bool read_unknown(const ProtobufCMessageUnknownField *field, const uint8_t **out_bytes,
                          size_t *out_n)
 {
@@ -83,8 +83,8 @@ static status_t add_default(onnx_t *onnx, const uint8_t *bytes, size_t n, onnx_f
     return STATUS_OK;
 }
 
-/* Reads the function's attributes with defaults: borrowed from the message if the build's schema
- * knows the field, else unpacked from the unknown field. */
+/* Reads the default values of the function's attributes. They are borrowed from the message if the
+ * build's schema has the field; otherwise they are unpacked from the unknown field. */
 static status_t read_defaults(onnx_t *onnx, onnx_function_t *function)
 {
     const ProtobufCMessage *message = &function->proto->base;
@@ -194,7 +194,7 @@ static void list_unknown(const onnx_t *onnx, int n, const Onnx__NodeProto *const
 typedef struct unknown {
     int n;
     const Onnx__NodeProto *nodes[MAX_LISTED];
-    int n_nodes[MAX_LISTED]; /* nodes with that operator */
+    int n_nodes[MAX_LISTED]; /* nodes that use that operator */
 } unknown_t;
 
 static void note_unknown(unknown_t *unknown, const Onnx__NodeProto *node)
@@ -249,8 +249,8 @@ static status_t walk_function(walk_t *walk, onnx_function_t *function, const Onn
     return status;
 }
 
-/* Checks nodes, the blocks in them (onnx_wire_check limits their nesting) and the functions they
- * call. Adds their number after inlining to *n_inlined. */
+/* Checks nodes, the blocks in their attributes (onnx_wire_check limits their nesting) and the
+ * functions they call. Adds the number of nodes after inlining to *n_inlined. */
 static status_t walk_nodes(walk_t *walk, size_t n, Onnx__NodeProto *const *nodes,
                            int64_t *n_inlined)
 {

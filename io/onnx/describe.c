@@ -10,7 +10,7 @@
 
 /* ---- values ---- */
 
-/* Open sizes are -1, with the names that an import uses. */
+/* Open sizes are -1. Their names are those that an import gives them. */
 static void describe_shape(onnx_t *onnx, const Onnx__TensorShapeProto *shape,
                            module_value_t *out_value)
 {

@@ -1,10 +1,10 @@
-/* Loop, Scan, and what all operators with blocks share.
+/* Loop, Scan, and functions that all operators with blocks share.
  *
- * A block is imported like the graph, node by node, into the same items and calls. Its names are
- * unbound when it ends.
+ * A block is imported like the graph: node by node, into the same arrays of items and calls. When
+ * it ends, its names are unbound.
  *
- * Loop and Scan become a `loop`. Each scan output becomes a list that the loop carries; the list's
- * tensors are joined after the loop:
+ * Loop and Scan become a `loop`. For each scan output, the loop carries a list, to which the body
+ * appends. After the loop, the list's tensors are joined:
  *
  *   LOOP trips, condition, carried, list
  *   calls of the body
@@ -12,8 +12,8 @@
  *   YIELD condition, carried, list
  *   join list
  *
- * The body is imported with the initial sizes of the carried values. If it returns other sizes,
- * these depend on elements, and the body is imported again with names for them. */
+ * The body is first imported as if carried values kept their initial sizes. If it returns other
+ * sizes, they depend on elements, and the body is imported again with names for them. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -94,7 +94,7 @@ typedef struct loop {
     Onnx__GraphProto *body;
     bool is_scan;
     bool is_map;   /* SequenceMap: carries its results, sequences that are empty at first */
-    int n_carried; /* as in ONNX, without the lists */
+    int n_carried; /* number of carried values in ONNX's sense, without the lists */
     item_t trips, condition;
     item_t carried[ONNX_MAX_CARRIED];
     bool is_open[ONNX_MAX_CARRIED][TENSOR_MAX_RANK]; /* sizes that change */
@@ -106,7 +106,7 @@ typedef struct loop {
     int64_t slice_axes[ONNX_MAX_CARRIED], slice_directions[ONNX_MAX_CARRIED];
     int64_t list_axes[ONNX_MAX_CARRIED], list_directions[ONNX_MAX_CARRIED];
 
-    /* One import of the body. */
+    /* State of one import of the body. */
     item_t params[ONNX_MAX_CARRIED]; /* parameters for the carried values */
     item_t iteration;                /* s64 [] */
     item_t results[ONNX_MAX_CARRIED + 1];
@@ -122,8 +122,8 @@ static status_t add_known(onnx_t *onnx, dtype_t dtype, int64_t number, item_t *o
     return onnx_item_take(onnx, NULL, tensor, out);
 }
 
-/* Adds a parameter of the body or a result of the loop: like `like`, with names for changing sizes
- * and for elements of small integer vectors. */
+/* Adds a parameter of the body or a result of the loop. It is described like `like`, but with names
+ * for changing sizes and for the elements of small integer vectors. */
 static status_t add_param(onnx_t *onnx, item_t like, const bool *is_open, item_t *out)
 {
     const tensor_info_t *given = onnx_info(onnx, like);
@@ -188,7 +188,7 @@ static status_t add_params(loop_t *loop)
 
 /* ---- slices of Scan's inputs ---- */
 
-/* The slice's index: the iteration i, or n - 1 - i for direction 1. */
+/* The index of the slice: i in iteration i, or n - 1 - i for direction 1. */
 static status_t find_place(loop_t *loop, int slice, item_t *out)
 {
     onnx_node_t *node = loop->node;
@@ -222,7 +222,7 @@ static status_t bind_input(loop_t *loop, int input, item_t item)
     return name != NULL && *name != '\0' ? onnx_bind(loop->node->onnx, name, item) : STATUS_OK;
 }
 
-/* SequenceMap: binds each sequence's tensor of this iteration. A tensor input is bound as it is. */
+/* SequenceMap: binds each sequence's tensor of this iteration, and the inputs that are tensors. */
 static status_t bind_tensors(loop_t *loop)
 {
     onnx_node_t *node = loop->node;
@@ -254,7 +254,7 @@ static status_t bind_inputs(loop_t *loop)
     return STATUS_OK;
 }
 
-/* Appends the iteration's results to the lists. */
+/* Appends the iteration's scan outputs to the lists. */
 static status_t append_results(loop_t *loop, const item_t *collected)
 {
     for (int i = 0; i < loop->n_lists; i++) {
@@ -324,7 +324,7 @@ static status_t import_body(loop_t *loop)
     return STATUS_OK;
 }
 
-/* Finds changes in a carried sequence: tensors that differ from those at the loop's start. */
+/* Finds tensors of a carried sequence whose dtype or sizes differ from those at the start. */
 static status_t find_other_elements(loop_t *loop, int i, bool *changed)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -344,7 +344,7 @@ static status_t find_other_elements(loop_t *loop, int i, bool *changed)
     return STATUS_OK;
 }
 
-/* Marks sizes that differ between a carried value at the body's start and end. */
+/* Marks sizes that differ between the start and the end of the body. */
 static status_t find_changes(loop_t *loop, bool *out_changed)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -371,7 +371,7 @@ static status_t find_changes(loop_t *loop, bool *out_changed)
 
 /* ---- results of a loop ---- */
 
-/* Adds output i, described like its parameter, with new names for changing sizes. */
+/* Adds output i, described like its parameter, but with new names for changing sizes. */
 static status_t add_carried(loop_t *loop, int i)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -400,7 +400,7 @@ static int64_t count_trips(const loop_t *loop)
     return sym_max(onnx->ctx, n, 0);
 }
 
-/* Moves the iterations from dimension 0 to the output's axis. Reverses them for direction 1. */
+/* Moves dimension 0, the iterations, to the output's axis. Reverses it for direction 1. */
 static status_t turn(loop_t *loop, int list, item_t *item)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -439,7 +439,7 @@ static status_t add_collected(loop_t *loop, int i, item_t element)
     onnx->proto = node->proto;
     TRY(onnx_empty(node, element, &in[2]));
     TRY(onnx_builtin(node, "join", in[2] != ITEM_NONE ? 3 : 2, in, &out));
-    tensor_info_t info = *onnx_info(onnx, element); /* dimension 0 is the iterations */
+    tensor_info_t info = *onnx_info(onnx, element); /* dimension 0 counts iterations */
     info.sizes[0] = count_trips(loop);
     onnx_name_sizes(onnx, &info);
     onnx->items[out].info = info;

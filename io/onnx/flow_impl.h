@@ -9,14 +9,14 @@
 /* Returns the block that an attribute of the node holds. */
 status_t onnx_read_block(onnx_node_t *node, const char *name, Onnx__GraphProto **out_graph);
 
-/* Imports a block and returns its results. Unbinds all names after the first n_bound. */
+/* Imports a block whose inputs are bound. At the end, unbinds all names after the first n_bound. */
 status_t onnx_import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bound, int n_results,
                            item_t *results);
 
 /* Records the end of a block. */
 status_t onnx_yield(onnx_node_t *node, int n_results, item_t *results, int *out_call);
 
-/* Clears references to items of an ended block (first_item and later) in older items. */
+/* The block from first_item on has ended: older items no longer refer to its items. */
 void onnx_forget(onnx_t *onnx, int first_item);
 
 /* onnx_sequence_item: the tensor at a position of a sequence. onnx_sequence_insert: the sequence
@@ -25,14 +25,14 @@ status_t onnx_sequence_item(onnx_node_t *node, item_t list, item_t place, item_t
 status_t onnx_sequence_insert(onnx_node_t *node, item_t list, item_t tensor, item_t place,
                               item_t *out);
 
-/* A tensor like `like` with size 0 in its first dimension. ITEM_NONE if another size of `like`
- * depends on elements. */
+/* A tensor like `like`, but with size 0 in dimension 0. ITEM_NONE if another size of `like` depends
+ * on elements. */
 status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out);
 
-/* Imports a SequenceMap whose sequences are all known. *out_is_known is false for any other. */
+/* Imports a SequenceMap if its sequences are lists of items. Otherwise *out_is_known is false. */
 status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_known);
 
-/* The element of a known item that is one bool. */
+/* Reads a known item with one bool element. */
 bool onnx_read_bool(const onnx_t *onnx, item_t item);
 
 #endif

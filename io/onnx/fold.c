@@ -1,6 +1,6 @@
 /* Operators for computing shapes, and Range: computed at import if possible.
  *
- * Those with an equivalent Tessera operator fold by running it (call.c). */
+ * Operators that have an equivalent Tessera operator are folded by running that (call.c). */
 #include "io/onnx/flow_impl.h"
 #include "io/onnx/narrow_impl.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- known results ---- */
 
-/* Allocates a tensor to be filled; onnx_item_take then takes it. */
+/* Allocates a tensor for the caller to fill and pass to onnx_item_take. */
 static status_t make(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
                      tensor_t **out_tensor, void **out_bytes)
 {
@@ -70,8 +70,8 @@ status_t onnx_import_constant(onnx_node_t *node)
     FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a constant that is no tensor and no number");
 }
 
-/* Expands one value with strides of 0; memory is allocated only if the graph needs it. The result
- * counts as a weight, because models stored without data create their weights this way. */
+/* Expands one value with strides of 0; memory is allocated only if the graph needs the tensor. The
+ * result counts as a weight, because models stored without data create their weights this way. */
 status_t onnx_import_constant_of_shape(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -167,7 +167,7 @@ status_t onnx_import_size(onnx_node_t *node)
 
 /* ---- range ---- */
 
-/* Counts the elements. Lengths are unsigned, because INT64_MAX - INT64_MIN does not fit int64_t. */
+/* Counts the elements. Differences are unsigned, because INT64_MAX - INT64_MIN exceeds int64_t. */
 static bool count_integers(int64_t start, int64_t limit, int64_t delta, int64_t *out_n)
 {
     bool is_empty = delta > 0 ? limit <= start : limit >= start;
@@ -180,7 +180,7 @@ static bool count_integers(int64_t start, int64_t limit, int64_t delta, int64_t 
     return n <= ONNX_MAX_VALUES;
 }
 
-/* Counts start, start + delta, ... before the limit. */
+/* Counts the numbers start, start + delta, ... before the limit. */
 static bool count_range(bool is_floating, const double *floats, const int64_t *integers,
                         int64_t *out_n)
 {
@@ -238,7 +238,7 @@ static int64_t count_symbolic(context_t *ctx, const int64_t *bounds)
     return sym_divide_up(ctx, sym_subtract(ctx, last, first), step);
 }
 
-/* Finds the number of elements if it is symbolic, else -1. */
+/* The number of elements if it is symbolic, else -1. */
 static status_t find_count(onnx_node_t *node, int64_t *out_n)
 {
     context_t *ctx = node->onnx->ctx;

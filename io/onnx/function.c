@@ -1,4 +1,4 @@
-/* A call of a function: its nodes are imported in place of the call, with separate names.
+/* A call of a function: its nodes are imported instead of the call, with their own names.
  *
  *   y = Double<factor = 2.0>(x)          names: x y
  *   function Double<factor>(a) => (b)    names: a = x, b
@@ -80,7 +80,7 @@ bool onnx_is_left_out(const onnx_t *onnx, const char *name)
 
 /* ---- the call ---- */
 
-/* Finds the items of the function's inputs in the caller's names. */
+/* Finds the items of the function's inputs among the caller's names. */
 static status_t find_inputs(onnx_t *onnx, const Onnx__FunctionProto *proto,
                             const Onnx__NodeProto *call, item_t *in)
 {

@@ -1,5 +1,5 @@
-/* Functions of a model. A call is imported as the nodes of the function, in a separate scope of
- * names. */
+/* Functions that a model defines. A call is imported as the function's nodes, which have their own
+ * names for values. */
 #ifndef TESSERA_IO_ONNX_FUNCTION_IMPL_H
 #define TESSERA_IO_ONNX_FUNCTION_IMPL_H
 
@@ -7,7 +7,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Limits: depth of function calls, depth of functions and blocks together, nodes after inlining. */
+/* Limits: nested function calls, nested functions and blocks together, nodes after inlining. */
 #define ONNX_MAX_CALL_DEPTH 32
 #define ONNX_MAX_NESTED 96
 #define ONNX_MAX_INLINED ((int64_t)1 << 17)
@@ -28,7 +28,7 @@ typedef struct onnx_frame {
     const struct onnx_frame *parent;
     const onnx_function_t *function;
     const Onnx__NodeProto *call;
-    const item_t *in; /* items of the function's inputs; ITEM_NONE: left out */
+    const item_t *in; /* items of the function's inputs; ITEM_NONE: the call leaves it out */
 } onnx_frame_t;
 
 /* Reads the opset and the functions. UNSUPPORTED lists all unknown operators in one message. Also
@@ -43,11 +43,11 @@ onnx_function_t *onnx_function_of(const onnx_t *onnx, const Onnx__NodeProto *nod
 /* Imports the function's nodes in place of the call and binds the call's outputs. */
 status_t onnx_import_function(onnx_t *onnx, onnx_function_t *function, const Onnx__NodeProto *call);
 
-/* Resolves a reference to an attribute of the function's call; returns any other attribute itself.
- * NULL if the call does not set it. */
+/* If the attribute refers to an attribute of the function's call, returns that one, or NULL if the
+ * call does not set it. Returns any other attribute unchanged. */
 Onnx__AttributeProto *onnx_attr_given(const onnx_t *onnx, Onnx__AttributeProto *attr);
 
-/* The name is a function input that the call leaves out. */
+/* True if the name is a function input that the call leaves out. */
 bool onnx_is_left_out(const onnx_t *onnx, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* If. With a known condition, the nodes of one block replace the If. Otherwise both blocks become
- * blocks of an `if`:
+/* If. If the condition is known, the nodes of the selected block replace the node. Otherwise both
+ * blocks become blocks of an `if`:
  *
  *   IF cond
  *   calls of then_branch
@@ -57,9 +57,9 @@ static status_t join(onnx_node_t *node, int output, item_t first, item_t second,
     return onnx_value(onnx, NULL, &info, out);
 }
 
-/* Imports a block that may be refused, for example because it is valid only for other sizes. A
- * refused block leaves no items or calls; *out_why is then the message, which the caller releases
- * with context_put. */
+/* Imports a block that may be refused, for example because it is valid only for other sizes. After
+ * a refusal, the block's items and calls are removed and *out_why is the message, which the caller
+ * releases with context_put. */
 static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *results,
                           char **out_why)
 {
@@ -78,7 +78,7 @@ static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *re
     return STATUS_OK;
 }
 
-/* Adds builtin `fail` for each result of a refused block: an error if it runs. */
+/* Adds builtin `fail` for each result of a refused block. It reports an error if the block runs. */
 static status_t add_failures(onnx_node_t *node, const char *why, item_t *results)
 {
     onnx_t *onnx = node->onnx;
@@ -103,7 +103,7 @@ static status_t add_failures(onnx_node_t *node, const char *why, item_t *results
     return STATUS_OK;
 }
 
-/* The placeholder results have the types of the other block's results. */
+/* The results of builtin `fail` get the types of the other block's results. */
 static void copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to)
 {
     for (int i = 0; i < n; i++) {
@@ -116,7 +116,7 @@ static void copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to
     }
 }
 
-/* One of the blocks may be refused, because it may never run. */
+/* may_fail: one block may be refused, because it may never run. */
 static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail,
                               item_t results[2][OP_MAX_OUTPUTS], int *ends)
 {
@@ -139,7 +139,7 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
     return status;
 }
 
-/* may_fail: a refused block is replaced with an error at run time. */
+/* may_fail: a refused block becomes an error at run time. */
 static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail)
 {
     onnx_t *onnx = node->onnx;

@@ -153,7 +153,7 @@ typedef struct dims {
     int64_t given[TENSOR_MAX_RANK];
 } dims_t;
 
-/* Replaces the name of a size with the operand's dimension of that size. */
+/* Replaces a size's name with the operand's dimension of that size. */
 static bool put_dim(void *user, int name, const char *text, int64_t *out_value)
 {
     const dims_t *dims = user;
@@ -332,7 +332,7 @@ static bool has_member(const module_t *module, const char *name)
     return false;
 }
 
-/* True if each name before the last is a child or can become one, and the last name is free. */
+/* True if the path can be added: its last name is free, and the others are children or free. */
 static bool is_free_path(const module_t *module, char *path)
 {
     int n_steps = 1;
@@ -348,7 +348,7 @@ static bool is_free_path(const module_t *module, char *path)
     return *path != '\0' && (module == NULL || !has_member(module, path));
 }
 
-/* Replaces dots with '_' and adds a number if the name is taken. */
+/* Replaces dots with '_' and adds a number until the name is free. */
 static void choose_name(const module_t *module, size_t length, char *name)
 {
     for (size_t i = 0; i < length; i++)

@@ -12,14 +12,14 @@ status_t onnx_item_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t
 /* Creates an item that is a value of the graph. */
 status_t onnx_value(onnx_t *onnx, const char *name, const tensor_info_t *info, item_t *out_item);
 
-/* Create known items: numbers, which like C literals do not affect type promotion, and s64
- * vectors. */
+/* Create known items: numbers, which like C literals do not affect type promotion, and vectors of
+ * s64. */
 status_t onnx_number(onnx_t *onnx, double number, item_t *out_item);
 status_t onnx_integer(onnx_t *onnx, int64_t number, item_t *out_item);
 status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *elements,
                      item_t *out_item);
 
-/* Dtype and sizes of an item; sizes may be symbolic. onnx_tensor_of returns its tensor, or NULL. */
+/* Dtype and sizes of an item; sizes may be symbolic. */
 const tensor_info_t *onnx_info(const onnx_t *onnx, item_t item);
 tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item);
 
@@ -35,15 +35,15 @@ static inline bool onnx_is_symbol(int64_t value)
 /* Sets a value's elements, symbols or numbers. Copies the array. */
 status_t onnx_set_symbols(onnx_t *onnx, item_t item, bool is_live, const int64_t *symbols);
 
-/* Creates a name without a hint for a size that depends on elements. */
+/* Creates a name for a size that is known only at run time. */
 int64_t onnx_unknown_size(onnx_t *onnx);
 /* Names the elements of a vector of few integers, because they may become sizes. */
 status_t onnx_name_elements(onnx_t *onnx, item_t item);
 /* Replaces symbolic sizes with their hints; false if one has no hint. */
 bool onnx_hint_info(const onnx_t *onnx, const tensor_info_t *info, tensor_info_t *out_info);
 
-/* Rewrites an expression of sizes that depend on elements using the operand's sizes: "#1" is the
- * operand's size 1. SYM_NONE if that is not possible. */
+/* Rewrites an expression of sizes that are known only at run time so that it uses sizes of the
+ * operand: "#1" is the operand's size 1. SYM_NONE if that is not possible. */
 int64_t onnx_by_operand(onnx_t *onnx, item_t operand, int64_t symbol);
 
 /* True if the elements are known at import, as numbers or as expressions of sizes. */
@@ -51,8 +51,8 @@ bool onnx_is_known(const onnx_t *onnx, item_t item);
 
 /* ---- sequences and optionals ---- */
 
-/* Ranks of a sequence's tensors: no tensor so far; different ranks. Sizes that differ or are
- * unknown are -1; an unknown dtype is NONE. */
+/* Ranks of a sequence's tensors: the sequence has no tensor so far; the tensors have different
+ * ranks. Sizes that differ or are unknown are -1; an unknown dtype is NONE. */
 #define ONNX_RANK_NONE (-1)
 #define ONNX_RANK_ANY (-2)
 
@@ -66,23 +66,23 @@ bool onnx_is_listed(const onnx_t *onnx, item_t item, int *out_n, const item_t **
 tensor_info_t onnx_element_info(const onnx_t *onnx, item_t item);
 /* Sets dtype, rank and sizes of a sequence's tensors. */
 void onnx_set_element(onnx_t *onnx, item_t item, const tensor_info_t *element);
-/* Describes tensors of two sequences together: -1 for sizes that differ. */
+/* Describes the tensors of two sequences by one info: -1 for sizes that differ. */
 tensor_info_t onnx_join_elements(const tensor_info_t *a, const tensor_info_t *b);
 bool onnx_same_elements(const tensor_info_t *a, const tensor_info_t *b);
 
 /* Removes the items from index `first` on. */
 void onnx_cut_items(onnx_t *onnx, int first);
 
-/* Returns the item's value in the graph and adds it if necessary: a number as a literal, a
- * floating-point weight or any floating-point tensor with several elements as a parameter, another
- * weight as a buffer, anything else as a constant. */
+/* Returns the item's value in the graph. Adds the value if necessary: a number as a literal; a
+ * floating-point weight, or a floating-point tensor with several elements, as a parameter; another
+ * weight as a buffer; anything else as a constant. */
 status_t onnx_value_of(onnx_t *onnx, item_t item, value_t *out_value);
 
 /* Adds nodes that compute the item's symbols from sizes of inputs. */
 status_t onnx_calculate(onnx_t *onnx, item_t item, value_t *out_value);
 
-/* Stores a tensor in the module under the name's dotted path. If the path is taken or invalid, uses
- * a free name without dots. The caller releases *out_path with context_put. */
+/* Stores a tensor in the module. The name's dots separate submodules; if that path is taken or
+ * invalid, a free name without dots is used. The caller releases *out_path with context_put. */
 status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, bool is_buffer,
                     char **out_path);
 
@@ -90,7 +90,7 @@ status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, bool is_bu
  * returns ITEM_NONE if the name is not bound. */
 status_t onnx_bind(onnx_t *onnx, const char *name, item_t item);
 item_t onnx_find(const onnx_t *onnx, const char *name);
-/* Removes the bindings after the first n_bound and restores those they hid. */
+/* Removes the bindings after the first n_bound. Outer names that they hid are visible again. */
 void onnx_unbind(onnx_t *onnx, int n_bound);
 
 #endif

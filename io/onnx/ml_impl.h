@@ -1,4 +1,4 @@
-/* Shared by the importers of ai.onnx.ml: list attributes, and scores. */
+/* Shared by the importers of ai.onnx.ml: attributes that are lists, and scores of classes. */
 #ifndef TESSERA_IO_ONNX_ML_IMPL_H
 #define TESSERA_IO_ONNX_ML_IMPL_H
 
@@ -6,7 +6,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Lists of any length; n is 0 if the attribute is missing. The message owns the elements. */
+/* Lists of any length; n is 0 if the attribute is missing. The model owns the elements. */
 typedef struct ml_ints {
     size_t n;
     const int64_t *at;
@@ -24,12 +24,12 @@ status_t ml_count_strings(onnx_node_t *node, const char *name, size_t *out_n);
 status_t ml_known(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
                   const void *elements, item_t *out);
 
-/* An operator on x and a number. */
+/* Applies a binary operator to x and a number. */
 status_t ml_with_number(onnx_node_t *node, const char *op, item_t x, double number, item_t *out);
-/* Reduces a dimension and keeps it with size 1. */
+/* Reduces one dimension; the result has size 1 there. */
 status_t ml_reduce(onnx_node_t *node, const char *op, int dim, item_t x, item_t *out);
 
-/* Input 0 as f32 [N][F]; f64 is not converted if `keeps_wide`. */
+/* Input 0 as f32 [N][F]. If `keeps_wide`, f64 stays f64. */
 status_t ml_rows(onnx_node_t *node, bool keeps_wide, item_t *out);
 
 /* ---- scores ---- */
@@ -45,8 +45,8 @@ typedef enum ml_transform {
 status_t ml_read_transform(onnx_node_t *node, ml_transform_t *out);
 status_t ml_transform(onnx_node_t *node, ml_transform_t transform, item_t scores, item_t *out);
 
-/* Makes scores [N][2] from the second class's scores s [N][1]. The first class gets 1 - s if the
- * transform is logistic or `is_positive` (no negative weight), else -s. */
+/* Makes scores [N][2] of s [N][1], the scores of the second class. The first class gets 1 - s if
+ * the transform is logistic or `is_positive` (no weight is negative), else -s. */
 status_t ml_add_first_class(onnx_node_t *node, ml_transform_t transform, bool is_positive,
                             item_t scores, item_t *out);
 
@@ -58,7 +58,7 @@ status_t ml_label_above(onnx_node_t *node, const int64_t *labels, item_t score, 
 
 /* ---- strings, which tensors do not support ---- */
 
-/* The node's output 0 is a tensor of string labels. */
+/* True if output 0 of the node is a tensor of strings (labels). */
 bool ml_gives_text(const Onnx__NodeProto *proto);
 /* Binds a name to a string tensor. Only nodes that return strings may read it. */
 status_t ml_bind_text(onnx_t *onnx, const char *name);

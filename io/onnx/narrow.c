@@ -1,7 +1,7 @@
 /* Reads int4, uint4, float8 and similar types, and rounds to them.
  *
- * A float is rounded to a multiple of its step, which follows from its exponent e. e is at least
- * the smallest normal exponent emin:
+ * A float is rounded to a multiple of a step. The step depends on the float's exponent e, which is
+ * at least emin, the smallest normal exponent:
  *
  *   e = floor(log2(max(|x|, 2^emin)))    step = 2^(e - mantissa)    round(x / step) * step */
 #include "io/onnx/narrow_impl.h"
@@ -15,7 +15,7 @@
 
 #define TYPE(name) ONNX_##name, #name
 
-/* Older versions of ONNX's schema lack some of them. */
+/* Values that older versions of ONNX's schema lack. */
 enum {
     ONNX_FLOAT8E4M3FN = 17,
     ONNX_FLOAT8E4M3FNUZ,

@@ -1,5 +1,5 @@
-/* Narrow types: elements below 8 bits, and 8-bit floats. No dtype represents them, so the import
- * widens them (int4 to s8, uint4 to u8, floats to f32). onnx_item_t.narrow keeps the ONNX type. */
+/* Narrow types: integers below 8 bits, and 8-bit floats. No dtype represents them, so the import
+ * widens them (int4 to s8, uint4 to u8, floats to f32). onnx_item_t.narrow is their ONNX type. */
 #ifndef TESSERA_IO_ONNX_NARROW_IMPL_H
 #define TESSERA_IO_ONNX_NARROW_IMPL_H
 
@@ -13,18 +13,18 @@ typedef struct onnx_narrow {
     dtype_t dtype; /* dtype after widening */
     int bits;
     double least, most; /* smallest and largest finite value */
-    /* The rest is for floats. */
+    /* The remaining fields are for floats. */
     int mantissa, exponent; /* number of bits */
     int bias;
     bool has_infinity, has_nan;
     bool is_unsigned_zero; /* types "uz": the code of -0 is NaN */
 } onnx_narrow_t;
 
-/* NULL for any other type. */
+/* The description of a narrow type; NULL for any other type. */
 const onnx_narrow_t *onnx_narrow_of(int64_t data_type);
 
-/* The dtype of an ONNX element type after widening. *out_narrow is the type if it is narrow, else
- * 0. UNSUPPORTED names the type. */
+/* The dtype that the import uses for an ONNX element type. *out_narrow is the type if it is narrow,
+ * else 0. UNSUPPORTED names the type. */
 status_t onnx_dtype_wide(context_t *ctx, int64_t data_type, dtype_t *out_dtype, int *out_narrow);
 
 /* The type if it is narrow, else 0. */

@@ -91,7 +91,7 @@ status_t onnx_attr_name(onnx_node_t *node, const char *name, const char *const *
          attr->s.data != NULL ? (const char *)attr->s.data : "");
 }
 
-/* Raises numbers in the range of symbol handles, because they would be taken for handles. */
+/* Raises numbers that would be taken for symbols' handles. */
 static void raise_lowest(int n, int64_t *values)
 {
     for (int i = 0; i < n; i++)

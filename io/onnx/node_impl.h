@@ -1,5 +1,5 @@
-/* Functions for import functions: the node's inputs and attributes, and calls of Tessera operators
- * on items. */
+/* Used by import functions: a node's inputs and attributes, and calls of Tessera operators on
+ * items. */
 #ifndef TESSERA_IO_ONNX_NODE_IMPL_H
 #define TESSERA_IO_ONNX_NODE_IMPL_H
 
@@ -20,7 +20,7 @@ typedef struct onnx_operator {
     int first_opset, last_opset;
     int min_inputs, max_inputs;
     onnx_import_t import;
-    const char *own; /* Tessera operator, if `import` serves several */
+    const char *own; /* name of the Tessera operator, for functions that import several operators */
     bool takes_any;  /* accepts sequences and optionals too */
 } onnx_operator_t;
 
@@ -29,7 +29,7 @@ struct onnx_node {
     const onnx_operator_t *op;
     const Onnx__NodeProto *proto;
     int64_t opset;
-    const char *path; /* path of the graph nodes it becomes: its name, else its first output's */
+    const char *path; /* graph nodes get this path: the node's name, else its first output's */
     uint64_t asked;   /* attributes that were read, bit i for attribute i */
     int n_in;
     item_t in[OP_MAX_INPUTS]; /* ITEM_NONE: left out */
@@ -37,10 +37,10 @@ struct onnx_node {
     item_t out[OP_MAX_OUTPUTS]; /* ITEM_NONE: not produced */
 };
 
-/* Imports a node with its blocks. */
+/* Imports a node, including the blocks in its attributes. */
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto);
-/* Imports the nodes of a graph, block or function in the file's order, but each after the nodes
- * whose outputs it reads. `progress` names the progress report; NULL: none. */
+/* Imports the nodes of a graph, block or function in the file's order, except that a node follows
+ * nodes whose outputs it reads. `progress` names the progress report; NULL: no report. */
 status_t onnx_add_nodes(onnx_t *onnx, size_t n, Onnx__NodeProto *const *nodes,
                         const char *progress);
 /* Imports an initializer. */
@@ -63,7 +63,7 @@ static inline bool onnx_is_number(const onnx_node_t *node, int input)
 {
     return onnx_knows(node, input) && node->onnx->items[node->in[input]].symbols == NULL;
 }
-/* The output is requested: it has a name. */
+/* True if the output has a name: another node or the graph may read it. */
 static inline bool onnx_wants(const onnx_node_t *node, int output)
 {
     return output < node->n_out && *node->proto->output[output] != '\0';
@@ -78,7 +78,7 @@ static inline tensor_info_t onnx_input_info(const onnx_node_t *node, int input)
 /* Requires inputs `begin` to `end` - 1. INVALID_ARGUMENT names the first missing one. */
 status_t onnx_check_inputs(const onnx_node_t *node, int begin, int end);
 
-/* Read attributes. A missing attribute returns `initial`. CORRUPT if the attribute has another
+/* Read attributes. If the attribute is missing, the result is `initial`. CORRUPT if it has another
  * type. */
 bool onnx_has_attr(onnx_node_t *node, const char *name);
 status_t onnx_attr_int(onnx_node_t *node, const char *name, int64_t initial, int64_t *out_value);
@@ -96,31 +96,31 @@ status_t onnx_attr_floats(onnx_node_t *node, const char *name, int capacity, int
 status_t onnx_attr_tensor(onnx_node_t *node, const char *name, Onnx__TensorProto **out_proto);
 /* Returns the attribute itself, for lists of any length; NULL if it is missing. */
 Onnx__AttributeProto *onnx_attr(onnx_node_t *node, const char *name);
-/* Marks an attribute as read whose value makes no difference here. */
+/* For an attribute whose value makes no difference: counts it as read. */
 void onnx_attr_ignore(onnx_node_t *node, const char *name);
 /* UNSUPPORTED if the node has an attribute that was not read. */
 status_t onnx_attrs_done(const onnx_node_t *node);
 
 /* Reads an input whose elements must be known. *out_n is -1 if the input is left out. Integers may
- * be symbolic; numbers in the range of symbol handles are raised to INT64_MIN / 2. */
+ * be symbolic. A number that would be taken for a symbol's handle is raised to INT64_MIN / 2. */
 status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                          int64_t *out_values);
-/* The same, but as numbers, for axes, modes and C loops. A symbolic element is fixed by a guard. */
+/* Reads numbers, for axes, modes and C loops. A guard fixes the value of a symbolic element. */
 status_t onnx_input_numbers(onnx_node_t *node, int input, const char *what, int capacity,
                             int *out_n, int64_t *out_values);
 status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                            double *out_values);
-/* As symbolic reals of f64. */
+/* Reads symbolic real numbers, computed in f64. */
 status_t onnx_input_reals(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                           int64_t *out_values);
-/* Checks that n pieces add up to a size and that none is negative. */
+/* Checks that n pieces, none of them negative, add up to a size. */
 status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int64_t size);
 
 /* Requires integers for an input whose elements are read at run time. */
 status_t onnx_check_integers(onnx_node_t *node, int input, const char *what);
 
-/* Read an attribute in opsets before `since`, and an input from then on: as onnx_input_ints, and as
- * numbers. */
+/* Read integers from an attribute in opsets before `since`, later from an input. onnx_ints_since
+ * reads like onnx_input_ints, onnx_numbers_since like onnx_input_numbers. */
 status_t onnx_ints_since(onnx_node_t *node, int64_t since, const char *name, int input,
                          int capacity, int *out_n, int64_t *out_values);
 status_t onnx_numbers_since(onnx_node_t *node, int64_t since, const char *name, int input,
@@ -136,12 +136,12 @@ status_t onnx_dim(onnx_node_t *node, const char *name, int rank, int64_t initial
 
 int64_t onnx_product(const onnx_node_t *node, int n, const int64_t *sizes);
 int64_t onnx_numel(const onnx_node_t *node, const tensor_info_t *info);
-/* The quotient of two products, rounded down. Cancels sizes that occur in both: [N,C,H,W] by [N,C]
- * is H*W for any N and C. */
+/* The quotient of two products, rounded down. Sizes that occur in both cancel: [N,C,H,W] divided by
+ * [N,C] is H*W for any N and C. */
 int64_t onnx_quotient(const onnx_node_t *node, int n, const int64_t *sizes, int n_divisors,
                       const int64_t *divisors);
-/* As shape_multiply, shape_equal, shape_broadcast and shape_check, but for symbolic sizes;
- * decisions become guards. */
+/* Like shape_multiply, shape_equal, shape_broadcast and shape_check, but for symbolic sizes. A
+ * decision that depends on them becomes a guard. */
 bool onnx_multiply(const onnx_node_t *node, int64_t a, int64_t b, int64_t *out_product);
 bool onnx_same_sizes(const onnx_node_t *node, int rank_a, const int64_t *a, int rank_b,
                      const int64_t *b);
@@ -152,7 +152,7 @@ status_t onnx_check_shape(const onnx_node_t *node, const char *what, dtype_t dty
 /* The info with hints for symbolic sizes, and its text as info_brief returns it. For messages. */
 tensor_info_t onnx_hinted(const onnx_node_t *node, const tensor_info_t *info);
 const char *onnx_brief(const onnx_node_t *node, const tensor_info_t *info);
-/* Computes 0, 1, .. n - 1 as s64 [n], with calls, so n may be symbolic. */
+/* Computes 0, 1, .. n - 1 as s64 [n] with operators, so n may be symbolic. */
 status_t onnx_count_up(onnx_node_t *node, int64_t n, item_t *out);
 
 /* ---- calls ---- */
@@ -187,10 +187,10 @@ static inline status_t onnx_emit(onnx_call_t *call, int n_in, const item_t *in, 
 /* Returns the sizes of an item as an item: s64 [rank]. */
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out);
 
-/* Records a builtin. *out is its result, of unknown type; out may be NULL. */
+/* Records a builtin. *out is its result; the caller sets its type. out may be NULL. */
 status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_t *in, item_t *out);
 
-/* Makes a sequence of items. It becomes a list of the graph if the graph reads it. dtype NONE: the
+/* Makes a sequence of items. A list is added to the graph only if a node reads it. dtype NONE: the
  * dtype of the items. */
 status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *items, item_t *out);
 
@@ -200,10 +200,10 @@ status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call);
 /* Replaces sizes of -1 with new names. */
 void onnx_name_sizes(onnx_t *onnx, tensor_info_t *info);
 
-/* Computes a call whose operands are known or symbolic. *out_is_done is false if it cannot. */
+/* Computes a call whose operands are known or symbolic. If that fails, *out_is_done is false. */
 status_t onnx_run_symbols(onnx_t *onnx, int call, bool *out_is_done);
 
-/* The number of integers in an attribute's field, and one of them. */
+/* The number of integers in field `field` of an attribute struct, and a pointer to one of them. */
 int onnx_n_integers(const opdef_t *op, const void *attrs, int field);
 int64_t *onnx_integer_at(const opdef_t *op, const void *attrs, int field, int index);
 
@@ -226,11 +226,11 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
                     item_t *out);
 /* Transposes a matrix. Repeated calls return the same item. */
 status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out);
-/* x[index] along dim. */
+/* Gathers x[index] along dim. */
 status_t onnx_take(onnx_node_t *node, item_t x, int dim, int n, const int64_t *index, item_t *out);
 
-/* Import Pad, Slice and CumSum if their inputs are not known at import: pads (input 1: before and
- * after each of `dims`); starts, ends and steps (inputs 1, 2 and 4); the axis (input 1). */
+/* Import Pad, Slice and CumSum if these inputs are known only at run time: 1 of Pad (before and
+ * after each of `dims`); 1, 2 and 4 of Slice (starts, ends, steps); 1 of CumSum (axis). */
 status_t onnx_pad_live(onnx_node_t *node, int n, const int64_t *dims, int mode, item_t value);
 status_t onnx_slice_live(onnx_node_t *node, int n, const int64_t *dims);
 status_t onnx_cumsum_live(onnx_node_t *node, bool is_exclusive, bool is_reverse);

@@ -1,7 +1,7 @@
-/* Imports ONNX models: the file, the graph's inputs, its nodes in order, the module.
+/* Imports ONNX models: reads the file, adds inputs and nodes, builds the module.
  *
- * The elements in the message are freed as soon as their tensors exist. The rest of the message,
- * which owns the names, is freed at the end. */
+ * The elements of a tensor in the message are freed as soon as the tensor exists. The rest of the
+ * message, which owns the names, is freed at the end. */
 #include "io/onnx/function_impl.h"
 #include "io/onnx/ml_impl.h"
 #include "io/onnx/narrow_impl.h"
@@ -86,7 +86,7 @@ status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const cha
                       const char *type)
 {
     char message[CONTEXT_ERROR_MAX];
-    const char *inner = context_error(onnx->ctx); /* may already name a node of a block */
+    const char *inner = context_error(onnx->ctx); /* the message may name a node of a block */
     snprintf(message, sizeof message, "%s", inner + (strncmp(inner, "onnx: ", 6) == 0 ? 6 : 0));
     return context_fail(onnx->ctx, status, "onnx: %s \"%.200s\"%s%.64s%s: %s", what,
                         name != NULL ? name : "", type != NULL ? " (" : "",
@@ -125,7 +125,7 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
 
 /* ---- inputs ---- */
 
-/* Initializers are bound before inputs and are weights. */
+/* True for inputs that are initializers. These are bound before other inputs and are weights. */
 bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input)
 {
     item_t item = onnx_find(onnx, input->name);
@@ -185,8 +185,8 @@ static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
     return STATUS_OK;
 }
 
-/* Records sizes of named dimensions: from the input's shape in the options (is_given), or from the
- * batch if no shape sets them. All inputs are read this way before any of them needs the sizes. */
+/* Records sizes of named dimensions: from the options' shape of the input (is_given), else from the
+ * batch. Runs for all inputs before any input is added, because inputs may share a size. */
 static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input, bool is_given)
 {
     context_t *ctx = onnx->ctx;
@@ -239,7 +239,7 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
     return sym_status(ctx);
 }
 
-/* The open size of a tensor input with this name; ONNX_NOT_OPEN if there is none. */
+/* The open size that tensor inputs call `param`; ONNX_NOT_OPEN if there is none. */
 static int8_t find_open(const onnx_t *onnx, const char *param)
 {
     for (int i = 0; i < onnx->n_open && param != NULL; i++)
@@ -248,8 +248,8 @@ static int8_t find_open(const onnx_t *onnx, const char *param)
     return ONNX_NOT_OPEN;
 }
 
-/* Describes a sequence's tensors, or an optional's element. Open sizes are -1, unless a tensor
- * input has a size of the same name. */
+/* Describes the tensors of a sequence, or an optional's element. Open sizes are -1, except those
+ * with a name that a tensor input uses too. */
 static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_input_t *input,
                              tensor_info_t *out_info)
 {
@@ -273,7 +273,7 @@ static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_inp
     return STATUS_OK;
 }
 
-/* Adds a sequence or an optional as an input: a list of the graph, a tensor, or none. */
+/* Adds a sequence or an optional as an input: a list, or a value that is a tensor or none. */
 static status_t add_special(onnx_t *onnx, const Onnx__ValueInfoProto *value)
 {
     const Onnx__TypeProto *type = value->type;
@@ -321,7 +321,7 @@ static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *value)
     return onnx_bind(onnx, value->name, input.item);
 }
 
-/* Requires an input for each shape of the options. */
+/* Requires that each shape of the options belongs to an input. */
 static status_t check_shapes(onnx_t *onnx)
 {
     const Onnx__GraphProto *graph = onnx->model->graph;
@@ -412,8 +412,8 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
     return STATUS_OK;
 }
 
-/* True if the output holds elements of input 0 and thus keeps its narrow type. ONNX operators on
- * narrow types only move elements; the exceptions listed here set the type themselves. */
+/* True if the output contains elements of input 0, so that it has the same narrow type. All ONNX
+ * operators on narrow types do, except those listed here, which set the type themselves. */
 static bool moves_elements(const onnx_node_t *node, item_t out)
 {
     static const char *const others[] = {
@@ -425,8 +425,8 @@ static bool moves_elements(const onnx_node_t *node, item_t out)
     return onnx->items[out].info.dtype == onnx->items[node->in[0]].info.dtype;
 }
 
-/* Binds the outputs. An output that the import does not produce is bound as missing, for the
- * message of a node that reads it. */
+/* Binds the outputs. An output that the import does not produce is bound as missing, so that a node
+ * which reads it gets a clear message. */
 static status_t end_node(onnx_node_t *node, item_t first_new)
 {
     onnx_t *onnx = node->onnx;
@@ -449,7 +449,7 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
     return STATUS_OK;
 }
 
-/* Imports the node. Guards name it as their origin. */
+/* Imports the node. Guards that are added meanwhile name the node. */
 static status_t import_node(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -555,7 +555,7 @@ static status_t find_dequantize(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Runs pass fold_quantize, but keeps the old graph if the pass fixed its open sizes. */
+/* Runs pass fold_quantize. Keeps the old graph if the new one has lost its open sizes. */
 static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
 {
     static const char *const passes[] = {"fold_quantize", "dead_code", NULL};
@@ -586,7 +586,7 @@ static bool size_at_import(void *user, int number, const char *name, int64_t *ou
     return false;
 }
 
-/* Adds the options' guards, which the sizes of the import must satisfy. */
+/* Adds the options' guards, and checks that the sizes of the import satisfy them. */
 static status_t add_guards(onnx_t *onnx)
 {
     context_t *ctx = onnx->ctx;

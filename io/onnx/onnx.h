@@ -5,20 +5,20 @@
  * only on shapes and constants (Shape, Gather, ConstantOfShape, Cast, ...) are folded at import.
  *
  * Sizes that the file leaves open become named sizes of the graph's inputs. The model, frozen or
- * not, runs at any value of them. The import computes with the names (tensor/sym.h): sizes, and
- * integers computed from sizes, become expressions in the graph. If a node needs a decision that
- * depends on such a size, the sizes passed to the import decide, and the graph keeps the decision
- * as a guard. A call whose inputs violate a guard fails:
+ * not, accepts any values for them. Integers that the model computes from sizes become expressions
+ * of these names in the graph (tensor/sym.h). If a node needs a decision that depends on such a
+ * size, the sizes passed to the import decide, and the graph stores the decision as a guard. A call
+ * whose inputs violate a guard fails:
  *
  *   forward: N is 3, the graph holds where N == 1 (Reshape "r")
  *
  * If, Loop and Scan become `if` and `loop` of the graph unless the condition is known at import. A
- * size that depends on elements, such as NonZero's, is unknown in the graph. A node that needs its
- * value at import is UNSUPPORTED.
+ * size that depends on elements, such as the number of nonzeros (NonZero), is known only at run
+ * time. A node that needs such a size at import is UNSUPPORTED.
  *
- * A sequence whose tensors are known at import is kept as those tensors; any other sequence becomes
- * a list of the graph. A sequence that is an input or output of the model is a list of tensors. An
- * optional without an element is none.
+ * If the tensors of a sequence are known at import, the graph uses them directly; any other
+ * sequence becomes a list of the graph. A sequence that is an input or output of the model is a
+ * list of tensors. An optional without an element is none.
  *
  * Calls of model functions are inlined. ZipMap returns the probabilities as a tensor instead of
  * maps. String outputs are dropped if at least one other output remains.
@@ -27,8 +27,8 @@
  * without initializers, and outputs. module_input and module_output report them with dtypes and
  * sizes.
  *
- * The attribute `metadata` (a dict of strings) holds the file's metadata. If freezing is asked to
- * preserve this attribute, the .tessera file contains it too.
+ * The attribute `metadata` (a dict of strings) holds the file's metadata. A .tessera file contains
+ * it only if the freeze option `preserved` names it.
  *
  * Without protobuf-c, loading is UNSUPPORTED. */
 #ifndef TESSERA_IO_ONNX_ONNX_H
@@ -38,16 +38,16 @@
 
 TESSERA_BEGIN
 
-/* The sizes of one input. They must match the sizes that the file fixes. */
+/* Sizes of one input of the model. They must match the sizes that the file fixes. */
 typedef struct onnx_shape {
     const char *input;
     int rank;
     const int64_t *sizes;
 } onnx_shape_t;
 
-/* A tensor to use for an initializer: dense, with the dtype and sizes that the file declares. A
- * contiguous tensor is retained, not copied; if it is borrowed (tensor_borrow), the model reads the
- * owner's memory. Freezing copies what it keeps. */
+/* A tensor that replaces an initializer: dense, with the dtype and sizes that the file declares. A
+ * contiguous tensor is retained, not copied; if it was made with tensor_borrow, the model reads the
+ * owner's memory. Freezing copies what it stores. */
 typedef struct onnx_tensor {
     const char *initializer;
     tensor_t *tensor;

@@ -12,12 +12,12 @@
  * a decision that depends on such an integer, the decision becomes a guard: the graph is valid for
  * all sizes that satisfy its guards.
  *
- * A size that depends on elements (NonZero) is a name without a hint. Inference computes with the
- * name. If a number is needed, the graph reads the size at run time, or the model is UNSUPPORTED.
+ * A size that depends on elements (the number of nonzeros) is a name without a hint, with which
+ * inference computes. If a number is needed, the graph reads it at run time, or import fails.
  *
  *   x [N,3,8,8], Shape, Gather 0, Concat [.., -1], Reshape    reshape sizes=[1,-1] where sizes[0]=N
  *
- * An import function's message says what is wrong; its caller adds the node or input.
+ * An import function's message says what is wrong; the function's caller adds the node or input.
  *
  * This header declares the import's state and the reading of the file. item_impl.h declares items,
  * node_impl.h what import functions use. */
@@ -63,7 +63,7 @@ typedef struct onnx_item {
     bool is_weight;     /* initializer, or created by ConstantOfShape */
     bool is_state;      /* a weight that the graph writes: becomes a buffer */
     bool is_view;       /* `known` may share memory with another item */
-    bool is_text;       /* is_missing because it is or depends on a string tensor */
+    bool is_text;       /* is_missing because it is, or depends on, a string tensor */
     bool is_missing;    /* an output that the import does not produce */
     bool is_live;       /* symbols depend on elements known only at run time */
     bool is_sequence;   /* a list of tensors; `info` describes each tensor */
@@ -123,7 +123,7 @@ typedef struct onnx_open {
 
 typedef struct onnx_input {
     item_t item;
-    int8_t open[TENSOR_MAX_RANK]; /* index of the size in onnx_t.open, or ONNX_NOT_OPEN */
+    int8_t open[TENSOR_MAX_RANK]; /* index of each open size in onnx_t.open, or ONNX_NOT_OPEN */
 } onnx_input_t;
 
 typedef struct onnx {
@@ -148,7 +148,7 @@ typedef struct onnx {
     int n_names, names_capacity;
     onnx_name_t *bound; /* names in the order of binding, with their previous bindings */
     int n_bound, bound_capacity;
-    int first_bound; /* start of the current block in `bound`; a block may hide outer names */
+    int first_bound; /* index in `bound` of the current block's first name */
     onnx_input_t *inputs;
     int n_inputs, inputs_capacity;
     onnx_noted_t *calls;
@@ -159,7 +159,7 @@ typedef struct onnx {
     onnx_open_t open[ONNX_MAX_OPEN];
     int n_unknown; /* names without a hint so far */
 
-    int n_blocks; /* depth of nested blocks and functions; there, data may be read repeatedly */
+    int n_blocks; /* depth of nested blocks and functions, whose nodes may be imported repeatedly */
     const Onnx__NodeProto *proto; /* the node being imported */
 } onnx_t;
 
@@ -182,12 +182,12 @@ status_t onnx_from_path(context_t *ctx, const char *op, const char *path,
 status_t onnx_begin(onnx_t *onnx, context_t *ctx, const onnx_source_t *source);
 void onnx_end(onnx_t *onnx);
 
-/* True for a graph input that is also an initializer. Initializers must be bound before. */
+/* True for a graph input that is also an initializer. Call it after binding initializers. */
 bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input);
 
 /* onnx_shape_of: the shape of an input or output; NULL if it is not a tensor or has no shape.
- * onnx_is_fixed: the file fixes the dimension. onnx_param_of: the dimension's name; NULL for none,
- * "" and "?". */
+ * onnx_is_fixed: true if the file fixes the dimension. onnx_param_of: the name that the file gives
+ * the dimension; NULL for no name, "" and "?". */
 const Onnx__TensorShapeProto *onnx_shape_of(const Onnx__ValueInfoProto *value);
 bool onnx_is_fixed(const Onnx__TensorShapeProto__Dimension *dim);
 const char *onnx_param_of(const Onnx__TensorShapeProto__Dimension *dim);
@@ -198,11 +198,11 @@ status_t onnx_set_attributes(onnx_t *onnx);
 /* The node's name, else its first output's, else "". */
 const char *onnx_path_of(const Onnx__NodeProto *node);
 
-/* Puts the location in front of the current error message: onnx: node "fc" (Gemm): ... */
+/* Prefixes the current error message with the location: onnx: node "fc" (Gemm): ... */
 status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
                       const char *type);
 
-/* Refuses bytes whose messages nest too deeply to be unpacked, or extend past the end. */
+/* Refuses bytes with messages nested too deeply to unpack, or with fields that exceed the end. */
 status_t onnx_wire_check(context_t *ctx, const ProtobufCMessageDescriptor *message,
                          const void *bytes, size_t n_bytes);
 
@@ -211,11 +211,11 @@ status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype);
 
 /* Creates a dense tensor from a TensorProto and frees the elements in the message. */
 status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor);
-/* The options' tensor for this initializer, retained or copied; NULL if there is none. */
+/* The tensor in the options for an initializer, retained or copied; NULL if there is none. */
 status_t onnx_tensor_given(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
-/* Refuses options with tensors for names that are not initializers of the graph. */
+/* Refuses options that contain tensors for names that are not initializers of the graph. */
 status_t onnx_check_given(onnx_t *onnx, const Onnx__GraphProto *graph);
-/* As onnx_tensor, but keeps the elements in the message. */
+/* Like onnx_tensor, but does not free the elements in the message. */
 status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
 
 /* Reads a tensor's elements from a separate file into `bytes`. If `bytes` is NULL, only checks that
@@ -228,8 +228,8 @@ status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_by
 status_t onnx_build(onnx_t *onnx, graph_t **out_graph);
 
 /* Finds or adds an open size and returns its index in onnx->open; ONNX_NOT_OPEN if there are too
- * many. A size is identified by its name in the file. Sizes without a name (param NULL) are
- * identified by the dimension `dim` of the input and by `size` (0: unknown, matches any). */
+ * many. The size's name in the file identifies it. A size without a name (param NULL) is identified
+ * by its dimension `dim` of an input and by `size` (0: unknown, matches any). */
 int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size);
 #endif
 #endif

@@ -1,9 +1,9 @@
 /* The order in which nodes are imported. ONNX requires each node to follow the nodes whose outputs
  * it reads, but some files violate this.
  *
- * A node depends on the nodes that produce its inputs and the inputs of nodes in its blocks. Nodes
- * are visited in the file's order, each after its dependencies, so the order of a sorted file does
- * not change. In a cycle one dependency is ignored; the import then reports the missing value. */
+ * A node depends on the nodes that produce its inputs, and the inputs of nodes in its blocks. The
+ * nodes are taken in the file's order, each after its dependencies, so a sorted file keeps its
+ * order. In a cycle one dependency is ignored; the import then reports a missing value. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -23,7 +23,7 @@ typedef struct order {
     context_t *ctx;
     Onnx__NodeProto *const *nodes;
     int n_nodes;
-    maker_t *makers; /* producers of values by name; open addressing */
+    maker_t *makers; /* producers of values, by the values' names; open addressing */
     size_t mask;
     int *first; /* [n_nodes + 1]: index of a node's first dependency in `edges` */
     int *edges;

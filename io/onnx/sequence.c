@@ -1,12 +1,12 @@
 /* Sequences and optionals.
  *
- * A sequence of known items is only their list: SequenceAt with a known position returns the item,
- * ConcatFromSequence is a concat. It becomes a list of the graph only if the graph reads it: as a
- * result, carried by a loop, or at a position that depends on elements. A sequence that is an input
- * or is carried by a loop is always a list, and its operators are builtins.
+ * A sequence of known items is an array of items: SequenceAt with a known position returns an item,
+ * ConcatFromSequence is a concat. It becomes a list of the graph only if the graph needs one: as a
+ * result, carried by a loop, or for a position that depends on elements. A sequence that is an
+ * input or is carried by a loop is always a list, and its operators are builtins.
  *
  * An optional with an element is that element; one without is the literal none. Only an optional
- * input or result of an If is tested at run time. */
+ * that is an input or the result of an If is tested at run time. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -77,8 +77,8 @@ static status_t give_integer(onnx_node_t *node, int64_t number, item_t *out)
 
 /* ---- positions ---- */
 
-/* Reads the position from a known input. Without the input: the last tensor, or the end
- * (takes_end). */
+/* Reads the position from a known input. If the input is absent: the last tensor, or with takes_end
+ * the end. */
 static status_t read_place(onnx_node_t *node, int input, int n, bool takes_end, int *out_place)
 {
     int64_t place = takes_end ? n : n - 1;
@@ -93,7 +93,7 @@ static status_t read_place(onnx_node_t *node, int input, int n, bool takes_end, 
     return STATUS_OK;
 }
 
-/* True if the sequence's tensors and the position are known. */
+/* True if the position and the sequence's tensors are known. */
 static bool is_resolved(const onnx_node_t *node, int place_input, int *out_n,
                         const item_t **out_items)
 {
@@ -102,7 +102,7 @@ static bool is_resolved(const onnx_node_t *node, int place_input, int *out_n,
     return onnx_is_listed(node->onnx, node->in[0], out_n, out_items) && is_place;
 }
 
-/* Inserts `put` before a position, or removes the item there (ITEM_NONE). */
+/* Inserts `put` at a position or, if `put` is ITEM_NONE, removes the item there. */
 static status_t change(onnx_node_t *node, int n, const item_t *items, int place, item_t put)
 {
     onnx_t *onnx = node->onnx;
@@ -209,8 +209,8 @@ status_t onnx_import_sequence_at(onnx_node_t *node)
     return onnx_sequence_item(node, node->in[0], node->in[1], &node->out[0]);
 }
 
-/* Converts a number of the graph (`len`, a comparison) to a tensor, by applying an operator to it
- * and a known tensor. */
+/* Converts a number of the graph (`len`, a comparison) to a tensor, by applying operator `op` to
+ * the number and a known tensor. */
 static status_t make_tensor(onnx_node_t *node, const char *op, item_t number, dtype_t dtype,
                             item_t known, item_t *out)
 {
@@ -338,7 +338,7 @@ static status_t join_known(onnx_node_t *node, int dim, bool is_new, int n, const
     return status;
 }
 
-/* Describes the tensor that a list's tensors are joined to; its size along the axis is unknown. */
+/* Describes the tensor that joining a list returns; its size along the axis is unknown. */
 static tensor_info_t joined_info(const tensor_info_t *element, int dim, bool is_new)
 {
     tensor_info_t info = *element;

@@ -1,9 +1,9 @@
-/* SequenceMap of sequences of known items: imports the body once for each item. */
+/* SequenceMap of sequences whose tensors are all items: imports the body once for each position. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Imports the body once for each tensor of the sequences. */
+/* Imports the body for each position of the sequences. n is their length. */
 static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item_t *items)
 {
     onnx_t *onnx = node->onnx;
@@ -31,7 +31,7 @@ static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item
     return STATUS_OK;
 }
 
-/* Requires a sequence as first input and sequences or tensors as others. None may be left out. */
+/* Requires a sequence as input 0 and sequences or tensors as others. No input may be left out. */
 static status_t check_inputs(const onnx_node_t *node)
 {
     const onnx_t *onnx = node->onnx;
@@ -45,7 +45,7 @@ static status_t check_inputs(const onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* The number of tensors in the sequences if all are known, else -1. */
+/* *out_n is the length of the first sequence if the tensors of all sequences are items, else -1. */
 static status_t count_items(const onnx_node_t *node, int *out_n)
 {
     onnx_t *onnx = node->onnx;

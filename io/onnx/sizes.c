@@ -1,4 +1,4 @@
-/* Sizes of items, numbers or symbolic integers: arithmetic and decisions for import functions. */
+/* Arithmetic and decisions on sizes (numbers or symbolic integers) for import functions. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX

@@ -1,5 +1,5 @@
-/* Calls on symbolic elements, with which models compute sizes. Computes results of few elements;
- * any other call is left to the graph. */
+/* Calls on symbolic elements, with which models compute sizes. The import computes results of few
+ * elements; any other call is left to the graph. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX

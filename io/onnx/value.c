@@ -76,7 +76,7 @@ static field_t field_of(const Onnx__TensorProto *proto, dtype_t dtype)
     }
 }
 
-/* Copies the low bytes of each list item (little endian, like raw_data) if elements are smaller. */
+/* Copies each list item's low bytes (little endian, like raw_data), if elements are smaller. */
 static void copy_field(const field_t *field, dtype_t dtype, void *out)
 {
     size_t size = dtype_size(dtype);

@@ -1,4 +1,4 @@
-/* ONNX Attention: one operator, or separate steps if scores are capped or an output. */
+/* ONNX Attention: one operator, or separate steps if scores are capped or are an output. */
 #include "io/onnx_ops/attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -11,7 +11,7 @@
 enum { QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
 enum { OUT, PRESENT_KEY, PRESENT_VALUE, SCORES };
 
-/* The scores in the last output. */
+/* Steps that compute scores. The node selects the step whose scores are its last output. */
 enum { PRODUCTS, CAPPED, MASKED, WEIGHTS };
 
 typedef struct attend {
@@ -48,7 +48,7 @@ static status_t read_heads(onnx_node_t *node, attend_t *attend)
     return STATUS_OK;
 }
 
-/* Reads the additions of opsets 24 and 25: lengths, and windows of keys. */
+/* Reads the inputs and attributes of opsets 24 and 25: lengths, and windows of keys. */
 static status_t read_restrictions(onnx_node_t *node, attend_t *attend)
 {
     context_t *ctx = node->onnx->ctx;
@@ -108,7 +108,7 @@ static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){condition, a, number}, out);
 }
 
-/* Positions of queries, [N][1][L][1]: after the past, or, with lengths, those of the last keys. */
+/* Positions of queries, [N][1][L][1]: after the past or, with lengths, the last positions. */
 static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t lengths,
                               item_t *out)
 {
@@ -123,7 +123,7 @@ static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t 
     return onnx_binary(node, "add", *out, count, out);
 }
 
-/* Adds a condition to *seen: left <op> right + number. */
+/* Combines *seen with the condition left <op> right + number. */
 static status_t require(onnx_node_t *node, const char *op, item_t left, item_t right,
                         int64_t number, item_t *seen)
 {
@@ -138,7 +138,7 @@ static status_t require(onnx_node_t *node, const char *op, item_t left, item_t r
     return STATUS_OK;
 }
 
-/* The keys that each query attends to, by attributes and lengths: bool [N][1][L][S]. */
+/* True where a query attends to a key according to attributes and lengths: bool [N][1][L][S]. */
 static status_t find_seen(onnx_node_t *node, const attend_t *attend, item_t *out)
 {
     item_t queries, keys, count, lengths = ITEM_NONE;
@@ -157,7 +157,7 @@ static status_t find_seen(onnx_node_t *node, const attend_t *attend, item_t *out
     return STATUS_OK;
 }
 
-/* Pads a mask that is shorter than the number of keys. It hides the remaining keys. */
+/* If the mask is shorter than the number of keys, pads it so that it hides the remaining keys. */
 static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
 {
     context_t *ctx = node->onnx->ctx;
@@ -175,13 +175,13 @@ static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
     return onnx_emit(&call, 1, &attend->mask, &attend->mask);
 }
 
-/* True if windows or lengths hide keys. scaled_dot_product_attention has no attribute for these. */
+/* True if windows or lengths hide keys. scaled_dot_product_attention has no attributes for them. */
 static bool hides_keys(const onnx_node_t *node, const attend_t *attend)
 {
     return attend->windows[0] >= 0 || attend->windows[1] >= 0 || onnx_has(node, LENGTHS);
 }
 
-/* Adds all conditions to the mask. */
+/* Adds causality, windows and lengths to the mask. */
 static status_t restrict_mask(onnx_node_t *node, attend_t *attend)
 {
     item_t seen;
@@ -198,7 +198,7 @@ static status_t restrict_mask(onnx_node_t *node, attend_t *attend)
 
 /* ---- separate steps ---- */
 
-/* Repeats each of K heads, so that there is one for each head of the query. */
+/* Repeats each head of the keys or values, so that the query's n_heads heads have one each. */
 static status_t repeat_heads(onnx_node_t *node, int64_t n_heads, item_t x, item_t *out)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);

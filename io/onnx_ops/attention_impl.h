@@ -10,14 +10,14 @@
 status_t onnx_split_heads(onnx_node_t *node, item_t x, int64_t n_heads, item_t *out);
 status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out);
 
-/* From the sizes of x [N][..][T][..], as s64: row numbers 0, 1, .. [N][1][T][1], T [N][1][1][1]. */
+/* From the sizes of x [N][..][T][..], as s64: 0 to T - 1 [N][1][T][1], and T [N][1][1][1]. */
 status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *out_count);
 
 /* Concatenates parts along dim. */
 status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out);
 
-/* Attention of packed queries, keys and values [N][T][Q + K + V]. `mask` (of 1 and 0) and `scores`
- * (numbers added to the scores) are input numbers of the node, or -1. */
+/* Attention; `all` is [N][T][Q + K + V]: query, key and value of each position side by side. `mask`
+ * (ones and zeros) and `scores` (terms added to the scores) are the node's input numbers, or -1. */
 status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes, int mask,
                             int scores);
 

@@ -1,4 +1,4 @@
-/* State of decoders between steps: caches of rows, and the state of a causal convolution. */
+/* State that decoders pass on: caches of rows, and the past of a causal convolution. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -17,7 +17,7 @@ static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* The size of x along a dimension as s64. The result has size 1 there. */
+/* The size of x along dimension dim, as s64. The result has size 1 in that dimension. */
 static status_t count(onnx_node_t *node, item_t x, int dim, item_t *out)
 {
     const int64_t dims[] = {dim};
@@ -29,7 +29,7 @@ static status_t count(onnx_node_t *node, item_t x, int dim, item_t *out)
     return onnx_emit(&call, 1, out, out);
 }
 
-/* The destination row of each element of the update, s64 in the sizes of the update. */
+/* The cache row to which each element of the update is written: s64 with the update's sizes. */
 static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t *out)
 {
     enum { CACHE, UPDATE, FIRST };
@@ -53,7 +53,7 @@ static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t 
     return onnx_binary(node, "remainder", *out, n, out);
 }
 
-/* Inputs: cache, update, write_indices. Each batch writes its update from its own index on. */
+/* Inputs: cache, update, write_indices. Batch n writes to the rows from write_indices[n] on. */
 status_t onnx_import_tensor_scatter(onnx_node_t *node)
 {
     static const char *const modes[] = {"linear", "circular", NULL};
@@ -82,7 +82,7 @@ status_t onnx_import_tensor_scatter(onnx_node_t *node)
 
 enum { X, WEIGHT, BIAS, PAST };
 
-/* x with the k - 1 columns before it: [N][C][k - 1 + T]. Without a past, they are 0. */
+/* The past's k - 1 columns, then x: [N][C][k - 1 + T]. Without a past, its columns are 0. */
 static status_t add_past(onnx_node_t *node, int64_t n_past, item_t *out)
 {
     onnx_call_t call;

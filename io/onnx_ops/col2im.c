@@ -1,8 +1,8 @@
 /* Col2Im sums blocks at their positions in an image.
  *
- * x [N, C * block, L] has a column for each position of the block. A scatter adds its elements
- * to an image of zeros; the graph computes the index from the sizes. Finally the padding is cut
- * off. */
+ * x [N, C * block, L] has one column for each of the block's L positions. A scatter adds the
+ * columns' elements to an image of zeros, at indices that the graph computes from the sizes. At the
+ * end the padding is cut off. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -80,8 +80,8 @@ static status_t read_columns(onnx_node_t *node, columns_t *columns)
     return STATUS_OK;
 }
 
-/* Computes element offsets in the padded image, s64 of `sizes`: the sum over dimensions d of
- * index[d] * steps[d] * (elements of the padded image between two indices of d). */
+/* Computes element offsets in the padded image, s64 with shape `sizes`. An offset is the sum over
+ * dimensions d of index[d] * steps[d] * (stride of d in the padded image). */
 static status_t add_dimensions(onnx_node_t *node, const columns_t *columns, const int64_t *sizes,
                                const int64_t *steps, item_t *out)
 {
@@ -103,8 +103,8 @@ static status_t add_dimensions(onnx_node_t *node, const columns_t *columns, cons
     return STATUS_OK;
 }
 
-/* For each element of the block and each position, its element number in the padded image: s64 [1,
- * block * positions]. */
+/* The offset in the padded image of each block element at each position of the block: s64 [1,
+ * elements of the block * positions]. */
 static status_t make_index(onnx_node_t *node, const columns_t *columns, int64_t n, item_t *out)
 {
     item_t elements, places;

@@ -9,7 +9,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* The limit of sizes and steps. Sums of numbers below it cannot overflow. */
+/* Largest size or step. Sums of numbers up to it cannot overflow. */
 #define MAX_STEP INT64_C(0x7fffffff)
 
 /* True for a number above the limit. Symbolic integers have their own overflow check. */
@@ -44,14 +44,14 @@ static int64_t extent(context_t *ctx, const onnx_window_t *window, int i)
     return sym_add(ctx, sym_multiply(ctx, window->dilation[i], steps), 1);
 }
 
-/* The number of elements from the start of the first window to the end of the last. */
+/* The number of elements from the start of the first of n_places windows to the end of the last. */
 static int64_t reach(context_t *ctx, const onnx_window_t *window, int i, int64_t n_places)
 {
     const int64_t steps = sym_subtract(ctx, n_places, 1);
     return sym_add(ctx, sym_multiply(ctx, steps, window->stride[i]), extent(ctx, window, i));
 }
 
-/* Splits the total padding of dimension i. An odd element is added to the end, or to the start. */
+/* Splits the total padding of dimension i. If it is odd, the end gets one more, or the start. */
 static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t total,
                           bool has_more_before)
 {
@@ -157,7 +157,7 @@ status_t onnx_import_conv(onnx_node_t *node)
     return onnx_emit(&call, node->n_in, node->in, &node->out[0]);
 }
 
-/* If the output sizes are given, computes the padding from them. */
+/* If output_shape or auto_pad fix the output sizes, computes the padding from them. */
 static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int64_t *sizes,
                              int64_t *output_padding)
 {
@@ -184,7 +184,7 @@ static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int
     return STATUS_OK;
 }
 
-/* conv_transpose crops the lesser padding on both sides. This removes the rest. */
+/* conv_transpose crops both sides by the smaller padding. This crops the rest of the larger one. */
 static status_t crop(onnx_node_t *node, const onnx_window_t *window, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -259,7 +259,7 @@ static status_t import_pool(onnx_node_t *node, bool is_average)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Indices are element numbers of the whole tensor: row-major, or column-major within a plane. */
+/* Indices are element numbers in the entire tensor: row-major, or column-major within a plane. */
 status_t onnx_import_max_pool(onnx_node_t *node)
 {
     bool is_by_columns = false;
@@ -284,7 +284,7 @@ status_t onnx_import_max_pool(onnx_node_t *node)
 
 /* ---- MaxUnpool ---- */
 
-/* Computes the sizes before pooling from kernel, stride and padding. */
+/* Computes the size that x had before pooling from kernel, stride and padding. */
 static status_t find_unpooled(onnx_node_t *node, int64_t *sizes)
 {
     context_t *ctx = node->onnx->ctx;
@@ -331,7 +331,7 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
     return onnx_emit(&call, 1, out, out);
 }
 
-/* Indices are element numbers in the sizes before pooling; output_shape does not change them. */
+/* Indices are element numbers for the sizes before pooling, whatever output_shape is. */
 status_t onnx_import_max_unpool(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -399,7 +399,7 @@ static status_t read_power(onnx_node_t *node, int64_t *out_p)
     return STATUS_OK;
 }
 
-/* The sum over a window is the mean, including padding, times the number of elements. */
+/* The sum over a window is the mean (padding counts as 0) times the number of elements. */
 status_t onnx_import_lp_pool(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

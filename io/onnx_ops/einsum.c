@@ -22,7 +22,7 @@ static status_t make_stride(void *user, int x, int rank, int64_t size, int64_t s
     return onnx_slice(user, x, rank - 1, 0, size, step, out);
 }
 
-/* The operator sums integers in s64, so the result is cast back. */
+/* sum returns s64 for integers, so the result is cast back. */
 static status_t make_sum(void *user, int x, int n, const int64_t *dims, int *out)
 {
     onnx_node_t *node = user;

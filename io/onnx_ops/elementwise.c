@@ -24,12 +24,12 @@ status_t onnx_import_is_inf(onnx_node_t *node)
     TRY(onnx_attr_bool(node, "detect_negative", true, &has_negative));
     if (has_positive && has_negative) return onnx_unary(node, "isinf", node->in[0], &node->out[0]);
     TRY(onnx_number(node->onnx, has_negative ? -(double)INFINITY : (double)INFINITY, &bound));
-    /* Without either sign, `x > infinity` is false everywhere. */
+    /* If neither sign counts, computes `x > infinity`, which is false everywhere. */
     return onnx_binary(node, has_positive || has_negative ? "eq" : "gt", node->in[0], bound,
                        &node->out[0]);
 }
 
-/* An operator with one float attribute, which has another name here. */
+/* Imports an operator with one float attribute, which is called `name` in Tessera's operator. */
 static status_t import_alpha(onnx_node_t *node, const char *op_name, const char *name,
                              double initial)
 {
@@ -51,7 +51,7 @@ status_t onnx_import_elu(onnx_node_t *node)
     return import_alpha(node, "elu", "alpha", 1.0);
 }
 
-/* With constants other than selu's own, it becomes elu times a factor. */
+/* With other constants than those of selu, the result is elu times a factor. */
 status_t onnx_import_selu(onnx_node_t *node)
 {
     static const double own_alpha = 1.67326319217681884765625;
@@ -142,8 +142,8 @@ static status_t clip_floats(onnx_node_t *node, double low, double high)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Bounds are attributes before opset 11, later inputs. Integers and bounds that are unknown at
- * import use maximum and minimum instead of clamp. */
+/* Bounds are attributes before opset 11, inputs since then. Integers, and bounds known only at run
+ * time, use maximum and minimum instead of clamp. */
 status_t onnx_import_clip(onnx_node_t *node)
 {
     double low = -(double)INFINITY, high = (double)INFINITY;
@@ -170,8 +170,8 @@ status_t onnx_import_clip(onnx_node_t *node)
 
 /* ---- prelu ---- */
 
-/* True for one slope for each channel of x, which has rank 2 or more. In opset 6 that is a vector,
- * later a shape that broadcasts along dimension 1 only. */
+/* True if the slope has one element for each channel of x, and x has rank 2 or more. Such a slope
+ * is a vector in opset 6; later it is a shape that broadcasts along dimension 1 only. */
 static bool is_channel_wise(const onnx_node_t *node, const tensor_info_t *x,
                             const tensor_info_t *slope)
 {
@@ -205,7 +205,7 @@ status_t onnx_import_prelu(onnx_node_t *node)
 
 /* ---- arithmetic of two tensors ---- */
 
-/* Before opset 7, the dimensions of the second operand match those of the first from `axis` on. */
+/* Before opset 7, the second operand's dimensions are those of the first from `axis` on. */
 static status_t line_up(onnx_node_t *node, item_t *b)
 {
     bool broadcasts = false;
@@ -303,7 +303,7 @@ status_t onnx_import_mean(onnx_node_t *node)
 
 /* ---- copies and casts ---- */
 
-/* Casts to dtype. With `narrow`, rounds to the values of that type, which dtype stores. */
+/* Casts to dtype. If `narrow` is set, rounds to the values of that narrow type instead. */
 static status_t cast(onnx_node_t *node, dtype_t dtype, int narrow)
 {
     bool saturates = true;
@@ -328,7 +328,7 @@ static bool is_integer(dtype_t dtype)
     return !dtype_is_floating(dtype) && dtype != DTYPE_BOOL;
 }
 
-/* Casts between integers of equal size keep the bits. Other types need a known input. */
+/* A cast between integers of equal size keeps the bits. Any other cast needs a known input. */
 status_t onnx_import_bit_cast(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -369,7 +369,7 @@ status_t onnx_import_identity(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* The mask is all true, in x's dtype before opset 10. Training with ratio 0 drops nothing. */
+/* The mask is all true; before opset 10 it has x's dtype. Training needs ratio 0. */
 status_t onnx_import_dropout(onnx_node_t *node)
 {
     int n = 0;

@@ -1,9 +1,9 @@
-/* com.microsoft operators with a fused activation, which ONNX Runtime's optimizers produce. */
+/* Operators of com.microsoft with a fused activation. ONNX Runtime's optimizers produce them. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Activations by name. Their parameters are attributes of our operators, in this order. */
+/* Activations by name. Their parameters are set as attributes of the operator, in this order. */
 static const struct {
     const char *op;
     int n_numbers;

@@ -1,4 +1,4 @@
-/* Operators that read or write elements with an index tensor, or create elements from indices. */
+/* Operators that read or write elements at given indices, or make elements of indices. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -26,7 +26,7 @@ status_t onnx_import_gather_nd(onnx_node_t *node)
     return onnx_emit(&call, 2, node->in, &node->out[0]);
 }
 
-/* ONNX has one column for each element; op_nonzero has one row. */
+/* ONNX's result has one column for each nonzero; op_nonzero's result has one row. */
 status_t onnx_import_non_zero(onnx_node_t *node)
 {
     item_t indices;
@@ -34,7 +34,7 @@ status_t onnx_import_non_zero(onnx_node_t *node)
     return onnx_permute(node, indices, 2, (int64_t[]){1, 0}, &node->out[0]);
 }
 
-/* Reductions: sums and products since opset 16, the others since 18. */
+/* Reductions: sums and products since opset 16, maximum and minimum since 18. */
 static status_t read_reduction(onnx_node_t *node, int *out_reduction)
 {
     static const char *const names[] = {"none", "add", "mul",
@@ -88,7 +88,7 @@ static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
     return STATUS_OK;
 }
 
-/* Numbers 0 to depth - 1 along dimension 0, followed by n_behind dimensions of size 1. */
+/* The numbers 0 to depth - 1 along dimension 0, followed by n_behind dimensions of size 1. */
 static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_t *out)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -98,8 +98,8 @@ static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_
     return n_behind > 0 ? onnx_reshape(node, *out, n_behind + 1, sizes, out) : STATUS_OK;
 }
 
-/* An element is "on" if the index, or the index plus the depth, equals its position along the new
- * dimension. So -1 is the last position, and for an index out of range all elements are "off". */
+/* Position i along the new dimension is "on" if i equals the index, or the index plus the depth. So
+ * index -1 turns the last position on, and an index out of range turns no position on. */
 status_t onnx_import_one_hot(onnx_node_t *node)
 {
     tensor_info_t index = onnx_input_info(node, 0), values = onnx_input_info(node, 2);

@@ -20,7 +20,7 @@ static status_t scale(onnx_node_t *node, item_t x, double factor, item_t *out)
     return onnx_binary(node, "mul", x, number, out);
 }
 
-/* C as a bias of [K], if it is known and the same for every row; else ITEM_NONE. */
+/* C as a bias of [K], if C is known and the same for every row; else ITEM_NONE. */
 static status_t find_bias(onnx_node_t *node, double beta, int64_t n_out, item_t *out)
 {
     *out = ITEM_NONE;
@@ -56,7 +56,7 @@ static status_t read_gemm(onnx_node_t *node, gemm_t *out_gemm)
     return STATUS_OK;
 }
 
-/* The operator linear does not take integers: emits matmul, then adds C. */
+/* Operator linear does not accept integers, so this emits matmul and adds C. */
 static status_t multiply_integers(onnx_node_t *node, const gemm_t *gemm)
 {
     item_t in[2] = {node->in[0], node->in[1]};
@@ -72,7 +72,7 @@ static status_t multiply_integers(onnx_node_t *node, const gemm_t *gemm)
     return onnx_binary(node, "add", node->out[0], node->in[2], &node->out[0]);
 }
 
-/* Scales a known weight and bias by alpha and beta at import; otherwise scales the product. */
+/* Scales weight and bias by alpha and beta at import if both are known; else scales the product. */
 status_t onnx_import_gemm(onnx_node_t *node)
 {
     gemm_t gemm;
@@ -99,7 +99,7 @@ status_t onnx_import_gemm(onnx_node_t *node)
     return onnx_binary(node, "add", node->out[0], c, &node->out[0]);
 }
 
-/* A known right operand becomes a weight. */
+/* If the right operand is known, it becomes a weight. */
 status_t onnx_import_matmul(onnx_node_t *node)
 {
     item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
@@ -114,8 +114,8 @@ status_t onnx_import_matmul(onnx_node_t *node)
 
 /* ---- softmax ---- */
 
-/* Sizes of x flattened to two dimensions: before the axis, and from it on. False if the axis is the
- * only dimension from it on, so that nothing needs flattening. */
+/* Sizes of x flattened to two dimensions: the product of the sizes before the axis, and that of the
+ * others. False if the axis is the last dimension, so that nothing needs flattening. */
 static bool flatten(const onnx_node_t *node, const tensor_info_t *x, int axis, int64_t *sizes)
 {
     const int n_inner = x->rank - axis - 1;
@@ -126,7 +126,7 @@ static bool flatten(const onnx_node_t *node, const tensor_info_t *x, int axis, i
     return true;
 }
 
-/* Before opset 13, softmax is over all dimensions from the axis on. */
+/* Before opset 13, one softmax covers the axis and all dimensions after it. */
 status_t onnx_import_softmax(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -145,8 +145,8 @@ status_t onnx_import_softmax(onnx_node_t *node)
 
 /* ---- reductions ---- */
 
-/* Emits a reduction. axes is an input since opset `since`. p is the order of a norm, 0 for other
- * reductions. A norm over no dimensions is the absolute value. */
+/* Emits a reduction. The axes are an input since opset `since`. p is the order of a norm, or 0 for
+ * other reductions. A norm over no dimension is the absolute value. */
 static status_t reduce_by(onnx_node_t *node, const char *op_name, int64_t since, double p, item_t x,
                           item_t *out)
 {
@@ -175,7 +175,7 @@ static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, it
     return reduce_by(node, op_name, since, 0.0, x, out);
 }
 
-/* The mean of integers is the truncated quotient of sum and count. */
+/* The mean of integers is the quotient of their sum and number, rounded towards 0. */
 status_t onnx_import_reduce_mean(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -191,7 +191,7 @@ status_t onnx_import_reduce_mean(onnx_node_t *node)
     return onnx_cast(node, sum, x.dtype, &node->out[0]);
 }
 
-/* The operator sums integers in s64, so the result is cast back. */
+/* sum returns s64 for integers, so the result is cast back. */
 status_t onnx_import_reduce_sum(onnx_node_t *node)
 {
     item_t sum;
@@ -199,7 +199,7 @@ status_t onnx_import_reduce_sum(onnx_node_t *node)
     return onnx_cast(node, sum, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* The maximum or minimum of no elements: an infinity, or the limit of an integer dtype. */
+/* The maximum or minimum of no elements: an infinity, or a limit of the integer dtype. */
 static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *out)
 {
     const bool is_max = strcmp(node->op->own, "amax") == 0;
@@ -227,7 +227,7 @@ static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *o
     return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
-/* If a reduced dimension has size 0, the result is a constant in the sizes of the sum. */
+/* If a reduced dimension has size 0, the result is a constant with the shape of a sum. */
 status_t onnx_import_reduce_extreme(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -240,7 +240,7 @@ status_t onnx_import_reduce_extreme(onnx_node_t *node)
     return onnx_expand(node, number, info.rank, info.sizes, &node->out[0]);
 }
 
-/* The operator multiplies integers in s64, so the result is cast back. */
+/* prod returns s64 for integers, so the result is cast back. */
 status_t onnx_import_reduce_prod(onnx_node_t *node)
 {
     item_t product;
@@ -256,7 +256,7 @@ status_t onnx_import_reduce_sum_square(onnx_node_t *node)
     return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* Norms take only floating dtypes, so the norm of integers is a sum of absolute values. */
+/* The norm operators accept floating dtypes only, so for integers absolute values are summed. */
 status_t onnx_import_reduce_l1(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -268,7 +268,7 @@ status_t onnx_import_reduce_l1(onnx_node_t *node)
     return onnx_cast(node, x, dtype, &node->out[0]);
 }
 
-/* The square root of integers is truncated. */
+/* For integers, the square root is rounded towards 0. */
 status_t onnx_import_reduce_l2(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -280,7 +280,7 @@ status_t onnx_import_reduce_l2(onnx_node_t *node)
     return onnx_cast(node, x, dtype, &node->out[0]);
 }
 
-/* ONNX does not specify the rounding of logarithms of integers. */
+/* ONNX does not specify how logarithms of integers are rounded. */
 static status_t refuse_integers(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -342,8 +342,8 @@ status_t onnx_import_top_k(onnx_node_t *node)
     return onnx_emit_n(&call, 1, node->in, 2, node->out);
 }
 
-/* 1 at the first largest element, 0 elsewhere. Element numbers are running sums of ones, which also
- * work for unknown sizes. Before opset 13, it is over all dimensions from the axis on. */
+/* 1 at the first largest element, 0 elsewhere. Running sums of ones number the elements, which also
+ * works for unknown sizes. Before opset 13, the axis and all dimensions after it count as one. */
 status_t onnx_import_hardmax(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);

@@ -1,9 +1,9 @@
-/* Pads, steps and axes that are known only at run time. Each dimension becomes a gather with an
- * index that the graph computes:
+/* Pads, steps and axes that are known only at run time. Pad and Slice gather along each dimension,
+ * with indices that the graph computes:
  *
  *   Pad     range(-before, size + after), mapped into x according to the mode
  *   Slice   range(start, end, step), with bounds clamped according to the sign of the step
- *   CumSum  sums along every dimension; the axis selects one of them */
+ * CumSum  sums along every dimension; the axis selects the result */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -25,7 +25,7 @@ static status_t take_number(onnx_node_t *node, int input, int64_t i, item_t *out
     return onnx_cast(node, x, DTYPE_S64, out);
 }
 
-/* An integer tensor of rank 0. It does not change the dtype of other operands. */
+/* An s64 tensor of rank 0. Unlike onnx_integer's numbers, it takes part in type promotion. */
 static status_t make_number(onnx_node_t *node, int64_t number, item_t *out)
 {
     TRY(onnx_vector(node->onnx, NULL, 1, &number, out));
@@ -56,9 +56,9 @@ static status_t choose(onnx_node_t *node, item_t condition, item_t yes, item_t n
 
 /* ---- padding ---- */
 
-/* A pad, separated by its sign. Cropping happens first. */
+/* One side's pad. A positive pad adds elements; a negative one cuts them off, before adding. */
 typedef struct edge {
-    item_t pad, cut; /* both are 0 or more, and at least one is 0 */
+    item_t pad, cut; /* 0 or more; at least one of them is 0 */
 } edge_t;
 
 static status_t find_edge(onnx_node_t *node, int64_t at, item_t zero, edge_t *out)
@@ -70,7 +70,7 @@ static status_t find_edge(onnx_node_t *node, int64_t at, item_t zero, edge_t *ou
     return onnx_unary(node, "neg", cut, &out->cut);
 }
 
-/* Maps indices, counted from the first kept element, to indices of kept elements. */
+/* Maps an index outside of the elements left by cutting, 0 to `kept` - 1, to one of them. */
 static status_t bring_inside(onnx_node_t *node, int mode, item_t kept, item_t zero, item_t *index)
 {
     item_t one, last;
@@ -87,7 +87,7 @@ static status_t bring_inside(onnx_node_t *node, int mode, item_t kept, item_t ze
     return onnx_binary(node, "maximum", *index, zero, index);
 }
 
-/* Writes `value` where the index is outside of the kept elements. */
+/* Writes `value` where the index is outside of the elements left by cutting. */
 static status_t fill_outside(onnx_node_t *node, int dim, int rank, item_t index, item_t kept,
                              item_t zero, item_t value, item_t *x)
 {
@@ -137,7 +137,7 @@ status_t onnx_pad_live(onnx_node_t *node, int n, const int64_t *dims, int mode, 
 
 /* ---- slices ---- */
 
-/* Converts a bound to a non-negative one if it counts from the end, then clamps it. */
+/* Resolves a bound that counts from the end, then clamps it. */
 static status_t clamp_bound(onnx_node_t *node, item_t size, item_t low, item_t high, item_t *bound)
 {
     item_t zero, is_negative, counted;
@@ -160,7 +160,7 @@ status_t onnx_slice_live(onnx_node_t *node, int n, const int64_t *dims)
         TRY(take_number(node, 2, i, &end));
         TRY(take_number(node, 4, i, &step));
         TRY(make_number(node, x.sizes[dims[i]], &size));
-        /* Backward: from size - 1 to before 0. Forward: from 0 to size. */
+        /* With a negative step, bounds are clamped to -1 to size - 1, else to 0 to size. */
         TRY(onnx_binary(node, "lt", step, zero, &is_back));
         TRY(onnx_cast(node, is_back, DTYPE_S64, &is_back));
         TRY(onnx_unary(node, "neg", is_back, &low));

@@ -5,7 +5,7 @@
 
 #include "ops/loss/loss_impl.h"
 
-/* Not a label. Without ignore_index, all rows count, and labels out of range are errors. */
+/* No label. If the node has no ignore_index, all rows count, and labels out of range are errors. */
 #define NOTHING_IGNORED INT32_MIN
 
 static status_t import_loss(onnx_node_t *node, const char *op_name, item_t x)
@@ -29,7 +29,7 @@ status_t onnx_import_nll_loss(onnx_node_t *node)
     return import_loss(node, "nll_loss", node->in[0]);
 }
 
-/* If log-probabilities are an output, computes them separately. */
+/* If the log-probabilities are an output too, a separate operator computes them. */
 status_t onnx_import_cross_entropy(onnx_node_t *node)
 {
     item_t x;

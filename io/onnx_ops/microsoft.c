@@ -1,4 +1,4 @@
-/* Quantised operators of com.microsoft, composed of ONNX's. Results equal those of ONNX Runtime. */
+/* Quantised operators of com.microsoft, composed of others. Results equal ONNX Runtime's. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -31,7 +31,7 @@ static status_t read_zero(onnx_node_t *node, int input, item_t *out)
     return onnx_cast(node, *out, onnx_input_info(node, 0).dtype, out);
 }
 
-/* x times the ratio of the operand's scale to the result's scale. */
+/* x times (the operand's scale / the result's scale). */
 static status_t emit_scaled(onnx_node_t *node, int first, item_t x, item_t scale, item_t *out)
 {
     item_t ratio, numbers;
@@ -49,7 +49,7 @@ static status_t check_operands(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* The zeros form one f32 constant, which is added first, as in ONNX Runtime: zero - (ratio_a *
+/* As in ONNX Runtime, the zeros form one f32 constant, which is added first: zero - (ratio_a *
  * a_zero + ratio_b * b_zero). */
 status_t onnx_import_qlinear_add(onnx_node_t *node)
 {
@@ -106,7 +106,7 @@ static status_t emit_integers(onnx_node_t *node, item_t x, int scale, dtype_t dt
                           dtype, out);
 }
 
-/* Inputs: x, its scale and zero; the result's scale and zero. node->op->own is the function. */
+/* Inputs: x, its scale and zero; the result's scale and zero. node->op->own names the function. */
 status_t onnx_import_qlinear_unary(onnx_node_t *node)
 {
     item_t x;
@@ -122,8 +122,8 @@ status_t onnx_import_qlinear_unary(onnx_node_t *node)
     return emit_integers(node, x, 3, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* Inputs: x, its scale and zero; the result's scale and zero. Before opset 13, softmax is over all
- * dimensions from the axis on. */
+/* Inputs: x, its scale and zero; the result's scale and zero. Before opset 13, one softmax covers
+ * the axis and all dimensions after it. */
 status_t onnx_import_qlinear_softmax(onnx_node_t *node)
 {
     const tensor_info_t info = onnx_input_info(node, 0);
@@ -167,7 +167,7 @@ static status_t refuse_channels_last(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* A size as a number that can be multiplied with f32. */
+/* A size as an item that can be multiplied with f32. */
 static status_t make_float(onnx_node_t *node, int64_t size, item_t *out)
 {
     if (!sym_is(size)) return onnx_number(node->onnx, (double)size, out);
@@ -176,7 +176,7 @@ static status_t make_float(onnx_node_t *node, int64_t size, item_t *out)
     return as_float(node, *out, out);
 }
 
-/* Integer sums over an image are exact. The scale is divided by the number of elements. */
+/* Integers are summed exactly over each image; the scale is then divided by their number. */
 status_t onnx_import_qlinear_global_average_pool(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -210,7 +210,7 @@ status_t onnx_import_qlinear_average_pool(onnx_node_t *node)
     return emit_integers(node, node->out[0], 3, dtype, &node->out[0]);
 }
 
-/* Inputs: the result's scale and zero, then a tensor, its scale and its zero for each part. */
+/* Inputs: the result's scale and zero, then for each part a tensor, its scale and its zero. */
 status_t onnx_import_qlinear_concat(onnx_node_t *node)
 {
     item_t parts[OP_MAX_INPUTS];
@@ -239,7 +239,7 @@ static status_t emit_float(onnx_node_t *node, item_t sums, item_t scale, int bia
     return onnx_binary(node, "add", *out, node->in[bias], out);
 }
 
-/* Inputs: a, b, b's scale and zero, bias. a is quantised with its own range at run time. */
+/* Inputs: a, b, b's scale and zero, bias. a is quantised at run time, by its own range. */
 status_t onnx_import_dynamic_quantize_matmul(onnx_node_t *node)
 {
     item_t a[3], sums, scale;
@@ -341,8 +341,8 @@ static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *o
     return onnx_reshape(node, *out, info.rank, sizes, out);
 }
 
-/* The zeros of all blocks, [K][blocks][1]: packed like the weight, or plain numbers. The default is
- * half the range. */
+/* The zeros of all blocks, [K][blocks][1]. Input: packed like the weight, or one number each.
+ * Without the input: half the range. */
 static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const int64_t *sizes,
                              item_t *out)
 {
@@ -363,8 +363,8 @@ static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const i
     return onnx_reshape(node, *out, 3, (const int64_t[]){sizes[0], sizes[1], 1}, out);
 }
 
-/* Multiplies a [..][C] by a weight of K rows. Each row consists of blocks of 4- or 8-bit integers
- * with their own scale and zero. The weight is dequantised to f32. */
+/* Multiplies a [..][C] by a weight of K rows. A row consists of blocks of 4- or 8-bit integers;
+ * each block has a scale and a zero. The weight is dequantised to f32. */
 status_t onnx_import_matmul_n_bits(onnx_node_t *node)
 {
     enum { A, WEIGHT, SCALES, ZEROS, ORDER, ADDED };

@@ -1,4 +1,4 @@
-/* ai.onnx.ml operators that encode features, and linear models, composed of other operators. */
+/* Operators of ai.onnx.ml that encode features, and linear models. Composed of other operators. */
 #include "io/onnx/ml_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -11,7 +11,7 @@
 
 /* ---- numbers ---- */
 
-/* Checks for one number for all features, or one for each. */
+/* Requires one number for all features, or one for each feature. */
 static status_t check_features(onnx_node_t *node, const char *name, size_t n, item_t x)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);
@@ -41,7 +41,7 @@ status_t onnx_import_scaler(onnx_node_t *node)
     return onnx_cast(node, x, DTYPE_F32, &node->out[0]);
 }
 
-/* Divides each row by its maximum, its sum of absolute values, or its length, unless that is 0. */
+/* Divides each row by its maximum, sum of absolute values or Euclidean length, unless that is 0. */
 status_t onnx_import_normalizer(onnx_node_t *node)
 {
     enum { MAX, L1, L2 };
@@ -75,7 +75,7 @@ status_t onnx_import_binarizer(onnx_node_t *node)
     return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-/* Replaces missing values by one number, or by one for each feature. */
+/* Replaces missing values by one number, or by a number for each feature. */
 status_t onnx_import_imputer(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -112,7 +112,7 @@ status_t onnx_import_imputer(onnx_node_t *node)
 
 /* ---- columns ---- */
 
-/* Selects columns of x with an index: [N][n]. A vector x becomes one row. */
+/* Gathers columns of x: [N][n]. A vector x counts as one row. */
 status_t onnx_import_feature_extractor(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0), index = onnx_input_info(node, 1);
@@ -130,7 +130,7 @@ status_t onnx_import_feature_extractor(onnx_node_t *node)
     return x.rank > 1 ? STATUS_OK : onnx_reshape(node, node->out[0], 2, row, &node->out[0]);
 }
 
-/* Concatenates the columns of all inputs, as f32. */
+/* Joins the columns of all inputs, as f32. */
 status_t onnx_import_feature_vectorizer(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -172,7 +172,7 @@ status_t onnx_import_zip_map(onnx_node_t *node)
 
 /* ---- categories ---- */
 
-/* True where an element equals a key: bool, [sizes of x][n]. NaN equals NaN. */
+/* True where an element equals one of the n keys: bool, [sizes of x][n]. NaN equals NaN. */
 static status_t compare_keys(onnx_node_t *node, item_t keys, item_t *out)
 {
     const tensor_info_t x = onnx_input_info(node, 0), info = *onnx_info(node->onnx, keys);
@@ -192,7 +192,7 @@ static status_t compare_keys(onnx_node_t *node, item_t keys, item_t *out)
     return onnx_binary(node, "logical_or", *out, nans[0], out);
 }
 
-/* The number of the first key that equals each element, s64; n if there is none. */
+/* The index of the first key that equals an element, as s64; n if there is none. */
 static status_t find_key(onnx_node_t *node, int64_t n, item_t is_key, item_t *out)
 {
     const int rank = onnx_info(node->onnx, is_key)->rank;
@@ -216,8 +216,8 @@ static status_t find_key(onnx_node_t *node, int64_t n, item_t is_key, item_t *ou
     return onnx_emit(&call, 1, &all, out);
 }
 
-/* 1 at the category of each element, else 0. If `zeros` is 0, an element without a category is an
- * error: its number n is out of range in a gather from a table with n elements. */
+/* 1 at each element's category, 0 elsewhere. If `zeros` is 0, an element without a category is an
+ * error: its index n is out of range when it gathers from a table of n elements. */
 status_t onnx_import_one_hot_encoder(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -257,7 +257,7 @@ status_t onnx_import_one_hot_encoder(onnx_node_t *node)
     return onnx_binary(node, "mul", node->out[0], ones, &node->out[0]);
 }
 
-/* Reads a list of keys or values, which has a different attribute for each type. */
+/* Reads a list of keys or values. Each element type has its own attribute. */
 static status_t read_table(onnx_node_t *node, const char *what, item_t *out, int64_t *out_n)
 {
     char name[64];
@@ -285,7 +285,7 @@ static status_t read_table(onnx_node_t *node, const char *what, item_t *out, int
     return onnx_reshape(node, *out, 1, out_n, out);
 }
 
-/* The value for elements that match no key, in the values' dtype: [1]. */
+/* The result for elements that match no key, in the values' dtype: [1]. */
 static status_t read_default(onnx_node_t *node, dtype_t dtype, item_t *out)
 {
     const int64_t one = 1;
@@ -370,7 +370,7 @@ status_t onnx_import_linear_regressor(onnx_node_t *node)
     return ml_transform(node, transform, scores, &node->out[0]);
 }
 
-/* A single score belongs to the second of two classes. */
+/* A single score is that of the second of two classes. */
 status_t onnx_import_linear_classifier(onnx_node_t *node)
 {
     ml_ints_t labels;

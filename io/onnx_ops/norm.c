@@ -10,8 +10,8 @@
 
 /* ---- running statistics, and the last dimensions ---- */
 
-/* old + (batch - old) * (1 - momentum). No step depends on `old` only, because import would
- * evaluate it as a constant although a run may change `old`. */
+/* old + (batch - old) * (1 - momentum). No node depends on `old` only: import would compute such a
+ * node from the initial value, but a run may change `old`. */
 static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momentum, item_t *out)
 {
     item_t rest, way;
@@ -21,7 +21,7 @@ static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momen
     return onnx_binary(node, "add", old, way, out);
 }
 
-/* For one value in each channel: mean is the value, variance 0. batch_norm_training needs more. */
+/* For one value in each channel: mean is the value, variance 0. batch_norm_training refuses it. */
 static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
 {
     const int64_t channels = onnx_input_info(node, 0).sizes[1];
@@ -43,9 +43,9 @@ static bool is_graph_output(const onnx_t *onnx, const char *name)
     return false;
 }
 
-/* Models exported in training mode do not read the new running statistics: the caller must store
- * them. If a running statistic is an initializer, the graph writes it back in place, as PyTorch
- * does in training. */
+/* Nothing in a model exported in training mode reads the new running statistics: the caller must
+ * store them. If the old statistic is an initializer, the graph writes the new one to it in place,
+ * as PyTorch does. */
 static status_t keep_statistic(onnx_node_t *node, int output)
 {
     onnx_t *onnx = node->onnx;
@@ -63,7 +63,7 @@ static status_t keep_statistic(onnx_node_t *node, int output)
     return STATUS_OK;
 }
 
-/* Normalises with statistics of the batch, and updates the running ones (outputs 1 and 2). */
+/* Normalises with the batch's statistics and updates the running ones (outputs 1 and 2). */
 static status_t train_batch_norm(onnx_node_t *node, double epsilon)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -92,8 +92,8 @@ static status_t train_batch_norm(onnx_node_t *node, double epsilon)
     return STATUS_OK;
 }
 
-/* Before opset 9, spatial 0 has statistics, weight and bias for each element of a sample: x *
- * factor + (bias - mean * factor) with factor = weight / sqrt(variance + epsilon). */
+/* Before opset 9, spatial 0 means statistics, weight and bias for each element of a sample: x *
+ * factor + (bias - mean * factor), where factor = weight / sqrt(variance + epsilon). */
 static status_t norm_each(onnx_node_t *node, double epsilon)
 {
     item_t number, factor, shift, out;
@@ -115,7 +115,7 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
     onnx_call_t call;
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
     onnx_attr_ignore(node, "momentum");                     /* only training uses it */
-    if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* the number of outputs decides */
+    if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* training has more outputs */
     if (node->opset < 9) TRY(onnx_attr_int(node, "spatial", 1, &spatial));
     if (node->opset >= 14) TRY(onnx_attr_bool(node, "training_mode", false, &is_training));
     for (int i = 1; i < node->n_out && node->opset < 14; i++)
@@ -138,7 +138,7 @@ static status_t layer_norm(onnx_node_t *node, item_t x, int n_dims, item_t weigh
     return onnx_emit(&call, 3, (item_t[]){x, weight, bias}, out);
 }
 
-/* Outputs 1 and 2 in f32: the means and the reciprocal standard deviations. */
+/* Outputs 1 and 2, in f32: means and reciprocal standard deviations. */
 static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
 {
     onnx_t *onnx = node->onnx;
@@ -163,7 +163,7 @@ static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
     return onnx_unary(node, "reciprocal", deviation, &node->out[2]);
 }
 
-/* layer_norm takes a weight and bias in the normalised shape. Others are applied after it. */
+/* layer_norm accepts weight and bias in the normalised shape. Other shapes are applied after it. */
 status_t onnx_import_layer_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -231,7 +231,7 @@ status_t onnx_import_instance_normalization(onnx_node_t *node)
     return group_norm(node, x.sizes[1], epsilon, node->in);
 }
 
-/* Repeats the number of each group for all its channels. */
+/* Repeats each group's number for all channels of the group. */
 static status_t spread(onnx_node_t *node, item_t x, int64_t n_groups, int64_t channels, item_t *out)
 {
     int64_t sizes[2] = {n_groups, 1};
@@ -241,7 +241,7 @@ static status_t spread(onnx_node_t *node, item_t x, int64_t n_groups, int64_t ch
     return onnx_reshape(node, *out, 1, &channels, out);
 }
 
-/* Before opset 21, scale and bias have one element for each group, later for each channel. */
+/* Before opset 21, scale and bias have one element for each group; later, one for each channel. */
 status_t onnx_import_group_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);

@@ -13,7 +13,7 @@ static bool is_small(int64_t pad)
     return sym_is(pad) || (pad >= -INT32_MAX && pad <= INT32_MAX);
 }
 
-/* The padded dimensions: all, or since opset 18 those in input 3. */
+/* The padded dimensions: all, or (since opset 18) those in input 3 if it is present. */
 static status_t read_padded(onnx_node_t *node, int rank, int *out_n, int64_t *dims)
 {
     int n = -1;
@@ -73,8 +73,8 @@ static status_t find_value(onnx_node_t *node, item_t *out)
     return onnx_cast(node, value, dtype, out);
 }
 
-/* For a value that is known only at run time, or that a double cannot represent (an integer above
- * 2^53): pads a mask in the same way, and writes the value where the mask is false. */
+/* For a value that is known only at run time, or that no double represents (an integer above 2^53):
+ * pads a mask of true too, and writes the value where the padded mask is false. */
 static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
@@ -91,7 +91,7 @@ static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
     return onnx_emit(&call, 3, (item_t[]){mask, padded, value}, &node->out[0]);
 }
 
-/* Reads the value as a double. *out_is_exact: it is known, and a double can represent it. */
+/* Reads the value as a double. *out_is_exact: the value is known, and a double represents it. */
 static status_t read_value(onnx_node_t *node, double *out_value, bool *out_is_exact)
 {
     int n = 0;
@@ -140,8 +140,8 @@ status_t onnx_import_pad(onnx_node_t *node)
 
 /* ---- cropping and padding around the centre ---- */
 
-/* An odd element is added at the end. If a size is symbolic, both cropping and padding are emitted;
- * one of them has no effect. */
+/* If the difference is odd, the end gets one more element. If a size is symbolic, emits both
+ * cropping and padding; at run time one of them has no effect. */
 static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *x)
 {
     context_t *ctx = node->onnx->ctx;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Without the attribute, x is flattened. */
+/* Without the attribute `axis`, x is flattened. */
 static status_t set_dims(onnx_node_t *node, onnx_call_t *call, bool *out_has_axis)
 {
     int axis = 0;
@@ -25,7 +25,7 @@ status_t onnx_import_compress(onnx_node_t *node)
     return onnx_emit(&call, 2, node->in, &node->out[0]);
 }
 
-/* In ONNX, the inverse indices are always a vector. */
+/* ONNX's inverse indices are always a vector. */
 status_t onnx_import_unique(onnx_node_t *node)
 {
     bool has_axis = false, is_sorted = true;
@@ -44,7 +44,7 @@ status_t onnx_import_unique(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* Limits are numbers or tensors with one element. Without max_output_boxes, no box is kept. */
+/* Limits are numbers or tensors with one element. Without max_output_boxes, no box is selected. */
 status_t onnx_import_nms(onnx_node_t *node)
 {
     int64_t most = 0, is_center = 0;

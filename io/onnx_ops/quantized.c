@@ -36,7 +36,7 @@ status_t quantized_need_one(onnx_node_t *node, int input, const char *what)
     return STATUS_OK;
 }
 
-/* Checks whether a zero is known to be 0. */
+/* True if all elements of a zero are known to be 0. */
 static status_t is_nothing(onnx_node_t *node, item_t zero, bool *out_is)
 {
     context_t *ctx = node->onnx->ctx;
@@ -147,7 +147,7 @@ status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *ou
 
 /* ---- quantise and dequantise ---- */
 
-/* Removes zeros that are 0, and converts u8 weights to s8, as integer matrix products need. */
+/* Drops zeros that are 0, and converts u8 weights to s8: integer matrix products need both. */
 static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size, dtype_t *dtype)
 {
     const bool has_zero = onnx_has(node, 2);
@@ -164,8 +164,8 @@ static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size
     return STATUS_OK;
 }
 
-/* Reshapes a scale or zero of shape [], or with an element for each index or block of a dimension,
- * so that it broadcasts with x. */
+/* Reshapes a scale or zero so that it broadcasts with x. It has shape [], or one element for each
+ * index or block along the axis. */
 static status_t spread(onnx_node_t *node, item_t part, int64_t axis, int64_t block_size,
                        item_t *out)
 {
@@ -228,7 +228,7 @@ static status_t quantize_floats(onnx_node_t *node, bool is_quantize, int narrow,
     return onnx_narrow_round(node, narrow, x, saturates, &node->out[0]);
 }
 
-/* Emits our operator. Integers of fewer than 8 bits are saturated afterwards. */
+/* Emits quantize or dequantize. Integers of fewer than 8 bits are clamped afterwards. */
 static status_t quantize_integers(onnx_node_t *node, bool is_quantize, int narrow, dtype_t dtype,
                                   int64_t axis, int64_t block_size)
 {
@@ -244,7 +244,7 @@ static status_t quantize_integers(onnx_node_t *node, bool is_quantize, int narro
     return onnx_narrow_round(node, narrow, node->out[0], true, &node->out[0]);
 }
 
-/* Casts x and the scale to the type of the division. */
+/* Casts x and the scale to the dtype in which they are divided. */
 static status_t read_precision(onnx_node_t *node)
 {
     int64_t type = 0;
@@ -287,7 +287,7 @@ status_t onnx_import_dynamic_quantize(onnx_node_t *node)
 
 /* ---- integer products ---- */
 
-/* Emits a convolution. The arguments are the input numbers of x, the weight and their zeros. */
+/* Emits a convolution. x, weight, x_zero and weight_zero are input numbers. */
 static status_t emit_conv(onnx_node_t *node, int x, int weight, int x_zero, int weight_zero,
                           item_t *out)
 {

@@ -1,4 +1,4 @@
-/* Shared functions of importers of quantised operators. ITEM_NONE: an absent zero or bias. */
+/* Shared functions of importers of quantised operators. An absent zero or bias is ITEM_NONE. */
 #ifndef TESSERA_IO_ONNX_OPS_QUANTIZED_IMPL_H
 #define TESSERA_IO_ONNX_OPS_QUANTIZED_IMPL_H
 
@@ -13,14 +13,14 @@ status_t quantized_vector(onnx_node_t *node, item_t x, const char *what, item_t 
 /* UNSUPPORTED if an input has several elements. */
 status_t quantized_need_one(onnx_node_t *node, int input, const char *what);
 
-/* The zero at an input; ITEM_NONE if it is known to be 0. */
+/* The zero at an input; ITEM_NONE if all its elements are known to be 0. */
 status_t quantized_zero(onnx_node_t *node, int input, const char *what, item_t *out);
 
 /* If x and a known weight [outputs][inputs] are both dequantized, transposes the weight to
- * [inputs][outputs], as integer products need. */
+ * [inputs][outputs], the order that integer products need. */
 status_t quantized_columns(onnx_node_t *node, item_t x, item_t *weight);
 
-/* Emits quantize or dequantize. dtype: that of quantize's result; DTYPE_NONE: the zero's. */
+/* Emits quantize or dequantize. `dtype` is that of quantize's result; DTYPE_NONE: the zero's. */
 status_t quantized_emit(onnx_node_t *node, const char *op, item_t x, item_t scale, item_t zero,
                         int dim, dtype_t dtype, item_t *out);
 

@@ -1,5 +1,5 @@
 /* Random numbers and window functions. Random numbers depend only on the seed. A node without a
- * seed is refused, because it would return the same numbers in each run. */
+ * seed is refused: each run would return the same numbers, but ONNX expects new ones. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -10,7 +10,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* ONNX seeds are floats. The seed is the bits of that float. */
+/* An ONNX seed is a float. Its bits are the seed. */
 static status_t read_seed(onnx_node_t *node, int64_t *out_seed)
 {
     double seed = 0;
@@ -35,7 +35,7 @@ static status_t read_dtype(onnx_node_t *node, const char *name, dtype_t *out_dty
     return onnx_dtype(node->onnx->ctx, to, out_dtype);
 }
 
-/* node->op->own is randn_like, with mean and scale, or rand_like, with low and high. */
+/* node->op->own is randn_like (attributes mean and scale) or rand_like (low and high). */
 static status_t import_numbers(onnx_node_t *node, item_t x, dtype_t dtype)
 {
     const bool is_normal = strcmp(node->op->own, "randn_like") == 0;
@@ -77,7 +77,7 @@ status_t onnx_import_random(onnx_node_t *node)
     return import_numbers(node, x, dtype);
 }
 
-/* A uniform number is less than p with probability p. f64 has enough digits for a small p. */
+/* A uniform number is less than p with probability p. f64 has enough digits for small p. */
 status_t onnx_import_bernoulli(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -94,7 +94,7 @@ status_t onnx_import_bernoulli(onnx_node_t *node)
     return onnx_cast(node, truth, dtype, &node->out[0]);
 }
 
-/* The input contains logarithms of weights. */
+/* The input contains logarithms of unnormalised probabilities. */
 status_t onnx_import_multinomial(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

@@ -1,5 +1,5 @@
-/* LSTM, GRU and RNN. Each direction becomes one operator, and the results are concatenated. Gates
- * are reordered from ONNX's order to PyTorch's, which our operators use. */
+/* LSTM, GRU and RNN. Each direction becomes one operator; their results are concatenated. Weights
+ * are reordered from ONNX's order of gates to PyTorch's, which Tessera's operators use. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -18,13 +18,13 @@ enum { X, W, R, B, SEQUENCE_LENS, INITIAL_H, INITIAL_C, P };
 typedef struct recurrent {
     const char *op;
     int n_gates;
-    int gates[MAX_GATES]; /* ONNX's gate numbers, in our order */
+    int gates[MAX_GATES]; /* ONNX's index of each gate, in Tessera's order */
     int n_functions;      /* activation functions of each direction */
     int n_results;
     int64_t n_directions, hidden;
     bool is_batch_first;
     recurrent_attrs_t attrs[2]; /* one for each direction */
-    /* For lstm_quantized: scales of W and R, then their zeros, [D][1] or [D][4 H]. */
+    /* For lstm_quantized: scales of W and R, then their zeros, each [D][1] or [D][4 H]. */
     int n_quantized;
     item_t quantized[4];
 } recurrent_t;
@@ -78,7 +78,7 @@ static status_t read_function(onnx_node_t *node, const ProtobufCBinaryData *name
          (const char *)name->data);
 }
 
-/* ONNX lists functions f, g, h for each direction. RNN has only f, our candidate function. */
+/* For each direction, ONNX lists functions f, g, h. RNN has only f, its candidate function. */
 static status_t read_activations(onnx_node_t *node, recurrent_t *layer)
 {
     numbers_t numbers = {0};
@@ -144,7 +144,7 @@ static status_t check_input(onnx_node_t *node, const recurrent_t *layer, int inp
     return STATUS_OK;
 }
 
-/* Checks that an input has the rows of exactly n gates. */
+/* Requires that an input has n gates of `hidden` rows each. */
 static status_t check_rows(onnx_node_t *node, int input, int64_t n, int64_t hidden)
 {
     context_t *ctx = node->onnx->ctx;
@@ -175,7 +175,7 @@ static status_t concat(onnx_node_t *node, int n, const item_t *parts, int64_t di
     return onnx_emit(&call, n, parts, out);
 }
 
-/* The part of an input for one direction; ITEM_NONE if the input is absent. */
+/* One direction's part of an input; ITEM_NONE if the input is absent. */
 static status_t take_direction(onnx_node_t *node, int input, int dim, int64_t direction,
                                item_t *out)
 {
@@ -185,7 +185,7 @@ static status_t take_direction(onnx_node_t *node, int input, int dim, int64_t di
     return change_dim(node, "squeeze", *out, dim, out);
 }
 
-/* Selects n parts of `rows` rows each, starting with part `first`, in the given order. */
+/* Selects n parts of `rows` rows each, in the given order. Part 0 is number `first` of x. */
 static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t rows, int n,
                            const int *order, item_t *out)
 {
@@ -200,7 +200,7 @@ static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t r
     return concat(node, n, parts, 0, out);
 }
 
-/* True if all lengths are known to equal the number of steps, as exporters often write them. */
+/* True if all lengths are known and equal the number of steps, as exporters often write. */
 static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out_are_whole)
 {
     context_t *ctx = node->onnx->ctx;
@@ -226,7 +226,7 @@ static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out
 
 /* ---- one direction ---- */
 
-/* The scales or zeros of one direction; they have one element for each direction or each row. */
+/* The scale or zero of one direction. `all` has one element for each direction or for each row. */
 static status_t take_scale(onnx_node_t *node, const recurrent_t *layer, item_t all,
                            int64_t direction, item_t *out)
 {
@@ -237,7 +237,7 @@ static status_t take_scale(onnx_node_t *node, const recurrent_t *layer, item_t a
 }
 
 /* Emits the operator of one direction. Operands: x, weight_ih, weight_hh, bias_ih, bias_hh, h0,
- * lengths, c0, peephole. lstm_quantized has scales and zeros instead of the peephole. */
+ * lengths, c0, peephole. For lstm_quantized, scales and zeros take the place of the peephole. */
 static status_t emit_direction(onnx_node_t *node, const recurrent_t *layer, int64_t direction,
                                item_t lengths, item_t *out)
 {
@@ -302,7 +302,7 @@ static status_t import(onnx_node_t *node, recurrent_t *layer)
     return STATUS_OK;
 }
 
-/* Reads the hidden size H. It determines the sizes of the other operands. */
+/* Reads the hidden size H, on which the sizes of all operands depend. */
 static status_t read_hidden(onnx_node_t *node, recurrent_t *layer)
 {
     const tensor_info_t r = onnx_input_info(node, R);
@@ -334,8 +334,8 @@ status_t onnx_import_lstm(onnx_node_t *node)
     return import(node, &layer);
 }
 
-/* Checks an integer weight [D][features][4 H] with one scale and zero for each direction or for
- * each column. Reshapes these to [D][1] or [D][4 H]. */
+/* Checks an integer weight [D][features][4 H] and its scale and zero, which have one element for
+ * each direction or for each column. Reshapes scale and zero to [D][1] or [D][4 H]. */
 static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *out_scale,
                                item_t *out_zero)
 {
@@ -361,7 +361,7 @@ static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *
     return STATUS_OK;
 }
 
-/* Dequantises such a weight to [D][features][4 H]. */
+/* Dequantises a weight that read_quantized has checked, to [D][features][4 H]. */
 static status_t dequantize(onnx_node_t *node, int input, item_t scale, item_t zero, item_t *out)
 {
     const item_t parts[2] = {zero, scale};
@@ -375,7 +375,7 @@ static status_t dequantize(onnx_node_t *node, int input, item_t scale, item_t ze
     return STATUS_OK;
 }
 
-/* True if lstm_quantized supports the dtypes, activation functions and options. */
+/* True if lstm_quantized supports the node's dtypes, activation functions and options. */
 static bool has_usual_cells(const onnx_node_t *node, const recurrent_t *layer)
 {
     bool is_usual = !onnx_has(node, P) && onnx_input_info(node, X).dtype == DTYPE_F32;
@@ -392,8 +392,8 @@ static bool has_usual_cells(const onnx_node_t *node, const recurrent_t *layer)
     return is_usual;
 }
 
-/* LSTM with integer weights. ONNX Runtime rounds x and the states to 8 bits at each step.
- * lstm_quantized keeps 15 bits; for unusual cells, the weights are dequantised. */
+/* LSTM with integer weights. ONNX Runtime rounds x and the states to 8 bits at each step;
+ * lstm_quantized keeps 15 bits. If it does not support the node, the weights are dequantised. */
 status_t onnx_import_dynamic_quantize_lstm(onnx_node_t *node)
 {
     enum { W_SCALE = P + 1, R_SCALE = P + 3 };

@@ -1,4 +1,4 @@
-/* Resize, Upsample, grids and boxes. Each Resize becomes one `resize` with ONNX Runtime's rules. */
+/* Resize, Upsample, grids and boxes. A Resize becomes one `resize` with ONNX Runtime's rules. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -22,7 +22,7 @@ static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer
 static const resize_rounding_t rounding_of[] = {RESIZE_PREFER_FLOOR, RESIZE_PREFER_CEIL,
                                                 RESIZE_FLOOR, RESIZE_CEIL};
 
-/* One scale for each dimension; or one for all, with sizes at most, or at least, as requested. */
+/* One scale for each dimension; or one for all, with sizes at most or at least those requested. */
 typedef enum policy_kind { STRETCH, NOT_LARGER, NOT_SMALLER } policy_kind_t;
 static const char *const policy_names[] = {"stretch", "not_larger", "not_smaller", NULL};
 
@@ -35,13 +35,13 @@ typedef struct resize {
     int rank;
     int64_t from[TENSOR_MAX_RANK], to[TENSOR_MAX_RANK];
     bool has_scales;                                     /* false: scales are to / from */
-    double scale[TENSOR_MAX_RANK];                       /* 1 for dimensions without a scale */
-    double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* range of a crop; 0 and 1: all of it */
+    double scale[TENSOR_MAX_RANK];                       /* 1 for dimensions that have no scale */
+    double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* crop, as fractions; 0 and 1: none */
     double extrapolation;                                /* value outside of x, for crops */
     policy_kind_t policy;                                /* how requested sizes are interpreted */
 } resize_t;
 
-/* True if the resize does not change a dimension. */
+/* True if the resize changes nothing in a dimension. */
 static bool is_kept(const resize_t *resize, int dim)
 {
     /* Equal symbolic integers are equal sizes. */
@@ -50,7 +50,7 @@ static bool is_kept(const resize_t *resize, int dim)
 }
 
 /* ONNX maps the last corner to scale * from - 1, which may be a fraction. PyTorch and ONNX Runtime
- * map it to the last element, so this is used for files from PyTorch's exporter. */
+ * map it to the last element; files of PyTorch's exporter are imported that way. */
 static bool sizes_say_corners(const onnx_node_t *node, const resize_t *resize)
 {
     const char *producer = node->onnx->model->producer_name;
@@ -58,7 +58,7 @@ static bool sizes_say_corners(const onnx_node_t *node, const resize_t *resize)
            strcmp(producer, "pytorch") == 0;
 }
 
-/* Emits a resize that begins at the first changed dimension, at the latest at dimension 2. */
+/* Emits a resize that begins at the first changed dimension, but no later than dimension 2. */
 static status_t emit_plain(onnx_node_t *node, const resize_t *resize, item_t x, item_t *out)
 {
     int first = 0;
@@ -85,7 +85,7 @@ static status_t emit_plain(onnx_node_t *node, const resize_t *resize, item_t x, 
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* Rounds to the nearest integer, and clamps to the range of 8-bit dtypes. */
+/* Rounds to the nearest integer, and clamps to the range of dtypes with 8 bits. */
 static status_t round_inside(onnx_node_t *node, dtype_t dtype, item_t x, item_t *out)
 {
     onnx_call_t call;
@@ -97,8 +97,8 @@ static status_t round_inside(onnx_node_t *node, dtype_t dtype, item_t x, item_t 
     return onnx_emit(&call, 1, out, out);
 }
 
-/* Integers are interpolated in f64, so that the mean of equal numbers is exact. As in ONNX Runtime,
- * results are truncated; with antialias they are rounded. */
+/* Integers are interpolated in f64, which keeps the mean of equal numbers exact. As in ONNX
+ * Runtime, the fraction of a result is dropped; with antialias, results are rounded. */
 static status_t emit_any(onnx_node_t *node, const resize_t *resize)
 {
     const dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -114,8 +114,8 @@ static status_t emit_any(onnx_node_t *node, const resize_t *resize)
 
 /* ---- crops ---- */
 
-/* A mask of outputs that sample outside of the input in dimension `dim`: bool, with size 1 in other
- * dimensions. ITEM_NONE if there are none. */
+/* True for outputs that sample outside of the input in dimension `dim`: bool, with size 1 in all
+ * other dimensions. ITEM_NONE if there are none. */
 static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -164,7 +164,7 @@ static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
     return onnx_emit(&call, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
 }
 
-/* The result has a dimension of size 0. */
+/* A dimension of the result has size 0. */
 static status_t emit_nothing(onnx_node_t *node, const resize_t *resize, int dim)
 {
     item_t nothing = ITEM_NONE;
@@ -198,7 +198,7 @@ static int64_t scale_symbolic(context_t *ctx, int64_t size, double scale)
     return sym_round(ctx, SYM_TRUNCATE, real);
 }
 
-/* Sizes are computed in f32: 30 * 1.3f is 39, although 1.3f is less than 1.3. */
+/* Sizes are computed in f32: 30 * 1.3f is rounded to 39, although 1.3f is less than 1.3. */
 static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const double *scales,
                            const int64_t *axes)
 {
@@ -217,7 +217,7 @@ static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const dou
     return STATUS_OK;
 }
 
-/* Replaces the scales by the smallest or largest of them. Sizes are pinned to numbers. */
+/* Replaces the scales by the smallest or largest of them. Guards fix the sizes involved. */
 static void keep_aspect(context_t *ctx, resize_t *resize, int n, const int64_t *axes)
 {
     float one = 0.0F;
@@ -255,7 +255,7 @@ static void begin(onnx_node_t *node, resize_t *out_resize, int64_t *axes)
     }
 }
 
-/* Reads the mode, and scales for all dimensions. */
+/* Reads a mode, and scales for all dimensions. */
 static status_t read_simple(onnx_node_t *node, int input, resize_t *out_resize)
 {
     static const char *const modes[] = {"nearest", "linear", "bilinear", NULL};
@@ -323,7 +323,7 @@ static status_t read_axes(onnx_node_t *node, int rank, int *out_n, int64_t *axes
     return STATUS_OK;
 }
 
-/* Reads the start and end of a crop in each dimension. Other coordinate modes have no crop. */
+/* Reads the start and end of a crop in each dimension. Only mode tf_crop_and_resize has crops. */
 static status_t read_crop(onnx_node_t *node, int n_axes, const int64_t *axes, resize_t *resize)
 {
     double crop[2 * TENSOR_MAX_RANK];
@@ -393,15 +393,15 @@ status_t onnx_import_grid_sample(onnx_node_t *node)
 
 /* ---- AffineGrid ---- */
 
-/* The coordinate of pixel i in [-1, 1]. With align_corners, centres of the outer pixels are -1 and
- * 1; otherwise their outer edges are. */
+/* The coordinate of pixel i, from -1 to 1. With align_corners, -1 and 1 are the centres of the
+ * outer pixels; otherwise their outer edges. */
 static double number_at(int64_t i, int64_t size, bool is_aligned)
 {
     if (!is_aligned) return (2.0 * (double)i + 1.0) / (double)size - 1.0;
     return size > 1 ? 2.0 * (double)i / (double)(size - 1) - 1.0 : 0.0;
 }
 
-/* Homogeneous coordinates of all pixels, [pixels, n + 1]: last dimension first, then 1. */
+/* Homogeneous coordinates of all pixels, [pixels, n + 1]: last dimension first, then a 1. */
 static status_t make_places(onnx_node_t *node, dtype_t dtype, int n, const int64_t *sizes,
                             bool is_aligned, item_t *out)
 {
@@ -433,7 +433,7 @@ static status_t make_places(onnx_node_t *node, dtype_t dtype, int n, const int64
     return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
-/* Coordinates times the transposed matrix of each image. */
+/* Multiplies the coordinates by each image's transposed matrix. */
 status_t onnx_import_affine_grid(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;

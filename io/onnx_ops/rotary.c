@@ -53,7 +53,7 @@ status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *
 
 /* ---- rotation ---- */
 
-/* True if `size` is twice the number of angles in the table. Any table is valid for size 0. */
+/* True if `size` is twice the number of the table's angles, or 0. */
 static bool has_angles(const onnx_node_t *node, const tensor_info_t *table, int64_t size)
 {
     context_t *ctx = node->onnx->ctx;
@@ -85,8 +85,8 @@ static status_t turn(onnx_node_t *node, const item_t *pair, item_t cos, item_t s
     return onnx_binary(node, "add", products[2], products[3], &out[1]);
 }
 
-/* Rotates the first 2 * (number of angles) elements of each row of x [N][heads][T][D] in pairs. A
- * pair is two adjacent elements if interleaved, else one element from either half. */
+/* Rotates pairs in the first 2 * (number of angles) elements of each row of x [N][heads][T][D]. A
+ * pair is two adjacent elements if is_interleaved, else one element from each half. */
 static status_t rotate(onnx_node_t *node, item_t x, item_t cos, item_t sin, bool is_interleaved,
                        item_t *out)
 {
@@ -116,7 +116,7 @@ static status_t rotate(onnx_node_t *node, item_t x, item_t cos, item_t sin, bool
     return onnx_concat(node, has_rest ? 2 : 1, parts, 3, out);
 }
 
-/* x as heads [N][heads][T][D]. [N][T][E] is split into n_heads heads. */
+/* x as heads [N][heads][T][D]. If x is [N][T][E], it is split into n_heads heads. */
 static status_t take_heads(onnx_node_t *node, int64_t n_heads, int64_t angles, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -130,7 +130,7 @@ static status_t take_heads(onnx_node_t *node, int64_t n_heads, int64_t angles, i
     return onnx_split_heads(node, *out, n_heads, out);
 }
 
-/* Inputs: x, positions [N][T] or the first position of all rows, cos, sin. */
+/* Inputs: x, positions [N][T] or only the position of each first row, cos, sin. */
 status_t onnx_import_ms_rotary(onnx_node_t *node)
 {
     enum { X, POSITIONS, COS, SIN };
@@ -167,7 +167,7 @@ status_t onnx_import_ms_rotary(onnx_node_t *node)
     return onnx_join_heads(node, x, &node->out[0]);
 }
 
-/* Inputs: x, cos, sin, positions. Without positions, cos and sin have a row for each row of x. */
+/* Inputs: x, cos, sin, positions. Without positions, cos and sin have one row for each row of x. */
 status_t onnx_import_rotary(onnx_node_t *node)
 {
     enum { X, COS, SIN, POSITIONS };
@@ -239,7 +239,7 @@ static status_t read_group(onnx_node_t *node, group_attention_t *group)
     return STATUS_OK;
 }
 
-/* Splits query, key and value into heads. They are three inputs, or packed in the first one. */
+/* Splits query, key and value into heads. They are three inputs, or all packed in the first one. */
 static status_t take_parts(onnx_node_t *node, group_attention_t *group)
 {
     context_t *ctx = node->onnx->ctx;
@@ -262,7 +262,7 @@ static status_t take_parts(onnx_node_t *node, group_attention_t *group)
     return STATUS_OK;
 }
 
-/* max(seqlens_k + 1 - T, 0): seqlens_k is the number of the last key; at first there is no past. */
+/* max(seqlens_k + 1 - T, 0); seqlens_k is the last key's index. The first step has no past. */
 static status_t find_past(onnx_node_t *node, group_attention_t *group)
 {
     const tensor_info_t lengths = onnx_input_info(node, LENGTHS);
@@ -305,8 +305,8 @@ static status_t keep_where(onnx_node_t *node, item_t condition, item_t x, item_t
     return onnx_emit(&call, 3, (const item_t[]){condition, x, zero}, out);
 }
 
-/* Appends new rows to the past of each sequence, and fills the rest with zeros. Row j is read from
- * index j < past ? j : min(j - past + P, P + T - 1) of the concatenation [past P][new T]. */
+/* Appends the new rows to the past of each sequence, and fills the rest with zeros. Row j is row j
+ * < past ? j : min(j - past + P, P + T - 1) of the concatenation [past P][new T]. */
 static status_t append(onnx_node_t *node, const group_attention_t *group, item_t past, item_t fresh,
                        item_t *out)
 {
@@ -343,7 +343,7 @@ static status_t take_size(onnx_node_t *node, item_t x, int dim, item_t *out)
     return onnx_slice(node, *out, 0, dim, dim + 1, 1, out);
 }
 
-/* The number of present rows: P, the past's size, if that is enough for the total, else P + T. */
+/* The number of present rows: P, the size of the past's buffer, if the total fits; else P + T. */
 static status_t count_present(onnx_node_t *node, item_t *out)
 {
     item_t size, all, total = node->in[TOTAL], is_more;
@@ -367,7 +367,7 @@ static status_t cut(onnx_node_t *node, item_t count, item_t x, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){x, ITEM_NONE, count}, out);
 }
 
-/* Query t attends to keys up to past + t. */
+/* True where query t attends to a key: its index is at most past + t. */
 static status_t see(onnx_node_t *node, const group_attention_t *group, item_t keys, item_t *out)
 {
     item_t rows, count, last;
@@ -378,7 +378,7 @@ static status_t see(onnx_node_t *node, const group_attention_t *group, item_t ke
     return onnx_binary(node, "le", rows, last, out);
 }
 
-/* A known total must be at most P (the past's buffer holds all keys), or equal P + T. */
+/* A known total must be at most P, so that the past's buffer holds all keys, or equal P + T. */
 static status_t check_past(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;

@@ -47,7 +47,7 @@ status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int6
     return STATUS_OK;
 }
 
-/* n pieces of ceil(size / n); the last ones have the remainder. */
+/* n pieces of ceil(size / n) elements; the last pieces have what remains. */
 static void cut_evenly(context_t *ctx, int n, int64_t size, int64_t *pieces)
 {
     const int64_t piece = sym_divide_up(ctx, size, n);
@@ -60,7 +60,7 @@ static void cut_evenly(context_t *ctx, int n, int64_t size, int64_t *pieces)
     }
 }
 
-/* Sizes of the pieces: given, or equal except for the last. */
+/* The pieces' sizes: given by the node, or equal except for the last ones. */
 static status_t find_pieces(onnx_node_t *node, int64_t size, int64_t *pieces)
 {
     context_t *ctx = node->onnx->ctx;
@@ -94,7 +94,7 @@ status_t onnx_import_split(onnx_node_t *node)
         onnx_set_ints(&call, "sizes", node->n_out, pieces);
         return onnx_emit_n(&call, 1, node->in, node->n_out, node->out);
     }
-    for (int i = 0; i < node->n_out; i++) { /* more sizes than an attribute can hold */
+    for (int i = 0; i < node->n_out; i++) { /* op_split's attribute cannot hold so many sizes */
         const int64_t end = sym_add(node->onnx->ctx, start, pieces[i]);
         TRY(onnx_slice(node, node->in[0], axis, start, end, 1, &node->out[i]));
         start = end;
@@ -104,7 +104,7 @@ status_t onnx_import_split(onnx_node_t *node)
 
 /* ---- reshaping ---- */
 
-/* For a shape that is known only at run time. */
+/* Reshapes to a shape that is known only at run time. */
 static status_t reshape_by(onnx_node_t *node)
 {
     bool allows_zero = false;
@@ -116,8 +116,8 @@ static status_t reshape_by(onnx_node_t *node)
     return onnx_emit(&call, 2, node->in, &node->out[0]);
 }
 
-/* Replaces sizes of 0 by those of x, and finds the position of -1: *out_open, or -1 if there is
- * none. *out_known is the product of the other sizes. */
+/* Replaces sizes of 0 by those of x. *out_open is the index of the size that is -1, or -1 if there
+ * is none; *out_known is the product of the other sizes. */
 static status_t read_wanted(onnx_node_t *node, const tensor_info_t *x, int rank, int64_t *sizes,
                             int *out_open, int64_t *out_known)
 {
@@ -144,7 +144,7 @@ static status_t read_wanted(onnx_node_t *node, const tensor_info_t *x, int rank,
     return STATUS_OK;
 }
 
-/* Computes the size that was -1 from the number of elements. */
+/* Computes the size that was -1, from the number of elements. */
 static status_t find_open(onnx_node_t *node, const tensor_info_t *x, int rank, int64_t *sizes,
                           int open, int64_t known)
 {
@@ -161,7 +161,7 @@ static status_t find_open(onnx_node_t *node, const tensor_info_t *x, int rank, i
     return STATUS_OK;
 }
 
-/* A size of 0 is the size of x at that position, -1 is the remainder. If the first size is 0, the
+/* A size of 0 means the size of x at that index, -1 means what remains. If the first size is 0, the
  * batch size stays variable in the graph. */
 status_t onnx_import_reshape(onnx_node_t *node)
 {
@@ -298,8 +298,8 @@ status_t onnx_import_expand(onnx_node_t *node)
     return onnx_expand(node, node->in[0], rank, sizes, &node->out[0]);
 }
 
-/* Reshapes [A][B] to [1][A][1][B], expands it to [r][A][s][B], and reshapes to [rA][sB]. Dimensions
- * that are not repeated need no extra dimension. */
+/* Reshapes [A][B] to [1][A][1][B], expands that to [r][A][s][B], and reshapes to [rA][sB]. A
+ * dimension that is not repeated gets no extra dimension. */
 status_t onnx_import_tile(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -328,14 +328,14 @@ status_t onnx_import_tile(onnx_node_t *node)
 
 /* ---- taking parts ---- */
 
-/* Exporters write large numbers, such as 1000000000, for the end. */
+/* Bounds from here on may mean the end: exporters write numbers such as 1000000000. */
 #define ENDLESS (1 << 28)
 
 typedef struct range {
     int64_t start, end, step;
 } range_t;
 
-/* Clamps start and end to a size, as ONNX specifies; returns the number of elements. */
+/* Clamps start and end to a size, as ONNX specifies. Returns the number of selected elements. */
 static int64_t clamp_range(range_t *range, int64_t size)
 {
     int64_t lowest = range->step > 0 ? 0 : -1, highest = range->step > 0 ? size : size - 1;
@@ -352,7 +352,7 @@ static int64_t clamp_range(range_t *range, int64_t size)
     return (int64_t)(((uint64_t)length - 1) / step) + 1;
 }
 
-/* op_slice has no negative steps, so this gathers with an index. */
+/* op_slice does not support negative steps, so the elements are gathered with an index. */
 static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range_t *range,
                                int64_t count, item_t *out)
 {
@@ -367,7 +367,7 @@ static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range
     return status;
 }
 
-/* True for a bound that exceeds all sizes, and means the beginning or the end. */
+/* True if a bound exceeds all possible sizes. It then means the first or the last element. */
 static bool is_endless(context_t *ctx, int64_t size, int64_t bound)
 {
     const int64_t largest = INT64_C(1) << 48; /* sums stay below INT64_MAX */
@@ -376,7 +376,7 @@ static bool is_endless(context_t *ctx, int64_t size, int64_t bound)
     return sym_at_most(ctx, size, distance < largest ? distance : largest);
 }
 
-/* Converts a bound of a backward slice to one of a forward slice of the flipped x: -1 becomes 0. */
+/* Converts a backward slice's bound to a bound of a forward slice of flipped x: -1 becomes 0. */
 static int64_t flip_bound(context_t *ctx, int64_t size, int64_t bound)
 {
     if (is_endless(ctx, size, bound)) return bound < 0 ? size : 0;
@@ -385,7 +385,7 @@ static int64_t flip_bound(context_t *ctx, int64_t size, int64_t bound)
     return sym_max(ctx, sym_add(ctx, size, from_end), 0);
 }
 
-/* For a backward slice with symbolic sizes or bounds: flips x, then slices forward. */
+/* Backward slices with symbolic sizes or bounds: flips x, then slices forward. */
 static status_t slice_flipped(onnx_node_t *node, item_t x, int dim, const range_t *range,
                               item_t *out)
 {
@@ -418,7 +418,7 @@ static bool is_symbolic(const onnx_node_t *node, item_t x, int dim, const range_
            sym_is(range->end);
 }
 
-/* Replaces bounds that exceed all sizes by the beginning or the end. */
+/* Replaces a bound that exceeds all possible sizes by the beginning or the end. */
 static int64_t bound_of(context_t *ctx, int64_t size, int64_t bound)
 {
     if (sym_is(bound) || (bound < ENDLESS && bound > -ENDLESS)) return bound;
@@ -446,7 +446,7 @@ static status_t take_bound(onnx_node_t *node, int input, int i, item_t *out)
     return onnx_slice(node, node->in[input], 0, i, i + 1, 1, out);
 }
 
-/* For bounds that are known only at run time. Dimensions and steps are known. */
+/* Bounds that are known only at run time; dimensions and steps are known. */
 static status_t slice_by(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -478,7 +478,7 @@ static bool has_known_bounds(const onnx_node_t *node)
     return node->opset < 10 || (onnx_knows(node, 1) && onnx_knows(node, 2));
 }
 
-/* The sliced dimensions: those in input 3, or the first n. */
+/* The dimensions that are sliced: those in input 3, or the first n. */
 static status_t read_slice_dims(onnx_node_t *node, int rank, int n, int64_t *axes)
 {
     int n_axes = -1;
@@ -490,7 +490,7 @@ static status_t read_slice_dims(onnx_node_t *node, int rank, int n, int64_t *axe
     return onnx_dims_in_order(node, rank, n, axes);
 }
 
-/* For steps that are known only at run time. Dimensions are known. */
+/* Steps that are known only at run time; dimensions are known. */
 static status_t slice_by_steps(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0), starts = onnx_input_info(node, 1);

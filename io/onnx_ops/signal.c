@@ -1,7 +1,7 @@
 /* Signal transforms: DFT, STFT, MelWeightMatrix.
  *
- * A transform is a product with a constant matrix. Its rows are the parts (real, imaginary) of the
- * signal's elements, its columns those of the frequencies. So oneDNN computes it:
+ * A transform multiplies the signal by a constant matrix, so oneDNN computes it. The matrix's rows
+ * are real or imaginary parts of elements, its columns those of frequencies:
  *
  *   x [..., n, c] as [rows, n*c], times w [n*c, k*2], is y [..., k, 2] */
 #include "io/onnx/node_impl.h"
@@ -14,7 +14,7 @@
 
 #define PI 3.14159265358979323846
 
-/* The maximum size of the matrix: enough for all frequencies of 2048 complex elements. */
+/* Largest number of elements of the matrix: enough for all frequencies of 2048 complex elements. */
 #define MAX_MATRIX (INT64_C(1) << 24)
 
 /* Description of the matrix of a transform. */
@@ -27,8 +27,8 @@ typedef struct transform {
     bool is_inverse;
 } transform_t;
 
-/* Writes the coefficients of element n for frequency k: exp(-2 pi i n k / length). For the inverse,
- * these are conjugated and divided by the length. */
+/* Writes the coefficients of element n for frequency k: exp(-2 pi i n k / length). The inverse
+ * transform needs the conjugates, divided by the length. */
 static void fill_number(const transform_t *transform, int64_t n, int64_t k, void *bytes)
 {
     const int64_t at = n % transform->length * (k % transform->length) % transform->length;
@@ -89,7 +89,7 @@ static status_t apply(onnx_node_t *node, const transform_t *transform, item_t x,
 
 /* ---- DFT ---- */
 
-/* The transformed dimension: an attribute, since opset 20 an input. */
+/* The transformed dimension: an attribute before opset 20, later an input. */
 static status_t read_axis(onnx_node_t *node, int rank, int *out_axis)
 {
     int64_t axis = -2;
@@ -107,7 +107,7 @@ static status_t read_axis(onnx_node_t *node, int rank, int *out_axis)
     return STATUS_OK;
 }
 
-/* The last dimension has the real part, or the real and the imaginary part. */
+/* The last dimension contains the real part only, or the real and the imaginary part. */
 static status_t read_parts(onnx_node_t *node, item_t signal, int64_t *out_n)
 {
     context_t *ctx = node->onnx->ctx;
@@ -120,7 +120,7 @@ static status_t read_parts(onnx_node_t *node, item_t signal, int64_t *out_n)
     return STATUS_OK;
 }
 
-/* Moves dimension `axis` to the last but one position, or back. */
+/* Moves dimension `axis` to the second last position, or back. */
 static status_t move_axis(onnx_node_t *node, int rank, int axis, bool is_back, item_t *x)
 {
     int64_t dims[TENSOR_MAX_RANK];
@@ -174,7 +174,7 @@ typedef struct frames {
     int64_t n;
 } frames_t;
 
-/* Reads frame_length, or the size of the window. Counts complete frames only. */
+/* Reads frame_length or, without it, the size of the window. Counts complete frames only. */
 static status_t read_frames(onnx_node_t *node, int64_t size, frames_t *out_frames)
 {
     context_t *ctx = node->onnx->ctx;
@@ -231,7 +231,7 @@ status_t onnx_import_stft(onnx_node_t *node)
     if (info.rank != 2 && info.rank != 3)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 or 3 is needed",
              onnx_brief(node, &info));
-    /* Exporters may omit the dimension of parts for real signals. */
+    /* Exporters may omit the last dimension (parts) for real signals. */
     if (info.rank == 2)
         TRY(onnx_reshape(node, x, 3, (int64_t[]){info.sizes[0], info.sizes[1], 1}, &x));
     TRY(read_parts(node, x, &transform.n_parts));
@@ -277,7 +277,7 @@ static status_t read_mel(onnx_node_t *node, mel_t *out_mel)
     return STATUS_OK;
 }
 
-/* The frequency number where a bin begins. Bins are equidistant on the mel scale. */
+/* The index of the frequency at which a bin begins. Bins are equally spaced on the mel scale. */
 static int64_t edge_of(const mel_t *mel, int64_t bin)
 {
     const double low = 2595.0 * log10(1.0 + mel->low / 700.0);
@@ -287,7 +287,7 @@ static int64_t edge_of(const mel_t *mel, int64_t bin)
     return (int64_t)floor((double)(mel->length + 1) * hertz / (double)mel->rate);
 }
 
-/* A triangle: rises from the start of a bin to that of the next, falls to that of the one after. */
+/* A triangle that rises over one bin and falls over the next. */
 static double weight_of(const mel_t *mel, int64_t frequency, int64_t bin)
 {
     const int64_t low = edge_of(mel, bin), center = edge_of(mel, bin + 1);

@@ -1,4 +1,4 @@
-/* com.microsoft operators that ONNX Runtime's optimizers produce for transformers. */
+/* Operators of com.microsoft that ONNX Runtime's optimizers produce for transformers. */
 #include "io/onnx_ops/attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -51,7 +51,7 @@ static status_t norm(onnx_node_t *node, const char *op_name, item_t x, item_t we
     return onnx_emit(&call, bias != ITEM_NONE ? 3 : 2, (item_t[]){x, weight, bias}, out);
 }
 
-/* Normalises input + skip + bias with operator `own`. Output 3 is the sum. */
+/* Normalises input + skip + bias with the operator node->op->own. Output 3 is the sum. */
 static status_t skip_norm(onnx_node_t *node, item_t weight, item_t shift, int bias)
 {
     item_t sum;
@@ -130,7 +130,7 @@ status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out)
     return onnx_reshape(node, *out, 3, sizes, out);
 }
 
-/* Converts a mask [N][S] or [N][T][S] to terms of scores: 0 for 1, mask_filter_value for 0. */
+/* Converts a mask [N][S] or [N][T][S] to terms of the scores: 1 becomes 0, 0 mask_filter_value. */
 static status_t make_mask(onnx_node_t *node, int input, item_t *out)
 {
     double filter = 0;
@@ -152,7 +152,7 @@ static status_t make_mask(onnx_node_t *node, int input, item_t *out)
     return onnx_binary(node, "mul", mask, number, out);
 }
 
-/* parts: query, key and value as [N][T][E]. bias: input that is added to scores, or -1. */
+/* parts: query, key and value as [N][T][E]. bias: input number of a term of the scores, or -1. */
 static status_t attend(onnx_node_t *node, const item_t *parts, item_t mask, int bias)
 {
     attention_attrs_t attrs = {.is_causal = false};
@@ -262,7 +262,7 @@ static status_t swap_last(onnx_node_t *node, const char *name, item_t x, item_t 
     return onnx_permute(node, x, rank, dims, out);
 }
 
-/* alpha A B; either matrix may be transposed. */
+/* alpha A B, where A and B may be transposed. */
 status_t onnx_import_fused_matmul(onnx_node_t *node)
 {
     double alpha = 1;

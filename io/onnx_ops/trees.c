@@ -1,8 +1,8 @@
 /* Decision trees of ai.onnx.ml. Their attribute lists become the tensors of operator tree_ensemble.
  *
- * Nodes are renumbered in breadth-first order from the first node of each tree, so that each node
- * comes before its children. A node that is reached twice belongs to a cycle or to two trees, and
- * is refused. */
+ * Nodes get new numbers in breadth-first order from the first node of each tree, so that each node
+ * comes before its children. A node that is reached twice is refused: it is in a cycle or in two
+ * trees. */
 #include "io/onnx/ml_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -26,7 +26,7 @@ typedef struct lists {
     int64_t n_targets;
 } lists_t;
 
-/* The position of a node in the lists, for its tree and id. */
+/* The index in the lists of the node with this tree and id. */
 typedef struct place {
     int64_t tree, id;
     int64_t at;
@@ -37,7 +37,7 @@ typedef struct forest {
     lists_t lists;
     int64_t n;        /* nodes in the lists */
     place_t *places;  /* [n] sorted by tree and id */
-    int64_t *numbers; /* [n] new number; -1: not yet reached */
+    int64_t *numbers; /* [n] new number of each node; -1: not yet reached */
     int64_t *queue;   /* [n] nodes in the order of their new numbers */
     int64_t *leaf_of; /* [n] row of `weights`; -1: not a leaf */
     int8_t *modes;    /* [n] tree_mode_t; -1: a leaf */
@@ -81,7 +81,7 @@ static status_t read_mode(const forest_t *forest, int64_t i, int8_t *out_mode)
          text->data != NULL ? (const char *)text->data : "");
 }
 
-/* Checks that lists of nodes have equal lengths, and lists of leaves too. */
+/* Requires equal lengths of all lists of nodes, and of all lists of leaves. */
 static status_t check_lengths(const forest_t *forest)
 {
     const lists_t *lists = &forest->lists;
@@ -100,7 +100,7 @@ static status_t check_lengths(const forest_t *forest)
     return STATUS_OK;
 }
 
-/* Reads all lists. `what` is the prefix of the names of the weights' lists. */
+/* Reads all lists. `what` is the prefix of the attributes with leaves: "target" or "class". */
 static status_t read_lists(onnx_node_t *node, const char *what, lists_t *lists)
 {
     static const char *const ends[] = {"treeids", "nodeids", "ids"};
@@ -171,7 +171,7 @@ static status_t index_nodes(forest_t *forest)
     return STATUS_OK;
 }
 
-/* Sums the weights of each leaf and target. Weights of inner nodes are refused. */
+/* Adds up the weights of each leaf for each target. Weights of inner nodes are refused. */
 static status_t fill_weights(forest_t *forest)
 {
     context_t *ctx = forest->node->onnx->ctx;
@@ -198,7 +198,7 @@ static status_t fill_weights(forest_t *forest)
     return STATUS_OK;
 }
 
-/* Adds one side of a node: an exit to a leaf, or a link to a node, which gets the next number. */
+/* Adds one side of a node: an exit to a leaf, or a link to a child, which gets the next number. */
 static status_t add_side(forest_t *forest, int64_t node, int side)
 {
     const lists_t *lists = &forest->lists;
@@ -223,7 +223,7 @@ static status_t add_side(forest_t *forest, int64_t node, int side)
     return STATUS_OK;
 }
 
-/* Adds a tree. If the tree is a single leaf, adds a node with this leaf on both sides. */
+/* Adds a tree. A tree that is a single leaf becomes a node with this leaf on both sides. */
 static status_t add_tree(forest_t *forest, int64_t root)
 {
     const lists_t *lists = &forest->lists;
@@ -249,7 +249,7 @@ static status_t add_tree(forest_t *forest, int64_t root)
     return STATUS_OK;
 }
 
-/* Adds all trees. Each begins with the node that comes first in the lists. */
+/* Adds all trees. A tree begins with its first node in the lists. */
 static status_t add_trees(forest_t *forest)
 {
     for (int64_t i = 0; i < forest->n;) {
@@ -272,7 +272,7 @@ static status_t make_forest(forest_t *forest)
     return add_trees(forest);
 }
 
-/* Emits the operator for rows x: [N][n_targets]. `weights` are the leaves. */
+/* Emits the operator for the rows of x: [N][n_targets]. `weights` belong to the leaves. */
 static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t aggregate,
                            const float *weights, item_t *out)
 {
@@ -284,7 +284,7 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
     item_t in[8] = {x};
     onnx_call_t call;
     const int64_t n_features = sym_is(info.sizes[1]) ? INT64_MAX : info.sizes[1];
-    int32_t feature = 0; /* the first one that is too large, otherwise the largest one */
+    int32_t feature = 0; /* the first index that is too large, otherwise the largest one */
     for (int64_t i = 0; i < n && feature < n_features; i++)
         if (forest->features[i] > feature) feature = forest->features[i];
     if (n > 0 && !sym_less(ctx, feature, info.sizes[1]))
@@ -306,7 +306,7 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
 
 typedef enum scored { SCORED_NEVER, SCORED_SOMETIMES, SCORED_ALWAYS } scored_t;
 
-/* A target is always scored if there is a tree with a weight for it in every leaf. */
+/* SCORED_ALWAYS if in some tree every leaf has a weight for the target. */
 static scored_t find_scored(const forest_t *forest, int64_t target)
 {
     const int64_t k = forest->lists.n_targets;
@@ -325,7 +325,7 @@ static scored_t find_scored(const forest_t *forest, int64_t target)
     return scored;
 }
 
-/* Sets scores to -infinity for classes without a weight in any reached leaf. */
+/* Sets the scores to -infinity for classes that have no weight in any leaf reached. */
 static status_t hide_unscored(const forest_t *forest, item_t x, item_t scores, item_t *out)
 {
     onnx_node_t *node = forest->node;
@@ -419,8 +419,8 @@ static status_t column(onnx_node_t *node, item_t x, int64_t at, item_t *out)
     return onnx_slice(node, x, 1, at, at + 1, 1, out);
 }
 
-/* Two classes, as in ONNX Runtime. If weights are for one class only, it is treated as the second
- * class, whichever number it has. */
+/* Two classes, as ONNX Runtime computes them. If only one class has weights, it counts as the
+ * second class, whatever its number. */
 static status_t classify_two(const forest_t *forest, ml_transform_t transform,
                              const int64_t *labels, item_t scores)
 {

@@ -65,8 +65,8 @@ static status_t list_metadata(context_t *ctx, const optimizer_t *optimizer, cons
     return STATUS_OK;
 }
 
-/* Lists the module's state dict and the optimizer's state in its current layout. Tensors are
- * converted to row-major one by one when they are written. */
+/* Lists the module's state dict and the optimizer's state in their current layouts. Saving converts
+ * each tensor to row-major order just before it writes that tensor. */
 static status_t list_tensors(context_t *ctx, module_t *module, const optimizer_t *optimizer,
                              datum_t **out_dict)
 {
@@ -199,7 +199,7 @@ static status_t name_file(context_t *ctx, status_t status, const char *path)
     return context_fail(ctx, status, "checkpoint_load: %s: %s", path, message);
 }
 
-/* Installs the optimizer's state only after the weights were loaded. */
+/* Installs the optimizer's state after the weights, and only if they were loaded. */
 static status_t load(context_t *ctx, const checkpoint_t *checkpoint, module_t *module,
                      optimizer_t *optimizer)
 {

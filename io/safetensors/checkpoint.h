@@ -22,11 +22,11 @@ TESSERA_BEGIN
 status_t checkpoint_save(context_t *ctx, module_t *module, const optimizer_t *optimizer,
                          const char *path, const datum_t *metadata) TESSERA_API(checkpoint_save);
 
-/* Loads weights into the module's tensors, state into the optimizer, and the state of the context's
- * random generator. If optimizer is NULL, its state is skipped. out_metadata may be NULL; otherwise
- * it receives a dict of strings, which the caller releases.
+/* Loads the weights into the module's tensors, the optimizer's state, and the state of the
+ * context's random generator. If optimizer is NULL, the file's optimizer state is skipped.
+ * out_metadata may be NULL; otherwise it receives a dict of strings, which the caller releases.
  *
- * INVALID_ARGUMENT  other names, sizes, dtypes or kind of optimizer; not a checkpoint
+ * INVALID_ARGUMENT  names, sizes, dtypes or optimizer kind differ; the file is not a checkpoint
  * UNSUPPORTED       another version of the format
  * CORRUPT, IO
  *

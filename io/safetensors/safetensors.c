@@ -111,7 +111,7 @@ static status_t check_length(context_t *ctx, const safetensors_t *file,
     return STATUS_OK;
 }
 
-/* Sorts the tensors. They must cover the elements from the first byte to the last without gaps. */
+/* Sorts the tensors. They must cover all bytes from the first element to the last without gaps. */
 static status_t check_places(context_t *ctx, safetensors_t *file, size_t first)
 {
     int64_t end = 0;
@@ -220,7 +220,7 @@ status_t safetensors_open_bytes(context_t *ctx, const void *bytes, size_t n_byte
     return open_take(ctx, "memory", NULL, bytes, n_bytes, out_file);
 }
 
-/* Strings of infos are const for the handle's users, so freeing them needs a cast. */
+/* Handles return infos with const strings; freeing these needs a cast. */
 static void put_string(const safetensors_t *file, const char *string)
 {
     void *block = NULL;

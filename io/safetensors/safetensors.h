@@ -2,11 +2,11 @@
  * followed by the elements.
  *
  * A file stays open until its handle is closed. Tensors are copies of its bytes. The file is not
- * mapped, because other programs may write to it; reading from a file that was truncated meanwhile
- * is CORRUPT. A handle is immutable, so threads may share it, each with its own context. Opening a
- * file checks every rule of the format: the header is an object of at most 100 MB, keys are unique,
- * and tensors are adjacent, without gaps up to the last byte, each as long as its dtype and shape
- * say.
+ * mapped, because other programs may write to it; if the file was truncated after opening, reading
+ * returns CORRUPT. A handle is immutable, so threads may share it, each with its own context.
+ * Opening a file checks every rule of the format: the header is an object of at most 100 MB, keys
+ * are unique, tensors follow each other without gaps up to the last byte, and each has as many
+ * bytes as its dtype and shape need.
  *
  * jansson reads the JSON; it allocates with malloc and frees before a call returns. Without
  * jansson, opening and saving are UNSUPPORTED. */
@@ -49,7 +49,7 @@ const safetensors_info_t *safetensors_info(const safetensors_t *file, int index)
 const safetensors_info_t *safetensors_find(const safetensors_t *file, const char *name)
     TESSERA_API(safetensors_find);
 
-/* Pairs of __metadata__, in the header's order. */
+/* Keys and values of __metadata__, in the header's order. */
 int safetensors_n_metadata(const safetensors_t *file) TESSERA_API(safetensors_n_metadata);
 const char *safetensors_metadata_key(const safetensors_t *file, int index)
     TESSERA_API(safetensors_metadata_key);
@@ -68,16 +68,16 @@ status_t safetensors_load(context_t *ctx, const char *path, datum_t **out_dict)
     TESSERA_API(safetensors_load);
 
 /* Replaces the module's parameters and buffers with the file's tensors, as module_assign_state_dict
- * does. With is_strict false, the file may lack names and may have names unknown to the module;
- * unknown tensors are not read. On failure the module is unchanged. */
+ * does. If is_strict is false, names may be missing in the file, and tensors whose names the module
+ * does not have are not read. On failure the module is unchanged. */
 status_t module_load_safetensors(context_t *ctx, module_t *module, const char *path, bool is_strict)
     TESSERA_API(module_load_safetensors);
 
 /* ---- writing ---- */
 
-/* Writes a dict of tensors of any layout, and a dict of strings (may be NULL), in the order of the
- * reference writer: tensors with the largest elements first, then by name; the header is padded to
- * 8 bytes. Writes atomically; a reader that has the old file open keeps its contents.
+/* Writes a dict of tensors of any layout, and a dict of strings (may be NULL). The order is that of
+ * the reference writer: tensors with the largest elements first, then by name; the header is padded
+ * to 8 bytes. Writes atomically; a reader that has the old file open still reads the old contents.
  * INVALID_ARGUMENT for other values, for text that is not UTF-8 and for a tensor named
  * "__metadata__". */
 status_t safetensors_save(context_t *ctx, const char *path, const datum_t *tensors,

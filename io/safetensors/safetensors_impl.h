@@ -15,7 +15,7 @@ typedef struct safetensors_pair {
     char *key, *value;
 } safetensors_pair_t;
 
-/* A tensor as declared in the header. info.offset and info.n_bytes are set once begin and end have
+/* A tensor as the header declares it. info.offset and info.n_bytes are set after begin and end have
  * been checked. */
 typedef struct safetensors_item {
     safetensors_info_t info; /* name and type are allocated by the handle's allocator */
@@ -47,7 +47,7 @@ const safetensors_type_t *safetensors_type(const char *name);
 const safetensors_type_t *safetensors_type_of(dtype_t dtype);
 
 /* Parses the header's n_bytes of JSON into file->items and file->pairs. Checks kinds, keys and
- * numbers; does not check lengths and offsets. On failure the handle owns the blocks allocated so
+ * numbers, but not lengths and offsets. On failure the handle owns what has been allocated so
  * far. */
 status_t safetensors_read_header(context_t *ctx, safetensors_t *file, const char *text,
                                  size_t n_bytes);

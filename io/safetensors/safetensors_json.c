@@ -132,7 +132,7 @@ static status_t read_tensor(reading_t *r, const char *name, json_t *value, safet
     return read_offsets(r, offsets, item);
 }
 
-/* The number of entries fits an int, because each takes at least one byte of the header. */
+/* The number of tensors fits an int, because each takes at least one byte of the header. */
 static status_t read_root(reading_t *r, json_t *root)
 {
     const char *key = NULL;

@@ -2,8 +2,8 @@
 #include "io/safetensors/safetensors_impl.h"
 #include "module/state_dict.h"
 
-/* Adds `none` for a name that the module does not know. The tensor is not read; the error message
- * of module_assign_state_dict needs only its name. */
+/* Adds `none` instead of the tensor for a name that the module does not have. The error message of
+ * module_assign_state_dict needs only the name. */
 static status_t put_unknown(context_t *ctx, const char *name, datum_t *dict)
 {
     datum_t *none = NULL;
