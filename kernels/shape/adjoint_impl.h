@@ -3,7 +3,7 @@
  *   to[o][i][j] = sum over t in [starts[i], starts[i + 1]) of
  *                 taps[t].weight * from[o][taps[t].index][j]
  *
- * One thread sums an element in the order of its taps, so results do not depend on the number of
+ * One thread sums all taps of an element, in order, so results do not depend on the number of
  * threads. */
 #ifndef TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
 #define TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
@@ -29,7 +29,7 @@ typedef struct adjoint_sum {
 
 void adjoint_sum(const adjoint_sum_t *sum, isa_t isa, int n_threads);
 
-/* Computes rows [first, last) of the [outer][x] rows of the result. */
+/* Computes rows [first, last) of the result, which has outer * x rows. */
 typedef void adjoint_rows_t(const adjoint_sum_t *sum, int64_t first, int64_t last);
 ISA_EXTERN(adjoint_rows_t, adjoint);
 

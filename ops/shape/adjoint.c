@@ -50,7 +50,7 @@ double adjoint_spec(const spec_call_t *call, const int64_t *index, adjoint_taps_
 
 /* ---- preparing ---- */
 
-/* Element i of x is the sum over taps starts[i] to before starts[i + 1] of elements of grad. */
+/* Element i of x is a weighted sum of elements of grad: taps [starts[i], starts[i + 1]). */
 typedef struct pass {
     int64_t outer, grad, x, inner;
     int64_t *starts;
@@ -61,11 +61,11 @@ typedef struct plan {
     int n_passes;
     pass_t passes[TENSOR_MAX_RANK];
     dtype_t compute;
-    size_t buffer_bytes; /* bytes of each of two buffers for intermediate results */
+    size_t buffer_bytes; /* bytes of one of the two buffers for intermediate results */
     char bytes[];        /* the arrays that the passes point to */
 } plan_t;
 
-/* Calls visit for every tap of index q with a weight other than 0. */
+/* A function that is called for every tap of index q whose weight is not 0. */
 typedef void (*visit_t)(void *user, int64_t q, const adjoint_tap_t *tap);
 
 static void visit_taps(const op_call_t *call, adjoint_taps_t taps, int dim, int64_t q,
@@ -80,7 +80,7 @@ static void visit_taps(const op_call_t *call, adjoint_taps_t taps, int dim, int6
     }
 }
 
-/* The number of taps of an index, and if the last one is the index itself with weight 1. */
+/* The number of taps, and if the last tap is index q itself with weight 1. */
 typedef struct only {
     int64_t n;
     bool is_itself;
@@ -135,9 +135,9 @@ static void fill_pass(const op_call_t *call, adjoint_taps_t taps, int dim, pass_
     pass->starts[0] = 0;
 }
 
-/* Finds the sizes of grad in memory order, slowest first; returns how many. Each dimension d that
- * changes has position d among them. If grad has one element for each channel, its format is
- * ambiguous, so the larger of grad and x decides. */
+/* Finds the sizes of grad in memory order, slowest first, and returns how many. Size d is that of
+ * dimension d for each dimension d that changes. If grad has one element for each channel, its
+ * format is ambiguous; then the larger of grad and x decides. */
 static int find_lies(const prepared_t *prepared, bool by_channels, int64_t *out_lies)
 {
     const tensor_info_t *grad = &prepared->in[0], *x = &prepared->out[0];
@@ -166,7 +166,7 @@ static size_t align(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Sizes the two buffers for the largest input or result of any pass. */
+/* Sizes both buffers for the largest input or result of any pass. */
 static void size_buffers(prepared_t *prepared, plan_t *plan)
 {
     int64_t most = walk_elements(&prepared->in[0]);
@@ -236,7 +236,7 @@ static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, con
     adjoint_sum(&sum, isa_best(), threads_for(ctx, pass->outer * pass->x * pass->inner));
 }
 
-/* Narrow types are converted to f32 in the buffers. */
+/* f16 and bf16 are converted to f32 in the buffers. */
 status_t adjoint_run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                      void *scratch)
 {

@@ -13,12 +13,12 @@
 
 #define ADJOINT_TAPS 4
 
-/* Writes the taps of index q of dimension `dim` of the operator's result, beginning with tap number
- * `first`. Returns how many it wrote: ADJOINT_TAPS, or fewer if these were the last. */
+/* Writes the taps of result index q in dimension `dim`, from tap number `first` on. Returns how
+ * many it wrote: ADJOINT_TAPS, or fewer if no more follow. */
 typedef int (*adjoint_taps_t)(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                               int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps);
 
-/* For an operator with one operand, grad, whose result has the sizes of x. If the first two
+/* Prepares an operator that computes such a gradient from its only operand, grad. If the first two
  * dimensions do not change, blocked and channels-last formats are kept. */
 status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          adjoint_taps_t taps);

@@ -57,7 +57,7 @@ static status_t infer_open(dtype_t dtype, int rank, tensor_info_t *out)
     return STATUS_OK;
 }
 
-/* Sets an attribute of the operator that replaces one of these, such as reshape for reshape_by. */
+/* Sets an attribute of the operator without `_by`, which replaces the operator. */
 static void set_attr(const opdef_t *op, void *attrs, const char *name, int n, const int64_t *values)
 {
     for (int i = 0; i < op->attrs.n_fields; i++) {
@@ -86,7 +86,7 @@ static const attr_field_t reshape_by_fields[] = {
 static const operand_t sizes_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                            {"sizes", ROLE_ACTIVATION, false, false}};
 
-/* Reads the sizes. -1 remains: reshape computes that size from the others. */
+/* Reads the sizes. A -1 stays; reshape computes that size from the others. */
 static status_t read_reshape(context_t *ctx, const op_call_t *call, int64_t *sizes)
 {
     const tensor_info_t *x = call->in[0];
@@ -157,7 +157,7 @@ static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const
 static const kernel_t copy = {.name = "native", .prepare = prepare, .run = run_copy};
 static const kernel_t *const reshape_kernels[] = {&copy, NULL};
 
-/* Cases with `<1` have elements 0 and below. */
+/* `<1` makes the elements of the case 0 or negative. */
 static const char *const reshape_by_cases[] = {"(f32[1,1,1], s64[2]<1) copies_zeros=true",
                                                "(f32[3,17], s64[2]<1) copies_zeros=true",
                                                "(s64[7,3,31], s32[3]<1) copies_zeros=true",
@@ -291,7 +291,8 @@ static bool knows_bounds(const op_call_t *call)
     return true;
 }
 
-/* Converts a bound as Python does. Forward: 0 .. size; backward: -1 .. size - 1. */
+/* Converts a bound like Python: negative bounds count from the end. Clamps it to 0 .. size for a
+ * positive step, to -1 .. size - 1 for a negative step. */
 static int64_t clamp(int64_t bound, int64_t size, bool is_forward)
 {
     int64_t lowest = is_forward ? 0 : -1, highest = is_forward ? size : size - 1;
@@ -313,7 +314,7 @@ static int64_t find_end(const op_call_t *call, int64_t size)
     return clamp(integer_at(call, 2, 0), size, is_forward);
 }
 
-/* Number of elements from start to before end. */
+/* Number of indices start, start + step, .. before end. */
 static int64_t count_slice(int64_t start, int64_t end, int64_t step)
 {
     int64_t length = step > 0 ? end - start : start - end;
@@ -321,7 +322,7 @@ static int64_t count_slice(int64_t start, int64_t end, int64_t step)
     return length > 0 ? (int64_t)(((uint64_t)length - 1) / stride) + 1 : 0;
 }
 
-/* Clamps a bound to a symbolic size, without a comparison that could differ between sizes. */
+/* `clamp` for a symbolic size, without comparisons whose result depends on the size. */
 static int64_t clamp_symbolic(context_t *ctx, const op_call_t *call, int operand, int64_t size)
 {
     const int64_t bound = integer_at(call, operand, 0);
@@ -331,7 +332,7 @@ static int64_t clamp_symbolic(context_t *ctx, const op_call_t *call, int operand
     return sym_min(ctx, bound, sym_add(ctx, size, lowest));
 }
 
-/* count_slice for a symbolic size. */
+/* `count_slice` for a symbolic size. */
 static int64_t count_symbolic(context_t *ctx, const op_call_t *call, int64_t size)
 {
     const int64_t step = ((const slice_by_attrs_t *)call->attrs)->step;
@@ -431,8 +432,8 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t slicing = {.name = "native", .prepare = prepare, .run = run_slice};
 static const kernel_t *const slice_kernels[] = {&slicing, NULL};
 
-/* Slices the numbers 0, 1, 2, ... in the same way. The result has the indices of the elements that
- * slice_by read, which is where their gradients belong. */
+/* Slices the numbers 0, 1, 2, ... in the same way. The result is the indices of the elements that
+ * slice_by read; gradients are added at these indices. */
 static void pass_slice(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -551,7 +552,7 @@ static status_t run_range(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t counting = {.name = "native", .prepare = prepare, .run = run_range};
 static const kernel_t *const range_kernels[] = {&counting, NULL};
 
-/* A delta of 0 is invalid, so the cases have positive deltas. */
+/* A delta of 0 is invalid, so all cases have a positive delta. */
 static const char *const range_cases[] = {
     "(f32[1], f32[1]*100, f32[1]+)",  "(f64[], f64[]*31, f64[]+)",
     "(f32[1]*17, f32[]*17, f32[1]+)", "(f32[], f32[1]*7, f32[]+)",

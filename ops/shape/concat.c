@@ -74,7 +74,7 @@ static bool blocks_divide(const op_call_t *call, const format_t *format, int dim
     return true;
 }
 
-/* The format of the largest blocked input, or of the largest input if none is blocked. */
+/* The format of the largest blocked input; if none is blocked, of the largest input. */
 static format_t largest_format(const op_call_t *call)
 {
     int best = 0;
@@ -88,7 +88,7 @@ static format_t largest_format(const op_call_t *call)
     return accept_own(call->in[best]);
 }
 
-/* True if the inputs are adjacent in the result: slower dimensions all have size 1. */
+/* True if each input is one contiguous range of the result: all slower dimensions have size 1. */
 static bool is_join(const prepared_t *prepared, int dim)
 {
     size_t bytes = 0;
@@ -124,7 +124,7 @@ static void copy_bytes(context_t *ctx, const char *from, size_t bytes, char *to)
                   (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES), copy_pieces, &copy);
 }
 
-/* Copies each input to its range of the result. Skips inputs that a plan already stored there. */
+/* Copies each input to its range of the result, unless a plan already stored it there. */
 static void join(context_t *ctx, const prepared_t *prepared, void *const *in, char *to)
 {
     for (int i = 0; i < prepared->n_in; i++) {
@@ -134,7 +134,7 @@ static void join(context_t *ctx, const prepared_t *prepared, void *const *in, ch
     }
 }
 
-/* A row of the result consists of one run of bytes from each input. */
+/* A row of the result is one contiguous range of bytes from each input. */
 typedef struct rows {
     int64_t n;
     int n_in;
@@ -156,14 +156,14 @@ static rows_t rows_of(const prepared_t *prepared, int dim)
     return rows;
 }
 
-/* True if the first input may share the result's buffer. Its rows must at most half fill the
- * result's: then the destinations of the upper half of the rows are past all sources. */
+/* True if the first input may be stored at the start of the result's buffer. A row of it must be at
+ * most half a row of the result: then the upper half of the rows can move past all sources. */
 static bool may_grow(const rows_t *rows)
 {
     return rows->n > 1 && rows->bytes >= 2 * rows->slabs[0];
 }
 
-/* A copy of rows [first, first + n) of the inputs from `operand` to before `end`. */
+/* A copy of rows [first, first + n) of the inputs [operand, end). */
 typedef struct copy {
     const rows_t *rows;
     void *const *in;
@@ -191,8 +191,8 @@ static void copy_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Copies inputs `operand` to before `end`, one block of rows at a time. A block of the result stays
- * in the cache while all inputs write to it. */
+/* Copies inputs [operand, end), one block of rows at a time, so that a block of the result stays in
+ * the cache while all inputs are written to it. */
 static void share_rows(context_t *ctx, const rows_t *rows, int64_t first, int64_t n, int operand,
                        int end, void *const *in, char *to)
 {
@@ -206,9 +206,9 @@ static void share_rows(context_t *ctx, const rows_t *rows, int64_t first, int64_
     threads_share(threads_for(ctx, n * (int64_t)(bytes / sizeof(float))), n, copy_rows, &copy);
 }
 
-/* Moves the rows of the first input, which start at the beginning of the result's buffer, to their
- * positions. Each step moves the last rows, those with destinations past all rows not yet moved, in
- * any order. With two inputs of 4 bytes a row and 8 rows: rows 4 to 7, then 2 and 3, then 1. Row 0
+/* Moves the rows of the first input from the start of the result's buffer to their positions. Each
+ * step moves those rows whose destinations are after all rows not yet moved, in any order. Example
+ * with two inputs of 4 bytes a row and 8 rows: first rows 4 to 7, then 2 and 3, then 1. Row 0
  * stays. */
 static void grow(context_t *ctx, const rows_t *rows, void *const *in, char *to)
 {
@@ -300,7 +300,7 @@ static status_t prepare_dense(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
-/* True if all inputs have the result's dimension order, without gaps. */
+/* True if all inputs have the dimension order of the result, and no gaps. */
 static bool has_rows(const prepared_t *prepared)
 {
     const tensor_info_t *result = &prepared->out[0];

@@ -1,4 +1,4 @@
-/* Operators that reverse or rotate dimensions. */
+/* Operators that reverse dimensions, or shift elements cyclically. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -10,7 +10,7 @@ enum { FLIP, ROLL }; /* variants */
 
 typedef struct flip_attrs {
     ints_t dims;
-    ints_t shifts; /* roll: one for each of dims; if dims is empty: one, and x is flattened */
+    ints_t shifts; /* roll: one for each dim, or one if dims is empty */
 } flip_attrs_t;
 
 static const attr_field_t flip_fields[] = {
@@ -44,7 +44,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-/* The source of each element. A flattened x has one dimension. */
+/* Where each element of the result comes from. A flattened x has one dimension. */
 typedef struct source {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK];
@@ -161,14 +161,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: the inverse move ---- */
+/* ---- gradients: the inverse operation ---- */
 
 static void pass_flip(const gradient_call_t *call)
 {
     call->in_grad[X] = emit_op(call->emitter, &op_def_flip, call->attrs, 1, call->out_grad);
 }
 
-/* Shifts are taken modulo the size before the negation, because -INT64_MIN overflows. */
+/* Takes shifts modulo the size before negating them, because -INT64_MIN overflows. */
 static void pass_roll(const gradient_call_t *call)
 {
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);

@@ -1,4 +1,4 @@
-/* Moving operators that call other operators. */
+/* Operators that move elements by calling other operators. */
 #include "ops/shape/moving.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Reshape, then permute or broadcast, then reshape again. */
+/* Describes three steps: reshape, then permute or broadcast, then reshape. */
 typedef struct steps {
     int n;                            /* rank after the first reshape */
     int64_t between[TENSOR_MAX_RANK]; /* sizes after the first reshape */
@@ -73,7 +73,7 @@ status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *ou
     const int64_t size = x->info.sizes[place], piece = size / n + (size % n != 0);
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) out[i] = NULL;
-    do { /* an empty x has n empty pieces */
+    do { /* an empty x makes n empty pieces */
         const int64_t begin = n_made * piece;
         status = op_slice(ctx, x, place, begin, begin + piece < size ? begin + piece : size, 1,
                           &out[n_made]);
@@ -200,7 +200,7 @@ status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats
 
 /* ---- pixels ---- */
 
-/* Fills in the leading dimensions, which do not change: all but the last three. */
+/* Fills in all dimensions except the last three; the operators do not change these. */
 static status_t begin_pixels(context_t *ctx, const char *op, const tensor_t *x, int64_t factor,
                              tensor_t **out, steps_t *steps)
 {
@@ -219,7 +219,7 @@ static status_t begin_pixels(context_t *ctx, const char *op, const tensor_t *x, 
     return STATUS_OK;
 }
 
-/* Fills in the last five dimensions between the reshapes, their order, and the last three after. */
+/* Fills in the last five dimensions of the first reshape, their order, and the last three sizes. */
 static void end_pixels(steps_t *steps, const int64_t *between, const int *order,
                        const int64_t *sizes)
 {
@@ -304,7 +304,7 @@ status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t *
     REQUIRE(ctx, rank < TENSOR_MAX_RANK, "one_hot: index is %s, rank %d is the most",
             tensor_text(index), TENSOR_MAX_RANK - 1);
     REQUIRE(ctx, n >= 1, "one_hot: %lld classes, 1 or more are possible", (long long)n);
-    for (int d = 0; d < rank; d++) sizes[d] = -1; /* keep index's size, even if unknown */
+    for (int d = 0; d < rank; d++) sizes[d] = -1; /* keep index's size, even if symbolic */
     sizes[rank] = n;
     status_t status = op_unsqueeze(ctx, index, 1, (int64_t[]){-1}, &column);
     if (status == STATUS_OK) status = op_expand(ctx, column, rank + 1, sizes, &wide);

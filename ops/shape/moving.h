@@ -10,8 +10,8 @@ TESSERA_BEGIN
 status_t op_flip(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
     TESSERA_API(op_flip);
 
-/* Shifts elements by shifts[i] along dims[i], like torch.roll. Elements that are shifted past the
- * end continue at the front. dims NULL: n is 1, and x is flattened for the shift. */
+/* Shifts elements by shifts[i] along dims[i], like torch.roll. Elements shifted past the end
+ * continue at the front. If dims is NULL, n is 1, and x is flattened for the shift. */
 status_t op_roll(context_t *ctx, const tensor_t *x, int n, const int64_t *shifts,
                  const int64_t *dims, tensor_t **out) TESSERA_API(op_roll);
 
@@ -24,15 +24,15 @@ status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *
                              int64_t batch_dim, int64_t time_dim, tensor_t **out)
     TESSERA_API(op_reverse_sequence);
 
-/* ---- composed of other operators, which a trace records ---- */
+/* ---- functions that call other operators, which a trace records ---- */
 
 /* Joins n tensors of equal sizes along a new dimension. */
 status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                   tensor_t **out) TESSERA_API(op_stack);
 
 /* Cuts x along dim into at most n pieces of equal size, like torch.chunk; the last may be smaller.
- * A size of 10 in 4 pieces is 3, 3, 3, 1; in 6 pieces it is five times 2. out has room for n
- * tensors; *out_n is the number of pieces. */
+ * Size 10 in 4 pieces is 3, 3, 3, 1; in 6 it is 2, 2, 2, 2, 2. out has n entries, of which *out_n
+ * are used. */
 status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *out_n, tensor_t **out)
     TESSERA_API(op_chunk);
 
@@ -43,32 +43,33 @@ status_t op_select(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index
 status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor_t **out)
     TESSERA_API(op_unbind);
 
-/* Repeats x along its last n dimensions, as torch.tile. If n exceeds the rank of x, x gets leading
- * dimensions of size 1. repeats are at least 1. */
+/* Repeats x along its last n dimensions, like torch.tile. If n exceeds the rank of x, x gets
+ * leading dimensions of size 1. Each number of repeats is at least 1. */
 status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeats, tensor_t **out)
     TESSERA_API(op_tile);
 
-/* Repeats each slice along *dim: 1, 1, 2, 2, 3, 3. dim NULL: x is flattened first. repeats is at
- * least 1. */
+/* Repeats each slice along *dim: 1, 2, 3 becomes 1, 1, 2, 2, 3, 3. If dim is NULL, x is flattened
+ * first. repeats is at least 1. */
 status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats,
                               const int64_t *dim, tensor_t **out) TESSERA_API(op_repeat_interleave);
 
-/* [..][C r r][H][W] to [..][C][H r][W r] and back, as torch.nn.functional.pixel_shuffle. */
+/* [..][C r r][H][W] to [..][C][H r][W r] and back, like torch.nn.functional.pixel_shuffle and
+ * pixel_unshuffle, with r = factor. */
 status_t op_pixel_shuffle(context_t *ctx, const tensor_t *x, int64_t factor, tensor_t **out)
     TESSERA_API(op_pixel_shuffle);
 status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, tensor_t **out)
     TESSERA_API(op_pixel_unshuffle);
 
-/* Replaces elements by value where the mask is true. mask is bool, and broadcasts with x.
- * INVALID_ARGUMENT if x is integral and value is a fraction. */
+/* Replaces elements by value where the mask is true. mask is bool; x and mask broadcast.
+ * INVALID_ARGUMENT if x is integral and value is not an integer. */
 status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask, double value,
                         tensor_t **out) TESSERA_API(op_masked_fill);
 
-/* s64 [..][n]: 1 at the index, 0 elsewhere. Indices are s32 or s64; see indexing.h. */
+/* s64 [..][n]: 1 at each index, 0 elsewhere. Indices are s32 or s64; see indexing.h. */
 status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t **out)
     TESSERA_API(op_one_hot);
 
-/* The rows of a weight [n][width] at the indices, like torch.nn.functional.embedding. */
+/* The row of a weight [n][width] for each index, like torch.nn.functional.embedding. */
 status_t op_embedding(context_t *ctx, const tensor_t *index, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_embedding);
 

@@ -26,13 +26,13 @@ static const attr_field_t fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-/* The kept range of a dimension of x, and its position in the result. */
+/* The range of a dimension of x that is kept, and where it is in the result. */
 typedef struct part {
-    int64_t cut, kept; /* elements of x: cropped at the beginning; kept */
+    int64_t cut, kept; /* elements cropped at the beginning; elements kept */
     int64_t before;    /* padding elements before the kept ones */
 } part_t;
 
-/* Negative padding crops x; positive padding applies to the remainder. */
+/* Negative numbers crop x; positive numbers pad the cropped x. */
 static part_t find_part(const pad_attrs_t *attrs, int dim, int64_t size)
 {
     int64_t before = attrs->before.values[dim], after = attrs->after.values[dim];
@@ -43,20 +43,20 @@ static part_t find_part(const pad_attrs_t *attrs, int dim, int64_t size)
 
 /* ---- inference ---- */
 
-/* True if padding of one side leaves a size of 0 or more. */
+/* True if the size is still 0 or more after `added` elements, which may be negative. */
 static bool leaves(context_t *ctx, int64_t size, int64_t added)
 {
     return sym_at_most(ctx, 0, sym_add(ctx, size, added)) || !sym_less(ctx, added, 0);
 }
 
-/* True if there is padding. Call it last: for symbolic sizes, the answer may hold for the current
- * size only. */
+/* True if elements are added. Call this last: for symbolic sizes it may add a guard (tensor/sym.h),
+ * which limits the graph to fewer sizes. */
 static bool adds(context_t *ctx, int64_t before, int64_t after)
 {
     return sym_less(ctx, 0, before) || sym_less(ctx, 0, after);
 }
 
-/* Elements of x that remain after cropping. */
+/* Number of elements of x that are left after cropping. */
 static int64_t count_kept(context_t *ctx, int64_t size, int64_t before, int64_t after)
 {
     size = sym_add(ctx, size, sym_min(ctx, before, 0));
@@ -99,7 +99,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* The index in x that an index of the result is read from, or -1 if it is outside of x. */
+/* Converts an index of the result to the index of its source in x. Returns -1 for constant
+ * padding. */
 static int64_t find_source(int mode, const part_t *part, int64_t index)
 {
     int64_t at = index - part->before, size = part->kept;
@@ -130,7 +131,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, 0, at);
 }
 
-/* ---- dense kernel: copies the part of each row that is in x as one run ---- */
+/* ---- dense kernel: copies the kept elements of each row at once ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -140,15 +141,15 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
-/* The merged dimensions of a call. Dimensions after the last padded one are part of an element:
- * f32[172,309,1], padded in dimension 1, has rows of 309 elements of 4 bytes. Adjacent dimensions
- * without padding are one. */
+/* The dimensions, after merging. Those after the last padded dimension become one "element":
+ * f32[172,309,4], padded in dimension 1, has rows of 309 elements of 16 bytes. Adjacent dimensions
+ * without padding become one dimension. */
 typedef struct geometry {
     int n;
-    size_t size, element;              /* bytes of the dtype; bytes of an element */
-    part_t parts[TENSOR_MAX_RANK + 1]; /* the last one describes a row */
+    size_t size, element;              /* bytes of the dtype; bytes of an "element" */
+    part_t parts[TENSOR_MAX_RANK + 1]; /* the last one is that of a row */
     int64_t in[TENSOR_MAX_RANK + 1], out[TENSOR_MAX_RANK + 1]; /* sizes */
-    int64_t steps[TENSOR_MAX_RANK + 1];                        /* steps of x, in elements */
+    int64_t steps[TENSOR_MAX_RANK + 1];                        /* strides of x, in "elements" */
     const char *x, *value;
     char *to;
     int mode;
@@ -188,7 +189,7 @@ static void fill(const geometry_t *g, int64_t n, char *to)
     convert_runs(n * (int64_t)(g->element / g->size), g->size, g->value, 0, to, (int64_t)g->size);
 }
 
-/* Computes one row of the result. x is its source row; NULL: the row is all padding. */
+/* Computes one row of the result from its source row x. NULL: the row is all padding. */
 static void pad_row(const geometry_t *g, const char *x, char *out)
 {
     const size_t size = g->element;
@@ -247,7 +248,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: constant padding is cut off; pad_backward sums the other modes ---- */
+/* ---- gradients: for constant padding, pad crops grad. For other modes, pad_backward adds the
+ * gradients of all copies of an element ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                          int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)

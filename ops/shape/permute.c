@@ -27,7 +27,7 @@ static const attr_field_t expand_fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-/* ---- inference: the dimension of x for each dimension of the result; -1: repeated ---- */
+/* ---- inference: the dimension of x for each dimension of the result; -1 if it is repeated ---- */
 
 static bool find_transposed(const tensor_info_t *x, const transpose_attrs_t *attrs, int *out_dims)
 {

@@ -37,7 +37,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-/* Source of a step: steps 0 to length - 1 are reversed, later ones are unchanged. */
+/* The step that is copied to `step`: steps before `length` are reversed, later ones unchanged. */
 static int64_t step_of(int64_t length, int64_t step)
 {
     return step < length ? length - 1 - step : step;
@@ -56,7 +56,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: the dimensions after both are copied as one block ---- */
+/* ---- dense kernel: dimensions after batch_dim and time_dim are copied as one block ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -77,12 +77,12 @@ static status_t read_lengths(context_t *ctx, const prepared_t *prepared, int64_t
     return STATUS_OK;
 }
 
-/* Blocks: contiguous elements of the dimensions after both batch and time. */
+/* A block is the contiguous elements of all dimensions after batch_dim and time_dim. */
 typedef struct blocks {
     const tensor_info_t *info; /* shape of x */
-    int batch, time, inner;    /* dimensions; inner is the last of the two */
+    int batch, time, inner;    /* dimensions; inner = max(batch, time) */
     const int64_t *lengths;
-    int64_t time_step; /* blocks between two steps */
+    int64_t time_step; /* number of blocks from one step to the next */
     size_t bytes;      /* bytes of a block */
     const char *x;
     char *out;

@@ -8,9 +8,9 @@ TESSERA_BEGIN
 
 /* ---- views ----
  *
- * A dense result shares memory with x if strides allow it: a write to one is visible in the other.
- * If x is mkldnn, the result is a snapshot: a write to one is not visible in the other. In graphs,
- * views share memory under every policy; see graph_run. */
+ * A dense result shares memory with x if strides allow it: then a write to x is visible in the
+ * result, and conversely. If x is mkldnn, the result is a snapshot, in which later writes to x are
+ * not visible. In graphs, views always share memory; see graph_run. */
 
 status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                     tensor_t **out) TESSERA_API(op_reshape);
@@ -26,11 +26,10 @@ status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *d
     TESSERA_API(op_unsqueeze);
 status_t op_expand(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                    tensor_t **out) TESSERA_API(op_expand);
-/* Elements start, start + step, ... before end, along one dimension. Negative start and end count
- * from the end of the dimension. */
+/* Elements start, start + step, ... before end, along dim. Negative bounds count from the end. */
 status_t op_slice(context_t *ctx, const tensor_t *x, int64_t dim, int64_t start, int64_t end,
                   int64_t step, tensor_t **out) TESSERA_API(op_slice);
-/* Cuts x along dim into n pieces of the given sizes. out has room for n tensors. */
+/* Cuts x along dim into n pieces of the given sizes. out has n entries. */
 status_t op_split(context_t *ctx, const tensor_t *x, int64_t dim, int n, const int64_t *sizes,
                   tensor_t **out) TESSERA_API(op_split);
 
@@ -46,11 +45,11 @@ status_t op_tril(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t *
 status_t op_triu(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t **out)
     TESSERA_API(op_triu);
 
-/* The padding outside of x: a constant; x mirrored without repeating the edge; the edge element; x
- * repeated. PyTorch calls edge "replicate" and wrap "circular". */
+/* Padding elements outside of x: a constant; x mirrored, without repeating the edge; the edge
+ * element; x repeated. PyTorch calls PAD_EDGE "replicate" and PAD_WRAP "circular". */
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode_t;
-/* Pads each dimension; before and after have one number for each. Negative numbers crop first, then
- * the remainder is padded: [0,1,2,3] with -1 before and 2 after is [1,2,3,1,2] in mode wrap. */
+/* Pads each dimension; before and after have one number for each. Negative numbers crop x before
+ * the padding: [0,1,2,3] with -1 before and 2 after is [1,2,3,1,2] in mode wrap. */
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);
 

@@ -49,7 +49,7 @@ static void find_range(const slice_attrs_t *attrs, int64_t size, int64_t *out_st
     *out_length = end > start ? (end - start - 1) / attrs->step + 1 : 0;
 }
 
-/* clamp for symbolic numbers. It compares only `at` with 0, so the result holds for all sizes. */
+/* `clamp` for symbolic numbers. Only compares `at` with 0, so the result is valid for all sizes. */
 static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
 {
     if (at == INT64_MAX) return size;
@@ -58,7 +58,7 @@ static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
     return sym_min(ctx, at, size);
 }
 
-/* The number of elements, as from find_range, for numbers and symbolic sizes. */
+/* The number of elements, as from find_range, for numeric and symbolic sizes. */
 static int64_t find_length(context_t *ctx, const slice_attrs_t *attrs, int64_t size)
 {
     int64_t start = 0, length = 0;
@@ -148,9 +148,10 @@ static double spec_split(const spec_call_t *call, int output, const int64_t *ind
     return spec_at(call, 0, at);
 }
 
-/* ---- mkldnn kernels: parts are complete blocks; a view if each part is one run of bytes ---- */
+/* ---- mkldnn kernels: parts are complete blocks; views if each part is contiguous in memory
+ * ---- */
 
-/* Adjacent ranges of one dimension: the start of each, then the end of the last. */
+/* Adjacent parts of one dimension: the start of each part, then the end of the last part. */
 typedef struct parts {
     int dim, n;
     int64_t starts[OP_MAX_OUTPUTS + 1];
@@ -164,7 +165,7 @@ static bool blocks_divide(const format_t *format, const parts_t *parts, int64_t 
     return format->kind == FORMAT_TAG;
 }
 
-/* Bytes of a row before an index of the dimension, which is the first index of a block. */
+/* Bytes of a row before `index` of the dimension, which is the start of a block or the end. */
 static size_t bytes_before(const tensor_info_t *x, int dim, int64_t index)
 {
     int64_t padded[TENSOR_MAX_RANK];
@@ -342,7 +343,7 @@ static const kernel_t split_view = {
     .name = "view", .prepare = prepare_split, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const split_kernels[] = {&split_slabs, &split_view, NULL};
 
-/* ---- gradients: slice_backward writes elements into zeros ---- */
+/* ---- gradients: slice_backward writes grad into zeros ---- */
 
 typedef struct backward_attrs {
     int64_t dim, start, step, size; /* start, step and size along dim of x */
@@ -406,7 +407,7 @@ static void pass_slice(const gradient_call_t *call)
     call->in_grad[0] = emit_op(call->emitter, &op_def_slice_backward, &given, 1, call->out_grad);
 }
 
-/* Joins the gradients of the pieces. Pieces without a gradient are zeros. */
+/* Concatenates the gradients of the pieces, with zeros for pieces without a gradient. */
 static void pass_split(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

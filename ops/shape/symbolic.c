@@ -135,7 +135,8 @@ static int64_t remainder_of_truncated(context_t *ctx, int64_t a, int64_t b)
     return sym_subtract(ctx, a, sym_multiply(ctx, b, sym_truncate(ctx, a, b)));
 }
 
-/* real: operation of floating elements, '\0' for none; rounding: of its result, -1 for none. */
+/* real: the operation for floating elements, '\0' if there is none; rounding: how the result is
+ * rounded, -1 if it is not. */
 static const struct binary {
     const opdef_t *op;
     binary_t integers;
@@ -163,7 +164,7 @@ static const struct binary {
     {&op_def_logical_xor, one_of, '\0', -1},
 };
 
-/* The element of a broadcast operand for an index of output 0. */
+/* The element of a broadcast operand that belongs to an index of output 0. */
 static int64_t element_at(const call_t *call, int operand, const int64_t *index)
 {
     const symbolic_t *from = &call->in[operand];
@@ -285,7 +286,7 @@ static status_t run_where(const call_t *call)
     return STATUS_OK;
 }
 
-/* ---- reductions and running sums: integers only ---- */
+/* ---- reductions and cumulative sums: integers only ---- */
 
 static binary_t reduction_of(const opdef_t *op, int64_t *out_first)
 {
@@ -362,9 +363,9 @@ static status_t run_range(call_t *call)
     return STATUS_OK;
 }
 
-/* ---- moves: the operator's kernel runs on element numbers instead of elements ---- */
+/* ---- moves: the operator's kernel runs on positions of elements instead of elements ---- */
 
-/* Operators that only move elements. Bit i of `indices`: operand i is an index. */
+/* Operators that only move elements. Bit i of `indices` is set if operand i is an index. */
 static const struct move {
     const opdef_t *op;
     unsigned indices;
@@ -388,7 +389,7 @@ static const struct move {
              {&op_def_scatter, 2},
              {&op_def_scatter_nd, 2}};
 
-/* A tensor of element numbers, counted from `first`; for an index operand, its pinned elements. */
+/* A tensor of positions, counted from `first`. For an index operand, its elements as numbers. */
 static status_t make_places(const call_t *call, int operand, bool is_index, int64_t first,
                             tensor_t **out_tensor)
 {
@@ -401,7 +402,7 @@ static status_t make_places(const call_t *call, int operand, bool is_index, int6
     return sym_status(call->ctx);
 }
 
-/* Replaces pad's fill value by -1, which is no element number, and returns the original value. */
+/* Replaces pad's fill value by -1, which is not a position, and returns the fill value. */
 static int64_t take_fill(const call_t *call, void *attrs)
 {
     const dtype_t dtype = call->in[0].dtype;
@@ -516,7 +517,7 @@ static status_t run(call_t *call)
                : run_reduction(call, reduction, first);
 }
 
-/* Refuses elements that overflow their dtype, because a kernel would wrap around. */
+/* Refuses elements that overflow their dtype. A kernel would wrap them around. */
 static status_t check_elements(const call_t *call)
 {
     TRY(sym_status(call->ctx));

@@ -1,8 +1,8 @@
-/* Runs operators on small tensors with symbolic elements. Graphs compute sizes with these.
+/* Runs operators on small tensors with symbolic elements, for graphs that compute sizes.
  *
- * A graph reads the sizes of its inputs as elements, computes with them (Gather, Concat, Cast, Div,
- * Floor, ..) and passes the result to Reshape, Slice or Resize. With symbolic elements
- * (tensor/sym.h), the result holds for all sizes, not only for the current ones. */
+ * A graph can read the sizes of its inputs as elements, compute with these (Gather, Concat, Cast,
+ * Div, Floor, ..), and pass the result to Reshape, Slice or Resize. With symbolic elements
+ * (tensor/sym.h), the result is valid for all sizes, not only for the current ones. */
 #ifndef TESSERA_OPS_SHAPE_SYMBOLIC_IMPL_H
 #define TESSERA_OPS_SHAPE_SYMBOLIC_IMPL_H
 
@@ -12,8 +12,9 @@
 /* The maximum number of elements. Larger tensors are data, not sizes. */
 #define SYMBOLIC_MOST 4096
 
-/* Row-major elements, which are numbers or expressions: integers for s64, s32 and bool (1 or 0),
- * handles of sym_real for f32 and f64. Sizes are numbers. dtype DTYPE_NONE: an absent operand. */
+/* A small tensor: numeric sizes, and row-major elements that are numbers or expressions. Elements
+ * of s64, s32 and bool are integers (bool: 1 or 0); those of f32 and f64 are handles of sym_real.
+ * An absent operand has dtype DTYPE_NONE. */
 typedef struct symbolic {
     dtype_t dtype;
     int rank;
@@ -29,8 +30,8 @@ status_t symbolic_create(context_t *ctx, dtype_t dtype, int rank, const int64_t 
 void symbolic_clear(context_t *ctx, symbolic_t *symbolic);
 
 /* Runs an operator on elements in the symbol space of ctx; without a space, all elements are
- * numbers. For operators that only move elements, the operator's own kernel moves element numbers,
- * and index operands are pinned to numbers. `out` has OP_MAX_OUTPUTS entries; the caller clears the
+ * numbers. If an operator only moves elements, its kernel runs on their positions, and sym_pin
+ * makes numbers of its index operands. `out` has OP_MAX_OUTPUTS entries; the caller clears the
  * first *out_n of them.
  *
  *   add sub mul div div_floor div_trunc remainder fmod minimum maximum eq ne lt le gt ge
