@@ -8,7 +8,7 @@
 #include "tensor/threads_impl.h"
 
 typedef struct compress_attrs {
-    ints_t dims; /* one dimension; none: x is flattened */
+    ints_t dims; /* one dimension; if none, x is flattened */
 } compress_attrs_t;
 
 static const attr_field_t fields[] = {
@@ -72,7 +72,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* The number of the selected slice that comes after `left` other selected slices. */
+/* The index in x of the selected slice that has `left` selected slices before it. */
 static int64_t find_picked(const spec_call_t *call, int64_t left)
 {
     for (int64_t i = 0; i < call->in[CONDITION]->sizes[0]; i++)
@@ -99,7 +99,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: lists the selected slices, then copies them ---- */
+/* ---- dense kernel: first lists the selected slices, then copies them ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -144,7 +144,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: writes slices where the condition is true ---- */
+/* ---- gradients: writes grad to the selected slices ---- */
 
 static void pass(const gradient_call_t *call)
 {

@@ -1,4 +1,4 @@
-/* Selects slices along one dimension with an index tensor, as numpy.take. */
+/* Selects slices along one dimension at the indices in a tensor, like numpy.take. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -116,7 +116,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: gather_backward sums the gradients of all copies of each row ---- */
+/* ---- gradients: gather_backward adds the gradients of all copies of a row ---- */
 
 static void pass(const gradient_call_t *call)
 {
@@ -131,7 +131,7 @@ static void pass(const gradient_call_t *call)
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
 
 typedef struct backward_attrs {
-    int64_t dim, size; /* dim of x and its size */
+    int64_t dim, size; /* dim of x, and its size */
 } backward_attrs_t;
 
 static const attr_field_t backward_fields[] = {
@@ -193,8 +193,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
-/* Scratch memory holds the start of each row's list, then the lists: for each row of x, the
- * positions in the index that refer to it. */
+/* Scratch memory holds a list for each row of x: the positions in the index tensor that refer to
+ * the row. Before the lists, it holds their starts. */
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(prepare(ctx, call, prepared));
@@ -204,7 +204,8 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Lists the index positions for each row of x, in the order of the index. */
+/* Lists, for each row of x, the positions in the index tensor that refer to it, in ascending
+ * order. */
 static status_t sort_places(context_t *ctx, const prepared_t *prepared, const void *bytes,
                             int64_t *starts, int64_t *places)
 {
@@ -231,7 +232,7 @@ static status_t sort_places(context_t *ctx, const prepared_t *prepared, const vo
 
 #define CHUNK 256
 
-/* Sums n slices of grad in the given order to one row of x. */
+/* Computes one row of the result: the sum of n slices of grad, added in the given order. */
 static void add_slices(dtype_t dtype, int64_t inner, int64_t n, const int64_t *places,
                        const char *grad, char *out)
 {
@@ -253,7 +254,7 @@ typedef struct sum {
     dtype_t dtype;
     int64_t inner, row; /* elements and bytes of a row */
     int64_t size, n_picked;
-    const int64_t *starts, *places; /* rows of grad for row i begin at places[starts[i]] */
+    const int64_t *starts, *places; /* row i sums rows of grad from places[starts[i]] on */
     const char *grad;
     char *out;
 } sum_t;

@@ -1,4 +1,4 @@
-/* Selects slices with tuples of indices, as ONNX GatherND. */
+/* Selects slices with tuples of indices, like ONNX GatherND. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -69,7 +69,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: copies one run of bytes for each tuple ---- */
+/* ---- dense kernel: copies one contiguous slice for each tuple ---- */
 
 static int64_t count_tuples(const tensor_info_t *index)
 {
@@ -87,7 +87,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 }
 
 typedef struct copy {
-    const int64_t *places; /* for each tuple, its row of x within the batch */
+    const int64_t *places; /* for each tuple, the number of its row in the batch of x */
     int64_t n_per_batch, n_rows;
     size_t row; /* bytes of a row */
     const char *x;
@@ -133,7 +133,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* Prefixes tuples with their batch numbers: [[5], [7]] becomes [[0, 5], [1, 7]]. */
+/* Puts the batch number in front of each tuple: [[5], [7]] becomes [[0, 5], [1, 7]]. */
 static value_t with_batches(emitter_t *emitter, value_t index, int batch_dims)
 {
     tensor_info_t one = *emit_info(emitter, index);

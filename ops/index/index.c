@@ -64,7 +64,7 @@ static int64_t load_index(const index_target_t *target, const void *bytes, int64
 }
 
 /* Computes the element number of a tuple. If an index is out of range, returns false and sets
- * *out_place to its position in the tuple. */
+ * *out_place to the index's position in the tuple. */
 static bool find_place(const index_target_t *target, const index_shape_t *x, const void *bytes,
                        int64_t tuple, int64_t *out_place)
 {
@@ -88,7 +88,7 @@ typedef struct search {
     const index_shape_t *x;
     const void *bytes; /* the index tensor */
     int64_t *places;
-    atomic_bool is_wrong; /* an index is out of range */
+    atomic_bool is_wrong; /* some index is out of range */
 } search_t;
 
 static void find_places(void *user, int64_t first, int64_t last)
@@ -145,7 +145,7 @@ PUT(put_8, uint64_t, b)
 PUT_FLOATING(f32, float)
 PUT_FLOATING(f64, double)
 
-/* Sums and products of integers use unsigned arithmetic, which wraps around. */
+/* Sums and products of integers use unsigned arithmetic, so that they wrap around. */
 #define PUT_INTEGER(dtype, type)                                                                   \
     PUT(add_##dtype, type, (uint64_t)a + (uint64_t)b)                                              \
     PUT(mul_##dtype, type, (uint64_t)a *(uint64_t)b)                                               \

@@ -4,7 +4,7 @@
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Operands of scatter: the index and src, expanded to the sizes of the slices. */
+/* Operands of scatter, both with the sizes of the slices. */
 typedef struct slices {
     tensor_t *index, *src;
     int dim;
@@ -16,7 +16,7 @@ static void end_slices(context_t *ctx, slices_t *slices)
     ops_drop(ctx, slices->src);
 }
 
-/* Finds the sizes of the slices: those of x, with the length of the index along dim. */
+/* Finds the sizes of the slices: x's sizes, but along dim the number of indices. */
 static status_t slice_sizes(context_t *ctx, const char *op, const tensor_t *x, int64_t dim,
                             const tensor_t *index, slices_t *slices, int64_t *out_sizes)
 {

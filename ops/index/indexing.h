@@ -1,8 +1,8 @@
-/* Operators that read or write elements at the positions in an index tensor; sorting; decision
- * trees. The rules for all operators are in ops.h.
+/* Operators that read or write elements at the indices in a tensor; sorting; decision trees. The
+ * rules for all operators are in ops.h.
  *
- * Indices are s32 or s64; -1 is the last element. An index out of range is INVALID_ARGUMENT; the
- * message contains its value, its position in the index tensor, and the size that it exceeds.
+ * Indices are s32 or s64; -1 is the last element. An index out of range is INVALID_ARGUMENT. The
+ * message contains the index, its position in the index tensor, and the size of the dimension.
  * PyTorch and ONNX use the word gather for different operators:
  *
  *   here               PyTorch               ONNX
@@ -20,8 +20,8 @@ TESSERA_BEGIN
 
 /* ---- reading elements ---- */
 
-/* Slices of x at `index` along dim, like numpy.take. In the result's sizes, the index's sizes
- * replace that of dim. */
+/* Slices of x at each `index` along dim, like numpy.take. In the result, the sizes of the index
+ * tensor replace size dim of x. */
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out) TESSERA_API(op_gather);
 
@@ -30,7 +30,7 @@ status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_
  *   out[i][j][k] = x[i][index[i][j][k]][k]     dim 1 of 3
  *
  * x       any dtype
- * index   has the rank of x, and is not longer than x in any dimension but dim
+ * index   has the rank of x; in dimensions other than dim, it is not longer than x
  * out     has the sizes of the index */
 status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                             tensor_t **out) TESSERA_API(op_gather_elements);
@@ -48,10 +48,11 @@ status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, 
 
 /* ---- writing elements: the result is a changed copy of x ----
  *
- * If several indices refer to one element, the reduction applies to all of them, in the row-major
- * order of the index; SCATTER_NONE keeps the last. So results do not depend on the number of
- * threads. Integers wrap around. bf16 and f16 are reduced in f32 and rounded once. Maximum and
- * minimum return NaN if an operand is NaN. SCATTER_ADD to SCATTER_MIN of bool are UNSUPPORTED. */
+ * If several indices refer to one element, all are applied in the row-major order of the index
+ * tensor; with SCATTER_NONE, the last one replaces the others. So results do not depend on the
+ * number of threads. Integers wrap around. bf16 and f16 are reduced in f32 and rounded once.
+ * Maximum and minimum return NaN if an operand is NaN. SCATTER_ADD to SCATTER_MIN of bool are
+ * UNSUPPORTED. */
 typedef enum scatter_reduction {
     SCATTER_NONE, /* replaces the element */
     SCATTER_ADD,
@@ -63,11 +64,11 @@ typedef enum scatter_reduction {
 /* Writes one element along dim for each index, like torch.scatter (torch.scatter_reduce with
  * include_self):
  *
- *   out = x; out[i][index[i][j][k]][k] = reduction(that, src[i][j][k])     dim 1 of 3
+ *   out = x; out[i][index[i][j][k]][k] = reduction(old element, src[i][j][k])     dim 1 of 3
  *
- * index   has the rank of x, and is not longer than x in any dimension but dim
- * src     has x's dtype and rank, and is not shorter than the index in any dimension. The second
- *         function writes the same number at all indices */
+ * index   has the rank of x; in dimensions other than dim, it is not longer than x
+ * src     has x's dtype and rank, and is not shorter than the index in any dimension.
+ *         op_scatter_value writes one number at all indices */
 status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                     const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter);
@@ -77,7 +78,7 @@ status_t op_scatter_value(context_t *ctx, const tensor_t *x, int64_t dim, const 
 
 /* Writes slices at tuples of indices:
  *
- *   out = x; out[index[m][0]][index[m][1]]...[r] = reduction(that, src[m][r])
+ *   out = x; out[index[m][0]][index[m][1]]...[r] = reduction(old element, src[m][r])
  *
  * x       [D1..Dk][R..]
  * index   [M..][k]       k is at least 1
@@ -86,7 +87,7 @@ status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter_nd);
 
-/* ---- slices at an index [n] or []; these call scatter, which a trace records ----
+/* ---- writing slices; index is [n] or []. These call scatter, which a trace records ----
  *
  *   index_add    out = x; out[i][index[j]][k] += alpha src[i][j][k]     dim 1 of 3
  *   index_copy   out = x; out[i][index[j]][k] = src[i][j][k]
@@ -106,14 +107,15 @@ status_t op_index_fill(context_t *ctx, const tensor_t *x, int64_t dim, const ten
  * Equal elements keep their order. */
 status_t op_sort(context_t *ctx, const tensor_t *x, int64_t dim, bool descending,
                  tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_sort);
-/* The k largest or smallest elements along dim, in order, and their s64 indices. Not for bool. */
+/* The k largest or smallest elements along dim, in order, and their s64 indices. x must not be
+ * bool. */
 status_t op_topk(context_t *ctx, const tensor_t *x, int64_t k, int64_t dim, bool largest,
                  tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_topk);
 
 /* ---- decision trees ---- */
 
-/* Comparisons of a feature x with the value of a node. TREE_NAN_IS_TRUE can be added to another
- * mode: the comparison is then true for NaN. */
+/* How a node compares a feature of x with its value. TREE_NAN_IS_TRUE can be added to a mode: then
+ * the comparison is true if the feature is NaN. */
 typedef enum tree_mode {
     TREE_LEQ,
     TREE_LT,
@@ -126,11 +128,11 @@ typedef enum tree_mode {
 
 typedef enum tree_aggregate { TREE_SUM, TREE_MIN, TREE_MAX } tree_aggregate_t;
 
-/* Trees with M nodes and L leaves in total. A walk takes side 0 of a node if its comparison is
- * true, otherwise side 1. A link to a later node continues the walk there. Any other link ends it
- * at the leaf in `exits`.
+/* Trees with M nodes and L leaves in total. At each node, a walk takes side 0 if the comparison is
+ * true, otherwise side 1. If the link of this side is a later node, the walk continues there. Any
+ * other link ends the walk at the leaf in `exits`.
  *
- * features  s32 [M]        the column of x to compare
+ * features  s32 [M]        the feature (column of x) to compare
  * modes     s32 [M]        tree_mode_t
  * values    [M]            f32 or f64
  * links     s32 [M][2]
@@ -141,7 +143,7 @@ typedef struct tree_ensemble {
     const tensor_t *features, *modes, *values, *links, *exits, *roots, *leaves;
 } tree_ensemble_t;
 
-/* For each row of x, the sum, minimum or maximum of the leaves that it reaches, like ai.onnx.ml
+/* For each row of x, the sum, minimum or maximum of the leaves where its walks end, like ai.onnx.ml
  * TreeEnsemble; 0 if there are no trees.
  *
  * x    [N][F]    f32 or f64

@@ -11,8 +11,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"mask", ROLE_ACTIVATION, false, false}};
 enum { X, MASK };
 
-/* The broadcast shape of x and mask, and the steps of each in every dimension. The step is 0 where
- * a size of 1 is repeated. */
+/* The broadcast shape of x and mask, and their steps in each dimension, 0 where repeated. */
 typedef struct field {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK], steps[2][TENSOR_MAX_RANK], numel;
@@ -44,7 +43,7 @@ static int64_t count_rows(const field_t *field)
                               : field->numel / field->sizes[field->rank - 1];
 }
 
-/* A row: its elements, and the steps from one to the next. */
+/* A row: its elements, and the steps between these in x and mask. */
 typedef struct row {
     int64_t n, x_first, x_step, mask_step;
     const uint8_t *mask;
@@ -120,9 +119,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return -1.0;
 }
 
-/* ---- dense kernel: counts the selected elements of each row first ---- */
+/* ---- dense kernel: first counts the selected elements of each row ---- */
 
-/* The broadcast shape is stored in the prepared operator. */
+/* The broadcast shape is stored as the prepared operator's state. */
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     field_t *field = NULL;
@@ -133,11 +132,11 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* Numbers of selected elements for each row, and the output. */
+/* Arguments for the threads. */
 typedef struct rows {
     const field_t *field;
     const void *mask;
-    int64_t *before; /* [rows] selected elements in a row, later: in all rows before it */
+    int64_t *before; /* [rows] selected elements in the row; later, in all rows before it */
     size_t size;     /* bytes of an element */
     const void *x;
     char *out;
@@ -149,7 +148,7 @@ static void count_rows_picked(void *user, int64_t first, int64_t last)
     for (int64_t r = first; r < last; r++) rows->before[r] = count_row(rows->field, rows->mask, r);
 }
 
-/* Counts the elements that are selected before each row. */
+/* Computes how many elements are selected before each row. */
 static void count_before(context_t *ctx, const field_t *field, const void *mask, int64_t *before)
 {
     const int64_t n_rows = count_rows(field);
@@ -204,7 +203,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: writes elements where the mask is true ---- */
+/* ---- gradients: writes grad where the mask is true ---- */
 
 static void pass(const gradient_call_t *call)
 {

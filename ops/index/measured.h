@@ -1,9 +1,9 @@
-/* Operators whose results have sizes that depend on elements of their operands. The rules for all
- * operators are in ops.h.
+/* Operators whose result sizes depend on elements of their operands. The rules for all operators
+ * are in ops.h.
  *
- * These sizes are known only at run time. So a graph runs these operators, and all that read their
- * results, outside of its plans. If the sizes are constants, a graph uses the operator of the same
- * name without `_by` instead. */
+ * These sizes are known only at run time. So a graph runs these operators, and all operators that
+ * read their results, outside of its plans. If the sizes are constants, a graph uses the operator
+ * without `_by` in its name. */
 #ifndef TESSERA_OPS_INDEX_MEASURED_H
 #define TESSERA_OPS_INDEX_MEASURED_H
 
@@ -13,28 +13,28 @@ TESSERA_BEGIN
 
 /* The indices of all elements that are not 0, in row-major order, like torch.nonzero. NaN is not 0.
  *
- * x    has rank r; rank 0 counts as one element, whose index has no numbers
+ * x    has rank r; rank 0 is one element, whose index has 0 numbers
  * out  s64 [n][r] */
 status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_nonzero);
 
-/* Reshapes to sizes from a tensor, s64 or s32 [r]; one of them may be -1. With copies_zeros, a size
- * of 0 stands for the size of x in that dimension, as in ONNX Reshape. The elements are copied. */
+/* Reshapes to sizes from a tensor, s64 or s32 [r]; one size may be -1. With copies_zeros, size 0
+ * means the size of x in that dimension, as in ONNX Reshape. The elements are copied. */
 status_t op_reshape_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes, bool copies_zeros,
                        tensor_t **out) TESSERA_API(op_reshape_by);
 
-/* Broadcasts x together with a shape from a tensor, s64 or s32 [r], like ONNX Expand: a size of 1,
- * in either, becomes the size of the other. The elements are copied. */
+/* Broadcasts x to a shape from a tensor, s64 or s32 [r], like ONNX Expand: x and the shape
+ * broadcast together, so a 1 in the shape keeps the size of x. The elements are copied. */
 status_t op_expand_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes, tensor_t **out)
     TESSERA_API(op_expand_by);
 
-/* x[.., start:end:step, ..] along dim, like Python slices; the step may be negative. start and end
- * have one element each, s64 or s32. A start of NULL is the first element in the direction of the
- * step, and an end of NULL is after the last one. */
+/* x[.., start:end:step, ..] along dim, like Python slices; step may be negative. start and end are
+ * s64 or s32 tensors with one element. If start or end is NULL, the slice begins or ends where x
+ * does, in the direction of the step. */
 status_t op_slice_by(context_t *ctx, const tensor_t *x, const tensor_t *start, const tensor_t *end,
                      int64_t dim, int64_t step, tensor_t **out) TESSERA_API(op_slice_by);
 
-/* start, start + delta, ... before limit: [n], like ONNX Range and torch.arange. Operands have one
- * element each, and one dtype: f32, f64, s32 or s64. */
+/* start, start + delta, ... before limit: [n], like ONNX Range and torch.arange. The operands have
+ * one element each, and the same dtype: f32, f64, s32 or s64. */
 status_t op_range(context_t *ctx, const tensor_t *start, const tensor_t *limit,
                   const tensor_t *delta, tensor_t **out) TESSERA_API(op_range);
 

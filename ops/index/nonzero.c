@@ -30,7 +30,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Counts elements other than zero up to number index[0]. */
+/* Finds the element with index[0] other nonzero elements before it. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;

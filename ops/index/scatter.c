@@ -1,4 +1,4 @@
-/* Writes one element for each index along a dimension to a copy of a tensor, as torch.scatter. */
+/* Copies a tensor and writes one element for each index along a dimension, like torch.scatter. */
 #include <string.h>
 
 #include "dispatch/dispatch.h"
@@ -76,10 +76,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return value;
 }
 
-/* ---- dense kernel: a piece has all elements with the same destination, in order ----
+/* ---- dense kernel: all elements with the same destination are in one piece, in order ----
  *
- * Only elements that differ along dim can have the same destination. So a piece is a range of the
- * last dimension with all of dim; if dim is the last one, a piece is one line. */
+ * Elements can have the same destination only if they differ just in dimension dim. So a piece is a
+ * range of the last dimension, with all indices of dim. If dim is the last one, a piece is one
+ * line. */
 
 #define PIECE_ELEMENTS 512
 
@@ -196,8 +197,8 @@ static value_t take(const gradient_call_t *call, value_t x)
                                 call->in[SCATTER_INDEX]);
 }
 
-/* Cuts src, which may be longer than the index, to the part that is read. give_src does the
- * opposite for its gradient: it pads with zeros to the sizes of src. */
+/* Cuts off the part of src that is not read, because src may be longer than the index. give_src
+ * does the opposite for the gradient of src: it pads with zeros. */
 static value_t cut_src(const gradient_call_t *call, value_t src)
 {
     const tensor_info_t index = *emit_info(call->emitter, call->in[SCATTER_INDEX]);
@@ -218,7 +219,7 @@ static void give_src(const gradient_call_t *call, value_t grad)
 }
 
 /* If several elements have the same destination, only the last one has a gradient. To find it, each
- * element scatters its number along dim, and gathers the number that remains. */
+ * element scatters its position along dim, then gathers the position that is left there. */
 static void pass_none(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -236,8 +237,8 @@ static void pass_none(const gradient_call_t *call)
     give_src(call, emit_where(e, emit_binary(e, &op_def_eq, number, last), take(call, grad), zero));
 }
 
-/* Elements equal to the result share the gradient in equal parts. They are counted in f32, because
- * f16 ends at 65504. */
+/* All elements that are equal to the result share its gradient equally. They are counted in f32,
+ * because f16 ends at 65504. */
 static void pass_most(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -254,8 +255,8 @@ static void pass_most(const gradient_call_t *call)
     give_src(call, emit_cast(e, of_src, given));
 }
 
-/* The gradient of x is multiplied by the product of the written elements. src has no gradient,
- * because the product without one element is not stored. */
+/* The gradient of x is grad times the product of the elements written there. src has no gradient:
+ * it would need the product of all elements but one, which is not stored. */
 static void pass_mul(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -334,7 +335,7 @@ status_t op_scatter_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *i
     return dispatch_run_in_place(ctx, &op_def_scatter, &attrs, x, 2, in);
 }
 
-/* A tensor with the number for each index. */
+/* A tensor of the index's sizes, filled with the number. */
 static status_t make_src(context_t *ctx, const tensor_t *x, const tensor_t *index, double value,
                          tensor_t **out_src)
 {

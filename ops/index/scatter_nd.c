@@ -1,4 +1,4 @@
-/* Writes slices at tuples of indices to a copy of a tensor, as ONNX ScatterND. */
+/* Copies a tensor and writes slices at tuples of indices, like ONNX ScatterND. */
 #include <string.h>
 
 #include "ops/gradient_impl.h"
@@ -58,7 +58,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- specification: visits every tuple that refers to the element's slice ---- */
+/* ---- specification: visits every tuple that refers to the slice of the element ---- */
 
 static bool points_to(const spec_call_t *call, int64_t *tuple, const int64_t *index)
 {
@@ -89,7 +89,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return value;
 }
 
-/* ---- dense kernel: each thread writes the slices in its own share of x, in order ---- */
+/* ---- dense kernel: each thread writes the slices of its own range of x, in order ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -114,7 +114,7 @@ static void put_share(const index_buffers_t *buffers, int64_t n, int64_t row, in
 typedef struct put {
     const index_buffers_t *buffers;
     int64_t n, row; /* number of tuples; elements of a slice */
-    int64_t share;  /* rows of x in one share */
+    int64_t share;  /* rows of x for one thread */
 } put_t;
 
 static void put_shares(void *user, int64_t first, int64_t last)
@@ -159,7 +159,7 @@ value_t emit_scatter_nd(emitter_t *emitter, value_t x, value_t index, value_t sr
 }
 
 /* For each tuple: true if no later tuple refers to the same slice. Each tuple scatters its number,
- * and gathers the number that remains. The result has the rank of the gradient. */
+ * then gathers the number that is left there. The result broadcasts with the gradient of src. */
 static value_t find_last(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

@@ -1,8 +1,9 @@
-/* Finds the first k elements along a dimension in order, with their indices. sort uses k = size.
+/* Finds the first k elements along a dimension in order, with their indices. For sort, k is the
+ * size.
  *
  * Each element becomes an integer key with its index. Equal keys are ordered by index, so the sort
- * is stable. A heap holds the best k elements found so far, with the worst on top. Removing the top
- * until the heap is empty produces them from last to first. */
+ * is stable. A heap holds the first k elements found so far, the last of them on top. Removing the
+ * top until the heap is empty returns them from last to first. */
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- specification: finds the element with `position` others before it ---- */
+/* ---- specification: finds the element that has `position` elements before it ---- */
 
 /* NaN is larger than all numbers. Equal elements are ordered by index. */
 static bool spec_comes_before(double a, int64_t i, double b, int64_t j, bool descending)
@@ -107,9 +108,9 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, INDICES);
 }
 
-/* Computes keys of n elements; smaller keys come first. The bits of a double, read as an
- * integer, have the order of the numbers once negative ones are flipped. -0 becomes 0; NaN is
- * the largest. */
+/* Computes the keys of n elements; smaller keys come first. The bits of a double, read as an
+ * integer, have the order of the numbers if the bits of negative numbers are flipped. -0 becomes 0,
+ * and NaN the largest key. */
 static void make_keys(dtype_t dtype, const char *x, int64_t n, int64_t step, bool descending,
                       int64_t *keys)
 {
@@ -136,7 +137,7 @@ static bool comes_before(entry_t a, entry_t b)
     return a.key < b.key || (a.key == b.key && a.index < b.index);
 }
 
-/* Inserts an entry at the top of a heap of n, and moves it below all entries that come later. */
+/* Replaces the top of a heap of n by an entry, and sinks it below all entries that come later. */
 static void sink(entry_t *heap, int64_t n, entry_t entry)
 {
     int64_t at = 0;
@@ -149,7 +150,7 @@ static void sink(entry_t *heap, int64_t n, entry_t entry)
     heap[at] = entry;
 }
 
-/* Adds an entry at the bottom of a heap of n. */
+/* Adds an entry at the end of a heap of n, and raises it above all entries that come earlier. */
 static void rise(entry_t *heap, int64_t n, entry_t entry)
 {
     int64_t at = n;
@@ -160,7 +161,7 @@ static void rise(entry_t *heap, int64_t n, entry_t entry)
     heap[at] = entry;
 }
 
-/* Finds the first k of a line of n elements, in order. */
+/* Finds the first k elements of a line of n, in order. */
 static void sort_line(dtype_t dtype, const char *x, int64_t n, int64_t step, bool descending,
                       int64_t k, entry_t *heap)
 {
@@ -186,7 +187,7 @@ static void sort_line(dtype_t dtype, const char *x, int64_t n, int64_t step, boo
 typedef struct lines {
     dtype_t dtype;
     bool descending;
-    int64_t n, k, step; /* elements of a line of x; of the result; step between elements */
+    int64_t n, k, step; /* elements of a line of x; of the result; stride of x */
     const char *x;
     entry_t *heaps; /* [lines][k] */
     char *values;
@@ -227,7 +228,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: values return to their indices ---- */
+/* ---- gradients: the gradients of values are written to their indices ---- */
 
 static void pass(const gradient_call_t *call)
 {

@@ -1,8 +1,7 @@
-/* Finds the distinct elements, or distinct slices along a dimension.
+/* Finds the distinct elements, or the distinct slices along a dimension.
  *
- * Elements become integer keys. A stable merge sort orders the slice numbers, and adjacent equal
- * slices form a group. This happens in scratch memory before the outputs, whose size is then known,
- * are written. */
+ * Elements become integer keys. A stable merge sort orders the slice numbers; adjacent equal slices
+ * then form a group. All this is in scratch memory. Only then is the size of the outputs known. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@
 #include "tensor/sizes_impl.h"
 
 typedef struct unique_attrs {
-    ints_t dims; /* one dimension; none: x is flattened */
+    ints_t dims; /* one dimension; if none, x is flattened */
     bool sorted;
 } unique_attrs_t;
 
@@ -46,13 +45,13 @@ static slices_t find_slices(const void *attrs, const tensor_info_t *x)
 
 /* ---- groups ---- */
 
-/* Working memory for grouping. In the end, groups are numbered as in the outputs. */
+/* Scratch memory for grouping. At the end, groups are numbered as in the outputs. */
 typedef struct work {
     slices_t slices;
-    bool has_nan;   /* KEY_NAN stands for NaN, and NaN differs from itself */
+    bool has_nan;   /* KEY_NAN means NaN, which is not equal to itself */
     uint64_t *keys; /* [numel] */
     int64_t *order; /* [n] slices, sorted */
-    int64_t *other; /* [n] second buffer of the sort */
+    int64_t *other; /* [n] second buffer for sorting */
     int64_t *group; /* [n] group of each slice */
     int64_t *first; /* [n] first slice of each group */
     int64_t *count; /* [n] number of slices of each group */
@@ -82,7 +81,8 @@ static work_t begin_work(const void *attrs, const tensor_info_t *x, void *block)
     return work;
 }
 
-/* Converts to a key of the same order: inverts all bits of negative numbers, else the sign bit. */
+/* Returns a key whose unsigned order is that of the numbers. Inverts all bits of a negative float,
+ * and the sign bit of other signed numbers. */
 static uint64_t key_of(dtype_t dtype, const void *element)
 {
     const uint64_t sign = (uint64_t)1 << 63;
@@ -233,8 +233,8 @@ static double element_of(const spec_call_t *call, const slices_t *slices, int64_
     return spec_at(call, X, at);
 }
 
-/* Negative if slice a comes before slice b, 0 if they are equal. NaN comes after all numbers. A
- * NaN in both slices is ordered by slice number. */
+/* Returns a negative number if slice a comes before slice b, 0 if they are equal. NaN comes after
+ * all numbers. If both have NaN at the same position, the lower slice number comes first. */
 static int order_of(const spec_call_t *call, const slices_t *slices, int64_t a, int64_t b)
 {
     for (int64_t i = 0; a != b && i < slices->outer * slices->inner; i++) {
@@ -246,7 +246,7 @@ static int order_of(const spec_call_t *call, const slices_t *slices, int64_t a, 
     return 0;
 }
 
-/* The first slice that is equal to this one. */
+/* The first slice that is equal to `slice`. */
 static int64_t first_of(const spec_call_t *call, const slices_t *slices, int64_t slice)
 {
     int64_t first = 0;
@@ -254,7 +254,7 @@ static int64_t first_of(const spec_call_t *call, const slices_t *slices, int64_t
     return first;
 }
 
-/* Counts the distinct slices that come before a slice. */
+/* Counts the distinct slices that come before `slice`. */
 static int64_t rank_of(const spec_call_t *call, const slices_t *slices, int64_t slice)
 {
     bool is_sorted = ((const unique_attrs_t *)call->attrs)->sorted;
