@@ -1,4 +1,5 @@
-/* The context: allocator, threads, counters, trace, scopes and the last error of one thread.
+/* A context has the allocator, number of threads, counters, trace, scopes and last error for calls
+ * of one thread.
  *
  * Use one context per thread. Threads, each with its own context, may share tensors, modules that
  * nobody mutates, frozen modules without mutable attributes, and plans. Objects keep their
@@ -12,8 +13,8 @@ TESSERA_BEGIN
 
 typedef struct context context_t;
 
-/* Source of memory. `get` returns blocks aligned to 64 bytes, or NULL to refuse. Both functions
- * must be thread-safe: several threads may call them at the same time. */
+/* Source of memory. `get` returns a block aligned to 64 bytes, or NULL if it refuses. Both
+ * functions must be thread-safe: several threads may call them at the same time. */
 typedef struct allocator {
     void *user;
     void *(*get)(void *user, size_t bytes);
@@ -25,8 +26,8 @@ typedef void (*trace_sink_t)(void *user, const char *line);
 
 typedef struct context_options {
     const allocator_t *allocator; /* NULL: the C library's */
-    int n_threads;     /* 0: TESSERA_THREADS, else the least of the physical cores in the affinity
-                          mask and the control group's CPU quota, rounded up */
+    int n_threads;     /* 0: TESSERA_THREADS, else the number of physical cores in the affinity
+                        * mask, or the control group's CPU quota, rounded up, if that is smaller */
     const char *trace; /* categories as in trace.h; NULL: TESSERA_TRACE */
     trace_sink_t trace_sink; /* NULL: stderr */
     void *trace_user;
@@ -38,8 +39,8 @@ typedef struct context_options {
     double limit_seconds;     /* per outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
     int64_t limit_iterations; /* loop iterations per outermost call; 0: TESSERA_LIMIT_ITERATIONS,
                                  else 1048576 */
-    int64_t plan_bytes;       /* memory for a method's plans, not counting those of the last two
-                                 sizes; 0: TESSERA_PLANS, else 64 MB */
+    int64_t plan_bytes;       /* memory for a method's plans, except its plans for the last two sets
+                               * of sizes; 0: TESSERA_PLANS, else 64 MB */
 } context_options_t;
 
 /* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if oneDNN cannot make an engine;
@@ -51,16 +52,17 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
 /* Ends all open scopes, frees the caches and the context. NULL does nothing. */
 void context_destroy(context_t *ctx) TESSERA_API(context_destroy);
 
-/* Message of the most recent failure since the innermost scope or the running forward began:
- * operator, what was given, the rule. Never NULL; "" if nothing failed. Valid until the next
+/* Message of the last failure since the innermost scope or the running forward began: operator,
+ * what was given, the rule that it breaks. Never NULL; "" if nothing failed. Valid until the next
  * failing call, and until a scope begins or ends. context_error(NULL) is the message of this
  * thread's last context_create, "" if it succeeded. */
 const char *context_error(const context_t *ctx) TESSERA_API(context_error);
 
-/* Status of that failure. A forward may end with `return context_status(ctx)`. */
+/* Status of the failure whose message context_error returns. A forward may end with `return
+ * context_status(ctx)`. */
 status_t context_status(const context_t *ctx) TESSERA_API(context_status);
 
-/* Marks the failure as handled: the innermost scope then counts as not failed, and NULL inputs no
+/* Marks that failure as handled: the innermost scope then counts as not failed, and NULL inputs no
  * longer pass the failure on. */
 void context_clear_error(context_t *ctx) TESSERA_API(context_clear_error);
 
@@ -71,10 +73,10 @@ status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
 
 /* Cancels the call that runs in this context. May be called from another thread or from a signal
  * handler: it is async-signal-safe. The outermost call returns CANCELLED within milliseconds, or
- * when the running kernel ends; its outputs are as after any failure. If nothing runs, the next
- * call that checks for a cancel is cancelled. Returning CANCELLED ends the cancel, and the context
- * works as before. A training step whose update has begun, and a file that is being renamed, finish
- * first. NULL does nothing. */
+ * when the running kernel ends, and does not write its outputs. If nothing runs, the next call that
+ * checks for a cancel is cancelled. Once a call has returned CANCELLED, the context works as
+ * before. A training step whose update has begun, and a file that is being renamed, finish first.
+ * NULL does nothing. */
 void context_cancel(context_t *ctx) TESSERA_API(context_cancel);
 
 /* Removes a cancel that no call has noticed yet; returns true if there was one. Prevents a late

@@ -15,8 +15,8 @@
 TESSERA_BEGIN
 
 /* Converts to mkldnn; an mkldnn tensor is returned itself, retained. Supports f32, bf16, f16, s8,
- * u8, s32 of rank 1 to 12 with at least one element. Others are UNSUPPORTED; the message has the
- * reason. */
+ * u8, s32 of rank 1 to 12 with at least one element. UNSUPPORTED, with the reason, for other
+ * tensors. */
 status_t to_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
     TESSERA_API(to_mkldnn);
 
@@ -30,8 +30,8 @@ status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *format,
                          tensor_t **out_tensor) TESSERA_API(convert_reorder);
 
-/* A finished reorder or copy, passed to observers (dispatch.h) once for each that the counters
- * count. Pointers are valid during the callback only. */
+/* A finished reorder or copy. Observers (dispatch.h) receive one for each that the counters count.
+ * Pointers are valid during the callback only. */
 typedef struct conversion {
     reorder_cause_t cause;
     const char *by; /* "onednn"; for a copy "tessera", or "kernel" for a packed weight */

@@ -1,8 +1,7 @@
-/* Counters: every transition, reorder and copy, by cause.
+/* Counters of transitions, reorders and copies, by cause.
  *
- * A reorder is any pass that rewrites a tensor's bytes in another order. Reorders by oneDNN match
- * the reorder lines of its verbose output one for one. Reorders by Tessera's own loops are counted
- * as copies. */
+ * A reorder rewrites a tensor's bytes in another order. Each reorder by oneDNN is one reorder line
+ * of its verbose output. Reorders by Tessera's own loops are counted separately, as copies. */
 #ifndef TESSERA_TENSOR_COUNTERS_H
 #define TESSERA_TENSOR_COUNTERS_H
 
@@ -31,7 +30,7 @@ typedef struct counters {
     uint64_t reorder_ns;
     uint64_t operators;        /* run by dispatch or a plan */
     uint64_t primitives_built; /* by oneDNN */
-    uint64_t cache_hits;       /* found prepared operators */
+    uint64_t cache_hits;       /* calls whose prepared operator was in the cache */
     uint64_t cache_misses;
     uint64_t cache_entries; /* at present */
     uint64_t cache_bytes;   /* at present, estimated */
@@ -39,16 +38,18 @@ typedef struct counters {
     uint64_t plans_built;   /* one for each set of inputs for which a method had no plan */
     uint64_t plans_evicted; /* least recently used plans, dropped to save memory */
     uint64_t tensor_bytes;  /* total allocated for tensors through this context */
-    uint64_t plan_bytes;    /* at present, estimated, for the method that built the last plan:
-                               its plans except those of the last two sizes, and weight forms
-                               that only these plans read */
+    uint64_t plan_bytes;    /* at present, estimated, for the method that built the last plan: its
+                             * plans except those for the last two sets of sizes, and packed weights
+                             * that only these plans read */
 } counters_t;
 
-/* Copies the context's counters; sets them to zero, except those of the present state. */
+/* counters_read copies the context's counters. counters_reset sets them to zero, except those
+ * marked "at present". */
 void counters_read(const context_t *ctx, counters_t *out_counters) TESSERA_API(counters_read);
 void counters_reset(context_t *ctx) TESSERA_API(counters_reset);
 
-/* Sums over causes: weight, gradient, all others. counters_copies sums copies of every cause. */
+/* Numbers of reorders with cause weight, with cause gradient, and with any other cause.
+ * counters_copies: number of copies with any cause. */
 uint64_t counters_weight_reorders(const counters_t *counters) TESSERA_API(counters_weight_reorders);
 uint64_t counters_gradient_reorders(const counters_t *counters)
     TESSERA_API(counters_gradient_reorders);

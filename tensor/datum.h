@@ -1,7 +1,7 @@
-/* Datums: values of attributes, arguments and constants.
+/* A datum is the value of an attribute, an argument or a constant.
  *
- * A datum is a reference-counted value of one of nine kinds. Lists and dicts are mutable and shared
- * by all who hold them. The other kinds never change (a tensor's elements may). */
+ * Datums are reference counted and have one of nine kinds. Lists and dicts can be modified; all who
+ * hold them see the change. The other kinds never change, but a tensor's elements may. */
 #ifndef TESSERA_TENSOR_DATUM_H
 #define TESSERA_TENSOR_DATUM_H
 

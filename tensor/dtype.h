@@ -39,11 +39,11 @@ bool dtype_is_unsigned(dtype_t dtype) TESSERA_API(dtype_is_unsigned); /* u8, u16
 dtype_t dtype_promote(dtype_t a, dtype_t b) TESSERA_API(dtype_promote);
 
 /* Load and store one element as a number. As double, integers above 2^53 lose bits. As int64_t, a
- * u64 keeps its bits, so 2^64 - 1 becomes -1. Stores convert as PyTorch's casts. Floating to
- * integral truncates; NaN and values that s32 or s64 cannot hold become their smallest number; s8,
- * u8, s16 and u16 take the low bits of s32, u32 those of s64. Integral to smaller integral keeps
- * the low bits. To bool tests against zero. To bf16 and f16 rounds to f32 first, then to nearest
- * even. */
+ * u64 keeps its bits, so 2^64 - 1 becomes -1. Stores convert like PyTorch's casts. Floating to
+ * integral: truncated; NaN and values that s32 or s64 cannot hold become its smallest number; s8,
+ * u8, s16 and u16 keep the low bits of the conversion to s32, u32 those of the conversion to s64.
+ * Integral to smaller integral: keeps the low bits. To bool: true unless zero. To bf16 and f16:
+ * rounded to f32 first, then to nearest even. */
 double dtype_load(dtype_t dtype, const void *element) TESSERA_API(dtype_load);
 void dtype_store(dtype_t dtype, void *element, double value) TESSERA_API(dtype_store);
 int64_t dtype_load_integer(dtype_t dtype, const void *element) TESSERA_API(dtype_load_integer);

@@ -16,8 +16,8 @@ size_t file_size(const file_mapping_t *mapping) TESSERA_API(file_size);
 file_mapping_t *file_retain(file_mapping_t *mapping) TESSERA_API(file_retain);
 void file_release(file_mapping_t *mapping) TESSERA_API(file_release);
 
-/* Makes a read-only tensor over mapped bytes: a write copies them first. The tensor retains the
- * mapping. The caller has checked that info_bytes(info) bytes follow `offset`. */
+/* Makes a tensor over mapped bytes, which a write to the tensor copies first. The tensor retains
+ * the mapping. The caller has checked that info_bytes(info) bytes follow `offset`. */
 status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
                      const tensor_info_t *info, tensor_t **out_tensor) TESSERA_API(file_tensor);
 
@@ -31,8 +31,8 @@ status_t file_write(file_writer_t *writer, const void *bytes, size_t n_bytes)
     TESSERA_API(file_write);
 /* Number of bytes written so far. */
 size_t file_write_offset(const file_writer_t *writer) TESSERA_API(file_write_offset);
-/* commit true: renames the file to its final name. false: leaves the old file unchanged. Frees the
- * writer in both cases. */
+/* If commit is true, renames the temporary file to `path`; otherwise removes it and leaves the old
+ * file unchanged. Frees the writer in both cases. */
 status_t file_write_end(file_writer_t *writer, bool commit) TESSERA_API(file_write_end);
 
 /* 64-bit checksum (XXH64). */

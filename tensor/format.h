@@ -1,12 +1,13 @@
 /* Formats: how the elements of a tensor are arranged in memory.
  *
- * A format is independent of sizes and of oneDNN's version. It holds the order of the dimensions
- * from slowest to fastest, and inner blocks. Its text is oneDNN's tag. In "aBcd16b" dimension b is
- * split into an outer b (the capital marks a blocked dimension) and an innermost block of 16; in
- * "acdb" nothing is split. Blocked dimensions are padded up to a multiple of their block, and
- * padded elements are zero. Strided formats carry strides in elements instead, for tensors with
- * gaps or broadcasts. Opaque formats are those that no tag describes: weights in oneDNN's winograd
- * form, or weights that a kernel packed in its own order. */
+ * A format does not depend on sizes or on oneDNN's version. It holds the order of the dimensions,
+ * from slowest to fastest, and the inner blocks. Its text is called a tag, as in oneDNN. In
+ * "aBcd16b" dimension b is split into an outer b (the capital marks a blocked dimension) and an
+ * innermost block of 16; in "acdb" nothing is split. Blocked dimensions are padded up to a multiple
+ * of their block, and padded elements are zero. Strided formats have strides, in elements, instead
+ * of an order; tensors with gaps or broadcasts need them. Opaque formats are those that no tag
+ * describes: weights in oneDNN's winograd form, or weights that a kernel packed in its own
+ * order. */
 #ifndef TESSERA_TENSOR_FORMAT_H
 #define TESSERA_TENSOR_FORMAT_H
 
@@ -23,8 +24,8 @@ typedef enum format_kind {
     FORMAT_ANY = 0,  /* not chosen yet: "?" */
     FORMAT_TAG,      /* order and blocks */
     FORMAT_STRIDED,  /* strides: "{12544,1,112,1}" */
-    FORMAT_OPAQUE,   /* readable only by its owner (oneDNN, or a kernel), in the version that
-                        wrote it: "opaque4x102400x20603x4" */
+    FORMAT_OPAQUE,   /* only its owner can read it (oneDNN or a kernel, in the version that wrote
+                      * it): "opaque4x102400x20603x4" */
     FORMAT_REGROUPED /* a tag that applies after a reshape to other sizes: "4:aBcde8b(8,8,8,3,3)" */
 } format_kind_t;
 
@@ -52,17 +53,18 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
 /* Writes the format's text into a buffer of FORMAT_TEXT_MAX bytes and returns that buffer. */
 const char *format_text(const format_t *format, char *out_text) TESSERA_API(format_text);
 
-/* format_regroup: the format of a tensor of rank `rank` that has `tag` after a row-major reshape to
- * the sizes `inner`. The product of `inner` must be below 2^63, and the text must fit. Example: a
- * weight whose groups are split off, or whose flattened dimension is split again. Only conversions
- * read such a tensor. format_inner: the tag of such a format. */
+/* format_regroup: the format of a tensor of rank `rank` that has format `tag` once it is reshaped
+ * to the sizes `inner`, in row-major order. The product of `inner` must be below 2^63, and the text
+ * must fit. Example: a weight [64,8,3,3] packed as 8 groups [8,8,8,3,3]. Only conversions read such
+ * a tensor. format_inner: the tag of such a format. */
 format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
     TESSERA_API(format_regroup);
 format_t format_inner(const format_t *format) TESSERA_API(format_inner);
 
-/* format_owned: an opaque format of an owner other than oneDNN, identified by its name. The version
- * and the numbers (at most FORMAT_MAX_NUMBERS, none negative) tell the owner how the elements are
- * arranged. format_numbers: those numbers, padded with zeros; NULL for any other format. */
+/* format_owned: an opaque format that belongs to the owner with this name, not to oneDNN. The
+ * version and the numbers (at most FORMAT_MAX_NUMBERS, none negative) tell the owner how the
+ * elements are arranged. format_numbers: those numbers, padded with zeros; NULL for any other
+ * format. */
 #define FORMAT_MAX_NUMBERS (FORMAT_WORDS - 3)
 format_t format_owned(int rank, int64_t elements, const char *owner, int version, int n_numbers,
                       const int64_t *numbers) TESSERA_API(format_owned);
@@ -76,8 +78,8 @@ format_t format_channels_last(int rank) TESSERA_API(format_channels_last);
 format_t format_channel_blocks(int rank, int block) TESSERA_API(format_channel_blocks);
 
 /* The format of a strided tensor. Strides without gaps and overlaps become a FORMAT_TAG without
- * blocks (plain if the bytes agree, else channels last if they agree); others stay
- * FORMAT_STRIDED. */
+ * blocks: plain or channels last if these have the same bytes, else another order. Other strides
+ * stay FORMAT_STRIDED. */
 format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *strides)
     TESSERA_API(format_of_strides);
 
@@ -90,7 +92,8 @@ bool format_is_padded(const format_t *format, const int64_t *sizes) TESSERA_API(
 void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *out_sizes)
     TESSERA_API(format_padded_sizes);
 
-/* Strides, in elements, of each dimension's outer (block) index. For tags and strides only. */
+/* Strides, in elements, of each dimension; for a blocked dimension, from one block to the next.
+ * Only for FORMAT_TAG and FORMAT_STRIDED. */
 void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_strides)
     TESSERA_API(format_strides);
 
@@ -99,16 +102,17 @@ void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_s
 bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
     TESSERA_API(format_elements);
 
-/* Offset, in elements from the first, of the element with this index. For tags and strides only. */
+/* Offset, in elements from the first, of the element with this index. Only for FORMAT_TAG and
+ * FORMAT_STRIDED. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
     TESSERA_API(format_offset);
 
 /* True if tensors of these sizes have the same bytes in both formats. Strides of dimensions of size
- * 1 do not matter; neither does a split whose blocks are contiguous. */
+ * 1 do not matter. Neither does a split into blocks that follow each other in memory. */
 bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
     TESSERA_API(format_same);
 
-/* Equal for formats that format_same considers equal at these sizes. */
+/* A hash that is equal for formats that are format_same at these sizes. */
 uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed)
     TESSERA_API(format_hash);
 

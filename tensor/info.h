@@ -9,7 +9,7 @@ TESSERA_BEGIN
 
 typedef enum layout {
     LAYOUT_DENSE = 0, /* visible strides; the format is FORMAT_STRIDED */
-    LAYOUT_MKLDNN     /* opaque; the format is one that suits oneDNN */
+    LAYOUT_MKLDNN     /* opaque; any format that oneDNN or a kernel reads */
 } layout_t;
 
 const char *layout_name(layout_t layout) TESSERA_API(layout_name);
@@ -18,7 +18,8 @@ typedef struct tensor_info {
     dtype_t dtype; /* DTYPE_NONE: an absent optional operand */
     layout_t layout;
     int rank;
-    bool is_number; /* a C or graph number: type promotion treats it as PyTorch's Python numbers */
+    bool is_number; /* a number in C or in a graph: type promotion treats it as PyTorch treats
+                     * Python numbers */
     int64_t sizes[TENSOR_MAX_RANK];
     format_t format;
 } tensor_info_t;
@@ -35,11 +36,11 @@ int64_t info_numel(const tensor_info_t *info) TESSERA_API(info_numel);
 /* Bytes from the start of the first element to the end of the last, padding included. */
 size_t info_bytes(const tensor_info_t *info) TESSERA_API(info_bytes);
 
-/* True for row-major without gaps, in either layout. */
+/* True if the elements are row-major without gaps, in either layout. */
 bool info_is_contiguous(const tensor_info_t *info) TESSERA_API(info_is_contiguous);
 
-/* True for the same type (a number differs from a tensor), sizes, layout and bytes. Absent operands
- * are equal. */
+/* True if dtype, is_number, sizes and layout are equal and the formats have the same bytes. Absent
+ * operands are equal. */
 bool info_equal(const tensor_info_t *a, const tensor_info_t *b) TESSERA_API(info_equal);
 
 uint64_t info_hash(const tensor_info_t *info, uint64_t seed) TESSERA_API(info_hash);

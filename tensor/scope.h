@@ -1,22 +1,21 @@
-/* Scopes: lifetimes of tensors, and failures, in a chain of calls.
+/* A scope owns the tensors, and remembers the first failure, of a chain of calls.
  *
  * Tensors. Every tensor that a call returns inside a scope belongs to the scope. The scope releases
- * its tensors when it ends, except those that scope_keep transfers to the caller. Releasing a
- * tensor inside the scope is also allowed: tensor_release first undoes the latest tensor_retain
- * made inside the scope, and gives up the scope's reference only if there is none. So pairs of
- * retain and release change nothing. A tensor that should outlive the scope is either retained once
- * more, or kept.
+ * its tensors when it ends, except those that scope_keep transfers to the caller. You may also
+ * release a tensor inside the scope. tensor_release then undoes the last tensor_retain made inside
+ * the scope; if there is none, it drops the scope's reference. So pairs of retain and release
+ * change nothing. If a tensor should outlive the scope, retain it once more, or call scope_keep.
  *
- * Failures. A scope starts clean and remembers its first failure until context_clear_error marks it
- * as handled. scope_end returns that failure, which then counts as a failure of the surrounding
- * code. A scope that did not fail leaves earlier failures of the surrounding code as they were. A
- * required input that is NULL passes on the first failure of the innermost scope, or else of the
- * scopes around it, so a chain of calls needs one check at the end of the scope. Outside all scopes
- * NULL passes on the last failure, unless a call has returned a tensor since: to chain calls, open
- * a scope.
+ * Failures. A scope starts without a failure and remembers its first one until context_clear_error
+ * marks it as handled. scope_end returns this failure, which then counts as a failure of the
+ * surrounding code. If the scope did not fail, earlier failures of the surrounding code remain. A
+ * call whose required input is NULL returns the first failure of the innermost scope, or else of a
+ * scope around it. So a chain of calls needs one check, at the end of the scope. Outside all scopes
+ * such a call returns the last failure, unless another call has returned a tensor since. So open a
+ * scope to chain calls.
  *
- * Each forward of a module runs in its own scope and starts clean. Earlier failures affect it only
- * if one of its inputs is NULL.
+ * Each forward of a module runs in its own scope, without earlier failures. These affect it only if
+ * one of its inputs is NULL.
  *
  * Scopes nest. A scope begins, is used and ends in one thread. */
 #ifndef TESSERA_TENSOR_SCOPE_H
@@ -32,8 +31,8 @@ status_t scope_begin(context_t *ctx) TESSERA_API(scope_begin);
  * nothing. */
 void scope_keep(context_t *ctx, tensor_t *tensor) TESSERA_API(scope_keep);
 
-/* Ends the innermost scope and releases its tensors. Returns its first uncleared failure, and
- * context_error then has that message. INVALID_ARGUMENT when no scope is open. */
+/* Ends the innermost scope and releases its tensors. Returns the scope's first failure that was not
+ * cleared; context_error then returns its message. INVALID_ARGUMENT when no scope is open. */
 status_t scope_end(context_t *ctx) TESSERA_API(scope_end);
 
 TESSERA_END

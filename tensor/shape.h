@@ -41,8 +41,8 @@ bool shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
 bool shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *out_rank,
                      int64_t *out_sizes) TESSERA_API(shape_broadcast);
 
-/* Resolves a dimension that may be negative (counted from the end); false if out of range. Rank 0
- * accepts dimension 0. */
+/* Converts a dimension that may be negative (counted from the end) to one that is not; false if out
+ * of range. For rank 0, dimensions 0 and -1 are accepted. */
 bool shape_dim(int rank, int64_t dim, int *out_dim) TESSERA_API(shape_dim);
 
 /* Advances a multi-index to the next element in row-major order; false after the last. */

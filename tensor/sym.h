@@ -1,24 +1,25 @@
-/* Symbolic integers: expressions over sizes that are not known yet.
+/* Symbolic integers are expressions over sizes that are not known yet.
  *
- * A symbolic integer is an int64_t that is either a number or a handle of an expression. So one
- * rule written with these functions handles sizes [N,3,H,W] as well as [1,3,224,224]. Handles are
- * negative and far apart. Ordinary arithmetic on a handle gives a size that shape_check rejects, or
- * a handle that no space knows.
+ * A symbolic integer is an int64_t that is either a number or the handle of an expression. So an
+ * inference rule written with these functions supports sizes [N,3,H,W] as well as [1,3,224,224].
+ * Handles are negative and far apart, so that ordinary arithmetic on a handle by mistake results in
+ * a size that shape_check rejects, or in a handle that no space knows.
  *
  * A space holds names (sizes of inputs, and sizes that depend on elements), expressions over them,
- * and guards. Expressions have a normal form: if two symbolic integers are equal under ==, they are
- * proven equal.
+ * and guards. Expressions are stored in a normal form: symbolic integers that are == in C are equal
+ * at all sizes.
  *
- * Every name has a hint, its size at the first run. Decisions (are these sizes equal, does this
- * kernel fit) use ranges and earlier guards if these suffice. Otherwise they use the hints, and the
- * decision becomes a guard of the space: H % 8 == 0, W >= 100, N != 1. Results hold for all sizes
- * that satisfy the guards.
+ * A name's hint is its size at the first run. A decision (are these sizes equal, does this kernel
+ * fit) is proven from ranges and earlier guards if possible. Otherwise it is made for the hints,
+ * and becomes a guard of the space: H % 8 == 0, W >= 100, N != 1. Results hold for all sizes that
+ * satisfy the guards.
  *
  * A context has at most one current space, set by sym_space_enter. Without a space all functions
  * compute with numbers.
  *
  * The space stores the first failure (no memory, a decision on a name without a hint, an invalid
- * handle) for sym_status. Until sym_status is called, results are SYM_NONE and decisions false. */
+ * handle) for sym_status. From then until sym_status is called, results are SYM_NONE and decisions
+ * false. */
 #ifndef TESSERA_TENSOR_SYM_H
 #define TESSERA_TENSOR_SYM_H
 
@@ -29,8 +30,7 @@ TESSERA_BEGIN
 
 typedef struct sym_space sym_space_t;
 
-/* Not an integer: an overflow, or the result of a failure. Arithmetic on SYM_NONE gives
- * SYM_NONE. */
+/* The result of an overflow or a failure, and of arithmetic on SYM_NONE. Not an integer. */
 #define SYM_NONE INT64_MIN
 
 /* True for handles and SYM_NONE, false for numbers (above -2^62). */
@@ -67,8 +67,8 @@ int64_t sym_name(context_t *ctx, const char *name, int64_t hint, int64_t min, in
 int64_t sym_add(context_t *ctx, int64_t a, int64_t b);
 int64_t sym_subtract(context_t *ctx, int64_t a, int64_t b);
 int64_t sym_multiply(context_t *ctx, int64_t a, int64_t b);
-/* Quotient rounded down, and its remainder, which has the divisor's sign. Adds the guard b != 0 if
- * only hints prove that; SYM_NONE when b is 0. */
+/* Quotient rounded down, and its remainder, which has the divisor's sign. Adds the guard b != 0
+ * unless that is proven; SYM_NONE if b is 0. */
 int64_t sym_divide(context_t *ctx, int64_t a, int64_t b);
 int64_t sym_modulo(context_t *ctx, int64_t a, int64_t b);
 /* Quotient rounded up, and rounded towards zero as in C and ONNX. */
@@ -95,7 +95,7 @@ typedef enum sym_rounding {
 
 int64_t sym_real(context_t *ctx, sym_real_t type, double number);
 int64_t sym_to_real(context_t *ctx, sym_real_t type, int64_t integer_or_real);
-/* '+', '-', '*' or '/' of two numbers of the same type, rounded once. */
+/* operation: '+', '-', '*' or '/', on two numbers of the same type, rounded once. */
 int64_t sym_real_calculate(context_t *ctx, char operation, int64_t a, int64_t b);
 /* Rounds to an integer; SYM_NONE if an int64_t cannot hold it. If the floating calculation is exact
  * for small integers (f32(H)*2, f32(H)/3), a guard such as H <= 8388608 makes the result an integer
@@ -122,17 +122,17 @@ int64_t sym_pin(context_t *ctx, int64_t a);
 int64_t sym_hint(context_t *ctx, int64_t a);
 /* Known bounds of an expression. */
 void sym_range(context_t *ctx, int64_t a, int64_t *out_min, int64_t *out_max);
-/* Writes the expression as text, "(H+7)/8*W", cut to capacity; numbers print as such. */
+/* Writes the expression as text, "(H+7)/8*W", or the number, cut to capacity. */
 const char *sym_text(context_t *ctx, int64_t a, size_t capacity, char *out_text);
 
-/* Parses an expression (grammar in sym_parse.c) and advances *cursor past it. Makes new names
- * without a hint and not negative. On failure returns SYM_NONE and leaves *cursor unchanged. */
+/* Parses an expression (grammar in sym_parse.c) and advances *cursor past it. New names get no hint
+ * and are not negative. On failure returns SYM_NONE and leaves *cursor unchanged. */
 int64_t sym_parse(context_t *ctx, const char **cursor);
 /* Parses a guard, "H % 8 == 0", and adds it to the space unless it is proven. `origin` is the
  * guard's origin. */
 bool sym_parse_guard(context_t *ctx, const char **cursor, const char *origin);
 
-/* Returns the size of a name; false if it is unknown. */
+/* Returns the size that a name stands for; false if it is unknown. */
 typedef bool (*sym_size_t)(void *user, int name, const char *text, int64_t *out_size);
 /* Evaluates an expression at given sizes. False if a size is unknown, on overflow, and on division
  * by 0. */
@@ -149,9 +149,10 @@ void sym_append_guard(text_t *text, const sym_space_t *space, int k);
 typedef bool (*sym_is_name_t)(void *user, int name, const char *text);
 bool sym_any_name(const sym_space_t *space, int64_t a, sym_is_name_t is_name, void *user);
 
-/* Substitutes names: returns the expression in space `to`. `put` replaces a name by a number or an
- * integer of `to`. If put is NULL or returns false, the name stays; a new name in `to` is not
- * negative. `to` may be `from`. INVALID_ARGUMENT on overflow; UNSUPPORTED beyond a limit. */
+/* Copies an expression to space `to`, which may be `from`, with substitutions: `put` replaces a
+ * name by a number or a symbolic integer of `to`. If put is NULL or returns false, the name stays;
+ * if it is new in `to`, it is not negative. INVALID_ARGUMENT on overflow; UNSUPPORTED beyond a
+ * limit. */
 typedef bool (*sym_put_t)(void *user, int name, const char *text, int64_t *out_value);
 status_t sym_put(context_t *ctx, const sym_space_t *from, int64_t a, sym_space_t *to, sym_put_t put,
                  void *user, int64_t *out_value);

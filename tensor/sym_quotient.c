@@ -1,14 +1,16 @@
-/* Quotients, rounded down. Rules of their normal form:
+/* Quotients, rounded down, in normal form. The rules, with examples:
  *
- *   - multiples of the divisor are pulled out:        (9*x+y+8)/8 is x+(x+y)/8+1
- *   - a known remainder makes the division exact:     (2*x+1)/2 is x; H/8*8 is H if H % 8 == 0
- *   - a common divisor of all factors is cancelled:   (4*x+3)/8 is x/2
- *   - nested quotients are joined:                    (x/2+1)/3 is (x+2)/6
- *   - a range between two multiples gives a number:   (x%8)/8 is 0
- *   - common factors of both sides are cancelled:     (H*W)/W is H, (H*W*2)/(W*4) is H/2
- *   - multiples of a symbolic divisor are pulled out: (H*W+1)/W is H+1/W
+ *   - multiples of the divisor are pulled out:             (9*x+y+8)/8 is x+(x+y)/8+1
+ *   - a remainder that is known is dropped:                (2*x+1)/2 is x
+ *   - a quotient without remainder is divided out:         H/8*8 is H if H % 8 == 0
+ *   - a divisor of all coefficients is cancelled:          (4*x+3)/8 is x/2
+ *   - nested quotients are joined:                         (x/2+1)/3 is (x+2)/6
+ *   - if only one value is possible, it is the quotient:   (x%8)/8 is 0
+ *   - factors of numerator and divisor are cancelled:      (H*W)/W is H, (H*W*2)/(W*4) is H/2
+ *   - multiples of a symbolic divisor are pulled out:      (H*W+1)/W is H+1/W
  *
- * So factors and constants of a numerator over a number d are between 0 and d-1. */
+ * So if the divisor of a quotient in normal form is a number d, the coefficients and the constant
+ * of the numerator are between 0 and d-1. */
 #include "tensor/sym_impl.h"
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -27,7 +29,8 @@ static int64_t rest_of(int64_t a, int64_t b)
     return a - b * sym_floor(a, b);
 }
 
-/* quotient + atom, where atom is a handle or a number. */
+/* Returns quotient + atom; both the result and atom are numbers or handles, as everywhere in
+ * sym.h. */
 static int64_t finish(sym_space_t *space, sym_poly_t *quotient, int64_t atom)
 {
     sym_poly_t one;
@@ -91,7 +94,7 @@ static bool flatten(sym_space_t *space, sym_poly_t *a, int64_t *divisor)
     return false;
 }
 
-/* Divides a polynomial without denominator. */
+/* Divides a polynomial whose denominator is 1 by a positive number. */
 static int64_t divide_by_number(sym_space_t *space, sym_poly_t *a, int64_t divisor)
 {
     sym_poly_t whole = {.denominator = 1}, pulled;
@@ -119,7 +122,7 @@ static int64_t divide_by_number(sym_space_t *space, sym_poly_t *a, int64_t divis
 
 /* ---- symbolic divisors ---- */
 
-/* The largest product that divides all terms; 1 if none does. */
+/* The largest product of atoms that divides all terms of a and b; 1 if there is none. */
 static int64_t common_product(sym_space_t *space, const sym_poly_t *a, const sym_poly_t *b)
 {
     const int64_t *atoms;
@@ -165,8 +168,9 @@ static void divide_content(sym_poly_t *a, sym_poly_t *b)
     b->constant /= common;
 }
 
-/* Polynomial division by the first term of b: subtracts multiples of b from a as long as terms are
- * divisible. The caller uses a nonzero rest only if b has a single term. */
+/* Polynomial division: subtracts multiples of b from a as long as a term of a is divisible by the
+ * first term of b. The remainder is left in a. The caller uses a remainder that is not 0 only if b
+ * has a single term. */
 static bool divide_by_sum(sym_space_t *space, sym_poly_t *a, const sym_poly_t *b,
                           sym_poly_t *quotient)
 {
@@ -209,7 +213,7 @@ static int64_t divide_by_expression(sym_space_t *space, sym_poly_t *a, sym_poly_
         rest = *a;
         quotient = (sym_poly_t){.denominator = 1};
     }
-    /* the quotient is exact if 0 <= rest < b */
+    /* if 0 <= rest < b, `quotient` is a / b rounded down */
     sym_poly_t above = *b;
     above.constant--;
     if (!sym_poly_add(space, &above, -1, &rest)) return SYM_NONE;

@@ -3,9 +3,9 @@
  * A tensor has a dtype, sizes and a layout. A `dense` tensor has strides and a pointer to its
  * elements. An `mkldnn` tensor is opaque; use to_dense to read it. Tensors are reference counted:
  * the caller releases every tensor that a function returns, except inside a scope, which releases
- * it automatically (see scope.h). A required tensor that is NULL passes on the earlier failure that
- * left it NULL, so a chain of calls in a scope needs one check at its end. Views share the bytes of
- * their base. */
+ * it automatically (see scope.h). A call whose required tensor is NULL returns the failure that
+ * left it NULL, so a chain of calls in a scope needs one check, at its end. Views share the bytes
+ * of their base. */
 #ifndef TESSERA_TENSOR_TENSOR_H
 #define TESSERA_TENSOR_TENSOR_H
 
@@ -76,9 +76,9 @@ status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_da
 status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     TESSERA_API(tensor_data_mutable);
 
-/* True if the tensor or its bytes have another user: another reference, a view, a snapshot, the
- * owner of borrowed memory, a mapped file. An unshared tensor may be given to code that writes to
- * it. False for NULL. */
+/* True if somebody else uses the tensor or its bytes: another reference, a view, a snapshot, the
+ * owner of borrowed memory, a mapped file. If false, code that writes to the tensor may have it.
+ * False for NULL. */
 bool tensor_is_shared(const tensor_t *tensor) TESSERA_API(tensor_is_shared);
 
 /* The value of a tensor with exactly one element; any layout. */
@@ -91,8 +91,8 @@ status_t tensor_item_integer(context_t *ctx, const tensor_t *tensor, int64_t *ou
 status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements, size_t capacity)
     TESSERA_API(tensor_read);
 
-/* max |a - b| / max |b| over all elements; any layouts. 0/0 counts as 0, and a NaN in only one of
- * the two as infinity. */
+/* max |a - b| / max |b| over all elements; any layouts. The result is 0 for 0/0, and infinite if an
+ * element is NaN in only one of the two. */
 status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *b,
                              double *out_difference) TESSERA_API(tensor_max_rel_diff);
 
@@ -102,8 +102,8 @@ status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *
 status_t tensor_as_strided(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                            const int64_t *strides, int64_t offset, tensor_t **out_view)
     TESSERA_API(tensor_as_strided);
-/* As torch.Tensor.view: one size may be -1. INVALID_ARGUMENT if the strides do not allow the
- * view. */
+/* Like torch.Tensor.view: one size may be -1. INVALID_ARGUMENT if no strides make the base's
+ * elements such a view. */
 status_t tensor_view(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                      tensor_t **out_view) TESSERA_API(tensor_view);
 status_t tensor_permute(context_t *ctx, const tensor_t *base, int rank, const int64_t *dims,

@@ -1,4 +1,4 @@
-/* Growing text: output buffer of printers of graphs, explanations and reports. */
+/* A text that grows: the output buffer for graphs, explanations and reports. */
 #ifndef TESSERA_TENSOR_TEXT_H
 #define TESSERA_TENSOR_TEXT_H
 

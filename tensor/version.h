@@ -1,4 +1,4 @@
-/* Tessera's version: macros for the version of these headers, functions for the version of the
+/* Tessera's version: macros have the version of these headers, functions return the version of the
  * loaded library. CMake reads the project's version from this file. */
 #ifndef TESSERA_TENSOR_VERSION_H
 #define TESSERA_TENSOR_VERSION_H
