@@ -1,5 +1,5 @@
-/* Alias analysis: which values may share bytes or items, what containers hold, and what is written.
- * Passes use it to leave in-place operators alone.
+/* Alias analysis: which values may share bytes or items, what containers hold, and what nodes
+ * write. Passes use it to avoid changing operators that work in place, and values that these write.
  *
  * Values are partitioned into memory classes (Steensgaard). Two values that may share bytes, or be
  * one container, are in one class. All contents of a container class are in one class. The analysis
@@ -9,15 +9,15 @@
  *   list, tuple, dict, append             operands become contents of the container
  *   index, unpack                         outputs are contents of the container
  *   getattr, setattr                      one class per path and module
- *   call                                  may write, keep and return its arguments and all
+ *   call                                  may write, store and return its arguments and all
  *                                         attributes of modules among them
- *   parameters                            share nothing while no parameter of their kind is
- *                                         written; otherwise any of that kind may be the one
+ *   parameters                            do not share while no parameter of their kind is
+ *                                         written; else all of that kind may be one value
  *   constants                             alias if they use the same storage
  *
- * Other methods may write a value that is stored in an attribute. This counts as a write if the
- * value outlives the run, as constants and attribute values do. Different attribute paths are
- * assumed not to alias; callers with the module at hand know more. */
+ * Another method may write a value that is stored in an attribute. If the value outlives the run,
+ * as constants and attribute values do, this counts as a write. Different attribute paths are
+ * assumed not to alias; a caller that has the module can check that. */
 #ifndef TESSERA_GRAPH_ANALYSIS_ALIAS_IMPL_H
 #define TESSERA_GRAPH_ANALYSIS_ALIAS_IMPL_H
 
@@ -37,12 +37,12 @@ typedef struct alias_class {
     const graph_node_t *writer;  /* first node that may write its own bytes or items, or NULL */
     const graph_node_t *deep;    /* first node that may write it or its contents; set at the end */
     const graph_node_t *keeper;  /* first setattr that stores it, or NULL */
-    unsigned origins;            /* alias_origin_t; contents have those of the container */
+    unsigned origins;            /* alias_origin_t; contents have the origins of their container */
     bool is_returned;            /* returned by the graph, alone or in a container */
-    bool is_in_place, has_views; /* written in place by an operator; shared by a view */
+    bool is_in_place, has_views; /* an operator writes it in place; it contains a view */
 } alias_class_t;
 
-/* A member of a module. Members form a tree along the names in paths. */
+/* A member of a module. The names in paths form a tree of members. */
 typedef struct alias_place {
     int parent, first_child, next; /* -1: none */
     value_t root;                  /* if there is no parent: the module */
@@ -50,14 +50,14 @@ typedef struct alias_place {
     int length;
     int class;
     const graph_node_t *setter; /* first setattr, or NULL */
-    bool is_used;               /* read or set, not only a prefix of other paths */
+    bool is_used;               /* read or set itself, not only a prefix of other paths */
     bool is_outside;            /* belongs to a module that is passed to a call */
 } alias_place_t;
 
 typedef struct alias {
     graph_analysis_t kept;
     const graph_t *graph;
-    alias_class_t *classes; /* first those of the values, then one for calls, then contents */
+    alias_class_t *classes; /* first one per value, then one for calls, then contents */
     int n_classes;
     alias_place_t *places;
     int n_places;
@@ -76,14 +76,14 @@ status_t alias_of(context_t *ctx, const graph_t *graph, const alias_t **out_alia
 /* True if any node may write the value's bytes or items, or anything inside it. */
 bool alias_is_mutated(const alias_t *alias, value_t value);
 
-/* The first node that may write them, or NULL. */
+/* The first node that may write the value's bytes or items, or anything inside it; NULL if none. */
 const graph_node_t *alias_writer(const alias_t *alias, value_t value);
 
 /* True if the caller of the graph receives the value's bytes or items, and may write them. */
 bool alias_is_returned(const alias_t *alias, value_t value);
 
-/* True if an operator writes the value's bytes in place and views share them. All of these are
- * dense in a run, since a view of a blocked tensor is a copy. */
+/* True if an operator writes the value's bytes in place and views share these bytes. In a run such
+ * values are dense, since a view of a blocked tensor would be a copy. */
 bool alias_is_viewed(const alias_t *alias, value_t value);
 
 /* The class of a value, as an index of classes; -1 for values without shareable memory: scalars,

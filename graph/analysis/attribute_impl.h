@@ -10,16 +10,16 @@ typedef struct attribute {
     member_kind_t kind;
 } attribute_t;
 
-/* Finds a member; false if there is none. A member whose own name contains dots is found before the
- * path is split. */
+/* Finds a member; false if there is none. Names with dots are tried before the path is split at its
+ * dots. */
 bool attribute_find(module_t *module, const char *path, attribute_t *out_attribute);
 
-/* The member that setattr would set, or the attribute it would add. False if no module can hold
- * it. */
+/* The member that setattr would set, or the attribute that it would add. False if the path leads to
+ * no module. */
 bool attribute_place(module_t *module, const char *path, attribute_t *out_attribute);
 
 /* The value of a member: a datum that the caller releases (none for an absent parameter), or a
- * borrowed child; the other is NULL. INVALID_ARGUMENT if there is no such member. */
+ * borrowed child module. The other result is NULL. INVALID_ARGUMENT if there is no such member. */
 status_t attribute_get(context_t *ctx, module_t *module, const char *path, datum_t **out_datum,
                        module_t **out_child);
 
@@ -30,8 +30,8 @@ status_t attribute_set(context_t *ctx, module_t *module, const char *path, datum
  * shared. The caller releases the copy. */
 status_t attribute_copy(context_t *ctx, datum_t *value, datum_t **out_copy);
 
-/* For each value of the graph, the module it is, or NULL. Covers self and its children. Modules are
- * borrowed; the caller frees the array with context_put. */
+/* For each value of the graph that is self or one of its modules, that module; NULL for other
+ * values. Modules are borrowed; the caller frees the array with context_put. */
 status_t attribute_objects(context_t *ctx, const graph_t *graph, module_t *self,
                            module_t ***out_objects);
 

@@ -1,11 +1,11 @@
-/* Finds the attributes of a module that must not be frozen, and why. */
+/* Finds the attributes of a module that must stay attributes when it is frozen, and the reasons. */
 #ifndef TESSERA_GRAPH_ANALYSIS_KEEP_IMPL_H
 #define TESSERA_GRAPH_ANALYSIS_KEEP_IMPL_H
 
 #include "graph/analysis/attribute_impl.h"
 #include "graph/ir/graph.h"
 
-/* In order of priority; the first that applies is reported. */
+/* Reasons in order of priority; the first that applies is reported. */
 typedef enum keep_reason {
     KEEP_WISHED,  /* requested by name, or part of a requested module */
     KEEP_PART,    /* part of a module that a node uses as a value, or a method returns */
@@ -20,14 +20,14 @@ typedef struct kept {
     const char *name;         /* NULL: all members of owner */
     const char *wish;         /* KEEP_WISHED: the requested path */
     const graph_t *graph;     /* the graph that contains node; NULL: none */
-    const graph_node_t *node; /* NULL: the graph returns it */
+    const graph_node_t *node; /* NULL: the graph returns the attribute */
     int because;              /* KEEP_SHARED: index of the attribute it shares with */
 } kept_t;
 
-/* A storage, list or dict that may be written. */
+/* Storage of a tensor, or a list or dict, that may be written. */
 typedef struct keep_thing {
     const void *thing;
-    int because; /* index of the attribute that holds it */
+    int because; /* index of the attribute that contains it */
 } keep_thing_t;
 
 typedef struct keeping {
@@ -39,8 +39,8 @@ typedef struct keeping {
     int n_things, things_capacity;
 } keeping_t;
 
-/* Analyses all graph methods below the root, and one more graph (may be NULL) with the given self.
- * wishes: NULL-terminated paths relative to the root, or NULL. Everything is borrowed. */
+/* Analyses all graph methods of the root and its descendants, and one more graph (may be NULL) with
+ * this self. wishes: NULL-terminated paths relative to the root, or NULL. All is borrowed. */
 status_t keep_find(context_t *ctx, module_t *root, const char *const *wishes, const graph_t *graph,
                    module_t *self, keeping_t *out_keeping);
 void keep_clear(keeping_t *keeping);

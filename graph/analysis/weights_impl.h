@@ -5,8 +5,8 @@
 #include "dispatch/opdef.h"
 #include "graph/ir/graph.h"
 
-/* WEIGHT_CONSTANT if all weights are constants of the graph. Otherwise, as for attributes, they may
- * change between runs: WEIGHT_KEPT. */
+/* WEIGHT_CONSTANT if all weights of the node are constants of the graph. Otherwise WEIGHT_KEPT:
+ * they may change between runs, as attributes do. */
 weight_use_t weights_of(const graph_t *graph, const graph_node_t *node);
 
 #endif

@@ -1,14 +1,14 @@
-/* Graphs: the IR. A graph is built with a builder, by tracing, or from text, and prints to text
- * that parses back.
+/* Graphs: the intermediate representation. A builder, tracing or parsing makes a graph. Its text
+ * form can be parsed again.
  *
  * A graph is in SSA form. Values are numbered; a parameter or a node defines each value once. Nodes
  * are in execution order. `if` and `loop` nodes contain blocks. A finished graph is immutable and
  * reference counted; a pass reads one graph and builds another. Each graph has one arena.
  *
  * The types of the parameters restrict the sizes of the inputs. A number accepts only that size. A
- * name ("N", or "N=1" with the size at which the graph was made) accepts any size, but the same
- * size wherever the name occurs. A method rejects other sizes: INVALID_ARGUMENT names the input.
- * Types of other values show the sizes at which the graph was made.
+ * name accepts any size, but the same size wherever the name occurs: "N", or "N=1" if the graph was
+ * made at size 1. A method rejects other sizes: INVALID_ARGUMENT names the input. Types of other
+ * values show the sizes at which the graph was made.
  *
  * The text format (parse.c has the grammar):
  *
@@ -18,7 +18,7 @@
  *     return %1
  *   }
  *
- * A kernel that was chosen by measurement is printed before `at`: by "winograd_4". */
+ * A kernel that was chosen by measurement is printed before `at`, for example by "winograd_4". */
 #ifndef TESSERA_GRAPH_IR_GRAPH_H
 #define TESSERA_GRAPH_IR_GRAPH_H
 
@@ -50,8 +50,8 @@ typedef enum type_kind {
 } type_kind_t;
 
 /* The type of a value. has_info is false for a tensor of unknown dtype and sizes, printed `tensor`.
- * Dense tensors print {strides} only if they are not contiguous. mkldnn tensors print @format, or
- * @? before a format is chosen. */
+ * A dense tensor prints {strides} only if it is not contiguous. An mkldnn tensor prints @format, or
+ * @? if no format has been chosen. */
 typedef struct graph_type {
     type_kind_t kind;
     bool is_optional; /* `?` */
@@ -87,17 +87,16 @@ typedef struct graph_node {
     const opdef_t *op;      /* NODE_OP */
     const void *attrs;      /* NODE_OP: struct of op->attrs.bytes bytes, normalised */
     bool is_in_place;       /* "relu_": the result aliases operand 0 */
-    bool is_inline;         /* NODE_CONSTANT: printed as a literal, without a name */
+    bool is_inline;         /* NODE_CONSTANT: printed as a literal where it is used */
     const char *name;       /* getattr, setattr, call, builtin */
     datum_t *datum;         /* NODE_CONSTANT; held by the graph */
-    const char *path;       /* path of the module it was traced from, or NULL; printed after `at` */
-    const kernel_t *kernel; /* NODE_OP: the kernel of op->kernels that was measured as fastest, for
-                               the formats in the types; printed after `by`; NULL: chosen when the
-                               operator is prepared */
+    const char *path;       /* path of the traced module, or NULL; printed after `at` */
+    const kernel_t *kernel; /* NODE_OP: the kernel that was fastest for the formats in the types, as
+                               measured; printed after `by`; NULL: preparing the operator chooses */
     int n_inputs;
     const value_t *inputs;
-    int n_post_inputs; /* how many of the last inputs are operands of post-ops; printed after `;` */
-    int n_sized;       /* integers of attrs computed from input sizes; printed after `where` */
+    int n_post_inputs; /* how many inputs at the end post-ops use; printed after `;` */
+    int n_sized;       /* integers in attrs computed from input sizes; printed after `where` */
     const sized_attr_t *sized;
     int n_outputs;
     const value_t *outputs;
@@ -141,8 +140,8 @@ status_t graph_builder_create(context_t *ctx, const char *name, graph_builder_t 
     TESSERA_API(graph_builder_create);
 void graph_builder_destroy(graph_builder_t *builder) TESSERA_API(graph_builder_destroy);
 
-/* name is a hint; if it is taken, a number is appended. NULL: the value is only numbered. type
- * NULL: unknown. */
+/* name is a hint; if another value has it, a number is appended. NULL: the value's number is its
+ * name. type NULL: unknown. */
 value_t graph_add_param(graph_builder_t *builder, const char *name, const graph_type_t *type)
     TESSERA_API(graph_add_param);
 value_t graph_add_constant(graph_builder_t *builder, datum_t *datum, const char *name)
@@ -161,8 +160,9 @@ void graph_add_op_n(graph_builder_t *builder, const opdef_t *op, const void *att
                     const value_t *inputs, const char *path, int n_outputs, value_t *out_values)
     TESSERA_API(graph_add_op_n);
 
-/* Adds a copy of any node, with these inputs. Outputs get new values. types may have NULL entries:
- * inferred or unknown. names are hints. After it, graph_block_begin opens the node's blocks. */
+/* Adds a copy of any node, with other inputs. Outputs become new values. If an entry of types is
+ * NULL, it is inferred or unknown. names are hints. Then graph_block_begin adds the node's
+ * blocks. */
 void graph_add_node(graph_builder_t *builder, const graph_node_t *node, const value_t *inputs,
                     const graph_type_t *const *types, const char *const *names, value_t *out_values)
     TESSERA_API(graph_add_node);
@@ -180,8 +180,8 @@ const graph_type_t *graph_builder_type(const graph_builder_t *builder, value_t v
 datum_t *graph_builder_constant(const graph_builder_t *builder, value_t value)
     TESSERA_API(graph_builder_constant);
 
-/* Makes the builder fail with this status; later calls do nothing. The caller has set the
- * message. */
+/* Makes the builder fail with this status, for which the caller has set the message. Later calls do
+ * nothing. */
 void graph_builder_fail(graph_builder_t *builder, status_t status) TESSERA_API(graph_builder_fail);
 
 /* Ends the body with its results and returns the graph. Leaves the builder empty. */
@@ -191,8 +191,8 @@ status_t graph_finish(graph_builder_t *builder, int n_results, const value_t *re
 /* ---- text ---- */
 
 /* Appends the graph as text. Tensor constants print as $n; each is appended once to `pool`, a list
- * datum. With pool NULL they print as "$?", which cannot be parsed. In a list of types, "?" stands
- * for an unknown one. Text printed with a pool parses back to a graph that prints the same text. */
+ * datum. If pool is NULL they print as "$?", which cannot be parsed. An unknown type in a list of
+ * types prints as "?". Parsing text printed with a pool makes a graph that prints the same text. */
 status_t graph_print(context_t *ctx, const graph_t *graph, datum_t *pool, text_t *text)
     TESSERA_API(graph_print);
 /* Parses one graph. $n refers to pool, which may be NULL. Messages begin "line 3, column 9: ". */
@@ -205,8 +205,9 @@ status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *po
 
 /* ---- checking ---- */
 
-/* Checks that values are defined before use and in scope; arity, operand types and attributes; that
- * inferred shapes equal the types; and that formats agree. INVALID_ARGUMENT names the node. */
+/* Checks that values are defined before use and in scope; the number and types of operands, and
+ * attributes; that types equal inferred ones; and that formats agree. INVALID_ARGUMENT names the
+ * node. */
 status_t graph_verify(context_t *ctx, const graph_t *graph) TESSERA_API(graph_verify);
 
 /* Appends the guards, separated by commas: "H % 8 == 0, W >= 100". Appends nothing if there are
@@ -219,22 +220,22 @@ status_t graph_guards(context_t *ctx, const graph_t *graph, text_t *text) TESSER
  * its first parameter is the module. */
 status_t graph_define(context_t *ctx, module_t *module, const char *text) TESSERA_API(graph_define);
 
-/* Runs a C method on these inputs, records the operators, and replaces it with a graph method.
- * Attributes remain getattr nodes. Decisions that depend on elements, such as branches, are fixed
- * as in this run.
+/* Runs a C method on these inputs, records the operators, and replaces the method by a graph
+ * method. Attributes stay attributes, read by getattr nodes. Branches and other decisions that
+ * depend on elements are fixed as in this run.
  *
- * The method is then run again at other sizes, without computing, on a copy of the module. These
- * runs are not counted or observed and have no effects. Sizes at which the graph predicts every
- * such run become names in the parameter types; literals computed from them follow (`where
- * sizes[0]=N`, or `size`). Other sizes stay fixed. The reason is printed as `fixed "..."` after the
- * parameters, and in the messages for rejected inputs and TESSERA_TRACE=pass. A method that queries
- * sizes (such as with tensor_sizes) is run at about fifty values of each. A branch on a size
- * outside these is missed. */
+ * Then the method runs again at other sizes, on a copy of the module and without computing. These
+ * runs are not counted or observed and have no effects. If the graph predicts all of them, sizes
+ * become names in the parameter types, and integers computed from sizes become expressions (`where
+ * sizes[0]=N`, or `size`). Other sizes stay fixed; the reason is printed as `fixed "..."` after the
+ * parameters, and is in messages for rejected inputs and in TESSERA_TRACE=pass. If the method
+ * queries sizes (tensor_sizes), about fifty values of each are tried; a branch on a size outside
+ * these is missed. */
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in) TESSERA_API(graph_trace);
 
 /* Like graph_trace, but from dtypes and sizes only: the method runs without computing, on tensors
- * without elements. If it reads elements, it fails with its own message. */
+ * without elements. If the method reads elements, it fails with its own error. */
 status_t graph_trace_for(context_t *ctx, module_t *module, const char *method, int n_in,
                          const tensor_info_t *const *infos) TESSERA_API(graph_trace_for);
 
@@ -244,30 +245,30 @@ status_t graph_set_method(context_t *ctx, module_t *module, const char *method, 
 /* The graph of a graph method, borrowed; NULL for methods in C. */
 graph_t *graph_of(const module_t *module, const char *method) TESSERA_API(graph_of);
 
-/* Interprets a graph. If the first parameter is a module, it receives self. Views share memory
- * under every policy: a value that has views and is written in place becomes dense, and is copied
- * back into an mkldnn input at the end. UNSUPPORTED if such an mkldnn tensor comes from an
+/* Interprets a graph. If the first parameter is a module, it is bound to self. Views share memory
+ * under every policy: a value that has views and is written in place becomes dense; if it is an
+ * mkldnn input, it is copied back at the end. UNSUPPORTED if such an mkldnn tensor comes from an
  * attribute or a call. */
 status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_in,
                    datum_t *const *in, int *n_out, datum_t **out) TESSERA_API(graph_run);
 
 /* ---- visualisation ---- */
 
-/* Reports which values may share memory and which nodes write it. Prints one line per class of
- * values that may be the same bytes or the same container, ordered by their first values.
+/* Reports which values may share memory, and which nodes write to it. Prints one line for each
+ * class of values that may be the same bytes or the same container, in the order of first values.
  *
  *   [0] %x: input
  *   [1] %w %v: attribute conv.weight; written by %v = add_(%w, 1)
  *   [2] %l: holds [3]; result; written by append(%l, %t)
  *   [3] %t
  *
- * A line lists the classes it contains, where its memory comes from, and the first node that writes
- * it. An attribute can be frozen if no method writes or sets its class or its contents. Inputs of
- * one kind may share memory if one of them is written. */
+ * A line shows which classes the class contains, where its memory comes from, and the first node
+ * that writes it. An attribute can be frozen if no method writes or sets its class or contents. If
+ * an input is written, all inputs of its kind count as sharing memory. */
 status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_alias);
 
 /* Appends the graph in Graphviz format. Colours show layouts; reorders are red. Constants show
- * format and bytes. Blocks of `if` and `loop` are clusters. */
+ * their format and bytes. Blocks of `if` and `loop` are clusters. */
 status_t graph_dot(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_dot);
 
 TESSERA_END

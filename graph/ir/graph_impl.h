@@ -14,8 +14,8 @@
 #define GRAPH_MAX_NESTING 32
 #define GRAPH_MAX_DICT 1024
 
-/* Limit on the parts of an inferred type. Tuples of tuples of one value would grow without
- * bound. */
+/* Limit on the parts of an inferred type. Without it, a loop that nests tuples would infer ever
+ * larger types. */
 #define GRAPH_MAX_PARTS 64
 
 /* ---- storage ---- */
@@ -33,13 +33,13 @@ typedef struct arena_chunk {
     size_t used, bytes;
 } arena_chunk_t;
 
-/* A datum that the graph retains; a linked list in the arena. */
+/* A datum that the graph retains; an entry of a linked list in the arena. */
 typedef struct held_datum {
     struct held_datum *next;
     datum_t *datum;
 } held_datum_t;
 
-/* An analysis result cached in the graph and shared by all users. `kind` is an address that
+/* The result of an analysis, which the graph caches for all users. `kind` is an address that
  * identifies the analysis. The graph frees the block with its allocator. */
 typedef struct graph_analysis {
     struct graph_analysis *next;
@@ -54,8 +54,8 @@ struct graph {
     held_datum_t *held;
     const char *name;
     const char *fixed;  /* reason why sizes are fixed that could vary; NULL: none */
-    sym_space_t *space; /* sized integers and guards; NULL: none. Shared with graphs that passes
-                           derive from this one */
+    sym_space_t *space; /* guards, and integers computed from sizes; NULL: none. Shared with graphs
+                           that passes make of this one */
     const graph_block_t *body;
     int n_values, n_nodes, n_blocks;
     value_record_t *values;
@@ -64,19 +64,19 @@ struct graph {
 /* Creates an empty graph with one reference, for the builder to fill. */
 status_t graph_make(context_t *ctx, graph_t **out_graph);
 
-/* Bytes that graph_release frees, without constants. */
+/* The bytes that graph_release frees, apart from constants. */
 size_t graph_bytes(const graph_t *graph);
 
-/* Gives the graph its space; it must not have one. */
+/* Sets the graph's space; the graph must not have one yet. */
 void graph_set_space(graph_t *graph, sym_space_t *space);
 /* The space of a graph under construction, created on first use. Borrowed. */
 status_t graph_space(context_t *ctx, graph_t *graph, sym_space_t **out_space);
 
-/* Checks the guards for these inputs; `in` has the length that graph_check_inputs takes.
- * INVALID_ARGUMENT names the first violated guard and the node that it comes from. */
+/* Checks the guards for these inputs; `in` is the array that graph_check_inputs takes.
+ * INVALID_ARGUMENT names the first violated guard and the node that added it. */
 status_t graph_check_guards(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in);
 
-/* Allocates in the arena, aligned to 16 bytes. Zero bytes give a valid pointer. */
+/* Allocates in the arena, aligned to 16 bytes. For 0 bytes the pointer is not NULL. */
 status_t graph_get(context_t *ctx, graph_t *graph, size_t bytes, void *out_block);
 status_t graph_string(context_t *ctx, graph_t *graph, const char *text, const char **out_text);
 
@@ -86,15 +86,15 @@ status_t graph_hold(context_t *ctx, graph_t *graph, datum_t *datum);
 /* The cached analysis of this kind, or NULL. */
 const graph_analysis_t *graph_find_analysis(const graph_t *graph, const void *kind);
 /* Caches an analysis, allocated with the graph's allocator; takes ownership. Returns the cached
- * one: if another thread was first, frees this block and returns the other. */
+ * analysis: if another thread was first, frees this one and returns the other. */
 const graph_analysis_t *graph_keep_analysis_take(const graph_t *graph, graph_analysis_t *analysis);
 
-/* The word printed before the parenthesis, without a trailing `_`. */
+/* The word that is printed before the parenthesis, without a final `_`. */
 const char *graph_node_word(const graph_node_t *node);
 
 /* ---- internal builder functions, for the parser ---- */
 
-/* The last node. Its path and flags may be set until the next node is added. */
+/* The last node. The caller may set its path and flags until the next node is added. */
 graph_node_t *graph_builder_last(graph_builder_t *builder);
 status_t graph_builder_set_path(graph_builder_t *builder, graph_node_t *node, const char *path);
 status_t graph_builder_status(const graph_builder_t *builder);
@@ -107,18 +107,18 @@ int graph_builder_depth(const graph_builder_t *builder);
 /* The value with exactly this name, or VALUE_NONE. The name need not be NUL-terminated. */
 value_t graph_builder_find(const graph_builder_t *builder, const char *name, size_t length);
 
-/* The name a value was added with; NULL if it will be numbered. */
+/* The name with which a value was added; NULL if a number will be its name. */
 const char *graph_builder_name(const graph_builder_t *builder, value_t value);
 
 /* Number of operands of the post-ops in these attributes. */
 int graph_n_post(const opdef_t *op, const void *attrs);
 
-/* Infers an operator's outputs from operand types. *out_n is 0 if a type is not known well enough.
- * out has OP_MAX_OUTPUTS entries. */
+/* Infers an operator's outputs from operand types. *out_n is 0 if the types do not suffice. out has
+ * OP_MAX_OUTPUTS entries. */
 status_t graph_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                      const graph_type_t *const *in, int *out_n, tensor_info_t *out);
 
-/* True for the layout conversions that the layout pass inserts and plans turn into steps. */
+/* True for layout conversions, which the layout pass inserts and which become steps of plans. */
 bool graph_is_conversion(const opdef_t *op);
 
 /* ---- builtins ---- */
@@ -150,7 +150,7 @@ typedef struct builtin {
 
 /* Scalars are int, float and bool. scalar_div returns float; scalar_floordiv and scalar_mod round
  * as in Python.
- *   append   appends to its list; no result
+ *   append   appends an item to a list; no result
  *   unpack   all items of a tuple or list
  *   index    one item, by number or key; negative numbers count from the end
  *   insert   a new list with an item before a position (none: at the end)
@@ -200,18 +200,18 @@ const builtin_t *graph_builtin(const char *name);
 
 /* ---- types ---- */
 
-/* The type of this kind without details; static. */
+/* The type of this kind without details; a static object. */
 const graph_type_t *type_plain(type_kind_t kind);
 
 /* Deep copy into the graph's arena. INVALID_ARGUMENT if it is nested too deep. */
 status_t type_copy(context_t *ctx, graph_t *graph, const graph_type_t *type,
                    const graph_type_t **out_type);
 
-/* The type of a tensor. Numbers become ordinary rank 0 tensors. */
+/* The type of a tensor. A number has the type of a tensor of rank 0. */
 status_t type_of_info(context_t *ctx, graph_t *graph, const tensor_info_t *info,
                       const graph_type_t **out_type);
 
-/* The list, tuple or dict type of these items; unknown if it has too many parts. */
+/* The type of a list, tuple or dict of these items; unknown if it has too many parts. */
 status_t type_of_items(context_t *ctx, graph_t *graph, type_kind_t kind, int n,
                        const graph_type_t *const *items, const graph_type_t **out_type);
 
@@ -228,15 +228,15 @@ status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builti
 status_t type_join(context_t *ctx, graph_t *graph, const graph_type_t *a, const graph_type_t *b,
                    const graph_type_t **out_type);
 
-/* Default type of parameter `index` of a loop's block. The iteration is int; a carried value keeps
- * only the kind of `carried`. */
+/* Default type of parameter `index` of a loop's block. Parameter 0, the iteration, is int. For a
+ * carried value, only the kind of `carried` is used. */
 const graph_type_t *type_carried(int index, const graph_type_t *carried);
 
 /* True if both types specify the same. */
 bool type_equal(const graph_type_t *a, const graph_type_t *b);
 
 /* False if no value can have both types; unspecified parts match anything. *out_formats_only, if
- * not NULL, is set when only layouts or formats conflict. */
+ * not NULL, is set if the types conflict only in layouts or formats. */
 bool type_fits(const graph_type_t *a, const graph_type_t *b, bool *out_formats_only);
 
 /* True if the type has at most GRAPH_MAX_PARTS parts. */
@@ -248,7 +248,7 @@ bool type_is_static(const graph_type_t *type);
 /* Prints a type as in the grammar; unknown parts print "?". */
 void type_print(const graph_type_t *type, text_t *text);
 
-/* The same graph, with this reason why its sizes are fixed; "": unchanged. */
+/* The same graph with a reason why its sizes are fixed. "": returns the graph unchanged. */
 status_t graph_with_reason(context_t *ctx, const graph_t *graph, const char *reason,
                            graph_t **out_graph);
 
@@ -258,7 +258,7 @@ bool type_is_open(const graph_type_t *type, int dim);
 /* The name of a dimension, or NULL. */
 const char *type_dim_name(const graph_type_t *type, int dim);
 
-/* Index of the first input: 1 if the first parameter is the module, else 0. */
+/* Index of the parameter for the first input: 1 if parameter 0 is the module, else 0. */
 int graph_first_input(const graph_t *graph);
 
 /* Checks that the graph is valid for these inputs: dtypes, ranks and fixed sizes match the
@@ -269,15 +269,15 @@ status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
 /* The same check as a predicate, without a message. */
 bool graph_accepts(const graph_t *graph, int n_in, const tensor_info_t *const *in);
 
-/* True if both have as many inputs and results, and equal dtypes and ranks of inputs. */
+/* True if both graphs have as many inputs and results, and inputs of the same dtypes and ranks. */
 bool graph_is_alike(const graph_t *a, const graph_t *b);
 
-/* True if inputs of these types, one each, always pass graph_check_inputs. False for example for
- * type `tensor` where the graph needs f32[2,4]. */
+/* True if inputs of these types (one type each) always pass graph_check_inputs. Example: false for
+ * type `tensor` if the graph needs f32[2,4]. */
 bool graph_takes(const graph_t *graph, const graph_type_t *const *given);
 
-/* Infers all types again. infos: one per input, used for tensors. infos NULL: parameters keep their
- * types, and a graph without blocks is returned as it is. */
+/* Infers all types again. infos: one for each input, used for tensors. If infos is NULL, parameters
+ * keep their types, and a graph without blocks is returned unchanged. */
 status_t graph_retype(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                       graph_t **out_graph);
 
@@ -286,7 +286,7 @@ bool graph_has_blocks(const graph_t *graph);
 
 /* ---- printing ---- */
 
-/* Prints the node's line, without blocks, newline and indentation; for messages and pictures. */
+/* Prints a node as one line, without blocks, newline and indentation, for messages and pictures. */
 void graph_print_node(const graph_t *graph, const graph_node_t *node, text_t *text);
 
 #endif

@@ -39,24 +39,24 @@ void parse_space(parser_t *parser);
 bool parse_is_next(parser_t *parser, char c);
 status_t parse_character(parser_t *parser, char c);
 
-/* Consumes the bracket that closes a list. `end` is the end of the last item; if the line ends
- * there, a missing bracket is reported there. */
+/* Consumes the bracket that closes a list. If it is missing and the line ends after the last item,
+ * the message points to `end`, the end of that item. */
 status_t parse_close(parser_t *parser, const char *end, char close);
 
-/* True if the name that starts here is this word. */
+/* True if the name that starts at `at` is this word. */
 bool parse_word_is(const char *at, const char *word);
 
-/* Parses a quoted string of any length into `bytes`, at *out_offset. */
+/* Parses a quoted string of any length, and appends it to `bytes` at *out_offset. */
 status_t parse_string(parser_t *parser, int *out_offset);
 status_t parse_put_bytes(parser_t *parser, const char *bytes, size_t n);
 
 /* ---- messages ---- */
 
-/* Fails with "line L, column C: ..." for the position `at`. */
+/* Fails with the message "line L, column C: ..." for the position `at`. */
 status_t parse_fail(parser_t *parser, const char *at, const char *format, ...) TESSERA_PRINTF(3, 4);
-/* "expected <what>, found ...". */
+/* Fails with "expected <what>, found ...". */
 status_t parse_expected(parser_t *parser, const char *at, const char *what);
-/* Prefixes the message of another function's failure with the position. */
+/* Another function has failed with `status`: prefixes its message with the position. */
 status_t parse_place(parser_t *parser, const char *at, status_t status);
 
 /* ---- literals and types ---- */

@@ -4,8 +4,8 @@
 
 #include "graph/ir/graph.h"
 
-/* A rewrite walks the old graph in order and fills a new one. `map` has the new value of each old
- * one. */
+/* A rewrite visits the nodes of the old graph in order and fills a new graph. `map` contains the
+ * new value of each old value. */
 typedef struct rewrite {
     context_t *ctx;
     const graph_t *from;
@@ -15,19 +15,19 @@ typedef struct rewrite {
     /* Called at the end of every old block; may replace the new values of its results. NULL: not
      * called. */
     status_t (*at_end)(struct rewrite *rewrite, const graph_block_t *block, value_t *results);
-    const tensor_info_t *infos; /* one per input, used for tensors; NULL: unchanged */
+    const tensor_info_t *infos; /* one for each input, used for tensors; NULL: unchanged */
     bool drops_names;           /* removes the names of parameter sizes */
     const graph_type_t *types;  /* for all parameters; NULL: unchanged */
     const char *at;             /* prefix for the paths of all nodes; NULL: none */
-    bool has_changes;           /* a node was handled, or a block result replaced */
+    bool has_changes;           /* a callback replaced a node or a block's result */
 } rewrite_t;
 
-/* Called for each old node, inside blocks as well. Sets *out_done if it handled the node, that is,
- * added its replacement and mapped its outputs. Otherwise the node is copied. */
+/* Called for each old node, inside blocks as well. If the function adds a replacement and maps the
+ * node's outputs, it sets *out_done. Otherwise the node is copied. */
 typedef status_t (*rewrite_node_t)(rewrite_t *rewrite, const graph_node_t *node, bool *out_done);
 
-/* Rewrites the graph with `node` and returns the new graph. Returns the old graph, retained, if no
- * node was handled. */
+/* Calls `node` for each node, and returns the new graph. If no call replaces a node, returns the
+ * old graph, retained. */
 status_t rewrite_graph(context_t *ctx, const graph_t *from, rewrite_node_t node, void *user,
                        graph_t **out_graph);
 
@@ -36,8 +36,8 @@ typedef status_t (*rewrite_end_t)(rewrite_t *rewrite, const graph_block_t *block
 status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_t node,
                               rewrite_end_t at_end, void *user, graph_t **out_graph);
 
-/* The same, with other tensor parameters. infos: one per input (NULL: unchanged). drops_names
- * removes the names of their sizes. Types of new nodes are inferred. */
+/* The same, with other parameters. infos: one for each input, used for tensors (NULL: unchanged).
+ * drops_names removes the names of their sizes. Types of new nodes are inferred. */
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
                              const tensor_info_t *infos, bool drops_names, void *user,
                              graph_t **out_graph);
@@ -46,8 +46,8 @@ status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t
 status_t rewrite_graph_params(context_t *ctx, const graph_t *from, rewrite_node_t node,
                               const graph_type_t *types, void *user, graph_t **out_graph);
 
-/* For use in callbacks: rewrite_value returns the new value of an old one, rewrite_copy copies a
- * node with its blocks and maps its inputs. */
+/* For callbacks: rewrite_value returns the new value of an old one; rewrite_copy copies a node and
+ * its blocks, with new values as inputs. */
 value_t rewrite_value(const rewrite_t *rewrite, value_t old);
 bool rewrite_is_mapped(const rewrite_t *rewrite, value_t old);
 void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value);
@@ -58,38 +58,38 @@ status_t rewrite_copy_with(rewrite_t *rewrite, const graph_node_t *node, const v
 /* Rewrites the nodes of an old block at the current position of the new graph. */
 status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block);
 
-/* Inlines the body of another graph at the current position, with the same callback. params: new
- * values of its parameters. user: replaces rewrite->user meanwhile. out_results: new values of its
- * results. at: path prefix. */
+/* Adds the nodes of another graph at the current position, using the same callback. params: new
+ * values for its parameters. user: the callback's rewrite->user during this. out_results: new
+ * values of its results. at: path prefix. */
 status_t rewrite_inline(rewrite_t *rewrite, const graph_t *callee, const char *at, void *user,
                         const value_t *params, value_t *out_results);
 
-/* Replaces an `if` by one branch and maps its outputs to the branch's results. */
+/* Replaces an `if` by the nodes of one branch, and maps its outputs to the branch's results. */
 status_t rewrite_branch(rewrite_t *rewrite, const graph_node_t *node, bool truth);
 
-/* Adds a node with these new inputs. Maps the old values `stands_for`, one per output, to the new
- * outputs. The old values provide names, and types that cannot be inferred. */
+/* Adds a node with these new inputs. Its outputs replace the old values `stands_for`, one each;
+ * these also provide names, and types that cannot be inferred. */
 status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
                       const value_t *stands_for);
 
-/* The name of an old value, for its replacement; NULL if it is numbered. */
+/* The name of an old value, for the value that replaces it; NULL if its name is a number. */
 const char *rewrite_name(const graph_t *graph, value_t value);
 
 /* The result of a pass that changes nothing: the graph, retained. */
 status_t rewrite_nothing(const graph_t *graph, graph_t **out_graph);
 
-/* An attribute of a node, by name; NULL if the operator has none of this name and kind.
+/* A node's attribute by name; NULL if the operator has no attribute of this name and kind.
  * rewrite_attr_in returns a pointer into attrs, a copy of the node's attributes. */
 const void *rewrite_attr(const graph_node_t *node, const char *name, attr_kind_t kind);
 void *rewrite_attr_in(const graph_node_t *node, void *attrs, const char *name, attr_kind_t kind);
 
-/* The operator's post-ops, or NULL when it takes none. */
+/* The post-ops of the operator; NULL if it does not support any. */
 const post_ops_t *rewrite_post(const graph_node_t *node);
 
 /* The producer of an old value, if it is this operator and the value has one use; else NULL. */
 const graph_node_t *rewrite_single_use(const graph_t *graph, value_t value, const char *op_name);
 
-/* True if only operators read the value. For operators, `none` is an omitted operand. */
+/* True if only operators read the value. To an operator, `none` is an omitted operand. */
 bool rewrite_feeds_operators(const graph_t *graph, value_t value);
 
 /* True if the node is this operator or builtin; node may be NULL. */
@@ -100,7 +100,7 @@ bool rewrite_is_builtin(const graph_node_t *node, const char *name);
 int rewrite_conv(const graph_node_t *node);
 int rewrite_conv_transpose(const graph_node_t *node);
 
-/* Follows layout conversions back to the original value. */
+/* The value before all layout conversions that led to this value. */
 value_t rewrite_before_conversions(const graph_t *graph, value_t value);
 
 /* Visits every node in order, inside blocks as well. Stops at the first failure. */

@@ -1,10 +1,10 @@
-/* Finds the expression that produces given values at several sizes.
+/* Finds an expression of sizes from examples: the values that it has at several sizes.
  *
  *   H       8  9 10 11 12 13        a variable
  *   values  0  3  2  1  0  3        4*((H+3)/4)-H: padding of H to a multiple of 4
  *
- * The expression matches all values. Several quotients may match and differ at other sizes. A
- * quotient is therefore accepted only if it is unique, unless the caller verifies it. */
+ * The expression has the right value in each example. Several quotients may do so and differ at
+ * other sizes, so a quotient is accepted only if it is unique, or if the caller verifies it. */
 #ifndef TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
 #define TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
 
@@ -44,8 +44,8 @@ typedef bool (*size_of_t)(void *user, const size_variable_t *variable, int64_t *
 /* Evaluates the expression; false if a size is unknown or on overflow. */
 bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value);
 
-/* a += factor * b, and a *= b, for expressions without divisors. False on overflow or too many
- * terms; `a` is then unchanged. */
+/* a += factor * b, and a *= b, for expressions without divisors. On overflow or too many terms
+ * return false and leave `a` unchanged. */
 bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b);
 bool size_multiply(size_expr_t *a, const size_expr_t *b);
 
@@ -64,19 +64,19 @@ typedef struct size_samples {
 
 /* ---- products ---- */
 
-/* Returns true if the product of n variables, product[s] in sample s, is the wanted one. */
+/* True if this is the wanted product of n variables; product[s] is its value in sample s. */
 typedef bool (*size_fits_t)(void *user, int n, const int64_t *product);
 
-/* Tries products of one, two, then three variables until one fits. Returns the number of variables
- * and stores their indices in out_chosen; 0: none fits. */
+/* Tries products of one, two, then three variables until one fits. Returns its number of variables
+ * and their indices in out_chosen; 0 if none fits. */
 int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *out_chosen);
 
 /* ---- intermediate sizes ---- */
 
 #define SIZE_MAX_POOL 32
 
-/* Intermediate sizes, each with its unique expression over one variable. Example: ((H+1)/2) in
- * 2*((H+1)/2)*W. Other sizes are products and sums of these. */
+/* Intermediate sizes, each with its unique expression over one variable, such as (H+1)/2 in
+ * 2*((H+1)/2)*W. Other sizes are products and sums of intermediate sizes and variables. */
 typedef struct size_pool {
     int n;
     struct {
@@ -85,19 +85,19 @@ typedef struct size_pool {
     } items[SIZE_MAX_POOL];
 } size_pool_t;
 
-/* Adds the values, unless they equal a variable or an entry. */
+/* Adds these values as an entry, unless they equal a variable or another entry. */
 void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64_t *values);
 
 /* ---- expressions ---- */
 
-/* Fits a linear function of a product of variables, else the unique quotient of one variable. With
- * a pool, also a linear function of a product of variables and pool entries, and sums of two
- * such. */
+/* Fits a linear function of a product of variables, else the unique quotient of one variable. If
+ * there is a pool, also tries linear functions of products of variables and pool entries, and sums
+ * of two such functions. */
 bool size_fit(const size_samples_t *samples, const size_pool_t *pool, const int64_t *values,
               size_expr_t *out_expr);
 
-/* Fits a linear function of a product of variables, else the first quotient of one that matches all
- * values. The caller must verify the result at other sizes. */
+/* Fits a linear function of a product of variables, else the first matching quotient of a variable.
+ * The caller must verify the result at other sizes. */
 bool size_fit_any(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr);
 
 #endif

@@ -3,9 +3,9 @@
  *   graph f(%self : module, %x : f32[N=1,3,H=8]) {
  *     %y = reshape(%x) sizes=[1,24] where sizes[0]=N, sizes[1]=3*#2
  *
- * The attribute has the value for the sizes in the types. Expressions are those of tensor/sym.h, in
- * the graph's space; tensor/sym_parse.c has the grammar. Names are input sizes; #2 is dimension 2
- * of operand 0. Divisions round down:
+ * The attribute's own number is its value at the sizes in the types. Expressions are those of
+ * tensor/sym.h, in the graph's space; tensor/sym_parse.c has the grammar. Names are sizes of
+ * inputs; #2 is size 2 of operand 0. Divisions round down:
  *
  *   2*N*((H+6)/8)    4*((#1+3)/4)-#1    (N*H*W+1)/3    max(H-2,1)    floor(f32(H)*f32(1.3)) */
 #ifndef TESSERA_GRAPH_IR_SIZE_IMPL_H
@@ -14,45 +14,45 @@
 #include "graph/ir/graph.h"
 #include "tensor/sym.h"
 
-/* Integer `index` of the attribute that is field `field` in the operator's table. */
+/* An attribute integer: number `index` in field `field` of the operator's attribute table. */
 struct sized_attr {
     int field, index;
     int64_t value; /* a handle of the space, or a constant */
     sym_space_t *space;
 };
 
-/* The inputs whose sizes the names refer to. */
+/* The inputs that define the named sizes. */
 typedef struct size_names {
     const graph_t *graph;
     const tensor_info_t *const *in; /* with the length that graph_check_inputs takes */
 } size_names_t;
 
-/* Address of one integer in a copy of a node's attributes; NULL if there is none. */
+/* Pointer to one integer in a copy of a node's attributes; NULL if it does not exist. */
 int64_t *size_place(const opdef_t *op, void *attrs, int field, int index);
 
-/* Receives the sized integers that depend on unknown dimensions, and the space for them. */
+/* Receives the sized integers that depend on dimensions not known yet, and their space. */
 typedef struct size_left {
     sym_space_t *space;
     sized_attr_t *sized;
     int n;
 } size_left_t;
 
-/* Sets the sized integers in `attrs`, a copy of the node's attributes, when operand 0 is `first`.
- * INVALID_ARGUMENT if a size is unknown or overflows. If `first` is NULL, integers that depend on
- * its dimensions go to `left`, with names replaced by numbers; if left is NULL too, they are an
- * error. */
+/* Computes the sized integers in `attrs`, a copy of the node's attributes. `first` describes
+ * operand 0. INVALID_ARGUMENT if a size is unknown or overflows. If `first` is NULL, integers that
+ * depend on its dimensions are added to `left`, with numbers in place of names; if left is NULL
+ * too, they are an error. */
 status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t *node,
                    const tensor_info_t *first, void *attrs, size_left_t *left);
 
 /* True if two nodes of one operator have the same sized integers. */
 bool size_equal(const graph_node_t *a, const graph_node_t *b);
 
-/* True if one of the node's sized integers uses a name. */
+/* True if one of the node's sized integers depends on a named size. */
 bool size_has_names(const graph_node_t *node);
 
-/* Copies sized integers into the graph's arena. The graph adopts the space of the first one, and
- * expressions of other spaces are rebuilt in it. INVALID_ARGUMENT if an attribute lacks such an
- * integer. */
+/* Copies sized integers into the graph's arena. The graph takes over the space of the first one;
+ * expressions of other spaces are built again in that space. INVALID_ARGUMENT if the attribute has
+ * no such integer. */
 status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void *attrs, int n,
                    const sized_attr_t *sized, const sized_attr_t **out_sized);
 
@@ -66,27 +66,28 @@ void size_print(const graph_node_t *node, text_t *text);
 /* True if an input has a named size. */
 bool graph_has_names(const graph_t *graph);
 
-/* True if there are named sizes, all with a known size, and all inputs are lists or tensors of
+/* True if the graph has named sizes, all with a known size, and all inputs are lists or tensors of
  * known sizes. */
 bool graph_is_open(const graph_t *graph);
 
-/* The known sizes of the names, in the order in which names first occur. */
+/* The known size of each name, in the order in which the names first occur. */
 void graph_sizes(const graph_t *graph, int64_t *out_sizes);
 
-/* The graph at other sizes. Parameters get these infos (ignored for lists), all types follow, and
- * sized integers are recomputed. keeps_names false removes names and sized integers. */
+/* The graph at other sizes. Parameters get these infos (ignored for lists); types are inferred
+ * again, and sized integers are computed again. keeps_names false removes names and sized
+ * integers. */
 status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                       bool keeps_names, graph_t **out_graph);
 
 /* The graph without names, valid only for the sizes in its types. */
 status_t graph_close(context_t *ctx, const graph_t *graph, graph_t **out_graph);
 
-/* Writes the infos of an open graph's inputs, with sizes[k] for the k-th name (NULL: those in the
- * types). Returns the number of names. infos NULL: only counts. */
+/* Writes the infos of an open graph's inputs, with sizes[k] for the k-th name (sizes NULL: those in
+ * the types). Returns the number of names. If infos is NULL, only counts. */
 int graph_substitute(const graph_t *graph, const int64_t *sizes, tensor_info_t *infos);
 
-/* Chooses other sizes for the names: different ones for equal small sizes, and adjusted to the
- * guards. `attempt` counts from 0; false if there are no more choices. */
+/* Chooses other sizes for the names. They satisfy the guards if possible, and names that had equal
+ * small sizes get different ones. `attempt` counts from 0; false if there are no more choices. */
 bool graph_generic_sizes(context_t *ctx, const graph_t *graph, int attempt, int64_t *sizes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Methods that run as programs: functions for freezing and its file. */
+/* Methods that run as programs: functions that freezing and its file use. */
 #ifndef TESSERA_GRAPH_METHOD_METHOD_IMPL_H
 #define TESSERA_GRAPH_METHOD_METHOD_IMPL_H
 
@@ -9,33 +9,33 @@
 status_t plan_set_method_without(context_t *ctx, module_t *module, const char *method,
                                  graph_t *graph, int capacity, const char *const *skip);
 
-/* Adds a graph to a plan method, for inputs that its other graphs reject. No other thread may use
- * the module during the call. UNSUPPORTED if the method has too many graphs. */
+/* Adds a graph to a plan method, for inputs that the method's other graphs reject. No other thread
+ * may use the module during the call. UNSUPPORTED if the method has too many graphs. */
 #define PLAN_MAX_GRAPHS 64
 status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, graph_t *graph);
 
-/* The layout choices of a method's plans for the context's number of threads, one line per set of
- * inputs ("f32[1,3,224,224];0 0 03 - d "). plan_set_layouts provides choices for later plans; a
- * line that does not fit is ignored and a search runs. Both do nothing for other methods. */
+/* The layouts chosen in a method's plans for the context's number of threads, one line per set of
+ * inputs ("f32[1,3,224,224];0 0 03 - d "). plan_set_layouts sets layouts for later plans; if a line
+ * does not fit, the layout pass searches instead. Both do nothing for other methods. */
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text);
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines);
 
-/* Measures kernels for the operators of a plan method, for inputs like these. If runs with the
- * choice by measured times are faster, that choice replaces the one by estimates: as a line of
- * plan_layouts, plus the times as lines "#name;nanoseconds", which choices for other sizes use too.
- * With inputs NULL, no runs are compared and the measured choice is kept. Takes the given seconds,
- * plus one plan and about ten runs. UNSUPPORTED if it is not a plan method. */
+/* Measures kernels for the operators of a plan method, for inputs like these, and chooses layouts
+ * by measured instead of estimated times. If runs with the new layouts are faster, they are kept as
+ * a line of plan_layouts, with the times as lines "#name;nanoseconds", which choices for other
+ * sizes use too. If inputs is NULL, runs are not compared and the new layouts are kept. Takes
+ * `seconds`, plus one plan and about ten runs. UNSUPPORTED for other methods. */
 #define PLAN_NOT_COMPARED 0.0
 typedef struct plan_tuned {
-    int n_measured; /* operators; equal ones count once */
-    double ratio;   /* time of the tuned run / untuned run; 1: the same choice */
+    int n_measured; /* operators measured; equal ones count once */
+    double ratio;   /* time of a run with the new layouts / before; 1: equal layouts */
     bool is_kept;
 } plan_tuned_t;
 status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,
                    const tensor_info_t *const *infos, const tensor_t *const *inputs, double seconds,
                    plan_tuned_t *out_tuned);
 
-/* True if the ratios of times are clearly below 1; sorts them and sets their median. */
+/* Sorts ratios of times and returns their median. True if the ratios are clearly below 1. */
 bool plan_tune_is_faster(int n, double *ratios, double *out_median);
 
 /* Implements method_class_t.describe for a method that runs this graph. */

@@ -1,7 +1,7 @@
-/* The programs of a method: one per set of input dtypes and sizes and number of threads.
+/* The programs of a method: one for each set of input dtypes and sizes and each number of threads.
  *
- * The lock is held only for lookups, not while compiling. While one thread compiles for new sizes,
- * others use existing programs; a thread that needs the same sizes waits only for that entry. */
+ * The lock is held during lookups, but not while compiling. While one thread compiles for new
+ * sizes, others run existing programs; only threads that need the same sizes wait. */
 #ifndef TESSERA_GRAPH_METHOD_PROGRAMS_IMPL_H
 #define TESSERA_GRAPH_METHOD_PROGRAMS_IMPL_H
 
@@ -13,7 +13,7 @@
 typedef enum programs_state {
     PROGRAMS_COMPILING,
     PROGRAMS_READY,
-    PROGRAMS_FAILED /* no longer listed; waiting threads try again themselves */
+    PROGRAMS_FAILED /* no longer in the list; each waiting thread tries again itself */
 } programs_state_t;
 
 typedef struct programs_entry {
@@ -21,14 +21,14 @@ typedef struct programs_entry {
     int n_references; /* from the list, the compiling thread and waiting threads; under the lock */
     programs_state_t state;
     int n_threads, n_inputs;
-    int forks; /* threads_forks when compiling started; in a forked child, no thread compiles it */
+    int forks; /* threads_forks when compiling started; a forked child has no compiling thread */
     program_t *program;
     char *layout;           /* choice of the layout pass; NULL while compiling */
     size_t own_bytes;       /* program_own_bytes */
     tensor_info_t inputs[]; /* only dtype and sizes are used */
 } programs_entry_t;
 
-/* The result of a layout search, with kernel names. Sizes near an anchor reuse its choice. */
+/* A layout that a search chose, with kernel names. Similar sizes use it without a search. */
 typedef struct programs_anchor {
     struct programs_anchor *next;
     int n_threads, n_inputs;
@@ -40,7 +40,7 @@ typedef struct programs_anchor {
 typedef struct programs {
     allocator_t allocator;
     graph_t *graph;
-    graph_t *computed; /* the graph to compile: `graph`, or widened for this processor */
+    graph_t *computed; /* the graph that is compiled: `graph`, or for this processor a wider one */
     int capacity;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signals that an entry has left state COMPILING */
@@ -48,12 +48,12 @@ typedef struct programs {
     programs_anchor_t *anchors; /* newest first */
     size_t freed_bytes;         /* bytes freed by evictions since the last allocator_trim */
     arenas_t *arenas;           /* shared by all programs */
-    char *layouts; /* lines "infos;choice" for later programs and "#name;nanoseconds" of measured
+    char *layouts; /* lines "infos;layout" for later programs and "#name;nanoseconds" of measured
                       kernels, for `layouts_threads`; or NULL */
     int layouts_threads;
     const char **skip;     /* passes to skip, NULL-terminated, followed by their names; or NULL */
-    struct programs *next; /* for the method's next graph, which takes other inputs; owned */
-    _Atomic(struct programs *) used; /* in the first: whose graph ran last; NULL: first */
+    struct programs *next; /* programs of the next graph, which accepts other inputs; owned */
+    _Atomic(struct programs *) used; /* in the first programs: those used last; NULL: the first */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
@@ -62,16 +62,16 @@ void programs_release(programs_t *programs);
 /* The programs of the first graph of a plan method; NULL for other methods. */
 programs_t *programs_of(const module_t *module, const char *method);
 
-/* Finds the programs of the first graph that accepts these inputs. If there is only one graph,
- * returns it without a check; it reports errors itself. INVALID_ARGUMENT if none of several graphs
+/* Finds the programs of the first graph that accepts these inputs. A single graph is returned
+ * without a check, because running it reports errors. INVALID_ARGUMENT if none of several graphs
  * accepts them. */
 status_t programs_choose(context_t *ctx, programs_t *first, int n_in,
                          const tensor_info_t *const *in, programs_t **out_programs);
 
-/* Copies the graphs for another module, without programs. */
+/* Makes programs for another module, with the same graphs and nothing compiled. */
 status_t programs_clone(context_t *ctx, programs_t *first, programs_t **out_programs);
 
-/* Adds the programs of another graph after those of all other graphs. */
+/* Appends the programs of another graph to the list that starts with `first`. */
 void programs_append(programs_t *first, programs_t *other);
 
 /* Returns the program for these inputs, retained: finds it, waits for it or compiles it. */
@@ -81,37 +81,38 @@ status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int 
 /* The program used last, retained; NULL if there is none. */
 program_t *programs_last(programs_t *programs);
 
-/* The maximum number of entries. Setting it drops surplus entries immediately. */
+/* The maximum number of programs. Setting it drops the least recently used ones beyond it. */
 int programs_capacity(programs_t *programs);
 void programs_set_capacity(programs_t *programs, int capacity);
 
-/* Drops all programs that are not being compiled, so that they are compiled again. */
+/* Drops all programs except those being compiled; they are compiled again when needed. */
 void programs_forget(programs_t *programs);
 
-/* Compiles the program of an entry; writes only `program`, `layout` and `own_bytes`. known: the
- * layout choice to use, or NULL. timings: measured times for the choice, or NULL. Appends the
- * layout with kernel names to `chosen`. */
+/* Compiles the program of an entry. Writes only `program`, `layout` and `own_bytes`. known: layout
+ * to use, or NULL. timings: measured times for choosing layouts, or NULL. Appends the layout with
+ * kernel names to `chosen`. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
                           const char *known, const char *timings, programs_entry_t *entry,
                           text_t *chosen);
 
 /* ---- choices of the layout pass ---- */
 
-/* Appends "f32[1,3,224,224] s64[4];". */
+/* Appends the entry's inputs as the key of a line: "f32[1,3,224,224] s64[4];". */
 void programs_print_key(const programs_entry_t *entry, text_t *text);
 
-/* Copies all lines for the entry's number of threads, for the caller to free; NULL if there are
- * none. Call it under the lock. */
+/* Copies all lines for the entry's number of threads; the caller frees them. NULL if there are
+ * none. The caller holds the lock. */
 status_t programs_known_lines(context_t *ctx, const programs_t *programs,
                               const programs_entry_t *entry, char **out_lines);
 
-/* The layout that a plan for an entry's inputs can use without a search, copied for the caller to
- * free: the given line for exactly these inputs, else that of an anchor near them; NULL if neither
- * exists. Call it under the lock. */
+/* The layout that an entry's program can use without a search: the line for exactly these inputs,
+ * else that of an anchor with similar sizes; NULL if neither exists. The caller holds the lock, and
+ * frees the copy. */
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout);
 
-/* Keeps a search result as an anchor; drops the oldest beyond a fixed number. Under the lock. */
+/* Adds a search result as an anchor; drops the oldest ones beyond a limit. Call it under the
+ * lock. */
 status_t programs_add_anchor(context_t *ctx, programs_t *programs, const programs_entry_t *entry,
                              const char *layout);
 void programs_end_anchors(programs_t *programs);
@@ -120,13 +121,13 @@ void programs_end_anchors(programs_t *programs);
 status_t programs_layouts(context_t *ctx, programs_t *programs, text_t *text);
 status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *lines);
 
-/* Adds lines; they replace lines with the same keys. */
+/* Adds lines. They replace lines that have the same keys. */
 status_t programs_add_layouts(context_t *ctx, programs_t *programs, const char *lines);
 
-/* Makes later programs skip these passes; call it before the first one. skip may be NULL. */
+/* Lets later programs skip these passes; the caller has compiled none yet. skip may be NULL. */
 status_t programs_leave_out(context_t *ctx, programs_t *programs, const char *const *skip);
 
-/* Allocate from the allocator of `programs`, whichever context asks; memory is zeroed. */
+/* Allocate zeroed memory from the allocator of `programs`, for any context. */
 status_t programs_memory(context_t *ctx, const programs_t *programs, size_t bytes,
                          const char *purpose, void *out_block);
 status_t programs_string(context_t *ctx, const programs_t *programs, const char *text,

@@ -1,4 +1,4 @@
-/* Specialising a graph for the dtypes and sizes of a set of inputs. */
+/* Makes the graph for one set of input dtypes and sizes. */
 #ifndef TESSERA_GRAPH_METHOD_SPECIALISE_IMPL_H
 #define TESSERA_GRAPH_METHOD_SPECIALISE_IMPL_H
 
@@ -11,11 +11,11 @@ typedef struct shapes {
     const tensor_info_t *infos;
 } shapes_t;
 
-/* Inputs and outputs of the passes, mainly the layout pass; each may be NULL. */
+/* Inputs and outputs of the passes, most of them of the layout pass; each may be NULL. */
 typedef struct layout_talk {
-    const char *known;  /* the choice to use */
-    text_t *chosen;     /* receives the choice made */
-    bool names_kernels; /* include kernel names in `chosen`, see layout_choice_print */
+    const char *known;  /* a layout chosen earlier, to be used again */
+    text_t *chosen;     /* receives the chosen layout */
+    bool names_kernels; /* `chosen` includes kernel names, see layout_choice_print */
     layout_certificate_t *certificate;
     const char *timings;          /* measured times to use instead of estimates */
     struct layout_tuning *tuning; /* lets the pass measure kernels */

@@ -8,16 +8,15 @@
 status_t trace_once(context_t *ctx, module_t *module, const char *method, int n_in,
                     const tensor_t *const *in, graph_t **out_graph);
 
-/* Runs the method again with other sizes, on tensors without data, each time on a snapshot of
- * `initial`, the module before the first trace. Returns the graph with named sizes where the trace
- * holds at other sizes. Sizes for which that could not be shown stay fixed, and the reason is
- * recorded. */
+/* Runs the method again at other sizes, on tensors without data, each time on a copy of `initial`,
+ * the module before the first trace. Returns the graph with names for sizes that may vary. Other
+ * sizes stay fixed, and the graph records the reason. */
 status_t trace_other_sizes(context_t *ctx, module_t *initial, const char *method, int n_in,
                            const tensor_info_t *const *in, const graph_t *graph,
                            graph_t **out_graph);
 
-/* Runs the method of `initial` once on tensors without data of these infos, and returns a graph of
- * the operators that would run. */
+/* Runs the method of `initial` once, on tensors without data, and returns a graph of the operators
+ * that would run. */
 status_t trace_infos(context_t *ctx, module_t *initial, const char *method, int n_in,
                      const tensor_info_t *const *in, graph_t **out_graph);
 
@@ -28,14 +27,14 @@ status_t trace_infos(context_t *ctx, module_t *initial, const char *method, int 
 /* The maximum number of sizes in an expression. */
 #define HOLE_MAX_SIZES (SIZE_MAX_TERMS * SIZE_MAX_VARIABLES)
 
-/* An integer attribute or a constant number that differs at other sizes. */
+/* An integer attribute or a constant number that differs between sizes. */
 typedef struct hole {
     int node;         /* index in the body */
     int field, index; /* field -1: the constant itself */
     bool is_found;
-    /* The solution: variable #k of the expression is dimension dims[k] of values[k]. */
+    /* The expression that was found; variable #k is dimension dims[k] of values[k]. */
     bool is_float, is_inverse;
-    double number; /* value is number * product of all sizes, or number / product if is_inverse */
+    double number; /* value is number * product of sizes, or number / product if is_inverse */
     size_expr_t expr;
     int n_sizes;
     value_t values[HOLE_MAX_SIZES];
@@ -48,24 +47,24 @@ typedef struct holes {
     int n, capacity;
 } holes_t;
 
-/* True if both graphs have the same nodes; numbers and integer attributes may differ. *out_node is
+/* True if both graphs have the same nodes, apart from numbers and integer attributes. *out_node is
  * the first node that differs. */
 bool holes_match(context_t *ctx, const graph_t *a, const graph_t *b, const graph_node_t **out_node);
 
-/* Finds what differs between graphs that match the first one, and an expression of sizes for it.
- * is_at_many false: takes the first expression that fits. True: takes only a unique one, and also
- * considers sizes of intermediate values. */
+/* Finds the integers and numbers that differ between graphs that match the first one, and an
+ * expression of sizes for each. is_at_many false: takes the first expression that fits. True: takes
+ * an expression only if it is unique, and also considers sizes of intermediate values. */
 status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs, bool is_at_many);
 
-/* The first hole without a solution, or NULL. */
+/* The first hole without an expression, or NULL. */
 const hole_t *holes_open(const holes_t *holes);
 
-/* True if a graph that matches `base` has the predicted value in each hole, and the same values as
- * `base` elsewhere. *out_node is the first node that differs. */
+/* True if a graph that matches `base` has the value predicted for each hole, and equals `base`
+ * elsewhere. *out_node is the first node that differs. */
 bool holes_agree(const holes_t *holes, const graph_t *base, const graph_t *graph,
                  const graph_node_t **out_node);
 
-/* Makes the graph with expressions in its holes. types: its parameters', with named sizes. */
+/* Makes the graph with expressions in its holes. types: of its parameters, with named sizes. */
 status_t holes_fill(holes_t *holes, const graph_t *base, const graph_type_t *types,
                     graph_t **out_graph);
 
