@@ -1,8 +1,8 @@
 /* Cost function networks: the optimisation problem of the layout pass, without its context.
  *
- * Each variable takes one of its values. A value has its own cost. A variable may also produce data
- * in some form, which other variables (readers) need in certain forms. Each needed form that
- * differs from the produced one costs one conversion, regardless of the number of its readers:
+ * Each variable takes one of its values, at a cost. Some variables (makers) produce data, in a form
+ * that depends on their value; others (readers) need it, in a form that depends on theirs. Each
+ * form that is needed but not produced costs one conversion, however many readers need it:
  *
  *   cost = sum(variables v) own[v][value of v]
  *        + sum(fans) sum(forms f that a reader needs) costs[form made][f]
@@ -16,9 +16,9 @@
 #include "tensor/context.h"
 
 #define NETWORK_GIVEN (-1)   /* a maker or reader that is not a variable: its form is forms[0] */
-#define NETWORK_NO_FORM (-1) /* this value neither makes nor needs a form here */
+#define NETWORK_NO_FORM (-1) /* with this value, the variable neither makes nor needs the data */
 
-/* A variable, and the form that each of its values makes or needs. */
+/* A variable, and the form that it makes or needs with each of its values. */
 typedef struct network_end {
     int variable;
     const int *forms; /* [values of the variable] */
@@ -29,7 +29,7 @@ typedef struct network_fan {
     int n_readers;
     const network_end_t *readers;
     int n_forms;
-    const double *costs; /* [made * n_forms + wanted], 0 if both are equal */
+    const double *costs; /* [made * n_forms + needed]; 0 if both are equal */
 } network_fan_t;
 
 typedef struct network {
@@ -42,16 +42,16 @@ typedef struct network {
 /* Quality of a choice. */
 typedef struct network_certificate {
     double cost;        /* cost of the choice */
-    double best_start;  /* least cost among the given starts */
+    double best_start;  /* least cost of any start that was passed in */
     double lower_bound; /* no choice costs less */
-    bool is_optimal;    /* the cost equals the bound, up to 1 */
+    bool is_optimal;    /* cost and lower bound differ by at most 1 */
     int64_t work;       /* work done: tables and forms visited, elements computed */
 } network_certificate_t;
 
 /* The cost of a choice; chosen[variable] is the index of a value. */
 double network_cost(const network_t *network, const int *chosen);
 
-/* Finds a choice that costs no more than any of the starts. A start has a value for every
+/* Finds a choice that costs no more than the best of the given starts. A start has a value for each
  * variable. */
 status_t network_solve(context_t *ctx, const network_t *network, int n_starts,
                        const int *const *starts, int *out_chosen,

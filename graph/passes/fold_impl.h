@@ -2,10 +2,10 @@
  *
  *   factor[k] * (bias[k] - mean[k] + sum(c,r,s) x * weight[k][c][r][s]) + shift[k]
  *
- * An anchor is a conv, a transposed conv or a linear with a weight computed from constants. A pass
- * defines which nodes are affine, when folding is legal, and the operands. fold_graph adds
- * fold_weight and fold_bias before the anchor, also for chains of nodes. Constant propagation then
- * runs them. */
+ * An anchor is a conv, a transposed conv or a linear whose weight is computed from constants. A
+ * pass defines which nodes are affine, when they may be folded, and their operands. fold_graph adds
+ * fold_weight and fold_bias before the anchor; it also folds chains of affine nodes. Constant
+ * propagation then computes the new weight and bias. */
 #ifndef TESSERA_GRAPH_PASSES_FOLD_IMPL_H
 #define TESSERA_GRAPH_PASSES_FOLD_IMPL_H
 
@@ -13,18 +13,18 @@
 
 typedef struct fold_anchor {
     const graph_node_t *node;
-    value_t weight, bias; /* old values; weight is the one before layout conversions */
+    value_t weight, bias; /* old values; weight before layout conversions */
     dtype_t dtype;        /* dtype of the weight */
     int64_t n_channels;   /* K */
     int64_t groups;       /* for a transposed conv, whose weight is [C][K/G][..]; else 1 */
     int rank;             /* rank of the output; 0: unknown (linear) */
-    int channel_from_end; /* position of the channels in the output; 0: last dimension */
+    int channel_from_end; /* the output's channel dimension, counted from the last one (0) */
     bool is_transposed;
     bool is_linear;
 } fold_anchor_t;
 
-/* Operands of fold_bias that a node provides: new values, or VALUE_NONE. attrs: those of the
- * anchor, and epsilon. */
+/* Operands of fold_bias that come from a node: new values, or VALUE_NONE. attrs: epsilon, and the
+ * attributes of the anchor. */
 typedef struct fold_operands {
     value_t scale, shift, mean, variance;
     fold_attrs_t attrs;
@@ -50,17 +50,17 @@ typedef struct fold_rule {
 status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rule,
                     graph_t **out_graph);
 
-/* The constant that a value is, ignoring layout conversions; NULL for other values. */
+/* The constant that a value is after undoing layout conversions; NULL for other values. */
 const datum_t *fold_constant(const graph_t *graph, value_t value);
 
 /* The elements of a number or tensor, in row-major order, as doubles. The caller frees *out_values
  * with context_put. *out_values is NULL for other data. */
 status_t fold_read(context_t *ctx, const datum_t *datum, double **out_values, int64_t *out_n);
 
-/* The new value of such a constant; if it comes after the anchor, it is moved before it. */
+/* The new value of a constant. A constant that follows the anchor is moved before it. */
 status_t fold_bring(rewrite_t *rewrite, value_t value, value_t *out_value);
 
-/* Replaces a new value by the result of a one-operand operator on it. attrs: "end=1", or "". */
+/* Replaces a new value by an operator's result on it. attrs: "end=1", or "". */
 status_t fold_apply(rewrite_t *rewrite, const char *op, const char *attrs, value_t *value);
 
 #endif

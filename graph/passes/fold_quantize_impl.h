@@ -4,7 +4,7 @@
 
 #include "graph/passes/pass_impl.h"
 
-/* A quantized value: integers, scale and zero. VALUE_NONE: no such operand, scale 1, zero 0. */
+/* A quantized value: integers, scale and zero. VALUE_NONE means scale 1 or zero 0. */
 typedef struct fold_pair {
     value_t integers, scale, zero;
 } fold_pair_t;
@@ -17,8 +17,8 @@ typedef struct fold_conv {
     bool has_addend, has_relu;
 } fold_conv_t;
 
-/* Per-channel bias and multiplier of the sums; factor for the addend; integer in x that represents
- * 0. */
+/* Constants of the sums: bias and multiplier of each channel, factor for the addend, and the
+ * integer that represents 0 in x. */
 typedef struct fold_sums {
     float *bias, *multiplier;
     double addend_scale;
@@ -28,13 +28,13 @@ typedef struct fold_sums {
 /* Number of output channels; 0 if the weight is not a constant. */
 int64_t fold_conv_channels(const fold_conv_t *conv);
 
-/* Computes the sums' constants. bias and multiplier have an entry per channel, or are NULL. False
- * if a number is not a constant or not representable in f32. */
+/* Computes these constants. bias and multiplier have one element for each channel, or are NULL.
+ * False if a number is not constant or does not fit f32. */
 bool fold_conv_sums(const fold_conv_t *conv, fold_sums_t *out_sums);
 
 /* True if larger numbers have larger integers; false if the scale is unknown or not above 0.
- * objects: the module that each value is, as from attribute_objects, for scales that are
- * attributes; NULL: only constants are known. */
+ * objects: from attribute_objects, to read scales that are attributes; NULL: only constants are
+ * known. */
 bool fold_may_order(const graph_t *graph, module_t *const *objects, value_t scale);
 
 #endif

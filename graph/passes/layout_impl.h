@@ -1,8 +1,7 @@
-/* The layout pass in three parts: sites and their ways, the choice, and the graph in the chosen
- * formats.
- *
- * A site is a node whose formats are chosen. A way to run it is a prepared operator with fixed
- * formats and kernel. */
+/* The layout pass has three parts: finding sites and their ways, choosing ways, and making the
+ * graph with the chosen formats.
+ * A site is a node whose formats are chosen. A way to run a site is a prepared operator, with fixed
+ * formats and a fixed kernel. */
 #ifndef TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
 #define TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
 
@@ -14,11 +13,11 @@
 /* Maximum number of ways per site. */
 #define LAYOUT_MAX_WAYS 24
 
-/* The request that led to a way. `in` is the index of the main input's format in candidates_list,
- * and `second` that of the output (of the second input, for a weight gradient); -1: none; dense has
- * neither. `in` below -1 means dense views, see layout_search.c. `kernel` is an index of the
- * operator's kernels; -1: the one with the least estimate. With estimates only, that one is enough
- * for a pair of formats. With measured times, the other kernels become ways, too. */
+/* The request that a way results from. `in` is the main input's format as an index in
+ * candidates_list; `second` is that of the output (for a weight gradient: of the second input). -1:
+ * none; a dense way has neither. `in` below -1 means dense views, see layout_search.c. `kernel` is
+ * an index of the operator's kernels; -1: the kernel with the least estimate, which suffices as
+ * long as times are estimates. With measured times, the other kernels are ways of their own. */
 typedef struct layout_asked {
     int8_t in, second, kernel;
 } layout_asked_t;
@@ -31,11 +30,11 @@ typedef struct layout_site {
     layout_asked_t asked[LAYOUT_MAX_WAYS];
     double costs[LAYOUT_MAX_WAYS]; /* nanoseconds, estimated or measured */
     bool is_measured;
-    int *producers;   /* [node->n_inputs]: site that makes the input, or -1 */
+    int *producers;   /* [node->n_inputs]: site that produces the input, or -1 */
     value_t *sources; /* [node->n_inputs]: the output of that site */
 } layout_site_t;
 
-/* The choice among the ways as an optimisation problem. */
+/* Choosing ways as an optimisation problem. */
 typedef struct layout_problem layout_problem_t;
 
 typedef struct layout_search {
@@ -43,59 +42,59 @@ typedef struct layout_search {
     const graph_t *graph;
     int n_sites;
     layout_site_t *sites;
-    int *site_of_value;      /* [graph_n_values]: site that makes the value, or -1 */
-    value_t (*passed_on)[2]; /* [graph_n_values]: values yielded to a block's result or parameter */
+    int *site_of_value;      /* [graph_n_values]: site that produces the value, or -1 */
+    value_t (*passed_on)[2]; /* [graph_n_values]: values that blocks yield for this value */
     const alias_t *alias;
     bool has_timings;          /* every competing kernel is a way */
-    double scale;              /* factor from estimates to measured times */
+    double scale;              /* measured / estimated time; scales the other estimates */
     layout_problem_t *problem; /* NULL: no search was done */
-    int *inputs;               /* storage for the producers of all sites */
+    int *inputs;               /* memory of `producers` of all sites */
     value_t *sources;
 } layout_search_t;
 
-/* Finds all sites and their ways. Chooses a way for each, so that the estimated time of the graph,
- * including reorders, is minimal. */
+/* Finds all sites and their ways, and chooses ways that minimise the estimated time of the graph,
+ * including reorders. */
 status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        layout_search_t *out_search, layout_certificate_t *out_certificate);
 
-/* Measuring ways within the pass: input and output of layout_measure. */
+/* Measuring ways within the pass: the argument and result of layout_measure. */
 typedef struct layout_tuning {
-    uint64_t deadline; /* compared with context_now */
+    uint64_t deadline; /* in the units of context_now */
     text_t *timings;   /* receives lines "#name;nanoseconds" */
     int n_measured;    /* number of operators measured; identical ones count once */
 } layout_tuning_t;
 
 /* layout_measure times the ways of the slowest sites until the deadline. layout_take_timings sets
- * costs from such lines, and ignores lines that do not begin with #. */
+ * costs from lines of timings; it ignores lines that do not begin with #. */
 status_t layout_measure(const layout_search_t *search, layout_tuning_t *tuning);
 status_t layout_take_timings(layout_search_t *search, const char *lines);
 bool layout_has_timings(const char *lines);
 
-/* Keeps only the cheapest of a site's ways with equal formats. */
+/* Drops all but the cheapest of a site's ways with equal formats. */
 void layout_drop_worse(layout_search_t *search);
 
-/* Second half of layout_search: builds the problem and sets the chosen way of each site. */
+/* Second half of layout_search: builds the problem, solves it and sets each site's chosen way. */
 status_t layout_choose(layout_search_t *search, const pass_options_t *options,
                        layout_certificate_t *out_certificate);
 void layout_problem_release(layout_problem_t *problem);
 
 /* layout_choice_print writes the choice as text. For each site: "-" (nothing), "d" (dense), "v",
- * "w", "x" (views), or the digits of the requested candidates ("0", or "03" for 0 and 3). A kernel
- * follows if the estimate did not choose it ("0:winograd_4"); with names_kernels, wherever kernels
- * compete. layout_search_chosen makes only the ways in such a text. If the text does not fit the
- * graph, or a way is refused, *out_fits is false and nothing is made. */
+ * "w", "x" (views), or the digits of the requested candidates ("0", or "03" for 0 and 3). ":" and a
+ * kernel follow if estimates did not choose that kernel ("0:winograd_4"); with names_kernels,
+ * wherever kernels compete. layout_search_chosen makes only the ways in such a text. If the text
+ * does not fit the graph, or a way is refused, *out_fits is false and no way is made. */
 void layout_choice_print(const layout_search_t *search, bool names_kernels, text_t *text);
 status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
                               layout_search_t *out_search, bool *out_fits);
 void layout_search_clear(layout_search_t *search);
 
-/* The chosen way, which has the formats of inputs and outputs; NULL if the site has none. */
+/* The chosen way, with the formats of inputs and outputs; NULL if the site has no ways. */
 static inline const prepared_t *layout_way(const layout_site_t *site)
 {
     return site->n_ways > 0 ? site->ways[site->chosen] : NULL;
 }
 
-/* The kernel that the chosen way requested explicitly, or NULL. */
+/* The kernel that the chosen way requested; NULL if estimates chose the kernel. */
 static inline const kernel_t *layout_kernel(const layout_site_t *site)
 {
     if (site->n_ways == 0 || site->asked[site->chosen].kernel < 0) return NULL;
@@ -110,9 +109,9 @@ static inline int layout_output_of(const layout_site_t *site, value_t value)
     return output;
 }
 
-/* Appends why an activation in the format of `have` is reordered for a site: the estimated extra
- * time of the alternatives. Example: "grad arrives in acdb and is read in abcd; read as it arrives:
- * not possible; made by relu as it is read: 12.5 us slower". */
+/* Appends the reason why an activation in the format of `have` is reordered for a site: how much
+ * slower the alternatives are, by estimates. Example: "grad arrives in acdb and is read in abcd;
+ * read as it arrives: not possible; made by relu as it is read: 12.5 us slower". */
 void layout_say_why(const layout_search_t *search, const layout_site_t *site, int input,
                     const tensor_info_t *have, text_t *text);
 

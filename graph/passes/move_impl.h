@@ -1,4 +1,4 @@
-/* Moving reorders: the search finds one move, and move_apply makes the graph after it. */
+/* Moves reorders: move_reorders finds one move, and move_apply makes the graph after the move. */
 #ifndef TESSERA_GRAPH_PASSES_MOVE_IMPL_H
 #define TESSERA_GRAPH_PASSES_MOVE_IMPL_H
 
@@ -6,10 +6,10 @@
 
 typedef enum move_kind {
     MOVE_NONE,
-    MOVE_REPLACE, /* replaces the conversion by `source`, an equal value */
-    MOVE_CONVERT, /* converts `source` instead of its converted form */
-    MOVE_HOIST,   /* converts before the node `at`, for all uses after it in its block */
-    MOVE_SINK,    /* converts a result of the if `at` in its branches */
+    MOVE_REPLACE, /* replaces the conversion by `source`, which has the same form */
+    MOVE_CONVERT, /* converts `source`, of which its operand is a converted form */
+    MOVE_HOIST,   /* converts before the node `at`, for all later uses in the block of `at` */
+    MOVE_SINK,    /* converts a result of the if `at` inside its branches */
     MOVE_CARRY,   /* makes the loop `at` carry the converted value */
     MOVE_GUARD    /* puts the loop `at` into an if, in which it runs at least once */
 } move_kind_t;
@@ -22,17 +22,17 @@ typedef struct move {
     const graph_block_t *block; /* block that contains `at` */
     int index;                  /* index of the result or carried value */
     bool replaces;              /* the unconverted value has no other reader */
-    value_t available[2];       /* existing converted values, per branch; VALUE_NONE: none */
+    value_t available[2];       /* a converted value in each branch, if it exists already */
 } move_t;
 
-/* True for a conversion that may be moved: of a tensor of known type, not a constant. */
+/* True for conversions that may be moved: of a tensor of known type, not of a constant. */
 bool move_is_conversion(const graph_t *graph, const graph_node_t *node);
 
-/* True if both make the same form of the same value. */
+/* True if both conversions make the same form of the same value. */
 bool move_is_same(const graph_t *graph, const graph_node_t *a, const graph_node_t *b);
 
-/* True if the trip count (move_may_begin: the initial condition) alone allows at least one
- * iteration. */
+/* True if the loop runs at least once: according to the trip count alone; move_may_begin: according
+ * to the initial condition alone. */
 bool move_has_trip(const graph_t *graph, const graph_node_t *loop);
 bool move_may_begin(const graph_t *graph, const graph_node_t *loop);
 

@@ -1,4 +1,4 @@
-/* Passes. Each pass reads one graph and builds another; a driver verifies, times and dumps.
+/* Passes. A pass reads a graph and builds another; a driver runs passes, verifies, times and dumps.
  *
  * Each pass is a file in passes/ and a line in passes.def. Passes do not print or verify. */
 #ifndef TESSERA_GRAPH_PASSES_PASS_H
@@ -8,15 +8,15 @@
 
 TESSERA_BEGIN
 
-/* A weight that a run reads, and the graph result that updates it between runs. After an update the
- * weight is in that result's format. */
+/* A weight that a run reads, and the result of the graph that updates the weight between runs.
+ * After an update, the weight has that result's format. */
 typedef struct pass_stepped {
     const char *path; /* path of the attribute */
     int result;
 } pass_stepped_t;
 
-/* Quality of the chosen formats, as estimated nanoseconds per run. `lower_bound` is proven: no
- * other choice among the same formats and kernels costs less. */
+/* Quality of the chosen formats, in estimated nanoseconds per run. Any other choice among the same
+ * formats and kernels costs at least `lower_bound`; this is proven. */
 typedef struct layout_certificate {
     double cost;         /* cost of the choice; 0: an earlier choice was reused */
     double best_uniform; /* cost of the best choice with one format wherever possible */
@@ -34,44 +34,44 @@ typedef struct pass_options {
     const char *after;       /* name of the pass to dump after, or "each"; NULL: none */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    bool keep_numerics;      /* skip passes that may change the last bits */
+    bool keep_numerics;      /* skip passes that may change the last bits of results */
     module_t *self;          /* module whose attributes pass `attributes` freezes; may be NULL */
-    module_t *root;          /* module that contains self, and whose methods may change attributes;
-                                NULL: self */
+    module_t *root;          /* module that contains self; its methods may change attributes; NULL:
+                                self */
     const char *const *keep; /* NULL-terminated paths, relative to root, of attributes and modules
                                 that are not frozen; NULL: none */
     const char *const *only; /* NULL-terminated paths, relative to root, of the only attributes that
                                 may become constants; NULL: all */
-    const char *layout;  /* result of an earlier `layout` on this graph; reused without a search if
-                            still valid; NULL: none */
+    const char *layout;      /* result of an earlier run of `layout` on this graph; used without a
+                                search if still valid; NULL: none */
     const char *timings; /* lines "#operator, formats and kernel;nanoseconds" that replace estimates
                             in `layout`; NULL: none */
     struct layout_tuning *tuning; /* if not NULL, `layout` measures first: see freeze_tune */
     text_t *out_layout;           /* receives the choice of `layout`; NULL: not wanted */
     layout_certificate_t *out_certificate; /* receives its quality; NULL: not wanted */
-    bool keeps_results; /* `layout` keeps graph results in the formats that operators produce;
-                           false: results are dense */
+    bool keeps_results; /* the results of the graph keep the formats in which operators produce
+                           them; false: they are dense */
     dtype_t dtype;      /* bf16: enables `lower_precision`; s8: enables `quantize`; DTYPE_NONE:
                            neither */
     int n_ranges;
-    const pass_range_t *ranges;  /* for `quantize`; products whose input has no range stay f32 */
+    const pass_range_t *ranges;  /* for `quantize`; products stay f32 if their input has no range */
     const char *const *keep_f32; /* NULL-terminated path patterns of nodes that both passes skip;
                                     "*" matches any text; NULL: none */
-    bool trains;                 /* weights change: `bound_errors` decides from shapes alone */
+    bool trains;                 /* weights will change: `bound_errors` decides from shapes alone */
     double rounding_error;       /* total error that `bound_errors` allows, see freeze_options_t; 0
-                                    without has_rounding_error: 1e-4 */
+                                    and not has_rounding_error: 1e-4 */
     bool has_rounding_error;
     int n_stepped;
-    const pass_stepped_t *stepped; /* weights for which `layout` counts a format that differs from
-                                      the update's as a reorder in every run */
+    const pass_stepped_t *stepped; /* weights updated between runs; `layout` counts a reorder in
+                                      every run if it chooses a format other than the update's */
     bool knows_self; /* `fold_quantize` may read scales from attributes of self; for graphs imported
                         together with self */
     bool names_kernels; /* out_layout includes the kernel wherever an operator has competing
                            kernels */
 } pass_options_t;
 
-/* A pass. run rewrites `graph` into *out_graph, which is the same graph, retained, if nothing
- * changes. Passes report with pass_note why they skip a candidate. */
+/* A pass. `run` rewrites `graph` into *out_graph. If nothing changes, *out_graph is `graph`,
+ * retained. If a pass skips a candidate, it reports the reason with pass_note. */
 typedef struct pass {
     const char *name;
     const char *contract; /* one sentence */
@@ -102,8 +102,8 @@ const char *const *pass_pipeline_optimize(void) TESSERA_API(pass_pipeline_optimi
 const char *const *pass_pipeline_calibrate(void) TESSERA_API(pass_pipeline_calibrate);
 const char *const *pass_pipeline_plan(void) TESSERA_API(pass_pipeline_plan);
 
-/* Searches formats for these inputs, as graph_for does, and returns the quality of the choice. Does
- * not change the module. Fails as graph_for does. */
+/* Searches formats for these inputs like graph_for, with the same errors, and returns the quality
+ * of the choice. Does not change the module. */
 status_t graph_certificate(context_t *ctx, module_t *module, const char *method, int n_in,
                            const tensor_t *const *inputs, layout_certificate_t *out_certificate)
     TESSERA_API(graph_certificate);

@@ -9,8 +9,8 @@
  * "tessera,pass,<pass>,,,,<node's path or operator>: <reason>". */
 void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason);
 
-/* The open graph at other sizes, of which none is 1 or equal to another by accident. NULL if nodes
- * reject all such sizes; `reason`, which may be NULL, then names the node. infos has an entry per
+/* The open graph at sizes that are not 1 and not equal by accident. NULL if nodes reject all such
+ * sizes; `reason`, which may be NULL, then names the node. infos has one element for each
  * parameter. */
 status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
                            text_t *reason, graph_t **out_graph);

@@ -1,16 +1,16 @@
-/* Patterns: text that describes an operator which exporters write as several, and a matcher for
+/* Patterns describe operators that exporters write as several nodes. A matcher finds them in
  * graphs.
  *
  *   "mul(0.5, x, add(1, erf(div(x, 1.41421356))))"
  *
  *   pattern = number | "?" name | name | [name ":"] operator "(" pattern {"," pattern} ")"
  *
- * A number matches a constant close to it. ?name matches any number; if there is none, it is 1 in a
- * product and 0 in a sum. A name matches any value, but the same wherever it occurs. name:pattern
- * gives a name to the value that the pattern matches. mul and div form a product, add and sub a
- * sum, with any number of operands in any order and nesting. reciprocal, neg, square, pow by 2 or 3
- * and products of numbers are recognised, and 1 / sqrt(x) also matches rsqrt(x). Operands of other
- * operators are ordered; passes check their attributes.
+ * A number matches a constant close to it. ?name matches any number; a missing number counts as 1
+ * in a product and as 0 in a sum. A name matches any value, but the same value wherever it occurs.
+ * name:pattern names the value that the pattern matches. mul and div form products, add and sub
+ * form sums; their operands may be in any number, order and nesting. reciprocal, neg, square, pow
+ * by 2 or 3 and products of numbers are recognised, and 1 / sqrt(x) also matches rsqrt(x). Operands
+ * of other operators have a fixed order; passes check the attributes of these operators.
  *
  * Values written in place never match. */
 #ifndef TESSERA_GRAPH_PASSES_PATTERN_IMPL_H
@@ -44,31 +44,31 @@ typedef struct match {
     const pattern_t *pattern;
     value_t values[PATTERN_NAMES]; /* VALUE_NONE: not matched yet */
     double numbers[PATTERN_NAMES];
-    const graph_node_t *nodes[PATTERN_NODES]; /* each once, including the outermost */
+    const graph_node_t *nodes[PATTERN_NODES]; /* each node once, including the outermost */
     int n_nodes;
 } match_t;
 
-/* Invalid or too long text is an internal error, and matches nothing. */
+/* Invalid or too long text is an internal error; it matches nothing. */
 void pattern_parse(const char *text, pattern_t *out_pattern);
 
 bool pattern_match(const pattern_t *pattern, const alias_t *alias, value_t value,
                    match_t *out_match);
 
-/* The value or number that a name matched. */
+/* The value or number that matched a name. */
 value_t match_value(const match_t *match, const char *name);
 double match_number(const match_t *match, const char *name);
 
-/* The operator that makes the value of a name. */
+/* The operator that produces the value that matched a name. */
 const graph_node_t *match_node(const match_t *match, const char *name);
 
-/* True if no node outside the match reads inner values, so that all of them become unused. */
+/* True if no node outside of the match reads inner values; replacing `whole` then frees them. */
 bool match_is_closed(const match_t *match, value_t whole);
 
-/* Adds an operator with attributes as text ("end=1", or "") and new values. path may be NULL. */
+/* Adds an operator with new values as inputs. attrs: text ("end=1", or ""). path may be NULL. */
 status_t pattern_add(rewrite_t *rewrite, const char *op, const char *attrs, int n_inputs,
                      const value_t *inputs, const char *path, value_t *out_value);
 
-/* Replaces a node with one output by such an operator. */
+/* Replaces a node with one output by an operator, as pattern_add adds it. */
 status_t pattern_replace(rewrite_t *rewrite, const graph_node_t *node, const char *op,
                          const char *attrs, int n_inputs, const value_t *inputs);
 
@@ -78,7 +78,7 @@ const tensor_info_t *pattern_info(const graph_t *graph, value_t value);
 /* True for tensors of known, equal dtype and shape. */
 bool pattern_same(const graph_t *graph, value_t a, value_t b);
 
-/* The number that a value is; false for other values. */
+/* Reads the number that a value is; false for other values. */
 bool pattern_number(const graph_t *graph, value_t value, double *out_number);
 
 #endif

@@ -1,5 +1,5 @@
-/* Choice of operators for a narrower dtype, and casts. Shared by lower_precision and the
- * calibration that runs before it. */
+/* Choosing the operators that get a narrower dtype, and casts. Used by lower_precision and by the
+ * calibration before it. */
 #ifndef TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
 #define TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
 

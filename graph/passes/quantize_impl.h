@@ -1,11 +1,11 @@
-/* Choice of values that are computed as 8-bit integers. Shared by `quantize` and the calibration
- * that runs before it. */
+/* Choosing the values that are computed as 8-bit integers. Used by `quantize` and by the
+ * calibration before it. */
 #ifndef TESSERA_GRAPH_PASSES_QUANTIZE_IMPL_H
 #define TESSERA_GRAPH_PASSES_QUANTIZE_IMPL_H
 
 #include "graph/passes/pass_impl.h"
 
-/* The integers for a value: number = scale * (integer - zero). */
+/* The integers that represent a value: number = scale * (integer - zero). */
 typedef struct quantize_site {
     bool is_wanted; /* a node reads the value as integers */
     int n_reads;    /* number of uses as integers */
@@ -16,32 +16,32 @@ typedef struct quantize_site {
     int32_t zero;
 } quantize_site_t;
 
-/* Indexed by value. A product or an operator on integers is identified by its first output. */
+/* All arrays are indexed by value. A node is identified by its first output. */
 typedef struct quantize_sites {
     quantize_site_t *items; /* [graph_n_values] */
     bool *has_range;        /* [graph_n_values] */
     bool *is_product;       /* [graph_n_values]: result of an integer product */
-    bool *is_on_integers;   /* [graph_n_values]: result of a move or an addition between integers */
+    bool *is_on_integers;   /* [graph_n_values]: result of a move or an addition of integers */
 } quantize_sites_t;
 
-/* Finds the products that `quantize` computes on integers, and the values they read, with the
- * ranges in the options. Without ranges, assumes that every value may have one. quantize_clear
- * frees the arrays. */
+/* Finds the products that `quantize` computes on integers, and the values that they read, using the
+ * ranges in the options. Without ranges, every value counts as having one. quantize_clear frees the
+ * arrays. */
 status_t quantize_find(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        quantize_sites_t *out_sites);
 void quantize_clear(context_t *ctx, quantize_sites_t *sites);
 
-/* The value whose site holds the scale for all values that share it. */
+/* The value whose site holds the scale of a group of values with the same scale. */
 value_t quantize_group(const quantize_sites_t *sites, value_t value);
 
 /* True if a node reads this input as integers. */
 bool quantize_reads(const quantize_sites_t *sites, const graph_node_t *node, int input);
 
-/* The dimension of a product's weight that has one scale per index: that of the outputs. */
+/* The dimension of a product's weight with one scale for each index: that of the outputs. */
 int quantize_weight_dim(const graph_node_t *product);
 
-/* Quantizes an f32 weight to s8, with one scale per index of dim, so that the largest magnitude
- * becomes 127. The caller drops both. */
+/* Quantizes an f32 weight to s8. Each index of dim has its own scale, so that its largest magnitude
+ * becomes 127. The caller releases both results. */
 status_t quantize_weight(context_t *ctx, const tensor_t *weight, int dim, tensor_t **out_integers,
                          tensor_t **out_scales);
 

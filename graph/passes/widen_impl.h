@@ -4,11 +4,11 @@
 
 #include "graph/ir/graph.h"
 
-/* True if the graph has bf16 products and oneDNN has no instructions for them here. Its kernels
- * would be references, or emulations slower than f32. */
+/* True if the graph has bf16 products and this processor has no instructions for them. oneDNN's
+ * kernels would then be reference code, or emulations slower than f32. */
 bool widen_is_due(const graph_t *graph);
 
-/* The graph computed in f32 instead, using pass widen_precision; the same graph if not due. */
+/* The graph computed in f32, by pass widen_precision; the same graph if that is not due. */
 status_t widen_graph(context_t *ctx, const graph_t *graph, graph_t **out_graph);
 
 #endif

@@ -1,7 +1,7 @@
-/* Memory that the runs of several plans share. Each run leases one block for intermediate results
- * and scratch, and returns it. So plans for 32 sizes need only the memory of the largest one, and a
- * new plan starts with pages that are already in memory. The number of blocks is the maximum number
- * of simultaneous runs. */
+/* Memory that the runs of several plans share. A run leases one block for intermediate results and
+ * scratch, and returns it at its end. So plans for 32 sizes need only the memory of the largest
+ * one, and a new plan gets pages that are already in memory. There are as many blocks as runs at
+ * the same time. */
 #ifndef TESSERA_GRAPH_PROGRAM_ARENAS_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_ARENAS_IMPL_H
 
@@ -13,11 +13,11 @@ status_t arenas_create(context_t *ctx, arenas_t **out_arenas);
 arenas_t *arenas_retain(arenas_t *arenas);
 void arenas_release(arenas_t *arenas);
 
-/* At least this many bytes, uninitialised and 64-byte aligned; NULL if the allocator fails. */
+/* Leases at least this many bytes, uninitialised and 64-byte aligned; NULL if allocation fails. */
 char *arenas_lease(arenas_t *arenas, size_t bytes);
 void arenas_return(arenas_t *arenas, char *block);
 
-/* Frees idle blocks that are more than twice as large as `most`, the largest need of any plan. */
+/* Frees idle blocks of more than twice `most`, the bytes that the largest plan needs. */
 void arenas_trim(arenas_t *arenas, size_t most);
 
 /* The bytes of idle blocks. */

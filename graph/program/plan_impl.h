@@ -11,10 +11,10 @@
 #include "tensor/convert_impl.h"
 #include "tensor/hash_impl.h"
 
-/* A plan_root_t is a buffer: a range of bytes that holds values. Views share their base's
- * buffer. */
+/* A plan_root_t is a buffer: a range of bytes that contains values. A view is in the same buffer as
+ * the tensor it shows. */
 typedef enum root_kind {
-    ROOT_INPUT,    /* passed at each run; index is the input's. With is_shared it may be state */
+    ROOT_INPUT,    /* passed to each run, as input `index`. With is_shared it may be state */
     ROOT_CONSTANT, /* snapshot of a constant */
     ROOT_ARENA,    /* at `offset` in the frame's arena */
     ROOT_OUTPUT    /* a tensor that each run allocates */
@@ -23,29 +23,29 @@ typedef enum root_kind {
 typedef struct plan_root {
     root_kind_t kind;
     int index;          /* ROOT_INPUT */
-    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's tensor, retained; it keeps packed forms */
-    tensor_t *snapshot; /* ROOT_CONSTANT: runs read this, since the graph's tensor may be written */
+    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's tensor, retained; it caches packed forms */
+    tensor_t *snapshot; /* ROOT_CONSTANT: what runs read, since the graph's tensor may be written */
     tensor_info_t info; /* info of the complete buffer; ROOT_OUTPUT allocates it */
     size_t bytes, offset;
-    int first_step, last_step; /* ROOT_ARENA: first write, last read */
+    int first_step, last_step; /* ROOT_ARENA: steps that first write and last read it */
     int last_node; /* while building: last node that reads a value in the buffer, or -1 */
-    int twin;      /* ROOT_ARENA: 1 + the buffer with the same offset, or 0. One of them grows into
-                      the other in a step that is the last of the one and the first of the other. */
-    int block;     /* ROOT_ARENA: 1 + the enclosing block, of which each worker has a copy; or 0 */
-    int n_copies;  /* copies of such a block; else 0 */
-    size_t copy_bytes; /* in a block: distance between the copies of two workers; else 0 */
-    bool is_shared;  /* ROOT_INPUT: uses the bytes of the passed tensor directly, not another form,
-                        since they are written here or elsewhere, or the tensor is kept */
-    bool is_written; /* ROOT_INPUT: some step writes it */
+    int twin;      /* ROOT_ARENA: 1 + the buffer with the same offset, or 0. A step that extends its
+                      first input in place makes twins of this input and its result */
+    int block;     /* ROOT_ARENA: 1 + the block that contains it, or 0. Each worker has a copy */
+    int n_copies;  /* for a block: number of copies; else 0 */
+    size_t copy_bytes; /* for a buffer in a block: distance between two workers' copies; else 0 */
+    bool is_shared;    /* ROOT_INPUT: uses the bytes of the passed tensor itself, not of a converted
+                          form, since a step or someone else writes them, or the tensor is kept */
+    bool is_written;   /* ROOT_INPUT: some step writes it */
 } plan_root_t;
 
-/* How a step finds an input. */
+/* Where a step finds an input. */
 typedef enum source_kind {
     SOURCE_NONE,
     SOURCE_ROOT,
     SOURCE_TENSOR,
     SOURCE_PARAMETER,
-    SOURCE_DATUM /* call argument: a constant that is not a tensor */
+    SOURCE_DATUM /* call argument that is a constant, but not a tensor */
 } source_kind_t;
 
 /* A parameter that steps read at each run. */
@@ -56,15 +56,15 @@ typedef struct plan_parameter {
 
 typedef struct plan_source {
     source_kind_t kind;
-    int root; /* SOURCE_PARAMETER: buffer for a form that one step reads, or -1 */
+    int root; /* SOURCE_PARAMETER: buffer for a converted form that only one step reads, or -1 */
     size_t offset;
     size_t stride;      /* SOURCE_ROOT: distance between slices of the batch */
-    tensor_t *tensor;   /* SOURCE_TENSOR: packed while building; retained */
-    tensor_t *given;    /* SOURCE_TENSOR: the graph's constant, shown to observers; retained */
+    tensor_t *tensor;   /* SOURCE_TENSOR: what the step reads, packed while building; retained */
+    tensor_t *given;    /* SOURCE_TENSOR: the graph's constant, for observers; retained */
     int parameter;      /* SOURCE_PARAMETER: index in the plan's parameters */
     datum_t *datum;     /* SOURCE_DATUM: owned by the graph */
     tensor_info_t info; /* format of the source's bytes */
-    bool is_view;       /* SOURCE_PARAMETER: read a view of it, which begins at `offset` */
+    bool is_view;       /* SOURCE_PARAMETER: the step reads a view that begins at `offset` */
     tensor_info_t base; /* format that the parameter must have for the view */
     tensor_info_t view;
     tensor_info_t want; /* SOURCE_PARAMETER: format that the step needs */
@@ -73,15 +73,15 @@ typedef struct plan_source {
 } plan_source_t;
 
 typedef struct step {
-    plan_step_t view;     /* shown by explain */
+    plan_step_t view;     /* what explain shows */
     prepared_t *prepared; /* NULL: converts source 0 into the output */
     int n_sources, n_outputs;
     plan_source_t *sources;
     int *output_roots;
     size_t *output_offsets;
     size_t *output_strides;      /* distance between slices of the batch */
-    onednn_primitive_t *reorder; /* for conversions that oneDNN does directly, else NULL */
-    convert_pack_t pack;         /* pack function of the kernel that defines format `to`, or NULL */
+    onednn_primitive_t *reorder; /* for conversions that are one oneDNN reorder, else NULL */
+    convert_pack_t pack;         /* pack function of the kernel that reads format `to`, or NULL */
     tensor_info_t from, to;      /* for conversions; `from` also for setattr */
     reorder_cause_t cause;
     bool is_in_place;      /* output 0 is the target of an in-place operator */
@@ -90,8 +90,8 @@ typedef struct step {
     int first_argument;    /* for a call: index in the run's arguments */
 } step_t;
 
-/* Steps that run one after another for a slice of the batch, then for the next slice. Either all
- * threads share each step, or each worker runs its own slices on one thread. */
+/* Steps that run one after another for one slice of the batch, then for the next slice. Either all
+ * threads share each step, or each worker runs all steps for its own slices on one thread. */
 typedef struct plan_loop {
     int first_step, n_steps, n_slices;
     int n_workers; /* 1: all threads share each step */
@@ -104,7 +104,7 @@ typedef struct plan_frame {
     void *workers;    /* see plan_workers_bytes */
     tensor_t **bound; /* [n_roots] tensors of inputs and outputs, NULL between runs; follows
                          pointers */
-    const tensor_t **parameters; /* [n_parameters] borrowed; valid while module_changes equals
+    const tensor_t **parameters; /* [n_parameters] borrowed; valid while module_changes returns
                                     `changes`; stored after bound */
     uint64_t changes;            /* 0: not looked up yet */
     void *pointers[];            /* [n_roots] */
@@ -123,7 +123,7 @@ struct plan {
     graph_t *graph;
     module_t *self; /* borrowed: the module owns the method, which owns the plan */
     int n_inputs, n_roots, n_steps, n_results, n_parameters;
-    int n_threads;   /* threads that kernels were prepared for; runs use no more */
+    int n_threads;   /* threads for which kernels were prepared; runs use no more */
     int n_arguments; /* total over all calls */
     plan_parameter_t *parameters;
     tensor_info_t *inputs; /* expected inputs: dense, or in the tag or strides of the graph */
@@ -133,44 +133,44 @@ struct plan {
     plan_loop_t *loops; /* sorted by first step */
     plan_result_t *results;
     size_t arena_bytes, scratch_bytes, weight_bytes;
-    size_t worker_scratch;  /* part of scratch_bytes: distance between the scratch of two workers */
-    arenas_t *arenas;       /* its own, or shared by its method */
-    atomic_bool is_retired; /* forms of weights that nothing else uses are released with the plan */
+    size_t worker_scratch;  /* part of scratch_bytes: distance between two workers' scratch */
+    arenas_t *arenas;       /* the plan's own, or shared by its method */
+    atomic_bool is_retired; /* its last release also releases unused packed weights */
     pthread_mutex_t lock;
     plan_frame_t *idle;
 };
 
-/* Lets later runs lease their memory from these arenas; call before the first run. */
+/* Makes later runs lease their memory from these arenas. Call it before the first run. */
 void plan_share_arenas(plan_t *plan, arenas_t *arenas);
 
 /* The bytes of a run's arena and scratch. */
 size_t plan_run_bytes(const plan_t *plan);
 
-/* Estimates the bytes freed with the plan: steps, primitives and frames; no graph, arena,
- * weights. */
+/* Estimates the bytes that releasing the plan frees: steps, primitives and frames, without graph,
+ * arena and weights. */
 size_t plan_own_bytes(const plan_t *plan);
 
-/* Counts the bytes of packed constants that steps read, except those in `seen`; adds them to it. */
+/* Counts bytes of packed constants that steps read, unless they are in `seen`; adds them to it. */
 status_t plan_form_bytes(context_t *ctx, const plan_t *plan, hash_table_t *seen, size_t *out_bytes);
 
-/* Makes the last release also free forms of constants that no other plan reads. */
+/* The last release will also free forms of constants that no other plan reads. */
 void plan_retire(plan_t *plan);
 
-/* Sharing of a value's bytes while a region runs. */
+/* How a value's bytes are shared while a region runs. */
 typedef enum plan_share {
     PLAN_ALONE,  /* nothing writes them, so a plan may copy or convert them */
-    PLAN_SHARED, /* written during the run or kept in an attribute; all names must keep referring to
-                    the same bytes */
-    PLAN_VIEWED  /* like PLAN_SHARED, and views share them, so they must be dense */
+    PLAN_SHARED, /* written during the run or stored in an attribute; all values that share them
+                    must keep doing so */
+    PLAN_VIEWED  /* PLAN_SHARED, and some of the values are views, so all must be dense */
 } plan_share_t;
 
-/* Like plan_create, for a region of a program. Results keep the layout and format of their types,
- * while plan_create makes them dense. The region may write in place and set attributes of self.
- * shares [n_values] describes the sharing of each value's bytes. */
+/* Like plan_create, for a region of a program. Results keep the layout and format of their types;
+ * plan_create makes them dense. The region may write in place and set attributes of self. shares
+ * [n_values] describes the sharing of each value's bytes. */
 status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
                             const plan_share_t *shares, plan_t **out_plan);
 
-/* A parameter that calls of the plan write in this form. */
+/* A parameter that methods called by the plan write, and the form that they write. */
 typedef struct plan_master {
     const char *path;
     tensor_info_t info;
@@ -178,49 +178,48 @@ typedef struct plan_master {
 
 /* Like plan_create_region, for a graph that also calls methods of self without results, such as the
  * update of a training step: call(%self, "conv1.weight", %gradient) method="update". Arguments are
- * tensors over the plan's memory; they are valid during the run and must not be written. Arguments
- * and results are created before the first step, so nothing but the call itself can fail after a
- * call. If only one step reads a form of a master's parameter, the form is made in the arena, since
- * a kept form would be out of date at the next run. */
+ * tensors in the plan's memory: valid during the run, and not to be written. Arguments and results
+ * are created before the first step, so after a call only another call can fail. A converted form
+ * of a master's parameter that only one step reads is made in the arena; a cached form would be out
+ * of date at the next run. */
 status_t plan_create_calling(context_t *ctx, const graph_t *graph, module_t *self,
                              const plan_share_t *shares, int n_masters,
                              const plan_master_t *masters, plan_t **out_plan);
 
-/* Adds arena buffers for such forms. Call it after all steps are built and before plan_place. */
+/* Adds arena buffers for these forms. Call it after building all steps and before plan_place. */
 status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
                                 const plan_master_t *masters, int *roots_capacity);
 
-/* True if input `index` is planned for this dtype and sizes; if shared also for this format. */
+/* True if input `index` has this planned dtype and sizes; for a shared input, also this format. */
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info);
 
-/* True if the plan would convert an input that overlaps an input it writes: the converted copy
- * would then miss the write. Requires plan_takes for all inputs. */
+/* True if the plan would convert one input and write another that overlaps it: the converted copy
+ * would miss the write. plan_takes must be true for all inputs. */
 bool plan_splits(const plan_t *plan, const tensor_t *const *in);
 
-/* True if two elements of a tensor share memory, as in f32[4]{0}. */
+/* True if two elements of a tensor have the same address, as in f32[4]{0}. */
 bool plan_overlaps_itself(const tensor_info_t *info);
 
 /* Releases the tensors of a source. */
 void plan_source_clear(const plan_source_t *source);
 
-/* Like plan_run, but the caller owns the results, independent of scopes; out [n_results]. */
+/* Like plan_run, but scopes do not own the results, the caller does; out [n_results]. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
-/* Like plan_execute, but writes result i directly into wanted[i] if possible; out[i] is then that
- * tensor, or another tensor over its bytes. A NULL in wanted requests nothing. INVALID_ARGUMENT,
- * before anything runs, if number, dtypes or sizes differ from the results. */
+/* Like plan_execute, but writes result i directly to wanted[i] if possible; out[i] is then
+ * wanted[i], or another tensor over its bytes. NULL in wanted: no such request. INVALID_ARGUMENT,
+ * before the run, if number, dtypes or sizes differ from those of the results. */
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                            int n_wanted, tensor_t *const *wanted, tensor_t **out);
 
-/* Turns ranges of steps into loops over slices of their batch, so that each step reads the previous
- * step's output from a cache, and workers need not wait for each other. Call it before
- * plan_join. */
+/* Turns ranges of steps into loops over slices of the batch: each step then finds the output of the
+ * step before in a cache, and workers need not wait for each other. Call it before plan_join. */
 status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity);
 
-/* Extends the lifetime of buffers that a loop accesses by slices to the loop; after plan_join. */
+/* Keeps buffers that a loop accesses by slices alive during the loop. Call it after plan_join. */
 void plan_keep_sliced(plan_t *plan);
 
-/* Makes producers write parts of joins (concat) into the result, if possible; before plan_place. */
+/* Lets producers write parts of joins (concat) directly, if possible. Call it before plan_place. */
 status_t plan_join(context_t *ctx, plan_t *plan, int *roots_capacity);
 
 /* Rounds up to pages, so that threads rarely write to the same page. */
@@ -229,7 +228,7 @@ static inline size_t plan_round_to_page(size_t bytes)
     return (bytes + 4095) & ~(size_t)4095;
 }
 
-/* Assigns arena offsets to ROOT_ARENA buffers; those alive at the same time do not overlap. */
+/* Assigns arena offsets to ROOT_ARENA buffers. Buffers alive at the same time do not overlap. */
 status_t plan_place(context_t *ctx, plan_t *plan);
 
 #endif

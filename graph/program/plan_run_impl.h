@@ -8,12 +8,12 @@ typedef struct plan_run {
     context_t *ctx; /* in a worker: the worker's context */
     plan_t *plan;
     plan_frame_t *frame;
-    bool is_watched;   /* observers or the trace receive steps */
+    bool is_watched;   /* observers or the trace receive each step */
     bool shows_inputs; /* an observer reads elements of inputs */
-    int slice;         /* current slice of the loop, else 0 */
-    int worker;        /* current worker of that loop, else 0 */
+    int slice;         /* current slice; 0 outside of loops */
+    int worker;        /* current worker; 0 outside of loops */
     int n_wanted;
-    tensor_t *const *wanted; /* the caller's tensors for results */
+    tensor_t *const *wanted; /* the caller's tensors, to which results are written */
     datum_t **arguments;     /* [n_arguments] */
 } plan_run_t;
 
@@ -21,14 +21,14 @@ typedef struct plan_run {
 
 status_t plan_run_step(plan_run_t *run, const step_t *step);
 
-/* Fails if the run was cancelled or its time limit has passed; workers may call it. */
+/* Fails if the run was cancelled or has exceeded its time limit. Workers may call it. */
 status_t plan_check_step(const plan_run_t *run, const step_t *step);
 
-/* Returns a parameter, or the view of it that the source describes; the caller releases it. */
+/* Returns a parameter, or the view of it that the source describes. The caller releases it. */
 status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor);
 
-/* Sets the addresses that a step reads (NULL if none is fixed) and writes, for the current
- * slice. */
+/* Sets the addresses that a step reads and writes, for the current slice; NULL for an input without
+ * a fixed address. */
 void plan_find_places(const plan_run_t *run, const step_t *step, void **in, void **out);
 
 /* ---- plan_loops.c ---- */
@@ -40,7 +40,7 @@ size_t plan_workers_bytes(const plan_t *plan);
 
 /* ---- plan_watch.c ---- */
 
-/* Makes a tensor over bytes of the frame, valid while the step runs. */
+/* Makes a tensor over bytes of the frame. It is valid while the step runs. */
 status_t plan_tensor_at(plan_run_t *run, const tensor_info_t *info, void *bytes, tensor_t **out);
 
 /* The tensors that observers see for a step's inputs and outputs. */
@@ -48,8 +48,8 @@ typedef struct plan_watch {
     tensor_t *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
 } plan_watch_t;
 
-/* Called before and after the kernel; ns is its time. The second call passes the step to observers
- * unless the run failed, and releases what the first one made. */
+/* Called before and after the kernel; ns is the kernel's time. plan_watch_end passes the step to
+ * observers unless the run failed, and releases what plan_watch_begin made. */
 status_t plan_watch_begin(plan_run_t *run, const step_t *step, void *const *in, void *const *out,
                           plan_watch_t *watch);
 status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, uint64_t ns,

@@ -1,4 +1,4 @@
-/* Cost estimates for slices of a batch, see plan_slices.c. */
+/* Estimated costs of running slices of a batch, see plan_slices.c. */
 #ifndef TESSERA_GRAPH_PROGRAM_PLAN_SLICES_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_PLAN_SLICES_IMPL_H
 
@@ -14,31 +14,32 @@ static inline bool plan_stays_inside(const plan_root_t *root, const plan_loop_t 
            root->last_step < loop->first_step + loop->n_steps;
 }
 
-/* The largest number of slices of any worker; all slices if there are no workers. */
+/* The largest number of slices that one worker runs; all slices if there are no workers. */
 static inline int plan_slices_of_each(const plan_loop_t *loop)
 {
     return (loop->n_slices + loop->n_workers - 1) / loop->n_workers;
 }
 
-/* Estimates steps with batches[s] > 0; do not query others. Destroy *out_costs even on failure. */
+/* Estimates steps with batches[s] > 0; query no others. Destroy *out_costs even on failure.
+ */
 typedef struct plan_slice_costs plan_slice_costs_t;
 status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
                                  const int64_t *batches, plan_slice_costs_t **out_costs);
 void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs);
 
-/* Estimated nanoseconds for all slices of a loop; a loop with one slice is a single step. */
+/* Estimated nanoseconds for all slices of a loop. A loop of one slice is a single step. */
 double plan_slice_costs_loop(const plan_slice_costs_t *costs, const plan_loop_t *loop);
 
-/* Checks the arena's size. A loop may keep more memory alive than its single steps, since buffers
- * that it accesses in slices live as long as the loop. It must not exceed the need of the plan
+/* Checks the size of the arena. A loop may need more memory than its steps without a loop, since
+ * buffers that it accesses by slices live as long as the loop; it must not need more than the plan
  * without loops. To check loops that end before step `end`, call end_before, then add for each
- * earlier step in turn; have_room checks the loop that starts at the step added last. */
+ * earlier step, from the last. have_room checks the loop that starts at the step added last. */
 void plan_slice_costs_end_before(plan_slice_costs_t *costs, int end);
 void plan_slice_costs_add(plan_slice_costs_t *costs, int first);
 bool plan_slice_costs_have_room(const plan_slice_costs_t *costs, int n_slices, int n_workers);
 
-/* True if one of the steps [begin, end) reads and writes more than a quarter of the last-level
- * cache in a run without slices. */
+/* True if one of the steps begin to end - 1 reads and writes more than a quarter of the last-level
+ * cache when it runs without slices. */
 bool plan_slice_costs_are_large(const plan_slice_costs_t *costs, int begin, int end);
 
 #endif

@@ -1,9 +1,9 @@
 /* Programs: a graph compiled for one set of sizes.
  *
  * A program consists of regions and control. A region is a maximal sequence of operators in one
- * block that runs as a plan. A graph without control flow and state is one region, and its program
- * is just a plan. The remaining nodes are control (if, loop, calls, lists) and run one by one.
- * Tensors pass between regions, branches and iterations in the formats that the layout pass chose.
+ * block, and runs as a plan. A graph without control flow and state is a single region, so its
+ * program is just a plan. The other nodes are control (if, loop, calls, lists) and run one by one.
+ * Tensors pass between regions, branches and iterations in the formats of the layout pass.
  *
  *   loop (50, true, %h) do (%i, %h) {     control
  *     %a = linear(%h, %w, %b)             region: one plan for both operators; live-in %h,
@@ -12,19 +12,19 @@
  *   }
  *
  * State is what a run changes permanently: tensors of the module that in-place operators write, and
- * attributes that setattr replaces. Both are steps of a region, in node order. A state buffer is
- * the tensor that getattr returns before the region runs, with its layout, format and strides. If
- * its form differs from the planned one, the region's nodes run one by one. Before a step writes
- * such a tensor, snapshots of its storage get their own bytes and its version increases; padded
- * lanes are zeroed again after the step. setattr replaces the attribute's tensor and never writes
- * to the old one, which others may hold.
+ * attributes that setattr replaces. Both kinds of writes are steps of a region, in node order. A
+ * state buffer is the tensor that getattr returns before the region runs. If its layout, format or
+ * strides differ from the planned ones, the region's nodes run one by one. Before a step writes
+ * such a tensor, snapshots of the tensor get their own copy of the bytes, and its version
+ * increases; after the step, padding of blocked formats is set to zero again. setattr replaces the
+ * attribute's tensor; it never writes to the old tensor, which others may hold.
  *
  *   %n = getattr(%self) name="total"      before the region: binds the state buffer
  *   %s = add_(%n, %x)                     region: one step, which writes the module's tensor
  *   setattr(%self, %y) name="last"        region: sets the attribute to a new tensor
  *
- * Programs are immutable and reference-counted; threads with their own contexts may run one at the
- * same time. Runs of a program with state on one module exclude each other, but their order is not
+ * Programs are immutable and reference-counted; threads may run one at the same time, each with its
+ * own context. Runs with state on the same module do not overlap in time, but their order is not
  * defined. */
 #ifndef TESSERA_GRAPH_PROGRAM_PROGRAM_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_PROGRAM_IMPL_H
@@ -35,9 +35,9 @@
 #include "graph/program/plan.h"
 #include "tensor/hash_impl.h"
 
-/* Nodes first .. first + n_nodes - 1 of a block. Constants and parameters that it reads are part of
- * its plan. Other nodes in this range run before the plan: those that produce its inputs (getattr
- * of state, constants that are written) or that other nodes read too. */
+/* Nodes first to first + n_nodes - 1 of a block. The plan contains the constants and parameters
+ * that these nodes read. A constant or getattr in this range runs before the plan if it produces an
+ * input (state, or a constant that is written), or if other nodes read it too. */
 typedef struct region {
     const graph_block_t *block;
     int first, n_nodes;
@@ -48,7 +48,7 @@ typedef struct region {
     plan_t *plan;
 } region_t;
 
-/* Regions first .. first + n - 1. */
+/* Regions first to first + n - 1. */
 typedef struct row {
     int first, n;
 } row_t;
@@ -63,20 +63,20 @@ typedef struct program {
     row_t *rows;      /* [n_blocks]: the regions of each block */
     int most_inputs;  /* largest number of inputs of a region */
     bool has_state;   /* a run changes attributes, or tensors in them */
-    bool has_effects; /* it writes something that it does not own */
+    bool has_effects; /* a run writes something that the program does not own */
 } program_t;
 
-/* Compiles a graph. If no layout pass has run, kernels are selected under policy auto. A parameter
- * of type module is bound to self at each run. */
+/* Compiles a graph. If no layout pass has run, kernels are selected under policy auto. Each run
+ * binds a parameter of type module to self. */
 status_t program_create(context_t *ctx, const graph_t *graph, module_t *self,
                         program_t **out_program);
 program_t *program_retain(program_t *program);
 void program_release(program_t *program);
 
-/* Returns the program's plans one by one, with `at` from 0; NULL after the last. */
+/* Returns the program's plans one after another: `at` counts from 0; NULL after the last plan. */
 plan_t *program_plan(const program_t *program, int at);
 
-/* plan_share_arenas and plan_own_bytes for all plans (and the graph's bytes); the largest
+/* plan_share_arenas for all plans; the sum of plan_own_bytes, and the graph's bytes; the largest
  * plan_run_bytes. */
 void program_share_arenas(program_t *program, arenas_t *arenas);
 size_t program_own_bytes(const program_t *program);
@@ -87,7 +87,7 @@ status_t program_form_bytes(context_t *ctx, const program_t *program, hash_table
                             size_t *out_bytes);
 void program_retire(program_t *program);
 
-/* Runs the program; self as in graph_run. out must have one element per result. */
+/* Runs the program; self is the argument of graph_run. out has one element for each result. */
 status_t program_run(context_t *ctx, const program_t *program, module_t *self, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out);
 

@@ -4,7 +4,7 @@
 
 #include "graph/program/program_impl.h"
 
-/* Finds and plans the program's regions. On failure it still owns those found so far. */
+/* Finds and plans the program's regions. On failure the program owns those found so far. */
 status_t regions_find(context_t *ctx, program_t *program, module_t *self);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include "graph/program/program_impl.h"
 
-/* Runs an operator on datums. Numbers become 0-dim number tensors, none and NULL become absent
- * operands, lists and tuples are expanded to their items. weights and out_format as in
- * dispatch_run_as. out must have n_out elements. */
+/* Runs an operator on datums. Numbers become number tensors of rank 0, none and NULL become absent
+ * operands, and lists and tuples are replaced by their items. weights and out_format are arguments
+ * of dispatch_run_as. out has n_out elements. */
 status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, datum_t *const *in,
                 weight_use_t weights, const format_t *out_format, int n_out, datum_t **out);
 
@@ -24,15 +24,15 @@ typedef struct run_limits {
     size_t bytes;
 } run_limits_t;
 
-/* Runs one node of a graph, with its blocks. known[value] holds the values that it reads from the
- * surrounding graph, borrowed; none of them may be a module. UNSUPPORTED if a limit is exceeded.
- * Attributes that depend on sizes of the graph's inputs take them from `infos`; with infos NULL
- * such a node fails. out must have one element per output. */
+/* Runs one node of a graph, with its blocks. known[value] are the values that it reads from the
+ * graph around it, borrowed; none of them may be a module. UNSUPPORTED if a limit is exceeded. If
+ * attributes depend on sizes of the graph's inputs, `infos` has these; if infos is NULL, such a
+ * node fails. out has one element for each output. */
 status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *node,
                    const tensor_info_t **infos, datum_t *const *known, const run_limits_t *limits,
                    datum_t **out);
 
-/* Converts a condition to a bool: from a bool, a number, or a tensor of one element. */
+/* Converts a condition (a bool, a number, or a tensor of one element) to a bool. */
 status_t run_truth(context_t *ctx, const char *who, const datum_t *datum, bool *out_truth);
 
 #endif

@@ -6,15 +6,15 @@
 #include "graph/analysis/lifetimes_impl.h"
 #include "graph/program/run_impl.h"
 
-/* The current content of a value; a module is borrowed. */
+/* The current datum or module of a value; a module is borrowed. */
 typedef struct slot {
     datum_t *datum;
     module_t *module;
     const char *path; /* the module's path, for observers */
 } slot_t;
 
-/* One run. A value is released after the last node of its own block that uses it, directly or in an
- * inner block. in and out hold one node's operands. */
+/* One run. A value is released after the last node in its own block that uses it, directly or
+ * inside an inner block. in and out are the operands of the current node. */
 typedef struct run {
     context_t *ctx;
     const graph_t *graph;
@@ -27,17 +27,17 @@ typedef struct run {
     datum_t **out;
     datum_t *none;
     int n_dense;
-    datum_t **dense;             /* [n_dense] dense copies used instead of mkldnn inputs, or NULL */
-    const alias_t *alias;        /* each run copies constants that are written */
+    datum_t **dense;             /* [n_dense] dense copies that replace mkldnn inputs, or NULL */
+    const alias_t *alias;        /* to find constants that are written: each run copies these */
     const tensor_info_t **infos; /* infos of the inputs */
     bool is_limited;
-    run_limits_t limits; /* what remains of them */
+    run_limits_t limits; /* what is left of the limits */
 } run_t;
 
 void run_clear_slot(slot_t *slot);
 slot_t run_copy_slot(const slot_t *slot);
 
-/* Releases the value if no node after the index-th of `block` reads it. */
+/* Releases the value if no node after node `index` of `block` reads it. */
 void run_release_dead(run_t *run, const graph_block_t *block, int index, value_t value);
 
 /* ---- operators on datums ---- */
@@ -57,7 +57,7 @@ status_t run_make_dense(context_t *ctx, datum_t **datum);
 
 /* ---- nodes ---- */
 
-/* Borrows the operands from `first` on as datums. */
+/* Makes in[] borrow the node's operands as datums, from operand `first` on. */
 status_t run_gather(run_t *run, const graph_node_t *node, int first);
 
 void run_set_outputs(run_t *run, const graph_node_t *node);
@@ -73,13 +73,13 @@ status_t run_nodes(run_t *run, const graph_block_t *block, int first, int end);
 
 /* ---- regions, inputs ---- */
 
-/* Runs a region as its plan, or its nodes one by one if the plan does not fit. */
+/* Runs a region as a plan, or its nodes one by one if the plan does not fit the tensors. */
 status_t run_region(run_t *run, const region_t *region);
 
 /* Checks the inputs and binds them to the parameters. */
 status_t run_bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const *in);
 
-/* Copies dense tensors that were used instead of mkldnn inputs back into the caller's tensors. */
+/* Copies the dense copies that replaced mkldnn inputs back into the caller's tensors. */
 status_t run_give_back(run_t *run, datum_t *const *in);
 
 #endif
