@@ -12,7 +12,7 @@ struct scope;
 /* Longest failure message, including its zero byte; longer ones are cut. */
 #define CONTEXT_ERROR_MAX 2048
 
-/* A failure. With STATUS_OK there is none, and the message is not used. */
+/* A failure. If its status is STATUS_OK there is none, and the message is unused. */
 typedef struct failure {
     status_t status;
     char message[CONTEXT_ERROR_MAX];
@@ -20,8 +20,8 @@ typedef struct failure {
 void failure_clear(failure_t *failure);
 void failure_copy(failure_t *dst, const failure_t *src);
 
-/* The uncleared failure of a scope, or of the code outside all scopes; a NULL input passes it on.
- * Failures inside an attempt (scope_impl.h) are not recorded. */
+/* The failure, until it is cleared, of a scope or of the code outside all scopes; calls with NULL
+ * inputs return it. Failures inside an attempt (scope_impl.h) are not recorded. */
 typedef struct failures {
     failure_t first; /* outside scopes: the last failure */
     int n_attempts;  /* nesting depth of running attempts */
@@ -29,8 +29,8 @@ typedef struct failures {
 failures_t *context_root_failures(context_t *ctx); /* outside all scopes */
 failure_t *context_last_failure(context_t *ctx);   /* the one that context_status returns */
 
-/* A value that a higher folder keeps in every context: zeroed and passed to init at first use,
- * passed to fini when the context ends. The slot's address is its key. */
+/* A value that a higher folder stores in every context. At first use it is zeroed and passed to
+ * init; when the context ends it is passed to fini. The slot's address is its key. */
 typedef struct context_slot {
     size_t bytes;
     status_t (*init)(context_t *ctx, void *value);
@@ -57,10 +57,10 @@ void allocator_trim(const allocator_t *allocator);
 void *allocator_get(const allocator_t *allocator, size_t bytes);
 void allocator_put(const allocator_t *allocator, void *block);
 
-/* allocator_limit: an allocator that takes memory from `from` and refuses to exceed `bytes` in
- * total. It lives until allocator_end_limit is called and its last block is freed. False: no
- * memory. allocator_refusal appends the limit to the message of an allocation that it refused. Both
- * of these do nothing for other allocators. */
+/* allocator_limit makes an allocator that takes memory from `from` and refuses to exceed `bytes` in
+ * total; false: no memory. It exists until allocator_end_limit is called and its last block is
+ * freed. allocator_refusal appends the limit to a message about an allocation that such an
+ * allocator refused. For other allocators, allocator_end_limit and allocator_refusal do nothing. */
 bool allocator_limit(const allocator_t *from, size_t bytes, allocator_t *out_allocator);
 void allocator_end_limit(const allocator_t *limited);
 void allocator_refusal(const allocator_t *allocator, char *message, size_t capacity);
@@ -74,17 +74,19 @@ status_t context_null(context_t *ctx, const char *op, const char *argument);
 status_t context_array(context_t *ctx, const char *op, const char *name, int64_t n,
                        const void *items);
 
-/* First step of a public function that returns a pointer: sets it to NULL, its value on failure.
- * `out` is the address of a pointer of any type. INVALID_ARGUMENT if `out` or the context is
- * NULL. */
+/* First step of a public function that returns a pointer: sets the pointer to NULL, its value on
+ * failure. `out` is the address of a pointer of any type. INVALID_ARGUMENT if `out` or the context
+ * is NULL. */
 status_t context_output(context_t *ctx, const char *op, void *out);
 
-/* Last step of an operator that is composed of others: returns the status, and on failure puts the
- * name of the called operator in the message: "one_hot: ..." instead of "scatter: ...". */
+/* Last step of an operator `op` that calls other operators: returns the status. If that is a
+ * failure, replaces the operator's name in the message: "one_hot: ..." instead of "scatter:
+ * ...". */
 status_t context_rename(context_t *ctx, status_t status, const char *op);
 
-/* Failure of a query: sets context_error, but NULL does not pass it on, and the scope has not
- * failed. So a caller may read a list until the index is out of range. */
+/* Reports the failure of a query: sets context_error, but the scope does not fail, and calls with
+ * NULL inputs do not return this failure. So a caller may read a list until the index is out of
+ * range. */
 status_t context_decline(context_t *ctx, status_t status, const char *format, ...)
     TESSERA_PRINTF(3, 4);
 
@@ -103,17 +105,17 @@ struct conversion;
 typedef void (*conversion_listener_t)(context_t *ctx, const struct conversion *conversion);
 conversion_listener_t *context_listener(context_t *ctx);
 
-/* context_worker: a context for one of the threads that run parts of a call, made at first use. It
- * shares ctx's allocator and caches, has one thread, no trace (a sink is called in the thread of
- * ctx only), and ends with ctx. context_blame: copies a worker's failure message to ctx and returns
- * the status. */
+/* context_worker returns a context for one of the threads that together run a call. It is made at
+ * first use and ends with ctx. It shares ctx's allocator and caches, and has one thread and no
+ * trace, because the trace sink is called only in the thread of ctx. context_blame copies a
+ * worker's failure message to ctx and returns the status. */
 status_t context_worker(context_t *ctx, int index, context_t **out_worker);
 status_t context_blame(context_t *ctx, const context_t *worker, status_t status);
-/* Adds a worker's counters to the context's, except those of plans and cache entries, which each
- * context has itself. */
+/* Adds a worker's counters to the context's and resets them. Leaves out those of plans and cache
+ * entries, which each context counts for itself. */
 void counters_take(context_t *ctx, context_t *worker);
 
-/* Number of open calls of threads_enter. */
+/* Number of calls of threads_enter without their threads_leave so far. */
 int *context_depth(context_t *ctx);
 
 /* Scratch memory of at least `bytes`, valid until the next call. */
@@ -125,11 +127,12 @@ uint64_t context_random(context_t *ctx);
 /* The generator's four words of state, to save and restore. */
 uint64_t *context_random_state(context_t *ctx);
 
-/* Tests for a trace category; writes a line to the trace sink. See trace.h. */
+/* context_traces: true if a trace category (trace.h) is enabled. context_trace_line writes a line
+ * to the trace sink. */
 bool context_traces(const context_t *ctx, unsigned category);
 void context_trace_line(context_t *ctx, const char *line);
 
-/* Categories whose template was already printed. */
+/* Bits of the categories whose column names were already printed. */
 unsigned *context_trace_told(context_t *ctx);
 
 /* Monotonic wall clock in nanoseconds. */

@@ -1,11 +1,12 @@
-/* Blocks: process memory that serves as a mapping, usable by file_tensor. */
+/* A block is process memory in the role of a file mapping, so that file_tensor can make tensors
+ * over it. */
 #ifndef TESSERA_TENSOR_FILE_BLOCK_IMPL_H
 #define TESSERA_TENSOR_FILE_BLOCK_IMPL_H
 
 #include "tensor/file.h"
 
-/* Opens a file without mapping it: it is read on demand, so truncation causes an error and not a
- * signal. Used for files that other programs write. Its bytes are NULL; file_release closes it. */
+/* Opens a file without mapping it: file_read reads from it. If another program truncates the file,
+ * that is an error and not a signal. Its file_bytes are NULL; file_release closes it. */
 status_t file_open_unmapped(context_t *ctx, const char *path, file_mapping_t **out_file);
 /* Reads from such a file; CORRUPT if it has become too short. */
 status_t file_read(context_t *ctx, const char *path, const file_mapping_t *file, size_t offset,

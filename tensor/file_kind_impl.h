@@ -12,9 +12,9 @@ typedef enum file_kind {
     FILE_OTHER
 } file_kind_t;
 
-/* CORRUPT if the file is of another known kind; the message names the kind and what to do: "onnx:
- * m.onnx has the first bytes of a .tessera file: ...". OK for the expected kind, and for unknown
- * bytes, which the caller checks itself. */
+/* CORRUPT if the first bytes belong to another known kind; the message names the kind and what to
+ * do: "onnx: m.onnx has the first bytes of a .tessera file: ...". OK for the expected kind, and for
+ * unknown bytes, which the caller checks. */
 status_t file_check_kind(context_t *ctx, const char *op, const char *path, file_kind_t expected,
                          const void *bytes, size_t n_bytes);
 

@@ -1,25 +1,26 @@
-/* Forms: copies of a storage's elements in other formats, kept with the storage.
+/* Forms are copies of a storage's elements in other formats, which the storage keeps. The storage's
+ * own bytes are called plain.
  *
- * A form is made on first request and reused: an mkldnn tensor in the blocks that an operator
- * needed, a weight packed for a kernel, a packed weight from a file. Views share their storage and
- * so its forms.
+ * A form is made on first request and then reused. Examples: an mkldnn tensor in the blocks that an
+ * operator needed, a weight packed for a kernel, a packed weight from a file. Views share a
+ * storage, and so its forms.
  *
- * Each form, and the plain bytes, is clean or dirty. A write makes its target the master and all
+ * Each form, and the plain bytes, is clean (up to date) or dirty. A write to one of them makes all
  * others dirty. A dirty form keeps its memory and is refreshed in place on the next request, from
- * the plain bytes or directly from a clean form. A form whose tensor or bytes have another holder
- * (a tensor returned to a user, a plan's constant) is a snapshot: it stays unchanged, and the
- * storage makes a new form. Example: an optimizer step writes a weight as ABcd16b16a. The forward
- * pass uses that form, the backward pass gets BAcd16a16b by one reorder, and the plain bytes are
- * made when the weight is saved.
+ * clean plain bytes or a clean form. If somebody else holds a form's tensor or bytes (a user, a
+ * plan's constant), a write must not change them: they become a snapshot, and the storage makes a
+ * new form. Example: an optimizer step writes a weight as ABcd16b16a. The forward pass uses this
+ * form, the backward pass gets BAcd16a16b by one reorder, and the plain bytes are made when the
+ * weight is saved.
  *
- * A storage that may shed frees its plain bytes when a form has all elements. */
+ * A storage that may shed (storage_let_shed) frees its plain bytes once a form has all elements. */
 #ifndef TESSERA_TENSOR_FORM_IMPL_H
 #define TESSERA_TENSOR_FORM_IMPL_H
 
 #include "tensor/convert_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A form of the tensor `from`, which starts `offset` bytes into the storage. */
+/* A form of a tensor with the info `from` that starts `offset` bytes into the storage. */
 struct form {
     form_t *next;
     allocator_t allocator;
@@ -31,25 +32,26 @@ struct form {
 
 /* Returns the tensor's elements as `want`, which may have other sizes with the same row-major
  * order. Uses the kept form if it is clean; otherwise refreshes or makes one, counted under
- * `cause`, and keeps it. Holds the storage's lock, so concurrent threads get the same form. pack:
- * for formats of an owner, may be NULL. *out_is_made (may be NULL): bytes were converted. Retained
- * for the caller. */
+ * `cause`, and keeps it. Locks the storage, so concurrent threads get the same form. pack: the
+ * kernel's function if `want` is a kernel's own format; else NULL. *out_is_made (may be NULL) is
+ * true if bytes were converted. Retained for the caller. */
 status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                   convert_pack_t pack, reorder_cause_t cause, bool *out_is_made,
                   tensor_t **out_form);
 
-/* form_writable: the bytes of the form `want`, up to date, to be written in place. The form becomes
- * the master. Padded elements must stay zero. Call form_written after writing, before any other use
- * of the tensor. form_written updates the plain bytes at once if a form cannot restore them:
- * borrowed memory (its owner must see writes), part of a storage, an mkldnn tensor. UNSUPPORTED for
- * opaque formats. */
+/* form_writable returns the bytes of the form `want`, up to date, to be written in place, and makes
+ * the plain bytes and all other forms dirty. Padded elements must stay zero. After writing, call
+ * form_written before any other use of the tensor. It updates the plain bytes at once if they
+ * cannot be restored from the form later: if they are borrowed (their owner must see writes), if
+ * the tensor is a part of its storage or is mkldnn. UNSUPPORTED for opaque formats. */
 status_t form_writable(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
                        reorder_cause_t cause, void **out_bytes);
 status_t form_written(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
                       reorder_cause_t cause);
 
-/* Does now what may fail in form_writable, which then cannot fail unless another form's bytes are
- * requested in between. Other forms stay clean, except where bytes are shared. */
+/* Does in advance what may fail in form_writable, so that form_writable cannot fail afterwards,
+ * unless another form's bytes are requested in between. Other forms stay clean, except those that
+ * share bytes. */
 status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
                       reorder_cause_t cause);
 
@@ -58,19 +60,18 @@ status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *wan
 status_t form_read(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                    convert_pack_t pack, reorder_cause_t cause, void *room, tensor_t **out_form);
 
-/* Keeps a tensor with the same elements as a form. */
+/* Adds `form`, a tensor with the same elements, to the forms of `tensor`. */
 status_t form_add(context_t *ctx, const tensor_t *tensor, tensor_t *form);
 
 /* Lists the clean forms of a tensor, including those with other sizes, retained; at most
  * `capacity`. Returns their number. */
 int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms);
 
-/* Makes all forms dirty: the plain bytes were written. */
+/* Makes all forms dirty, after a write to the plain bytes. */
 void form_mark_dirty(storage_t *storage);
 
-/* form_drop: releases all forms of a storage, unless its plain bytes are not clean, because then
- * only the forms have the elements. form_clear: releases them in any case, when the storage
- * ends. */
+/* form_drop releases all forms of a storage if its plain bytes are clean; otherwise only the forms
+ * have the elements. form_clear releases them in any case, when the storage ends. */
 void form_drop(storage_t *storage);
 void form_clear(storage_t *storage);
 
@@ -78,8 +79,9 @@ void form_clear(storage_t *storage);
  * bytes, such as those of a file, stay: they cost no memory. */
 void form_drop_idle(storage_t *storage);
 
-/* Writes the elements of a locked storage in row-major order, from a clean form that has all of
- * them. With a context by a counted reorder; with NULL by Tessera's own loop. */
+/* Writes the elements of a locked storage to `bytes` in row-major order, from a clean form that has
+ * all of them. With a context this is a counted reorder; ctx NULL: Tessera's own loop,
+ * uncounted. */
 status_t form_write_plain(context_t *ctx, const storage_t *storage, reorder_cause_t cause,
                           void *bytes);
 

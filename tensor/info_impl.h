@@ -1,12 +1,12 @@
-/* Compares infos field by field: faster than comparing the bytes they describe, and repeated calls
- * usually have identical fields. */
+/* Compares infos field by field. This is faster than info_equal, and suffices to recognise repeated
+ * calls, which usually have identical fields. */
 #ifndef TESSERA_TENSOR_INFO_IMPL_H
 #define TESSERA_TENSOR_INFO_IMPL_H
 
 #include "tensor/info.h"
 
-/* True if all fields are equal, except those that the kind of format does not use. So "ab" and
- * "{8,1}" of f32[4,8] are not identical, although format_same is true. */
+/* True if all fields that the kind of format uses are equal. So "ab" and "{8,1}" of f32[4,8] are
+ * not identical, although format_same is true. */
 bool format_identical(const format_t *a, const format_t *b);
 bool info_identical(const tensor_info_t *a, const tensor_info_t *b);
 

@@ -1,9 +1,9 @@
-/* Early end of calls: cancellation, time limit, iteration limit.
+/* Ends calls early: cancellation, time limit, iteration limit.
  *
  * Public functions that work in many steps, or that recover from failures of their parts, run
  * between interrupt_begin and interrupt_end; INTERRUPTIBLE writes both. Long work calls
  * interrupt_check between its steps. A cancel stays pending until the outermost call ends with
- * STATUS_CANCELLED, so no part of that call can miss it. */
+ * STATUS_CANCELLED, so code that ignores the failure of a step cannot make the call miss it. */
 #ifndef TESSERA_TENSOR_INTERRUPT_IMPL_H
 #define TESSERA_TENSOR_INTERRUPT_IMPL_H
 
@@ -11,8 +11,8 @@
 
 #include "tensor/context_impl.h"
 
-/* State shared by a context and its workers. Only the context's thread writes it, never while
- * workers run; the flag is the exception. */
+/* State shared by a context and its workers. Only the context's thread writes it, and only while no
+ * workers run, except for is_cancelled. */
 typedef struct interrupts {
     atomic_int is_cancelled;  /* written by any thread or signal handler */
     const char *call;         /* the outermost call, or NULL */
@@ -40,18 +40,20 @@ status_t interrupt_end(context_t *ctx, status_t status);
  * load. Workers may call it too. */
 status_t interrupt_check(context_t *ctx, const char *at);
 
-/* The same, and reports progress. */
+/* interrupt_check that also reports progress. */
 status_t interrupt_tell(context_t *ctx, const char *what, int64_t done, int64_t total);
 
-/* Between these calls nothing is interrupted, so half-done work is not lost. Calls nest. */
+/* Between these two calls, which may nest, interrupt_check returns OK. Used for work that must not
+ * stop half-way. */
 void interrupt_hold(context_t *ctx);
 void interrupt_release(context_t *ctx);
 
-/* Counts an iteration of a loop, or a method that a graph calls: LIMIT if there are too many. */
+/* Counts one loop iteration, or one call of a method by a graph. LIMIT if the call exceeds its
+ * limit. */
 status_t interrupt_count(context_t *ctx, const char *at);
 
-/* True for failures that do not depend on the request: memory, cancel, limit. No attempt ignores
- * them. */
+/* True for failures that have nothing to do with what was requested: memory, cancel, limit. No
+ * fallback is tried after them. */
 static inline bool interrupt_is_final(status_t status)
 {
     return status == STATUS_OUT_OF_MEMORY || status == STATUS_CANCELLED || status == STATUS_LIMIT;

@@ -31,7 +31,7 @@ bool literal_string(const char **cursor, char *out_string);
  * for an invalid escape. Always advances the cursor. */
 int literal_escape(const char **cursor, char *out);
 
-/* Skips spaces and tabs, not newlines: a newline ends a statement. */
+/* Skips spaces and tabs, but no newlines, because a newline ends a statement. */
 void literal_skip_blanks(const char **cursor);
 
 bool literal_is_letter(char c);

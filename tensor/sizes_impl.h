@@ -1,8 +1,9 @@
 /* Size arithmetic for shape inference, on numbers and symbolic integers.
  *
- * These are shape.h's functions; for numbers they return the same results. With symbolic sizes a
- * decision may become a guard (tensor/sym.h). The result is false on overflow and if it cannot be
- * computed. Symbolic tensors are dense and contiguous: rules do not read strides. */
+ * For numbers, these functions return the same results as those of shape.h. For symbolic sizes a
+ * decision may become a guard (tensor/sym.h). They return false on overflow and if the result
+ * cannot be computed. Symbolic tensors are dense and contiguous; inference does not read their
+ * strides. */
 #ifndef TESSERA_TENSOR_SIZES_IMPL_H
 #define TESSERA_TENSOR_SIZES_IMPL_H
 
@@ -11,16 +12,16 @@
 
 bool sizes_have_symbols(int rank, const int64_t *sizes);
 
-/* True if the context has no space. Integers far below 0 are then numbers, such as a slice bound of
- * -2^62. */
+/* True if the context has no space of symbolic integers. Then even integers far below 0 are
+ * numbers, such as a slice bound of -2^62. */
 bool sizes_are_numbers(context_t *ctx);
 
 /* a * b for numbers that are not negative, and a + b; false on overflow. */
 bool sizes_multiply(context_t *ctx, int64_t a, int64_t b, int64_t *out_product);
 bool sizes_add(context_t *ctx, int64_t a, int64_t b, int64_t *out_sum);
 
-/* min <= value <= max. The upper bound rejects absurd numbers; for symbolic values it adds no guard
- * but is checked when the number is known. */
+/* True if min <= value <= max. `max` only rejects absurd numbers: for a symbolic value it adds no
+ * guard, and is checked once the number is known. */
 bool sizes_within(context_t *ctx, int64_t value, int64_t min, int64_t max);
 
 /* Number of elements. */
@@ -30,11 +31,11 @@ bool sizes_numel(context_t *ctx, int rank, const int64_t *sizes, int64_t *out_nu
 bool sizes_are_one(context_t *ctx, const tensor_info_t *info);
 
 bool sizes_equal(context_t *ctx, int rank_a, const int64_t *a, int rank_b, const int64_t *b);
-/* The same, and equal dtypes. */
+/* True if dtypes and sizes are equal. */
 bool sizes_are_like(context_t *ctx, const tensor_info_t *a, const tensor_info_t *b);
 
-/* True if `from` equals `to`, or is 1. Adds the guard that holds at the hints; none if `from` is
- * the number 1. */
+/* True if `from` equals `to`, or is 1. Adds the one of these guards that holds for the hints, but
+ * none if `from` is the number 1. */
 bool sizes_expand(context_t *ctx, int64_t from, int64_t to);
 
 /* Broadcasts shapes. [N] and [1] give [N] without a guard. For [N] and [M] the hints determine the

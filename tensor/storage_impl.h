@@ -1,11 +1,11 @@
-/* Storage: the memory of tensors.
+/* Storages are the memory of tensors.
  *
  * There are two levels, both reference counted. A buffer is a block of bytes: owned, borrowed with
- * a deleter, or a read-only mapping. A storage is shared by a tensor and its views, which write
- * through it. A snapshot shares the buffer but has its own storage; the first write through either
- * copies the buffer, so neither sees the other's changes. Writable borrowed bytes are not shared in
- * this way, because their owner may write at any time and must see our writes. A snapshot of them
- * is a copy. */
+ * a deleter, or a read-only mapping. A storage uses a buffer; a tensor and its views share a
+ * storage and see each other's writes. A snapshot has its own storage on the same buffer. The first
+ * write to one of the two storages copies the buffer, so neither sees the other's changes. A
+ * snapshot of writable borrowed bytes is a copy, because their owner may write at any time and must
+ * see our writes. */
 #ifndef TESSERA_TENSOR_STORAGE_IMPL_H
 #define TESSERA_TENSOR_STORAGE_IMPL_H
 
@@ -26,8 +26,9 @@ typedef struct form form_t;
 /* Allocates uninitialised bytes, aligned to 64. */
 status_t storage_create(context_t *ctx, size_t bytes, storage_t **out_storage);
 
-/* The same, with space for a tensor's handle in the storage's own memory block; the handle is freed
- * with the last reference. A small tensor has handle, storage, buffer and bytes in one block. */
+/* storage_create with space for a tensor's handle in the storage's memory block; the handle is
+ * freed with the last reference. So a small tensor has handle, storage, buffer and bytes in one
+ * block. */
 status_t storage_create_for(context_t *ctx, size_t handle_bytes, size_t bytes, void **out_handle,
                             storage_t **out_storage);
 
@@ -38,45 +39,46 @@ status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_o
 /* Sets the deleter of a borrowed buffer later, for callers that must not fail after that point. */
 void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *user);
 
-/* For borrowed bytes that are reloaded when read, such as those of a file. storage_set_unload sets
- * the function that frees their memory until then. storage_unload calls it: a form has the
- * elements, so a read is unlikely soon. Does nothing for other bytes. */
+/* For borrowed bytes that the system reloads when they are read, such as those of a mapped file.
+ * storage_set_unload sets a function that frees their memory. storage_unload calls it, when a form
+ * has the elements so that the bytes are probably not read soon. Does nothing for other bytes. */
 void storage_set_unload(storage_t *storage, buffer_unload_t unload);
 void storage_unload(const storage_t *storage);
 
-/* Makes a new storage on the same buffer; the first write through either copies it. Writable
- * borrowed bytes are copied at once. */
+/* Makes a new storage on the same buffer, which the first write to one of the two storages copies.
+ * Writable borrowed bytes are copied at once. */
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage);
 
 storage_t *storage_retain(storage_t *storage);
 void storage_release(storage_t *storage);
 
-/* Returns the bytes. Shed bytes are restored first, and then stay. NULL if that runs out of memory:
- * call storage_restore before, which reports the failure. */
+/* Returns the bytes. Shed bytes are restored first, and then stay. NULL if memory runs out;
+ * storage_restore, called before, reports that failure. */
 const void *storage_data(const storage_t *storage);
 size_t storage_bytes(const storage_t *storage);
 
 /* Plain bytes are clean, dirty or shed. Dirty bytes are outdated because a form was written, but
  * keep their memory; shed bytes are freed. Both are restored from a form on demand, which counts as
- * a reorder under `cause`. storage_is_plain: they are clean. */
+ * a reorder under `cause`. storage_is_plain: true if the plain bytes are clean. */
 status_t storage_restore(context_t *ctx, storage_t *storage, reorder_cause_t cause);
 bool storage_is_plain(const storage_t *storage);
 bool storage_is_shed(const storage_t *storage);
 
 /* Lets a storage free its plain bytes once a form holds all its elements, so that a packed weight
  * is in memory only once. Plain bytes stay if they are borrowed, read-only, shared with a snapshot,
- * in one block with the storage, exposed by a pointer (storage_expose), or were restored for two
- * writes (more are likely). */
+ * in one block with the storage, or exposed by a pointer (storage_expose). They also stay once they
+ * were restored for two writes, because more writes are likely. */
 void storage_let_shed(storage_t *storage, bool may_shed);
 void storage_expose(storage_t *storage);
 
 /* Address of the plain bytes, clean or dirty, for comparison only; NULL: shed. */
 const void *storage_place(const storage_t *storage);
 
-/* For form.c, with the storage locked. storage_peek: returns the plain bytes, which may be shed
- * again later. storage_shed: frees them if allowed. storage_give_way: call it before writing a
- * form; makes the plain bytes dirty, sheds them if allowed and nobody used them since the last such
- * write, and increments the version. Pointers to them become invalid. */
+/* For form.c, with the storage locked. storage_peek returns the plain bytes, which may be shed
+ * again later. storage_shed frees them if that is allowed. storage_give_way, called before a write
+ * to a form, makes the plain bytes dirty and increments the version. It sheds them if that is
+ * allowed and nobody has used them since the last write to a form. Pointers to the plain bytes
+ * become invalid. */
 status_t storage_peek(context_t *ctx, storage_t *storage, reorder_cause_t cause,
                       const void **out_data);
 bool storage_shed(storage_t *storage);
@@ -85,20 +87,21 @@ void storage_give_way(storage_t *storage);
 /* True if the bytes are borrowed and their owner must see writes. */
 bool storage_is_lent(const storage_t *storage);
 
-/* True if only one tensor uses the storage and its bytes, so that it may write in place. */
+/* True if only one tensor uses the storage and its bytes, so that a write in place affects no
+ * other. */
 bool storage_is_alone(const storage_t *storage);
 
 /* Returns the bytes for writing. Copies a buffer that is read-only or shared with a snapshot,
  * increments the version, and makes all forms dirty. Views of the storage see the copy too. */
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data);
 
-/* Marks the storage of a placeholder tensor: it has one element, which nobody may read. *looks
- * counts accesses to the tensor's sizes; it must outlive the storage. storage_looks: NULL for other
- * storages. */
+/* Marks the storage of a placeholder tensor, which has one element that nobody may read. *looks,
+ * which must outlive the storage, counts accesses to the tensor's sizes. storage_looks returns it,
+ * or NULL for other storages. */
 void storage_set_hollow(storage_t *storage, atomic_int *looks);
 atomic_int *storage_looks(const storage_t *storage);
 
-/* Incremented by every write. */
+/* A number that every write increments. */
 uint64_t storage_version(const storage_t *storage);
 
 bool storage_is_read_only(const storage_t *storage);
@@ -107,7 +110,8 @@ bool storage_is_read_only(const storage_t *storage);
 bool storage_is_packable(const storage_t *storage);
 void storage_set_packable(storage_t *storage, bool is_packable);
 
-/* The list of forms. Lock the storage to read or change it; testing for NULL needs no lock. */
+/* The list of forms. Lock the storage to read or change the list; to test it for NULL needs no
+ * lock. */
 void storage_lock(storage_t *storage);
 void storage_unlock(storage_t *storage);
 form_t *storage_forms(const storage_t *storage);

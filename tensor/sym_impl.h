@@ -1,8 +1,9 @@
 /* Internals of a space of symbolic integers: nodes, polynomials, facts about each node.
  *
  * A node is one expression, made once and never moved. Its definition (kind, operands, hint) is
- * final before its handle is published, so sym_calculate reads it without a lock. Facts about it
- * (range, divisibility, its simplest form under the guards so far) change under the space's lock.
+ * complete before other threads can see its handle, and never changes, so sym_calculate reads it
+ * without a lock. Facts about it (range, divisibility, its simplest form given the guards) change
+ * under the space's lock. Atoms are integer nodes other than sums and products.
  *
  * Call all functions below with the lock held, except sym_find and sym_evaluate. */
 #ifndef TESSERA_TENSOR_SYM_IMPL_H
@@ -199,9 +200,9 @@ int64_t sym_product_divide(sym_space_t *space, int64_t a, int64_t b);
 int64_t sym_product_multiply(sym_space_t *space, int64_t a, int64_t b);
 /* Lists the atoms of a product or atom; returns their number. */
 int sym_atoms(const sym_space_t *space, const int64_t *product, const int64_t **out_atoms);
-/* Splits a polynomial (denominator 1) into factor * form + constant. The form is a sum without
- * constant, whose factors have no common divisor, the first being positive. With `makes` false,
- * returns SYM_NONE if the form has no node yet. */
+/* Splits a polynomial with denominator 1 into factor * form + constant, and returns the form: a sum
+ * without constant, whose coefficients have no common divisor and whose first coefficient is
+ * positive. If `makes` is false and the form has no node yet, returns SYM_NONE. */
 int64_t sym_form(sym_space_t *space, const sym_poly_t *poly, bool makes, int64_t *out_factor);
 
 /* ---- sym_quotient.c ---- */
@@ -220,7 +221,7 @@ int64_t sym_choice(sym_space_t *space, int64_t condition, int64_t a, int64_t b);
 int64_t sym_real_number(sym_space_t *space, sym_real_t type, double number);
 int64_t sym_made_real(sym_space_t *space, sym_real_t type, int64_t a);
 int64_t sym_arithmetic(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b);
-/* guards: may add bounds on names that make the result an integer expression. */
+/* guards: may add guards that bound names, if the result is then an integer expression. */
 int64_t sym_rounded(sym_space_t *space, sym_rounding_t rounding, int64_t real, bool guards);
 double sym_real_calculated(sym_kind_t kind, sym_real_t type, double a, double b);
 bool sym_real_rounded(sym_rounding_t rounding, double real, int64_t *out_value);
@@ -236,22 +237,25 @@ int64_t sym_saturate(sym_wide_t value);
 
 /* ---- sym_guard.c ---- */
 
-/* Rebuilds a node in a space with operands mapped by `map`. Not for names. */
+/* Returns the expression of this kind in `space` whose operands are those of `node` after `map`.
+ * Not for names. */
 typedef int64_t (*sym_map_t)(void *user, int64_t operand);
 int64_t sym_rebuild(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user);
-/* Rebuilds an expression under all guards so far. */
+/* Simplifies an expression with all guards so far. */
 int64_t sym_simplest(sym_space_t *space, int64_t a);
-/* The same for an atom whose operands are already simplest; NULL gives SYM_NONE. */
+/* sym_simplest for an atom whose operands are already simplest; returns SYM_NONE for NULL. */
 int64_t sym_atom(sym_space_t *space, const sym_node_t *node);
 /* 1: the relation is proven; 0: its negation is proven; -1: neither. */
 int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a);
-/* Decides by proof, else by the hint, and adds a guard. */
+/* Returns whether the relation holds: if it can be proven either way, that; else what holds at the
+ * hints, which becomes a guard. */
 bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a);
-/* The product. If both factors are known to be not negative, records the same for the product. */
+/* The product of a and b. If both are known to be not negative, records that the product is not
+ * negative. */
 int64_t sym_multiplied(sym_space_t *space, int64_t a, int64_t b);
 /* Records a >= 0, which follows from known facts. */
 void sym_learn(sym_space_t *space, int64_t a);
-/* Adds a guard, which must hold at the hints. */
+/* Adds a guard that holds at the hints. */
 bool sym_assume(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* Tests the relation for a number. */
 bool sym_holds(sym_relation_t relation, int64_t value);
@@ -279,8 +283,8 @@ static inline bool sym_is_number(sym_wide_t value)
     return value >= INT64_MIN / 2 && value <= INT64_MAX;
 }
 
-/* True for numbers above all symbolic integers (at most 2^62): the end of a slice without an
- * end. */
+/* True for numbers above 2^62, which is the limit of symbolic integers, such as the end of a slice
+ * that has none. */
 static inline bool sym_is_huge(int64_t a)
 {
     return a > INT64_MAX / 2;

@@ -20,22 +20,22 @@ struct tensor {
     bool is_in_block;           /* allocated in one memory block with its storage */
 };
 
-/* References of library code, which scopes ignore: a module holds its parameters, a datum its
- * tensor, a call its converted inputs. tensor_retain and tensor_release are for users and notify
- * the scopes that list the tensor. Library code must not call tensor_release: it would release a
- * scope's reference. NULL does nothing. */
+/* tensor_hold and tensor_drop are for references of library code, which scopes ignore: a module
+ * holds its parameters, a datum its tensor, a call its converted inputs. tensor_retain and
+ * tensor_release are for users, and notify the scopes that list the tensor. Library code must not
+ * call tensor_release, which would release a scope's reference. NULL does nothing. */
 tensor_t *tensor_hold(tensor_t *tensor);
 void tensor_drop(tensor_t *tensor);
 
-/* Makes a tensor on a storage, which it retains. It is not entered in a scope: internal results are
- * released by the code that made them, and public functions return theirs with tensor_give. */
+/* Makes a tensor on a storage, which it retains. Does not enter it in a scope: the caller releases
+ * the tensor, or returns it from a public function with tensor_give. */
 status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *storage, int64_t offset,
                      tensor_t **out_tensor);
 
 /* Makes an uninitialised tensor with its own storage, in any layout and format. */
 status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor);
-/* The same for callers that know its size in bytes, and info_identity_hash(info) or 0. Returns the
- * bytes, which must be written before the tensor is shared. */
+/* tensor_make for callers that know the size in bytes. hash: info_identity_hash(info), or 0 if
+ * unknown. Returns the bytes, which must be written before the tensor is shared. */
 status_t tensor_make_of(context_t *ctx, const tensor_info_t *info, size_t n_bytes, uint64_t hash,
                         tensor_t **out_tensor, void **out_bytes);
 
@@ -45,9 +45,10 @@ status_t tensor_count_bytes(context_t *ctx, const tensor_info_t *info, size_t *o
 /* Hash of the fields that info_identical compares, cached in the tensor. */
 uint64_t tensor_hash(const tensor_t *tensor);
 
-/* Stamps: tensors with the same stamp have identical infos, so dispatch need not compare them. An
- * operator's result gets the stamp of its prepared output. Another tensor gets one in a look-up
- * that compared its info. A tensor may change to another valid stamp. */
+/* A stamp is a number that stands for an info: tensors with the same stamp have identical infos, so
+ * dispatch need not compare the infos. An operator's result gets the stamp of the prepared
+ * operator's output. Another tensor gets a stamp when dispatch compares its info with a cache
+ * entry. Several stamps may stand for equal infos. */
 uint64_t tensor_new_stamp(void);
 
 static inline uint64_t tensor_stamp(const tensor_t *tensor)
@@ -73,36 +74,36 @@ static inline const void *tensor_bytes(const tensor_t *tensor)
     return (const char *)storage_data(tensor->storage) + tensor->offset;
 }
 
-/* tensor_clone without a scope. */
+/* tensor_clone that does not enter the copy in a scope. */
 status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy);
 
 /* True for the same dtype, sizes and bytes, whatever the layout: dense [4,4] and mkldnn
  * [4,4]@ab. */
 bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b);
 
-/* True if the tensors have an address in common, whatever their storages. The even and odd columns
- * of a matrix have none. */
+/* True if an address belongs to elements of both tensors, whatever their storages. Not so for the
+ * even and the odd columns of a matrix. */
 bool tensor_overlaps(const tensor_t *a, const tensor_t *b);
 
-/* True if the elements of both have exactly the same addresses, in any order. May be false for
- * tensors whose own elements overlap in different ways. */
+/* True if the elements of both tensors have exactly the same addresses, in any order. May also be
+ * false if elements of one tensor overlap each other. */
 bool tensor_has_bytes_of(const tensor_t *a, const tensor_t *b);
 
-/* True if a write through one is visible through the other: they overlap and are not snapshots,
- * which a write would copy. */
+/* True if a write to one changes the other: they overlap, and no snapshot is involved, whose bytes
+ * a write would copy first. */
 bool tensor_shares_writes(const tensor_t *a, const tensor_t *b);
 
-/* Rejects writing to a tensor whose strides show an element several times, as PyTorch does. The
- * message starts with `op`. */
+/* Rejects a tensor several of whose elements have the same address, as PyTorch does before it
+ * writes to a tensor. The message starts with `op`. */
 status_t tensor_check_writable(context_t *ctx, const char *op, const tensor_t *tensor);
 
-/* Makes a snapshot of the bytes from an offset on, under this info; shared until either is
- * written. */
+/* Makes a snapshot, with this info, of the bytes from an offset on. The bytes are shared until a
+ * write to one of the two tensors. */
 status_t tensor_snapshot(context_t *ctx, const tensor_t *tensor, const tensor_info_t *info,
                          int64_t offset, tensor_t **out_tensor);
 
-/* to_dense without a scope, with cause user: contiguous if mkldnn, else the tensor itself,
- * retained. */
+/* to_dense that does not enter the result in a scope: a contiguous tensor if mkldnn, converted with
+ * cause `user`, else the tensor itself, retained. */
 status_t tensor_readable(context_t *ctx, const tensor_t *tensor, tensor_t **out_dense);
 
 /* Rejects an invalid element type, and sizes as shape_check does. */
