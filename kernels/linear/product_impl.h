@@ -1,13 +1,12 @@
-/* Products of many rows with a constant weight, near the peak multiplication rate for any number of
- * rows:
+/* Products of many rows with a constant weight, at nearly peak speed for any number of rows:
  *
  *   out[r][o] = finish(bias[o] + sum(i) x[r][i] * weight[o][i])
  *
  * The weight is stored in blocks of PRODUCT_BLOCK outputs, [outputs / block][inputs][block], which
- * oneDNN calls AB16b32a. Rows of x are copied in groups, [group][inputs][rows of the group], so
- * small that the sums fit in the registers. Groups have nearly equal sizes, so that none is
- * inefficiently small. Each thread computes some blocks of outputs. It uses a block, over a range
- * of inputs, for all groups while the block is in the second-level cache. */
+ * oneDNN calls AB16b32a. Rows of x are copied as groups, [group][inputs][rows of the group]. A
+ * group is so small that its sums fit in the registers. Groups have nearly equal sizes, because
+ * small ones are inefficient. Each thread computes some blocks of outputs. While a range of inputs
+ * of a block is in the second-level cache, it is multiplied with all groups. */
 #ifndef TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 
@@ -19,7 +18,7 @@
 
 #define PRODUCT_BLOCK 32
 
-/* Changes n finished elements of a row, from `column` on, in memory. */
+/* Called for n finished elements of a row, which begin at `column`; may change them. */
 typedef void (*product_finish_t)(const void *user, int64_t row, int64_t column, int64_t n,
                                  float *values);
 
@@ -30,18 +29,18 @@ typedef struct product {
     const float *weight;  /* blocks block_stride elements apart, the last one padded */
     int64_t block_stride; /* at least n_inputs * PRODUCT_BLOCK */
     const float *bias;    /* [n_outputs], or NULL */
-    bool accumulates;     /* adds to the values in out */
+    bool accumulates;     /* adds the product to the values in out */
     float *out;           /* rows out_stride elements apart */
     int64_t out_stride;
     product_finish_t finish; /* or NULL */
     const void *user;
 } product_t;
 
-/* Uses n_threads threads; isa_has must be true for isa. scratch: see product_scratch. */
+/* Uses n_threads threads; isa_has must be true for isa. scratch has product_scratch bytes. */
 void product_run(const product_t *product, isa_t isa, int n_threads, void *scratch);
 
-/* Packs rows of a weight, [n_outputs][n_inputs] with row_stride, into the blocks that a product
- * reads. Pads the last block with zeros. Uses one thread. */
+/* Packs rows of a weight, [n_outputs][n_inputs] with stride row_stride, into blocks of a product.
+ * The last block is padded with zeros. Uses one thread. */
 typedef struct product_pack {
     int64_t n_outputs, n_inputs;
     const float *rows;
@@ -52,20 +51,21 @@ typedef struct product_pack {
 
 void product_pack(const product_pack_t *pack, isa_t isa);
 
-/* Bytes of scratch that a product needs; the buffer must be 64-byte aligned. */
+/* Number of bytes of scratch memory that a product needs, 64-byte aligned. */
 size_t product_scratch(int64_t n_rows, int64_t n_inputs);
 
-/* Rows that are copied at once: n_rows rows from `first` on, in n_groups groups. Group g begins at
- * row n_rows * g / n_groups of them. */
+/* Rows that are copied at once: n_rows rows from `first` on, in n_groups groups. Group g begins
+ * n_rows * g / n_groups rows after `first`. */
 typedef struct product_rows {
     const product_t *product;
     int64_t first, n_rows, n_groups;
     float *copy;
 } product_rows_t;
 
-/* Loops of one instruction set. They copy groups or compute blocks of outputs [first, last). */
+/* Loops of one instruction set. They copy groups [first, last), or compute blocks of outputs
+ * [first, last). */
 typedef struct product_loops {
-    int n_rows; /* most rows in a group */
+    int n_rows; /* maximum rows in a group */
     void (*copy)(const product_rows_t *rows, int64_t first, int64_t last);
     void (*blocks)(const product_rows_t *rows, int64_t first, int64_t last);
     void (*pack)(const product_pack_t *pack);

@@ -1,5 +1,5 @@
-/* The loops of product_impl.h, compiled once for each ISA (isa_impl.h). The number of rows is a
- * constant in each copy of the inner loop, so that all sums stay in registers. */
+/* The loops of product_impl.h, compiled once for each ISA (isa_impl.h). The inner loop is compiled
+ * for each number of rows, so that all sums stay in registers. */
 #include "kernels/linear/product_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -12,14 +12,14 @@
 #define WIDTH (VECTORS * KERNEL_LANES) /* outputs that are summed together; divides a block */
 #define CHUNK 768                      /* inputs that are summed at once */
 
-/* One group of rows, a range of inputs, and WIDTH outputs. */
+/* A tile: one group of rows, a range of inputs, and WIDTH outputs. */
 typedef struct tile {
     int64_t row, column;
-    int n_columns;       /* less than WIDTH at the end */
+    int n_columns;       /* WIDTH, or less at the end */
     const float *x;      /* [n_inputs][rows] */
     const float *weight; /* [n_inputs][PRODUCT_BLOCK], from the tile's first output on */
     int64_t n_inputs;
-    bool is_first, is_last; /* whether this is the first or last range of inputs */
+    bool is_first, is_last; /* the first, the last range of inputs */
     const char *ahead;      /* address to prefetch; advances by ahead_step bytes with each input */
     int64_t ahead_step;
 } tile_t;
@@ -41,7 +41,7 @@ KERNEL_INLINE void leave_some(const product_t *p, const tile_t *tile, int n_rows
     }
 }
 
-/* Fast path of leave_some for WIDTH columns: the sums stay in registers. */
+/* leave_some for WIDTH columns, and faster, because the sums stay in registers. */
 KERNEL_INLINE void leave_all(const product_t *p, const tile_t *tile, int n_rows,
                              const vector_t (*sums)[VECTORS])
 {
@@ -64,7 +64,7 @@ KERNEL_INLINE void leave_all(const product_t *p, const tile_t *tile, int n_rows,
     }
 }
 
-/* Prefetches the lines of the result that are read or written at the end. */
+/* Prefetches the cache lines of the result that are read or written at the end. */
 KERNEL_INLINE void fetch_out(const product_t *p, const tile_t *tile, int n_rows)
 {
     const char *out = (const char *)(p->out + tile->row * p->out_stride + tile->column);
@@ -120,8 +120,8 @@ static const float *weight_at(const product_t *p, int64_t column, int64_t input)
            column % PRODUCT_BLOCK;
 }
 
-/* Multiplies all groups of rows for WIDTH outputs and inputs [from, to). Each group prefetches its
- * share of the weights at `next`, which the hardware does not predict. */
+/* Multiplies all groups of rows for WIDTH outputs and inputs [from, to). Each group prefetches part
+ * of the weights at `next`, which the hardware does not predict. */
 static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t from, int64_t to,
                              const float *next)
 {
@@ -164,9 +164,9 @@ static void blocks(const product_rows_t *rows, int64_t first, int64_t last)
 
 /* ---- rows ---- */
 
-/* Transposes KERNEL_LANES vectors in log2(KERNEL_LANES) steps. Each step takes pairs of vectors
- * whose indices differ in one bit, and swaps the elements whose indices differ from theirs in
- * it. */
+/* Transposes KERNEL_LANES vectors in log2(KERNEL_LANES) steps. Each step pairs vectors whose
+ * numbers differ in one bit (s). It exchanges the elements of the first that have this bit in their
+ * index with the elements of the second that do not. */
 #define LOW(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) - (s) : (j))
 #define HIGH(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) : (j) + (s))
 #define EIGHT(of, j, s)                                                                            \
@@ -201,8 +201,8 @@ KERNEL_INLINE void transpose(vector_t *v)
 #endif
 }
 
-/* Transposes the next KERNEL_LANES inputs of n rows of x into `to`, `step` elements per input. If
- * `step` is less than a vector, the next input overwrites the excess of each store. */
+/* Transposes the next KERNEL_LANES inputs of n rows of x to `to`, with stride `step`. If `step` is
+ * less than a vector, each store writes too much, which the next input overwrites. */
 KERNEL_INLINE void copy_inputs(const float *x, int64_t stride, int64_t n, float *to, int64_t step)
 {
     vector_t v[KERNEL_LANES];

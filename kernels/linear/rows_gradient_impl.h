@@ -4,9 +4,9 @@
  *
  * The format of the weight is described in rows_product_impl.h: blocks of outputs by inputs. The
  * gradient is computed in tiles: one block of outputs by a few blocks of inputs, contiguous in
- * memory. A finished tile is in the first-level cache. It is written to out, or passed to `take`:
- * an optimizer can then step the weight without storing the gradient. Each element is summed from
- * the first row to the last, so the result depends on neither tiles nor threads. */
+ * memory. A finished tile, still in the first-level cache, is written to out, or passed to `take`.
+ * So an optimizer can update the weight without storing the gradient. Each element is summed from
+ * the first row to the last, so the result does not depend on tiles or threads. */
 #ifndef TESSERA_KERNELS_LINEAR_ROWS_GRADIENT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_ROWS_GRADIENT_IMPL_H
 
@@ -18,11 +18,11 @@
 #include "kernels/isa_impl.h"
 
 #define ROWS_GRADIENT_ROWS 64  /* maximum */
-#define ROWS_GRADIENT_BLOCK 64 /* maximum number of outputs or inputs in a block */
+#define ROWS_GRADIENT_BLOCK 64 /* maximum outputs, and maximum inputs, in a block */
 #define ROWS_GRADIENT_STEP 4   /* inputs that are summed together; divides a block */
-#define ROWS_GRADIENT_AHEAD 4  /* maximum number of arrays that are read with tiles */
+#define ROWS_GRADIENT_AHEAD 4  /* maximum number of arrays in `ahead` */
 
-/* Receives n elements of the gradient, at offset `first`. Several threads call it concurrently. */
+/* Receives n elements of the gradient, from offset `first` on. Threads call it concurrently. */
 typedef void (*rows_gradient_take_t)(void *user, int64_t first, int64_t n, const float *tile);
 
 typedef struct rows_gradient {
@@ -43,15 +43,14 @@ bool rows_gradient_fits(isa_t isa, int64_t block_outputs, int64_t block_inputs);
 /* Computes the gradient on at most n_threads threads; isa_has must be true for isa. */
 void rows_gradient_run(const rows_gradient_t *gradient, isa_t isa, int n_threads);
 
-/* Computes columns [first, first + n) of the gradient of the bias. Each is summed from the first
- * row to the last. */
+/* Computes columns [first, first + n) of the bias gradient, each summed in the order of rows. */
 void rows_gradient_bias(const float *grad, int64_t n_rows, int64_t n_outputs, int64_t first,
                         int64_t n, float *out);
 
 /* ---- for the loops of an instruction set ---- */
 
-/* Tiles are computed one chunk of inputs at a time, so that x of the chunk stays in the first-level
- * cache for all blocks of outputs. */
+/* Tiles are computed in chunks of inputs, so that x of a chunk stays in the first-level cache for
+ * all blocks of outputs. */
 typedef struct rows_gradient_tiles {
     const rows_gradient_t *gradient;
     int64_t tile_blocks;  /* blocks of inputs in a tile */
@@ -59,13 +58,14 @@ typedef struct rows_gradient_tiles {
 } rows_gradient_tiles_t;
 
 typedef struct rows_gradient_loops {
-    /* Computes chunks [first, last): c * (blocks of outputs) + b is chunk c of output block b. */
+    /* Computes units [first, last). Unit c * (blocks of outputs) + b is chunk c of output block
+     * b. */
     void (*chunks)(const rows_gradient_tiles_t *tiles, int64_t first, int64_t last);
 } rows_gradient_loops_t;
 
 ISA_EXTERN(const rows_gradient_loops_t, rows_gradient);
 
-/* Maximum elements of x in a chunk, and in a tile. A tile of one block may have more. */
+/* Most elements of x in a chunk, and most elements of a tile. A tile of one block may be larger. */
 #define ROWS_GRADIENT_CHUNK (ROWS_GRADIENT_ROWS * ROWS_GRADIENT_BLOCK)
 #define ROWS_GRADIENT_TILE 1024
 

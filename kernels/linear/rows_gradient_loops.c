@@ -7,7 +7,7 @@
 #define VECTORS (KERNEL_REGISTERS / 8) /* vectors of outputs that are summed at once */
 #define LINE 16
 
-/* x and grad for the tiles of a chunk: contiguous, padded with zeros. */
+/* x and grad of a chunk's tiles, contiguous and padded with zeros. */
 typedef struct packed {
     float x[ROWS_GRADIENT_CHUNK];                         /* [rows][n_inputs] */
     float grad[ROWS_GRADIENT_ROWS * ROWS_GRADIENT_BLOCK]; /* [rows][block of outputs] */
@@ -23,25 +23,25 @@ static void pack(const float *from, int64_t n_rows, int64_t stride, int64_t n, i
     }
 }
 
-/* STEP inputs and one block of outputs. */
+/* One step of a tile: a few inputs and one block of outputs. */
 typedef struct step {
-    int64_t n_rows, n_inputs, block; /* n_inputs and block are the row strides of x and grad */
+    int64_t n_rows, n_inputs, block; /* n_inputs and block are also the row strides of x and grad */
     const float *x, *grad;
     float *out;
     const float *const *ahead;
-    int64_t next; /* offset in these arrays of the data to prefetch for the next tile */
+    int64_t next; /* offset in `ahead` of the next tile's data to prefetch */
 } step_t;
 
-/* Prefetches elements [from, to) of each array that `take` reads with the next tile. They are
- * fetched to the second-level cache, which supports more concurrent misses than the first. */
+/* Prefetches elements [from, to) of the next tile in each array that `take` reads. They are fetched
+ * to the second-level cache, which supports more concurrent misses than the first. */
 KERNEL_INLINE void fetch(const step_t *s, int64_t from, int64_t to)
 {
     for (int i = 0; i < ROWS_GRADIENT_AHEAD && s->ahead[i] != NULL; i++)
         for (int64_t at = from; at < to; at += LINE) __builtin_prefetch(s->ahead[i] + at, 0, 2);
 }
 
-/* Computes n_vectors vectors of outputs, from `output` of the block on. The call prefetches its
- * share of lines, spread evenly over the rows. */
+/* Computes n_vectors vectors of outputs, from `output` of the block on. Prefetches its share of
+ * lines, spread evenly over the rows. */
 KERNEL_INLINE void multiply(const step_t *s, int64_t output, int n_vectors)
 {
     const int64_t n_floats = STEP * n_vectors * KERNEL_LANES;
@@ -69,7 +69,7 @@ KERNEL_INLINE void multiply(const step_t *s, int64_t output, int n_vectors)
         vector_store(sums[k][v], s->out + output + k * s->block + v * KERNEL_LANES);
 }
 
-/* Computes n_inputs inputs of the chunk from `input` on; the following tile is at offset `next`. */
+/* Computes a tile: n_inputs inputs of the chunk, from `input` on. The next tile is at `next`. */
 static void make_tile(const rows_gradient_t *g, const packed_t *packed, int64_t input,
                       int64_t n_inputs, int64_t next, float *out)
 {
@@ -110,7 +110,7 @@ static void pack_outputs(const rows_gradient_t *g, int64_t number, packed_t *pac
          packed->grad);
 }
 
-/* Computes the tiles of one chunk and one block of outputs; `next` is the offset after them. */
+/* Computes the tiles of one chunk and one block of outputs. `next` is the offset after them. */
 static void one_chunk(const rows_gradient_tiles_t *tiles, const packed_t *packed, chunk_t chunk,
                       int64_t output, int64_t next)
 {

@@ -4,10 +4,10 @@
  *   out[r][j] = bias[j] + sum(k) x[r][k] * weight(j, k)
  *
  * The weight belongs to a fully connected layer, in blocks of outputs by inputs that oneDNN calls
- * AB16b64a and the like. The layer sums over inputs and its results are outputs. The gradient of
- * the layer's input sums over outputs and its results are inputs. Both read the weight once, in
- * memory order, at memory bandwidth. The lanes of a vector are rows of x; each element of the
- * weight is multiplied with all of them. Each thread computes some blocks of results. */
+ * AB16b64a and the like. In the layer, k is an input and j an output. In the gradient of the
+ * layer's input, k is an output and j an input. Both read the weight once, in memory order, limited
+ * only by memory bandwidth. The lanes of a vector are rows of x; each element of the weight is
+ * multiplied with all of them. Each thread computes some blocks of results. */
 #ifndef TESSERA_KERNELS_LINEAR_ROWS_PRODUCT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_ROWS_PRODUCT_IMPL_H
 
@@ -17,7 +17,7 @@
 #include "kernels/axis_impl.h"
 #include "kernels/isa_impl.h"
 
-#define ROWS_PRODUCT_ROWS 32  /* maximum; for more rows a product that transposes is faster */
+#define ROWS_PRODUCT_ROWS 32  /* maximum; for more rows, transposing first is faster */
 #define ROWS_PRODUCT_BLOCK 64 /* maximum number of results in a block; a multiple of 4 */
 
 typedef struct rows_product {
@@ -37,8 +37,8 @@ size_t rows_product_scratch(int64_t n_rows, int64_t n_terms);
 /* ---- for the loops of an instruction set ---- */
 
 typedef struct rows_product_loops {
-    /* Computes blocks of results [first, last). columns: x as [n_terms][rows], the rows padded with
-     * zeros to full vectors. */
+    /* Computes blocks of results [first, last). columns is x transposed, [n_terms][rows], with rows
+     * padded with zeros to full vectors. */
     void (*blocks)(const rows_product_t *product, const float *columns, int64_t first,
                    int64_t last);
 } rows_product_loops_t;

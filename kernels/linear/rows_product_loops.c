@@ -1,7 +1,7 @@
 /* The loops of rows_product_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * Sums of some results, for all rows, stay in registers over a part of the terms. While one part is
- * multiplied, the next one is prefetched into the first-level cache, one line at a time. */
+ * The sums of some results, for all rows, stay in registers over a part of the terms. While one
+ * part is multiplied, the next one is prefetched to the first-level cache, line by line. */
 #include "kernels/linear/rows_product_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -10,16 +10,16 @@
 
 typedef vector_t sums_t[MAX_VECTORS];
 
-/* Terms [first, last) for one block of results. */
+/* A part of the products: terms [first, last) of one block of results. */
 typedef struct part {
     const float *weight; /* weights of this block of results */
     const float *columns;
     int64_t first, last;
-    const float *next; /* weights of the following part; of this part at the end */
+    const float *next; /* the part to prefetch; at the end this part again */
 } part_t;
 
 /* Adds the products of n results, from `result` of the block on, with n_vectors vectors of rows.
- * All calls for a part together prefetch each line, and only once if n results fill a line. */
+ * All calls for a part together prefetch the next part, each line once if n results fill a line. */
 KERNEL_INLINE void multiply(const rows_product_t *p, const part_t *part, int n_vectors, int n,
                             int64_t result, sums_t *total)
 {
@@ -53,7 +53,7 @@ KERNEL_INLINE void multiply(const rows_product_t *p, const part_t *part, int n_v
     for (int v = 0; v < n_vectors; v++) total[result + j][v] = sums[j][v];
 }
 
-/* Computes as many results at once as fit in the registers with at least one vector of x. */
+/* Computes as many results at once as fit in the registers together with a vector of x. */
 KERNEL_INLINE void multiply_part(const rows_product_t *p, const part_t *part, int n_vectors,
                                  sums_t *total)
 {
@@ -65,7 +65,7 @@ KERNEL_INLINE void multiply_part(const rows_product_t *p, const part_t *part, in
     for (; result < p->results.block; result += 2) multiply(p, part, n_vectors, 2, result, total);
 }
 
-/* Stores the block's results of each row. */
+/* Stores the results of the block for each row. */
 static void finish(const rows_product_t *p, int n_vectors, int64_t block, const sums_t *total)
 {
     const int64_t first = block * p->results.block, rest = p->results.n - first;

@@ -5,17 +5,17 @@
 
 static const strassen_loops_t *const loops[ISA_COUNT] = ISA_TABLE(strassen);
 
-/* Maximum bytes of sources: every pair of outputs reads them, so they must fit in the second-level
- * cache together with the sums of the weight. */
+/* Maximum bytes of sources. Each pair of vectors of outputs reads all of them, so they must fit in
+ * the second-level cache together with the sums of the weight. */
 #define SOURCE_BYTES (640 << 10)
 
-/* Maximum number of inputs in each half that are multiplied at once. More inputs mean fewer writes
- * of results; fewer inputs allow more rows to share the sums of the weight. */
+/* Maximum inputs of each half that are multiplied at once. More inputs need fewer writes of
+ * results; fewer inputs let more rows share the sums of the weight. */
 #define MOST_INPUTS 256
 
-/* Costs, in products of vectors, of making the sources of one row for `lanes` inputs of each half;
- * of making the weights of one input for a pair of outputs; and of writing a tile's results.
- * Measured for layers of ResNet-50 and ViT on Zen 4. */
+/* Costs, in products of vectors: making the sources of one row for `lanes` inputs of each half;
+ * making the sums of the weight of one input for a pair of outputs; writing the results of a tile.
+ * Measured with layers of ResNet-50 and ViT on Zen 4. */
 #define SOURCE_COST 64.0
 #define WEIGHT_COST 32.0
 #define LEAVE_COST 1500.0
@@ -23,14 +23,14 @@ static const strassen_loops_t *const loops[ISA_COUNT] = ISA_TABLE(strassen);
 typedef struct run {
     strassen_images_t images;
     const strassen_loops_t *loops;
-    int64_t n_tiles, n_pairs; /* pairs in one half of the outputs */
+    int64_t n_tiles, n_pairs; /* pairs of vectors in one half of the outputs */
     int64_t n_blocks;         /* in one half of the inputs */
-    int64_t n_chunks;         /* chunks of blocks */
+    int64_t n_chunks;         /* number of chunks of blocks */
     int64_t tiles_at_once;
     int64_t source_elements; /* size of the sources of one tile and one chunk */
     int64_t thread_elements;
     float *scratch;
-    int by_tiles, by_pairs; /* shares of tiles and pairs; their product is the number of threads */
+    int by_tiles, by_pairs; /* numbers of divisions; their product is n_threads */
 } run_t;
 
 bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa)
@@ -60,7 +60,7 @@ static run_t describe(const strassen_t *strassen, isa_t isa)
     return run;
 }
 
-/* Estimates the cost of the slowest thread, in products of vectors. */
+/* Estimates the time of the slowest thread, in products of vectors. */
 static double share_cost(const run_t *run, int by_tiles, int by_pairs, isa_t isa)
 {
     const int64_t lanes = isa_lanes(isa), n_tiles = divide_up(run->n_tiles, by_tiles);
@@ -73,9 +73,9 @@ static double share_cost(const run_t *run, int by_tiles, int by_pairs, isa_t isa
            LEAVE_COST * (double)(n_tiles * run->n_chunks) * n_pairs;
 }
 
-/* Divides the tiles and the pairs of outputs among the threads, in the split with the least cost. A
- * thread computes the sources of its tiles and, for each tiles_at_once tiles, the sums of the
- * weights of its pairs. Returns the cost. */
+/* Chooses into how many parts the tiles and the pairs of outputs are divided, with the least cost,
+ * which it returns. A thread computes the sources of its tiles and, for each tiles_at_once tiles,
+ * the sums of the weight for its pairs. */
 static double share(run_t *run, int n_threads, isa_t isa)
 {
     double least = 0.0;
@@ -96,7 +96,7 @@ double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads)
     return 2.0 * isa_lanes(isa) * n_threads * share(&run, n_threads, isa);
 }
 
-/* Computes the share of one thread, up to tiles_at_once tiles at a time. */
+/* Computes the part of one thread, at most tiles_at_once tiles at a time. */
 static void run_share(const run_t *run, int64_t of_tiles, int64_t of_pairs, float *scratch)
 {
     const int64_t begin = run->n_tiles * of_tiles / run->by_tiles;

@@ -4,17 +4,17 @@
 
 #define SAVED (KERNEL_ROWS * WIDTH)
 
-/* Weights to prefetch: `step` bytes with each input. */
+/* Weights to prefetch: `step` bytes during each input. */
 typedef struct fetch {
     const char *at;
     int64_t step;
 } fetch_t;
 
 typedef struct tile {
-    int64_t image, row;     /* first row of the tile; its counterpart is `half` rows later */
-    int64_t pair;           /* pair of outputs in the first half; the other is in the second */
-    bool misses_last;       /* the number of rows is odd: the second half lacks one */
-    bool is_first, is_last; /* whether this is the first or last chunk of inputs */
+    int64_t image, row;     /* first row of the tile, which is paired with row + half */
+    int64_t pair;           /* pair of vectors in the first half of the outputs */
+    bool misses_last;       /* the last row has no partner, as the number of rows is odd */
+    bool is_first, is_last; /* the first, the last chunk of inputs */
     int64_t n_blocks;       /* blocks of inputs */
     bool is_apart;          /* rows are multiplied separately: see are_apart */
     const float *sources;
@@ -23,7 +23,7 @@ typedef struct tile {
     float *saved; /* [N_SAVED][rows][WIDTH] */
 } tile_t;
 
-/* Eight products that do not mix rows. */
+/* The eight products for rows that are multiplied separately. */
 static const quarter_t apart[] = {
     {false, false, 2, {{NOTHING, X11, W11, NOTHING}, {NOTHING, X12, W21, NOTHING}}},
     {true, false, 2, {{NOTHING, X21, W11, NOTHING}, {NOTHING, X22, W21, NOTHING}}},
@@ -55,7 +55,7 @@ KERNEL_INLINE void add_product(const tile_t *tile, int n_rows, const step_t *ste
     }
 }
 
-/* Finds the first row of a quarter of a tile's results. */
+/* Finds the first row of one quarter of a tile's results. */
 static inline int64_t first_row(const strassen_images_t *images, const tile_t *tile,
                                 const quarter_t *quarter)
 {
@@ -76,7 +76,7 @@ static inline int64_t find_results(const strassen_images_t *images, const tile_t
            first_column(images, tile, quarter) / KERNEL_LANES * s->out_block;
 }
 
-/* Calls s->finish for each run of adjacent elements. */
+/* Calls s->finish for each contiguous range of results. */
 static void finish(const strassen_images_t *images, const tile_t *tile, int n_rows,
                    const quarter_t *quarter)
 {
@@ -93,7 +93,7 @@ static void finish(const strassen_images_t *images, const tile_t *tile, int n_ro
             s->finish(s->user, row + r, column, WIDTH, out + r * s->out_row);
 }
 
-/* Writes a quarter of a tile's results. Each step covers all, so that sums stay in registers. */
+/* Writes a quarter of a tile's results. Each step is for all sums, which so stay in registers. */
 KERNEL_INLINE void leave(const strassen_images_t *images, const tile_t *tile, int n_rows,
                          const quarter_t *quarter, vector_t (*sums)[VECTORS])
 {
@@ -159,8 +159,8 @@ KERNEL_INLINE void save(vector_t (*sums)[VECTORS], int n_rows, float *to)
     for (int v = 0; v < VECTORS; v++) vector_store(sums[r][v], to + r * WIDTH + v * KERNEL_LANES);
 }
 
-/* Computes seven products and adds them to the quarters of the results. The steps are a loop, so
- * that all steps use the same registers for the sums. */
+/* Computes seven products and adds them to the quarters of the result. The steps are a loop, so
+ * that all of them use the same registers for the sums. */
 KERNEL_INLINE void multiply(const strassen_images_t *images, const tile_t *tile, int n_rows)
 {
     for (int q = 0; q < 4; q++) {
@@ -193,12 +193,12 @@ static void multiply_rows(const strassen_images_t *images, const tile_t *tile, i
 
 /* ---- all tiles ---- */
 
-/* Products during which the weights of the next outputs are prefetched, one quarter each; the
- * quarters of the first inputs come first. */
+/* The products during which the weights of the next outputs are prefetched, one quarter each.
+ * Quarters of the first inputs come first. */
 static const int fetching[4] = {W11, W22_T1, W12_11, W22};
 
-/* Returns the part of such a quarter that one tile prefetches. Only the first of the two vectors is
- * prefetched if they are not adjacent. */
+/* Finds the part of a quarter that one tile prefetches. If its two vectors of outputs are not
+ * adjacent, only the first is prefetched. */
 static fetch_t fetch_share(weights_t weights, int64_t n_inputs, int64_t tile, int64_t n_tiles)
 {
     const int64_t step = weights.input * (int64_t)sizeof(float) / n_tiles + 1;

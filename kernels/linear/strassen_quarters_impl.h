@@ -7,7 +7,7 @@
 #define VECTORS STRASSEN_VECTORS
 #define WIDTH (VECTORS * KERNEL_LANES)
 
-/* Vectors of outputs, with the strides of inputs and of vectors in elements. */
+/* Vectors of outputs in the weight or in its sums. Strides are in elements. */
 typedef struct weights {
     const float *first;
     int64_t input, vector;
@@ -64,7 +64,7 @@ static const float *weight_at(const strassen_t *s, int64_t column, int64_t input
            column % s->weight_outputs;
 }
 
-/* Finds one quarter of the weight for a pair of vectors of outputs and the inputs of a part. */
+/* Finds a quarter of the weight, for one pair of vectors of outputs and the inputs of a part. */
 static weights_t find_weights(const strassen_t *s, const strassen_part_t *part, int64_t pair,
                               bool has_last_inputs, bool has_last_outputs)
 {

@@ -1,25 +1,28 @@
-/* The seven products of Strassen's algorithm in Winograd's form, the quarters of the result that
- * they are added to, and the sums of quarters of x. Vectors have KERNEL_LANES floats; there are at
- * most KERNEL_ROWS rows.
+/* The products of Strassen's algorithm (strassen_impl.h): the seven products in Winograd's form,
+ * the quarters of the result to which they are added, and the sums of quarters of x. Vectors have
+ * KERNEL_LANES floats; there are at most KERNEL_ROWS rows.
  *
- * Quarters are named by halves: rows and inputs of x, inputs and outputs of the weight, rows and
- * outputs of the result. x12 has the first rows and the last inputs. */
+ * A quarter's two digits are halves: rows and inputs of x, inputs and outputs of the weight, rows
+ * and outputs of the result. x12 is the first half of the rows and the last half of the inputs. */
 #ifndef TESSERA_KERNELS_LINEAR_STRASSEN_SOURCES_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STRASSEN_SOURCES_IMPL_H
 
 #include "kernels/linear/strassen_impl.h"
 #include "kernels/vector_impl.h"
 
-/* Sums of quarters of x. Rows that are multiplied separately store x21 instead of X2. */
+/* Sums of quarters of x. X2_11 is X2 - x11, and X2 is x21 + x22. If rows are multiplied separately,
+ * x21 replaces X2. */
 enum { X11, X12, X22, X2, X2_11, X11_21, X12_2_11, X21 = X2 };
 
-/* Sums of quarters of the weight: W12_11 is w12 - w11. T1 is w12 - w11, and T2 is w22 - T1. */
+/* Sums of quarters of the weight: W12_11 is T1 = w12 - w11, W22_T1 is T2 = w22 - T1, W21_T2 is w21
+ * - T2. */
 enum { W12_11, W22_T1, W22_12, W21_T2, W11, W12, W21, W22, N_WEIGHTS };
 
-/* Sums of a tile that are shared by several quarters of the result. */
+/* Sums of products that several quarters of the result share. */
 enum { U1, U2, U3, U5, N_SAVED, NOTHING = -1 };
 
-/* Adds a saved sum, then a product, to the running sums, then saves these; all optional. */
+/* A step adds a saved sum, then a product, to the running sums, then saves these. Each is
+ * optional. */
 typedef struct step {
     int adds, source, weight, save;
 } step_t;
@@ -39,7 +42,7 @@ static const quarter_t quarters[] = {
     {false, true, 2, {{NOTHING, X2, W12_11, U5}, {U2, X12_2_11, W22, NOTHING}}},
     {true, true, 2, {{U3, NOTHING, NOTHING, NOTHING}, {U5, NOTHING, NOTHING, NOTHING}}}};
 
-/* Keeps the larger absolute value in each lane, as bits. NaN counts as the largest. */
+/* Returns the larger absolute value of each lane, as bits. NaN counts as the largest. */
 KERNEL_INLINE vector_u32_t larger(vector_u32_t largest, vector_t x)
 {
     const vector_u32_t bits = (vector_u32_t)x & UINT32_C(0x7fffffff);
@@ -54,11 +57,11 @@ static uint32_t largest_lane(vector_u32_t bits)
     return largest;
 }
 
-/* Bits of 2^126: sums of four such elements may overflow. */
+/* Bits of 2^126: the sum of four elements of this size may overflow. */
 #define LARGE UINT32_C(0x7e800000)
 
-/* Returns true if two rows must be multiplied separately: one has so much larger elements that its
- * rounding errors would swamp the other, or sums of its elements might not be finite. */
+/* Returns true if two rows must be multiplied separately: if rounding errors of the one with the
+ * larger elements would exceed the other's elements, or if sums of elements might not be finite. */
 static bool are_apart(vector_u32_t first, vector_u32_t last)
 {
     const uint32_t a = largest_lane(first), b = largest_lane(last);
@@ -75,7 +78,7 @@ typedef struct source_rows {
     int64_t first[KERNEL_ROWS], last[KERNEL_ROWS];
 } source_rows_t;
 
-/* Returns true if the rows must be multiplied separately. */
+/* Makes the sources. Returns true if the rows must be multiplied separately. */
 static bool make_sources(const source_rows_t *rows, int64_t n_blocks, float *to)
 {
     const int64_t form = n_blocks * rows->n_rows * KERNEL_LANES;
@@ -115,7 +118,7 @@ static void copy_last_rows(const source_rows_t *rows, int64_t n_blocks, float *t
             vector_store(r < rows->n_last ? vector_load(x + rows->last[r]) : (vector_t){0}, to);
 }
 
-/* Makes the sources; the element before them tells whether the rows are multiplied separately. */
+/* Makes the sources, and the flag before them: 1 if the rows are multiplied separately. */
 static void make_flagged_sources(const source_rows_t *rows, int64_t n_blocks, float *to)
 {
     const bool is_apart = make_sources(rows, n_blocks, to);

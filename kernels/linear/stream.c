@@ -27,8 +27,9 @@ static void run_blocks(void *user, int64_t first, int64_t last)
     run->loops->blocks(run->stream, run->columns, first, last);
 }
 
-/* Transposes inputs [first, last) of x, so that the elements of one input are adjacent. Rows whose
- * stride is a power of two would compete for the same lines of the first-level cache. */
+/* Transposes inputs [first, last) of x, so that the elements of one input are adjacent.
+ * Untransposed rows whose stride is a power of two would compete for the same lines of the
+ * first-level cache. */
 static void turn(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;

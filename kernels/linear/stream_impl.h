@@ -1,12 +1,12 @@
-/* Products of a few rows with a large weight, which is read once, at memory bandwidth:
+/* Products of a few rows with a large weight, which is read once, limited only by memory bandwidth:
  *
  *   out[b][o] = bias[o] + sum(i) x[b][i] * weight[o][i]
  *
- * The weight is stored in rows, [outputs][inputs], or in blocks of one vector of outputs,
- * [outputs / lanes][inputs][lanes]. Rows suit up to STREAM_ROWS rows of x: each loaded vector of
- * the weight is multiplied with a vector of each row of x, and the lanes are summed at the end.
- * More rows need blocks, where an element of x is multiplied with a vector of outputs. A trimmed
- * weight has its own blocks, the same for all instruction sets: tensor/trim_impl.h. */
+ * The weight is stored in rows, [outputs][inputs], or in blocks of one vector of outputs, [outputs
+ * / lanes][inputs][lanes]. Weights in rows are for at most STREAM_ROWS rows of x: each vector of
+ * the weight is multiplied with a vector of each row of x, and lanes are summed at the end. More
+ * rows of x need blocks: each element of x is multiplied with a vector of outputs. A trimmed weight
+ * has blocks of its own, the same for all instruction sets: tensor/trim_impl.h. */
 #ifndef TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 
@@ -17,10 +17,10 @@
 #include "kernels/isa_impl.h"
 #include "tensor/trim_impl.h"
 
-#define STREAM_ROWS 4          /* maximum for a weight in rows */
-#define STREAM_BLOCKED_ROWS 16 /* maximum for a weight in blocks */
+#define STREAM_ROWS 4          /* maximum rows of x for a weight in rows */
+#define STREAM_BLOCKED_ROWS 16 /* maximum rows of x for a weight in blocks */
 
-/* The elements of a weight. */
+/* Kind of the elements of a weight. */
 typedef enum stream_weight {
     STREAM_F32,
     STREAM_BF16,
@@ -32,7 +32,7 @@ typedef struct stream {
     const float *x; /* rows x_stride elements apart */
     int64_t x_stride;
     const void *weight;    /* rows or blocks weight_stride elements apart */
-    int64_t weight_stride; /* blocks are padded to full size; for trimmed weights in 32-bit words */
+    int64_t weight_stride; /* blocks are padded; for trimmed weights, in 32-bit words */
     bool is_blocked;
     stream_weight_t elements;
     const float *bias; /* [n_outputs], or NULL */
@@ -40,14 +40,14 @@ typedef struct stream {
     int64_t out_stride;
 } stream_t;
 
-/* Uses n_threads threads; isa_has must be true for isa. scratch: see stream_scratch. */
+/* Uses n_threads threads; isa_has must be true for isa. scratch has stream_scratch bytes. */
 void stream_run(const stream_t *stream, isa_t isa, int n_threads, void *scratch);
 
-/* Bytes of scratch that a product of n_rows rows needs; the buffer must be 64-byte aligned. */
+/* Number of bytes of scratch memory that a product of n_rows rows needs, 64-byte aligned. */
 size_t stream_scratch(bool is_blocked, int64_t n_rows, int64_t n_inputs);
 
-/* Loops of one instruction set. `rows` computes outputs [first, last). `blocks` computes blocks of
- * outputs [first, last) and reads x from `columns`, [n_inputs][n_rows]. */
+/* Loops of one instruction set. `rows` computes outputs [first, last) of a weight in rows. `blocks`
+ * computes blocks of outputs [first, last), and reads x from `columns`, [n_inputs][n_rows]. */
 typedef struct stream_loops {
     void (*rows)(const stream_t *stream, int64_t first, int64_t last);
     void (*blocks)(const stream_t *stream, const float *columns, int64_t first, int64_t last);

@@ -9,7 +9,7 @@ KERNEL_INLINE vector_t load_weight(const void *weight, int64_t at, bool is_bf16)
                    : vector_load((const float *)weight + at);
 }
 
-/* Loads column k of a group of a trimmed weight: one vector of outputs from `row` on. */
+/* Loads column k of a group of a trimmed weight: a vector of outputs from output `row` on. */
 KERNEL_INLINE vector_t load_trimmed(const uint32_t *group, int k, int row)
 {
     vector_u32_t words[3];
@@ -38,8 +38,8 @@ KERNEL_INLINE float weight_at(const void *weight, int64_t at, bool is_bf16)
 
 #define MAX_AT_ONCE 6
 
-/* Multiplies `n_rows` rows of x with `n_weights` rows of the weight from `output` on. Reading
- * several rows of the weight concurrently is faster than reading one. */
+/* Multiplies n_rows rows of x with n_weights rows of the weight from `output` on. Reading several
+ * rows of the weight in parallel is faster than reading one. */
 KERNEL_INLINE void multiply_rows(const stream_t *s, int n_rows, int n_weights, bool is_bf16,
                                  int64_t output)
 {
@@ -78,7 +78,7 @@ KERNEL_INLINE void share_rows(const stream_t *s, int n_rows, int n_weights, bool
     for (; output < last; output++) multiply_rows(s, n_rows, 1, is_bf16, output);
 }
 
-/* Chooses how many rows of the weight are read at once: the sums must fit in the registers. */
+/* Reads as many rows of the weight at once as have sums that fit in the registers. */
 KERNEL_INLINE void choose_rows(const stream_t *s, bool is_bf16, int64_t first, int64_t last)
 {
     switch (s->n_rows) {
@@ -99,30 +99,30 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 
 /* ---- the weight in blocks ---- */
 
-#define MAX_GROUP (KERNEL_REGISTERS > 16 ? 9 : 6)  /* rows of x; two sums of each fit */
-#define MAX_SUMS (KERNEL_REGISTERS > 16 ? 24 : 12) /* for more than two blocks */
+#define MAX_GROUP (KERNEL_REGISTERS > 16 ? 9 : 6)  /* most rows of x with two sums each */
+#define MAX_SUMS (KERNEL_REGISTERS > 16 ? 24 : 12) /* most sums for three blocks or more */
 #define MAX_BLOCKS 4
 #define CHUNK 64 /* inputs whose weights stay in the first-level cache for the next row group */
-#define AHEAD 48 /* distance of prefetching, in inputs */
+#define AHEAD 48 /* how many inputs ahead to prefetch */
 
-/* Vectors in a block of a trimmed weight. Blocks of other weights have one. */
+/* Vectors in a block of a trimmed weight. A block of another weight is one vector. */
 #define TRIM_VECTORS (TRIM_ROWS / KERNEL_LANES)
 
-/* Number of inputs whose weights are stored together: the group of columns of a trimmed weight. */
+/* Inputs whose weights are stored together: a group of columns of a trimmed weight; else 1. */
 KERNEL_INLINE int inputs_of(stream_weight_t elements)
 {
     return elements == STREAM_TRIMMED ? TRIM_COLUMNS : 1;
 }
 
-/* Bytes from the weights of one group of inputs to those of the next group, in one block. */
+/* Bytes between the weights of adjacent groups of inputs in one block. */
 KERNEL_INLINE int64_t step_of(stream_weight_t elements)
 {
     return elements == STREAM_TRIMMED ? TRIM_WORDS * 4
                                       : KERNEL_LANES * (elements == STREAM_BF16 ? 2 : 4);
 }
 
-/* Address of the weights of vector `vector + k` for the group of inputs that begins at input i.
- * `vector` is the first of a block. */
+/* Address of the weights of vector `vector + k` for the group of inputs that begins at i. `vector`
+ * is the first one of a block. */
 KERNEL_INLINE const char *weights_at(const stream_t *s, stream_weight_t elements, int64_t vector,
                                      int k, int64_t i)
 {
@@ -132,7 +132,7 @@ KERNEL_INLINE const char *weights_at(const stream_t *s, stream_weight_t elements
            i / inputs_of(elements) * step_of(elements);
 }
 
-/* Loads the weights of vector k for input c of a group. */
+/* Loads the weights of vector k for input c of the group. */
 KERNEL_INLINE vector_t load_block(const char *weights, stream_weight_t elements, int k, int c)
 {
     if (elements == STREAM_TRIMMED)
@@ -141,7 +141,7 @@ KERNEL_INLINE vector_t load_block(const char *weights, stream_weight_t elements,
     return load_weight(weights, 0, elements == STREAM_BF16);
 }
 
-/* Prefetches the 64-byte lines that are read AHEAD inputs later. */
+/* Prefetches the 64-byte lines with the weights for AHEAD inputs later. */
 KERNEL_INLINE void prefetch(const char *const *weights, int n_blocks, stream_weight_t elements)
 {
     const int64_t later = AHEAD / inputs_of(elements) * step_of(elements);
@@ -157,7 +157,7 @@ KERNEL_INLINE void prefetch(const char *const *weights, int n_blocks, stream_wei
     }
 }
 
-/* Adds the products of input c of a group with x[row]. */
+/* Adds the products of input c of a group with x of each row. */
 KERNEL_INLINE void multiply_input(const char *const *weights, int n_rows, int n_blocks,
                                   stream_weight_t elements, const float *x, int c,
                                   vector_t (*sums)[MAX_BLOCKS])
@@ -172,8 +172,8 @@ KERNEL_INLINE void multiply_input(const char *const *weights, int n_rows, int n_
     }
 }
 
-/* Multiplies a group of rows with some blocks over inputs [from, to) and adds the products to
- * total[row][block]. `from` begins a group of columns. is_first: prefetches later weights. */
+/* Multiplies n_rows rows of x with n_blocks blocks for inputs [from, to), and adds the products to
+ * total[row][block]. `from` begins a group of inputs. is_first: prefetches later weights. */
 KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
                                   stream_weight_t elements, bool is_first, int64_t block,
                                   const float *columns, int64_t from, int64_t to,
@@ -211,8 +211,8 @@ KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
             multiply_chunk(s, n, n_blocks, elements, is_first, block, columns, from, to, total);   \
         break
 
-/* Returns true if n_blocks blocks can be read at once for n_rows rows: their sums must stay in
- * registers. More blocks are faster, since the hardware's prefetching ends at each page. */
+/* Returns true if n_blocks blocks can be read at once for n_rows rows: their sums must fit in
+ * registers. More blocks are faster, because the hardware stops prefetching at each page's end. */
 KERNEL_INLINE bool fits(int n_rows, int n_blocks)
 {
     return n_blocks <= 2 || n_rows * n_blocks <= MAX_SUMS;

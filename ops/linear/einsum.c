@@ -1,9 +1,9 @@
 /* Einsum: sums of products, with one label for each dimension of each operand.
  *
- * Operands are multiplied from left to right. First, a label that occurs twice in one operand
- * becomes a diagonal. Then each pair of operands becomes one matrix product. Labels in both
- * operands are batch dimensions if they are needed later, and are summed over otherwise; the other
- * labels are rows and columns. */
+ * First, in each operand, a label that occurs twice becomes a diagonal. Then operands are
+ * multiplied from left to right, each pair as one matrix product. A label that both operands have
+ * is a batch dimension if later operands or the result need it; otherwise the product sums over it.
+ * The other labels become rows and columns. */
 #include <string.h>
 
 #include "ops/linear/einsum_impl.h"
@@ -20,7 +20,7 @@
 #define LABELS (LETTERS + TENSOR_MAX_RANK) /* the dimensions of "..." come after the letters */
 #define MAX_TEXT 256
 
-/* A tensor with the label and size of each of its dimensions. */
+/* A tensor, with the label and the size of each of its dimensions. */
 typedef struct term {
     int tensor, n;
     int labels[TENSOR_MAX_RANK];
@@ -33,7 +33,7 @@ typedef struct work {
     char text[MAX_TEXT]; /* without blanks */
     int n_terms;
     term_t terms[EINSUM_MAX_OPERANDS];
-    int n_hidden; /* dimensions of "..." */
+    int n_hidden; /* number of dimensions that "..." stands for */
     int n_out;
     int out[TENSOR_MAX_RANK];
 } work_t;
@@ -49,7 +49,7 @@ static status_t refuse(const work_t *work, const char *rule)
     FAIL(work->ctx, STATUS_INVALID_ARGUMENT, "einsum: equation \"%s\", %s", work->text, rule);
 }
 
-/* Reads the labels in [begin, end). *out_dots is the position of "..." among them, or -1. */
+/* Reads the labels in [begin, end). *out_dots is the index of "..." among the labels, or -1. */
 static status_t read_labels(const work_t *work, const char *begin, const char *end, int *out_n,
                             int *out_labels, int *out_dots)
 {
@@ -69,7 +69,7 @@ static status_t read_labels(const work_t *work, const char *begin, const char *e
     return STATUS_OK;
 }
 
-/* Inserts n labels for "..." at position `dots`. */
+/* Inserts n labels for "..." at index `dots` of the labels. */
 static status_t put_dots(const work_t *work, int dots, int n, int *n_labels, int *labels)
 {
     if (dots < 0) return STATUS_OK;
@@ -104,8 +104,8 @@ static int count_label(const work_t *work, int label)
     return n;
 }
 
-/* Result without "->": the dimensions of "...", then letters that occur once, in alphabetical
- * order. */
+/* Without "->", the result has the dimensions of "...", then the letters that occur once, in
+ * alphabetical order. */
 static status_t imply_out(work_t *work)
 {
     work->n_out = 0;
@@ -179,7 +179,7 @@ static void cut(term_t *term, int dim)
     term->n--;
 }
 
-/* Permutes the dimensions of a term to the order of these labels. */
+/* Permutes the dimensions of a term into the order of these labels. */
 static status_t arrange(work_t *work, term_t *term, const int *labels)
 {
     int64_t dims[TENSOR_MAX_RANK];
@@ -192,7 +192,8 @@ static status_t arrange(work_t *work, term_t *term, const int *labels)
     return work->maker->permute(work->maker->user, old.tensor, old.n, dims, &term->tensor);
 }
 
-/* Moves two dimensions to the end, merges them, and keeps every (n + 1)-th element. */
+/* Takes a diagonal: moves two dimensions of size n to the end, merges them, and keeps every (n +
+ * 1)-th element. */
 static status_t take_diagonal(work_t *work, term_t *term, int first, int second)
 {
     const einsum_maker_t *maker = work->maker;
@@ -241,7 +242,7 @@ static bool is_needed(const work_t *work, int label, int first_term)
     return false;
 }
 
-/* Sums over labels that are neither in `other` nor needed by later terms or the result. */
+/* Sums over the labels that are neither in `other` nor needed later. */
 static status_t drop_labels(work_t *work, term_t *term, const term_t *other, int next)
 {
     int64_t dims[TENSOR_MAX_RANK];
@@ -258,7 +259,7 @@ static status_t drop_labels(work_t *work, term_t *term, const term_t *other, int
 
 /* ---- two operands ---- */
 
-/* Removes dimensions of size 1 that broadcast. */
+/* Removes dimensions of size 1 that would broadcast. */
 static status_t drop_ones(work_t *work, term_t *term, const term_t *other)
 {
     context_t *ctx = work->ctx;
@@ -283,7 +284,7 @@ static status_t drop_ones(work_t *work, term_t *term, const term_t *other)
                                 &term->tensor);
 }
 
-/* Labels of a product by group, in the order BATCH, ROWS, INNER, COLUMNS. */
+/* Kinds of labels in a product of two operands. INNER labels are summed over. */
 typedef enum group { BATCH, ROWS, INNER, COLUMNS, GROUPS } group_t;
 typedef struct groups {
     int n[GROUPS];
@@ -313,7 +314,7 @@ static groups_t group_labels(const work_t *work, const term_t *a, const term_t *
     return groups;
 }
 
-/* Reshapes a term to [batch][first][second], or to a matrix if there is no batch. */
+/* Reshapes a term to [batch][first][second], or to [first][second] if there is no batch. */
 static status_t make_matrices(work_t *work, term_t *term, const groups_t *groups, group_t first,
                               group_t second)
 {
@@ -373,7 +374,7 @@ status_t einsum_make(context_t *ctx, const char *equation, int n, const tensor_i
     return STATUS_OK;
 }
 
-/* ---- public: runs the calls at once, in a scope that releases intermediate tensors ---- */
+/* ---- public: calls the operators at once, in a scope that releases intermediate tensors ---- */
 
 #define MAX_TENSORS (12 * EINSUM_MAX_OPERANDS)
 

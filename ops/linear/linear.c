@@ -27,7 +27,7 @@ enum { X, WEIGHT, BIAS, POST };
 
 /* ---- inference ---- */
 
-/* Sizes of x as a matrix: rows, and features in a row. Returns false if they overflow. */
+/* Sizes of x as a matrix: rows, and features of a row. Returns false if they overflow. */
 static bool count_rows(const linear_attrs_t *attrs, const tensor_info_t *x, int64_t *out_rows,
                        int64_t *out_features)
 {
@@ -145,8 +145,8 @@ status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "onednn: only reference implementations are left");
 }
 
-/* Reads a flattened x in its own format; the weight has the same dimensions. Tries the weight in
- * oneDNN's preferred format, then in that of x, because the first may have no tag. */
+/* Reads a flattened x in its own format, with a weight of the same dimensions. Tries the weight in
+ * oneDNN's preferred format. This may have no tag, so it then tries the format of x. */
 static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                  const onednn_problem_t *base, double flops)
 {
@@ -184,7 +184,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     TRY(choose_post_ops(call, prepared, &problem, post));
     double flops = 2.0 * (double)rows * (double)features * (double)weight->sizes[0];
     status_t status = STATUS_UNSUPPORTED;
-    format_t plain = format_plain(x->rank); /* already a matrix: those kernels are faster */
+    format_t plain = format_plain(x->rank); /* a matrix in memory: its kernels are faster */
     if (attrs->flatten && x->rank >= 3 && x->rank <= 5 &&
         !(call->keep_formats && format_same(&x->format, &plain, x->sizes)))
         status = choose_flattened(ctx, call, prepared, &problem, flops);

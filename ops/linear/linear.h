@@ -6,8 +6,8 @@
 
 TESSERA_BEGIN
 
-/* Layers of many rows with a constant weight can use Strassen's algorithm, which needs 7 products
- * of quarters instead of 8: up to 1.1 times faster, with other rounding.
+/* Layers of many rows with a constant weight can use Strassen's algorithm. It multiplies quarters
+ * of the matrices, with 7 products instead of 8: up to 1.1 times faster, but with more rounding.
  *
  * LINEAR_DIRECT         never uses it
  * LINEAR_STRASSEN       uses it if the estimated time is lower
@@ -29,12 +29,12 @@ typedef struct linear_attrs {
 status_t op_linear(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
                    tensor_t **out) TESSERA_API(op_linear);
 
-/* Like torch.matmul: rank 1 and up, batch dimensions broadcast. */
+/* Like torch.matmul: operands have rank 1 or more, and batch dimensions broadcast. */
 status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_matmul);
 
-/* Like torch.einsum: "bij,bjk->bik", "ii->i", "...ij->...ji"; blanks are ignored. It calls reshape,
- * permute, sum, mul and matmul. n is 1 to 16. */
+/* Like torch.einsum: "bij,bjk->bik", "ii->i", "...ij->...ji"; blanks are ignored. n is 1 to 16. A
+ * trace records the reshape, permute, sum, mul and matmul that it calls. */
 status_t op_einsum(context_t *ctx, const char *equation, int n, const tensor_t *const *tensors,
                    tensor_t **out) TESSERA_API(op_einsum);
 

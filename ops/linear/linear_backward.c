@@ -23,7 +23,7 @@ enum { X, GRAD_OF_WEIGHT };
 
 /* ---- inference ---- */
 
-/* Sizes of the forward layer: x [rows][inputs], result [rows][outputs]. */
+/* Sizes of the forward layer: x is [rows][inputs], the result is [rows][outputs]. */
 typedef struct layer {
     int64_t rows, inputs, outputs;
 } layer_t;
@@ -120,8 +120,8 @@ static double spec_weight(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- kernels on oneDNN ---- */
 
-/* Describes a primitive for one format of the weight; notes why if UNSUPPORTED. *out_weight is the
- * weight in the primitive's format. */
+/* Describes a primitive for one format of the weight. If it is UNSUPPORTED, notes why. *out_weight
+ * becomes the weight in the primitive's format. */
 static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *forward,
                          onednn_propagation_t propagation, onednn_primitive_t **out_primitive,
                          tensor_info_t *out_weight)
@@ -143,8 +143,8 @@ static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_prob
     return status;
 }
 
-/* Chooses a primitive, with the weight (or its gradient) in oneDNN's preferred format, else
- * row-major. A dense result is row-major. The caller passes the primitive to `prepared`, or
+/* Chooses a primitive. Tries the weight (or its gradient) in oneDNN's preferred format, then
+ * row-major; a dense result is always row-major. The caller passes the primitive to `prepared`, or
  * releases it. */
 static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepared, layer_t layer,
                        onednn_propagation_t propagation, bool has_bias,
@@ -277,8 +277,8 @@ static const kernel_t rows_data = {
 
 /* ---- our own kernel: the gradient of a blocked weight for few rows ----
  *
- * Each element is summed in the same order in any tile. A training plan that steps the weight tile
- * by tile, without storing the gradient, therefore gets the same bits. */
+ * Each element is summed in the same order, whichever tile it is in. So a training plan that
+ * updates the weight tile by tile, without storing the gradient, computes the same bits. */
 
 bool linear_gradient_fits(const tensor_info_t *weight)
 {

@@ -6,34 +6,35 @@
 #include "kernels/linear/rows_gradient_impl.h"
 #include "kernels/linear/rows_product_impl.h"
 
-/* Attributes of linear_backward_weight(x, grad), which returns the gradient of the weight. The
- * gradient of x is linear_backward_data(grad, weight), which has no attributes. */
+/* Attributes of linear_backward_weight(x, grad), which returns the gradient of the weight.
+ * linear_backward_data(grad, weight), which returns the gradient of x, has no attributes. */
 typedef struct linear_backward_attrs {
-    bool bias; /* also return the gradient of the bias */
+    bool bias; /* return the gradient of the bias, too */
 } linear_backward_attrs_t;
 
-/* Kernel for few rows: ops/linear/linear_stream.c. */
+/* The kernel for few rows, in ops/linear/linear_stream.c. */
 extern const kernel_t linear_stream;
 
-/* Measures the error of the kernel for few rows if an f32 weight [outputs][inputs] is trimmed
- * (tensor/trim_impl.h): the largest error over the largest result, for random sources in [-1, 1).
- * Infinity if a trimmed element would be infinite. In linear_trim_error.c. */
+/* Measures the error of the kernel for few rows if the f32 weight [outputs][inputs] is trimmed
+ * (tensor/trim_impl.h): the largest error divided by the largest result, for random x in [-1, 1).
+ * Infinity if trimming makes an element infinite. In linear_trim_error.c. */
 status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                            double *out_error);
 
-/* Kernels for many rows, direct and with Strassen's algorithm: ops/linear/linear_product.c. */
+/* The kernels for many rows, direct and with Strassen's algorithm, in
+ * ops/linear/linear_product.c. */
 extern const kernel_t linear_product, linear_strassen;
 
-/* Kernel for few rows with a weight that is trained: ops/linear/linear_rows.c. */
+/* The kernel for few rows if the weight is trained, in ops/linear/linear_rows.c. */
 extern const kernel_t linear_rows;
 
-/* Returns true if rows_product_run supports a weight in this format; `results` is the dimension of
- * the weight that its results have. */
+/* Returns true if rows_product_run supports the format of the weight. `results` is the weight's
+ * dimension that becomes the result's: 0 in the forward layer, 1 for the gradient of x. */
 bool linear_rows_fit(const tensor_info_t *weight, int results);
 axis_t linear_rows_axis(const tensor_info_t *weight, int dim);
 
 /* linear_gradient_fits returns true if rows_gradient_run can compute the gradient of a weight in
- * this format. linear_gradient_run computes it; the caller sets the rows and the destination. */
+ * this format. linear_gradient_run calls it; the caller sets the rows and the destination. */
 bool linear_gradient_fits(const tensor_info_t *weight);
 void linear_gradient_run(const context_t *ctx, const tensor_info_t *weight,
                          rows_gradient_t *gradient);
@@ -47,7 +48,7 @@ status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
 /* Describes a row-major matrix for oneDNN. */
 tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns);
 
-/* Declines a blocked weight format that oneDNN cannot make: older versions lack some formats. */
+/* Declines blocked formats of the weight that oneDNN cannot make: older versions lack some. */
 status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_info_t *weight);
 
 #endif

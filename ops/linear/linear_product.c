@@ -1,6 +1,6 @@
-/* Fully connected layers of many rows with a constant weight, with our own kernels. They are fast
- * for any number of rows, not only for multiples of a block, and threads have equal shares. The
- * format of the weight is AB16b32a; oneDNN reorders it. */
+/* Fully connected layers of many rows with a constant weight, with our own kernels. These are fast
+ * for any number of rows, not only for multiples of a block, and divide the work equally among
+ * threads. The weight is in format AB16b32a, to which oneDNN reorders it. */
 #include <string.h>
 
 #include "kernels/linear/product_impl.h"
@@ -15,11 +15,11 @@
 enum { X, WEIGHT, BIAS, POST };
 
 #define INPUTS 16        /* inputs in a block of the weight; the last block is padded */
-#define LEAST_OUTPUTS 64 /* fewer are not worth packing */
-#define READ_SHARE 0.8   /* bandwidth relative to that of the streaming kernel */
-#define PACK_NS 200.0    /* fixed cost of packing the rows before the first product */
+#define LEAST_OUTPUTS 64 /* packing does not pay for fewer outputs */
+#define READ_SHARE 0.8   /* fraction of the streaming kernel's bandwidth */
+#define PACK_NS 200.0    /* fixed time of packing the rows */
 
-/* Corrects the estimate: on Zen 4, only the direct kernel takes longer than estimated. */
+/* Corrects the estimated time: on Zen 4, only the direct kernel takes longer than estimated. */
 #define STRASSEN_SPEED 1.06
 
 static int64_t round_up(int64_t n, int64_t multiple)
@@ -71,7 +71,7 @@ static status_t settle_post(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* Prepares what both kernels need, and returns the number of rows. */
+/* Prepares the common fields of both kernels. Returns the number of rows. */
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                              int64_t *out_rows)
 {
@@ -153,10 +153,10 @@ static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Data that the post-ops read. */
+/* Argument of `apply`: the post-ops and their operands. */
 typedef struct finish {
     const post_ops_t *post;
-    const float *operands[POST_MAX]; /* one per post-op; NULL: it has none, or is applied */
+    const float *operands[POST_MAX]; /* one for each post-op; NULL if it has none */
     int64_t n_outputs;
 } finish_t;
 

@@ -1,5 +1,6 @@
-/* Fully connected layers of a few rows with a weight that is trained, with our own kernel. It reads
- * the weight at memory bandwidth, in the format that oneDNN prefers and the gradients share. */
+/* Fully connected layers of a few rows with a weight that is trained, with our own kernel. The
+ * weight stays in the format that oneDNN prefers and that the gradients share; reading it is
+ * limited by memory bandwidth only. */
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/axes_impl.h"
@@ -10,11 +11,11 @@
 
 enum { X, WEIGHT, BIAS };
 
-#define LEAST_ROWS 5 /* with fewer rows most lanes of a vector are empty */
+#define LEAST_ROWS 5 /* with fewer rows, most lanes of a vector would be empty */
 
 /* ---- formats ---- */
 
-/* Accepts AB16b64a and similar formats. */
+/* Accepts AB16b64a and similar formats, with blocks of outputs by inputs. */
 bool linear_rows_fit(const tensor_info_t *weight, int results)
 {
     const format_t *format = &weight->format;
@@ -57,7 +58,7 @@ static status_t check(const op_call_t *call, prepared_t *prepared, int64_t rows)
     return STATUS_OK;
 }
 
-/* Number of rows, padded to full vectors. */
+/* Number of rows, padded to a multiple of a vector. */
 static int64_t padded_rows(int64_t rows)
 {
     const int64_t lanes = isa_lanes(isa_best());

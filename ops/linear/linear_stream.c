@@ -1,13 +1,13 @@
-/* Fully connected layers of few rows, with our own kernel. Their time is the time of reading the
- * weight.
+/* Fully connected layers of few rows, with our own kernel. Reading the weight takes most of the
+ * time.
  *
- * A flattened source is read in its own format, padding included; the weight is reordered to match.
- * If the source is aBcd8b, the weight is [K][C][H][W] in aBcd8b for one to four rows, and in
- * ABcd8b8a (blocks of 8 outputs) for more. With AVX-512, a source in aBcd16b needs ABcd16b16a for
- * any number of rows. These formats are tags: oneDNN can make them, files can store them, and one
- * is reordered to another if the number of rows or the machine changes. Blocks of outputs need a
- * constant weight; a weight that is trained keeps the format of oneDNN's gradients. A trimmed
- * constant (tensor/trim_impl.h) stays trimmed, with its columns in the order of the source. */
+ * A flattened x is read in its own format, with padding; the weight is reordered to match. If x is
+ * aBcd8b, the weight is [K][C][H][W] in aBcd8b for one to four rows, and in ABcd8b8a (blocks of 8
+ * outputs) for more rows. With AVX-512, an x in aBcd16b needs ABcd16b16a for any number of rows.
+ * These formats are tags: oneDNN can convert to them, and files can store them. If the number of
+ * rows or the machine changes, the weight is reordered. Blocks of outputs need a constant weight; a
+ * weight that is trained keeps the format of oneDNN's gradients. A trimmed constant
+ * (tensor/trim_impl.h) stays trimmed, with its columns in the order of x. */
 #include <string.h>
 
 #include "kernels/linear/stream_impl.h"
@@ -28,7 +28,7 @@ static bool has_rows(const format_t *format)
     return format->kind == FORMAT_TAG && format->order[0] == 0;
 }
 
-/* Finds the format in which x is read. Returns false if that is row-major. */
+/* Finds the format in which x is read. Returns false if x is read row-major. */
 static bool keeps_order(const op_call_t *call, format_t *out_format)
 {
     const tensor_info_t *x = call->in[X];
@@ -48,7 +48,7 @@ static bool block_outputs(format_t *format, int lanes)
     return true;
 }
 
-/* Stride of rows in elements, including padding. */
+/* Stride of the rows of x in elements, with padding. */
 static int64_t row_elements(const tensor_info_t *info, int64_t n_rows)
 {
     return (int64_t)(info_bytes(info) / dtype_size(info->dtype)) / n_rows;
@@ -83,7 +83,7 @@ static status_t check(const op_call_t *call, prepared_t *prepared, const shape_t
     return STATUS_OK;
 }
 
-/* Describes the weight with the dimensions of a source that is read in its own format. */
+/* Describes the weight with the dimensions of x, for an x that is read in its own format. */
 static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const format_t *order)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -93,8 +93,8 @@ static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const forma
     return info_mkldnn(&weight, order);
 }
 
-/* Blocks of 16 outputs are read faster than rows for any number of rows of x; blocks of 8 only for
- * more than STREAM_ROWS (perf/linear). */
+/* True if blocks of outputs are read faster than rows. Blocks of 16 are for any number of rows of
+ * x, blocks of 8 only for more than STREAM_ROWS rows (perf/linear). */
 static bool prefers_blocks(const op_call_t *call, const shape_t *shape)
 {
     return shape->rows > STREAM_ROWS ||
@@ -108,8 +108,9 @@ static bool is_blocked(const tensor_info_t *weight)
     return is;
 }
 
-/* Chooses blocks of outputs. Formats with names in oneDNN also block the inputs, as weights of
- * convolutions do; the last block may be padded. A matrix is the weight of a 1x1 convolution. */
+/* Chooses blocks of outputs. oneDNN has names only for formats that also block the inputs, as
+ * weights of convolutions do, so those are used; the last block may be padded. A matrix is treated
+ * as the weight of a 1x1 convolution. */
 static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const shape_t *shape, const format_t *order)
 {
@@ -131,7 +132,7 @@ static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
-/* Returns false if the weight is not trimmed, or cannot be stored in the order of the source. */
+/* Returns false if the weight is not trimmed, or if its columns cannot be in the order of x. */
 static bool want_trimmed(const op_call_t *call, prepared_t *prepared, const format_t *order)
 {
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -154,8 +155,8 @@ static status_t want_weight(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
-/* Number of elements that are converted to f32 in scratch: x and the result if they are not f32,
- * and always the bias. */
+/* Number of elements that are converted to f32 in scratch memory: x and the result if they are not
+ * f32, and the bias in any case. */
 static size_t converted_elements(const prepared_t *prepared, const shape_t *shape, int64_t row)
 {
     const int64_t n = prepared->in[X].dtype == DTYPE_F32 ? 0 : shape->rows * (row + shape->outputs);
@@ -183,8 +184,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* Sets x, bias and result as f32 buffers: the tensors themselves, or converted copies in scratch.
- * Returns the unused rest of scratch. */
+/* Sets x, bias and result of `stream`: the tensors themselves if they are f32, otherwise buffers in
+ * scratch memory. Returns the unused rest of the scratch memory. */
 static float *bind(const prepared_t *prepared, void *const *in, void *out, float *scratch,
                    stream_t *stream)
 {

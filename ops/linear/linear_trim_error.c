@@ -1,5 +1,5 @@
-/* Measures the error of a linear layer whose weight is trimmed: computes some outputs of a few
- * random rows with the trimmed and with the original weight, in double. */
+/* Measures the error that trimming the weight of a linear layer causes. Computes some outputs of a
+ * few random rows in double, with the trimmed and with the original weight. */
 #include <math.h>
 
 #include "ops/linear/linear_impl.h"

@@ -110,7 +110,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN ---- */
 
-/* Accepts an operand with transposed matrices if allowed; otherwise requires row-major. */
+/* Accepts an operand whose matrices are transposed, if allowed. Otherwise requires row-major. */
 static status_t accept_matrix(const op_call_t *call, prepared_t *prepared, int index,
                               bool may_be_transposed, bool *out_is_transposed)
 {
@@ -143,7 +143,7 @@ static tensor_info_t matrices(dtype_t dtype, int n_batch, const int64_t *batch, 
     return info_mkldnn(&info, &format);
 }
 
-/* Batch dimensions of an operand, padded with leading ones. */
+/* Finds the batch dimensions of an operand, with leading ones up to n_batch. */
 static void pad_batch(const tensor_info_t *info, int n_own, int n_batch, int64_t *out_batch)
 {
     for (int d = 0; d < n_batch; d++) {
@@ -174,7 +174,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
                     shape_equal(p.n_batch, batch_a, p.n_batch, p.batch);
     bool is_paired = shape_equal(p.n_batch, batch_a, p.n_batch, batch_b);
     bool merges_rows = shares_b && !is_one(p.n_batch, batch_a);
-    if (merges_rows) { /* one b for all: the rows of all batches are rows of one matrix */
+    if (merges_rows) { /* one b for all a: rows of all batches form one matrix */
         for (int d = 0; d < p.n_batch; d++) p.m *= p.batch[d];
         p.n_batch = 0;
     } else if (is_paired && p.n_batch > 0) {
@@ -216,10 +216,10 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
-/* ---- the same for strided views that a layout pass keeps: heads of attention, whose rows are
- * interleaved with the rows of other heads ---- */
+/* ---- oneDNN kernel for strided views that a layout pass keeps, such as heads of attention, whose
+ * rows alternate with the rows of other heads ---- */
 
-/* Returns true if the rows or the columns of all matrices are contiguous. */
+/* Returns true if the rows, or the columns, of every matrix are contiguous. */
 static bool are_matrices(const tensor_info_t *info)
 {
     const int64_t *strides = info->format.strides;
@@ -229,8 +229,8 @@ static bool are_matrices(const tensor_info_t *info)
     return strides[rank - 1] == 1 || strides[rank - 2] == 1;
 }
 
-/* Result format: the order of b's dimensions if its rows are contiguous, so that the result's heads
- * are interleaved like those of b. Otherwise row-major. */
+/* Format of the result. If b's rows are contiguous, b's order of dimensions, so that the heads in
+ * the result alternate like those in b. Otherwise row-major. */
 static format_t choose_order(const tensor_info_t *b)
 {
     const format_t order = accept_order(b);
@@ -289,7 +289,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Computes one element; integers wrap. */
+/* Computes one element of the result. Integers wrap around. */
 static void multiply(dtype_t dtype, int64_t n, const char *a, const char *b, int64_t b_step,
                      char *out)
 {
@@ -394,7 +394,7 @@ static void pass(const gradient_call_t *call)
     const tensor_info_t info_a = *emit_info(e, a), info_b = *emit_info(e, b);
     product_t p;
     if (!product_describe(&info_a, &info_b, &p)) return;
-    if (p.n_batch_b == 0) { /* one b for all: the rows of all batches are rows of one matrix */
+    if (p.n_batch_b == 0) { /* one b for all a: rows of all batches form one matrix */
         for (int d = 0; d < p.n_batch; d++) p.m *= p.batch[d];
         p.n_batch = p.n_batch_a = 0;
     }

@@ -10,7 +10,7 @@
 
 #define LEAST_LANES                                                                                \
     16 /* with narrower vectors, direct products are as fast: measured with AVX2 on Zen 4 */
-#define LEAST_ROWS 32 /* rows that share the sums of the weight */
+#define LEAST_ROWS 32 /* rows that use the same sums of the weight */
 
 bool strassen_suits(int64_t n_inputs, int64_t n_outputs, int64_t n_rows)
 {
@@ -39,21 +39,21 @@ enum { N_ROWS = 4 };
 typedef struct sample {
     strassen_t strassen;
     isa_t isa;
-    int64_t step; /* stride of the sampled outputs in the layer */
+    int64_t step; /* the sample has each step-th output of the layer */
     const float *plain;
     float *x, *weight, *out;
     void *scratch;
 } sample_t;
 
-/* Row of the layer's weight that belongs to an output of the sample. Samples are evenly spaced, so
- * that each half of them comes from one half of the layer's outputs. */
+/* The row of the layer's weight for an output of the sample. The outputs are evenly spaced, so that
+ * each half of the sample comes from one half of the layer. */
 static const float *plain_row(const sample_t *s, int64_t output)
 {
     return s->plain + output * s->step * s->strassen.n_inputs;
 }
 
-/* Returns true if all elements are finite. Strassen's sums would spread an infinite weight to the
- * output that is paired with its output. */
+/* Returns true if all elements are finite. Strassen's sums of quarters would spread an infinite
+ * weight from one output to another. */
 static bool is_finite(int64_t n, const float *elements)
 {
     for (int64_t i = 0; i < n; i++)
