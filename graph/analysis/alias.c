@@ -42,7 +42,7 @@ int alias_class(const alias_t *alias, value_t value)
     return alias_root(alias, value);
 }
 
-/* The class of everything that calls may reach; it contains itself. */
+/* The class of everything that calls may reach. It is its own contents. */
 static int outside(const alias_t *alias)
 {
     return graph_n_values(alias->graph);
@@ -57,7 +57,7 @@ static status_t add_class(alias_t *alias, int *out_index)
     return STATUS_OK;
 }
 
-/* Joins two classes and then their contents. Negative: no class. */
+/* Joins two classes, then the classes of their contents. A negative index means no class. */
 static void join(alias_t *alias, int a, int b)
 {
     alias_class_t *classes = alias->classes;
@@ -125,7 +125,7 @@ static status_t add_place(alias_t *alias, int parent, const char *name, size_t l
     return STATUS_OK;
 }
 
-/* The entry of a module value; adds the start of a new tree if it has none. */
+/* The entry of a module's value. A value without an entry becomes the root of a new tree. */
 static status_t place_of(alias_t *alias, value_t module, int *out)
 {
     *out = alias->place_of[module];
@@ -172,7 +172,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* A module that does not come from the first parameter may be any module, so members with equal
- * names may alias. */
+ * names may be the same member. */
 static status_t join_unknown_modules(alias_t *alias)
 {
     const graph_block_t *body = graph_body(alias->graph);
@@ -209,7 +209,7 @@ bool alias_has_effect(const graph_node_t *node)
     return false;
 }
 
-/* Includes operators that return their input if no conversion is needed. */
+/* True also for operators that return their input itself if no conversion is needed. */
 bool alias_shares(const graph_node_t *node)
 {
     if (node->kind == NODE_BUILTIN)
@@ -236,7 +236,7 @@ static void join_blocks(alias_t *alias, const graph_node_t *node)
     }
 }
 
-/* An operand that is a list stands for its items; an operand of unknown type may be a list. */
+/* If an operand is a list, its items are the operands; an operand of unknown type may be a list. */
 static status_t look_at_op(alias_t *alias, const graph_node_t *node)
 {
     if (!alias_shares(node) || node->n_inputs == 0 || node->inputs[0] < 0) return STATUS_OK;
@@ -254,7 +254,7 @@ static status_t look_at_op(alias_t *alias, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* A new list, of the items of the given one and the inserted item. */
+/* The result is a new list: it contains the old list's items and the inserted item. */
 static status_t look_at_copy(alias_t *alias, const graph_node_t *node)
 {
     int items, copies;
@@ -287,7 +287,7 @@ static status_t look_at_builtin(alias_t *alias, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Reads from a module or a dict; an operand of unknown type may be either. */
+/* Reads from a module or a dict; an input of unknown type may be either. */
 static status_t look_at_getattr(alias_t *alias, const graph_node_t *node)
 {
     value_t object = node->inputs[0], out = node->outputs[0];
@@ -339,7 +339,7 @@ static status_t look_at(void *user, const graph_node_t *node)
     }
 }
 
-/* Runs after all member entries exist. */
+/* Runs when all members have entries. */
 static status_t look_at_call(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;
@@ -417,7 +417,7 @@ static status_t join_constants(alias_t *alias)
 
 /* ---- parameters ---- */
 
-/* Per kind, the first node that writes a value from outside. */
+/* For each kind of type, the first node that writes a value passed in from outside. */
 typedef struct writing {
     const graph_node_t *by_kind[TYPE_DICT + 1];
     bool is_marking;
@@ -463,7 +463,7 @@ static status_t join_params(alias_t *alias)
 
 /* ---- analysis ---- */
 
-/* Propagates origins and keepers to the contents. */
+/* Adds a class's origins and keeper to its contents. */
 static void hand_down(alias_t *alias, int class)
 {
     while (alias->classes[class].contents >= 0) {
@@ -478,8 +478,8 @@ static void hand_down(alias_t *alias, int class)
     }
 }
 
-/* Other methods may write a value that an attribute keeps. This does not matter for values that
- * each run creates. */
+/* An attribute keeps the value, so other methods may write it. Values that each run creates are
+ * unaffected: no other method sees them during the run. */
 static void mark_kept(alias_t *alias, int class)
 {
     const alias_class_t *at = &alias->classes[class];
@@ -487,8 +487,8 @@ static void mark_kept(alias_t *alias, int class)
         mark(alias, class, at->keeper);
 }
 
-/* Follows contents from a class to the end, to a finished class, or around a cycle. Then propagates
- * writers from contents to containers. */
+/* Finds `deep`. Follows contents from a class to the end, to a finished class, or around a cycle;
+ * then returns along the path, taking over the writers of contents. */
 static void settle(alias_t *alias, int class, int *path, char *state)
 {
     int n = 0;
@@ -533,7 +533,7 @@ static status_t settle_all(alias_t *alias)
     return status;
 }
 
-/* Runs after all classes are joined. Conversions create snapshots, not views. */
+/* Runs after all classes are joined. Conversions make snapshots, which are not views. */
 static status_t note_views(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;
@@ -580,13 +580,13 @@ static status_t analyze(alias_t *alias)
     return settle_all(alias);
 }
 
-/* Makes every parent the representative, so that readers need not write. */
+/* Makes every class's parent its representative, so that lookups change nothing. */
 static void flatten(alias_t *alias)
 {
     for (int i = 0; i < alias->n_classes; i++) alias->classes[i].parent = find_root(alias, i);
 }
 
-/* Copies everything into one block of the graph's allocator, since it outlives the context. */
+/* Copies everything into one block of the graph's allocator, because it outlives the context. */
 static status_t pack(const alias_t *alias, alias_t **out_packed)
 {
     size_t classes = (size_t)alias->n_classes * sizeof *alias->classes;

@@ -4,7 +4,7 @@
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
-/* Rows are ordered by their first values; contents follow their containers. */
+/* Rows are ordered by the first values of their classes; contents follow their containers. */
 typedef struct table {
     const alias_t *alias;
     text_t *text;
@@ -35,8 +35,8 @@ static bool is_literal(const graph_t *graph, value_t value)
     return producer != NULL && producer->is_inline;
 }
 
-/* Literals are omitted: they have no name and are not shared. Attributes of scalars have rows if
- * they are set. */
+/* Omits literals, which have no name and are not shared. Scalar attributes have rows if a node sets
+ * them. */
 static void find_rows(table_t *table)
 {
     const alias_t *alias = table->alias;
@@ -107,7 +107,7 @@ static bool has_result(const table_t *table, int class)
     return false;
 }
 
-/* Distinguishes certain from possible writes. */
+/* Writes which node certainly or possibly writes the class. */
 static void print_writer(table_t *table, int class)
 {
     const alias_class_t *at = &table->alias->classes[class];

@@ -5,7 +5,7 @@
 #include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
 
-/* The member of this module with the name `name`, of the given length. */
+/* A module's own member called `name`, a text of this length; returns the member's name. */
 static const char *find_own(const module_t *module, const char *name, size_t length,
                             member_kind_t *out_kind)
 {
@@ -65,7 +65,7 @@ status_t attribute_get(context_t *ctx, module_t *module, const char *path, datum
     return STATUS_OK;
 }
 
-/* The module for a member of this path, even if the member does not exist yet. */
+/* The module that contains, or would contain, the member of this path. */
 static bool find_owner(module_t *module, const char *path, attribute_t *out_attribute)
 {
     const char *dot;

@@ -8,16 +8,16 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* All methods are analysed before any decision. This produces two lists: attributes that stay
- * because of their name, and storages, lists and dicts that may be written through them. Other
- * attributes that share one of those stay, too. A module used as a value (in a call, branch or
- * result) stays completely, since its use is unknown. */
+/* All methods are analysed before any decision. The analysis makes two lists: attributes that must
+ * stay, and the storages, lists and dicts through which they may be written. Any other attribute
+ * that shares one of these must stay, too. If a node uses a module as a value (in a call, branch or
+ * result), all of the module stays, since its further use is unknown. */
 
 /* The method being analysed. */
 typedef struct look {
     keeping_t *keeping;
     const graph_t *graph;
-    module_t **objects; /* for each value the module it is, or NULL */
+    module_t **objects; /* for each value, the module that it is, or NULL */
     const alias_t *alias;
 } look_t;
 
@@ -63,7 +63,7 @@ static status_t add_things(keeping_t *keeping, const attribute_t *attribute)
     return tensor != NULL ? add_thing(keeping, tensor->storage) : STATUS_OK;
 }
 
-/* True if the datum has any part that can be written in place. */
+/* True if the datum is, or contains, something that can be written in place. */
 static bool has_things(const datum_t *datum)
 {
     bool has = thing_of(datum) != NULL;
@@ -146,7 +146,7 @@ static status_t add_named(context_t *ctx, void *user, const char *path, module_t
     return add_things(spread->keeping, &attribute);
 }
 
-/* For an unknown module: adds the last name of the path, in every module. */
+/* For an unknown module: adds the last name of the path for every module that has such a member. */
 static status_t add_anywhere(keeping_t *keeping, const kept_t *why, const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -160,7 +160,7 @@ static status_t add_anywhere(keeping_t *keeping, const kept_t *why, const char *
 
 /* ---- methods ---- */
 
-/* Adds only the containers and storages that are written, not all contents of a written list. */
+/* Adds the containers and storages that are written; of a written list, not all contents. */
 static status_t add_written(look_t *look, int class, const datum_t *datum)
 {
     const alias_class_t *at = &look->alias->classes[alias_root(look->alias, class)];
@@ -211,7 +211,7 @@ typedef struct callee {
     const char *name;
 } callee_t;
 
-/* A C method of this name may change its entire module. */
+/* A C method may change all of its module, so a module with a C method of this name is added. */
 static status_t look_for_c_method(context_t *ctx, void *user, const char *path, module_t *module)
 {
     (void)ctx;
@@ -224,7 +224,7 @@ static status_t look_for_c_method(context_t *ctx, void *user, const char *path, 
     return add_whole(callee->spread.keeping, callee->spread.why, method.owner);
 }
 
-/* Graph methods are analysed separately. */
+/* Only C methods matter here; graph methods are analysed separately. */
 static status_t look_at_call(look_t *look, const graph_node_t *node)
 {
     kept_t why = {.reason = KEEP_PART, .graph = look->graph, .node = node};
@@ -241,7 +241,7 @@ static status_t take_whole(look_t *look, const graph_node_t *taker, value_t valu
     return add_whole(look->keeping, &why, look->objects[value]);
 }
 
-/* Adds modules used as values. A call of a graph method of self does not count as such a use. */
+/* Adds modules used as values. Calling a graph method of self is not such a use. */
 static status_t look_at_modules(look_t *look, const graph_node_t *node)
 {
     bool is_access = node->kind == NODE_GETATTR || node->kind == NODE_SETATTR;

@@ -1,9 +1,9 @@
 /* Builds a graph.
  *
- * Values are records in a growing array. Open blocks are a stack of growing arrays, copied into the
- * graph's arena when they end. Nodes, types and strings are in the arena from the start. Unnamed
- * values are numbered at the end, when all names are known, so that text prints to the same
- * text. */
+ * Values are records in a growing array. Each open block has growing arrays; when it ends, they are
+ * copied to the graph's arena. Nodes, types and strings are in the arena from the start. Unnamed
+ * values are numbered last, when all names are known: parsing and printing then keeps the
+ * numbers. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 
-/* An open block. `waiting` is its last node while that node lacks blocks. */
+/* An open block. `waiting` is its last node, as long as that node lacks blocks. */
 typedef struct open_block {
     value_t *params;
     int n_params, params_capacity;
@@ -24,7 +24,7 @@ typedef struct open_block {
     int n_ended;
 } open_block_t;
 
-/* A used name, and the number to try for the next value with this name. */
+/* A name in use, and the number to append for the next value with the same hint. */
 typedef struct taken {
     const char *name;
     value_t value;
@@ -54,7 +54,7 @@ void graph_builder_fail(graph_builder_t *builder, status_t status)
     snprintf(builder->message, sizeof builder->message, "%s", context_error(builder->ctx));
 }
 
-/* Records the first failure; true if there is none. */
+/* Records the first failure. Returns true if there was none so far. */
 static bool keep(graph_builder_t *builder, status_t status)
 {
     graph_builder_fail(builder, status);
@@ -130,7 +130,7 @@ static bool is_name_character(char c)
            c == '.';
 }
 
-/* Uses the hint, with a number appended if it is taken. */
+/* Uses the hint as the name, with a number appended if another value has that name. */
 static status_t choose_name(graph_builder_t *builder, const char *hint, value_t value,
                             const char **out_name)
 {
@@ -272,7 +272,7 @@ static status_t infer_node(graph_builder_t *builder, const graph_node_t *node,
     return status;
 }
 
-/* The given types; the inferred ones where none is given. */
+/* Returns the given types, and inferred types where none is given. */
 static status_t find_types(graph_builder_t *builder, const graph_node_t *node,
                            const graph_type_t *const *said, const graph_type_t **out_types)
 {
@@ -281,7 +281,7 @@ static status_t find_types(graph_builder_t *builder, const graph_node_t *node,
         out_types[i] = type_plain(TYPE_UNKNOWN);
         is_complete = is_complete && is_said(said[i]);
     }
-    /* Constants are always inferred, to check that they can be printed. */
+    /* Constants are always inferred, which checks that they can be printed. */
     if (!is_complete || node->kind == NODE_CONSTANT) TRY(infer_node(builder, node, out_types));
     for (int i = 0; i < node->n_outputs && said != NULL; i++)
         if (is_said(said[i])) TRY(type_copy(builder->ctx, builder->graph, said[i], &out_types[i]));
@@ -290,7 +290,7 @@ static status_t find_types(graph_builder_t *builder, const graph_node_t *node,
 
 /* ---- nodes ---- */
 
-/* Number of outputs; -1: set by the caller. */
+/* The number of outputs of a node of this kind; -1: any number, set by the caller. */
 static int fixed_outputs(const graph_node_t *node)
 {
     switch (node->kind) {
@@ -303,7 +303,7 @@ static int fixed_outputs(const graph_node_t *node)
     }
 }
 
-/* Checks the rules that other code relies on. The verifier checks those about operands. */
+/* Checks the rules that other code relies on. The verifier checks the rules about operands. */
 static status_t check_shape(context_t *ctx, const graph_node_t *node)
 {
     int least = 0, most = INT32_MAX, n_outputs;
@@ -349,8 +349,8 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Number of omitted optional operands. They become `none`, so that the operands of post-ops have
- * fixed positions. */
+/* Number of optional operands left out. They become `none`, so that operands of post-ops have fixed
+ * positions. */
 static int n_left_out(const opdef_t *op, int n_own)
 {
     if (n_own < 0) return 0;
@@ -632,8 +632,8 @@ static status_t check_block(context_t *ctx, const graph_node_t *owner, const ope
     return STATUS_OK;
 }
 
-/* Sets the types of outputs without one: the join of both branches, or of the initial and the
- * yielded values of a loop. */
+/* Sets the type of each output that has none: a type that includes the results of both branches, or
+ * the initial and yielded values of a loop. */
 static status_t join_outputs(graph_builder_t *builder, const graph_node_t *node)
 {
     bool is_loop = node->kind == NODE_LOOP;
@@ -713,7 +713,7 @@ void graph_builder_destroy(graph_builder_t *builder)
     context_put(ctx, builder);
 }
 
-/* Numbers the unnamed values. Literals come last, since their names are not printed. */
+/* Numbers the values without names. Literals come last, since their names are never printed. */
 static status_t number_values(graph_builder_t *builder, bool literals, int *number)
 {
     for (int i = 0; i < builder->n_values; i++) {

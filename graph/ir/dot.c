@@ -4,14 +4,14 @@
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
-/* Constants and results have their own ids, since a value may appear several times. */
+/* Each use of a constant and each result is drawn as a node with its own id. */
 typedef struct drawing {
     const graph_t *graph;
     text_t *text;
     int n_ids;
 } drawing_t;
 
-/* The layout of a value: selects the colours of its node and edges. */
+/* The layout of a value, which selects the colours of its node and edges. */
 typedef enum paint {
     PAINT_OTHER,
     PAINT_DENSE,
@@ -68,7 +68,7 @@ static void draw_escaped(text_t *text, const char *string)
     context_put(text->ctx, shown);
 }
 
-/* Adds a smaller line to the label, unless it is empty. Clears `words`. */
+/* Adds `words` to the label as a line in a smaller font, unless it is empty. Clears `words`. */
 static void draw_line(drawing_t *drawing, const char *colour, text_t *words)
 {
     if (drawing->text->status == STATUS_OK) drawing->text->status = text_status(words);
@@ -100,8 +100,8 @@ static void draw_type(drawing_t *drawing, const graph_type_t *type, bool with_by
 
 /* ---- nodes ---- */
 
-/* True for an operator that only converts layout or format. It has a format attribute, or its only
- * input and output have equal sizes and different layouts. */
+/* True for an operator that only converts layout or format: it has a format attribute, or its only
+ * input and output have equal sizes but different layouts. */
 static bool is_reorder(const graph_t *graph, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->n_inputs != 1 || node->n_outputs != 1) return false;
@@ -113,7 +113,7 @@ static bool is_reorder(const graph_t *graph, const graph_node_t *node)
     return !type_fits(from, to, &formats_only) && formats_only;
 }
 
-/* Begins a node "v3" or "n3", up to the end of the operator name. */
+/* Begins the node "v3" or "n3", and writes it up to the end of the operator's name. */
 static void begin_node(drawing_t *drawing, const char *kind, int id, const char *shape,
                        paint_t paint, const char *word)
 {
@@ -128,8 +128,8 @@ static void end_node(drawing_t *drawing, const char *more)
     text_append(drawing->text, ">%s];\n", more);
 }
 
-/* Edges of activations have a large weight, which aligns them; constants are placed next to
- * them. */
+/* Edges of activations have a large weight, so that Graphviz aligns them; constants are placed next
+ * to them. */
 static void draw_edge(drawing_t *drawing, value_t value, const char *kind, int id)
 {
     if (value < 0) return;
@@ -140,7 +140,7 @@ static void draw_edge(drawing_t *drawing, value_t value, const char *kind, int i
                 paints[paint].rim, is_constant ? ", penwidth=0.6" : ", weight=9");
 }
 
-/* Further outputs get their own nodes, with types, connected to the node. */
+/* Draws output 1 and further outputs as nodes with types, connected to the operator's node. */
 static void draw_outputs(drawing_t *drawing, const graph_node_t *node)
 {
     for (int i = 1; i < node->n_outputs; i++) {

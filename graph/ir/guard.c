@@ -1,5 +1,5 @@
-/* Checks whether a graph is valid for given inputs, using the types of its parameters and its
- * guards. */
+/* Checks whether a graph is valid for given inputs: whether they match the parameters' types and
+ * satisfy the guards. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -57,14 +57,14 @@ static status_t refuse(context_t *ctx, const graph_t *graph, int input, const te
     return status;
 }
 
-/* A mismatch with the types. dim -1: `input` does not match at all. Else dimension `dim` of `input`
- * has another size than an equally named dimension of input `other`. */
+/* A mismatch with the types. If dim is -1, `input` has a wrong dtype or rank. Else dimension `dim`
+ * of `input` has another size than the equally named dimension of input `other`. */
 typedef struct misfit {
     int input, dim, other;
     int64_t size; /* in `other` */
 } misfit_t;
 
-/* Compares with equally named dimensions before this one, in this input or an earlier one. */
+/* Finds an earlier dimension, of this or an earlier input, with the same name but another size. */
 static bool find_other_size(const graph_t *graph, const tensor_info_t *const *in, int input,
                             int dim, misfit_t *out_misfit)
 {
@@ -110,14 +110,14 @@ static status_t refuse_misfit(context_t *ctx, const graph_t *graph, const tensor
 
 /* ---- guards ---- */
 
-/* Infos or types of the inputs; the other is NULL. */
+/* The infos or the types of the inputs; one of them is NULL. */
 typedef struct inputs {
     const graph_t *graph;
     const tensor_info_t *const *in;
     const graph_type_t *const *types;
 } inputs_t;
 
-/* NULL: the input is unknown. */
+/* The info of an input; NULL if the input is unknown. */
 static const tensor_info_t *given_info(const inputs_t *inputs, int input)
 {
     if (inputs->in != NULL) return inputs->in[input];
@@ -150,7 +150,7 @@ typedef struct naming {
     int n_told;
 } naming_t;
 
-/* Appends "H is 12, W is 7", with each name once. */
+/* Appends the size of a name, as in "H is 12, W is 7"; each name once. */
 static bool name_size(void *user, int number, const char *name)
 {
     naming_t *naming = user;
@@ -252,7 +252,7 @@ static bool is_sure(const graph_type_t *type, const graph_type_t *given)
     return given->kind == TYPE_TENSOR && given->has_info && fits(type, &given->info);
 }
 
-/* True if all earlier dimensions of the same name certainly have the same size. */
+/* True if all earlier dimensions of the same name certainly have the same size as this one. */
 static bool is_one_size(const graph_t *graph, const graph_type_t *const *given, int input, int dim)
 {
     const char *name = type_dim_name(input_type(graph, input), dim);

@@ -10,8 +10,8 @@ int graph_n_post(const opdef_t *op, const void *attrs)
     return post_operands(attrs_post(&op->attrs, attrs));
 }
 
-/* The info of an operand; false if too little is known. Numbers take part in type promotion as in
- * PyTorch. */
+/* The info of an operand; false if its type is not known well enough. Numbers take part in type
+ * promotion as in PyTorch. */
 static bool info_of_type(const graph_type_t *type, tensor_info_t *out_info)
 {
     dtype_t dtype = DTYPE_NONE;
@@ -29,7 +29,7 @@ static bool info_of_type(const graph_type_t *type, tensor_info_t *out_info)
     return true;
 }
 
-/* True if a required operand is `none`. This fails only when the node runs, which may be never. */
+/* True if a required operand is `none`: an error only if the node runs, which may never happen. */
 static bool lacks(const opdef_t *op, int index, const graph_type_t *type)
 {
     return type->kind == TYPE_NONE && index < op->n_operands && !op->operands[index].is_optional &&
@@ -67,7 +67,7 @@ const builtin_t *graph_builtin(const char *name)
     return NULL;
 }
 
-/* The join of every step-th type, starting with `first`. */
+/* A type that includes types first, first + step, ... */
 static status_t common_type(context_t *ctx, graph_t *graph, int n, int first, int step,
                             const graph_type_t *const *types, const graph_type_t **out_type)
 {

@@ -86,7 +86,7 @@ void graph_sizes(const graph_t *graph, int64_t *out_sizes)
 /* ---- generic sizes ---- */
 
 /* Small steps suit batches and lengths. Large steps suit images, whose sizes are divided by powers
- * of two. Steps down come last; they suit sizes limited by a table. */
+ * of two. The last attempts decrease sizes, for sizes that a table limits. */
 static bool move_sizes(int attempt, int n, int64_t *sizes)
 {
     static const int64_t steps[] = {2, 32, 64, 128, 4, 16, 8, 1}, down[] = {2, 1, 3, 32};
@@ -119,7 +119,7 @@ static bool size_of_moved(void *user, int name, const char *text, int64_t *out_s
     return at >= 0;
 }
 
-/* Sets names that the guards fix to a number, or that follow from other names. */
+/* Sets names that guards fix to a number, or make equal to an expression of other names. */
 static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
 {
     const names_t names = names_of(graph);
@@ -131,7 +131,7 @@ static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
         const int64_t name = sym_name(ctx, names.names[i], names.sizes[i], 0, INT64_MAX / 16);
         sym_range(ctx, name, &min, &max);
         if (min == max) sizes[i] = min;
-        const int64_t simplest = sym_add(ctx, name, 0); /* N == M: M becomes N */
+        const int64_t simplest = sym_add(ctx, name, 0); /* with guard N == M, M becomes N */
         if (simplest != SYM_NONE &&
             sym_calculate(graph->space, simplest, size_of_moved, (void *)(uintptr_t)&moved, &value))
             sizes[i] = value;

@@ -15,25 +15,25 @@
 #include "tensor/context_impl.h"
 #include "tensor/literal_impl.h"
 
-/* A statement being parsed. Offsets refer to the parser's bytes; -1: absent. */
+/* The statement being parsed. Offsets are positions in the parser's `bytes`; -1: absent. */
 typedef struct statement {
     const char *begin; /* start of its operator */
     value_t first;     /* first value that it adds */
     int n_names;
-    int names;  /* offset of the first; the others follow it */
+    int names;  /* offset of the first name; the others follow it */
     int path;   /* offset */
     int string; /* offset of name="..." or method="..." */
     graph_node_t node;
     graph_node_t *added;
     const attr_table_t *attrs;
-    uint64_t seen; /* bit set of the attributes parsed so far */
+    uint64_t seen; /* set of bits: attributes parsed so far */
 } statement_t;
 
 static status_t parse_block(parser_t *parser, bool has_params);
 
 /* ---- values ---- */
 
-/* "%343.weight": start and length of the name after the percent sign. */
+/* Parses "%343.weight". Returns start and length of the name without the percent sign. */
 static status_t parse_name(parser_t *parser, const char **out_name, size_t *out_length)
 {
     if (*parser->at != '%') return parse_expected(parser, parser->at, "a value");
@@ -59,7 +59,7 @@ static status_t parse_new_name(parser_t *parser, int *out_offset)
     return parse_put_bytes(parser, "", 1);
 }
 
-/* Marks the values from `first` on as visible or not. */
+/* Marks the values from `first` on as visible or invisible. */
 static status_t show_values(parser_t *parser, int first, bool is_visible)
 {
     int n = graph_builder_n_values(parser->builder);
@@ -77,7 +77,7 @@ static status_t push_value(parser_t *parser, value_t value)
     return STATUS_OK;
 }
 
-/* Reports a failure of the builder at this position. */
+/* If the builder has failed, reports the failure at this position. */
 static status_t check_builder(parser_t *parser, const char *at)
 {
     return parse_place(parser, at, graph_builder_status(parser->builder));
@@ -111,7 +111,7 @@ static status_t parse_argument(parser_t *parser)
     return push_value(parser, value);
 }
 
-/* "(%x, 3; %r)". *out_n_post is -1 without a semicolon. */
+/* Parses "(%x, 3; %r)". *out_n_post is -1 if there is no semicolon. */
 static status_t parse_arguments(parser_t *parser, int *out_n_post)
 {
     int post_at = -1;
@@ -145,7 +145,7 @@ static bool is_clause(const char *at, const char *word)
     return parse_word_is(at, word) && at[2 + strspn(at + 2, " \t")] == '"';
 }
 
-/* True at `by "winograd_4"` or `at "layer1.conv"`. */
+/* True before `by "winograd_4"` or `at "layer1.conv"`. */
 static bool is_last_clause(const char *at)
 {
     return is_clause(at, "at") || is_clause(at, "by");
@@ -200,7 +200,7 @@ static status_t parse_op_attributes(parser_t *parser, statement_t *statement, vo
     return STATUS_OK;
 }
 
-/* The required attribute of constant, getattr, setattr and call. */
+/* Parses the attribute that constant, getattr, setattr and call require. */
 static status_t parse_own_attribute(parser_t *parser, statement_t *statement)
 {
     graph_node_t *node = &statement->node;
@@ -224,7 +224,7 @@ static status_t parse_own_attribute(parser_t *parser, statement_t *statement)
     return STATUS_OK;
 }
 
-/* [":" type {"," type}] ["by" string] ["at" string]; leaves the types on the stack. */
+/* Parses [":" type {"," type}] ["by" string] ["at" string]. Leaves the types on the stack. */
 static status_t parse_tail(parser_t *parser, statement_t *statement)
 {
     parse_blanks(parser);
@@ -259,7 +259,7 @@ static const char *string_at(const parser_t *parser, int offset)
     return offset >= 0 ? parser->bytes + offset : NULL;
 }
 
-/* Unnamed outputs are numbered. types has one entry per output, NULL if no types were parsed. */
+/* Adds outputs; those without a name are numbered. types: one per output; NULL: none are given. */
 static status_t add_outputs(parser_t *parser, statement_t *statement, const char **names,
                             const graph_type_t **types, value_t *outputs)
 {
@@ -352,7 +352,7 @@ static status_t parse_other(parser_t *parser, statement_t *statement)
 
 /* ---- if and loop ---- */
 
-/* Sets types and path, which follow the blocks, on a node that was added before them. */
+/* Adds types and path, which follow the blocks, to a node that was added before its blocks. */
 static status_t end_blocks(parser_t *parser, statement_t *statement)
 {
     graph_node_t *node = statement->added;
@@ -413,7 +413,7 @@ static status_t parse_loop(parser_t *parser, statement_t *statement)
 
 /* ---- statements ---- */
 
-/* "%a, %b =" */
+/* Parses "%a, %b =". */
 static status_t parse_results(parser_t *parser, statement_t *statement)
 {
     int offset = 0;
@@ -430,7 +430,7 @@ static status_t parse_results(parser_t *parser, statement_t *statement)
     return STATUS_OK;
 }
 
-/* Finds the operator for a word; a trailing _ means in place. */
+/* Finds the operator for a word; a final _ means that it works in place. */
 static bool find_op(const char *name, size_t n, graph_node_t *node)
 {
     char word[64];
@@ -506,7 +506,7 @@ static status_t parse_statement(parser_t *parser)
 
 /* ---- blocks ---- */
 
-/* "(%x : f32[3], %y)" of a graph or loop. */
+/* Parses the parameters "(%x : f32[3], %y)" of a graph or loop. */
 static status_t parse_params(parser_t *parser)
 {
     TRY(parse_character(parser, '('));
@@ -534,7 +534,7 @@ static status_t parse_params(parser_t *parser)
     return parse_close(parser, parser->at, ')');
 }
 
-/* Leaves the results in `values`. */
+/* Parses the operands of `return` or `yield`, and leaves them in `values`. */
 static status_t parse_results_of_block(parser_t *parser)
 {
     parser->n_values = 0;
@@ -570,7 +570,7 @@ static status_t parse_block(parser_t *parser, bool has_params)
 
 /* ---- graphs ---- */
 
-/* ["fixed" string] */
+/* Parses ["fixed" string]. */
 static status_t parse_fixed(parser_t *parser)
 {
     int reason = 0;
@@ -583,7 +583,7 @@ static status_t parse_fixed(parser_t *parser)
     return STATUS_OK;
 }
 
-/* "guard H % 8 == 0 from reshape "r"", up to the end of the line. */
+/* Parses "guard H % 8 == 0 from reshape "r"", up to the end of the line. */
 static status_t parse_guard(parser_t *parser)
 {
     char origin[256];
@@ -632,7 +632,7 @@ static status_t parse_graph(parser_t *parser, graph_t **out_graph)
                        graph_finish(parser->builder, parser->n_values, parser->values, out_graph));
 }
 
-/* Parses one graph at *at. Line numbers count from `text`. */
+/* Parses one graph at *at. Line numbers count from the start of `text`. */
 static status_t parse_one(context_t *ctx, const char *text, const char **at, const datum_t *pool,
                           graph_t **out_graph)
 {

@@ -52,7 +52,7 @@ status_t parse_place(parser_t *parser, const char *at, status_t status)
                         context_error(parser->ctx));
 }
 
-/* Length of a word with its prefix, or of one character. */
+/* Length to quote in a message: a word with its prefix, or one character. */
 static int shown_length(const char *at)
 {
     int n = *at == '%' || *at == '$' || *at == '-' || *at == '@' ? 1 : 0;
@@ -238,7 +238,7 @@ static status_t push_blob(parser_t *parser)
 
 static status_t push_level(parser_t *parser, int depth);
 
-/* Replaces the stack items from `base` on by one container. */
+/* Replaces the items on the stack from `base` on by one container of them. */
 static status_t push_container(parser_t *parser, const char *begin, int base)
 {
     datum_t *datum = NULL;

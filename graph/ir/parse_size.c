@@ -39,7 +39,7 @@ static status_t read_expr(parser_t *parser, sized_attr_t *sized)
     return STATUS_OK;
 }
 
-/* "sizes[0]" or "end". */
+/* Parses "sizes[0]" or "end". */
 static status_t read_place(parser_t *parser, const opdef_t *op, sized_attr_t *out_sized)
 {
     const char *begin = parser->at;

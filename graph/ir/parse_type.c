@@ -28,7 +28,7 @@ static status_t read_size(parser_t *parser, int64_t *out_size)
     return STATUS_OK;
 }
 
-/* "3", "N", "N=3" or "?". */
+/* Parses "3", "N", "N=3" or "?". */
 static status_t read_dim(parser_t *parser, graph_type_t *type, const char **names)
 {
     graph_t *graph = graph_builder_graph(parser->builder);
@@ -75,7 +75,7 @@ static status_t read_dims(parser_t *parser, graph_type_t *type)
     return STATUS_OK;
 }
 
-/* Copies the text of a format, without spaces. The cursor is at its first character. */
+/* Copies a format's text without spaces. The cursor is at its first character. */
 static status_t cut_format(parser_t *parser, char *out_text)
 {
     const char *begin = parser->at;
@@ -86,7 +86,7 @@ static status_t cut_format(parser_t *parser, char *out_text)
         memcpy(out_text, "?", 2);
         return STATUS_OK;
     }
-    /* A tag is a word. After "<rank>:", the word is followed by sizes in parentheses. */
+    /* A tag is a word. If it begins with "<rank>:", sizes in parentheses follow the word. */
     char closing = is_braced ? '}' : '\0';
     bool is_regrouped = false;
     for (;; parser->at++) {
@@ -128,7 +128,7 @@ static status_t read_format(parser_t *parser, tensor_info_t *info)
     return STATUS_OK;
 }
 
-/* Unknown sizes count as 1. */
+/* Refuses tensors that are too large; unknown sizes count as 1. */
 static status_t check_bytes(parser_t *parser, const char *begin, const tensor_info_t *info)
 {
     int64_t sizes[TENSOR_MAX_RANK], elements = 0, bytes;
@@ -202,7 +202,7 @@ static status_t push_word(parser_t *parser, int depth)
     size_t n = literal_name_length(parser->at);
     if (n < sizeof name) memcpy(name, parser->at, n);
     dtype_t dtype = dtype_parse(name);
-    /* "bool" is a scalar type and a dtype; a dtype has dimensions. */
+    /* "bool" is a scalar type and a dtype; only a dtype is followed by dimensions. */
     if (dtype != DTYPE_NONE && parser->at[n] == '[') return push_tensor(parser, dtype);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i].word) != 0) continue;

@@ -1,4 +1,4 @@
-/* Prints graphs as text that parses back to the same text. */
+/* Prints graphs as text. Parsing the text and printing again gives the same text. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "graph/ir/size_impl.h"
 #include "module/map_impl.h"
 
-/* Tensors that are already in the pool keep their numbers. */
+/* A tensor that is in the pool already keeps its number. */
 typedef struct printer {
     context_t *ctx;
     const graph_t *graph;
@@ -81,7 +81,7 @@ static void print_value(printer_t *printer, value_t value)
         text_append(printer->text, "%%%s", graph_value_name(printer->graph, value));
 }
 
-/* post_at: index of the first operand printed after a semicolon. */
+/* post_at: index of the first operand to print after a semicolon. */
 static void print_values(printer_t *printer, int n, int post_at, const value_t *values)
 {
     for (int i = 0; i < n; i++) {
@@ -101,8 +101,8 @@ static void print_names(printer_t *printer, int n, const value_t *values)
                     graph_value_name(printer->graph, values[i]));
 }
 
-/* Parameters of a loop's block. Prints a type only if it differs from the default for the carried
- * type. */
+/* Prints the parameters of a loop's block. A type is printed only if it differs from the default
+ * for the carried value. */
 static void print_loop_params(printer_t *printer, const graph_node_t *loop)
 {
     const graph_block_t *block = loop->blocks[0];
@@ -140,7 +140,7 @@ static void print_attributes(printer_t *printer, const graph_node_t *node)
     }
 }
 
-/* "%y = conv2d(%x, %w, %b; %r) post=[...]": everything before blocks and types. */
+/* Prints "%y = conv2d(%x, %w, %b; %r) post=[...]": all before blocks and types. */
 static void print_head(printer_t *printer, const graph_node_t *node)
 {
     text_t *text = printer->text;
@@ -225,7 +225,7 @@ static void print_params(printer_t *printer, const graph_block_t *body)
     text_append(text, ")");
 }
 
-/* One guard per line. The origin is the rest of the line. */
+/* Prints one guard per line, followed by the node it comes from. */
 static void print_guards(const graph_t *graph, text_t *text)
 {
     const int n = sym_n_guards(graph->space);

@@ -1,7 +1,7 @@
 /* Infers types again, also in loops.
  *
- * Assumes that a loop's carried values keep their initial types. If an iteration yields another
- * type, repeats everything without that assumption, until all assumptions hold. */
+ * Assumes at first that carried values keep the types that they have before the loop. Drops an
+ * assumption that an iteration disproves and starts again, until all assumptions hold. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -10,11 +10,11 @@
 #include "tensor/context_impl.h"
 
 typedef struct retyping {
-    bool *varies; /* [n_values]: a loop parameter whose type differs from its initial value */
-    bool keeps;   /* types that cannot be inferred stay as they were */
+    bool *varies; /* [n_values]: loop parameters whose type changes between iterations */
+    bool keeps;   /* types that cannot be inferred stay unchanged */
     bool closes;  /* sized integers become constants */
     size_names_t names;
-    bool is_wrong; /* an assumption failed, so this graph is invalid */
+    bool is_wrong; /* an assumption failed, so the new graph is invalid */
 } retyping_t;
 
 static const graph_type_t *fallback(const rewrite_t *rewrite, value_t old)
@@ -39,7 +39,7 @@ static void fall_back(rewrite_t *rewrite, const graph_node_t *node)
     }
 }
 
-/* True if a type among the inputs is too little known to infer the outputs. */
+/* True if the type of an input is not known well enough to infer the outputs. */
 static bool reads_unknown(const rewrite_t *rewrite, int n, const value_t *inputs)
 {
     for (int i = 0; i < n; i++)
@@ -69,7 +69,7 @@ static void add_params(rewrite_t *rewrite, const graph_node_t *loop, const value
     }
 }
 
-/* Compares the assumed types with those that an iteration yields. */
+/* Compares the types assumed for a loop's parameters with the types that an iteration yields. */
 static void check_params(rewrite_t *rewrite, const graph_block_t *body, const value_t *results)
 {
     retyping_t *retyping = rewrite->user;
@@ -205,8 +205,8 @@ status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t 
 
 /* ---- closing ---- */
 
-/* Sized integers keep the values in the attributes. Those that depend on an operand of unknown
- * sizes stay sized. */
+/* Sized integers become constants, with the values in the attributes. Integers that depend on an
+ * operand of unknown sizes stay sized. */
 static status_t close_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     if (node->n_sized == 0) return STATUS_OK;

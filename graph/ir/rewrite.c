@@ -32,7 +32,7 @@ void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value)
     rewrite->map[old] = new_value;
 }
 
-/* Unnamed values get new numbers; names stay. */
+/* A new value that replaces this one gets its name. Values without a name get new numbers. */
 const char *rewrite_name(const graph_t *graph, value_t value)
 {
     const char *name = value >= 0 ? graph_value_name(graph, value) : NULL;
@@ -47,7 +47,7 @@ static bool is_known(const graph_type_t *type)
            (type->kind != TYPE_TENSOR || type->has_info);
 }
 
-/* The node with rewrite->at as path prefix. The path is stored in `text`. */
+/* A copy of the node whose path has the prefix rewrite->at. `text` stores the path. */
 static graph_node_t place(const rewrite_t *rewrite, const graph_node_t *node, text_t *text)
 {
     graph_node_t placed = *node;
@@ -59,7 +59,7 @@ static graph_node_t place(const rewrite_t *rewrite, const graph_node_t *node, te
     return placed;
 }
 
-/* keep_types: uses the old types of stands_for instead of inferring them. */
+/* keep_types: uses the types of stands_for instead of inferring them. */
 static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
                      const value_t *stands_for, bool keep_types)
 {
@@ -101,7 +101,7 @@ status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_
     return emit(rewrite, node, inputs, stands_for, false);
 }
 
-/* True if the types of all inputs are unchanged; the outputs then keep their types and formats. */
+/* True if no input changes its type; the outputs then keep their types and formats. */
 static bool keeps_types(const rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs)
 {
     if (node->kind != NODE_OP) return true;
@@ -265,7 +265,7 @@ static status_t run_walk(walk_t *walk, graph_t **out_graph)
         status = graph_builder_create(ctx, graph_name(rewrite->from), &rewrite->to);
     if (status == STATUS_OK && rewrite->from->fixed != NULL)
         status = graph_builder_set_fixed(rewrite->to, rewrite->from->fixed);
-    /* Without names, the guards have been checked already. */
+    /* If names are dropped, the guards have been checked for the remaining sizes. */
     if (status == STATUS_OK && rewrite->from->space != NULL && !rewrite->drops_names)
         graph_set_space(graph_builder_graph(rewrite->to), rewrite->from->space);
     if (status == STATUS_OK) status = fill(rewrite, out_graph);

@@ -26,7 +26,7 @@ int64_t *size_place(const opdef_t *op, void *attrs, int field, int index)
 
 /* ---- computing ---- */
 
-/* The size for a name; -1 if no input has the name or the inputs are unknown. */
+/* The size that a name has; -1 if no input has the name or the inputs are unknown. */
 static int64_t size_of_name(const size_names_t *names, const char *name)
 {
     const graph_block_t *body = graph_body(names->graph);
@@ -43,13 +43,13 @@ static int64_t size_of_name(const size_names_t *names, const char *name)
     return -1;
 }
 
-/* The sizes for the names in a node's expressions. */
+/* Where the expressions of a node get their sizes from. */
 typedef struct sizes {
     const size_names_t *names;
     const tensor_info_t *first; /* operand 0; NULL: unknown */
 } sizes_t;
 
-/* "#2" is dimension 2 of operand 0; other names are input sizes. */
+/* True for a name such as "#2", which is size 2 of operand 0; other names are sizes of inputs. */
 static bool is_dimension(const char *name)
 {
     return name[0] == '#';

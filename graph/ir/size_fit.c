@@ -1,4 +1,4 @@
-/* Finds the expression that produces given values at several sizes. */
+/* Finds an expression of sizes from the values that it has at several sizes. */
 #include "graph/ir/size_fit_impl.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static bool same_variable(const size_variable_t *a, const size_variable_t *b)
     return strcmp(a->name, b->name) == 0;
 }
 
-/* Ignores the factor. */
+/* Compares without the factors. */
 static bool same_term(const size_term_t *a, const size_term_t *b)
 {
     if (a->n != b->n) return false;
@@ -79,7 +79,7 @@ static bool add_term(size_expr_t *expr, const size_term_t *term)
     return true;
 }
 
-/* Term t; after the last one, the offset as a term. */
+/* Term t; if t is the number of terms, the offset as a term. */
 static size_term_t term_at(const size_expr_t *expr, int t)
 {
     return t < expr->n_terms ? expr->terms[t] : (size_term_t){.factor = expr->offset};
@@ -188,7 +188,7 @@ typedef struct quotient {
     int64_t divisor, offset;
 } quotient_t;
 
-/* Finds the range of offsets that produce all values; false if it is empty. */
+/* Finds the range of offsets with which the quotient has all values; false if there are none. */
 static bool find_offsets(int n_samples, const int64_t *product, const int64_t *values,
                          int64_t divisor, int64_t *out_low, int64_t *out_high)
 {
@@ -207,7 +207,7 @@ static bool find_offsets(int n_samples, const int64_t *product, const int64_t *v
     return true;
 }
 
-/* Lists matching quotients; from a large range of offsets, only its ends and some between. */
+/* Lists matching quotients; of many possible offsets, only the ends and some in between. */
 static int find_quotients(int n_samples, const int64_t *product, const int64_t *values,
                           quotient_t *out_quotients)
 {
@@ -274,7 +274,7 @@ typedef struct size_stairs {
 
 #define SIZE_STAIRS 6
 
-/* Decomposes the values as form k; false if that is impossible. Forms have slope 0, -1 or 1, and
+/* Expresses the values as such stairs; false if that is impossible. k selects slope 0, -1 or 1, and
  * rising or falling steps. Examples: 2*((H+1)/2), padding of H to a multiple of 4, H modulo 4. */
 static bool find_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
                         size_stairs_t *out_stairs)
@@ -309,8 +309,8 @@ static bool put_stairs(const size_stairs_t *stairs, const quotient_t *quotient,
     return size_add(out_expr, stairs->height, &steps) && size_add(out_expr, stairs->slope, &ramp);
 }
 
-/* Sparse samples can match several quotients that differ at other sizes. For example, x/16 and
- * (x+1)/16 are equal unless a sample is 15 above a multiple of 16. A unique quotient is correct. */
+/* Few samples can match several quotients that differ at other sizes: x/16 and (x+1)/16 differ only
+ * if a sample is 15 above a multiple of 16. So a quotient is used only if it is the only match. */
 static bool fit_stairs(int n_samples, const int64_t *sizes, const int64_t *values,
                        const size_variable_t *variable, size_expr_t *out_expr)
 {
@@ -328,9 +328,9 @@ static bool fit_stairs(int n_samples, const int64_t *sizes, const int64_t *value
 
 /* A search over products of variables and pool entries. */
 typedef struct seeking {
-    const size_samples_t *samples; /* sizes of both */
+    const size_samples_t *samples; /* samples of the variables and pool entries */
     const size_pool_t *pool;
-    int n_own; /* number of variables; the rest are pool entries */
+    int n_own; /* number of variables; pool entries follow them */
     const size_variable_t *variables;
     const int64_t *values;
     int64_t factor, offset; /* the linear function found */
@@ -364,7 +364,7 @@ static bool fit_product(seeking_t *seeking, size_expr_t *out_expr)
     return size_add(out_expr, seeking->factor, &product);
 }
 
-/* Solves y = a * p + b * q + c from three samples, including the first. */
+/* Solves y = a * p + b * q + c for a and b, from the first sample and two others. */
 static bool solve(int n, const int64_t *p, const int64_t *q, const int64_t *y, int64_t *out_a,
                   int64_t *out_b)
 {
@@ -417,7 +417,7 @@ static bool fit_sum(const seeking_t *seeking, size_expr_t *out_expr)
     return false;
 }
 
-/* Fits with pool entries as well as variables. */
+/* Fits products of variables and pool entries, and sums of two of these. */
 static bool fit_pool(const seeking_t *seeking, const size_samples_t *own, size_expr_t *out_expr)
 {
     enum { MAX_BOTH = 160 };
@@ -468,7 +468,7 @@ void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64
     }
 }
 
-/* Fits the first quotient of variable v, among common divisors, that produces all values. */
+/* Fits the first quotient of variable v that has all values. */
 static bool fit_quotient(const size_samples_t *samples, int v, const int64_t *values,
                          size_expr_t *out_expr)
 {

@@ -16,7 +16,7 @@ const graph_type_t *type_plain(type_kind_t kind)
     return kind < TYPE_LIST ? &plain_types[kind] : &plain_types[TYPE_UNKNOWN];
 }
 
-/* Sizes, items and optional values may change between iterations. */
+/* Sizes, items and whether a value may be none may change between iterations. */
 const graph_type_t *type_carried(int index, const graph_type_t *carried)
 {
     if (index == 0) return type_plain(TYPE_INT);
@@ -34,7 +34,7 @@ bool type_is_static(const graph_type_t *type)
 
 /* ---- creating ---- */
 
-/* Number of parts of a type; stops counting after `most`. */
+/* Number of parts of a type; counts no further than `most` + 1. */
 static int count_parts(const graph_type_t *type, int most)
 {
     int n = 1;
@@ -48,7 +48,7 @@ bool type_is_small(const graph_type_t *type)
     return count_parts(type, GRAPH_MAX_PARTS) <= GRAPH_MAX_PARTS;
 }
 
-/* Nesting depth of a type. Types in graphs are small or were copied, so the recursion ends. */
+/* Depth of nested types. Types in graphs are small or copies, so the recursion ends. */
 static int count_levels(const graph_type_t *type)
 {
     int most = 0;
@@ -59,7 +59,7 @@ static int count_levels(const graph_type_t *type)
     return most + 1;
 }
 
-/* Unknown sizes count as 1. */
+/* Computes contiguous strides; unknown sizes count as 1. */
 static void dense_strides(const tensor_info_t *info, int64_t *out_strides)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -67,7 +67,7 @@ static void dense_strides(const tensor_info_t *info, int64_t *out_strides)
     shape_strides(info->rank, sizes, out_strides);
 }
 
-/* Normalises: a dense tensor has explicit strides; a number becomes a tensor of rank 0. */
+/* Normalises a type: a dense tensor gets explicit strides; a number becomes a tensor of rank 0. */
 static void normalize_info(graph_type_t *type)
 {
     tensor_info_t *info = &type->info;

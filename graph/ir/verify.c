@@ -10,15 +10,15 @@
 typedef struct verifier {
     context_t *ctx;
     const graph_t *graph;
-    graph_t *scratch; /* its arena holds types during comparisons */
+    graph_t *scratch; /* its arena stores types while they are compared */
     bool *is_visible; /* [value] */
     status_t status;  /* first failure while printing for a message */
 } verifier_t;
 
 /* ---- messages ---- */
 
-/* Fails with "relu: <what is wrong>, in "%2 = relu(%1)"", or with the graph's name if node is
- * NULL. */
+/* Fails with "relu: <what is wrong>, in "%2 = relu(%1)"", or with the graph's name instead if node
+ * is NULL. */
 static status_t wrong(verifier_t *verifier, const graph_node_t *node, const char *format, ...)
     TESSERA_PRINTF(3, 4);
 static status_t wrong(verifier_t *verifier, const graph_node_t *node, const char *format, ...)
@@ -42,7 +42,7 @@ static status_t wrong(verifier_t *verifier, const graph_node_t *node, const char
     return status;
 }
 
-/* Adds the node to the message of an operator's own check. */
+/* Adds the node to an error message of an operator's own check. */
 static status_t wrong_as_told(verifier_t *verifier, const graph_node_t *node, status_t status)
 {
     context_t *ctx = verifier->ctx;
@@ -83,7 +83,7 @@ static status_t check_visible(verifier_t *verifier, const graph_node_t *node, in
     return STATUS_OK;
 }
 
-/* Checks that a value's type fits the type it is passed to. */
+/* Checks that a value's type fits the type that its reader needs. */
 static status_t check_edge(verifier_t *verifier, const graph_node_t *node, value_t from,
                            const graph_type_t *to, const char *what, int index)
 {
@@ -126,7 +126,7 @@ static status_t check_operand(verifier_t *verifier, const graph_node_t *node,
     case TYPE_LIST:
     case TYPE_TUPLE: return STATUS_OK;
     case TYPE_NONE:
-        /* A value that may be none is allowed: the node may be in a branch that never runs. */
+        /* A value that may be none is accepted: the node may be in a branch that never runs. */
         if (value >= 0 || (operand != NULL && (operand->is_optional || operand->is_variadic)))
             return STATUS_OK;
         return wrong(verifier, node, "operand %s is missing", name);
@@ -136,7 +136,7 @@ static status_t check_operand(verifier_t *verifier, const graph_node_t *node,
     }
 }
 
-/* With a list operand, the number of operands is not checked. */
+/* Checks the number of operands, unless one operand is a list. */
 static status_t check_operands(verifier_t *verifier, const graph_node_t *node)
 {
     const opdef_t *op = node->op;
@@ -208,7 +208,8 @@ static status_t check_attributes(verifier_t *verifier, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Checks dtype and sizes only, since an operator may run in any layout. */
+/* Compares dtypes and sizes with the inferred ones, but not layouts: operators run in any layout.
+ */
 static status_t check_inferred(verifier_t *verifier, const graph_node_t *node)
 {
     context_t *ctx = verifier->ctx;
@@ -259,8 +260,8 @@ static status_t check_same_format(verifier_t *verifier, const graph_node_t *node
                  format_text(&to->format, b));
 }
 
-/* Checks result formats that are determined: "sum" uses its operand's format, an elementwise
- * operator that of its input, a reorder that of its attribute. */
+/* Checks formats of results where they are determined: by the operand of a "sum" post-op, by the
+ * input of an elementwise operator, by the format attribute of a reorder. */
 static status_t check_formats(verifier_t *verifier, const graph_node_t *node)
 {
     const opdef_t *op = node->op;
@@ -461,7 +462,7 @@ static void show_values(verifier_t *verifier, int n, const value_t *values, bool
     for (int i = 0; i < n; i++) verifier->is_visible[values[i]] = is_visible;
 }
 
-/* Values of a block are visible until it ends. */
+/* The values of a block are visible until the block ends. */
 static status_t check_block(verifier_t *verifier, const graph_node_t *owner,
                             const graph_block_t *block)
 {
