@@ -4,7 +4,7 @@
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
-/* Each use of a constant and each result is drawn as a node with its own id. */
+/* Each use of a constant and each result is a node of the picture, with its own id. */
 typedef struct drawing {
     const graph_t *graph;
     text_t *text;

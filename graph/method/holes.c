@@ -1,5 +1,5 @@
-/* Compares traces of the same graph at several sizes: finds the numbers that differ, and for each
- * an expression of sizes that gives its value in every trace. */
+/* Compares traces of one method at several sizes. Each number that differs between the traces is a
+ * hole; finds for each hole an expression of sizes that has the right value in every trace. */
 #include <math.h>
 #include <stdalign.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Compares attributes without the values of integers. */
+/* Compares attributes, apart from the values of integers. */
 static bool match_attributes(const graph_node_t *a, const graph_node_t *b)
 {
     alignas(16) char copy[ATTRS_MAX];
@@ -103,7 +103,7 @@ bool holes_match(context_t *ctx, const graph_t *a, const graph_t *b, const graph
 
 /* ---- search for expressions ---- */
 
-/* A size that varies; sizes[g] is its value in graph g. */
+/* A dimension whose size varies; sizes[g] is its size in graph g. */
 typedef struct variable {
     value_t value;
     int dim;
@@ -116,9 +116,9 @@ typedef struct seeking {
     const graph_t *const *graphs;
     int n;
     variable_t variables[MAX_VARIABLES];
-    int64_t integers[TRACE_MAX_GRAPHS]; /* the values to explain, one per graph */
+    int64_t integers[TRACE_MAX_GRAPHS]; /* values of the hole, one in each graph */
     double floats[TRACE_MAX_GRAPHS];
-    const size_pool_t *pool; /* inner sizes as expressions of input sizes; or NULL */
+    const size_pool_t *pool; /* inner sizes as expressions of input sizes, or NULL */
     hole_t *hole;
 } seeking_t;
 
@@ -140,7 +140,7 @@ static void add_variables(seeking_t *seeking, value_t value, bool is_input)
     }
 }
 
-/* Requires the same double as the later computation will give. */
+/* The product must give exactly the double that the later computation will give. */
 static bool explain_float(const seeking_t *seeking, const int64_t *product, hole_t *hole)
 {
     for (int inverse = 0; inverse < 2; inverse++) {
@@ -171,7 +171,7 @@ static void add_size(const seeking_t *seeking, int variable, hole_t *hole)
     hole->dims[hole->n_sizes++] = seeking->variables[variable].dim;
 }
 
-/* Renumbers the variables of the expression from indices in `seeking` to indices in the hole. */
+/* The expression's variables are indices in `seeking`; makes them indices in the hole. */
 static void take_sizes(const seeking_t *seeking, hole_t *hole)
 {
     hole->n_sizes = 0;
@@ -225,7 +225,7 @@ static void explain_attribute(seeking_t *seeking, const graph_node_t *node, hole
     hole->is_found = explain(seeking, hole);
 }
 
-/* Fills the pool with sizes of intermediate values, as functions of input sizes. */
+/* Adds sizes of intermediate values to the pool, as expressions of input sizes. */
 static void fill_pool(seeking_t *seeking, size_pool_t *pool)
 {
     const int64_t *sizes[MAX_VARIABLES];
@@ -245,7 +245,7 @@ static void fill_pool(seeking_t *seeking, size_pool_t *pool)
     }
 }
 
-/* Explains a number by sizes of inputs, else by sizes of earlier values, the latest first. */
+/* Fits a number to sizes of inputs, else to sizes of earlier values, the latest first. */
 static void explain_number(seeking_t *seeking, const graph_node_t *node, hole_t *hole)
 {
     hole->is_float = datum_kind(node->datum) == DATUM_FLOAT;
@@ -491,7 +491,7 @@ static status_t add_expr(rewrite_t *rewrite, const hole_t *hole, value_t *out_va
     return STATUS_OK;
 }
 
-/* Adds nodes (size, scalar_mul, ...) that compute the number. */
+/* Adds nodes (size, scalar_mul, ...) that compute the hole's number. */
 static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_value)
 {
     value_t result = VALUE_NONE, number = VALUE_NONE;
@@ -507,7 +507,7 @@ static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_
     return STATUS_OK;
 }
 
-/* Refers to named dimensions of inputs by name. */
+/* The variable by which an expression refers to a size: a name for a named size of an input. */
 static size_variable_t variable_of(const filling_t *filling, const hole_t *hole, int index)
 {
     size_variable_t variable = {.name = NULL, .dim = hole->dims[index]};

@@ -1,4 +1,4 @@
-/* The method class "plan": a graph, and its programs for the shapes of earlier calls. */
+/* The method class "plan": graphs, and the programs compiled for the sizes of earlier calls. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -14,7 +14,7 @@ static void release_method(void *state)
     programs_release(state);
 }
 
-/* Programs read parameters of their module, so a clone starts without programs. */
+/* Programs refer to parameters of their module, so a cloned method starts without programs. */
 static status_t clone_method(context_t *ctx, const void *state, void **out_state)
 {
     programs_t *copy = NULL;
@@ -25,8 +25,8 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
 
 /* ---- running ---- */
 
-/* True if an input shares bytes with a tensor of the module. Takes the lock because a run in
- * another thread may replace an attribute. */
+/* True if an input shares bytes with a tensor of the module. Takes the module's lock, because
+ * another thread's run may replace an attribute. */
 static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
 {
     bool is_own = false;
@@ -37,8 +37,8 @@ static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
     return is_own;
 }
 
-/* Runs the graph unoptimised: passes and programs assume that inputs do not overlap the module's
- * tensors, which fails if something is written. */
+/* Interprets the graph without passes. Passes and programs assume that inputs do not overlap the
+ * module's tensors; where both overlap and the run writes, they would be wrong. */
 static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, int n_in,
                               datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -73,7 +73,7 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     return status;
 }
 
-/* Only a plan can write into the caller's tensors; a program with control flow does not run
+/* Only a plan can write to the caller's tensors. If the program has control flow, nothing runs
  * here. */
 static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
@@ -102,7 +102,7 @@ static void *own_graph(void *state)
     return programs->graph;
 }
 
-/* Describes the first graph; a size that differs in another graph is open. */
+/* Describes the first graph. A size that differs in another graph counts as open. */
 static status_t describe_method(context_t *ctx, void *state, bool is_output, int index, int *out_n,
                                 struct module_value *out_value)
 {
@@ -214,7 +214,7 @@ void plan_set_capacity(module_t *module, const char *method, int capacity)
     for (; found != NULL; found = found->next) programs_set_capacity(found, capacity);
 }
 
-/* Every graph gets all lines, since each set of inputs belongs to only one graph. */
+/* Each graph gets all lines, and ignores lines whose inputs belong to another graph. */
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text)
 {
     status_t status = STATUS_OK;
@@ -242,7 +242,7 @@ program_t *program_of(const module_t *module, const char *method)
     return found != NULL ? programs_last(used != NULL ? used : found) : NULL;
 }
 
-/* The method still owns the program, so the plan stays valid. */
+/* The method's list still owns the program, so the plan stays valid. */
 plan_t *plan_of(const module_t *module, const char *method)
 {
     program_t *program = program_of(module, method);

@@ -1,7 +1,7 @@
-/* Tunes the programs of a method. Measures kernels of its operators one by one, then searches
- * layouts with these times. With inputs, complete runs of both choices are compared, and the
- * measured choice is kept if it is clearly faster. Without inputs nothing else runs, and it is
- * always kept. */
+/* Tunes the programs of a method: measures kernels of its operators one by one, then chooses
+ * layouts with these times. If there are inputs, complete runs with the old and the new layouts are
+ * compared, and the new ones are kept if they are clearly faster. Without inputs, no runs are
+ * compared, and the new layouts are kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,10 @@
 #include "tensor/form_impl.h"
 #include "tensor/interrupt_impl.h"
 
-#define MEASURING_SHARE 0.7 /* share of the time; the rest is for comparing */
-#define LEAST_PAIRS 5       /* number of pairs of runs, untuned and tuned alternately */
+#define MEASURING_SHARE 0.7 /* share of the seconds; comparing gets the rest */
+#define LEAST_PAIRS 5       /* pairs of runs, with old and new layouts alternately */
 #define MOST_PAIRS 200
-#define LARGEST_RATIO 0.99 /* largest ratio of tuned to untuned time that counts as faster */
+#define LARGEST_RATIO 0.99 /* largest ratio (new time / old time) that counts as faster */
 
 typedef struct tuner {
     context_t *ctx;
@@ -56,8 +56,8 @@ static int compare_numbers(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Run times vary by a few per cent. With 95 % confidence, the median lies below the chosen order
- * statistic, which must be at most LARGEST_RATIO. */
+/* Run times vary by a few per cent. With 95 % confidence, the median is below the ratio number
+ * `above` in ascending order. This ratio must be at most LARGEST_RATIO. */
 bool plan_tune_is_faster(int n, double *ratios, double *out_median)
 {
     const int above = n / 2 + (int)sqrt((double)n);
@@ -66,7 +66,7 @@ bool plan_tune_is_faster(int n, double *ratios, double *out_median)
     return ratios[above < n ? above : n - 1] <= LARGEST_RATIO;
 }
 
-/* Compares by the ratios of consecutive runs. */
+/* Compares old and new layouts by the ratios of the times of consecutive runs. */
 static status_t compare_runs(tuner_t *t, const program_t *untuned, const program_t *tuned,
                              datum_t *const *in, uint64_t deadline)
 {
@@ -84,7 +84,7 @@ static status_t compare_runs(tuner_t *t, const program_t *untuned, const program
     return STATUS_OK;
 }
 
-/* Drops forms that only the comparison needed, so that they are not saved. */
+/* Drops packed weights that only the comparison needed, so that they are not saved. */
 static status_t drop_forms(void *user, const graph_node_t *node)
 {
     (void)user;
@@ -122,7 +122,7 @@ static status_t compare(tuner_t *t, const graph_t *untuned, const graph_t *tuned
 
 /* ---- tuning ---- */
 
-/* Stores the choice; for a tuned one also the measured times. */
+/* Stores the chosen layouts and, if they were tuned, the measured times. */
 static status_t keep(tuner_t *t)
 {
     text_t lines = text_begin(t->ctx);

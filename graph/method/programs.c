@@ -1,4 +1,4 @@
-/* Finding, waiting for and evicting the programs of a method. */
+/* Finds, waits for and drops the programs of a method. */
 #include "graph/method/programs_impl.h"
 
 #include <string.h>
@@ -162,9 +162,9 @@ static programs_entry_t *find(programs_t *programs, int n_threads, int n_in,
     return entry;
 }
 
-/* Unlists and returns the least recently used program beyond the first n_kept, or NULL. Entries
- * that are being compiled are skipped. Forms of weights that no other program reads are freed with
- * the program, after its last run. */
+/* Removes the least recently used program beyond the first n_kept from the list and returns it;
+ * NULL if there is none. Skips programs that are being compiled. Packed weights that no other
+ * program reads are freed with the program, after its last run. */
 static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
 {
     programs_entry_t *last = NULL;
@@ -180,11 +180,11 @@ static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
     return last;
 }
 
-/* This many programs are always kept, whatever their size. */
+/* The most recently used programs, which stay whatever their size. */
 #define LEAST_KEPT 2
 
-/* Counts the most recently used programs that fit in the context's limit of bytes, their bytes, and
- * the bytes of all others. A form of a weight counts for the first program that reads it. */
+/* Counts the most recently used programs that fit the context's byte limit, their bytes, and the
+ * bytes of all others. A packed weight counts for the first of the programs that read it. */
 static status_t count_within_bytes(context_t *ctx, const programs_t *programs, int *out_n,
                                    size_t *out_bytes, size_t *out_beyond)
 {
@@ -209,7 +209,7 @@ static status_t count_within_bytes(context_t *ctx, const programs_t *programs, i
     return status;
 }
 
-/* Frees arena blocks that are too large for the remaining programs. */
+/* Frees arena blocks larger than the remaining programs need. */
 static void trim_arenas(const programs_t *programs)
 {
     size_t most = 0;
@@ -221,8 +221,8 @@ static void trim_arenas(const programs_t *programs)
     arenas_trim(programs->arenas, most);
 }
 
-/* After freeing this many bytes, asks the C library to return free pages. Forms of weights are
- * large, and smaller blocks between them keep the heap from shrinking by itself. */
+/* After freeing this many bytes, asks the C library to return free pages to the system. Packed
+ * weights are large, but smaller blocks between them keep the heap from shrinking by itself. */
 #define FREED_BYTES ((size_t)32 << 20)
 
 static status_t evict(context_t *ctx, programs_t *programs)
@@ -271,7 +271,7 @@ static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
     size_t bytes = sizeof *entry + (size_t)n_in * sizeof(tensor_info_t);
     TRY(graph_check_inputs(ctx, programs->graph, n_in, in));
     TRY(programs_memory(ctx, programs, bytes, "a plan", &entry));
-    entry->n_references = 2; /* the list and the compiling thread */
+    entry->n_references = 2; /* for the list and the compiling thread */
     entry->n_threads = context_threads(ctx);
     entry->n_inputs = n_in;
     entry->forks = threads_forks();
@@ -282,7 +282,7 @@ static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
     return STATUS_OK;
 }
 
-/* Compiles an entry. Call it under the lock, which is released during compilation. */
+/* Compiles an entry. Call it under the lock; the lock is released while compiling. */
 static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
                            programs_entry_t *entry)
 {
@@ -303,7 +303,7 @@ static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
     text_clear(&chosen);
     if (status == STATUS_OK) {
         entry->state = PROGRAMS_READY;
-        move_to_front(programs, entry); /* others may have been used in the meantime */
+        move_to_front(programs, entry); /* other entries may have been used meanwhile */
         status = evict(ctx, programs);
     }
     if (status == STATUS_OK) {
@@ -324,8 +324,8 @@ static void wait_for(programs_t *programs, programs_entry_t *entry)
         pthread_cond_wait(&programs->changed, &programs->lock);
 }
 
-/* Returns the entry with an additional reference. If an entry fails while a thread waits for it,
- * the thread compiles it again itself and so gets its own error message. */
+/* Returns an entry, with an additional reference. If another thread fails to compile it, each
+ * waiting thread compiles it again and thus gets its own error message. */
 static status_t get_entry(context_t *ctx, programs_t *programs, module_t *self, int n_in,
                           const tensor_info_t *const *in, programs_entry_t **out_entry)
 {

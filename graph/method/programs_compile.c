@@ -15,7 +15,7 @@ static void drop_kernels(char *layout)
     *to = '\0';
 }
 
-/* The stored layout contains kernel names only if measured times chose them. */
+/* The entry's layout contains kernel names only if measured times chose the kernels. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
                           const char *known, const char *timings, programs_entry_t *entry,
                           text_t *chosen)

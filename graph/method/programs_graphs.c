@@ -1,4 +1,5 @@
-/* Several graphs of one method, for different sizes; the first that accepts the inputs is used. */
+/* Several graphs of a method, for different sizes. A call uses the first that accepts its inputs.
+ */
 #include <stdio.h>
 
 #include "graph/ir/graph_impl.h"

@@ -1,4 +1,4 @@
-/* Stores the layout choices of a method's programs as lines of text. */
+/* Stores the layouts of a method's programs as lines of text. */
 #include <string.h>
 
 #include "graph/method/programs_impl.h"
@@ -14,7 +14,7 @@ void programs_print_key(const programs_entry_t *entry, text_t *text)
     text_append(text, ";");
 }
 
-/* The text after this key, or NULL. */
+/* The text after the key in the line that begins with it; NULL if there is none. */
 static const char *find_line(const char *lines, const char *key)
 {
     size_t length = strlen(key);
@@ -34,13 +34,13 @@ status_t programs_known_lines(context_t *ctx, const programs_t *programs,
 
 /* ---- similar sizes ---- */
 
-/* The largest factor between the element counts of two inputs that may share a layout choice. With
- * it, ResNet-18 was at most 9 % slower than with its own search; with a factor of 4, 31 %. */
+/* Inputs may share a layout if their numbers of elements differ by at most this factor. With it,
+ * ResNet-18 was at most 9 % slower than with its own layout; with a factor of 4, 31 %. */
 #define REACH 1.5
 #define MAX_ANCHORS 16
 
-/* The factor for the input that differs most. Returns 0 if the anchor is not comparable: another
- * rank, or a dimension that is 1 in only one of them. */
+/* The largest factor between numbers of elements of two corresponding inputs. 0 if entry and anchor
+ * are not comparable: ranks differ, or a size is 1 in only one of them. */
 static double difference(const programs_entry_t *entry, const programs_anchor_t *anchor)
 {
     double most = 1.0;
@@ -60,9 +60,9 @@ static double difference(const programs_entry_t *entry, const programs_anchor_t 
     return most;
 }
 
-/* The layout of the most similar anchor; NULL if all differ too much. Reusing a layout avoids a
- * search, which evaluates every operator in every format and takes most of the time for a new size.
- * Plans with the same layout also share packed weights. With measured times, each size gets its own
+/* The layout of the most similar anchor; NULL if all differ too much. Without it, a search
+ * evaluates every operator in every format, which takes most of the time for a new size. Plans with
+ * the same layout also share packed weights. If there are measured times, each size gets its own
  * search. */
 static const char *near_layout(const programs_t *programs, const programs_entry_t *entry)
 {
@@ -117,7 +117,7 @@ status_t programs_add_anchor(context_t *ctx, programs_t *programs, const program
     return STATUS_OK;
 }
 
-/* Finds the given line for exactly these inputs; NULL if there is none. */
+/* Finds the line for exactly these inputs; NULL if there is none. */
 static status_t find_given(context_t *ctx, const programs_t *programs,
                            const programs_entry_t *entry, const char **out_line)
 {
@@ -146,7 +146,7 @@ status_t programs_known_layout(context_t *ctx, const programs_t *programs,
     return STATUS_OK;
 }
 
-/* Appends the entries' lines, the oldest first, unless their keys are there already. */
+/* Appends the entries' lines, oldest first, except lines whose keys are in the text already. */
 static void print_entries(const programs_entry_t *entry, int n_threads, text_t *text)
 {
     if (entry == NULL) return;
@@ -162,7 +162,7 @@ static void print_entries(const programs_entry_t *entry, int n_threads, text_t *
     text_clear(&key);
 }
 
-/* Appends lines of another graph of the method whose keys are not yet in the text. */
+/* Appends the lines, of another graph of the method, whose keys are not in the text yet. */
 static void append_new(const char *lines, text_t *text)
 {
     const bool is_first = text->length == 0;

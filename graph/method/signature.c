@@ -1,5 +1,5 @@
-/* Describes the arguments and results of a graph. Result types are known only for the sizes at
- * which the graph was made. To find their open sizes, types are inferred again at other sizes. */
+/* Describes arguments and results of a graph. Result types are known for the sizes at which it was
+ * made. Inferring the types again at other sizes shows which of the results' sizes are open. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -54,7 +54,7 @@ static const char *find_name(const graph_t *graph, const graph_t *resized, int64
     return NULL;
 }
 
-/* Resizes the graph so that all open sizes change; NULL if no sizes work. */
+/* Resizes the graph so that all open sizes change; NULL if no such sizes are accepted. */
 static status_t resize(context_t *ctx, const graph_t *graph, graph_t **out_graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -77,8 +77,8 @@ static status_t resize(context_t *ctx, const graph_t *graph, graph_t **out_graph
     return status;
 }
 
-/* Marks sizes of result `index` as open if they change with input sizes. All are open if other
- * sizes could not be tried or the result's type is not known there. */
+/* Marks those sizes of result `index` as open that change with the input sizes. If no other sizes
+ * are accepted, or the result's type is unknown at these, marks all sizes. */
 static status_t open_sizes(context_t *ctx, const graph_t *graph, int index, module_value_t *value)
 {
     if (value->rank <= 0 || !graph_is_open(graph)) return STATUS_OK;

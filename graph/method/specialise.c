@@ -41,9 +41,9 @@ static status_t find_sized(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Turns results of `size` and `shape` into constants, and values computed from them, or from
- * constants with attributes that depend on sizes. Operators whose sizes have become constants then
- * get types, whose shapes are known too, so this repeats until nothing changes. */
+/* Makes constants of the results of `size` and `shape`, and of values that depend only on these and
+ * on other constants. Then more operators have known sizes, so it repeats this until nothing
+ * changes. */
 static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **graph)
 {
     static const char *const find[] = {"sizes", NULL};
@@ -126,7 +126,7 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
     return status;
 }
 
-/* The method's first graph that accepts the inputs, else its first graph. */
+/* The method's first graph that accepts the inputs, else its first graph, which reports why. */
 static graph_t *graph_among(const module_t *module, const char *method, int n_in,
                             const tensor_t *const *inputs)
 {
@@ -138,7 +138,7 @@ static graph_t *graph_among(const module_t *module, const char *method, int n_in
     return graph_of(module, method);
 }
 
-/* `caller` is the public function's name. */
+/* `caller` is the public function's name, for messages. */
 static status_t find_graph(context_t *ctx, const char *caller, module_t *module, const char *method,
                            int n_in, const tensor_t *const *inputs, const layout_talk_t *layout,
                            graph_t **out_graph)

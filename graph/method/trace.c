@@ -13,12 +13,12 @@
 
 #define VALUE_UNMADE (-2) /* value of an attribute that no operator has read yet */
 
-/* A tensor that the trace has seen. It is held until the end, so its address stays unique. */
+/* A tensor that the trace has seen. It is held to the end, so that its address stays unique. */
 typedef struct known {
     tensor_t *tensor;
     value_t value;
-    char *path;       /* path for attributes below the module, else NULL */
-    uint64_t version; /* for attributes: storage version after the last operator's write */
+    char *path;       /* for attributes: path below the traced module; else NULL */
+    uint64_t version; /* for attributes: the storage's version after an operator's last write */
 } known_t;
 
 typedef struct tracer {
@@ -30,11 +30,11 @@ typedef struct tracer {
     int n_known;
     int capacity;
     map_t by_tensor; /* index + 1 in known */
-    map_t by_bytes;  /* the same, by address of the storage's bytes */
+    map_t by_bytes;  /* the same index, by address of the storage's bytes */
     char *path;      /* path of the running module, relative to the traced one */
     int path_length;
     int path_capacity;
-    status_t status; /* status of callbacks without a return value */
+    status_t status; /* failure of a callback that cannot return a status */
 } tracer_t;
 
 /* ---- tensors ---- */
@@ -50,7 +50,7 @@ static known_t *find(const tracer_t *tracer, const map_t *map, const void *key)
     return place > 0 ? &tracer->known[place - 1] : NULL;
 }
 
-/* Associates the tensor with the value; takes ownership of the path. */
+/* Records that the tensor is the value. Takes ownership of the path. */
 static status_t learn_take(tracer_t *tracer, tensor_t *tensor, value_t value, char *path)
 {
     known_t *old = find(tracer, &tracer->by_tensor, tensor);
@@ -100,8 +100,8 @@ static status_t add_number(tracer_t *tracer, const tensor_t *tensor, value_t *ou
     return STATUS_OK;
 }
 
-/* Adds a tensor that no operator made as a constant, unless it shares bytes with a known tensor.
- * The graph gets a snapshot, since the method may write the tensor later. */
+/* Adds a tensor that no operator produced as a constant, unless it shares bytes with a known
+ * tensor. The graph gets a snapshot, since the method may write to the tensor later. */
 static status_t add_constant(tracer_t *tracer, tensor_t *tensor, value_t *out_value)
 {
     context_t *ctx = tracer->ctx;
@@ -144,7 +144,7 @@ static status_t value_of(tracer_t *tracer, const tensor_t *tensor, value_t *out_
 
 /* ---- the observer ---- */
 
-/* Associates the target of an in-place call with the call's result. */
+/* Records that the target of an in-place call now is the call's result. */
 static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t value)
 {
     if (event->target->info.dtype != event->out[0]->info.dtype)
@@ -157,7 +157,7 @@ static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t 
     return STATUS_OK;
 }
 
-/* Updates addresses and versions after a write, which may move bytes shared with a snapshot. */
+/* Updates addresses and versions: a write may have moved bytes that a snapshot shared. */
 static status_t note_written(context_t *ctx, void *user, tensor_t *target)
 {
     (void)ctx;
@@ -356,8 +356,8 @@ static status_t check_method(context_t *ctx, const char *caller, const module_t 
     return STATUS_OK;
 }
 
-/* Traces a method on tensors, or on infos alone if `in` is NULL. The graph, opened to other sizes,
- * becomes the method. */
+/* Traces a method on tensors or, if `in` is NULL, from infos alone. Then finds the sizes that may
+ * vary, and makes the graph the method. */
 static status_t trace(context_t *ctx, const char *caller, module_t *module, const char *method,
                       int n_in, const tensor_t *const *in, const tensor_info_t *const *infos)
 {

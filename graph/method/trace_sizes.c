@@ -1,9 +1,10 @@
 /* Checks a traced graph at other sizes.
  *
- * The method runs again on tensors without data, with changed input sizes: first each dimension
- * separately, then all variable ones together. Every number that differs between runs must be an
- * expression of the sizes. At further sizes the graph must predict the run, and fail where the run
- * fails. A method that reads sizes may behave differently at any of them, so it is run at many. */
+ * The method runs again on tensors without data, at other input sizes: first with one dimension
+ * changed, then with all those that may vary. Each number that differs between these runs must be
+ * an expression of the sizes. At further sizes the graph must predict what the run does, and reject
+ * sizes at which the run fails. A method that reads sizes may branch on them: it runs at many.
+ */
 #include "graph/method/trace_impl.h"
 
 #include <inttypes.h>
@@ -27,7 +28,7 @@
 
 typedef struct name {
     char text[16];
-    int64_t size, step; /* size in the trace; step by which it was seen to vary */
+    int64_t size, step; /* size in the first trace; step by which it changed */
 } name_t;
 
 typedef struct proof {
@@ -39,11 +40,11 @@ typedef struct proof {
     tensor_info_t *infos; /* for the next run */
     const graph_t *graph;
     int8_t *name_of; /* [input * TENSOR_MAX_RANK + dim]: index in names, NOT_NAMED */
-    int64_t *steps;  /* step by which the dimension can vary alone; 0: it cannot */
+    int64_t *steps;  /* step by which the dimension changed alone; 0: it cannot */
     int n_names;
     name_t names[MAX_NAMES];
     bool has_looked;
-    char reason[256]; /* why sizes are fixed that might have varied */
+    char reason[256]; /* reason why sizes are fixed that might have varied */
 } proof_t;
 
 /* ---- one run ---- */
@@ -65,8 +66,8 @@ static status_t run_hollow(proof_t *proof, hollow_run_t *hollow, tensor_t **in, 
     return status;
 }
 
-/* Runs the method at proof->infos. With may_fail, sets *out_graph to NULL if the method fails.
- * Leaves the context's state unchanged. */
+/* Runs the method at proof->infos. If may_fail and the method fails, *out_graph is NULL. Leaves the
+ * context's state unchanged. */
 static status_t attempt(proof_t *proof, bool may_fail, graph_t **out_graph)
 {
     context_t *ctx = proof->ctx;
@@ -148,7 +149,7 @@ static bool matches(proof_t *proof, const graph_t *graph)
     return false;
 }
 
-/* Tries several steps for the dimensions of a group; *out_step is 0 if none works. */
+/* Tries to change these dimensions together, by several steps; *out_step is 0 if no step works. */
 static status_t find_step(proof_t *proof, int n, const int *places, int64_t *out_step)
 {
     static const int64_t small[] = {1, 2, 4, 8}, large[] = {32, 1, 2, 64};
@@ -175,7 +176,7 @@ static int64_t size_at(const proof_t *proof, int place)
     return proof->base[place / TENSOR_MAX_RANK].sizes[place % TENSOR_MAX_RANK];
 }
 
-/* Dimensions that cannot vary alone because they must be equal may vary together. */
+/* Dimensions that must be equal cannot vary alone. Tries to vary them together. */
 static status_t try_group(proof_t *proof, int n_places, const int *places, int first)
 {
     int group[MAX_INPUTS], n = 0;
@@ -232,7 +233,7 @@ static bool is_taken(const proof_t *proof, int n, const char *text)
     return false;
 }
 
-/* Chooses the usual letters for the rank, such as NCHW. */
+/* Names sizes with the usual letters for the rank, such as NCHW. */
 static void choose_names(proof_t *proof, int n_places, const int *places)
 {
     static const char *const letters[] = {"", "N", "NC", "NCT", "NCHW", "NCDHW"};
@@ -270,8 +271,8 @@ static void renumber(proof_t *proof, int n_places, const int *places)
     choose_names(proof, n_places, places);
 }
 
-/* Gives equal dimensions at the same position of different inputs one name. With first_only, keeps
- * only the names of first dimensions, merged into one. */
+/* Uses one name for equal sizes of the same dimension of different inputs. With first_only, only
+ * first dimensions keep a name, and share one name if they are equal. */
 static void merge_names(proof_t *proof, bool first_only, int n_places, const int *places)
 {
     for (int i = 0; i < n_places; i++) {
@@ -331,7 +332,7 @@ static void release_made(made_t *made)
     made->n = 0;
 }
 
-/* Runs at these sizes and adds the graph, unless the method fails there. */
+/* Runs at these sizes, and adds the graph to `made` unless the method fails. */
 static status_t make_at(proof_t *proof, const int64_t *sizes, bool *out_is_made, made_t *made)
 {
     graph_t *graph = NULL;
@@ -344,7 +345,7 @@ static status_t make_at(proof_t *proof, const int64_t *sizes, bool *out_is_made,
     return STATUS_OK;
 }
 
-/* Runs with all names at varying, unrelated sizes. */
+/* Runs at sizes in which all names differ from each other and between runs. */
 static status_t make_few(proof_t *proof, bool *out_fits, made_t *made)
 {
     *out_fits = true;
@@ -360,8 +361,8 @@ static status_t make_few(proof_t *proof, bool *out_fits, made_t *made)
     return STATUS_OK;
 }
 
-/* Runs with each name at all small sizes and at sizes around larger ones. Quotients with similar
- * divisors differ at only few sizes, and the expression must be unique. */
+/* Changes one name at a time: to all small sizes, and to sizes around some larger ones. Quotients
+ * with similar divisors differ only at few sizes, but the expression must be unique. */
 static status_t make_many(proof_t *proof, bool *out_fits, made_t *made)
 {
     enum { N_SMALL = 40 };
@@ -402,7 +403,7 @@ static status_t fit(proof_t *proof, bool is_at_many, holes_t *holes, bool *out_f
     return status;
 }
 
-/* Checks that the opened graph fails, as the method did, at the sizes of the last run. */
+/* The method failed in the last run. Checks that the opened graph rejects that run's sizes. */
 static status_t check_failure(proof_t *proof, const graph_t *opened, bool *out_agrees)
 {
     graph_t *resized = NULL;
@@ -437,7 +438,7 @@ static status_t check_at(proof_t *proof, const holes_t *holes, const graph_t *op
     return STATUS_OK;
 }
 
-/* Checks each name separately: at a few sizes, or at many if the method reads sizes. */
+/* Checks each name alone: at few sizes, or at many if the method reads sizes. */
 static status_t check_sizes(proof_t *proof, const holes_t *holes, const graph_t *opened,
                             bool *out_agrees)
 {
@@ -478,7 +479,7 @@ static status_t prove_by(proof_t *proof, bool is_at_many, graph_t **out_graph)
     return status;
 }
 
-/* A few sizes suffice for linear expressions; more are tried only if the method reads sizes. */
+/* Few sizes are enough for linear expressions; more are tried only if the method reads sizes. */
 static status_t prove(proof_t *proof, graph_t **out_graph)
 {
     if (proof->n_names == 0) return STATUS_OK;

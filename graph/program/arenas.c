@@ -38,7 +38,7 @@ arenas_t *arenas_retain(arenas_t *arenas)
     return arenas;
 }
 
-/* Removes the idle blocks larger than `most` from the list; call it under the lock. */
+/* Removes idle blocks larger than `most` from the list and returns them. Call it under the lock. */
 static block_t *take_larger(arenas_t *arenas, size_t most)
 {
     block_t *taken = NULL;
@@ -74,7 +74,7 @@ void arenas_release(arenas_t *arenas)
 }
 
 /* If no idle block is large enough, frees one and allocates a quarter more than needed, so that
- * growing sizes rarely cause another allocation. Unused pages occupy no memory. */
+ * growing sizes rarely need another allocation. Unused pages occupy no memory. */
 char *arenas_lease(arenas_t *arenas, size_t bytes)
 {
     pthread_mutex_lock(&arenas->lock);

@@ -170,7 +170,7 @@ size_t plan_run_bytes(const plan_t *plan)
     return scratch_offset(plan) + plan->scratch_bytes;
 }
 
-/* Sets addresses in the arena, unless the run got the same block as the previous run. */
+/* Sets the addresses of arena buffers, unless the run leased the same block as the previous run. */
 static void place_frame(const plan_t *plan, plan_frame_t *frame, char *arena)
 {
     if (frame->arena == arena) return;
@@ -236,7 +236,7 @@ size_t plan_own_bytes(const plan_t *plan)
     return bytes;
 }
 
-/* True if the source is a packed form, not the constant's own bytes. */
+/* True if the source is a packed or converted form, not the constant's own bytes. */
 static bool is_form(const plan_source_t *source)
 {
     return source->kind == SOURCE_TENSOR &&
@@ -278,7 +278,7 @@ static status_t find_parameter(context_t *ctx, const plan_t *plan,
     return STATUS_OK;
 }
 
-/* Looks up parameters by path if some module has changed since the frame's last run. module_changes
+/* Looks up parameters by path if any module has changed since the frame's last run. module_changes
  * is never 0 here, so a new frame always looks them up. */
 static status_t find_parameters(plan_run_t *run)
 {
@@ -293,8 +293,8 @@ static status_t find_parameters(plan_run_t *run)
     return STATUS_OK;
 }
 
-/* A view shares the parameter's storage and the packed forms kept there. If the parameter's format
- * differs from the planned one, the view is taken of a converted copy. */
+/* A view shares the parameter's storage and the packed forms cached there. If the parameter's
+ * format is not the planned one, the view is one of a converted copy. */
 status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *tensor = (tensor_t *)(uintptr_t)run->frame->parameters[source->parameter];
@@ -325,7 +325,7 @@ static status_t convert_parameter(plan_run_t *run, const plan_source_t *source,
     return pack_weight(run->ctx, source->kernel, tensor, want, out_tensor);
 }
 
-/* Sets *out_tensor to NULL if the elements are in the source's arena buffer. */
+/* *out_tensor is NULL if the converted elements are in the source's arena buffer. */
 static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *tensor = NULL;
@@ -337,14 +337,15 @@ static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, te
 
 /* ---- steps that write in place or set attributes ---- */
 
-/* Prepares a buffer for writing: snapshots get their own bytes, and forms become out of date by the
- * version. Then updates the addresses of all buffers in the same storage. */
+/* Prepares a buffer for writing: snapshots get their own bytes, and a new version makes cached
+ * forms obsolete. The bytes may move, so this updates addresses of all buffers in the storage.
+ */
 static status_t open_root(plan_run_t *run, int root)
 {
     plan_frame_t *frame = run->frame;
     tensor_t *written = frame->bound[root];
     void *bytes = NULL;
-    if (written == NULL) return STATUS_OK; /* in the arena: not shared with others */
+    if (written == NULL) return STATUS_OK; /* in the arena, so without snapshots or forms */
     TRY(tensor_writable(run->ctx, written, &bytes));
     if (frame->pointers[root] == bytes) return STATUS_OK;
     for (int r = 0; r < run->plan->n_roots; r++)
@@ -353,7 +354,7 @@ static status_t open_root(plan_run_t *run, int root)
     return STATUS_OK;
 }
 
-/* Copies operands that overlap the target of an in-place operator, such as views of it. The caller
+/* Copies operands that overlap an in-place operator's target, for example views of it. The caller
  * frees copies[i], also on failure. */
 static status_t part_operands(plan_run_t *run, const step_t *step, void **in, const char *written,
                               void **copies)
@@ -383,7 +384,7 @@ static status_t run_kernel_in_place(plan_run_t *run, const step_t *step, void **
     return status;
 }
 
-/* Bytes with the same layout are copied directly, which does not count as a reorder. */
+/* If the layouts are equal, copies the bytes, which does not count as a reorder. */
 static status_t run_conversion(plan_run_t *run, const step_t *step, const void *in, void *out)
 {
     bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
@@ -517,14 +518,14 @@ status_t plan_run_step(plan_run_t *run, const step_t *step)
 
 /* ---- results in the caller's tensors ---- */
 
-/* Kernels need outputs with our own alignment. Bytes that were released have no address yet. */
+/* Kernels need outputs with the allocator's alignment. Released bytes have no address yet. */
 static bool is_aligned(const tensor_t *tensor)
 {
     uintptr_t place = (uintptr_t)storage_place(tensor->storage);
     return place != 0 && (place + (uintptr_t)tensor->offset) % 64 == 0;
 }
 
-/* True if a wanted tensor overlaps a parameter, which steps may read at any time during the run. */
+/* True if the tensor overlaps a parameter: steps may read parameters at any time during the run. */
 static bool has_parameter_in(plan_run_t *run, const tensor_t *wanted)
 {
     for (int i = 0; i < run->plan->n_parameters; i++)
@@ -532,7 +533,7 @@ static bool has_parameter_in(plan_run_t *run, const tensor_t *wanted)
     return false;
 }
 
-/* Finds the caller's tensor into which a result that fills buffer r can be written directly. */
+/* The caller's tensor into which a result that fills buffer r can be written directly, or NULL. */
 static tensor_t *find_wanted(plan_run_t *run, int r, int n_in, const tensor_t *const *in)
 {
     const plan_t *plan = run->plan;
@@ -597,8 +598,8 @@ static status_t bind_inputs(plan_run_t *run, int n_in, const tensor_t *const *in
     return STATUS_OK;
 }
 
-/* Returns the bound tensor itself if the value is a complete output or shared input. Returns a
- * snapshot of a constant, so that a later write by the caller does not change the plan. */
+/* Returns the bound tensor itself if the value is a complete output or a shared input, a snapshot
+ * if it is a constant. So a caller who writes to the result does not change the plan. */
 static status_t take_tensor(plan_run_t *run, int root, size_t at, const tensor_info_t *info,
                             tensor_t **out)
 {

@@ -11,7 +11,7 @@
 #include "tensor/info_impl.h"
 #include "tensor/interrupt_impl.h"
 
-/* The source of a graph value while building. */
+/* Where the elements of a graph value are, while building. */
 typedef struct slot {
     plan_source_t source; /* SOURCE_NONE: absent, or not a tensor */
     bool is_module;
@@ -25,8 +25,8 @@ typedef struct build {
     const lifetimes_t *lifetimes;
     int roots_capacity, steps_capacity, parameters_capacity;
     int node;                   /* index of the current node */
-    const plan_share_t *shares; /* [n_values], for a region; NULL: results are dense, nothing is
-                                   shared */
+    const plan_share_t *shares; /* [n_values], for a region; NULL: results are dense, and no bytes
+                                   are shared */
     bool calls;                 /* methods of self may be called */
     int n_masters;
     const plan_master_t *masters;
@@ -68,7 +68,7 @@ static status_t constant_source(build_t *b, const tensor_t *tensor, plan_source_
 
 /* ---- steps ---- */
 
-/* Adds a zeroed step; one block holds all its arrays. */
+/* Adds a step filled with zeros; one memory block contains all its arrays. */
 static status_t add_step(build_t *b, int n_sources, int n_outputs, step_t **out_step)
 {
     plan_t *plan = b->plan;
@@ -89,7 +89,7 @@ static status_t add_step(build_t *b, int n_sources, int n_outputs, step_t **out_
     return STATUS_OK;
 }
 
-/* Extends the lifetimes of the buffers that a step reads or writes to this step. */
+/* Extends the lifetimes of buffers that the step reads or writes up to this step. */
 static void touch(build_t *b, const step_t *step)
 {
     int now = (int)(step - b->plan->steps);
@@ -102,8 +102,8 @@ static void touch(build_t *b, const step_t *step)
     }
 }
 
-/* Provides the source in another format: an alias if the bytes are the same, else a conversion
- * step. The step uses `pack` unless it is NULL. */
+/* Provides the source in format `want`: the same bytes if they are equal in that format, else a
+ * conversion step. The step uses `pack` unless it is NULL. */
 static status_t convert_source(build_t *b, const plan_source_t *from, const tensor_info_t *want,
                                convert_pack_t pack, const char *path, plan_source_t *out)
 {
@@ -138,7 +138,7 @@ static const tensor_info_t *said_info(const build_t *b, value_t value)
     return type_is_static(type) ? &type->info : NULL;
 }
 
-/* True for a dense, non-contiguous activation, which some kernels can read directly. */
+/* True if an activation is dense but not contiguous; some kernels read it directly. */
 static bool reads_view(const graph_node_t *node, const tensor_info_t *const *infos)
 {
     for (int i = 0; i < node->n_inputs; i++)
@@ -148,8 +148,8 @@ static bool reads_view(const graph_node_t *node, const tensor_info_t *const *inf
     return false;
 }
 
-/* Selects with the formats of the graph's types if a layout pass set them; else like an eager
- * call. */
+/* Selects a kernel: with the formats in the graph's types if a layout pass has set them, else as
+ * for an eager call. */
 static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -177,8 +177,8 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
                               POLICY_AUTO, out_prepared);
 }
 
-/* The part of a constant that a value refers to: all of it, or a view. Packed forms are kept with
- * the graph's tensor, so later plans find them. */
+/* The tensor that a value shows of a constant: all of it, or a view. Packed forms are cached with
+ * the graph's tensor, where later plans find them. */
 static status_t constant_view(build_t *b, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *whole = b->plan->roots[source->root].tensor;
@@ -200,9 +200,9 @@ static status_t convert_constant(build_t *b, const tensor_t *tensor, const tenso
     return STATUS_OK;
 }
 
-/* Converts a constant once, while building: into the packed form that `kernel` needs, or for other
- * operands (kernel NULL) into the given format. If the result shares the graph's bytes, uses the
- * plan's snapshot of them, since the graph's may be written. */
+/* Converts a constant once, while building: for a weight into the packed form that `kernel` reads,
+ * for another operand (kernel NULL) into the given format. If the result shares the graph's bytes,
+ * which may be written, the plan's snapshot of them is used instead. */
 static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_info_t *want,
                                 const kernel_t *kernel)
 {
@@ -248,7 +248,7 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
     return convert_source(b, &source, want, pack_of(prepared->kernel, want), node->path, out);
 }
 
-/* True if nothing reads the source after this node, so that it may be overwritten. */
+/* True if no node after this one reads the source, so that this node may overwrite it. */
 static bool dies_here(const build_t *b, const graph_node_t *node, const plan_source_t *source)
 {
     if (source->kind != SOURCE_ROOT || source->offset != 0 ||
@@ -270,7 +270,7 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
 }
 
 /* The input whose buffer output 0 reuses, or -1. If the kernel can overwrite only its first input,
- * operands of a commutative operator are swapped when that helps. */
+ * swaps the operands of a commutative operator where that helps. */
 static int find_overwritten(const build_t *b, const graph_node_t *node, step_t *step, int *out_root)
 {
     const prepared_t *prepared = step->prepared;
@@ -313,8 +313,8 @@ static status_t place_outputs(build_t *b, const graph_node_t *node, step_t *step
     return STATUS_OK;
 }
 
-/* True if the kernel may write directly to the target of an in-place operator: output 0 and operand
- * 0 have the target's format, and no other operand is known to use the same buffer. Further
+/* True if the kernel may write directly to an in-place operator's target: output 0 and operand 0
+ * have the target's format, and no other operand is known to use the target's buffer. Other
  * overlaps are checked at run time. */
 static bool writes_target(const step_t *step, const plan_source_t *target)
 {
@@ -385,7 +385,7 @@ static status_t build_sources(build_t *b, const graph_node_t *node, const prepar
     return STATUS_OK;
 }
 
-/* Fails if a view of shared bytes would need a converted copy, which no longer shares them. */
+/* Fails if a view of shared bytes needs a conversion, since the copy would not share the bytes. */
 static status_t check_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
 {
     const tensor_info_t *base = &b->slots[node->inputs[0]].source.info;
@@ -395,7 +395,7 @@ static status_t check_view(build_t *b, const graph_node_t *node, const prepared_
     return STATUS_OK;
 }
 
-/* Makes shared results dense if views share them or if their type is dense. */
+/* Converts shared results to dense if views share them or if their type is dense. */
 static status_t share_outputs(build_t *b, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -412,7 +412,7 @@ static status_t share_outputs(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Views of a parameter are taken at each run, by the steps that read them. */
+/* A view of a parameter adds no step: each step that reads the view takes it during the run. */
 static status_t build_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
 {
     plan_source_t source = b->slots[node->inputs[0]].source;
@@ -459,9 +459,9 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
     return share_outputs(b, node);
 }
 
-/* Builds an in-place operator such as add_(%a, %b), which writes its result into operand 0. If the
- * kernel can overwrite its input, it writes there directly. Otherwise it writes to the arena,
- * and a second step copies it. */
+/* Builds an in-place operator such as add_(%a, %b), whose result overwrites operand 0. If the
+ * kernel can overwrite its input, it writes there directly. Otherwise it writes to the arena, and a
+ * second step copies the result. */
 static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t *prepared)
 {
     const plan_source_t target = b->slots[node->inputs[0]].source;
@@ -516,7 +516,7 @@ static status_t build_op(build_t *b, const graph_node_t *node)
 
 /* ---- other nodes ---- */
 
-/* Makes a number tensor; the caller owns *out_tensor, also on failure. */
+/* Makes a number tensor. The caller owns *out_tensor, also on failure. */
 static status_t number_tensor(context_t *ctx, const datum_t *datum, tensor_t **out_tensor)
 {
     const bool is_float = datum_kind(datum) == DATUM_FLOAT;
@@ -579,7 +579,7 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The attribute gets a tensor over the value's buffer, which must then be outside the arena. */
+/* The attribute becomes a tensor over the value's buffer, which must then be outside the arena. */
 static status_t build_setattr(build_t *b, const graph_node_t *node)
 {
     const plan_source_t *value = &b->slots[node->inputs[1]].source;
@@ -643,7 +643,7 @@ static status_t build_node(build_t *b, const graph_node_t *node)
     }
 }
 
-/* Updates the last reader of the buffers that hold the values. */
+/* Records for the values' buffers the last node that reads any value in the buffer. */
 static void note_last_uses(build_t *b, int n, const value_t *values)
 {
     for (int i = 0; i < n; i++) {
@@ -686,7 +686,7 @@ static status_t build_params(build_t *b)
     return STATUS_OK;
 }
 
-/* The format of a result: dense; for a region, as its type says; shared bytes keep their format. */
+/* The format of a result: dense; in a region, as its type says; shared bytes keep their format. */
 static tensor_info_t result_info(const build_t *b, value_t value, const tensor_info_t *made)
 {
     const tensor_info_t *said = b->shares != NULL ? said_info(b, value) : NULL;
@@ -696,7 +696,7 @@ static tensor_info_t result_info(const build_t *b, value_t value, const tensor_i
     return info_dense(made->dtype, made->rank, made->sizes);
 }
 
-/* Results in the arena become separate output tensors. */
+/* A result in the arena becomes a separate output tensor. */
 static status_t build_results(build_t *b)
 {
     const graph_block_t *body = graph_body(b->graph);
@@ -750,7 +750,7 @@ static status_t build_all(build_t *b)
     return STATUS_OK;
 }
 
-/* The caller sets the shares, calls and masters of `build`. */
+/* The caller has set the shares, calls and masters of `build`. */
 static status_t create(context_t *ctx, const graph_t *graph, module_t *self, build_t *build,
                        plan_t **out_plan)
 {

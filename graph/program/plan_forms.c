@@ -1,9 +1,9 @@
-/* Temporary forms of parameters. If a plan writes a weight, all other forms are out of date at the
- * next run. A form that only one step reads then needs memory only during that step.
+/* Temporary forms of parameters. If a plan writes a weight, converted forms of the weight are out
+ * of date at the next run. A form that only one step reads then needs memory during that step only.
  *
  * Example: the gradient of a convolution's input reads the weight as BAcd16a16b; forward and update
- * use ABcd16b16a. Steps that run for slices of a batch are skipped, since they would make the form
- * for each slice. */
+ * use ABcd16b16a. Forms for steps that run by slices of a batch are not temporary, since each slice
+ * would convert the weight again. */
 #include <string.h>
 
 #include "graph/program/plan_impl.h"

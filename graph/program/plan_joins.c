@@ -1,14 +1,14 @@
-/* Joins in place: producers write the parts of a concat directly into its result. The concat kernel
- * skips parts that are already at their offset.
+/* Producers write the parts of a concat (join) directly to its result, if possible. The concat
+ * kernel skips parts that are at their offset already.
  *
- * Joins are processed last to first. In concats that grow step by step, all parts are then written
- * into the largest buffer:
+ * Joins are processed from last to first. If concats grow step by step, all parts are then written
+ * to the largest buffer:
  *
  *   %c1 = concat(%x, %a)        %x at 0, followed by %a, in the bytes of %c2
  *   %c2 = concat(%x, %a, %b)    %c1 is the first part of %c2
  *
- * A value that is overwritten in place while other steps still need its bytes gets a separate
- * buffer from there on. */
+ * If a value is overwritten in place while other steps still need its old bytes, the overwriting
+ * step gets a new buffer. */
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 
@@ -18,7 +18,7 @@ typedef struct joins {
     int *capacity; /* capacity of the plan's buffer array */
 } joins_t;
 
-/* The first step after `step` that writes bytes [begin, end) of a buffer, or -1. */
+/* The first step after `step` that writes to bytes begin to end - 1 of a buffer, or -1. */
 static int next_writer(const plan_t *plan, int step, int root, size_t begin, size_t end)
 {
     for (int s = step + 1; s < plan->n_steps; s++)
@@ -33,7 +33,7 @@ static int next_writer(const plan_t *plan, int step, int root, size_t begin, siz
     return -1;
 }
 
-/* Moves buffer `from` into `to` at `offset`, plus `stride` per slice of the batch, in all steps. */
+/* Moves buffer `from` into buffer `to` at `offset`, plus `stride` for each slice, in all steps. */
 static void move_root(plan_t *plan, int from, int to, size_t offset, size_t stride)
 {
     plan_root_t *old = &plan->roots[from], *new = &plan->roots[to];
@@ -57,7 +57,7 @@ static void move_root(plan_t *plan, int from, int to, size_t offset, size_t stri
     old->bytes = 0;
 }
 
-/* From step `at` on, which overwrites all of it, uses a new buffer for the value. */
+/* Step `at` overwrites the entire buffer: lets it and all later steps use a new buffer instead. */
 static status_t split_root(const joins_t *joins, int root, int at)
 {
     plan_t *plan = joins->plan;
@@ -82,7 +82,7 @@ static status_t split_root(const joins_t *joins, int root, int at)
     return STATUS_OK;
 }
 
-/* True if a step writes all of a buffer, so its output may be placed elsewhere. */
+/* True if a step writes an entire buffer, so that it can write to another one. */
 static bool may_lie_apart(const plan_t *plan, const step_t *step, int root)
 {
     return !step->is_in_place && step->prepared != NULL && step->output_roots[0] == root &&
@@ -91,7 +91,7 @@ static bool may_lie_apart(const plan_t *plan, const step_t *step, int root)
            step->view.overwrites != step->prepared->sum_operand;
 }
 
-/* Splits the buffer so that no step after `s` writes it; *out_done is false if impossible. */
+/* Lets no step after `s` write to the buffer; *out_done is false if that is impossible. */
 static status_t end_writes(const joins_t *joins, int s, int root, bool *out_done)
 {
     const plan_t *plan = joins->plan;
@@ -108,7 +108,7 @@ static bool is_whole(const plan_t *plan, const plan_source_t *source)
            plan->roots[source->root].bytes == info_bytes(&source->info);
 }
 
-/* True if the sources of a join are adjacent in one buffer. */
+/* True if the sources of a join follow each other without gaps in one buffer. */
 static bool lies_joined(const step_t *step)
 {
     size_t at = step->sources[0].offset;
@@ -122,7 +122,7 @@ static bool lies_joined(const step_t *step)
     return step->sources[0].root != step->output_roots[0];
 }
 
-/* Uses the bytes of the join's sources as its result. */
+/* If the sources of a join already form its result, uses their bytes as the result. */
 static status_t join_as_part(const joins_t *joins, int s)
 {
     plan_t *plan = joins->plan;
@@ -141,7 +141,7 @@ static status_t join_as_part(const joins_t *joins, int s)
     return STATUS_OK;
 }
 
-/* Handles a result that is overwritten in place while one of its parts is still read. */
+/* If a step overwrites the result while a part of it is still read, gives the step a new buffer. */
 static status_t keep_parts(const joins_t *joins, int s, bool *out_done)
 {
     const plan_t *plan = joins->plan;
@@ -157,7 +157,7 @@ static status_t keep_parts(const joins_t *joins, int s, bool *out_done)
     return is_read ? end_writes(joins, s, root, out_done) : STATUS_OK;
 }
 
-/* Moves sources that are complete buffers into the result's buffer. */
+/* Moves sources that fill their buffers into the result's buffer. */
 static status_t join_parts(const joins_t *joins, int s)
 {
     plan_t *plan = joins->plan;

@@ -1,5 +1,5 @@
-/* Loops of plans: steps that run slice by slice. Either all threads share each step, or workers run
- * their own slices, each on one thread with its own copies of intermediate buffers. */
+/* Loops in plans: steps that run slice by slice. Either all threads share each step, or each worker
+ * runs its own slices on one thread, with its own copies of intermediate buffers. */
 #include "graph/program/plan_run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/threads_impl.h"
@@ -17,11 +17,11 @@ static status_t run_together(plan_run_t *run, const plan_loop_t *loop)
 
 /* ---- workers ---- */
 
-/* A worker's run state and status. */
+/* A worker's run and status. */
 typedef struct worker {
     plan_run_t run;
     const plan_loop_t *loop;
-    const step_t *step; /* the step that all workers run, if it is watched */
+    const step_t *step; /* if steps are watched, the step that all workers run now */
     status_t status;
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
     plan_watch_t watch;
@@ -53,7 +53,7 @@ static status_t make_workers(plan_run_t *run, const plan_loop_t *loop)
     return STATUS_OK;
 }
 
-/* Adds up the workers' counters and reports the first failure. */
+/* Adds the workers' counters to the context's, and reports the first failure. */
 static status_t end_workers(plan_run_t *run, const plan_loop_t *loop, worker_t *workers)
 {
     status_t status = STATUS_OK;
@@ -65,8 +65,8 @@ static status_t end_workers(plan_run_t *run, const plan_loop_t *loop, worker_t *
     return status;
 }
 
-/* Worker w of n runs slices [n_slices * w / n, n_slices * (w + 1) / n). Other steps divide the
- * batch in the same way, so each thread finds its own output in its cache. */
+/* Worker w of n runs slices n_slices * w / n to n_slices * (w + 1) / n - 1. Other steps divide the
+ * batch in the same way, so a thread finds the output of its previous step in its cache. */
 static void run_slices(worker_t *worker)
 {
     const plan_loop_t *loop = worker->loop;
@@ -85,7 +85,7 @@ static void run_slices(worker_t *worker)
     }
 }
 
-/* Primitives of oneDNN, too, run on the one thread. */
+/* In a worker, oneDNN's primitives run on one thread too. */
 static void run_some(void *user, int64_t first, int64_t last)
 {
     worker_t *workers = user;
@@ -109,8 +109,8 @@ static void run_step_of_some(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Runs one step for as many slices as there are workers, from slice `first` on, in parallel. Then
- * reports each slice to observers, with an equal share of the time. */
+/* Runs one step in parallel, one slice per worker, from slice `first` on. Then reports each slice
+ * to observers, with an equal share of the time. */
 static status_t watch_step(plan_run_t *run, const step_t *step, int first, int n, worker_t *workers)
 {
     status_t status = STATUS_OK;

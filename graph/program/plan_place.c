@@ -1,11 +1,11 @@
-/* Assigns arena offsets. Each buffer gets the lowest offset that is free during its lifetime;
- * several orders are tried, and the smallest arena wins.
+/* Assigns arena offsets. Each buffer gets the lowest offset that is free during its lifetime.
+ * Buffers are placed in several orders, and the order with the smallest arena is used.
  *
- * If a step extends a buffer, as a concat of batches does with its first input, its result may
+ * If a step extends a buffer, as a concat of batches extends its first input, result and input may
  * start at the same offset. Such twins are placed together.
  *
- * Buffers of which each worker of a loop has a copy are placed in a block, separately from the
- * arena. The block is one buffer of the arena, large enough for all copies:
+ * If each worker of a loop has its own copy of some buffers, these buffers are placed in a block.
+ * The block itself is one buffer of the arena, large enough for all copies:
  *
  *   block of 2 workers   | %1 %2 %3 of the first | %1 %2 %3 of the second | */
 #include <string.h>
@@ -28,8 +28,8 @@ static const plan_root_t *twin_of(const plan_t *plan, const plan_root_t *root)
     return root->twin > 0 ? &plan->roots[root->twin - 1] : NULL;
 }
 
-/* The lowest offset, starting from `offset`, at which a buffer overlaps no placed buffer with an
- * overlapping lifetime. placed is sorted by offset. */
+/* The lowest offset, from `offset` on, at which the buffer overlaps no placed buffer that is alive
+ * at the same time. placed is sorted by offset. */
 static size_t lowest_offset(const plan_t *plan, const int *placed, int n_placed,
                             const plan_root_t *root, size_t offset)
 {
@@ -43,7 +43,7 @@ static size_t lowest_offset(const plan_t *plan, const int *placed, int n_placed,
     return offset;
 }
 
-/* The lowest offset that is possible for the buffer and its twin. */
+/* The lowest offset that is free for both the buffer and its twin. */
 static size_t common_offset(const plan_t *plan, const int *placed, int n_placed,
                             const plan_root_t *root)
 {
@@ -67,7 +67,7 @@ static void insert_by_offset(const plan_t *plan, int *placed, int n_placed, int 
     placed[at] = root;
 }
 
-/* Orders of placement. No order is best for all graphs, and a plan is made only once. */
+/* Orders of placement. Each is best for some graphs; plans are made seldom, so all are tried. */
 typedef enum order { BY_BYTES, BY_AREA, BY_LIFETIME, BY_STEP, N_ORDERS } order_t;
 
 static double weight_of(const plan_root_t *root, order_t order)
@@ -81,7 +81,7 @@ static double weight_of(const plan_root_t *root, order_t order)
     }
 }
 
-/* Lists the buffers of a block, or of the arena, in an order; returns their number. */
+/* Lists the buffers of a block or of the arena itself in the given order; returns their number. */
 static int sort_roots(const plan_t *plan, int block, order_t order, int *sorted)
 {
     int n = 0;
@@ -96,11 +96,11 @@ static int sort_roots(const plan_t *plan, int block, order_t order, int *sorted)
     return n;
 }
 
-/* Above this number, buffers are placed in step order only, and dead ones are skipped; otherwise
- * the time would grow quadratically. */
+/* With more buffers than this, only step order is tried, and dead buffers are skipped; other orders
+ * would take quadratic time. */
 enum { MOST_ORDERED = 4000 };
 
-/* Keeps the buffers that are alive at a step; returns their number. */
+/* Removes buffers that are dead at a step from the list. Returns the number left. */
 static int drop_dead(const plan_t *plan, int *placed, int n_placed, int step)
 {
     int n = 0;
@@ -109,7 +109,7 @@ static int drop_dead(const plan_t *plan, int *placed, int n_placed, int step)
     return n;
 }
 
-/* Assigns offsets and returns the total bytes. placed must have n elements. */
+/* Assigns offsets in this order, and returns the arena's size. placed has n elements. */
 static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
 {
     size_t arena_bytes = 0;
@@ -131,14 +131,14 @@ static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
     return arena_bytes;
 }
 
-/* True if from this step on the buffer's bytes belong to its twin. */
+/* True if at this step the buffer's bytes already count as its twin's. */
 static bool has_grown(const plan_t *plan, const plan_root_t *root, int step)
 {
     const plan_root_t *twin = twin_of(plan, root);
     return twin != NULL && root->last_step == step && twin->first_step == step;
 }
 
-/* The bytes alive at the same time: a lower bound for any placement. */
+/* The most bytes that are alive at the same time: no placement needs less. */
 static size_t least_bytes(const plan_t *plan, int n, const int *sorted)
 {
     size_t most = 0;
@@ -155,7 +155,7 @@ static size_t least_bytes(const plan_t *plan, int n, const int *sorted)
     return most;
 }
 
-/* Moves the buffers that end at the arena's end to the front; others keep their order. */
+/* Moves buffers that reach the arena's end to the front of the order; the others stay in order. */
 static void put_last_first(const plan_t *plan, int n, int *sorted, size_t arena_bytes)
 {
     for (int i = 1; i < n; i++) {
@@ -168,8 +168,8 @@ static void put_last_first(const plan_t *plan, int n, int *sorted, size_t arena_
 
 enum { MOST_TRIES = 32, MOST_ROOTS = 1000 };
 
-/* Tries each order, then variants in which buffers at the arena's end are placed first, until the
- * lower bound is reached. rooms: three arrays [n_roots]; the first returns the best order. */
+/* Tries each order, then changed orders that place the buffers at the arena's end first, until the
+ * lower bound is reached. rooms: three arrays [n_roots]; rooms[0] returns the best order. */
 static size_t place_best(plan_t *plan, int block, int *const *rooms, int *out_n)
 {
     int *best = rooms[0], *sorted = rooms[1], *placed = rooms[2];
@@ -218,14 +218,14 @@ static int n_readers(const step_t *step, int root)
     return n;
 }
 
-/* True if the buffer is in the arena, contains exactly these elements, and has no twin. */
+/* True for an arena buffer that contains exactly these elements and has no twin. */
 static bool is_alone(const plan_root_t *root, size_t offset, const tensor_info_t *info)
 {
     return root->kind == ROOT_ARENA && offset == 0 && root->twin == 0 &&
            root->bytes == info_bytes(info);
 }
 
-/* True if the first input's lifetime ends with the step, and the result's begins there. */
+/* True if the first input is last used, and the result first used, by this step. */
 static bool can_grow(const plan_t *plan, int s)
 {
     const step_t *step = &plan->steps[s];
@@ -241,7 +241,7 @@ static bool can_grow(const plan_t *plan, int s)
            to->first_step == s;
 }
 
-/* Makes twins where possible; returns their number. */
+/* Makes twins where possible. Returns the number of pairs. */
 static int join_twins(plan_t *plan)
 {
     int n = 0;
@@ -267,8 +267,8 @@ static void part_twins(plan_t *plan)
     for (int r = 0; r < plan->n_roots; r++) plan->roots[r].twin = 0;
 }
 
-/* Threads that grow a buffer wait for each other at each row, so it must save an eighth of
- * memory. */
+/* Threads that extend a buffer wait for each other at each row, so twins are used only if they save
+ * an eighth of the memory. */
 static size_t place_all(plan_t *plan, int *const *rooms, int *out_n)
 {
     const size_t apart = place_blocks(plan, rooms, out_n);

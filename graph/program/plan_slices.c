@@ -1,20 +1,20 @@
-/* Slices of a batch. If a step's output for the complete batch exceeds the last-level cache, the
- * next step must read it from memory. Steps that treat batch elements independently, such as
- * convolutions, can instead run one after another for a few elements, then for the next few:
+/* Slices of a batch. If a step's output for the entire batch exceeds the last-level cache, the next
+ * step must read it from memory. If steps treat each batch element separately, as convolutions do,
+ * they can run one after another for a few elements, then for the next few:
  *
  *   %1 = conv2d(%x, ...)       [16,64,112,112]: 51 MB          for each of 8 slices of 2 elements:
  *   %2 = max_pool2d(%1)        [16,64,56,56]                       %1 in 6.4 MB, %2 at its offset
  *
- * Either all threads share each step, or they are workers that run all steps for their own slices.
- * Workers do not wait for each other after each step and read their own output, but each of them
- * reads all weights.
+ * Either all threads share each step, or each worker runs all steps for its own slices. Workers do
+ * not wait for each other after each step, and each finds its own output in a cache, but each reads
+ * all weights.
  *
- * A value used only inside the loop needs memory for one slice, or for one per worker. Other values
- * are stored completely, each slice at its offset. A step gets another prepared operator for the
- * smaller batch; its weights do not change.
+ * A value that is used only inside the loop needs memory for one slice, or for one slice of each
+ * worker. For other values the whole batch is stored, each slice at its offset. A step in a loop
+ * gets an operator prepared for the smaller batch; its packed weights stay the same.
  *
- * Estimated costs decide which steps form a loop, the number of slices and the kind of workers:
- * bytes divided by the bandwidth of memory or cache, plus a cost per slice and step. */
+ * Estimates choose the steps of a loop, the number of slices and between the two kinds of loops:
+ * time to move bytes from memory or cache, plus a cost for each slice and step. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -23,8 +23,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/threads_impl.h"
 
-/* A step is not run by workers if its estimated time on one thread per slice exceeds the time on
- * all threads by this share plus this many nanoseconds. */
+/* Workers do not run a step if one thread per slice would take longer than all threads for all
+ * slices, by this share plus this many nanoseconds. */
 #define WORKER_LOSS 0.05
 #define WORKER_NS 3000.0
 
@@ -34,11 +34,11 @@ typedef struct slicing {
     context_t *ctx;
     plan_t *plan;
     int n_threads;
-    bool is_large; /* some step reads and writes more than a quarter of the cache */
+    bool is_large; /* some step reads and writes more than a quarter of the last-level cache */
     plan_slice_costs_t *estimates;
-    int64_t *batches;     /* [n_steps] batch size; 0: cannot be sliced */
-    int *most_slices;     /* [n_steps] maximum for workers; 0: not by workers */
-    prepared_t **smaller; /* [n_steps] operator for one slice, while loops are chosen */
+    int64_t *batches;     /* [n_steps] batch size; 0: cannot run by slices */
+    int *most_slices;     /* [n_steps] most slices for workers; 0: workers cannot run it */
+    prepared_t **smaller; /* [n_steps] operator for one slice of the chosen loop */
     double *costs;        /* [n_steps + 1] best cost of all earlier steps */
     plan_loop_t *chosen;  /* [n_steps + 1] the loop that ends before the step */
     int n_loops;
@@ -47,7 +47,7 @@ typedef struct slicing {
 
 /* ---- which steps can be sliced ---- */
 
-/* True if batch elements are contiguous and in order. */
+/* True if each batch element is contiguous and the elements are in order. */
 static bool lies_by_batch(const tensor_info_t *info)
 {
     const format_t *format = &info->format;
@@ -58,7 +58,7 @@ static bool lies_by_batch(const tensor_info_t *info)
     return true;
 }
 
-/* Parameters are packed when they are read, by one thread, so workers cannot read them. */
+/* Workers cannot run steps that read parameters: one thread packs a parameter when it is read. */
 static bool reads_parameters(const step_t *step)
 {
     for (int i = 0; i < step->n_sources; i++)
@@ -73,9 +73,9 @@ static bool is_whole(const plan_t *plan, int root, size_t offset, const tensor_i
            lies_by_batch(info);
 }
 
-/* An operand without a batch is read completely for each slice, so no step of the loop may write
- * it; steps write neither inputs nor constants. Example: %2 = slice(%1) end=1 shares the buffer of
- * %1, which may contain only one slice at a time. */
+/* Each slice reads an operand without a batch dimension entirely. So no step of the loop may write
+ * to it, which is certain only for inputs and constants. Example: %2 = slice(%1) end=1 is in the
+ * buffer of %1, which in a loop may contain another slice. */
 static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
 {
     const plan_source_t *source = &step->sources[index];
@@ -125,7 +125,7 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
-/* The operand whose buffer the result reuses, or -1; unlike view.overwrites if the plan swapped. */
+/* The operand whose buffer the result reuses, or -1. Differs from view.overwrites after a swap. */
 static int find_overwritten(const step_t *step)
 {
     for (int i = 0; step->view.overwrites >= 0 && i < step->n_sources; i++)
@@ -134,7 +134,7 @@ static int find_overwritten(const step_t *step)
     return -1;
 }
 
-/* True if the smaller operator uses the same formats and may replace the step's operator. */
+/* True if the slice's operator has the step's kernel and formats, and may replace its operator. */
 static bool can_replace(const step_t *step, const prepared_t *smaller)
 {
     const prepared_t *whole = step->prepared;
@@ -150,7 +150,7 @@ static bool can_replace(const step_t *step, const prepared_t *smaller)
            (smaller->overwrites >> overwritten & 1) != 0;
 }
 
-/* Sets *out_smaller to NULL if no kernel handles the slice as the complete batch is handled. */
+/* *out_smaller is NULL if no kernel computes the slice as the entire batch is computed. */
 static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_t *step, int64_t n,
                            prepared_t **out_smaller)
 {
@@ -178,7 +178,8 @@ static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_
     return STATUS_OK;
 }
 
-/* Prepares the operator for a slice of n elements, on all threads or, for workers, on one. */
+/* Prepares the operator for a slice of n elements, for all threads or, in a worker, for one.
+ */
 static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int64_t n,
                               int n_workers, prepared_t **out_smaller)
 {
@@ -194,7 +195,7 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
 
 /* ---- choice of loops ---- */
 
-/* Takes a loop if its cost, with the best choice before it, is the lowest so far for its end. */
+/* Chooses this loop if the total cost of all steps before its end is the lowest so far. */
 static void try_loop(slicing_t *slicing, plan_loop_t loop)
 {
     const int end = loop.first_step + loop.n_steps;
@@ -208,7 +209,7 @@ static void try_loop(slicing_t *slicing, plan_loop_t loop)
     slicing->chosen[end] = loop;
 }
 
-/* Tries all numbers of slices for steps [first, end); workers may have at most most_slices. */
+/* Tries all numbers of slices for steps first to end - 1; workers get at most most_slices. */
 static void try_slices(slicing_t *slicing, int first, int end, int most_slices)
 {
     const int64_t batch = slicing->batches[first];
@@ -221,7 +222,7 @@ static void try_slices(slicing_t *slicing, int first, int end, int most_slices)
     }
 }
 
-/* Finds the cheapest loop from `begin` or later that ends before step `end`, or its last step. */
+/* Chooses the last loop, or single step, before step `end`. The loop begins at `begin` or later. */
 static void choose_last(slicing_t *slicing, int begin, int end)
 {
     int most_slices = MAX_WORKER_SLICES;
@@ -235,7 +236,7 @@ static void choose_last(slicing_t *slicing, int begin, int end)
     }
 }
 
-/* Adds the best loops of steps [begin, end), which have the same batch size. */
+/* Adds the best loops of steps begin to end - 1, which have the same batch size. */
 static void choose_loops(slicing_t *slicing, int begin, int end)
 {
     slicing->costs[begin] = 0.0;
@@ -273,7 +274,7 @@ static void forget_smaller(const slicing_t *slicing)
     }
 }
 
-/* True if one thread per slice is not slower than all threads for all slices. */
+/* True if one thread per slice takes no longer than all threads for all slices, see WORKER_LOSS. */
 static bool is_for_workers(const slicing_t *slicing, const plan_loop_t *loop, int s)
 {
     const double together = slicing->plan->steps[s].prepared->cost_ns;
@@ -296,7 +297,7 @@ static status_t prepare_step(slicing_t *slicing, const plan_loop_t *loop, int s,
     return STATUS_OK;
 }
 
-/* *out_done is false if a step does not support its slices; loops must then be chosen again. */
+/* *out_done is false if a step cannot run by the chosen slices; loops must then be chosen again. */
 static status_t prepare_loops(slicing_t *slicing, bool *out_done)
 {
     *out_done = true;
@@ -309,7 +310,7 @@ static status_t prepare_loops(slicing_t *slicing, bool *out_done)
     return STATUS_OK;
 }
 
-/* Distance between slices of a buffer; 0 if it holds only one slice. */
+/* Distance between slices of a buffer; 0 if the buffer contains one slice only. */
 static size_t stride_of(const plan_t *plan, int root, const plan_loop_t *loop)
 {
     const plan_root_t *of = &plan->roots[root];
@@ -337,7 +338,7 @@ static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
     step->view.n_workers = loop->n_workers;
 }
 
-/* Adds the block for the workers' copies of inner buffers. *out_block: 1 + its index; 0: none. */
+/* Adds a block for the workers' copies of inner buffers. *out_block: 1 + its index; 0: none. */
 static status_t make_block(const slicing_t *slicing, const plan_loop_t *loop, int *roots_capacity,
                            int *out_block)
 {

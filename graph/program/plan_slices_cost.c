@@ -1,42 +1,42 @@
-/* Cost estimates for loops of slices: compute time as estimated by kernels, plus memory traffic,
- * which depends on how much data stays in the last-level cache. */
+/* Estimated costs of loops over slices: computing time as estimated by kernels, plus memory
+ * traffic, which depends on how much data stays in the last-level cache. */
 #include "graph/program/plan_slices_impl.h"
 
 #include "dispatch/select_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/onednn/cost.h"
 
-/* Measured: cost per step and slice; share of work lost by smaller slices; share of memory time
- * that computing does not hide. */
+/* Measured: nanoseconds per step and slice; share by which smaller slices slow computing down;
+ * share of the shorter of computing and memory time that the longer does not hide. */
 #define STEP_NS 3000.0
 #define SLICE_LOSS 0.04
 #define APART 0.3
 
-/* Measured for workers: cost per step and slice; time in which threads wait for each other after a
- * shared step, constant and as a share of its work. */
+/* Measured for workers: nanoseconds per step and slice; time in which threads wait for each other
+ * after a step that all share: a constant, and a share of the step's work. */
 #define WORKER_STEP_NS 500.0
 #define WAIT_NS 2000.0
 #define WAIT_SHARE 0.02
 
-/* A buffer with a batch that a step reads or writes. */
+/* A buffer with a batch dimension that a step reads or writes. */
 typedef struct use {
     double bytes;
     int root;
 } use_t;
 
-/* Estimates for one step; its uses are [first_use, last_use). */
+/* Estimates for one step. Its uses are number first_use to last_use - 1. */
 typedef struct work {
-    double computed; /* nanoseconds for the complete batch */
+    double computed; /* nanoseconds for the entire batch */
     size_t batch_bytes, weight_bytes;
     int first_use, last_use;
-    double outside_share; /* share of traffic for buffers also used outside the loop */
+    double outside_share; /* share of memory accesses, for buffers also used outside */
 } work_t;
 
-/* The memory need of a candidate loop. */
+/* The memory that a loop needs. */
 typedef struct room {
     int first, end;
-    double outside;      /* buffers that are also alive before or after the loop */
-    double inside;       /* maximum of the other buffers, for the complete batch */
+    double outside;      /* bytes of buffers that are also alive before or after the loop */
+    double inside;       /* most bytes of the other buffers, for the entire batch */
     double *inside_step; /* [n_steps] */
     int *first_alive;    /* [n_steps + 1] index in `alive` of a step's first buffer */
     int *alive;          /* the arena's buffers alive at each step */
@@ -62,8 +62,8 @@ bool plan_has_batch(const step_t *step, int index)
            in->sizes[0] == out->sizes[0];
 }
 
-/* The share of accesses that go to memory if this many other bytes are used in between: none up to
- * a quarter of the cache, all from its full size on. */
+/* The share of accesses that go to memory if `bytes` other bytes are used in between: 0 up to a
+ * quarter of the cache, 1 if they fill the cache, linear in between. */
 static double memory_share(const plan_slice_costs_t *costs, size_t bytes)
 {
     const double whole = costs->cache, quarter = whole / 4.0;
@@ -96,8 +96,8 @@ static void describe(plan_slice_costs_t *costs, const step_t *step, work_t *work
 
 /* ---- the arena ---- */
 
-/* The first step that writes a part of a join; the result, which contains it, is alive from
- * there. */
+/* The first step that writes a part of a join. The result contains the part, so it is alive from
+ * that step on. */
 static int first_of_joined(const plan_t *plan, const step_t *step)
 {
     int first = plan->roots[step->output_roots[0]].first_step;
@@ -109,7 +109,7 @@ static int first_of_joined(const plan_t *plan, const step_t *step)
     return first;
 }
 
-/* Bytes of the first input if the step may grow it (plan_place.c) into the result. */
+/* Bytes of the first input, if the step may extend it to become the result (plan_place.c). */
 static double grown_bytes(const plan_t *plan, int s)
 {
     const step_t *step = &plan->steps[s];
@@ -119,8 +119,8 @@ static double grown_bytes(const plan_t *plan, int s)
     return root->kind == ROOT_ARENA && root->last_step == s ? (double)root->bytes : 0.0;
 }
 
-/* The maximum of bytes alive at the same time, counting parts of joins (plan_joins.c) as part of
- * the result. alive: [n_steps] zeros; is_part: [n_roots] zeros. */
+/* The most bytes alive at the same time. Parts of joins (plan_joins.c) count as part of the result.
+ * alive: [n_steps] zeros; is_part: [n_roots] zeros. */
 static double find_peak(const plan_t *plan, double *alive, bool *is_part)
 {
     double peak = 0.0;
@@ -276,8 +276,8 @@ static double computed_ns(const plan_slice_costs_t *costs, const plan_loop_t *lo
     return work->computed + (costs->n_threads > 1 ? WAIT_NS : 0.0);
 }
 
-/* Time for memory traffic of all slices. inside_share: share of accesses to buffers inside the loop
- * that go to memory. Workers read their weights at the same time. */
+/* Time to move the bytes of all slices. inside_share: share of accesses to buffers inside the loop
+ * that go to memory. Workers read weights at the same time. */
 static double moved_ns(const plan_slice_costs_t *costs, const plan_loop_t *loop, const work_t *work,
                        double inside_share)
 {

@@ -95,7 +95,7 @@ static bool has_state(const alias_t *alias)
     return has_state;
 }
 
-/* Uses one plan for a graph without control flow and effects, regions otherwise. */
+/* Makes a single plan if the graph has no control flow and no effects, else regions. */
 static status_t compile(context_t *ctx, program_t *program, module_t *self)
 {
     const alias_t *alias = NULL;

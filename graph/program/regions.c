@@ -1,4 +1,4 @@
-/* Finds the regions of a graph, and builds a separate graph and plan for each. */
+/* Finds the regions of a graph. Builds a graph and a plan for each region. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -21,13 +21,13 @@ typedef struct finding {
     module_t *self;
     const alias_t *alias;
     const lifetimes_t *lifetimes;
-    module_t **objects; /* [n_values] the module that a value refers to; NULL: none, or not known */
+    module_t **objects; /* [n_values] the module that a value is; NULL: none, or not known */
     attribute_t *set;   /* attributes replaced by setattr */
     int n_set, set_capacity;
     bool sets_any; /* a call, or setattr on an unknown module, may replace any attribute */
     int capacity;
-    int *uses;    /* [n_values] number of uses by operators in regions */
-    int *made_in; /* [n_values] number of the node range whose operator makes the value, or 0 */
+    int *uses;    /* [n_values] how many operators in regions use it */
+    int *made_in; /* [n_values] number of the node range in which an operator produces it, or 0 */
     int n_stretches;
     value_t *
         map; /* [n_values] the value in the region's graph while it is built, else VALUE_UNMAPPED */
@@ -71,7 +71,7 @@ static bool is_self(const finding_t *f, value_t value)
            graph_value_type(f->graph, value)->kind == TYPE_MODULE;
 }
 
-/* Sharing of a value's bytes: with views or other names in the graph, or with an attribute. */
+/* How the value's bytes are shared: with views or other values, or with an attribute. */
 static plan_share_t share_of(const finding_t *f, value_t value)
 {
     int class = alias_class(f->alias, value);
@@ -98,7 +98,7 @@ static bool is_parameter(const finding_t *f, const graph_node_t *node)
            attribute_tensor(&member) != NULL && !is_set(f, &member);
 }
 
-/* True for values that a plan fixes or looks up itself, so they are not inputs of the region. */
+/* True for values that a plan contains or looks up itself, so they are not inputs of the region. */
 static bool is_constant(const finding_t *f, const graph_node_t *node)
 {
     if (node == NULL) return false;
@@ -120,8 +120,8 @@ static bool is_static_tensor(const finding_t *f, value_t value)
     return type->kind == TYPE_TENSOR && type_is_static(type) && !type->is_optional;
 }
 
-/* True for operators with completely known types. Conversions of shared bytes are excluded: only at
- * run time is it known if they return the same tensor. */
+/* True for operators whose types are all known. Excludes conversions of shared bytes: only a run
+ * shows whether such a conversion returns the same tensor. */
 static bool can_join_op(const finding_t *f, const graph_node_t *node)
 {
     if (node->n_outputs == 0 || node->n_sized > 0) return false;
@@ -152,7 +152,7 @@ static const char *last_name(const char *path)
     return dot != NULL ? dot + 1 : path;
 }
 
-/* True for nodes inside a range that can run before it with the same result. */
+/* True for a node inside a range that has the same result if it runs before the range. */
 static bool can_run_before(const finding_t *f, const graph_node_t *node)
 {
     if (node->kind == NODE_CONSTANT) return true;
@@ -225,8 +225,8 @@ static void copy_node(finding_t *f, graph_builder_t *to, values_t *mapped, value
     for (int i = 0; i < node->n_outputs; i++) map_value(f, mapped, node->outputs[i], outputs[i]);
 }
 
-/* The type of a live-in. For shared bytes it is that of the attribute's current tensor, which may
- * be blocked or strided without the graph's knowledge. */
+/* The type of a region's input. For shared bytes it is the type of the attribute's current tensor,
+ * which may be blocked or strided although the graph's type does not say so. */
 static graph_type_t live_in_type(const finding_t *f, value_t value)
 {
     graph_type_t type = *graph_value_type(f->graph, value);
@@ -274,7 +274,7 @@ static status_t find_shares(finding_t *f, const graph_t *graph, const values_t *
     return STATUS_OK;
 }
 
-/* Builds the region's graph and shares; the caller frees the shares. */
+/* Builds the region's graph and shares. The caller frees the shares. */
 static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_graph,
                            plan_share_t **out_shares)
 {
@@ -303,7 +303,7 @@ static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_g
 
 /* ---- node ranges ---- */
 
-/* Plans a region. If no plan can run it, returns OK without one, and its nodes remain control. */
+/* Plans a region. If no plan can run it, region->plan stays NULL, and its nodes run one by one. */
 static status_t plan_region(finding_t *f, region_t *region)
 {
     graph_t *graph = NULL;
@@ -349,7 +349,7 @@ static bool has_effect(const finding_t *f, const region_t *region)
     return false;
 }
 
-/* Adds a range of nodes as a region; splits it if it has too many results for one plan. */
+/* Adds a range of nodes as a region. If it has too many results for one plan, splits it. */
 static status_t add_stretch(finding_t *f, const graph_block_t *block, int first, int n_nodes)
 {
     region_t region = {.block = block, .first = first, .n_nodes = n_nodes};
@@ -374,7 +374,7 @@ static status_t add_stretch(finding_t *f, const graph_block_t *block, int first,
     return add_stretch(f, block, first + n_nodes / 2, n_nodes - n_nodes / 2);
 }
 
-/* Records a node of the current range. */
+/* Records a setattr node of the current range. */
 static status_t note_joined(finding_t *f, const graph_node_t *node)
 {
     if (node->kind != NODE_SETATTR) return STATUS_OK;
@@ -384,7 +384,7 @@ static status_t note_joined(finding_t *f, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* For a node outside regions: keeps packed forms of its constant weights for later runs. */
+/* For a node outside of regions: lets constant weights cache packed forms for later runs. */
 static void keep_packed(const finding_t *f, const graph_node_t *node)
 {
     for (int i = 0; node->kind == NODE_OP && i < node->n_inputs; i++) {
@@ -396,8 +396,8 @@ static void keep_packed(const finding_t *f, const graph_node_t *node)
     }
 }
 
-/* Adds the regions of a block, then of inner blocks. Nodes that can run before a range do not end
- * it. */
+/* Adds the regions of a block, then those of inner blocks. A node that can run before a range does
+ * not end the range. */
 static status_t look_at_block(finding_t *f, const graph_block_t *block)
 {
     int first = -1, last = -1;
@@ -423,7 +423,7 @@ static status_t look_at_block(finding_t *f, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* Lists nodes in a region that run before it: not constants and parameters that only plans read. */
+/* Lists the nodes inside a region that run before it. Plans contain what only plans read. */
 static status_t find_before(finding_t *f, region_t *region)
 {
     int capacity = 0;
@@ -456,7 +456,7 @@ static status_t find_all(finding_t *f)
     return STATUS_OK;
 }
 
-/* Groups regions by block, and finds the largest number of inputs. */
+/* Sorts the regions' indices by block, and finds the largest number of inputs. */
 static status_t settle_rows(finding_t *f)
 {
     program_t *program = f->program;

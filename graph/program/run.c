@@ -1,4 +1,4 @@
-/* Runs graphs node by node and programs region by region: blocks, control flow, complete runs. */
+/* Runs graphs node by node, and programs region by region: blocks, control flow, complete runs. */
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/interrupt_impl.h"
@@ -24,7 +24,7 @@ void run_release_dead(run_t *run, const graph_block_t *block, int index, value_t
         run_clear_slot(&run->slots[value]);
 }
 
-/* Releases values last used by the index-th node of `block`; `node` is that one or inside it. */
+/* Releases values last used by node `index` of `block`; `node` is that node or one inside it. */
 static void release_all(run_t *run, const graph_block_t *block, int index, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_inputs; i++) run_release_dead(run, block, index, node->inputs[i]);
@@ -50,8 +50,9 @@ static void clear_block(run_t *run, const graph_block_t *block)
 
 static status_t run_block(run_t *run, const graph_block_t *block, slot_t *results);
 
-/* A tensor with views that some operator writes must be dense, under every policy. The output of an
- * operator is converted; a tensor from an attribute or a call cannot be, since others hold it. */
+/* If some operator writes a value that has views, its tensor must be dense, under every policy. An
+ * operator's output is converted. A tensor that others may hold, of an attribute or a call, is
+ * refused. */
 static status_t keep_views(run_t *run, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -86,7 +87,7 @@ static status_t run_if(run_t *run, const graph_node_t *node)
     return status;
 }
 
-/* The maximum number of iterations; none: no limit. */
+/* Reads the maximum number of iterations; for none there is no limit. */
 static status_t trip_count(run_t *run, const datum_t *datum, int64_t *out_count)
 {
     switch (datum_kind(datum)) {
@@ -100,7 +101,7 @@ static status_t trip_count(run_t *run, const datum_t *datum, int64_t *out_count)
     }
 }
 
-/* state: the condition, then the carried values. An iteration reads and replaces them. */
+/* state: the condition, then the carried values. An iteration reads them and replaces them. */
 static status_t run_iteration(run_t *run, const graph_block_t *block, int64_t iteration,
                               slot_t *state)
 {
@@ -198,7 +199,7 @@ static status_t run_all(run_t *run, const graph_block_t *block)
     return run_nodes(run, block, at, block->n_nodes);
 }
 
-/* Runs a block whose parameters are set. On success sets results, with one reference each. */
+/* Runs a block after its parameters were set. On success each result has a reference. */
 static status_t run_block(run_t *run, const graph_block_t *block, slot_t *results)
 {
     status_t status = run_all(run, block);
@@ -319,7 +320,7 @@ status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *nod
     for (int i = 0; i < node->n_outputs && status == STATUS_OK; i++)
         out[i] = datum_retain(run.slots[node->outputs[i]].datum);
     for (int i = 0; i < n && run.slots != NULL; i++) run_clear_slot(&run.slots[i]);
-    run.infos = NULL; /* owned by the caller */
+    run.infos = NULL; /* they belong to the caller */
     clear_run(&run);
     return status;
 }

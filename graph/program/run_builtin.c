@@ -52,7 +52,7 @@ static status_t run_tuple(const call_t *call)
     return datum_tuple(call->ctx, call->n_in, call->in, call->out);
 }
 
-/* Operands alternate between keys and values. */
+/* Operands are key, value, key, value, ... */
 static status_t run_dict(const call_t *call)
 {
     context_t *ctx = call->ctx;
@@ -92,8 +92,8 @@ static status_t run_unpack(const call_t *call)
     return STATUS_OK;
 }
 
-/* Reads an index from an int or a tensor of one integer; negative ones count from the end. Allowed:
- * -n to n - 1, or to n if takes_end. */
+/* Reads an index from an int or a tensor of one integer; a negative index counts from the end. It
+ * must be -n to n - 1, or up to n if takes_end. */
 static status_t read_place(const call_t *call, int operand, int n, bool takes_end, int *out_place)
 {
     const datum_t *datum = call->in[operand];
@@ -139,7 +139,7 @@ static status_t run_append(const call_t *call)
     return datum_append(call->ctx, call->in[0], call->in[1]);
 }
 
-/* Copies a list: items before `place`, `put` unless NULL, and the rest after `skipped` items. */
+/* Copies a list: items before `place`, `put` unless NULL, then the rest without `skipped` items. */
 static status_t copy_list(const call_t *call, int place, datum_t *put, int skipped)
 {
     const datum_t *list = call->in[0];
@@ -166,7 +166,7 @@ static status_t require_list(const call_t *call)
     return STATUS_OK;
 }
 
-/* Inserts before an item; negative indices count from the end, and the length means "append". */
+/* Inserts before an item. A negative index counts from the end; the list's length means the end. */
 static status_t run_insert(const call_t *call)
 {
     TRY(require_list(call));
@@ -202,7 +202,7 @@ static status_t run_len(const call_t *call)
 
 /* ---- join and stack ---- */
 
-/* Tensors that we own, taken from any open scope. */
+/* Tensors that this call owns. They are taken out of any open scope. */
 typedef struct pieces {
     int n;
     tensor_t **tensors;
@@ -214,7 +214,7 @@ static void drop_pieces(pieces_t *pieces)
     pieces->n = 0;
 }
 
-/* Takes the tensors of the list; for stack, inserts a dimension of size 1. */
+/* Gets the list's tensors; for stack, each with an additional dimension of size 1. */
 static status_t take_pieces(const call_t *call, bool is_stack, int64_t dim, pieces_t *pieces)
 {
     const datum_t *list = call->in[0];
@@ -235,7 +235,7 @@ static status_t take_pieces(const call_t *call, bool is_stack, int64_t dim, piec
     return STATUS_OK;
 }
 
-/* Concatenates groups of OP_MAX_INPUTS tensors into one tensor each. */
+/* Concatenates each group of OP_MAX_INPUTS tensors to one tensor. */
 static status_t join_once(context_t *ctx, int64_t dim, pieces_t *pieces)
 {
     int n_joined = 0, from = 0;
@@ -255,7 +255,7 @@ static status_t join_once(context_t *ctx, int64_t dim, pieces_t *pieces)
     return status;
 }
 
-/* Returns operand 2, which provides the result for an empty list. */
+/* Returns operand 2, the result for an empty list. */
 static status_t give_empty(const call_t *call)
 {
     const datum_t *empty = call->in[2];
@@ -354,7 +354,7 @@ static const struct {
     {"fail", 1, run_fail},     {"shape", 1, run_shape},  {"size", 2, run_size},
 };
 
-/* ---- scalars: ints give ints; if one operand is a float, the result is a float ---- */
+/* ---- scalars: results are ints, or floats if an operand is a float ---- */
 
 typedef enum scalar_op {
     SCALAR_ADD,
@@ -381,7 +381,7 @@ static const char *const scalar_names[SCALAR_COUNT] = {
     "scalar_neg", "scalar_eq",  "scalar_ne",  "scalar_lt",  "scalar_le",       "scalar_gt",
     "scalar_ge",  "scalar_and", "scalar_or",  "scalar_not"};
 
-/* A number in both forms; integer is unused if is_float. */
+/* A number as double and, unless is_float, as integer. */
 typedef struct number {
     bool is_float;
     int64_t integer;
@@ -410,7 +410,7 @@ static status_t read_number(const call_t *call, int i, number_t *out_number)
     return STATUS_OK;
 }
 
-/* Quotient and remainder round to minus infinity, as in Python. */
+/* Quotient and remainder are rounded to minus infinity, as in Python. */
 static status_t divide(const call_t *call, int64_t a, int64_t b, int64_t *out_quotient,
                        int64_t *out_remainder)
 {
@@ -463,7 +463,7 @@ static status_t calculate_float(const call_t *call, scalar_op_t op, double a, do
     return datum_float(call->ctx, result, call->out);
 }
 
-/* Two integers are compared as integers. NaN is unequal to everything. */
+/* Compares two integers as integers, other numbers as doubles. NaN is unequal to everything. */
 static bool compare(scalar_op_t op, const number_t *a, const number_t *b)
 {
     bool as_float = a->is_float || b->is_float;
@@ -480,7 +480,7 @@ static bool compare(scalar_op_t op, const number_t *a, const number_t *b)
     }
 }
 
-/* True if this is == or != with a string or none. */
+/* True for == and != if an operand is a string or none. */
 static bool is_equality_of_others(const call_t *call, scalar_op_t op)
 {
     if (op != SCALAR_EQ && op != SCALAR_NE) return false;

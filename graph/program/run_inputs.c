@@ -28,7 +28,7 @@ static status_t check_inputs(run_t *run, int first, int n_in, datum_t *const *in
     return graph_check_inputs(run->ctx, run->graph, n_in, run->infos);
 }
 
-/* Replaces an mkldnn input by a dense copy, under all its names, if views of it are written. */
+/* If views of an mkldnn input are written, a dense copy replaces the input wherever it occurs. */
 static status_t bind_dense(run_t *run, int first, int n_in, int input)
 {
     const value_t *params = graph_body(run->graph)->params + first;

@@ -39,7 +39,7 @@ static status_t check_bytes(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The format that the layout pass chose for a node's output, or NULL; not for conversions. */
+/* The format that the layout pass chose for a node's output, or NULL. NULL for conversions. */
 static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
 {
     if (node->n_outputs == 0 || graph_is_conversion(node->op)) return NULL;
@@ -49,7 +49,7 @@ static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
     return is_chosen ? &type->info.format : NULL;
 }
 
-/* Copies the attributes with integers that depend on sizes filled in; the caller frees the copy. */
+/* Copies the attributes, and computes integers that depend on sizes. The caller frees the copy. */
 static status_t size_attributes(run_t *run, const graph_node_t *node, void **out_attrs)
 {
     const size_names_t names = {run->graph, run->infos};
@@ -75,7 +75,7 @@ static status_t run_op_node(run_t *run, const graph_node_t *node)
     TRY(run_gather(run, node, 0));
     status_t status = node->n_sized > 0 ? size_attributes(run, node, &sized) : STATUS_OK;
     const void *attrs = sized != NULL ? sized : node->attrs;
-    /* Observers see the writing operator itself, so that a trace of this graph records it. */
+    /* Observers see the in-place operator itself, so that a trace of this graph records it. */
     bool is_watched = false, shows_inputs = false;
     if (status == STATUS_OK && node->is_in_place && writes_tensor(run, node))
         status = dispatch_is_watched(ctx, &is_watched, &shows_inputs);
@@ -131,7 +131,7 @@ static status_t run_setattr(run_t *run, const graph_node_t *node)
     return attribute_set(run->ctx, module, node->name, run->in[0]);
 }
 
-/* Limit for nested method calls, since endless recursion would overflow the thread's stack. */
+/* Most nested calls of methods: endless recursion would overflow the thread's stack. */
 enum { MAX_CALLS = 128 };
 static const context_slot_t calls_slot = {sizeof(int), NULL, NULL};
 
@@ -175,7 +175,7 @@ static status_t run_call(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Returns a constant as a snapshot, so that writing the result does not change the graph. */
+/* Returns a snapshot of a constant, so that writing to the result does not change the graph. */
 static status_t give_constant(run_t *run, datum_t *constant, datum_t **out_datum)
 {
     if (datum_kind(constant) != DATUM_TENSOR) return datum_clone(run->ctx, constant, out_datum);

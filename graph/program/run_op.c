@@ -8,7 +8,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Releases a tensor that we own, after taking it from any open scope. */
+/* Releases our own tensor, after taking it out of any open scope. */
 static void drop(context_t *ctx, tensor_t *tensor)
 {
     scope_take(ctx, tensor);
@@ -28,7 +28,7 @@ static status_t number_of(context_t *ctx, const char *op, const datum_t *datum, 
     }
 }
 
-/* Operands for dispatch; `made` marks number tensors that we created. */
+/* Operands for dispatch. `made` marks number tensors that were created for the call. */
 typedef struct operands {
     int n;
     tensor_t *tensors[OP_MAX_INPUTS];

@@ -4,7 +4,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Returns false if a live-in is not a tensor like the planned one: a number, or another size. */
+/* False if an input of the region is not like the planned one: a number, or another size. */
 static bool gather_live_in(run_t *run, const region_t *region)
 {
     for (int i = 0; i < region->n_in; i++) {
@@ -16,7 +16,7 @@ static bool gather_live_in(run_t *run, const region_t *region)
     return !plan_splits(region->plan, run->live_in);
 }
 
-/* Returns false on failure; the nodes then run one by one, and the right one reports it. */
+/* False on failure; the nodes then run one by one, and the failing one reports its error. */
 static bool run_before(run_t *run, const region_t *region)
 {
     status_t status = STATUS_OK;
