@@ -26,8 +26,8 @@
 #define MAX_CPU_CACHE (INT64_C(1) << 40)
 #define MAX_LIMIT_SECONDS 1e9
 
-/* Default limit on loop iterations in a call: no sensible model reaches it, and it takes a
- * second. */
+/* Default limit on loop iterations in a call. No sensible model reaches it, and an endless loop
+ * reaches it within a second. */
 #define DEFAULT_ITERATIONS (1 << 20)
 
 typedef struct slot_value {
@@ -66,7 +66,7 @@ struct context {
     int n_workers, worker_capacity;
     bool is_limited; /* the allocator was made by allocator_limit for this context */
     interrupts_t own;
-    interrupts_t *interrupts; /* &own; for a worker its context's */
+    interrupts_t *interrupts; /* &own; in a worker, those of the context it works for */
 };
 
 enum {
@@ -272,7 +272,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     ctx->flush_denormals = options->flush_denormals;
     read_environment(ctx, options);
     if (ctx->n_threads == 0) ctx->n_threads = threads_available();
-    (void)threads_forks(); /* from here on, forked children use their own threads */
+    (void)threads_forks(); /* from here on, a forked child starts its own threads */
     if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
     if (ctx->plan_bytes == 0) ctx->plan_bytes = DEFAULT_PLAN_BYTES;
     if (ctx->own.limit_iterations == 0) ctx->own.limit_iterations = DEFAULT_ITERATIONS;
@@ -280,7 +280,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     return onednn_stream_create(ctx, &ctx->stream);
 }
 
-/* Failure of the thread's last context_create: there is no context to hold it. */
+/* Failure of this thread's last context_create, which has no context to store it in. */
 static _Thread_local failure_t creation;
 
 static status_t fail_creation(status_t status, const char *message)
@@ -331,7 +331,8 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     return STATUS_OK;
 }
 
-/* Makes a context for a worker thread. ctx handles flushing of denormals on all threads. */
+/* Makes a context for a worker thread. It does not flush denormals itself, because ctx does so on
+ * all threads. */
 static status_t make_worker(context_t *ctx, context_t **out_worker)
 {
     context_t *worker = NULL;
@@ -368,8 +369,8 @@ status_t context_blame(context_t *ctx, const context_t *worker, status_t status)
     FAIL(ctx, status, "%s", worker->last.message);
 }
 
-/* Ends the slots. A fini may still use its own slot, and may even make new ones, which are ended
- * too. */
+/* Ends the slots, the last one first. A fini may still use its own slot, and may make new slots,
+ * which are ended, too. */
 static void end_slots(context_t *ctx)
 {
     while (ctx->n_slots > 0) {
@@ -502,7 +503,7 @@ int *context_depth(context_t *ctx)
     return &ctx->depth;
 }
 
-/* A slot is listed after its init, so slots that init itself made are listed earlier and end
+/* A slot is listed after its init has run. So slots that init made are listed earlier, and end
  * later. */
 status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value)
 {

@@ -1,4 +1,4 @@
-/* Transitions and reorders: all conversions between layouts and formats are in this file. */
+/* All conversions between layouts and formats. */
 #include "tensor/convert.h"
 
 #include <string.h>
@@ -17,8 +17,8 @@ typedef struct loop {
     int64_t size, src, dst;
 } loop_t;
 
-/* Lists dimensions of size > 1 by falling destination stride, merging those that are contiguous on
- * both sides. */
+/* Lists dimensions of size > 1 by falling destination stride. Merges dimensions that are contiguous
+ * in source and destination. */
 static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides, size_t src_size,
                       const int64_t *dst_strides, size_t dst_size, loop_t *out_loops)
 {
@@ -44,7 +44,7 @@ static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides
     return merged;
 }
 
-/* A constant size compiles to a few moves instead of a call. */
+/* With a constant size, memcpy compiles to a few moves instead of a call. */
 #define RUNS(size)                                                                                 \
     for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, (size))
 
@@ -70,12 +70,14 @@ void convert_runs(int64_t n, size_t bytes, const char *from, int64_t from_step, 
     }
 }
 
-/* A strided copy: outer loops, and two inner loops that are tiled. `along` is the destination's
- * fastest loop. `across` is the source's fastest loop, unless that is `along`. A transposed tile of
- * 64 x 64 fits into the L1 cache. */
+/* A strided copy: outer loops, and two inner loops that are divided into tiles. `along` is the loop
+ * with the smallest destination stride; `across` is the one of the others with the smallest source
+ * stride, if that is smaller than the source stride of `along`. A transposed tile of 64 x 64
+ * elements fits into the L1 cache. */
 typedef struct strided {
     dtype_t src_dtype, dst_dtype;
-    size_t run; /* bytes of a run that is contiguous on both sides; 0 if elements are cast */
+    size_t run; /* bytes that are contiguous in source and destination, copied by one memcpy; 0 if
+                 * elements are cast */
     int n;
     loop_t loops[TENSOR_MAX_RANK + 1], along, across;
     int64_t tile_along, tile_across;
@@ -91,8 +93,8 @@ static loop_t take_loop(strided_t *s, int at)
     return loop;
 }
 
-/* Finds the outer loop with the smallest source stride below along's. If there is none and the
- * innermost loop is short, returns the last loop; else -1. */
+/* Finds the outer loop with the smallest source stride that is below the source stride of `along`.
+ * If there is none, returns the last outer loop if `along` is short, else -1. */
 static int find_across(const strided_t *s)
 {
     int best = s->n > 0 && s->along.size < SHORT ? s->n - 1 : -1;
@@ -110,7 +112,7 @@ static int64_t count_tiles(int64_t n, int64_t tile)
     return (n + tile - 1) / tile;
 }
 
-/* Tile size of a loop, given the other loop's size; at most `most`. */
+/* Tile size of one of the two inner loops, given the other; at most `most`. */
 static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
 {
     int64_t tile = other->size < TILE ? TILE * TILE / other->size : TILE;
@@ -119,7 +121,8 @@ static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
     return loop->size < tile ? loop->size : tile;
 }
 
-/* Plans the loops and tiles; returns the number of pieces. */
+/* Plans the loops and tiles; returns the number of pieces. A piece is one tile in one iteration of
+ * all outer loops. */
 static int64_t plan_strided(strided_t *s, size_t src_size, size_t dst_size)
 {
     const loop_t one = {1, (int64_t)src_size, (int64_t)dst_size};
@@ -149,7 +152,7 @@ static void move_run(const strided_t *s, int64_t n, const char *from, int64_t fr
                    s->dst_dtype, to, to_step / (int64_t)dtype_size(s->dst_dtype));
 }
 
-/* Copies one tile; the longer loop becomes the inner one. */
+/* Copies one piece. The longer of the two inner loops becomes the innermost. */
 static void move_piece(const strided_t *s, int64_t piece, const char *from, char *to)
 {
     loop_t inner = s->along, outer = s->across;
@@ -190,8 +193,8 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
     for (int64_t piece = 0; piece < n_pieces; piece++) move_piece(&s, piece, src, dst);
 }
 
-/* Visits all padding elements: for each padded dimension, its padding crossed with the padded sizes
- * of all others. Sets them to zero, or returns whether all are zero. */
+/* Visits all padded elements: for each padded dimension, all elements whose index in it is in the
+ * padding. Sets them to zero, or returns whether all are zero. */
 static bool visit_padding(const tensor_info_t *info, char *bytes, bool is_to_zero)
 {
     static const char zero[sizeof(double)];
@@ -264,7 +267,8 @@ static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, 
     return status;
 }
 
-/* Converts through the plain bytes, which are the same under both sizes. */
+/* Converts a regrouped source to plain bytes, which are the same with the inner sizes and with the
+ * tensor's. */
 static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                   const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -306,8 +310,8 @@ static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, cons
                     dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
 }
 
-/* Fills the offset of each index of each dimension; a tag's offset is the sum over the
- * dimensions. */
+/* Writes, for each dimension, the offset of each index. The offset of an element is the sum over
+ * the dimensions. */
 static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
 {
     int64_t index[TENSOR_MAX_RANK] = {0};
@@ -320,7 +324,8 @@ static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
     }
 }
 
-/* Offset of row `row`, which indexes all dimensions except the last. */
+/* Offset of a row, i.e. of the first element along the last dimension. `row` counts the rows in
+ * row-major order. */
 static int64_t row_offset(const tensor_info_t *info, const int64_t *offsets, int64_t row)
 {
     int64_t at = 0;
@@ -338,7 +343,7 @@ static bool has_offsets(const tensor_info_t *info)
     return info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED;
 }
 
-/* True if one side is plain; other conversions go through plain in two steps. */
+/* True if convert_by_offsets supports the conversion: source or destination is plain. */
 static bool may_go_by_offsets(const tensor_info_t *src_info, const tensor_info_t *dst_info)
 {
     return has_offsets(src_info) && has_offsets(dst_info) &&
@@ -417,8 +422,8 @@ static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, c
     return STATUS_OK;
 }
 
-/* Tries oneDNN first. Then native loops: strided copies, or element by element between tags if one
- * side is plain. Otherwise converts through plain. */
+/* Tries oneDNN first, then native loops: strided copies, or element by element if source or
+ * destination is plain. Otherwise converts to plain bytes first. */
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -471,9 +476,9 @@ static bool has_sizes_of(const tensor_info_t *info, const tensor_info_t *want)
     return shape_equal(info->rank, info->sizes, want->rank, want->sizes);
 }
 
-/* The tensor's bytes described with the sizes of `want`, for example a weight with separate groups
- * or with unflattened dimensions. False if the bytes are not in row-major order and must be
- * converted first. */
+/* Describes the tensor's bytes with the sizes of `want`, for example a weight with separate groups
+ * or with dimensions that are no longer flattened. False if the bytes are not in row-major order,
+ * so that they must be converted first. */
 static bool with_sizes_of(const tensor_info_t *info, const tensor_info_t *want, tensor_info_t *out)
 {
     *out = *info;
@@ -639,7 +644,7 @@ status_t convert_own(context_t *ctx, const tensor_t *tensor, tensor_t **converte
 {
     tensor_t *shared = *converted, *own = NULL;
     if (shared == tensor) return STATUS_OK;
-    /* a kept form has another reference, by its storage */
+    /* a kept form has another reference, from the storage that keeps it */
     bool is_new = shared->storage != tensor->storage && atomic_load(&shared->n_references) == 1;
     if (is_new) return STATUS_OK;
     status_t status = tensor_snapshot(ctx, shared, &shared->info, shared->offset, &own);
@@ -659,7 +664,8 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
     return STATUS_OK;
 }
 
-/* Info of the snapshot of a dense tensor; shared elements are gathered first. */
+/* Info of the mkldnn snapshot of a dense tensor. If elements share an address, the snapshot is a
+ * plain copy. */
 static tensor_info_t snapshot_info(const tensor_info_t *info)
 {
     format_t format = has_overlap(info)

@@ -136,7 +136,7 @@ static uint64_t hash_of(const char *key)
     return hash_bytes(key, strlen(key), 0);
 }
 
-/* Key of a look-up in by_key. */
+/* A key that a look-up in by_key compares with those of entries. */
 typedef struct wanted {
     const datum_t *dict;
     const char *key;
@@ -148,7 +148,8 @@ static bool has_key(const void *item, const void *key)
     return strcmp(wanted->dict->list.entries[(uintptr_t)item - 1].key, wanted->key) == 0;
 }
 
-/* Adds missing keys to the hash table if there are enough entries. */
+/* If the dict has more than LINEAR_MAX entries, adds the keys that are not in the hash table
+ * yet. */
 static status_t index_keys(context_t *ctx, datum_t *dict)
 {
     if (dict->kind != DATUM_DICT || dict->list.n <= LINEAR_MAX) return STATUS_OK;
@@ -158,7 +159,7 @@ static status_t index_keys(context_t *ctx, datum_t *dict)
     return STATUS_OK;
 }
 
-/* Takes one reference of the item, only on success; copies the key. */
+/* Adds an item and copies the key. On success takes over the caller's reference to the item. */
 static status_t add_take(context_t *ctx, datum_t *to, const char *key, datum_t *item)
 {
     TRY(context_grow(ctx, &to->list.entries, &to->list.capacity, to->list.n + 1, sizeof(entry_t)));
@@ -345,7 +346,7 @@ static bool reaches(const datum_t *from, const datum_t *target)
     return false;
 }
 
-/* Rejects cycles: a container inside itself could be neither released nor printed. */
+/* Rejects cycles, because a container inside itself could be neither released nor printed. */
 static status_t check_change(context_t *ctx, const char *op, datum_kind_t kind,
                              const datum_t *container, const datum_t *item)
 {
@@ -428,7 +429,7 @@ status_t datum_clone(context_t *ctx, const datum_t *datum, datum_t **out_copy)
     return STATUS_OK;
 }
 
-/* Compares bits: a NaN equals itself, and the two zeros differ. */
+/* Compares the bits of elements, so a NaN equals itself, and 0 differs from -0. */
 static bool equal_tensors(context_t *ctx, const tensor_t *a, const tensor_t *b)
 {
     const tensor_info_t *info = &a->info;
@@ -454,7 +455,7 @@ static bool equal_tensors(context_t *ctx, const tensor_t *a, const tensor_t *b)
     return is_equal;
 }
 
-/* Ignores the order of a dict's keys. */
+/* Compares lists, tuples or dicts. The order of a dict's keys does not matter. */
 static bool equal_items(context_t *ctx, const datum_t *a, const datum_t *b)
 {
     if (a->list.n != b->list.n) return false;

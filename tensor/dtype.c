@@ -8,9 +8,9 @@
 
 typedef enum category { CATEGORY_NONE, CATEGORY_BOOL, SIGNED, UNSIGNED, FLOATING } category_t;
 
-/* standing: rank in type promotion; the higher type wins. Different types of equal standing promote
- * to the next larger: bf16 and f16 to f32, s8 and u8 to s16. Types of standing 0 promote only with
- * floating types. */
+/* standing: in type promotion, the type of higher standing is the result. Two different types of
+ * equal standing promote to the next larger type: bf16 and f16 to f32, s8 and u8 to s16. Types of
+ * standing 0 promote only with floating types. */
 static const struct {
     const char *name;
     uint8_t size, standing;
@@ -33,7 +33,7 @@ static const struct {
     [DTYPE_F64] = {"f64", 8, 8, FLOATING, 0x1p-53},
 };
 
-/* Invalid values have the properties of DTYPE_NONE. */
+/* Maps invalid values to DTYPE_NONE. */
 static inline dtype_t known(dtype_t dtype)
 {
     return (unsigned)dtype < DTYPE_COUNT ? dtype : DTYPE_NONE;
@@ -116,13 +116,14 @@ static inline float of_bits(uint32_t bits)
     return x;
 }
 
-/* Branch-free selection, so that loops vectorise. */
+/* condition ? yes : no without a branch, so that loops vectorise. */
 static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     return no ^ ((yes ^ no) & (0u - condition));
 }
 
-/* Converts denormals through integers, so that flushing f32 denormals does not affect them. */
+/* Denormals of f16 are converted as integers, so a mode that flushes f32 denormals does not change
+ * them. */
 static inline float f32_of_f16(f16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, magnitude = x & 0x7fffu;
@@ -133,8 +134,8 @@ static inline float f32_of_f16(f16_t x)
     return of_bits(sign | choose(magnitude < 0x7c00, finite, special));
 }
 
-/* Rounds to nearest even: adds half of the last place, minus one if that place is even, then
- * truncates. */
+/* Rounds to nearest even: adds half a unit in the last place (minus 1 if the last bit is even),
+ * then truncates. */
 static inline bf16_t bf16_of_f32(float x)
 {
     uint32_t bits = bits_of(x);
@@ -143,8 +144,8 @@ static inline bf16_t bf16_of_f32(float x)
     return (bf16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
 
-/* Below 2^-14, adding 1/2 makes the hardware round: the last place of the sum is the smallest
- * f16. */
+/* For numbers below 2^-14, adding 1/2 makes the hardware round to a multiple of the smallest f16,
+ * which is the last place of the sum. */
 static inline f16_t f16_of_f32(float x)
 {
     uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
@@ -156,21 +157,21 @@ static inline f16_t f16_of_f32(float x)
     return (f16_t)((bits >> 16 & 0x8000) | choose(magnitude < 0x477ff000, finite, special));
 }
 
-/* As x86 and PyTorch: NaN and values out of range give the smallest number. */
+/* As on x86 and in PyTorch, NaN and values out of range become the smallest number. */
 static inline s64_t s64_of_f64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (s64_t)x : INT64_MIN;
 }
 
-/* Values below 2^63 convert as to s64 and keep its bits. */
+/* Values outside of 2^63 to 2^64 are converted to s64, whose bits are kept. */
 static inline u64_t u64_of_f64(double x)
 {
     if (x >= 0x1p63 && x < 0x1p64) return (u64_t)x;
     return (u64_t)s64_of_f64(x);
 }
 
-/* Converts to f32 by rounding to odd: truncates, and sets the last bit if bits were lost. Rounding
- * the result to a narrower type then equals rounding once. */
+/* Converts to f32 by rounding to odd: truncates, and sets the last bit if bits were lost. If the
+ * result is then rounded to a narrower type, that is as if x were rounded once. */
 static inline float f32_before_rounding(double x)
 {
     const float nearest = (float)x;
@@ -180,7 +181,7 @@ static inline float f32_before_rounding(double x)
     return of_bits((bits_of(nearest) - (is_larger ? 1u : 0u)) | 1u);
 }
 
-/* The same from an integer to f64; below 2^64 the last place of an f64 is at most 2^11. */
+/* The same from an integer to f64. Below 2^64 the last place of an f64 is at most 2^11. */
 static inline double f64_before_rounding(uint64_t magnitude)
 {
     const uint64_t rest = magnitude & 0x7ff;
@@ -250,7 +251,8 @@ typedef union scalar {
     b8_t b8;
 } scalar_t;
 
-/* Uses memcpy, because elements may be unaligned or the caller's variable may have another type. */
+/* LOAD and STORE use memcpy, because elements may be unaligned, or have another type in the
+ * caller. */
 #define LOAD(type) (memcpy(&scalar.type, element, sizeof scalar.type), scalar.type)
 #define STORE(type, expr) (scalar.type = (expr), (void)memcpy(element, &scalar, sizeof scalar.type))
 
@@ -338,9 +340,9 @@ void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
 
 /* ---- many values ---- */
 
-/* Casts with f32 on one side, and between floating types with a narrow one, convert through f32,
- * which does not round twice. Each has a loop that vectorises if both sides are contiguous. Other
- * pairs convert element by element. */
+/* Casts from or to f32, and between two floating types of which one is narrow, convert through f32,
+ * which does not round twice. Each such cast has a loop that vectorises if source and destination
+ * are contiguous. Other casts convert element by element. */
 typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_t ds);
 
 /* clang-format off */
@@ -357,7 +359,7 @@ typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_
     }
 #define CAST(from, to) CAST_BY(from, to, f32_of_##from)
 
-/* Integers convert through s64. */
+/* Casts between integers do not convert through f32. */
 #define WHOLE_LOOP(from, to, ss, ds)                                                               \
     for (int64_t i = 0; i < n; i++) ((to##_t *)dst)[i * (ds)] = (to##_t)((const from##_t *)src)[i * (ss)]
 
@@ -438,7 +440,7 @@ static const cast_t casts[DTYPE_COUNT][DTYPE_COUNT] = {
 #define COPY_LOOP(size)                                                                            \
     for (int64_t i = 0; i < n; i++) memcpy(to + i * ds * (size), from + i * ss * (size), (size))
 
-/* Copies elements unchanged; a constant element size lets the loop compile to moves. */
+/* Copies elements unchanged. With a constant element size, memcpy compiles to moves. */
 static void copy(int64_t n, size_t size, const char *restrict from, int64_t ss, char *restrict to,
                  int64_t ds)
 {

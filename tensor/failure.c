@@ -1,4 +1,4 @@
-/* Recording failures and composing their messages. */
+/* Records failures and composes their messages. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,8 @@ status_t context_decline(context_t *ctx, status_t status, const char *format, ..
     return status;
 }
 
-/* Inside an attempt nothing is recorded; NULL then passes on the attempt's last failure. */
+/* Inside an attempt no failure is recorded, so a NULL input passes on the attempt's last
+ * failure. */
 status_t context_null(context_t *ctx, const char *op, const char *argument)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -95,7 +96,7 @@ static void rename_failure(failure_t *failure, const char *op)
              (int)sizeof failure->message - 66, rest);
 }
 
-/* CANCELLED and LIMIT keep their message: it already names the outermost call, such as
+/* CANCELLED and LIMIT keep their message, because it already names the outermost call, such as
  * trainer_step. */
 status_t context_rename(context_t *ctx, status_t status, const char *op)
 {

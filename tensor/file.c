@@ -158,8 +158,8 @@ static void let_go(void *user, void *data)
     file_release(user);
 }
 
-/* Drops the pages inside the range, which the system reloads on access. Pages at the ends are kept,
- * as they may contain neighbouring data. */
+/* Drops the pages that are completely inside the range; the system reloads them on access. Pages at
+ * the ends stay, because they may contain neighbouring data. */
 static void unload(void *data, size_t bytes)
 {
 #if defined(MADV_DONTNEED)
@@ -221,8 +221,8 @@ status_t file_block_create(context_t *ctx, size_t n_bytes, file_mapping_t **out_
     return STATUS_OK;
 }
 
-/* Small pieces, so that the checksum reads them from the cache; pages are dropped in larger
- * pieces. */
+/* Bytes are copied in small pieces, so that the checksum reads them from the cache. Pages are
+ * dropped in larger pieces. */
 #define COPY_BYTES ((size_t)128 << 10)
 #define UNLOAD_BYTES ((size_t)4 << 20)
 

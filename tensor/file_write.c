@@ -1,9 +1,9 @@
 #define _GNU_SOURCE /* for O_TMPFILE */
 
-/* Writes a file through an unnamed temporary: it is synced, linked to a name in the same directory,
- * and renamed to the final name. A killed process leaves no temporary file, except between the
- * last two steps. On file systems without unnamed temporaries they have a name from the start; the
- * next writer of the same file removes those that no process is writing. */
+/* Writes an unnamed temporary file, syncs it, links it to a temporary name in the same directory,
+ * and renames it to the final name. A killed process leaves no temporary file, except between the
+ * last two steps. On file systems without unnamed files the temporary has its name from the start.
+ * The next writer of the same file removes temporaries that no process is writing. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -60,8 +60,8 @@ static const char *kind_of_file(mode_t mode)
                             : "a symbolic link to nothing";
 }
 
-/* Resolves symbolic links and returns the file's path and mode (0: no such file). rename would
- * replace anything with that name, so anything but a regular file is rejected. */
+/* Resolves symbolic links and returns the file's path and mode (0: no such file). Rejects anything
+ * but a regular file, because rename would replace it. */
 static status_t find_target(context_t *ctx, const char *path, char *out_target, mode_t *out_mode)
 {
     struct stat about;
@@ -140,7 +140,8 @@ static void name_temporary(file_writer_t *writer)
              (long)getpid(), atomic_fetch_add(&serial, 1));
 }
 
-/* The path from which an unnamed file can be linked; needs /proc. */
+/* The path from which the writer's unnamed file can be linked. It exists only if /proc is
+ * mounted. */
 #define SELF_MAX 64
 static const char *name_itself(const file_writer_t *writer, char *out_name)
 {
@@ -166,7 +167,8 @@ static bool open_unnamed(file_writer_t *writer, mode_t mode)
     return true;
 }
 
-/* Retries if another writer removed the file as stale before it was locked (no link is left). */
+/* Opens a named temporary and locks it. Retries if, before the lock, another writer removed the
+ * file as stale (st_nlink is 0). */
 static bool open_named(file_writer_t *writer, mode_t mode)
 {
     struct stat about = {.st_nlink = 0};
@@ -200,7 +202,7 @@ static status_t open_temporary(context_t *ctx, const char *path, file_writer_t *
     return STATUS_OK;
 }
 
-/* Links an unnamed temporary to the name from which it is renamed. */
+/* Links an unnamed temporary to its temporary name. */
 static bool link_temporary(file_writer_t *writer)
 {
     char self[SELF_MAX];
@@ -281,7 +283,8 @@ size_t file_write_offset(const file_writer_t *writer)
     return writer != NULL ? writer->offset : 0;
 }
 
-/* Makes the rename survive a crash. File systems that cannot sync a directory return EINVAL. */
+/* Syncs the directory, so that the rename survives a crash. File systems that cannot sync a
+ * directory return EINVAL. */
 static status_t sync_directory(file_writer_t *writer)
 {
     char *slash = strrchr(writer->path, '/');

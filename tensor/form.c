@@ -40,8 +40,8 @@ static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as, form_
     return STATUS_OK;
 }
 
-/* True if a form can restore the storage's plain bytes: its tensor covers the storage in row-major
- * order, and a tag describes the form. */
+/* True if the storage's plain bytes can be restored from a form: the form's tensor `info` is the
+ * complete storage, in row-major order, and a tag describes the form. */
 static bool can_be_master(const storage_t *storage, const tensor_info_t *info, int64_t offset,
                           const tensor_t *form)
 {
@@ -53,8 +53,8 @@ static bool can_be_master(const storage_t *storage, const tensor_info_t *info, i
 
 /* ---- making and refreshing ---- */
 
-/* A clean form that one reorder converts to `want`. NULL if there is none, or if the plain bytes
- * are clean. */
+/* A clean form from which one reorder makes `want`. NULL if there is none, or if the plain bytes
+ * are clean and thus used instead. */
 static const form_t *find_clean(const tensor_t *tensor, const tensor_info_t *want)
 {
     bool is_far = want->format.kind != FORMAT_TAG && want->format.kind != FORMAT_STRIDED;
@@ -69,7 +69,7 @@ static const form_t *find_clean(const tensor_t *tensor, const tensor_info_t *wan
     return NULL;
 }
 
-/* Finds the elements to make a form from. The storage must be locked. */
+/* Finds the clean form or the plain bytes from which to make a form. The storage must be locked. */
 static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                               reorder_cause_t cause, const tensor_info_t **out_info,
                               const void **out_bytes)
@@ -87,7 +87,7 @@ static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tens
     return STATUS_OK;
 }
 
-/* Frees the plain bytes if possible: once a form exists they are rarely read. */
+/* Frees the plain bytes if possible, because they are rarely read once a form exists. */
 static void shed_plain(const tensor_t *tensor, const form_t *form)
 {
     if (can_be_master(tensor->storage, &form->from, form->offset, form->tensor))
@@ -123,8 +123,9 @@ static void replace_take(form_t *form, tensor_t *tensor, tensor_t **out_old)
     form->tensor = tensor;
 }
 
-/* Updates a dirty form in place, or in a new tensor if others use the old one. Plain bytes that had
- * to be restored stay, because the next write needs them again. */
+/* Updates a dirty form in place, or in a new tensor if others use the old one. If the plain bytes
+ * had to be restored for this, they stay, because they will be needed again after the next
+ * write. */
 static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, convert_pack_t pack,
                         reorder_cause_t cause, tensor_t **out_old)
 {
@@ -233,9 +234,9 @@ static void release_forms(form_t *form)
     }
 }
 
-/* Detaches the forms under the lock and releases them afterwards, because a form may have forms
- * itself. The plain bytes must also be tested under the lock: another thread's write may make a
- * form the master, which then has the only copy of the elements. */
+/* Takes the forms from the storage under the lock, and releases them after unlocking, because a
+ * form may have forms itself. The plain bytes are also tested under the lock: a write to a form by
+ * another thread may have made them dirty, and then only the form has the elements. */
 static void detach(storage_t *storage, bool is_end)
 {
     form_t *form = NULL;
@@ -311,8 +312,9 @@ static status_t separate(context_t *ctx, form_t *form, tensor_t **out_old)
     return STATUS_OK;
 }
 
-/* Makes the form the master if it can restore the plain bytes. Otherwise all forms become dirty
- * until form_written has updated the plain bytes. The storage must be locked. */
+/* If the plain bytes can be restored from the form, the form becomes the only clean one (the
+ * master). Otherwise all forms become dirty until form_written has updated the plain bytes. The
+ * storage must be locked. */
 static status_t begin_write(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                             reorder_cause_t cause, void **out_bytes, bool *out_is_master,
                             tensor_t **old)
@@ -374,7 +376,8 @@ status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *wan
     return is_ready ? STATUS_OK : form_writable(ctx, tensor, want, cause, &bytes);
 }
 
-/* Row-major plain bytes are the same under the form's sizes, so no intermediate copy is needed. */
+/* Copies a form's elements to the plain bytes. If these are row-major, they are the same with the
+ * form's sizes, so no intermediate copy is needed. */
 static status_t write_back(context_t *ctx, tensor_t *tensor, const tensor_t *form,
                            reorder_cause_t cause)
 {
@@ -452,7 +455,7 @@ static void copy_rows(const places_t *places, size_t size, const char *from, cha
     } while (last > 0 && shape_next(last, places->sizes, index));
 }
 
-/* Restores without a context: a native loop on this thread. */
+/* Restores plain bytes without a context, in a native loop on the calling thread. */
 static status_t write_rows(const form_t *form, const tensor_info_t *info, void *bytes)
 {
     int64_t n_places = 0;

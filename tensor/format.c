@@ -7,7 +7,7 @@
 #include "tensor/hash_impl.h"
 #include "tensor/shape.h"
 
-/* Used for NULL, and for invalid ranks. */
+/* Result for NULL and for invalid ranks. */
 static const format_t unchosen = {.kind = FORMAT_ANY};
 
 static inline bool is_rank(int rank)
@@ -61,7 +61,8 @@ static status_t read_strides(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
-/* Reads "aBcd": every dimension once. out_split: the capital letters. */
+/* Reads "aBcd", in which each dimension occurs once. out_split: bits of the dimensions with capital
+ * letters. */
 static status_t read_order(reader_t *reader, format_t *format, unsigned *out_split)
 {
     unsigned seen = 0, split = 0;
@@ -86,7 +87,7 @@ static status_t read_order(reader_t *reader, format_t *format, unsigned *out_spl
     return STATUS_OK;
 }
 
-/* Reads "16b16a2b". out_blocked: dimensions with a block. */
+/* Reads "16b16a2b". out_blocked: bits of the dimensions with a block. */
 static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_blocked)
 {
     int64_t elements = 1;
@@ -309,7 +310,7 @@ format_t format_inner(const format_t *format)
     return tag;
 }
 
-/* Marks the owner's word; versions of oneDNN never have this bit. */
+/* Set in the word of an owner; a version of oneDNN in the same word never has this bit. */
 #define OWNER_BIT (INT64_C(1) << 62)
 enum { WORD_ELEMENTS, WORD_OWNER, WORD_VERSION, WORD_NUMBERS };
 
@@ -335,8 +336,8 @@ const int64_t *format_numbers(const format_t *format)
     return is_owned ? &format->words[WORD_NUMBERS] : NULL;
 }
 
-/* Orders dimensions by falling stride. The stride of a dimension of size 1 is meaningless: it is
- * placed before the next higher dimension, which gives the plain order if possible. */
+/* Orders dimensions by falling stride. The stride of a dimension of size 1 is meaningless; it is
+ * placed before the next higher dimension, so that the order is plain if possible. */
 static format_t sort_by_stride(int rank, const int64_t *sizes, const int64_t *strides)
 {
     format_t format = {.kind = FORMAT_TAG, .rank = (uint8_t)rank};
@@ -407,7 +408,7 @@ bool format_is_padded(const format_t *format, const int64_t *sizes)
     return false;
 }
 
-/* True if the format alone determines offsets. */
+/* True if the format says where each element is. */
 static bool is_explicit(const format_t *format)
 {
     return format != NULL && (format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
@@ -498,8 +499,8 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
     return true;
 }
 
-/* Computes from the innermost block outwards, each taking its digit of the index, then from the
- * fastest to the slowest dimension. */
+/* Begins with the innermost block. Each block takes the lowest digit of its dimension's index
+ * (index % block size); outer blocks and the order of dimensions use the rest. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
 {
     if (!is_explicit(format) || sizes == NULL || index == NULL) return 0;
@@ -527,9 +528,10 @@ int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_
 
 /* ---- equality ---- */
 
-/* An offset is a sum over the dimensions. Within a dimension it is a sum of digits: index / start %
- * (next start / start) times `stride`. The shortest list of digits, without those that no index
- * reaches, is the same for all formats with the same offsets. */
+/* The offset of an element is a sum over the dimensions. For one dimension it is a sum of the
+ * digits of the index, each times a stride; a digit is index / start % (start of the next digit /
+ * start). Formats with the same offsets have the same list of digits, once digits are joined where
+ * possible and digits that are always 0 are left out. */
 typedef struct digit {
     int64_t start, stride;
 } digit_t;

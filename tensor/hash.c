@@ -51,7 +51,7 @@ static status_t grow(context_t *ctx, hash_table_t *table)
     return STATUS_OK;
 }
 
-/* At most half of the slots are used, so every search ends at a free one. */
+/* At most half of the slots are used, so every search ends at a free slot. */
 status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item)
 {
     INVARIANT(item != NULL);
@@ -61,8 +61,8 @@ status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item
     return STATUS_OK;
 }
 
-/* Fills a freed slot: moves later slots back, unless that would place them before their home
- * slot. */
+/* Fills a freed slot: moves back items from later slots, unless this would place them before their
+ * home slot. */
 static void close_gap(hash_table_t *table, size_t gap)
 {
     for (size_t at = next_slot(table, gap); table->slots[at].item != NULL;

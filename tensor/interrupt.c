@@ -38,7 +38,7 @@ status_t interrupt_end(context_t *ctx, status_t status)
     return status;
 }
 
-/* Outside any call the cancel ends here, because no outermost call will end it. */
+/* Reports the cancel. Outside any call it also ends the cancel, because no outermost call will. */
 static status_t stop(context_t *ctx, const interrupts_t *interrupts, const char *at)
 {
     if (interrupts->call != NULL)

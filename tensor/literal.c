@@ -92,7 +92,7 @@ literal_t literal_integer(const char **cursor, int64_t *out_value)
     return LITERAL_OK;
 }
 
-/* strtod expects the locale's decimal point; the text always has ".". */
+/* strtod expects the locale's decimal point, but the text always has ".". */
 static double convert_number(const char *number, size_t length)
 {
     char buffer[2 * LITERAL_MAX];

@@ -12,8 +12,9 @@
 
 #define BLOCK_ALIGNMENT 64
 
-/* Blocks of this size and more request huge pages: packed weights, arenas, large results. Touching
- * them first takes a fifth of the time (64 MB: 11 ms instead of 52), and reads are faster. */
+/* For blocks of this size and more, huge pages are requested: packed weights, arenas, large
+ * results. The first access to their pages takes a fifth of the time (64 MB: 11 ms instead of 52),
+ * and reads are faster. */
 #define LARGE_BLOCK ((size_t)2 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -27,7 +28,7 @@ static void ask_for_huge_pages(void *start, size_t bytes)
 #endif
 }
 
-/* Aligned to a huge page; otherwise the bytes before the first boundary would be in small pages. */
+/* Aligned to a huge page, because bytes before the first boundary would be in small pages. */
 static void *get_large(size_t bytes)
 {
     void *start = NULL;
@@ -36,7 +37,7 @@ static void *get_large(size_t bytes)
     return start;
 }
 
-/* malloc with manual alignment; malloc's own address is stored before the block. glibc's
+/* Calls malloc and aligns the block itself; malloc's address is stored before the block. glibc's
  * aligned_alloc bypasses the thread's cache of free blocks and is five times slower. */
 static void *get_default(void *user, size_t bytes)
 {
@@ -83,14 +84,14 @@ void allocator_put(const allocator_t *allocator, void *block)
 
 /* ---- a limit ---- */
 
-/* n_bytes: the limiter itself and all blocks, including their headers. Blocks may outlive the
- * context, so each counts as a holder. */
+/* n_bytes: bytes of the limiter and of all blocks, including their headers. n_holders: the context
+ * and all blocks, which may outlive the context. */
 typedef struct limiter {
     allocator_t from;
     size_t limit;
     atomic_size_t n_bytes;
     atomic_size_t n_holders;
-    atomic_bool has_refused; /* since the last message that reported it */
+    atomic_bool has_refused; /* set by a refusal, cleared by the message that reports it */
 } limiter_t;
 
 static void drop_limiter(limiter_t *limiter)

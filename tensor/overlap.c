@@ -2,16 +2,16 @@
  * tensor is strided, compares elements: the even and odd columns of a matrix share none. */
 #include "tensor/tensor_impl.h"
 
-/* Multiples x * step for integers x from 0 to last. */
+/* The numbers x * step, for integers x from 0 to last. */
 typedef struct term {
     int64_t step, last;
     int64_t below;   /* largest sum of the preceding terms */
     int64_t divisor; /* greatest common divisor of this step and all preceding ones */
 } term_t;
 
-/* All sums of independent terms, in order of increasing step: the distances of a tensor's elements
- * from its first. f32[2,3] with strides [10,2] gives x * 2 for x up to 2, and x * 10 for x up to
- * 1. */
+/* A set of numbers: all sums with one number of each term. Terms are in order of increasing step.
+ * Such a set are the distances of a tensor's elements from its first: f32[2,3] with strides [10,2]
+ * has the terms x * 2 for x up to 2, and x * 10 for x up to 1. */
 typedef struct sum {
     int n;
     term_t terms[2 * TENSOR_MAX_RANK + 2];
@@ -30,8 +30,8 @@ static void add_term(sum_t *sum, int64_t step, int64_t last)
     sum->terms[at] = (term_t){.step = step, .last = last};
 }
 
-/* Merges terms without gaps: x * 2 for x up to 4 and x * 10 for x up to 2 become x * 2 for x up to
- * 14. */
+/* Merges terms whose sums have no gaps: x * 2 for x up to 4 and x * 10 for x up to 2 become x * 2
+ * for x up to 14. */
 static void join_terms(sum_t *sum)
 {
     int n = 0;
@@ -104,8 +104,9 @@ static int64_t find_last(const tensor_info_t *info, int64_t unit)
     return last;
 }
 
-/* An element of a at distance x and one of b at y coincide if x + (last of b - y) equals the
- * distance between the first elements plus the last of b. */
+/* An element of a at distance x and one of b at distance y have the same address if x + (last - y)
+ * = distance + last, where `last` is the distance of b's last element. The distances last - y have
+ * the same terms as y. */
 static bool has_common_element(const tensor_info_t *a, const tensor_info_t *b, int64_t distance)
 {
     const int64_t width = (int64_t)dtype_size(a->dtype);
@@ -119,8 +120,8 @@ static bool has_common_element(const tensor_info_t *a, const tensor_info_t *b, i
     return reaches(&sum, sum.n, distance / unit + find_last(b, unit));
 }
 
-/* Comparable addresses of the first elements. Within one storage the offsets suffice, even if its
- * bytes are shed. False if unknown, or if a tensor is empty. */
+/* Addresses of the first elements, for comparison. Within one storage the offsets suffice, even if
+ * its bytes are shed. False if an address is unknown, or a tensor is empty. */
 static bool find_begins(const tensor_t *a, const tensor_t *b, uintptr_t *out_a, uintptr_t *out_b)
 {
     *out_a = *out_b = 0;

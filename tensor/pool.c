@@ -1,8 +1,9 @@
-/* A caller publishes a loop in a slot. Each member of the loop has a cursor: one word that holds
- * the number of the loop and how many of the member's chunks are taken. A thread takes a chunk by a
- * compare and exchange on that word. So a late worker that still has an earlier loop in mind takes
- * nothing, because the number in the word differs. A loop ends when all of its chunks are done. No
- * worker can take one after that, so the caller may free the loop's memory. */
+/* A caller publishes a loop in a slot. The range of indices is divided into parts, one for each
+ * member, and a part into chunks. Each member has a cursor: a word with the number of the loop and
+ * how many of the member's chunks are taken. A thread takes a chunk with a compare-and-exchange on
+ * this word. It fails if the number is that of a later loop, so a late worker does no harm. The
+ * loop ends when all chunks are done. Nobody can take a chunk of it afterwards, so the caller may
+ * free the loop's data. */
 #define _DEFAULT_SOURCE
 
 #include "tensor/pool_impl.h"
@@ -36,28 +37,31 @@ enum {
     CHUNKS = 4 /* chunks of a member's part, if it has that many indices */
 };
 
-/* How long an idle worker spins before it sleeps: longer than the gap between two steps of a plan,
- * and about as long as waking it takes. Shorter if spinning found nothing the last times. */
+/* Time that an idle worker spins before it sleeps. SPIN_NS is longer than the gap between two steps
+ * of a plan, and about as long as it takes to wake a worker. SPIN_SHORT_NS is used after
+ * MAX_IN_VAIN spins in a row that found no loop. */
 #define SPIN_NS 50000u
 #define SPIN_SHORT_NS 5000u
 #define MAX_IN_VAIN 8
 
-/* How long a caller spins for chunks that workers have begun: a quarter of the loop's time so far,
- * within these bounds. Then it sleeps, which leaves its core to a worker that has none. */
+/* Time that a caller spins while workers finish their chunks: a quarter of the loop's time so far,
+ * within these bounds. Then it sleeps, so that a worker without a core can use the caller's. */
 #define WAIT_NS 20000u
 #define MAX_WAIT_NS 300000u
 
 /* A thread counts as a caller until this long after its last loop began. */
 #define BETWEEN_NS 200000u
 
-/* The bits of a cursor: loop number, a flag if the member has joined, chunks, chunks taken. */
+/* The bits of a cursor, from high to low: loop number; flag, set if a thread runs as this member;
+ * number of chunks; number of chunks taken. */
 #define CURSOR_ONE 1u
 #define CURSOR_CHUNKS_SHIFT 4
 #define CURSOR_JOINED 0x100u
 #define CURSOR_LOOP_SHIFT 9
 #define CURSOR_COUNT 0xfu
 
-/* A flag in the count of chunks that are not done: the caller sleeps until the count is 0. */
+/* A flag in n_left, the number of chunks that are not done: the caller sleeps until the number is
+ * 0. */
 #define LEFT_SLEEPS 0x80000000u
 
 typedef struct cursor {
@@ -65,7 +69,7 @@ typedef struct cursor {
 } cursor_t;
 
 typedef struct slot {
-    _Alignas(LINE) atomic_uint_least64_t loop; /* its number; 0: there was none */
+    _Alignas(LINE) atomic_uint_least64_t loop; /* number of the last loop; 0: none so far */
     _Atomic(pool_body_t) body;
     _Atomic(void *) user;
     atomic_int_least64_t n;
@@ -86,12 +90,13 @@ static slot_t slots[MAX_CALLERS];
 static worker_t workers[MAX_MEMBERS];
 static atomic_int n_slots;      /* slots that have been used */
 static atomic_int n_workers;    /* workers that were started */
-static atomic_int n_wanted;     /* most workers requested; a failed start is not tried again */
+static atomic_int n_wanted;     /* largest number of workers requested; if a start fails, it is not
+                                 * tried again */
 static atomic_int n_awake;      /* workers that are awake */
-static atomic_int n_alive;      /* workers that have not ended, at the end of the process */
+static atomic_int n_alive;      /* workers that have not ended, for stop */
 static atomic_int n_processors; /* 0: not known yet */
 static atomic_bool is_resting, is_stopped;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards starting workers */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while workers are started */
 
 static _Thread_local bool is_inside;
 static _Thread_local int favourite; /* slot */
@@ -192,7 +197,7 @@ static int count_chunks(int64_t n, int n_members, int member)
     return size < CHUNKS ? (int)size : CHUNKS;
 }
 
-/* Takes the next chunk of a member's part; -1: none is left. */
+/* Takes the next chunk of the part of member `of`; -1: none is left. */
 static int take_chunk(const view_t *view, int of, int *out_count)
 {
     atomic_uint_least64_t *cursor = &view->slot->cursors[of].word;
@@ -208,7 +213,8 @@ static int take_chunk(const view_t *view, int of, int *out_count)
     return -1;
 }
 
-/* Runs chunks until all are taken, the member's own part first. Returns how many it ran. */
+/* Runs chunks until all are taken, beginning with the member's own part. Returns how many it
+ * ran. */
 static unsigned run_chunks(const view_t *view, int member)
 {
     unsigned n_done = 0;
@@ -230,7 +236,7 @@ static unsigned run_chunks(const view_t *view, int member)
 
 /* ---- workers ---- */
 
-/* Joins the loop as a member that no thread has joined yet; 0: there is none. */
+/* Makes the worker a member of the loop; 0: other threads run as all members. */
 static int join(const view_t *view, int number)
 {
     for (int i = 0; i + 1 < view->n_members; i++) {
@@ -246,8 +252,7 @@ static int join(const view_t *view, int number)
     return 0;
 }
 
-/* The fields read here may belong to a later loop. Then the worker joins nothing, or takes nothing.
- */
+/* The fields read here may belong to a later loop than `loop`. Then join or take_chunk fails. */
 static void help(slot_t *slot, uint64_t loop, int number)
 {
     const view_t view = {slot,
@@ -266,7 +271,7 @@ static void help(slot_t *slot, uint64_t loop, int number)
     if (left == (n_done | LEFT_SLEEPS)) wake(&slot->n_left);
 }
 
-/* Counts callers. A caller between two loops will need its core again soon, so it counts too. */
+/* Counts callers, including those between two loops, which will soon need their cores again. */
 static int count_callers(int n)
 {
     const uint64_t now = context_now();
@@ -285,7 +290,8 @@ static bool is_crowded(int n)
                         atomic_load_explicit(&n_processors, memory_order_relaxed);
 }
 
-/* Helps with loops that the worker has not seen; false: there is none. */
+/* Helps with loops that the worker has not seen. False if there are none, or all processors are
+ * busy. */
 static bool help_any(uint64_t *seen, int number)
 {
     const int n = atomic_load_explicit(&n_slots, memory_order_acquire);
@@ -357,8 +363,8 @@ static void wake_worker(worker_t *worker)
     wake(&worker->is_asleep);
 }
 
-/* Ends the workers when the process ends or the library is unloaded. A worker in the middle of a
- * long body does not keep the process from ending. */
+/* Ends the workers when the process ends or the library is unloaded. Waits half a second at most
+ * for workers that run a body. */
 static void stop(void)
 {
     const struct timespec moment = {0, 100000};
@@ -376,7 +382,7 @@ static void stop(void)
     atomic_store(&n_workers, 0);
 }
 
-/* Workers block all signals: signals belong to the host program. */
+/* Workers block all signals, which the host program's threads must handle. */
 static void make_workers(int n)
 {
     static bool is_registered = false;
@@ -417,7 +423,8 @@ static slot_t *take_slot(void)
     return NULL;
 }
 
-/* Stores the loop number last: a worker that sees it sees all of the loop. */
+/* Stores the loop number last, so that a worker that reads the number also reads the other fields
+ * of the loop. */
 static void publish(const view_t *view)
 {
     slot_t *slot = view->slot;
@@ -439,7 +446,7 @@ static void publish(const view_t *view)
     atomic_store(&slot->loop, view->loop);
 }
 
-/* Wakes as many workers as the loop can use, but not more than there are processors. */
+/* Wakes as many workers as the loop can use, but no more than there are free processors. */
 static void wake_workers(int n_members)
 {
     const int n = atomic_load_explicit(&n_slots, memory_order_relaxed);

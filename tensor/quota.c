@@ -1,7 +1,8 @@
-/* CPU quota of the process's control groups: the smallest quota of its group and all parent groups,
+/* CPU quota of the process: the smallest quota of its control group and all parents of this group,
  * in processors, rounded up. Version 2 stores it in cpu.max, "150000 100000" or "max 100000";
  * version 1 in cpu.cfs_quota_us (-1: none) and cpu.cfs_period_us. In a container the group's path
- * may not exist because it is relative to the host; then the mount point is the group. */
+ * may be relative to the host and not exist; then the files at the mount point are those of the
+ * group. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static bool read_line(const char *path, char *out_line)
     return is_read;
 }
 
-/* Processors for a quota per period; 0: unlimited. */
+/* quota / period rounded up, which is a number of processors; 0: unlimited. */
 static int processors(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0 || quota / period >= INT32_MAX) return 0;

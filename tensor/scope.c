@@ -8,8 +8,9 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A reference that a scope owns, or an input lent to a forward. n_retained counts the user's
- * retains since the tensor was listed, minus releases. */
+/* A tensor that a scope lists: the scope owns a reference, or the tensor is an input lent to a
+ * forward. n_retained: the user's tensor_retain calls since the tensor was listed, minus
+ * tensor_release calls. */
 typedef struct entry {
     tensor_t *tensor;
     int n_retained;
@@ -23,14 +24,15 @@ struct scope {
     entry_t *entries;
     int n_entries;
     int capacity;
-    bool is_of_call;     /* the scope of a forward, which starts clean */
-    bool has_null_input; /* an input is NULL: earlier failures may be passed on */
+    bool is_of_call;     /* the scope of a forward, which starts without earlier failures */
+    bool has_null_input; /* an input is NULL, so earlier failures may be passed on */
     failures_t failures;
-    failure_t before; /* the context's failure when the scope began */
+    failure_t before; /* the context's last failure when the scope began */
 };
 
-/* All open scopes of the process, with the innermost first for each thread. tensor_retain and
- * tensor_release have no context argument, so they find their thread's scopes here. */
+/* All open scopes of the process; those of one thread are in order, the innermost first.
+ * tensor_retain and tensor_release have no context argument, so they find their thread's scopes
+ * here. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scope *open_scopes;
 
@@ -119,8 +121,8 @@ bool scope_give(context_t *ctx, tensor_t *tensor)
     return true;
 }
 
-/* Finds the latest entry of a tensor in this thread's scopes, innermost first. WANT_REFERENCE: only
- * entries that the user has retained or whose reference the scope owns. */
+/* Finds the last entry of a tensor in the innermost of this thread's scopes that has one.
+ * WANT_REFERENCE: only entries that the user has retained or whose reference the scope owns. */
 typedef enum wanted { WANT_ANY, WANT_REFERENCE } wanted_t;
 static entry_t *find_here(const tensor_t *tensor, wanted_t wanted, struct scope **out_scope)
 {

@@ -13,8 +13,8 @@
 
 struct buffer {
     atomic_int n_references;
-    atomic_bool is_left; /* the storage in this block uses another buffer, but keeps its
-                            reference */
+    atomic_bool is_left; /* the storage in this buffer's block now uses another buffer, but still
+                          * holds its reference to this one */
     bool is_read_only;
     bool is_borrowed;
     allocator_t allocator;
@@ -37,8 +37,8 @@ struct storage {
     size_t bytes;
     _Atomic(buffer_t *) buffer; /* plain bytes; NULL: dirty or shed, only forms have the elements */
     _Atomic(buffer_t *) dirty;  /* memory of dirty plain bytes; NULL: clean or shed */
-    buffer_t *home; /* buffer whose block contains this storage, which holds a reference to it;
-                       NULL: the storage has its own block */
+    buffer_t *home; /* the buffer in whose block this storage is; the storage holds a reference to
+                     * it. NULL: the storage has its own block */
     pthread_mutex_t lock;
     _Atomic(form_t *) forms;
     atomic_int *looks; /* placeholders only, else NULL */
@@ -58,14 +58,14 @@ static void init_buffer(const allocator_t *allocator, buffer_t *buffer, void *da
     atomic_init(&buffer->is_left, false);
 }
 
-/* Initialises a new tensor's buffer and counts its bytes. */
+/* Initialises the buffer of a new tensor and adds its bytes to the counter. */
 static void init_new_buffer(context_t *ctx, buffer_t *buffer, void *data, size_t bytes)
 {
     init_buffer(context_allocator(ctx), buffer, data, bytes);
     context_counters(ctx)->tensor_bytes += bytes;
 }
 
-/* Allocates a header and `bytes` aligned bytes in one block. */
+/* Allocates a header of `head` bytes and `bytes` aligned bytes in one block. */
 static status_t get_block(context_t *ctx, size_t head, size_t bytes, char **out_block)
 {
     size_t total;
@@ -116,7 +116,7 @@ static void init_storage(context_t *ctx, storage_t *storage, buffer_t *buffer, b
     storage->looks = NULL;
 }
 
-/* Takes one reference of the buffer, only on success. */
+/* Makes a storage that, on success, takes over the caller's reference to the buffer. */
 static status_t wrap_take(context_t *ctx, buffer_t *buffer, storage_t **out_storage)
 {
     TRY(context_get(ctx, sizeof **out_storage, "a storage", out_storage));
@@ -217,7 +217,7 @@ static status_t copy_storage(context_t *ctx, storage_t *storage, storage_t **out
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage)
 {
     TRY(storage_restore(ctx, storage, CAUSE_USER));
-    storage_lock(storage); /* after adding a reference the bytes cannot be shed */
+    storage_lock(storage); /* once a reference is added, the bytes cannot be shed */
     buffer_t *buffer = atomic_load(&storage->buffer);
     bool is_copied = buffer == NULL || storage_is_lent(storage);
     if (!is_copied) references_add(&buffer->n_references);
@@ -249,13 +249,14 @@ void storage_release(storage_t *storage)
         allocator_put(&allocator, storage);
     } else {
         atomic_store_explicit(&home->is_left, false, memory_order_relaxed);
-        release_buffer(home); /* its block contains this storage */
+        release_buffer(home); /* this frees the block, which contains the storage */
     }
 }
 
 /* ---- shedding and restoring plain bytes ---- */
 
-/* Stops using a buffer. A storage inside the buffer's block keeps its reference. */
+/* Makes a storage stop using a buffer. If the storage is inside the buffer's block, it keeps its
+ * reference. */
 static void leave_buffer(const storage_t *storage, buffer_t *buffer)
 {
     if (buffer == storage->home)
@@ -285,8 +286,8 @@ void storage_give_way(storage_t *storage)
 {
     buffer_t *buffer = atomic_load(&storage->buffer), *dirty = atomic_load(&storage->dirty);
     if (buffer != NULL) {
-        if (is_own(buffer)) /* stored before buffer is cleared, so that storage_place always
-                               finds one */
+        if (is_own(buffer)) /* stored before `buffer` is cleared, so that storage_place always finds
+                             * one of the two */
             atomic_store(&storage->dirty, buffer);
         else
             leave_buffer(storage, buffer);
@@ -343,7 +344,7 @@ status_t storage_restore(context_t *ctx, storage_t *storage, reorder_cause_t cau
     return status;
 }
 
-/* Takes the lock, so that bytes about to be shed are not exposed. */
+/* Takes the lock, because another thread may be shedding the bytes. */
 void storage_expose(storage_t *storage)
 {
     if (atomic_load(&storage->is_exposed)) return;
@@ -409,7 +410,8 @@ size_t storage_bytes(const storage_t *storage)
     return storage->bytes;
 }
 
-/* Restores before a write, and counts restored shed bytes: see storage_shed. */
+/* Restores the plain bytes before a write. Counts how often shed bytes were restored, for
+ * storage_shed. */
 static status_t restore_to_write(context_t *ctx, storage_t *storage)
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;

@@ -1,18 +1,19 @@
-/* Public functions of symbolic integers. Numbers are computed directly, handles in their space
- * under its lock. */
+/* Public functions of symbolic integers. Numbers are computed directly, handles under the lock of
+ * their space. */
 #include "tensor/sym.h"
 
 #include <string.h>
 
 #include "tensor/sym_impl.h"
 
-/* Without a current space, reals are stored in two spaces of the context. When the newer one is
- * full the older one is released, so a real lives for at least PLAIN_NODES more nodes. */
+/* Without a current space, reals are stored in two spaces of the context, `plain` and the older
+ * `before`. When `plain` is full it replaces `before`, so a real exists until at least PLAIN_NODES
+ * more nodes were made. */
 #define PLAIN_NODES 1024
 
 typedef struct sym_state {
     sym_space_t *space, *plain, *before;
-    status_t status; /* first failure without a space */
+    status_t status; /* first failure while there was no space */
     char origin[CONTEXT_ERROR_MAX / 8];
 } sym_state_t;
 
@@ -176,7 +177,7 @@ int64_t sym_multiply(context_t *ctx, int64_t a, int64_t b)
     return space != NULL ? end(space, sym_multiplied(space, a, b)) : SYM_NONE;
 }
 
-/* Operands of a division: decides that the divisor is not 0. */
+/* Prepares the operands of a division, and decides that the divisor is not 0. */
 static sym_space_t *begin_division(context_t *ctx, int64_t *a, int64_t *b)
 {
     sym_space_t *space = begin_integers(ctx, a, b);
@@ -286,7 +287,7 @@ int64_t sym_select(context_t *ctx, int64_t condition, int64_t a, int64_t b)
 
 /* ---- reals ---- */
 
-/* Locks the space for reals: the current space, or a private one. */
+/* Locks the space for reals: the current space, or `plain`. */
 static sym_space_t *begin_reals(context_t *ctx)
 {
     sym_state_t *state = state_of(ctx);
@@ -303,7 +304,8 @@ static sym_space_t *begin_reals(context_t *ctx)
     return state->plain;
 }
 
-/* The real in this space. A constant made before the space was entered is made again. */
+/* Returns the real in this space. If it is a constant from before the space was entered, makes it
+ * again in this space. */
 static int64_t read_real(context_t *ctx, sym_space_t *space, int64_t a)
 {
     const sym_state_t *state = state_of(ctx);
@@ -372,7 +374,8 @@ double sym_real_hint(context_t *ctx, int64_t real)
 
 /* ---- decisions ---- */
 
-/* Compares two integers if one is a number above all symbolic ones; -1: neither is. */
+/* Decides a comparison in which a or b is a number above all symbolic integers; -1: neither is
+ * one. */
 static int compare_huge(sym_relation_t relation, int64_t a, int64_t b)
 {
     if (!sym_is_huge(a) && !sym_is_huge(b)) return -1;
@@ -455,7 +458,7 @@ int64_t sym_pin(context_t *ctx, int64_t a)
 {
     if (!sym_is(a)) return a;
     const int64_t hint = sym_hint(ctx, a);
-    if (hint == SYM_NONE) { /* this decision reports the reason */
+    if (hint == SYM_NONE) { /* this call reports the failure */
         (void)decide(ctx, SYM_ZERO, a, 0, 0);
         return SYM_NONE;
     }

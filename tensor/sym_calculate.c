@@ -1,4 +1,5 @@
-/* Evaluates expressions at given sizes. Takes no lock and allocates nothing: nodes never change. */
+/* Evaluates expressions at given sizes. Takes no lock, because nodes never change, and allocates
+ * nothing. */
 #include <math.h>
 
 #include "tensor/sym_impl.h"
@@ -15,7 +16,8 @@ static bool get_integer(sym_get_t get, void *user, int64_t operand, int64_t *out
     return true;
 }
 
-/* Multiplies from the left; a factor of 0 gives 0 even if the others overflow. */
+/* Multiplies from the left. If a factor is 0 the product is 0, even if the other factors
+ * overflow. */
 static bool evaluate_product(const sym_node_t *node, sym_get_t get, void *user, int64_t *out_value)
 {
     int64_t product = 1;
@@ -96,7 +98,7 @@ static bool evaluate_real(const sym_node_t *node, sym_get_t get, void *user, sym
                                         b.real);
         return true;
     }
-    /* a real's `integer` is SYM_NONE */
+    /* the `integer` of a real's value is SYM_NONE */
     if (node->part == SYM_F32)
         out->real = a.integer != SYM_NONE ? (double)(float)a.integer : (double)(float)a.real;
     else

@@ -1,4 +1,4 @@
-/* Minimum, maximum, comparisons and choices. Rules of their normal form:
+/* Minima, maxima, comparisons and choices, in normal form. The rules, with examples:
  *
  *   - nested operations of the same kind are joined: min(H,min(W,3)) is min(3,H,W)
  *   - operands are sorted and unique; those that are never chosen are dropped:
@@ -22,7 +22,8 @@ static bool is_dominated(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t
            sym_poly_know(space, &above).min >= 0;
 }
 
-/* Inserts an operand in order, unless another dominates it; drops operands that it dominates. */
+/* Inserts an operand of a minimum or maximum in order, unless another operand makes it useless;
+ * drops operands that it makes useless. */
 static bool put(sym_space_t *space, sym_kind_t kind, int64_t value, int *n, int64_t *operands)
 {
     int kept = 0, at = 0;
@@ -75,7 +76,7 @@ static void divide_factors(sym_poly_t *a, bool is_equality)
     a->constant = sym_floor(a->constant, common);
 }
 
-/* The terms with this sign, and the constant if it has the same sign. */
+/* One side of a comparison: the terms of this sign, and the constant if it has this sign. */
 static int64_t side(sym_space_t *space, const sym_poly_t *a, int64_t sign)
 {
     sym_poly_t part = {.denominator = 1};

@@ -1,6 +1,7 @@
-/* Decisions: by proof, else by the hints, recorded as a guard.
+/* Decisions. If the answer cannot be proven, it is the one at the hints, and is recorded as a
+ * guard.
  *
- * Guards require only what the decision needs, in the simplest form:
+ * A guard requires as little as possible, in the simplest form:
  *
  *   - minimum and maximum are first resolved to an operand:   T == min(32,T) is T <= 32
  *   - a factor of all terms is decided to be not 0 and divided out: 64*N == 8*H*N is H == 8
@@ -31,7 +32,7 @@ static const sym_node_t *find_extreme(sym_space_t *space, const sym_poly_t *poly
     return NULL;
 }
 
-/* Number of terms left after replacing the minimum or maximum by one of its operands. */
+/* Number of terms that are left if an operand replaces the minimum or maximum. */
 static int count_left(sym_space_t *space, const sym_poly_t *poly, const sym_node_t *extreme,
                       int64_t operand)
 {
@@ -46,8 +47,8 @@ static int count_left(sym_space_t *space, const sym_poly_t *poly, const sym_node
     return sum.n + (sum.constant != 0);
 }
 
-/* Decides which operand the minimum or maximum equals. Among operands that are equal at the hints
- * it takes the one that leaves fewest terms, so T == min(32,T) with T = 32 becomes T <= 32. */
+/* Decides which operand the minimum or maximum equals. If several operands are equal at the hints,
+ * chooses the one that leaves fewest terms: T == min(32,T) with T = 32 becomes T <= 32. */
 static void choose_operand(sym_space_t *space, const sym_poly_t *poly, const sym_node_t *extreme)
 {
     const bool is_least = extreme->kind == SYM_MINIMUM;
@@ -85,7 +86,8 @@ static int64_t resolve_extremes(sym_space_t *space, int64_t a)
 
 /* ---- factors ---- */
 
-/* An atom that occurs in all terms of a sum without constant; 0 if there is none. */
+/* If the sum has no constant, an atom that is a factor of all terms; else, or if there is none,
+ * 0. */
 static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
 {
     const int64_t *atoms = NULL;
@@ -113,7 +115,8 @@ static int64_t divide_by_atom(sym_space_t *space, const sym_poly_t *poly, int64_
     return sym_store(space, &quotient);
 }
 
-/* For decisions about 0: divides by atoms that occur in all terms and are not 0 at the hints. */
+/* For decisions whether a is 0: divides a by atoms that are factors of all terms, after deciding
+ * that these atoms are not 0. */
 static int64_t drop_atoms(sym_space_t *space, int64_t a)
 {
     sym_poly_t poly;
@@ -129,8 +132,8 @@ static int64_t drop_atoms(sym_space_t *space, int64_t a)
     return a;
 }
 
-/* Divides by the greatest common divisor of all factors; rounds the constant as the relation
- * allows. */
+/* Divides by the greatest common divisor of all coefficients, and rounds the constant as the
+ * relation allows. */
 static int64_t drop_factor(sym_space_t *space, sym_relation_t relation, int64_t a)
 {
     sym_poly_t poly, form;
@@ -163,8 +166,8 @@ static bool decide_by_hint(sym_space_t *space, sym_relation_t relation, int64_t 
 
 /* ---- proofs ---- */
 
-/* Replaces a quotient to get a lower bound of the sum: d*(n/d) is between n-d+1 and n. Multiplies
- * the sum by the divisor. False if no term is a quotient by a number. */
+/* Replaces a quotient n/d in the sum, so that the sum becomes a lower bound of d times itself:
+ * d*(n/d) is between n-d+1 and n. False if no term is a quotient by a number. */
 static bool relax(sym_space_t *space, sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {
@@ -184,7 +187,8 @@ static bool relax(sym_space_t *space, sym_poly_t *poly)
     return false;
 }
 
-/* Proves a >= 0, also with bounds of quotients, or by dividing by an atom that is not negative. */
+/* True if a >= 0 can be proven: from its range, from bounds of quotients, or after division by an
+ * atom that is not negative. */
 static bool is_not_negative(sym_space_t *space, int64_t a, int depth)
 {
     sym_poly_t poly;
@@ -211,7 +215,7 @@ int64_t sym_multiplied(sym_space_t *space, int64_t a, int64_t b)
     return product;
 }
 
-/* True if the relation is decided: a is a number, or there is a proof. */
+/* True if a is a number, or a proof exists; *out_holds then says whether the relation holds. */
 static bool is_settled(sym_space_t *space, sym_relation_t relation, int64_t a, bool *out_holds)
 {
     if (!sym_is(a)) {

@@ -1,4 +1,4 @@
-/* Guards, the facts that they imply, and expressions simplified under the guards so far.
+/* Guards, the facts that follow from them, and the simplification of expressions with these facts:
  *
  *   - a guard on one form narrows its range:           W >= 100; N != 1 gives N >= 2 if N >= 1
  *   - E % d == 0 is stored as divisibility of E:       H % 8 == 0 makes H/8*8 equal to H
@@ -151,8 +151,8 @@ static sym_node_t *fact_node(sym_space_t *space, const sym_poly_t *poly, int64_t
     return node;
 }
 
-/* From sum of terms + constant >= 0 derives a lower bound for each term: the term is at least the
- * negated maximum of the others. */
+/* Records the fact poly >= 0, and what follows for each term: it is at least -(constant + maximum
+ * of the sum of the other terms). */
 static void learn_range(sym_space_t *space, const sym_poly_t *poly, int depth)
 {
     int64_t factor;
@@ -210,7 +210,7 @@ static void learn_not_zero(sym_space_t *space, const sym_poly_t *poly)
     space->stamp++;
 }
 
-/* Inverse of a modulo m; 0 if there is none. */
+/* Inverse of a modulo `modulus`; 0 if there is none. */
 static int64_t inverse(int64_t a, int64_t modulus)
 {
     int64_t r = modulus, next_r = (a % modulus + modulus) % modulus, t = 0, next_t = 1;
@@ -262,8 +262,9 @@ static bool learn_remainder(sym_space_t *space, const sym_poly_t *poly)
     return false;
 }
 
-/* Preference for replacing a term: 0 never, otherwise more is better. Best is a name with factor 1
- * or -1, then a name that is alone on its side (H == N+2*W), then the latest name. */
+/* How well a term suits to be replaced by the rest of the equation; 0: not at all. A name with
+ * coefficient 1 or -1 is best, then a name that is alone on its side (H == N+2*W), then the last
+ * name made. */
 static int worth(sym_space_t *space, const sym_poly_t *poly, int at)
 {
     const sym_term_t term = poly->terms[at];
@@ -298,7 +299,7 @@ static void learn_replacement(sym_space_t *space, const sym_poly_t *poly)
     sym_poly_t least = rest, most = rest;
     const int64_t replacement = sym_store(space, &rest);
     if (replacement == SYM_NONE) return;
-    /* facts about the atom now apply to the rest */
+    /* known bounds of the atom are now bounds of the expression that replaces it */
     if (least.denominator == 1 && known.min > INT64_MIN / 2) {
         least.constant -= known.min;
         learn_not_negative(space, &least);

@@ -33,7 +33,7 @@ static int64_t fail(reader_t *reader, const char *expected)
                     literal_length(reader->at, 40), reader->at, expected);
 }
 
-/* Fails because the expression is invalid. */
+/* Reports an invalid expression. */
 static int64_t refuse(reader_t *reader, const char *what)
 {
     return sym_fail(reader->space, STATUS_INVALID_ARGUMENT, "%s", what);
@@ -137,7 +137,7 @@ static int64_t read_name(reader_t *reader)
     return node != NULL ? sym_simplest(reader->space, node->handle) : SYM_NONE;
 }
 
-/* Reads digits; an operator may follow directly. */
+/* Reads an integer, which an operator may follow without a blank. */
 static int64_t read_number(reader_t *reader)
 {
     int64_t number = 0;

@@ -1,4 +1,4 @@
-/* Sums of products of atoms. Rules of their normal form:
+/* Sums of products of atoms, in normal form. The rules, with examples:
  *
  *   - the atoms of a product and the products of a sum are sorted: W*H is H*W
  *   - equal products are one term; terms of factor 0 are dropped:  H+H is 2*H, H-H is 0
@@ -111,7 +111,8 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* *value *= factor; the limit keeps -value and sums of two values representable. */
+/* *value *= factor. False if the result is so large that its negation or a sum of two such values
+ * could overflow. */
 static bool scale(int64_t *value, int64_t factor)
 {
     const sym_wide_t wide = (sym_wide_t)*value * factor;
@@ -203,7 +204,7 @@ static bool load_half(sym_space_t *space, int64_t product, sym_poly_t *out_numer
            sym_load(space, node->operands[0], out_numerator);
 }
 
-/* Index of the term x/2 that matches (x+1)/2, or the reverse; -1 if there is none. */
+/* For a term x/2 the index of a term (x+1)/2, and the reverse; -1 if there is none. */
 static int find_half(sym_space_t *space, const sym_poly_t *poly, int at,
                      const sym_poly_t *numerator)
 {
@@ -217,7 +218,7 @@ static int find_half(sym_space_t *space, const sym_poly_t *poly, int at,
     return -1;
 }
 
-/* Adds count * (x - x/2 - (x+1)/2), which is 0. */
+/* Adds count * (x - x/2 - (x+1)/2), whose value is 0. */
 static bool add_halves(sym_space_t *space, sym_poly_t *poly, int64_t count, sym_poly_t *x,
                        int64_t half, int64_t other)
 {
@@ -227,7 +228,8 @@ static bool add_halves(sym_space_t *space, sym_poly_t *poly, int64_t count, sym_
            merge(space, poly, x);
 }
 
-/* Rewrites k*(x/2) + l*((x+1)/2) so that the smaller factor becomes 0. */
+/* Adds a multiple of x - x/2 - (x+1)/2 to k*(x/2) + l*((x+1)/2), so that the smaller of k and l
+ * becomes 0. */
 static bool join_halves(sym_space_t *space, sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {

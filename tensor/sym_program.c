@@ -1,9 +1,9 @@
-/* Compiles all guards into one flat program over the sizes of names. Shared subexpressions are
- * computed once.
+/* Compiles all guards into one program that computes them from the sizes of names, each common
+ * subexpression once.
  *
  *   r0 = H; r1 = r0/8; r2 = r0-8*r1; guard 0: r2 == 0; r3 = W; r4 = r3-100; guard 1: r4 >= 0
  *
- * A new guard makes the program outdated. */
+ * After a new guard, the program is compiled again when it is next needed. */
 #include <string.h>
 
 #include "tensor/sym_impl.h"
@@ -11,11 +11,11 @@
 #define MAX_REGISTERS 1024
 
 struct sym_program {
-    int n_asked;              /* number of guards when the program was made */
+    int n_asked;              /* number of the space's guards when the program was made */
     int n_guards;             /* guards that fit into the registers */
     int n_nodes;              /* node i writes register i */
     const sym_node_t **nodes; /* operands come before their users */
-    int *ends;                /* [guard] number of nodes it needs */
+    int *ends;                /* [guard] number of nodes to compute before its value is known */
     int *values;              /* [guard] register of its value */
     int16_t *registers;       /* [node number] its register; -1: none */
 };
@@ -46,7 +46,7 @@ static sym_program_t *make_program(sym_space_t *space)
         program->values = sym_get(space, (n_guards + 1) * sizeof *program->values);
         program->registers = sym_get(space, (n_nodes + 1) * sizeof *program->registers);
     }
-    /* without memory, guards are evaluated one by one */
+    /* if memory runs out, guards are evaluated one by one instead */
     if (program == NULL || program->nodes == NULL || program->ends == NULL ||
         program->values == NULL || program->registers == NULL) {
         space->status = status;

@@ -1,8 +1,9 @@
 /* Known facts about expressions: ranges by interval arithmetic with infinite ends, and
  * divisibility.
  *
- * A set {min, max, modulus, remainder} is derived for each node from its operands, once per
- * informative guard, and intersected with the facts from guards on the node itself. */
+ * For each node a set {min, max, modulus, remainder} is derived from the sets of its operands, and
+ * intersected with the facts from guards about the node itself. After a guard that adds information
+ * it is derived again. */
 #include "tensor/sym_impl.h"
 
 #define MAX_MODULUS (INT64_C(1) << 40)
@@ -36,7 +37,7 @@ static sym_known_t number(int64_t value)
 
 /* ---- divisibility ---- */
 
-/* Normalises the remainder; drops a modulus that is too large. */
+/* Sets modulus and remainder in normal form. A modulus that is too large is replaced by 1. */
 static void set_modulus(sym_known_t *known, sym_wide_t modulus, sym_wide_t remainder)
 {
     if (modulus < 0) modulus = -modulus;
@@ -49,7 +50,7 @@ static void set_modulus(sym_known_t *known, sym_wide_t modulus, sym_wide_t remai
     known->remainder = (int64_t)remainder;
 }
 
-/* Union: x is in one of both sets. */
+/* Sets modulus and remainder for integers that are in one of the two sets. */
 static void join_modulus(sym_known_t *known, const sym_known_t *other)
 {
     const int64_t both = gcd(gcd(known->modulus, other->modulus),
@@ -57,8 +58,8 @@ static void join_modulus(sym_known_t *known, const sym_known_t *other)
     set_modulus(known, both, known->remainder);
 }
 
-/* Intersection by the Chinese remainder theorem, trying members of the set with the larger
- * modulus. */
+/* Sets modulus and remainder for integers that are in both sets (Chinese remainder theorem). Tries
+ * members of the set with the larger modulus. */
 static void meet_modulus(sym_known_t *known, const sym_known_t *other)
 {
     const sym_known_t *large = known, *small = other;
@@ -81,7 +82,7 @@ static void meet_modulus(sym_known_t *known, const sym_known_t *other)
     }
 }
 
-/* Moves the ends to members of the set. */
+/* Narrows the range to the smallest and the largest member of the set. */
 static void align(sym_known_t *known)
 {
     if (known->modulus < 2) return;

@@ -13,7 +13,7 @@
 
 /* ---- lifetime ---- */
 
-/* Takes one reference of the storage. */
+/* Initialises a tensor and takes over the caller's reference to the storage. */
 static void init_handle(context_t *ctx, tensor_t *tensor, const tensor_info_t *info,
                         storage_t *storage, int64_t offset)
 {
@@ -234,7 +234,8 @@ status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *siz
     return tensor_give(ctx, tensor, out_tensor);
 }
 
-/* Number of random bits that the dtype holds exactly, so that rounding never gives 1. */
+/* Number of random bits that the dtype holds exactly. With these, a number below 1 is never rounded
+ * to 1. */
 static int digits(dtype_t dtype)
 {
     switch (dtype) {
@@ -306,7 +307,7 @@ status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
     return make_random(ctx, "tensor_randn", dtype, rank, sizes, draw_normal, out_tensor);
 }
 
-/* Integral types count in integers, which are exact above 2^53. */
+/* Elements of integral types are computed as integers, because doubles are not exact above 2^53. */
 status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
                        tensor_t **out_tensor)
 {
@@ -386,7 +387,7 @@ static status_t check_borrowed(context_t *ctx, const tensor_info_t *info, const 
     return STATUS_OK;
 }
 
-/* The deleter is set last: after a failure the caller still owns the memory. */
+/* The deleter is set last, so that after a failure the caller still owns the memory. */
 status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                        const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
                        void *user, tensor_t **out_tensor)
@@ -433,8 +434,8 @@ int tensor_rank(const tensor_t *tensor)
     return tensor != NULL ? tensor->info.rank : 0;
 }
 
-/* Counts an access to a placeholder's sizes: the program may behave differently for other
- * sizes. */
+/* Counts an access to a placeholder's sizes, because the program may decide by these sizes what to
+ * do. */
 static void note_look(const tensor_t *tensor)
 {
     atomic_int *looks = tensor != NULL ? storage_looks(tensor->storage) : NULL;
@@ -482,7 +483,8 @@ status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **
     return STATUS_OK;
 }
 
-/* Checks that the tensor has elements, and restores them. */
+/* Checks that the tensor is not a placeholder, and restores its plain bytes if they are dirty or
+ * shed. */
 static status_t need_elements(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     REQUIRE(ctx, storage_looks(tensor->storage) == NULL,
@@ -510,7 +512,7 @@ status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     return tensor_writable(ctx, tensor, out_data);
 }
 
-/* Checks for exactly one element; in every format it is at offset 0. */
+/* Checks for exactly one element, which is at offset 0 in every format. */
 static status_t need_one(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     if (tensor == NULL) return context_null(ctx, op, "tensor");

@@ -17,7 +17,7 @@
 #endif
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static hwloc_topology_t topology; /* NULL: it cannot be read; kept for the life of the process */
+static hwloc_topology_t topology; /* NULL: it cannot be read. Never freed */
 static size_t cache_bytes = 0;
 
 /* ---- cores ---- */
@@ -45,7 +45,7 @@ static size_t sum_caches(hwloc_const_bitmap_t mask)
     return bytes;
 }
 
-/* The affinity of the process; NULL: there is no memory. */
+/* The affinity of the process; NULL if memory is short. */
 static hwloc_bitmap_t allowed_mask(void)
 {
     hwloc_bitmap_t mask = hwloc_bitmap_alloc();
@@ -54,7 +54,7 @@ static hwloc_bitmap_t allowed_mask(void)
     return mask;
 }
 
-/* Once per process: reading the topology takes milliseconds. */
+/* Runs once per process, because it takes milliseconds. */
 static void read_topology(void)
 {
     if (hwloc_topology_init(&topology) != 0) {
@@ -119,9 +119,9 @@ size_t threads_cache_bytes(void)
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static atomic_int n_forks;
 
-/* libgomp keeps the threads of a thread's regions for the next one. A forked child has the record
- * of them and not the threads, so that its first region waits for ever. Without a record it makes
- * threads of its own, as the parent does again. */
+/* libgomp keeps the threads that ran a thread's last region (its team) for the next region. A
+ * forked child inherits the list of these threads but not the threads, so its first region would
+ * wait forever. If the team has ended before the fork, parent and child start new threads. */
 static void end_team(void)
 {
     (void)omp_pause_resource_all(omp_pause_soft);
@@ -152,9 +152,9 @@ int threads_forks(void)
 
 /* ---- denormals ---- */
 
-/* OpenMP has no way to set the mode of its threads but a region in which each sets its own, and the
- * same team runs every region of a thread that asks for as many. Calls of two contexts may nest in
- * one thread: the outer one's mode is the one to come back to. */
+/* Only in an OpenMP region can each thread of the team set its own floating-point mode. Later
+ * regions with as many threads run on the same team, so the mode lasts. Calls of two contexts may
+ * nest in one thread; mode_before is the mode before the outer call. */
 #ifdef __SSE__
 static _Thread_local int flush_depth;
 static _Thread_local unsigned mode_before;
@@ -230,9 +230,10 @@ void threads_unlimit(context_t *ctx, threads_limit_t limit)
 
 /* ---- loops ---- */
 
-/* After a primitive of oneDNN, OpenMP's threads still spin, on cores that the pool's would need. So
- * loops run on them until that is over: for as long as they spin, or, where the user has them spin
- * for less than the pool's do, for some loops. A plan that alternates pays for no change then. */
+/* After a oneDNN primitive, OpenMP's threads spin for a while on cores that the pool's workers
+ * would need. Loops run on OpenMP's threads as long as these spin. If the user makes them spin only
+ * shortly, at most LOOPS_AFTER loops do, so that a plan that alternates between primitives and
+ * loops does not change threads each time. */
 #define SHORT_SPIN_COUNT 20000
 #define SHORT_SPIN_NS 30000u
 #define LONG_SPIN_NS 5000000u
@@ -240,7 +241,7 @@ void threads_unlimit(context_t *ctx, threads_limit_t limit)
 
 static atomic_bool spins_shortly;
 static _Thread_local uint64_t team_time; /* when this thread's OpenMP team was last used */
-static _Thread_local int n_team_loops;   /* since the last primitive */
+static _Thread_local int n_team_loops;   /* loops on OpenMP's threads since the last primitive */
 
 void threads_note_openmp(const char *spin_count, const char *wait_policy)
 {

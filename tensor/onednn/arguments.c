@@ -1,5 +1,5 @@
-/* Arguments of primitives: which ones a problem has, which a primitive takes, their oneDNN
- * numbers. */
+/* Arguments of primitives: those that a problem has, those that a primitive takes, and their
+ * numbers in oneDNN. */
 #include "tensor/onednn/onednn_impl.h"
 
 int onednn_n_operands(const onednn_problem_t *p, int first)

@@ -1,4 +1,5 @@
-/* Blocks of a vector's width are usually best; half and quarter blocks suit few channels. */
+/* Blocks as wide as a vector are usually best; half and quarter blocks are for tensors with few
+ * channels. */
 #include "tensor/onednn/candidates.h"
 
 #include "tensor/onednn/onednn.h"

@@ -5,9 +5,9 @@
 
 #include "tensor/onednn/onednn.h"
 
-#define CALL_NS 1000.0    /* overhead of a call of oneDNN, and of other native kernels */
-#define OWN_CALL_NS 300.0 /* overhead of the listed native kernels */
-#define APART 0.3         /* fraction of memory reads that computation does not hide */
+#define CALL_NS 1000.0    /* overhead of a call of oneDNN, and of most native kernels */
+#define OWN_CALL_NS 300.0 /* overhead of the native kernels listed in call_ns */
+#define APART 0.3         /* fraction of the time of memory reads that nothing hides */
 
 static bool has(const char *text, const char *part)
 {
@@ -65,8 +65,8 @@ double cost_run(const context_t *ctx, const char *implementation, double flops, 
  * perf/linear measured 0.55 to 1 of the speed of native kernels. */
 #define GEMM_READS 0.9
 
-/* Computation and reads mostly overlap, except for the fraction APART. If reads dominate, as for a
- * linear layer of one row, all implementations compute equally fast, so a conversion to a faster
+/* Computation and reads overlap, except for the fraction APART. If reads take longer, as for a
+ * linear layer of one row, all implementations take the same time, so a conversion for a faster
  * implementation gains nothing. */
 double cost_layer(const context_t *ctx, const char *implementation, double flops, double bytes,
                   double weight_bytes)

@@ -42,7 +42,7 @@ static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_RNN_LBR_GRU] = dnnl_lbr_gru,
 };
 
-/* With from_dst, returns the algorithm whose backward uses the result. */
+/* If from_dst is set, returns the algorithm whose backward uses dst. */
 static dnnl_alg_kind_t algorithm_of(const onednn_problem_t *p)
 {
     static const dnnl_alg_kind_t by_result[ONEDNN_ALGORITHM_COUNT] = {
@@ -107,9 +107,9 @@ static dnnl_prop_kind_t prop_of(const onednn_problem_t *p)
     return p->propagation == ONEDNN_TRAINING ? dnnl_forward_training : dnnl_forward_inference;
 }
 
-/* Describes twice, the second time with the formats from the first. oneDNN 2.6 caches primitives by
- * the requested formats, and for a single channel it treats abcd and acdb as equal although their
- * weights differ. */
+/* Describes the problem twice, the second time with the formats that oneDNN chose the first time.
+ * oneDNN 2.6 caches primitives by the requested formats. For a single channel it treats abcd and
+ * acdb as equal, although the primitives have different weight formats. */
 static dnnl_status_t describe_deconvolution(const onednn_problem_t *p,
                                             const onednn_descriptors_t *d,
                                             const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)

@@ -81,8 +81,8 @@ static dnnl_status_t describe_product(const onednn_problem_t *p, const onednn_de
         d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, d->forward, d->attr);
 }
 
-/* True if the kind has this gradient. Kinds with a weight have separate gradients; norms compute
- * all at once. */
+/* True if the kind of primitive has this gradient. Kinds with a weight have separate primitives for
+ * the gradients of data and weight; norms compute all gradients at once. */
 static bool has_gradients(const onednn_problem_t *p)
 {
     switch (p->kind) {

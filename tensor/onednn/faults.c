@@ -41,8 +41,8 @@ static bool is_gemm(const char *implementation)
     return strstr(implementation, ":gemm") != NULL;
 }
 
-/* True if dimension 0 is between others in memory, as in bcad: then neither rows nor columns of the
- * matrix are contiguous. Sizes of 1 are ignored. */
+/* True if dimension 0 is between others in memory, as in bcad, so that neither rows nor columns of
+ * the matrix are contiguous. Dimensions of size 1 are ignored. */
 static bool has_rows_inside(const tensor_info_t *info)
 {
     int n = 0, at = -1;

@@ -1,4 +1,4 @@
-/* Runs primitives. Frames keep memory objects from run to run. */
+/* Runs primitives. A frame keeps the memory objects of a primitive from one run to the next. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 #include "tensor/onednn/onednn_impl.h"
 #include "tensor/threads_impl.h"
 
-/* oneDNN's cache confuses descriptions that differ only in strides of dimensions of size 1,
- * although their implementations and weights differ: f32[2,1,9,11] row-major and channels last. So
- * check that the cached primitive matches the description. */
+/* True if the primitive that oneDNN made or found in its cache has this description. The cache
+ * confuses descriptions that differ only in strides of dimensions of size 1, although
+ * implementation and weight format differ: f32[2,1,9,11] row-major and channels last. */
 static bool is_as_described(const onednn_primitive_t *primitive, dnnl_primitive_t kernel)
 {
     const_dnnl_primitive_desc_t made = NULL;
@@ -58,7 +58,7 @@ static status_t build(context_t *ctx, onednn_primitive_t *primitive)
     return STATUS_OK;
 }
 
-/* Returns true also if padding is unknown. */
+/* True if the descriptor has padded elements, or if that is unknown. */
 static bool has_padding(const_dnnl_memory_desc_t md)
 {
     tensor_info_t info;
@@ -87,9 +87,9 @@ status_t onednn_frame_add(context_t *ctx, onednn_frame_t *frame, int number,
     return status;
 }
 
-/* Makes an argument's memory object, with its pointer unset. Scales that this version does not take
- * have none: their handle is the frame itself, which onednn_fold_run passes on, so that bind does
- * nothing. */
+/* Makes an argument's memory object, without a pointer to elements. Scales that this version of
+ * oneDNN does not take have no memory object. Their handle is the frame itself, and onednn_fold_run
+ * passes the frame as their pointer, so that bind does nothing. */
 static status_t add_argument(context_t *ctx, onednn_frame_t *frame, int i, int number)
 {
     const onednn_primitive_t *primitive = frame->primitive;
@@ -109,8 +109,8 @@ static status_t add_argument(context_t *ctx, onednn_frame_t *frame, int i, int n
     return add_memory(ctx, frame, number, md, DNNL_MEMORY_NONE, &frame->memories[i]);
 }
 
-/* The gradient of a norm does not depend on the shift, but some versions of oneDNN count it as an
- * input. They get a memory object without data. */
+/* True for versions of oneDNN that count the shift as an input of a norm's gradient, although the
+ * gradient does not depend on it. They get a memory object without data. */
 static bool counts_shift(const onednn_primitive_t *primitive)
 {
     const onednn_problem_t *p = primitive->problem;
@@ -161,9 +161,8 @@ void onednn_frame_destroy(onednn_frame_t *frame)
     allocator_put(&allocator, frame);
 }
 
-/* Sets an argument's pointer. Plans mostly reuse the previous run's pointers, which need no call.
- * Padded arguments are always set, because oneDNN 2.6 zeroes their padding when the pointer is
- * set. */
+/* Sets an argument's pointer, unless it is the same as in the previous run, as mostly in plans. The
+ * pointer of a padded argument is always set, because oneDNN 2.6 then zeroes the padding. */
 static status_t bind(context_t *ctx, onednn_frame_t *frame, int index, void *handle)
 {
     if (handle != NULL && frame->handles[index] == handle) return STATUS_OK;
@@ -189,7 +188,8 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
     return STATUS_OK;
 }
 
-/* One idle frame is exchanged without a lock; that suffices for a single thread. */
+/* Takes an idle frame or NULL. The frame in `idle` is taken without a lock, which suffices for a
+ * single thread. */
 static onednn_frame_t *take_idle(onednn_primitive_t *primitive)
 {
     onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);

@@ -5,7 +5,8 @@
 #include "tensor/onednn/onednn_impl.h"
 #include "tensor/shape.h"
 
-/* Largest number of outputs of a row that kernels unroll; most channels in a block. */
+/* UNROLLED_OUTPUTS: most adjacent outputs that kernels compute in one unrolled step. BLOCK: most
+ * channels in a block. */
 #define UNROLLED_OUTPUTS 32
 #define BLOCK 16
 
@@ -32,8 +33,8 @@ static bool add(int64_t *value, int64_t term)
 
 /* ---- sizes ---- */
 
-/* True if the number of elements fits, padding included. Formats that oneDNN chooses are checked
- * after the choice. */
+/* True if the number of elements, padding included, fits into 32 bits. If oneDNN is to choose the
+ * format, padding is checked after the choice. */
 static bool elements_fit(const tensor_info_t *info)
 {
     int64_t elements = 0;
@@ -57,12 +58,12 @@ static const char *sizes_obstacle(const onednn_problem_t *p)
 /* ---- windows ---- */
 
 typedef struct window {
-    const tensor_info_t *many, *few; /* the tensor that windows slide over; the tensor with one
-                                        element per window */
+    const tensor_info_t *many, *few; /* `many`: the tensor that windows slide over; `few`: the
+                                      * tensor with one element per window */
     int64_t kernel[ONEDNN_MAX_SPATIAL];
 } window_t;
 
-/* Uses the forward operands, or gradients of the same shapes. */
+/* The windows of a problem, from the forward operands or, if absent, from their gradients. */
 static window_t window_of(const onednn_problem_t *p)
 {
     const tensor_info_t *src = p->diff_src != NULL ? p->diff_src : p->src;
@@ -77,8 +78,9 @@ static window_t window_of(const onednn_problem_t *p)
     return window;
 }
 
-/* Counts the elements along dimension i that kernels address at once: a window, the steps to the
- * next ones, and the padding. 0 for adjacent windows of one element. False beyond 32 bits. */
+/* Counts the elements along dimension i that a kernel addresses from one pointer: a window, the
+ * steps to the next windows, and the padding. 0 for adjacent windows of one element. False beyond
+ * 32 bits. */
 static bool count_reach(const onednn_problem_t *p, const window_t *window, int i, bool is_innermost,
                         int64_t *out_reach)
 {
@@ -98,8 +100,9 @@ static bool count_reach(const onednn_problem_t *p, const window_t *window, int i
     return true;
 }
 
-/* Kernels encode offsets inside a window as 32-bit immediate bytes. The largest offset spans the
- * window's reach in a dimension, times all inner dimensions and channels (channels last). */
+/* Kernels encode offsets inside a window as 32-bit immediates, in bytes. The largest offset is the
+ * number of elements that count_reach returns, times the sizes of all inner dimensions and the
+ * channels (in channels last). */
 static const char *windows_obstacle(const onednn_problem_t *p)
 {
     const window_t window = window_of(p);

@@ -19,8 +19,9 @@ static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static dnnl_engine_t engine;
 static int engine_users;
 
-/* Limits oneDNN's cache of built primitives. Its default keeps 1,024 for the process: 65 MB that no
- * plan or context needs. A capacity from ONEDNN_PRIMITIVE_CACHE_CAPACITY is kept. */
+/* Limits oneDNN's cache of built primitives. By default it keeps 1,024 for the process, which are
+ * 65 MB that no plan or context needs. Does not change a capacity from
+ * ONEDNN_PRIMITIVE_CACHE_CAPACITY. */
 static void bound_primitive_cache(void)
 {
     enum { DEFAULT = 1024, OURS = 64 };
@@ -199,8 +200,8 @@ static dnnl_format_tag_t find_tag(const format_t *format)
     return dnnl_format_tag_undef;
 }
 
-/* Makes a blocked descriptor from its tag. If oneDNN lacks the tag, renames the dimensions in
- * order, uses that tag, and permutes its axes. */
+/* Makes a blocked descriptor from its tag. If oneDNN lacks the tag, uses the tag with the same
+ * blocks and the dimensions in alphabetical order, and permutes the axes. */
 static dnnl_status_t create_blocked(const tensor_info_t *info, dnnl_data_type_t data_type,
                                     dnnl_memory_desc_t *out_md)
 {
@@ -273,8 +274,8 @@ static void order_of_strides(int rank, const int64_t *outer, const int64_t *stri
     }
 }
 
-/* True if the info reproduces the descriptor. A descriptor with extra padding or gaps does not; it
- * is opaque. */
+/* True if the descriptor made from the info equals md. It does not if md has extra padding or gaps;
+ * such formats are opaque. */
 static bool is_made_again(const tensor_info_t *info, const_dnnl_memory_desc_t md)
 {
     dnnl_memory_desc_t again = NULL;
@@ -330,8 +331,8 @@ static bool find_info(const_dnnl_memory_desc_t md, bool is_eager, tensor_info_t 
     order_of_strides(rank, outer, strides, false, info.format.order);
     *out_info = info;
     if (is_made_again(&info, md)) return true;
-    /* the reverse order of sizes of 1 may have a tag: hwioG16g. Only int8 weights need it, as
-     * floating weights of this kind have native kernels */
+    /* with sizes of 1 in reverse order the format may have a tag: hwioG16g. Only int8 weights need
+     * this, as floating weights of this kind have native kernels */
     if (info.dtype != DTYPE_S8 && !is_eager) return false;
     order_of_strides(rank, outer, strides, true, info.format.order);
     if (!is_made_again(&info, md)) return false;
@@ -486,7 +487,7 @@ const char *onednn_refusal(context_t *ctx)
     return context_stream(ctx)->refusal;
 }
 
-/* Makes the primitive of a description and takes ownership of the description, also on failure. */
+/* Makes a primitive from a description, and takes ownership of the description even on failure. */
 static status_t make_primitive(context_t *ctx, const onednn_problem_t *problem,
                                dnnl_primitive_desc_t description,
                                onednn_primitive_t **out_primitive)

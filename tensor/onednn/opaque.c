@@ -1,5 +1,5 @@
-/* Formats that no tag describes. Only 2.6 exposes their contents: weights of its winograd
- * convolutions. */
+/* Formats that no tag describes. oneDNN exposes the contents of one kind, and only in 2.6: weights
+ * of its winograd convolutions. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"

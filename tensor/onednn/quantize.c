@@ -1,5 +1,5 @@
-/* Scales and zeros of problems: their operand, number, and whether they are constant. scales.c
- * passes scales to oneDNN. */
+/* Scales and zeros of problems: the operand they belong to, how many they are, and whether they are
+ * constant. scales.c passes scales to oneDNN. */
 #include "tensor/onednn/onednn_impl.h"
 
 int64_t onednn_output_channels(const onednn_problem_t *p)
@@ -60,7 +60,8 @@ dnnl_status_t onednn_set_quantization(context_t *ctx, const onednn_problem_t *p,
     return status;
 }
 
-/* The previous dst is added as a number, so its scale and zero must be constants. */
+/* The previous dst is dequantized before it is added, and for that its scale and zero must be
+ * constants. */
 dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_t *op,
                                 dnnl_post_ops_t post)
 {
@@ -73,7 +74,7 @@ dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_
                                     q->has_zero ? q->zero[0] : 0, dnnl_data_type_undef);
 }
 
-/* Adds constants as memory objects that runs do not set. */
+/* Adds memory objects for constant scales and zeros, whose pointers runs do not set. */
 status_t onednn_frame_add_constants(context_t *ctx, onednn_frame_t *frame)
 {
     for (int a = ONEDNN_ARGUMENT_SRC_SCALE; a <= ONEDNN_ARGUMENT_DST_ZERO; a++) {

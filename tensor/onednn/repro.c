@@ -4,8 +4,8 @@
 
 #include "tensor/onednn/onednn_impl.h"
 
-/* benchdnn's name of an algorithm, and how many of alpha and beta it accepts; the others must be
- * 0. */
+/* benchdnn's name of an algorithm, and how many of alpha and beta it accepts; a parameter that it
+ * does not accept must be 0. */
 static const struct algorithm {
     const char *name;
     int n_parameters;
@@ -62,7 +62,7 @@ static const char *const drivers[] = {
 
 /* ---- options ---- */
 
-/* A format that no tag describes prints as "any", since oneDNN chose it. */
+/* Prints a format that no tag describes as "any", because oneDNN chose it. */
 static const char *tag_of(const tensor_info_t *info, char *out_text)
 {
     format_t format = info->format;
@@ -192,7 +192,7 @@ static void append_post_ops(text_t *text, const onednn_problem_t *p)
         text_append(text, "+linear:%g:0", 1.0 / scale_of(&p->dst_quantization));
 }
 
-/* Some drivers only learn from the direction whether there is a bias. */
+/* Some of benchdnn's drivers know only from the direction whether there is a bias. */
 static void append_direction(text_t *text, const onednn_problem_t *p)
 {
     const char *direction = p->bias != NULL ? "FWD_B" : "FWD_I";

@@ -1,6 +1,6 @@
-/* Passes scales to oneDNN. 3.x takes scales of src, weight and dst as arguments, and divides by
- * dst's after the post-ops. 2.6 takes one scale, src * weight / dst, constant or per run, and
- * applies it to the sum with bias before the post-ops. */
+/* Passes scales to oneDNN. 3.x takes the scales of src, weight and dst as arguments, and divides by
+ * the dst scale after the post-ops. 2.6 takes one scale, src * weight / dst, which is constant or
+ * an argument of each run. It applies the scale to the sum, bias included, before the post-ops. */
 #include "tensor/onednn/onednn_impl.h"
 
 #if DNNL_VERSION_MAJOR == 2
@@ -81,7 +81,7 @@ static bool divides_bias(const onednn_problem_t *p)
     return p->bias != NULL && (p->src_quantization.has_scale || p->weight_quantization.has_scale);
 }
 
-/* The frame owns the memory of the folded bias; each run changes only its content. */
+/* The frame owns the memory of the folded bias. Each run changes only the contents. */
 status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t **out_fold)
 {
     const onednn_primitive_t *primitive = frame->primitive;
@@ -135,7 +135,8 @@ void *const *onednn_fold_run(onednn_fold_t *fold, onednn_frame_t *frame, void *c
 
 #else
 
-/* The weight of a grouped convolution has a separate dimension for groups. */
+/* oneDNN's mask of the dimensions with separate scales. The weight of a grouped convolution has a
+ * dimension for groups. */
 static int weight_mask(const onednn_problem_t *p)
 {
     if (!p->weight_quantization.is_per_channel) return 0;

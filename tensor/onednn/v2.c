@@ -90,7 +90,7 @@ dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t att
     return dnnl_primitive_attr_set_zero_points(attr, arg, 1, mask, &at_run);
 }
 
-/* Shared by all calls below, which first fill an operation descriptor. */
+/* Last step of all calls below, which first fill an operation descriptor. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, const void *op_desc,
                             dnnl_status_t status)
@@ -138,8 +138,8 @@ dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(
                                                                padding_l, padding_r));
 }
 
-/* In 2.6 eltwise, norms and lrn have a single data descriptor, so the output's must equal the
- * input's. Another output descriptor is rejected, where version 3 would run a reference. */
+/* In 2.6 eltwise, norms and lrn have one descriptor for input and output, so another output
+ * descriptor is rejected. Version 3 would run a reference implementation. */
 static bool same_descriptor(const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst)
 {
     return dst->format_kind == dnnl_format_kind_any || dnnl_memory_desc_equal(src, dst);

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Shared by all calls below, which first fill an operation descriptor. */
+/* Last step of all calls below, which first fill an operation descriptor. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr,
                             const void *op_desc, dnnl_status_t status)
