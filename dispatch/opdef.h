@@ -53,7 +53,7 @@ typedef enum op_trait {
     TRAIT_GRADS_WEIGHT = 1 << 7,   /* computes the gradient of a layer's weight from the layer's
                                       source and the gradient of its result */
     TRAIT_BATCHED = 1 << 9, /* dimension 0 is a batch if input 0 and the results have the same size
-                             * in it: results [n] depend on activations [n] only */
+                               in it: results [n] depend on activations [n] only */
     TRAIT_MEASURES = 1 << 5 /* output sizes depend on elements: nonzero. `infer` gets the
                                elements when the operator runs; if they are unknown, it returns
                                -1 for such sizes. Kernels are selected at each run */
@@ -226,7 +226,7 @@ struct op_call {
     const format_t *out_format; /* required format of the result; NULL: the kernel chooses */
     weight_use_t weights;
     bool per_op;            /* policy per_op: use the formats that oneDNN proposes for source and
-                             * result */
+                               result */
     const kernel_t *kernel; /* try only this kernel; NULL: all */
     int n_out;
     const tensor_info_t *out; /* inferred, dense */

@@ -47,8 +47,8 @@ typedef struct profile_node {
     int n_reorders;
     const profile_reorder_t *reorders;
     int n_slices;   /* number of slices if a plan ran the operator for one slice of the batch after
-                     * the other, else 1; `in` and `out` are those of the first slice; flops, bytes
-                     * and times are sums over slices */
+                       the other, else 1; `in` and `out` are those of the first slice; flops, bytes
+                       and times are sums over slices */
     double flops;   /* dispatch_flops */
     uint64_t bytes; /* operands and results, each once; a separate reorder: read plus written */
     double ns;      /* median over the runs, including its reorders */

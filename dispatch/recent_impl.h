@@ -18,7 +18,7 @@ typedef struct recent_key {
     const opdef_t *op;
     const void *attrs;
     size_t n_bytes; /* leading bytes of attrs to compare (attrs_given_bytes); 0: attrs is NULL, or
-                     * the operator has no attributes */
+                       the operator has no attributes */
     weight_use_t weights;
     policy_t policy;
     int n_threads;

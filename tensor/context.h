@@ -27,7 +27,7 @@ typedef void (*trace_sink_t)(void *user, const char *line);
 typedef struct context_options {
     const allocator_t *allocator; /* NULL: the C library's */
     int n_threads;     /* 0: TESSERA_THREADS, else the number of physical cores in the affinity
-                        * mask, or the control group's CPU quota, rounded up, if that is smaller */
+                          mask, or the control group's CPU quota, rounded up, if that is smaller */
     const char *trace; /* categories as in trace.h; NULL: TESSERA_TRACE */
     trace_sink_t trace_sink; /* NULL: stderr */
     void *trace_user;
@@ -40,7 +40,7 @@ typedef struct context_options {
     int64_t limit_iterations; /* loop iterations per outermost call; 0: TESSERA_LIMIT_ITERATIONS,
                                  else 1048576 */
     int64_t plan_bytes;       /* memory for a method's plans, except its plans for the last two sets
-                               * of sizes; 0: TESSERA_PLANS, else 64 MB */
+                                 of sizes; 0: TESSERA_PLANS, else 64 MB */
 } context_options_t;
 
 /* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if oneDNN cannot make an engine;

@@ -77,7 +77,7 @@ void convert_runs(int64_t n, size_t bytes, const char *from, int64_t from_step, 
 typedef struct strided {
     dtype_t src_dtype, dst_dtype;
     size_t run; /* bytes that are contiguous in source and destination, copied by one memcpy; 0 if
-                 * elements are cast */
+                   elements are cast */
     int n;
     loop_t loops[TENSOR_MAX_RANK + 1], along, across;
     int64_t tile_along, tile_across;

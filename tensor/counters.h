@@ -39,8 +39,8 @@ typedef struct counters {
     uint64_t plans_evicted; /* least recently used plans, dropped to save memory */
     uint64_t tensor_bytes;  /* total allocated for tensors through this context */
     uint64_t plan_bytes;    /* at present, estimated, for the method that built the last plan: its
-                             * plans except those for the last two sets of sizes, and packed weights
-                             * that only these plans read */
+                               plans except those for the last two sets of sizes, and packed weights
+                               that only these plans read */
 } counters_t;
 
 /* counters_read copies the context's counters. counters_reset sets them to zero, except those

@@ -25,7 +25,7 @@ typedef enum format_kind {
     FORMAT_TAG,      /* order and blocks */
     FORMAT_STRIDED,  /* strides: "{12544,1,112,1}" */
     FORMAT_OPAQUE,   /* only its owner can read it (oneDNN or a kernel, in the version that wrote
-                      * it): "opaque4x102400x20603x4" */
+                        it): "opaque4x102400x20603x4" */
     FORMAT_REGROUPED /* a tag that applies after a reshape to other sizes: "4:aBcde8b(8,8,8,3,3)" */
 } format_kind_t;
 

@@ -19,7 +19,7 @@ typedef struct tensor_info {
     layout_t layout;
     int rank;
     bool is_number; /* a number in C or in a graph: type promotion treats it as PyTorch treats
-                     * Python numbers */
+                       Python numbers */
     int64_t sizes[TENSOR_MAX_RANK];
     format_t format;
 } tensor_info_t;

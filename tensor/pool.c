@@ -91,7 +91,7 @@ static worker_t workers[MAX_MEMBERS];
 static atomic_int n_slots;      /* slots that have been used */
 static atomic_int n_workers;    /* workers that were started */
 static atomic_int n_wanted;     /* largest number of workers requested; if a start fails, it is not
-                                 * tried again */
+                                   tried again */
 static atomic_int n_awake;      /* workers that are awake */
 static atomic_int n_alive;      /* workers that have not ended, for stop */
 static atomic_int n_processors; /* 0: not known yet */

@@ -14,7 +14,7 @@
 struct buffer {
     atomic_int n_references;
     atomic_bool is_left; /* the storage in this buffer's block now uses another buffer, but still
-                          * holds its reference to this one */
+                            holds its reference to this one */
     bool is_read_only;
     bool is_borrowed;
     allocator_t allocator;
@@ -38,7 +38,7 @@ struct storage {
     _Atomic(buffer_t *) buffer; /* plain bytes; NULL: dirty or shed, only forms have the elements */
     _Atomic(buffer_t *) dirty;  /* memory of dirty plain bytes; NULL: clean or shed */
     buffer_t *home; /* the buffer in whose block this storage is; the storage holds a reference to
-                     * it. NULL: the storage has its own block */
+                       it. NULL: the storage has its own block */
     pthread_mutex_t lock;
     _Atomic(form_t *) forms;
     atomic_int *looks; /* placeholders only, else NULL */
@@ -287,7 +287,7 @@ void storage_give_way(storage_t *storage)
     buffer_t *buffer = atomic_load(&storage->buffer), *dirty = atomic_load(&storage->dirty);
     if (buffer != NULL) {
         if (is_own(buffer)) /* stored before `buffer` is cleared, so that storage_place always finds
-                             * one of the two */
+                               one of the two */
             atomic_store(&storage->dirty, buffer);
         else
             leave_buffer(storage, buffer);

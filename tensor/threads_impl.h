@@ -10,7 +10,7 @@ typedef struct threads_bounds {
     int n_cores;   /* physical cores of the machine (hwloc), at least 1 */
     int n_allowed; /* cores that the affinity of the calling thread's process allows */
     int n_quota;   /* processors whose time the quotas of control groups allow, rounded up; 0: no
-                    * quota */
+                      quota */
 } threads_bounds_t;
 
 /* Returns the current bounds: affinity and quotas may change while a process runs. */

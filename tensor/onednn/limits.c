@@ -59,7 +59,7 @@ static const char *sizes_obstacle(const onednn_problem_t *p)
 
 typedef struct window {
     const tensor_info_t *many, *few; /* `many`: the tensor that windows slide over; `few`: the
-                                      * tensor with one element per window */
+                                        tensor with one element per window */
     int64_t kernel[ONEDNN_MAX_SPATIAL];
 } window_t;
 
