@@ -10,15 +10,15 @@ typedef struct run {
     int64_t n_blocks;
 } run_t;
 
-/* True if n items divide almost evenly among the threads. */
+/* True if n units divide almost evenly among the threads. */
 static bool is_even(int64_t n, int n_threads)
 {
     const int64_t missing = (n_threads - n % n_threads) % n_threads;
     return missing * 16 <= n;
 }
 
-/* Rows of images, with all their channels. The 1x1 convolutions before and after are divided in the
- * same way, so a thread finds the elements that it wrote in its own cache. */
+/* Threads divide rows of images, with all their channels. The 1x1 convolutions before and after are
+ * divided in the same way, so a thread finds the elements that it wrote in its own cache. */
 static void run_rows(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
@@ -31,7 +31,7 @@ static void run_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Blocks of channels. */
+/* Threads divide blocks of channels. */
 static void run_blocks(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;

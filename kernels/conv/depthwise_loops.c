@@ -1,7 +1,8 @@
 /* The loops of depthwise_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * TILE results of a row are summed in registers together. The row of the source that they need is
- * loaded once for all columns of the kernel. Kernel size and stride are constants in each copy. */
+ * TILE results of a row are summed together, in registers. For each row of the kernel, the source
+ * that they need is loaded once for all columns of the kernel. The loops are compiled for each
+ * kernel size and stride. */
 #include "kernels/conv/depthwise_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -14,14 +15,14 @@
 typedef struct row {
     const float *x, *weight;
     vector_t bias;
-    int first, last; /* rows of the kernel inside the source: [first, last) */
+    int first, last; /* rows [first, last) of the kernel are inside the source */
     float *out;
 } row_t;
 
-/* All but `inputs` are constants in each copy of the loops. */
+/* The loops are compiled for each shape; only `inputs` is not a constant. */
 typedef struct shape {
     int kernel, stride;
-    int lanes; /* lanes of a block that form a group; all lanes if a group has a block or more */
+    int lanes;      /* lanes of a block that belong to one group; at most all lanes */
     int64_t inputs; /* inputs of a group */
 } shape_t;
 
@@ -31,7 +32,7 @@ typedef struct columns {
     int64_t left, width;
 } columns_t;
 
-/* The first lane of each lane's group: for groups of 4 these are 0, 0, 0, 0, 4, 4, 4, 4, 8, ... */
+/* The first lane of each lane's group: 0, 0, 0, 0, 4, 4, 4, 4, 8, ... for groups of 4. */
 KERNEL_INLINE vector_u32_t first_of_group(int lanes)
 {
     vector_u32_t first = {0};
@@ -64,7 +65,7 @@ KERNEL_INLINE void add_row(shape_t shape, columns_t columns, const float *x, con
     }
 }
 
-/* Computes n results from q on; n is at most TILE. */
+/* Computes at most TILE results: n results from column q on. */
 KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shape,
                             columns_t columns, int64_t q, int n)
 {

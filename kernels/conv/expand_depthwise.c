@@ -3,12 +3,12 @@
 #include "kernels/tiles_impl.h"
 #include "tensor/threads_impl.h"
 
-#define MOST_AT_ONCE 14 /* over all ISAs */
+#define MOST_AT_ONCE 14 /* maximum for all ISAs */
 
-/* Bytes of x that a band of rows reads, once for each group: half of a second-level cache. */
+/* Bytes of x for a band of rows, read by each group of channels: half of a second-level cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* Adjacent bands both compute the rows of e between them, which is too slow for shorter bands. */
+/* Adjacent bands both compute the rows of e between them, too much work for shorter bands. */
 #define LEAST_ROWS 12
 
 static expand_depthwise_rows_t *const loops[ISA_COUNT] = ISA_TABLE(expand_depthwise);
@@ -19,7 +19,7 @@ typedef struct run {
     int64_t n_groups, n_bands; /* bands of rows in one image */
     int n_shares;
     float *scratch;
-    int64_t ring; /* floats for one share */
+    int64_t ring; /* floats for one thread */
 } run_t;
 
 static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
@@ -29,8 +29,8 @@ static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
            expand_depthwise_columns(pair);
 }
 
-/* Shares of the (band, group) pairs of all images, with groups fastest, so that each thread reads
- * the same band several times. */
+/* A unit is a band and a group of channels. Groups change fastest, so each thread reads the same
+ * band several times. */
 static void run_shares(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
@@ -54,7 +54,7 @@ static void run_shares(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Number of bands: their sources fit into the cache, and the shares are even. */
+/* Number of bands of an image: x of a band fits into the cache; threads get equal shares. */
 static int64_t count_bands(const expand_depthwise_t *pair, isa_t isa, int64_t n_groups,
                            int n_threads)
 {

@@ -1,13 +1,13 @@
-/* A 1x1 convolution from few to many channels, followed by a depthwise one of 3x3 or 5x5, as at the
- * beginning of an inverted residual block:
+/* A 1x1 convolution from few to many channels, then a depthwise convolution of 3x3 or 5x5, as at
+ * the beginning of an inverted residual block:
  *
  *   e[n][k][h][w]   = act(expand_bias[k] + sum(c) x[n][c][h][w] * expand[k][c])
  *   out[n][k][p][q] = act(bias[k] + sum(r,s) e[n][k][p*stride+r-top][q*stride+s-left]
  *                                            * weight[k][r][s])
  *
- * For some channels at a time, only those rows of e exist that one row of results needs, so they
- * stay in the first-level cache. Activations are in blocks of the ISA's lanes, [N][C /
- * lanes][H][W][lanes]. `expand` is [K / lanes][C / lanes][lanes of c][lanes of k] (oneDNN:
+ * e is computed for some channels at a time, and only those rows are stored that one row of results
+ * needs. So they stay in the first-level cache. Activations are in blocks of the ISA's lanes, [N][C
+ * / lanes][H][W][lanes]. `expand` is [K / lanes][C / lanes][lanes of c][lanes of k] (oneDNN:
  * ABcd16b16a), the other weight [K / lanes][R][S][lanes]. Last blocks are padded with zeros; the
  * padding of the result is act(0). */
 #ifndef TESSERA_KERNELS_CONV_EXPAND_DEPTHWISE_IMPL_H
@@ -19,7 +19,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* Applied to sums. */
+/* Function that is applied to sums. */
 typedef struct expand_depthwise_act {
     bool is_clamped; /* to [lower, upper]; relu: 0 and infinity */
     float lower, upper;
@@ -62,7 +62,7 @@ typedef void expand_depthwise_rows_t(const expand_depthwise_t *pair,
 
 ISA_EXTERN(expand_depthwise_rows_t, expand_depthwise);
 
-/* Columns of a row of e that the tiles of results read, including zeros on both sides. */
+/* Columns of a row of e that results read, with zeros on both sides. */
 static inline int64_t expand_depthwise_columns(const expand_depthwise_t *pair)
 {
     const int64_t n_tiles = (pair->out_width + EXPAND_DEPTHWISE_TILE - 1) / EXPAND_DEPTHWISE_TILE;
@@ -71,9 +71,8 @@ static inline int64_t expand_depthwise_columns(const expand_depthwise_t *pair)
     return read > made ? read : made;
 }
 
-/* Rows of e that are kept: those that a row of results reads. If rows are shorter than the
- * n_at_once elements that are computed together, also the rows that are computed with the last of
- * them. */
+/* Number of stored rows of e: those that a row of results reads and, if rows are shorter than the
+ * n_at_once elements that are computed together, those computed with the last row. */
 static inline int64_t expand_depthwise_kept(const expand_depthwise_t *pair, int64_t n_at_once)
 {
     const int64_t n_rows = n_at_once / pair->width;

@@ -1,9 +1,9 @@
 /* The loops of expand_depthwise_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * Rows of e are kept in a ring buffer: row h is in slot h % n_slots. Zeros on both sides of a slot
- * replace the columns outside the image, so the inner loop needs no bounds check. Kernel size and
- * stride are constants in each copy. AT_ONCE elements of e, for two vectors of channels, are summed
- * in registers. */
+ * Rows of e are stored in a ring buffer: row h is in slot h % n_slots. On both sides of a slot,
+ * zeros stand for the columns outside the image, so the inner loop needs no bounds check. It is
+ * compiled for each kernel size and stride. AT_ONCE elements of e, for two vectors of channels, are
+ * summed in registers. */
 #include "kernels/conv/expand_depthwise_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -22,7 +22,7 @@ typedef struct group {
     int64_t n_slots, columns;
     float *ring; /* [n_blocks][n_slots][columns][lanes] */
     const float *expand;
-    int64_t expand_step; /* between blocks of channels */
+    int64_t expand_step; /* stride of blocks of channels */
     const char *ahead; /* weights of the next group; ahead_step bytes are prefetched with each input
                           of a tile */
     int64_t ahead_step;
@@ -39,8 +39,8 @@ KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act)
     return vector_clamp(v, act->lower - (vector_t){0}, act->upper - (vector_t){0});
 }
 
-/* Adds the products of the last input and stores the sums. Each sum is stored while others are
- * still multiplied; storing all of them at the end would leave the multipliers idle. */
+/* Adds the products of the last input, and stores each sum while others are still multiplied.
+ * Storing all sums at the end would leave the multipliers idle. */
 KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float *expand,
                               const int32_t *to, int n, int n_blocks, bool is_clamped,
                               vector_t (*sums)[BLOCKS])
@@ -61,7 +61,7 @@ KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float 
     }
 }
 
-/* Computes n adjacent elements of e, from `at` on. to: their offsets in the ring, in floats. */
+/* Computes n adjacent elements of e, from `at` on. to: their offsets in the ring. */
 KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int32_t *to, int n,
                                int n_blocks)
 {
@@ -73,13 +73,13 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
     for (int k = 0; k < n_blocks; k++) sums[r][k] = group->expand_bias[k];
     const float *expand = group->expand, *x = at;
     const char *ahead = group->ahead;
-    /* All inputs but the last one, which may be the first of its block. */
+    /* All inputs except the last, which may be the first of its block. */
     for (int64_t left = pair->n_inputs - 1;; left -= KERNEL_LANES, at += plane) {
         const int n_lanes = left < KERNEL_LANES ? (int)left : KERNEL_LANES;
         x = at;
         for (int c = 0; c < n_lanes; c++, x++, expand += KERNEL_LANES) {
             vector_t weights[BLOCKS];
-            __builtin_prefetch(at + (n + c) * KERNEL_LANES); /* the tile after it */
+            __builtin_prefetch(at + (n + c) * KERNEL_LANES); /* the tile after this one */
             __builtin_prefetch(ahead, 0, 2);
             ahead += group->ahead_step;
             KERNEL_UNROLL
@@ -135,8 +135,8 @@ static void advance(const group_t *group, place_t *place, int64_t n)
     if (++place->slot == group->n_slots) place->slot = 0;
 }
 
-/* Sets the offsets of n elements from a position on, in floats, and advances the position. If they
- * are in one row, as most are, entries of out_to after the first n are not valid offsets. */
+/* Finds the offsets of n elements from a position on, in floats, and advances the position. If the
+ * elements are in one row, as most are, entries of out_to from n on are invalid. */
 KERNEL_INLINE void find_places(const group_t *group, place_t *place, int64_t n, int32_t *out_to)
 {
     const int64_t width = group->pair->width, before = group->pair->left;
@@ -181,7 +181,7 @@ typedef struct row {
     float *out;
 } row_t;
 
-/* Computes n results from q on; n is at most TILE. */
+/* Computes at most TILE results: n results from column q on. */
 KERNEL_INLINE void sum_tile(const expand_depthwise_t *pair, const row_t *row, int kernel,
                             int stride, int64_t q, int64_t n)
 {
@@ -224,7 +224,7 @@ static vector_t load_bias(const expand_depthwise_t *pair, const float *bias, int
     return vector_load_some(bias + channel, pair->n_channels - channel);
 }
 
-/* Computes row p of the results; its rows of e exist. */
+/* Computes row p of the results, whose rows of e have been computed. */
 KERNEL_INLINE void sum_row(const group_t *group, int k, int kernel, int stride, int64_t image,
                            int64_t p)
 {
@@ -270,8 +270,8 @@ KERNEL_INLINE void run_group(group_t *group, int kernel, int stride,
     }
 }
 
-/* Prefetches the weights of the depthwise convolution, which are needed once rows of e exist. Each
- * tile prefetches an equal part of the next group's weights. */
+/* Prefetches the weights of the depthwise convolution, which are needed when rows of e have been
+ * computed. Each tile prefetches an equal part of the next group's weights. */
 KERNEL_INLINE void fetch_weights(group_t *group, int kernel, const expand_depthwise_part_t *part,
                                  bool is_last)
 {

@@ -7,7 +7,7 @@
 #include "tensor/dtype.h"
 
 /* n_rows rows of n elements, of a floating dtype. The first factor of row i is number
- * i / rows_of_group * factors_of_group; the factor changes every `step` elements of the row.
+ * i / rows_of_group * factors_of_group; the next factor follows after each `step` elements.
  *
  *   weight [K][..]           step n, rows_of_group 1, factors_of_group 1
  *   weight [C][K/G][..] of a transposed convolution

@@ -17,7 +17,7 @@ static float element(const parities_t *p, const float *row, int64_t x)
     return x >= 0 && x < p->width ? row[x] : 0.0f;
 }
 
-/* Splits one row of the source into both elements of each column. A NULL row contains zeros. */
+/* Splits a row of x into its elements of even and odd columns. A NULL row is all zeros. */
 static void split_row(const parities_t *p, const float *row, float *to)
 {
     int64_t first = 0, last = 0;
@@ -36,7 +36,7 @@ static void split_row(const parities_t *p, const float *row, float *to)
     }
 }
 
-/* Also writes the padded lanes. */
+/* Writes the padded lanes, too. */
 void parities_split(const parities_t *p, int64_t first, int64_t last)
 {
     const int64_t per_block = p->lanes / 4, plane = p->split_height * p->split_width * p->lanes;

@@ -1,6 +1,6 @@
-/* Turns convolutions with stride 2 into convolutions with stride 1. Even and odd rows and columns
- * of the source become separate channels, four for each channel, and so do those of the kernel,
- * which then has half the size:
+/* Turns convolutions with stride 2 into convolutions with stride 1. Each channel of the source
+ * becomes four: its even or odd rows, with its even or odd columns. The kernel is split in the same
+ * way, and then has half the size:
  *
  *   x[c][2*y + i - top][2*x + j - left]  is  split[4*c + 2*i + j][y][x],       i, j < 2
  *   weight[k][c][2*r + i][2*s + j]       is  split[k][4*c + 2*i + j][r][s]
@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* One image, from [n_channels][height][width] to
- * [4 * n_channels / lanes][split_height][split_width][lanes]; zeros pad the last block. */
+/* Splits one image, from [n_channels][height][width] to [4 * n_channels /
+ * lanes][split_height][split_width][lanes]; zeros pad the last block. */
 typedef struct parities {
     int64_t n_channels, height, width, top, left;
     int64_t split_height, split_width;

@@ -4,7 +4,7 @@
 
 #include "tensor/threads_impl.h"
 
-/* ---- elements of results ---- */
+/* ---- one element of a result ---- */
 
 double planes_direct(const planes_t *p, const char *x, const char *weight, int64_t k,
                      const int64_t *at)
@@ -101,7 +101,8 @@ typedef struct gradients {
     char *out;
 } gradients_t;
 
-/* Element `window` of the weight between output k and channel c: a sum over one image's plane. */
+/* Sums x times grad over one image, for element `window` of the kernel. x is one input channel of
+ * the image, grad is one output channel. */
 static double plane_sum(const planes_t *p, const char *x, const char *grad, int64_t window)
 {
     const int64_t size = (int64_t)dtype_size(p->dtype);

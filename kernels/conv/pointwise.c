@@ -5,13 +5,13 @@
 
 static const pointwise_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pointwise);
 
-/* Bytes of sources that all groups of outputs read one after the other: half of a second-level
- * cache. */
+/* Bytes of x, gathered or not, that a thread multiplies with all groups of outputs before it
+ * continues: half of a second-level cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* Measured on Granite Rapids: cost of multiplying one byte of sources by one group of outputs, and
- * of reading one byte of weights, which are prefetched. The unit is the cost of reading one byte of
- * sources, half of which other cores have just written. */
+/* Measured on Granite Rapids, relative to reading one byte of x of which other cores wrote half:
+ * multiplying one byte of x by the weights of one group of outputs, and reading one byte of the
+ * weight, which is prefetched. */
 #define PRODUCT_COST 2.0
 #define WEIGHT_COST 0.125
 
@@ -20,14 +20,14 @@ typedef struct run {
     const pointwise_loops_t *loops;
     int64_t n_tiles, n_groups;
     int64_t tiles_at_once;
-    int64_t tile_elements; /* elements of sources in a tile */
-    float *made;           /* one part for each thread, or NULL */
-    int by_tiles,
-        by_groups; /* parts of tiles and of groups; their product is the number of threads */
+    int64_t tile_elements;   /* elements of sources in a tile */
+    float *made;             /* memory for gathered or normalized x of all threads, or NULL */
+    int by_tiles, by_groups; /* numbers of parts; their product is n_threads */
 } run_t;
 
-/* Divides tiles and groups of outputs among threads. A thread reads the sources of its tiles and
- * the weights of its groups. Minimizes the products of the slowest thread plus the reads of all. */
+/* Chooses into how many parts the tiles and the groups of outputs are divided. A thread reads x for
+ * its tiles and the weight for its groups. Minimizes the cost of all reads plus n_threads times
+ * that of the products of the slowest thread. */
 static void share(run_t *run, int n_threads, double source, double weight)
 {
     double least = 0.0;
@@ -75,7 +75,7 @@ static int64_t out_width(const pointwise_t *p)
     return divide_up(p->width, p->stride);
 }
 
-/* Sets the tiles, and how many of them are multiplied at once. */
+/* Describes the tiles, and how many of them are multiplied at once. */
 static run_t describe(const pointwise_t *pointwise, isa_t isa)
 {
     run_t run = {.images = {.pointwise = pointwise}, .loops = loops[isa]};

@@ -11,8 +11,8 @@
  *
  *   min(max(x[n][c][h][w] * scale[c] + shift[c], source_lower), source_upper)
  *
- * A part of x at a time is normalized, and stays in the second-level cache until it is multiplied.
- * With stride 2, the elements of x that are read are gathered in the same way. */
+ * This is done for a part of x at a time, which stays in the second-level cache until it is
+ * multiplied. With stride 2, the elements of x that are read are gathered in the same way. */
 #ifndef TESSERA_KERNELS_CONV_POINTWISE_IMPL_H
 #define TESSERA_KERNELS_CONV_POINTWISE_IMPL_H
 
@@ -27,7 +27,7 @@ typedef struct pointwise {
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width; /* size of x */
     const float *x, *weight;
-    bool is_scaled;     /* only with stride 1; false: the next five are ignored */
+    bool is_scaled;     /* only with stride 1; if false, the next five are ignored */
     const float *scale; /* [n_inputs], padded with zeros to whole blocks */
     const float *shift; /* the same */
     bool is_source_clamped;
@@ -59,15 +59,14 @@ typedef struct pointwise_images {
 } pointwise_images_t;
 
 /* Tiles [first, last) of all images, for groups of outputs [first_group, last_group). All tiles of
- * one group are computed before the next group. */
+ * a group are computed before the next group. */
 typedef struct pointwise_part {
     int64_t first, last, first_group, last_group;
-    float *made; /* [tile][C / lanes][n_rows][lanes]: memory for the gathered or normalized x, or
-                    NULL */
+    float *made; /* gathered or normalized x, [tile][C / lanes][n_rows][lanes], or NULL */
 } pointwise_part_t;
 
 typedef struct pointwise_loops {
-    int n_rows; /* results of a tile */
+    int n_rows; /* results in a tile */
     void (*multiply)(const pointwise_images_t *images, const pointwise_part_t *part);
 } pointwise_loops_t;
 

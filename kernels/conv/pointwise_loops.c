@@ -1,13 +1,14 @@
-/* The loops of pointwise_impl.h, compiled once for each ISA (isa_impl.h). KERNEL_ROWS results, for
- * two vectors of outputs, are summed in registers.
+/* The loops of pointwise_impl.h, compiled once for each ISA (isa_impl.h). Sums of KERNEL_ROWS
+ * results, for two vectors of outputs, stay in registers.
  *
  * While one group of outputs is multiplied, each tile prefetches its share of the next group's
  * weights: large weights, as at the end of a ResNet, come from memory.
  *
- * Threads share each block of channels by ranges of lines. A line that one core reads and another
- * writes costs both of them time, and the hardware prefetcher reads past the end of a range. So a
- * thread computes the first half of its tiles forwards and the second half backwards, from its last
- * line to the middle: the prefetcher then stays in the thread's own range. */
+ * Each block of channels is divided among the threads, in ranges of cache lines. A line that one
+ * core reads and another writes costs both of them time, and the hardware prefetcher reads past the
+ * end of a range. So a thread computes the first half of its tiles forwards, and the second half
+ * backwards, from its last tile to the middle. The prefetcher then stays in the thread's own
+ * range. */
 #include "kernels/conv/pointwise_impl.h"
 #include "kernels/tiles_impl.h"
 #include "kernels/vector_impl.h"
@@ -15,25 +16,25 @@
 #define BLOCKS POINTWISE_BLOCKS
 #define WIDTH (BLOCKS * KERNEL_LANES)
 
-/* Adjacent results of a group of outputs. */
+/* A tile: adjacent results of one group of outputs. */
 typedef struct tile {
-    const float *x; /* source of the first result; blocks of channels are source_plane apart */
+    const float *x; /* source of the first result; source_plane is the stride of blocks */
     int64_t source_plane;
-    int64_t plane;       /* distance between blocks of outputs */
-    const float *weight; /* blocks of outputs are `weights` apart */
+    int64_t plane;       /* stride of blocks of outputs */
+    const float *weight; /* stride of blocks of outputs is `weights` */
     int64_t weights;
     int64_t n_source_blocks;
     int64_t at;          /* offset in out and addend */
-    const float *addend; /* the whole addend if it is prefetched, or NULL */
-    int64_t line, step;  /* lines of results to prefetch: offset of the first, and step */
+    const float *addend; /* addend to prefetch, or NULL */
+    int64_t line, step;  /* results to prefetch: offset of the first cache line, and stride */
     vector_t bias[BLOCKS];
     const char *ahead; /* weights to prefetch, ahead_step bytes with each channel */
     int64_t ahead_step;
-    const float *next; /* source of the next tile, of which next_rows lines are prefetched */
+    const float *next; /* source of the next tile; next_rows lines are prefetched */
     int64_t next_plane, next_rows, next_step;
 } tile_t;
 
-/* Does each step for all sums, so that they stay in registers. */
+/* Each step is for all sums, which so stay in registers. */
 KERNEL_INLINE void clamp(const pointwise_t *p, int n_rows, vector_t *sums)
 {
     const vector_t lower = p->lower - (vector_t){0}, upper = p->upper - (vector_t){0};
@@ -56,14 +57,14 @@ KERNEL_INLINE void leave(const pointwise_t *p, int64_t at, int n_rows, vector_t 
     if (p->finish != NULL) p->finish(p->user, out, n_rows * KERNEL_LANES);
 }
 
-/* Sums of a tile: of whole blocks of outputs, and of the first half of the block after them. */
+/* Sums of a tile: for complete blocks of outputs, and for half of the block after them. */
 typedef struct sums {
     vector_t whole[BLOCKS][KERNEL_ROWS];
     vector_half_t half[KERNEL_ROWS];
 } sums_t;
 
-/* Adds the products of one block of channels and prefetches later data. The first block also
- * prefetches the lines that the results are read from and written to. */
+/* Adds the products of one block of channels, and prefetches data. The call for the first block
+ * also prefetches the lines of the results. */
 KERNEL_INLINE void add_block(const pointwise_t *p, const tile_t *tile, int64_t block, bool is_first,
                              int n_rows, int n_whole, bool has_half, sums_t *sums)
 {
@@ -125,7 +126,7 @@ KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows
     leave(p, tile->at + n_whole * tile->plane, n_rows, widened);
 }
 
-/* Copies for each number of results, and for a last group of 1.5 blocks or of 1 block. */
+/* Calls the copy of the loop for the number of results, and for a last group of 1.5 or 1 blocks. */
 #define ROWS(n)                                                                                    \
     case n:                                                                                        \
         if (n_blocks < BLOCKS)                                                                     \
@@ -151,13 +152,14 @@ static vector_t load_bias(const pointwise_t *p, int64_t output)
     return vector_load_some(p->bias + output, p->n_outputs - output);
 }
 
-/* The first half of a part runs forwards from its first tile, the rest backwards from its last. */
+/* True if step `turn` goes backwards: the first half of a part runs forwards from its first tile,
+ * the rest backwards from its last tile. */
 static bool is_descending(const pointwise_part_t *part, int64_t turn)
 {
     return turn >= (part->last - part->first + 1) / 2;
 }
 
-/* The tile of step `turn`. */
+/* The tile that step `turn` computes. */
 static int64_t tile_of(const pointwise_part_t *part, int64_t turn)
 {
     return is_descending(part, turn) ? part->last - 1 - (turn - (part->last - part->first + 1) / 2)
@@ -214,8 +216,8 @@ static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float 
     }
 }
 
-/* Finds the sources of the tile of a step, and those of the next step to prefetch (with stride 2
- * half of them). Sources are computed right before the first group of outputs reads them. */
+/* Finds the sources of a step's tile, and those of the next step to prefetch (half of them with
+ * stride 2). Sources are made right before the first group of outputs reads them. */
 static void find_sources(const pointwise_images_t *images, const pointwise_part_t *part,
                          int64_t group, int64_t turn, tile_at_t at, tile_at_t next, tile_t *tile)
 {

@@ -51,7 +51,7 @@ bool taps_describe(const taps_t *t, taps_shape_t *s)
     }
     s->n_strips = (t->out[1] + s->strip - 1) / s->strip;
     s->bytes = ((size_t)n * sizeof(float) + 127) &
-               ~(size_t)63; /* with space for vectors that read past the end */
+               ~(size_t)63; /* with space for reads past the end */
     s->offset_bytes = ((size_t)s->n_taps * sizeof(int32_t) + 63) & ~(size_t)63;
     return true;
 }
@@ -89,7 +89,7 @@ static void find_offsets(const run_t *run)
             }
 }
 
-/* Copies a row of x, phase by phase; x is NULL outside the input. */
+/* Copies a row of x, phase by phase. x is NULL for a row outside the input. */
 static void copy_row(const taps_t *t, const taps_shape_t *s, const float *x, float *to)
 {
     const int64_t stride = t->stride[2], width = s->width, padding = t->padding[2];

@@ -2,10 +2,10 @@
  *
  *   out[n][k][d][p][q] = finish(bias[k] + sum(tap) x[n][..] * weight[k][tap]),  tap = c, t, r, s
  *
- * Kernels over channels leave most lanes of a vector unused where there are few outputs. Here each
- * thread copies the rows of x that some rows of the result read, with their padding. Elements that
- * are one stride apart become adjacent. So each tap of each window is one offset in that copy, and
- * the inner loop is the same for all strides, dilations, groups and ranks. */
+ * With few outputs, vectors of channels would leave most lanes unused. Each thread copies those
+ * rows of x that some rows of the result read, with padding. In the copy, elements that are one
+ * stride apart are adjacent. So for each tap there is one offset in the copy, and the inner loop is
+ * the same for all strides, dilations, groups and ranks. */
 #ifndef TESSERA_KERNELS_CONV_TAPS_IMPL_H
 #define TESSERA_KERNELS_CONV_TAPS_IMPL_H
 
@@ -29,14 +29,15 @@ typedef struct taps {
     const void *user;
 } taps_t;
 
-/* The copy of one thread: [C][T][rows][phases][width] floats for `strip` rows of the result. */
+/* A thread's copy of x: [C][T][rows][phases][width] floats, for `strip` rows of the result. Phase i
+ * has the elements whose column (with padding) is i modulo the stride. */
 typedef struct taps_shape {
     int64_t strip, rows, phases, width;
     int64_t n_taps, n_strips;
-    size_t bytes, offset_bytes; /* size of a copy, size of all offsets */
+    size_t bytes, offset_bytes; /* bytes of a copy, bytes of all offsets */
 } taps_shape_t;
 
-/* False if sizes overflow, or if a row of the result needs more than TAPS_MOST_BYTES. */
+/* Returns false if sizes overflow, or if a row of the result needs more than TAPS_MOST_BYTES. */
 #define TAPS_MOST_BYTES ((size_t)1 << 20)
 bool taps_describe(const taps_t *taps, taps_shape_t *out_shape);
 
@@ -45,7 +46,7 @@ bool taps_describe(const taps_t *taps, taps_shape_t *out_shape);
 void taps_run(const taps_t *taps, isa_t isa, int n_threads, void *scratch);
 size_t taps_scratch(const taps_t *taps, int n_threads);
 
-/* One row of the result for outputs [first, last): x is the row's first tap. */
+/* One row of the result for outputs [first, last); x is the first tap in the copy. */
 typedef struct taps_row {
     const taps_t *taps;
     const int32_t *offsets; /* offset of each tap from x */

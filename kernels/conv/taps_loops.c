@@ -1,7 +1,7 @@
 /* The loops of taps_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * The numbers of outputs and of vectors are constants in each copy of the inner loop, so that all
- * sums stay in registers. */
+ * The inner loop is compiled for each number of outputs and of vectors, so that all sums stay in
+ * registers. */
 #include "kernels/conv/taps_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -52,7 +52,7 @@ KERNEL_INLINE void sum_taps(const taps_row_t *row, int64_t k, int64_t q, int n_o
 #define TO_6(n) TO_4(n) CASE(n, 5) CASE(n, 6)
 #define TO_8(n) TO_6(n) CASE(n, 7) CASE(n, 8)
 
-/* Vectors at a time for a number of outputs: 8, 6, 4 and 3 if 12 sums fit into registers. */
+/* Number of vectors at a time for 1, 2, .. outputs: 8, 6, 4 and 3 if 12 sums fit into registers. */
 static int vectors_for(int64_t n_outputs)
 {
     static const int vectors[2][MOST_OUTPUTS + 1] = {{0, 8, 6, 4, 3}, {0, 8, 8, 6, 6}};
@@ -97,7 +97,7 @@ static void sum_some(const taps_row_t *row, int64_t k, int64_t q, int64_t n_outp
     }
 }
 
-/* Outputs and vectors are divided evenly: 5 outputs are 3 and 2, 11 vectors 3, 3, 3 and 2. */
+/* Divides outputs and vectors evenly: 5 outputs into 3 and 2, 11 vectors into 3, 3, 3 and 2. */
 void KERNEL_NAME(taps)(const taps_row_t *row)
 {
     const int64_t n = row->last - row->first, n_blocks = (n + MOST_OUTPUTS - 1) / MOST_OUTPUTS;

@@ -5,8 +5,8 @@
  *                                                        * weight[c][k][t][r][s])
  *
  * A line of x produces T * R lines of the result, in which the S * K values of each element of x
- * are adjacent. So this is one product of rows of x with a weight of T * R * S * K outputs; each
- * row of the product is stored in T * R pieces. */
+ * are adjacent. So this is a product of a matrix with rows of C elements and a weight with T * R *
+ * S * K outputs. Each row of the product is stored in T * R pieces. */
 #ifndef TESSERA_KERNELS_CONV_TILING_IMPL_H
 #define TESSERA_KERNELS_CONV_TILING_IMPL_H
 
@@ -31,9 +31,9 @@ typedef struct tiling {
     const void *user;
 } tiling_t;
 
-/* Floats of a packed weight, [T * R * S * K / block][C][block] with the last block padded with
- * zeros, and of a bias that is repeated for each of the n_places = T * R * S elements of a tile.
- * The bias passed to tiling_spread may be NULL. */
+/* Sizes, in floats, of a packed weight, [T * R * S * K / block][C][block], with the last block
+ * padded with zeros; and of a bias that is repeated for each of the n_places = T * R * S elements
+ * of a tile. The bias passed to tiling_spread may be NULL. */
 int64_t tiling_weight_size(int64_t n_inputs, int64_t n_outputs, int64_t n_places);
 int64_t tiling_bias_size(int64_t n_outputs, int64_t n_places);
 void tiling_pack(int64_t n_inputs, int64_t n_outputs, int64_t n_places, const float *weight,
@@ -43,7 +43,7 @@ void tiling_spread(int64_t n_outputs, int64_t n_places, const float *bias, float
 /* Computes the result on n_threads threads. isa_has(isa) must be true. */
 void tiling_run(const tiling_t *tiling, isa_t isa, int n_threads);
 
-/* The loops for one ISA: line `line` of x, counted over all images and depths. */
+/* The loops for one ISA. Lines of x are numbered over all images and depths. */
 typedef void tiling_line_t(const tiling_t *tiling, int64_t line);
 ISA_EXTERN(tiling_line_t, tiling);
 

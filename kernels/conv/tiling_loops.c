@@ -1,5 +1,5 @@
-/* The loops of tiling_impl.h, compiled once for each ISA (isa_impl.h). KERNEL_ROWS elements, for a
- * block of outputs, are summed in registers. */
+/* The loops of tiling_impl.h, compiled once for each ISA (isa_impl.h). Sums of KERNEL_ROWS elements
+ * of x, for a block of outputs, stay in registers. */
 #include "kernels/conv/tiling_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -8,13 +8,13 @@
 /* The lines of the result that one line of x produces. */
 typedef struct lines {
     float *first;
-    int64_t part_step;  /* distance between the R lines */
-    int64_t depth_step; /* distance between the T planes */
+    int64_t part_step;  /* stride of the R lines */
+    int64_t depth_step; /* stride of the T planes */
     int64_t piece;      /* S * K */
     int64_t parts;      /* R */
 } lines_t;
 
-/* Small pieces are copied by moves of known size. */
+/* Copies n floats. Small numbers are copied with moves of constant size. */
 KERNEL_INLINE void copy_piece(float *to, const float *from, int64_t n)
 {
     switch (n) {
@@ -28,7 +28,7 @@ KERNEL_INLINE void copy_piece(float *to, const float *from, int64_t n)
     }
 }
 
-/* Stores n outputs of an element, from `output` on, to the lines that contain them. */
+/* Stores n outputs of an element, from `output` on, to the lines to which they belong. */
 KERNEL_INLINE void leave(const lines_t *lines, int64_t element, int64_t output, int64_t n,
                          const float *values)
 {
@@ -44,7 +44,7 @@ KERNEL_INLINE void leave(const lines_t *lines, int64_t element, int64_t output, 
     }
 }
 
-/* Computes n_vectors vectors of outputs, from `output` on, of n_rows adjacent elements. */
+/* Computes n_vectors vectors of outputs, from `output` on, for n_rows adjacent elements of x. */
 KERNEL_INLINE void multiply(const tiling_t *p, const lines_t *lines, const float *x,
                             int64_t element, int64_t output, int n_rows, int n_vectors)
 {

@@ -37,26 +37,26 @@ static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
     return in_pairs ? loops_of_pairs[isa] : loops[isa];
 }
 
-/* FUSED: tiles of a group. Their transforms and products must stay in the second-level cache, and
- * must be enough work for each block of the weight. */
+/* FUSED: maximum tiles of a group. Transforms and products of a group must fit in the second-level
+ * cache; but a group must be enough work for each block of the weight that is read. */
 #define TILES_FUSED 28
-/* Measured: FUSED is faster from this many tiles for each thread. */
+/* Measured: FUSED is faster from this many tiles for each thread on. */
 #define MANY_TILES 14
 #define MANY_TILES_APART 48
-/* PHASES: tiles of a group. Their transforms must stay in the last-level cache. */
+/* PHASES: maximum tiles of a group. Their transforms must fit in the last-level cache. */
 #define TILES_IN_PHASES WINOGRAD_MAX_TILES
 
 /* The counters of the threads are one cache line apart. */
 enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
 
-/* Rounds floats up to an odd number of cache lines. With a power of two, all elements of a tile
- * would share one set of the first-level cache. */
+/* Rounds floats up to an odd number of cache lines. A power of two would put all elements of a tile
+ * in the same set of the first-level cache. */
 static int64_t odd_lines(int64_t n)
 {
     return ((n + 15) / 16 | 1) * 16;
 }
 
-/* Points of a tile of sources. */
+/* Number of points of a tile of sources. */
 static int64_t count_points(const winograd_t *w)
 {
     const int64_t side = winograd_side(w->tile, w->kernel, w->stride);
@@ -73,12 +73,12 @@ typedef struct plan {
     winograd_group_t whole; /* all tiles, which groups share */
     int64_t n_groups;
     int64_t n_weight_blocks;
-    int64_t n_parts; /* groups in one phase; each has its own sources */
+    int64_t n_parts; /* groups in one phase; each has its own memory for sources */
     bool is_apart;   /* in phases, each thread transforms all sources for itself */
     int64_t n_bias, n_sources,
         n_products; /* floats: sources of one group, products of one thread */
     float *bias, *sources, *products;
-    atomic_llong *next; /* for each thread, a cache line apart: how many of its units are taken */
+    atomic_llong *next; /* number of taken units of each thread, a cache line apart */
 } plan_t;
 
 static bool suits_fusing(const plan_t *plan)
@@ -89,12 +89,12 @@ static bool suits_fusing(const plan_t *plan)
     return plan->whole.n_tiles >= plan->n_threads * (is_apart ? MANY_TILES_APART : MANY_TILES);
 }
 
-/* Reading elements that another core has written is slow. From this many outputs for each thread,
- * transforms take little time compared with products, so each thread transforms all sources itself.
- * With stride 2 there are twice as many transforms for the same number of products. */
+/* Reading elements that another core has written is slow. From this many outputs for each thread
+ * on, transforms take little time compared with products; then each thread transforms all sources
+ * for itself. With stride 2 there are twice as many transforms for the same number of products. */
 #define OUTPUTS_APART 64
 
-/* Number of groups. If there are few, each thread gets the same number, so all end together. */
+/* Number of groups. If few, the same number for each thread, so that all end together. */
 static int64_t count_groups(const plan_t *plan)
 {
     const int64_t n = plan->whole.n_tiles, n_threads = plan->n_threads;
@@ -109,8 +109,8 @@ static int64_t group_begin(const plan_t *plan, int64_t group)
     return plan->whole.n_tiles * group / plan->n_groups;
 }
 
-/* Number of parts into which the tiles of a phase are divided, in addition to the blocks of the
- * weight: at least two units for each thread, so all end at about the same time. */
+/* Number of parts of a phase, whose tiles are divided in addition to the blocks of the weight.
+ * There are at least two units for each thread, so that all end at about the same time. */
 static int64_t count_parts(const plan_t *plan)
 {
     const int64_t n_units = 2 * plan->n_threads;
@@ -147,7 +147,7 @@ static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *pla
     plan->n_products = n_points * odd_lines(most * width);
 }
 
-/* Counts the tiles of a group that have each kind of points. */
+/* Counts how many tiles of a group have each kind of points. */
 static void count_tiles(const plan_t *plan, winograd_group_t *group)
 {
     winograd_tile_t tile = winograd_first_tile(group);
@@ -173,8 +173,8 @@ static void make_group(const plan_t *plan, int64_t number, winograd_group_t *gro
     count_tiles(plan, group);
 }
 
-/* Takes the next unit of a thread: first its own, which are the same in each run and may still be
- * in its cache, then those of other threads. Returns n if none is left. */
+/* Takes the next unit of a thread: first its own units, which are the same in each run, so that
+ * data may still be in its cache; then units of other threads. Returns n if none is left. */
 static int64_t take_unit(const plan_t *plan, int64_t thread, int64_t n)
 {
     const int64_t n_threads = plan->n_threads;
@@ -227,10 +227,10 @@ static void run_groups(void *user, int64_t first, int64_t last)
 
 typedef struct phase {
     const plan_t *plan;
-    int64_t first; /* first of n_parts groups */
+    int64_t first; /* number of the first of the phase's n_parts groups */
 } phase_t;
 
-/* Describes one group of a phase, with the sources that the thread reads. */
+/* Describes one group of a phase, with the memory of the sources that this thread reads. */
 static void make_part(const phase_t *phase, int64_t thread, int64_t part, winograd_group_t *group)
 {
     const plan_t *plan = phase->plan;
@@ -238,7 +238,7 @@ static void make_part(const phase_t *phase, int64_t thread, int64_t part, winogr
     if (plan->is_apart) group->source = sources_at(plan, thread * plan->n_parts + part);
 }
 
-/* Units are numbered through all parts. */
+/* Units [first, last) are numbered over all parts of the phase. */
 static void transform_units(void *user, int64_t first, int64_t last)
 {
     const phase_t *phase = user;
@@ -340,10 +340,10 @@ int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t
     return side * side * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
 }
 
-/* Rows: the kernel's polynomial at each point, divided by the product of the distances to the other
- * points, so that the transform of the sources needs no division; then its leading coefficient.
- * With stride 2 the polynomial has the outer elements, zero is not a point, and the middle element
- * is the last row. */
+/* Each row is the kernel's polynomial at one point, divided by the product of the distances to the
+ * other points, so that the transform of sources needs no division. The row after these is the
+ * leading coefficient. With stride 2 the polynomial has the two outer elements, zero is not a
+ * point, and the last row is the middle element. */
 static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGRAD_MAX_KERNEL])
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};
@@ -364,8 +364,8 @@ static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGR
     if (step == 2) matrix[n + 1][1] = 1.0;
 }
 
-/* Columns: inverse(sum(i) g[i] g[i]^T) g[i], where g[i] is row i of the matrix divided by its
- * length. The rounding error of each transformed element is proportional to that length. */
+/* Each column is inverse(sum(i) g[i] g[i]^T) g[i], where g[i] is row i of the matrix divided by its
+ * length, because the rounding error of a transformed element is proportional to this length. */
 void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SIDE])
 {
     const int kernel = winograd->kernel, n = winograd->tile + kernel - 1;
@@ -383,7 +383,7 @@ void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SI
         }
     }
     for (int k = 0; k < kernel;
-         k++) /* solves sums * x = out; positive definite, so no pivots are needed */
+         k++) /* solves sums * x = out; sums is positive definite, so it needs no pivots */
         for (int row = 0; row < kernel; row++) {
             const double factor = row != k ? sums[row][k] / sums[k][k] : 0.0;
             for (int j = 0; j < kernel; j++) sums[row][j] -= factor * sums[k][j];

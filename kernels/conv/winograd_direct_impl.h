@@ -1,24 +1,25 @@
-/* Results that Winograd's transforms cannot compute, for vectors of KERNEL_LANES floats.
+/* Direct sums for results that Winograd's transforms cannot compute, for vectors of KERNEL_LANES
+ * floats.
  *
  * A NaN or an infinity of the source spreads to all results of its tile, and numbers near 3e38 may
- * overflow in a transform. So finish_tile leaves out each row of a tile with a result that is not
- * finite, and finish_directly computes these rows by direct sums. The kernels are recovered from
- * the transformed weight, in double. An element of at most FACTOR_TINY times the largest one counts
- * as zero: it may be a rounded zero, and zero times infinity must be NaN. */
+ * overflow in a transform. So if a row of a tile has a result that is not finite, finish_tile
+ * leaves it out, and finish_directly computes it as direct sums. The kernels are recovered from the
+ * transformed weight, in double. A recovered element of at most FACTOR_TINY times the largest one
+ * becomes zero: it may be a zero with a rounding error, and zero times infinity must be NaN. */
 #include "kernels/conv/winograd_results_impl.h"
 
-/* Vector `out_block` of the outputs of a group, and the sums of the rows that were left out. The
- * tile's products are no longer needed, so sum [y][x] overwrites point [y][x]. Such points are not
- * in the last row or column, so each tile has them. */
+/* State of the direct sums for vector `out_block` of the outputs of a group. The products of the
+ * tiles are no longer needed, so the sum for result [y][x] overwrites point [y][x]. Each tile has
+ * this point, because it is not in the last row or column. */
 typedef struct direct {
     const winograd_group_t *group;
-    const uint8_t *rows; /* the rows of each tile, as bits */
+    const uint8_t *rows; /* rows that were left out, for each tile, as bits */
     int64_t out_block;
     float *sums; /* [side^2][tiles][lanes * WINOGRAD_VECTORS] */
     int64_t stride;
     const finish_t *finish;
     double matrix[WINOGRAD_MAX_KERNEL][WINOGRAD_MAX_SIDE]; /* from winograd_recovery */
-    int64_t channel;                                       /* channel of the taps */
+    int64_t channel;                                       /* channel of the kernels in `taps` */
     vector_t taps[WINOGRAD_MAX_KERNEL * WINOGRAD_MAX_KERNEL];
 } direct_t;
 
@@ -48,7 +49,7 @@ static void recover_half(direct_t *d, int half)
     }
 }
 
-/* Recovers the kernels between the channel and the outputs. */
+/* Recovers the kernels for the channel and the vector of outputs. */
 static void recover(direct_t *d)
 {
     const winograd_t *w = d->group->winograd;
@@ -71,7 +72,7 @@ static void recover(direct_t *d)
     }
 }
 
-/* Number of results in a row of a tile; a short tile has one less. */
+/* Number of results in a row of a tile. A short tile has one less. */
 static int64_t count_columns(const winograd_group_t *g, const winograd_tile_t *tile)
 {
     const winograd_t *w = g->winograd;
@@ -102,8 +103,8 @@ static void clear_row(const direct_t *d, const winograd_tile_t *tile, int row)
         vector_store((vector_t){0}, sums + i * d->stride);
 }
 
-/* Adds the products of a channel. If a split kernel has an odd size, its odd rows lack the last
- * one. */
+/* Adds the products of a channel. If a split kernel has an odd size, its odd rows and columns are
+ * one element shorter. */
 static void add_row(const direct_t *d, const winograd_tile_t *tile, int row)
 {
     const winograd_group_t *g = d->group;
@@ -169,7 +170,7 @@ static __attribute__((noinline)) void finish_directly(const winograd_group_t *g,
     each_row(&d, put_row);
 }
 
-/* Computes one vector of outputs of all tiles. */
+/* Computes one vector of outputs for all tiles. */
 KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile, int step,
                                 int64_t out_block, float *products, int64_t stride)
 {

@@ -1,10 +1,10 @@
-/* Access to the factors of products, the transformed sources and weights, in f32, for vectors of
+/* Access to the factors of products: transformed sources and weights, in f32, for vectors of
  * KERNEL_LANES floats. winograd_pairs_impl.h has the same functions for pairs of bf16. */
 #include "kernels/conv/winograd_impl.h"
 #include "kernels/vector_impl.h"
 
 #define FACTOR_CHANNELS 1
-#define FACTOR_TINY 0x1p-20f /* a few roundings of a transformed weight */
+#define FACTOR_TINY 0x1p-20f /* a few rounding errors of a transformed weight */
 typedef float factor_t;
 
 KERNEL_INLINE void put_sources(vector_t v, factor_t *to)
@@ -22,7 +22,7 @@ KERNEL_INLINE vector_t load_weights(const factor_t *from)
     return vector_load(from);
 }
 
-/* Weights of one channel, for outputs from k on; a point has `width` outputs in a block. */
+/* Loads weights of one channel for outputs from k on. A block has `width` outputs. */
 static inline vector_t load_weight(const factor_t *point, int64_t channel, int64_t width, int64_t k)
 {
     return vector_load(point + channel * width + k);

@@ -10,27 +10,28 @@
  * errors grow with the side: for sides of 4, 6 and 8 about 0.5, 2 and 10 times those of direct
  * sums.
  *
- * With stride 2, in one dimension, samples 0, 2, 4, ... of a tile are transformed for a kernel of
- * two elements, which needs tile + 1 products. The samples between them are multiplied by the
- * middle element of the kernel without a transform: `tile` products with the same weight. So side =
- * 2 * tile + 1, and direct sums need 1.44 and 1.78 times as many products for tiles of 2 and 4.
+ * With stride 2, samples 0, 2, 4, ... of a tile (in each dimension) are transformed for the two
+ * outer elements of the kernel, which needs tile + 1 products. The samples between them are
+ * multiplied by the kernel's middle element without a transform: `tile` products with the same
+ * weight. So side = 2 * tile + 1, and direct sums need 1.44 and 1.78 times as many products for
+ * tiles of 2 and 4.
  *
- * If tiles would reach beyond the result, the last ones of a row or column are short: they lack the
- * last result and the point at infinity, which only that result needs (with stride 2 also the last
- * sample between). For 7 results, tiles of 4 take 6 + 5 products instead of 6 + 6, with the same
- * weight.
+ * If tiles would reach beyond the result, the last tiles of a row or column are short. They lack
+ * the last result, and the point at infinity, which only that result needs. With stride 2 they also
+ * lack the last untransformed sample. For 7 results, tiles of 4 take 6 + 5 products instead of 6 +
+ * 6, with the same weight.
  *
  * Activations are in blocks of the ISA's lanes, [N][C / lanes][H][W][lanes]; the last block is
- * padded with zeros, also in the result. They are f32 or bf16; everything between is f32.
+ * padded with zeros, also in the result. They are f32 or bf16; intermediate results are f32.
  * winograd_pack transforms the weight, which then takes (tile + kernel - 1)^2 / kernel^2 times the
  * memory.
  *
- * Results that are not finite are computed again by direct sums, so a NaN, an infinity or an
- * overflow reaches the same results as without transforms (kernels/conv/winograd_direct_impl.h).
+ * Results that are not finite are computed again as direct sums, so a NaN, an infinity or an
+ * overflow affects the same results as without transforms (kernels/conv/winograd_direct_impl.h).
  *
- * Products may be those of bf16, in pairs of channels and summed in f32: transformed elements are
- * rounded to bf16 first. Tiles of 2 have twice the rounding error of direct sums of bf16, tiles of
- * 4 six times. So pairs are used only for 3x3 and tiles of 2. */
+ * Products in pairs: transformed elements are rounded to bf16, and pairs of channels are multiplied
+ * and summed in f32. The rounding error is twice that of direct sums of bf16 for tiles of 2, and
+ * six times for tiles of 4. So pairs are used only for 3x3 and tiles of 2. */
 #ifndef TESSERA_KERNELS_CONV_WINOGRAD_IMPL_H
 #define TESSERA_KERNELS_CONV_WINOGRAD_IMPL_H
 
@@ -47,18 +48,18 @@ typedef enum winograd_act {
     WINOGRAD_LEAKY  /* x > 0 ? x : alpha * x */
 } winograd_act_t;
 
-/* How threads divide the work. FUSED, for many tiles: each thread does all steps of its own tiles.
- * PHASES, for few tiles: all threads transform the sources of a group of tiles, then each
- * multiplies some blocks of the weight, so the weight is read once. */
+/* How the work is divided among threads. FUSED, for many tiles: each thread does all steps of its
+ * own tiles. PHASES, for few tiles: all threads transform the sources of a group of tiles; then
+ * each multiplies them with some blocks of the weight, so the weight is read once. */
 typedef enum winograd_schedule {
     WINOGRAD_CHOOSE,
     WINOGRAD_FUSED,
     WINOGRAD_PHASES
 } winograd_schedule_t;
 
-/* A weight to be transformed. Element i of the kernel between an input and an output is
+/* A weight to be transformed. Element i of the kernel for an input and an output is
  * from[axis_at(&inputs, input) + axis_at(&outputs, output) + i * element]. For a mirrored kernel,
- * as the gradient of the source needs it, `from` is its last element and `element` is negative. */
+ * which the gradient of the source needs, `from` is its last element and `element` is negative. */
 typedef struct winograd_weight {
     int tile, kernel, stride;
     bool in_pairs;
@@ -68,14 +69,14 @@ typedef struct winograd_weight {
 } winograd_weight_t;
 
 typedef struct winograd {
-    int tile, kernel, stride;     /* 2, 4 or 6 and 3, 1; 2 or 4 and 5, 1; 2 or 4 and 3, 2 */
+    int tile, kernel, stride;     /* (2, 4 or 6; 3; 1), (2 or 4; 5; 1) or (2 or 4; 3; 2) */
     winograd_schedule_t schedule; /* WINOGRAD_CHOOSE, except in tests */
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width;         /* size of x */
     int64_t out_height, out_width; /* elements outside x are zero */
     int64_t top, left;
     const void *x, *weight;
-    const winograd_weight_t *plain; /* the original weight; NULL: recovered when needed */
+    const winograd_weight_t *plain; /* original weight; if NULL, recovered when needed */
     int split;                      /* kernel size before parities_split; 0: x is not split */
     const float *bias;              /* [n_outputs], or NULL */
     const void *addend;             /* same layout as out; may be out; or NULL */
@@ -84,10 +85,10 @@ typedef struct winograd {
     void *out;     /* must not be x */
     bool is_bf16;  /* x, addend and out are bf16; else f32 */
     bool in_pairs; /* products are those of bf16 */
-    bool streams;  /* results bypass the caches, which cannot hold them until they are read */
+    bool streams;  /* results bypass the caches, as they are too large for these */
 } winograd_t;
 
-/* True if an ISA (that isa_has) can multiply pairs of bf16; and if it has instructions for that. */
+/* True if an ISA that isa_has can multiply pairs of bf16; and if it has instructions for pairs. */
 bool winograd_has_pairs(isa_t isa);
 bool winograd_is_for_pairs(isa_t isa);
 
@@ -100,9 +101,9 @@ size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
 winograd_weight_t winograd_plain_weight(int tile, int kernel, int stride, int64_t n_inputs,
                                         int64_t n_outputs, const float *from);
 
-/* Transforms a weight to blocks of outputs; padded elements are written too. ISAs with the same
- * number of lanes share the format. Both strides have the same number of elements. In pairs they
- * are bf16. */
+/* Transforms a weight to blocks of outputs, and writes the padding too. The elements are f32, or
+ * bf16 for products in pairs. The format depends only on the ISA's number of lanes; the number of
+ * elements does not depend on the stride. */
 int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
                                  isa_t isa);
 void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, void *out);
@@ -112,33 +113,33 @@ void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, vo
 #define WINOGRAD_MAX_SIDE 9 /* side of a tile of sources */
 #define WINOGRAD_MAX_KERNEL 5
 
-/* Computes the matrix that recovers kernels from a transformed weight, in each dimension: `out` is
- * [kernel][tile + kernel - 1]. */
+/* Computes the matrix that recovers kernels from a transformed weight. It is applied in each
+ * dimension: `out` is [kernel][tile + kernel - 1]. */
 void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SIDE]);
 
 #define WINOGRAD_VECTORS 2 /* vectors of outputs in a block of the weight */
 #define WINOGRAD_MAX_TILES 128
 
-/* Kinds of points: in all tiles; only in long columns; only in long rows; only in both. */
+/* Kinds of points, by the tiles that have them: all; in long columns; in long rows; in both. */
 enum { WINOGRAD_KINDS = 4 };
 
-/* Tiles [first, first + n_tiles) of all images, row by row, at most WINOGRAD_MAX_TILES. For each
- * point, only tiles that have it are counted, and divided evenly into blocks of at most n_rows.
- * Transformed sources are [side^2][block][C / lanes][tiles of block][lanes]; points are `stride`
- * elements apart. For products in pairs they are bf16. */
+/* Tiles [first, first + n_tiles) of all images, row by row, at most WINOGRAD_MAX_TILES. Not every
+ * tile has every point (see WINOGRAD_KINDS). For each point, the tiles that have it are divided
+ * evenly into blocks of at most n_rows. Transformed sources are [side^2][block][C / lanes][tiles of
+ * block][lanes], f32, or bf16 for pairs; points are `stride` elements apart. */
 typedef struct winograd_group {
     const winograd_t *winograd;
     const float *bias;        /* padded to whole blocks of the weight */
     int64_t tiles_y, tiles_x; /* in one image */
-    int64_t long_y, long_x;   /* long tiles, which come before the short ones */
+    int64_t long_y, long_x;   /* number of long tiles, which come first */
     int64_t n_source_blocks;
     int64_t first, n_tiles;
-    int64_t n[WINOGRAD_KINDS], n_blocks[WINOGRAD_KINDS]; /* tiles, and blocks of tiles */
+    int64_t n[WINOGRAD_KINDS], n_blocks[WINOGRAD_KINDS]; /* tiles with these points; blocks */
     void *source;
     int64_t stride;
 } winograd_group_t;
 
-/* Transform of a weight: the matrix is [tile + kernel - 1][kernel] in each dimension. */
+/* Transform of a weight, applied in each dimension. The matrix is [tile + kernel - 1][kernel]. */
 typedef struct winograd_packing {
     const winograd_weight_t *weight;
     void *to;
@@ -147,11 +148,12 @@ typedef struct winograd_packing {
 
 typedef struct winograd_loops {
     int n_rows; /* tiles whose products with a block of the weight stay in registers */
-    /* Transforms the sources of units [first, last): one for each block of channels and tile, with
-     * tiles fastest. */
+    /* Transforms the sources of units [first, last). A unit is a tile and a block of channels; the
+     * tile changes fastest. */
     void (*transform)(const winograd_group_t *group, int64_t first, int64_t last);
-    /* Multiplies by one block of the weight and stores the results. `products` is memory for
-     * [side^2][tiles][lanes * WINOGRAD_VECTORS]; points are `stride` apart. */
+    /* Multiplies the transformed sources by one block of the weight and stores the results.
+     * `products` is scratch memory for [side^2][tiles][lanes * WINOGRAD_VECTORS]; points are
+     * `stride` apart. */
     void (*multiply)(const winograd_group_t *group, int64_t weight_block, float *products,
                      int64_t stride);
     /* Transforms blocks [first, last) of the weight. */
@@ -169,7 +171,7 @@ static inline int winograd_side(int tile, int kernel, int stride)
     return stride * (tile - 1) + kernel;
 }
 
-/* Number of tiles in a row or column of n results, and of long ones among them. */
+/* Number of tiles in a row or column of n results, and how many of these are long. */
 static inline int64_t winograd_count_tiles(int64_t n, int tile)
 {
     return (n + tile - 1) / tile;
@@ -181,8 +183,8 @@ static inline int64_t winograd_count_long(int64_t n, int tile)
     return n_long > 0 ? n_long : 0;
 }
 
-/* A tile of a group: its position, in tiles, and for each kind of points the number of tiles before
- * it that have them. */
+/* A tile of a group: its position in tiles, and the number of tiles before it with each kind of
+ * points. */
 typedef struct winograd_tile {
     int64_t image, y, x;
     int64_t number[WINOGRAD_KINDS];
@@ -211,7 +213,7 @@ static inline void winograd_next_tile(const winograd_group_t *g, winograd_tile_t
     tile->image++;
 }
 
-/* First tile of a block, among those that have this kind of points. */
+/* Number of the block's first tile among the tiles that have this kind of points. */
 static inline int64_t winograd_block_begin(const winograd_group_t *group, int kind, int64_t block)
 {
     return group->n[kind] * block / group->n_blocks[kind];

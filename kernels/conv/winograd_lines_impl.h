@@ -6,15 +6,15 @@
  * and odd parts once.
  *
  * With stride 2, samples 0, 2, 4, ... are transformed in this way: 3 or 5 samples with 1 or 2 pairs
- * and infinity, without zero. The samples between them follow unchanged; all of a row, or of a
- * column, are multiplied by one element of the weight, the last.
+ * and infinity, without zero. The samples between them are appended unchanged; in a row or a
+ * column, all of them are multiplied by the last element of the weight.
  *
  * Short tiles lack the last point or points. No other point depends on the missing sample. */
 #include "kernels/conv/winograd_impl.h"
 #include "kernels/conv/winograd_points_impl.h"
 #include "kernels/vector_impl.h"
 
-/* sum(k) coefficients[k] from[2 k]; the last coefficient is 1. */
+/* sum(k) coefficients[k] from[2 k], with n coefficients and a last one of 1. */
 KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t *from)
 {
     vector_t sum = from[2 * (n - 1)];
@@ -23,7 +23,7 @@ KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t
     return sum;
 }
 
-/* Number of points at zero, 1 or 0; and the last points, which short tiles lack. */
+/* Number of points at zero: 1, with stride 2 none; and of last points, which short tiles lack. */
 KERNEL_INLINE int count_zeros(int stride)
 {
     return stride == 1 ? 1 : 0;
@@ -35,7 +35,7 @@ KERNEL_INLINE bool is_last(int n_pairs, int stride, int point)
     return point == infinity || (stride == 2 && point == 4 * n_pairs);
 }
 
-/* Transform of sources: out[i] applies the polynomial without its root i to `from`. */
+/* Transform of sources: out[i] is the polynomial without its root i, applied to `from`. */
 KERNEL_INLINE void transform_source(int n_pairs, int n_zeros, bool is_long, const vector_t *from,
                                     vector_t *out)
 {
@@ -69,7 +69,7 @@ KERNEL_INLINE void transform_line(int n_pairs, int stride, bool is_long, const v
     for (int i = 0; i < n - 1; i++) out[n + i] = from[2 * i + 1];
 }
 
-/* Transform of results: out[i] = sum(p) point^i from[p]; with stride 2 plus the samples between. */
+/* Transform of results: out[i] = sum(p) point^i from[p]; with stride 2 plus the other samples. */
 KERNEL_INLINE void transform_result(int n_pairs, int tile, int stride, bool is_long,
                                     const vector_t *from, vector_t *out)
 {

@@ -1,5 +1,5 @@
-/* The loops of winograd_impl.h, compiled once for each ISA (isa_impl.h). KERNEL_ROWS tiles, for two
- * vectors of outputs, are summed in registers. The including file defines
+/* The loops of winograd_impl.h, compiled once for each ISA (isa_impl.h). Products of KERNEL_ROWS
+ * tiles, for two vectors of outputs, are summed in registers. The including file defines
  *
  *   WINOGRAD_LOOPS   the name of its winograd_loops_t
  *   WINOGRAD_PAIRS   1: products of bf16 in pairs of channels; 0: of f32 */
@@ -8,7 +8,7 @@
 #define VECTORS WINOGRAD_VECTORS
 #define LINE 64 /* bytes */
 
-/* of(pairs of points, results in a row of a tile, stride) for all transforms: 3x3, 5x5, 4x4. */
+/* Expands `of` to (pairs of points, results in a row of a tile, stride) for each transform. */
 #if WINOGRAD_PAIRS
 #define SHAPES(of) of(1, 2, 1) of(1, 2, 2)
 #else
@@ -24,7 +24,7 @@ static int count_pairs(const winograd_t *w)
 
 /* ---- sources ---- */
 
-/* Offset of a tile's points of one kind: in the first block of channels, and between blocks. */
+/* Where points of one kind are stored: offset in the first block of channels, stride of blocks. */
 typedef struct place {
     int64_t first, step;
 } place_t;
@@ -60,11 +60,11 @@ static range_t clip(int64_t from, int side, int64_t n)
 }
 
 /* The source of one tile. first: offset of its first element, which may be outside the image. to:
- * the points of each kind, `stride` apart. */
+ * where the points of each kind are written, `stride` apart. */
 typedef struct source {
     const void *from; /* all images */
     int64_t first, row;
-    range_t rows, columns; /* those inside the image */
+    range_t rows, columns; /* rows and columns inside the image */
     bool is_bf16, is_long_y, is_long_x;
     factor_t *to[WINOGRAD_KINDS];
     int64_t stride;
@@ -167,14 +167,14 @@ static void transform(const winograd_group_t *group, int64_t first, int64_t last
 
 /* ---- products ---- */
 
-/* The next weights, which are prefetched from memory, some bytes with each step. No line may be
- * left out: waiting for one takes as long as for all. */
+/* Weights to prefetch from memory, `step` bytes at a time. No cache line may be left out: waiting
+ * for one line takes as long as for all. */
 typedef struct ahead {
     const char *from;
     int64_t step;
 } ahead_t;
 
-/* Multiplies n_rows tiles by n_vectors vectors of outputs, over all channels. */
+/* Multiplies n_rows tiles by n_vectors vectors of outputs, summed over all channels. */
 KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_inputs,
                                  const factor_t *source, const factor_t *weight, float *out,
                                  ahead_t ahead)
@@ -227,7 +227,7 @@ static const multiply_t multiplies[KERNEL_ROWS][VECTORS] = {KERNEL_UP_TO(KERNEL_
 
 /* ---- products of all points ---- */
 
-/* Inputs and outputs of the products with one block of the weight. */
+/* Arguments of the products with one block of the weight. */
 typedef struct factors {
     const winograd_group_t *group;
     int n_pairs, n_vectors;
@@ -235,7 +235,7 @@ typedef struct factors {
     int64_t stride;
 } factors_t;
 
-/* Counts the blocks of tiles at points of these rows and columns. */
+/* Counts the blocks of tiles at the points of these rows and columns. */
 static int64_t count_blocks(const factors_t *f, range_t rows, range_t columns)
 {
     int64_t n = 0;
@@ -245,7 +245,7 @@ static int64_t count_blocks(const factors_t *f, range_t rows, range_t columns)
     return n;
 }
 
-/* Multiplies by one element of the weight, at points of these rows and columns. */
+/* Multiplies points of these rows and columns by one element of the transformed weight. */
 static void multiply_element(const factors_t *f, const factor_t *weight, range_t rows,
                              range_t columns)
 {
@@ -274,7 +274,7 @@ static void multiply_element(const factors_t *f, const factor_t *weight, range_t
         }
 }
 
-/* Points of a row or column that are multiplied by an element of the weight. */
+/* Finds the points of a row or column that are multiplied by this element of the weight. */
 static range_t find_points(const winograd_t *w, int element)
 {
     const bool has_more = w->stride == 2 && element == w->tile + 1;

@@ -21,7 +21,7 @@ KERNEL_INLINE wide_t add_up(const double *numbers, int n, const wide_t *from, in
     return sum;
 }
 
-/* Transforms HALF outputs of one channel to [side^2], `stride` apart. */
+/* Transforms half a vector of outputs of one channel to [side^2], `stride` apart. */
 KERNEL_INLINE void pack_half(const winograd_packing_t *p, int kernel, const float (*from)[WIDTH],
                              float *to, int64_t stride)
 {
@@ -45,14 +45,14 @@ KERNEL_INLINE void pack_half(const winograd_packing_t *p, int kernel, const floa
     }
 }
 
-/* Offsets of the outputs of a block; -1 after the last output. */
+/* Finds the offsets of the outputs of a block; -1 after the last output. */
 static void find_outputs(const winograd_weight_t *w, int64_t first, int64_t *out_places)
 {
     for (int k = 0; k < WIDTH; k++)
         out_places[k] = first + k < w->outputs.n ? axis_at(&w->outputs, first + k) : -1;
 }
 
-/* Loads the kernels between one channel and the outputs, as [element][output]. */
+/* Loads the kernels for one channel and the outputs, as [element][output]. */
 KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t channel,
                                 const int64_t *outputs, float (*out)[WIDTH])
 {
@@ -65,8 +65,8 @@ KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t 
     }
 }
 
-/* Channels that are transformed to a buffer before they are stored: the elements of one channel are
- * far apart, often in the same set of the first-level cache. */
+/* Number of channels that are transformed to a buffer, then stored: elements of one channel are far
+ * apart, often in the same set of the first-level cache. */
 #define PACK_CHANNELS 4
 
 KERNEL_INLINE void pack_channels(const winograd_packing_t *p, int kernel, int width,

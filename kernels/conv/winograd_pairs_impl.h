@@ -1,6 +1,6 @@
-/* Access to the factors of products in pairs, the transformed sources and weights, in bf16, for
- * vectors of KERNEL_LANES floats. Two channels are multiplied and added by one instruction.
- * winograd_factors_impl.h has the same functions for f32. */
+/* Access to the factors of products in pairs: transformed sources and weights, in bf16, for vectors
+ * of KERNEL_LANES floats. One instruction multiplies and adds two channels. winograd_factors_impl.h
+ * has the same functions for f32. */
 #include "kernels/conv/winograd_impl.h"
 #include "kernels/vector_impl.h"
 

@@ -1,5 +1,5 @@
-/* The points of Winograd's transforms other than zero and infinity, one for each pair +-p. With
- * sides of 6 they have a third of the rounding error of points 1 and 2. All coefficients are exact
+/* The points of Winograd's transforms other than zero and infinity, one for each pair +-p. For a
+ * side of 6, the rounding error is a third of that with points 1 and 2. All coefficients are exact
  * in f32. */
 #ifndef TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
 #define TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
@@ -9,7 +9,8 @@
 typedef struct winograd_points {
     float point[WINOGRAD_MAX_PAIRS];
     float power[WINOGRAD_MAX_PAIRS][2 * WINOGRAD_MAX_PAIRS]; /* point^i */
-    /* Coefficients of products of (y - p^2), from power 0 of y on: all pairs, all but one. */
+    /* Coefficients of the product of (y - p^2) over all pairs, and over all but one, from y^0
+     * on. */
     float all[WINOGRAD_MAX_PAIRS + 1];
     float others[WINOGRAD_MAX_PAIRS][WINOGRAD_MAX_PAIRS];
 } winograd_points_t;
@@ -22,7 +23,7 @@ typedef struct winograd_points {
 #define POINT_B 1.5f
 #define SQUARE(p) ((p) * (p))
 
-/* Index: number of pairs - 1. */
+/* Indexed by the number of pairs - 1. */
 static const winograd_points_t winograd_points[WINOGRAD_MAX_PAIRS] = {
     {{1}, {POWERS(1)}, {-1, 1}, {{1}}},
     {{POINT_A, POINT_B},

@@ -1,5 +1,5 @@
-/* Transforms the products of a tile to results, for vectors of KERNEL_LANES floats; positions of
- * the points and results of a tile. */
+/* Transforms the products of a tile to results, for vectors of KERNEL_LANES floats; finds positions
+ * of points and results of a tile. */
 #include "kernels/conv/winograd_lines_impl.h"
 #include "kernels/conv/winograd_pack_impl.h"
 
@@ -15,7 +15,7 @@ KERNEL_INLINE int kind_of(int n_pairs, int stride, int y, int x)
     return 2 * is_last(n_pairs, stride, y) + is_last(n_pairs, stride, x);
 }
 
-/* First source or result of a tile, in a row or column. */
+/* Finds the first source or result of a tile in a row or column. */
 static int64_t begin_of(int64_t tile, int64_t n_long, int n_results)
 {
     return tile * n_results - (tile > n_long ? tile - n_long : 0);
@@ -58,15 +58,15 @@ KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
         vector_store_as(v, w->out, at, w->is_bf16);
 }
 
-/* A tile's products of each kind of points, `stride` apart; offset of its first result; and the
- * number of its rows and columns inside the image. */
+/* A tile's products of each kind of points, `stride` apart; the offset of its first result; and how
+ * many of its rows and columns are inside the image. */
 typedef struct result {
     const float *products[WINOGRAD_KINDS];
     int64_t stride, at, n_rows, n_columns;
     bool is_long_y, is_long_x;
 } result_t;
 
-/* True if the sum of a row is finite; a sum that overflows counts as not finite. */
+/* True if the sum of a row is finite. A sum that overflows counts as not finite. */
 KERNEL_INLINE bool is_finite_row(int tile, bool is_whole, int64_t n_columns, const vector_t *row)
 {
     vector_t sum = row[0];
@@ -76,7 +76,7 @@ KERNEL_INLINE bool is_finite_row(int tile, bool is_whole, int64_t n_columns, con
     return vector_is_finite(sum);
 }
 
-/* Returns, as bits, the rows that are left out because some of their results are not finite. */
+/* Stores the results of a tile. Leaves out rows that are not finite, and returns them as bits. */
 KERNEL_INLINE uint8_t finish_tile(const finish_t *finish, int n_pairs, int tile, int step,
                                   const result_t *result)
 {

@@ -1,5 +1,5 @@
-/* Convolutions: direct, transposed, with a norm before them, and folding of a norm after them into
- * their weights. The rules for all operators are in ops.h. */
+/* Convolutions: direct ones, transposed ones, and ones fused with a norm before them; folding a
+ * norm after a convolution into its weights. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_CONV_CONV_H
 #define TESSERA_OPS_CONV_CONV_H
 
@@ -8,15 +8,15 @@
 TESSERA_BEGIN
 
 /* 3x3 convolutions with stride 1 can use Winograd's transforms, in tiles of 2x2, 4x4 or 6x6
- * results. Larger tiles are faster (up to 3 times), but they round more than direct sums (about 1,
- * 5 and 30 times as much) and need a larger packed weight (up to 1.8, 4 and 7.1 times).
- * Two other kinds of convolutions have such tiles too:
+ * results. Larger tiles are faster (up to 3 times). But they round more than direct sums (about 1,
+ * 5 and 30 times as much), and need a larger packed weight (up to 1.8, 4 and 7.1 times). Two other
+ * kinds of convolutions can use Winograd's transforms, too:
  *
- * 5x5, stride 1  tiles of 2 and 4 where 4 and 6 are named here; same rounding, 1.4 and 2.6 times
- *                the weight's memory
- * 3x3, stride 2  tiles of 2 and 4; up to 1.7 times faster, same memory as with stride 1
+ * 5x5, stride 1  tiles of 2x2 and 4x4, which the names below call 4 and 6; same rounding, 1.4
+ * and 2.6 times the weight's memory 3x3, stride 2  tiles of 2x2 and 4x4; up to 1.7 times faster,
+ * same memory as with stride 1
  *
- * CONV_WINOGRAD           tiles up to 4x4, where the estimated time is lower. Calls that our own
+ * CONV_WINOGRAD           tiles up to 4x4, if the estimated time is lower. Calls that our own
  *                         kernel does not support use oneDNN's (2.6, on AVX-512)
  * CONV_WINOGRAD_UP_TO_*   the same with another largest tile, only with our own kernel
  * CONV_WINOGRAD_2, _4, _6 this tile, for all calls that our own kernel supports
@@ -24,9 +24,10 @@ TESSERA_BEGIN
  *                         Weights and their gradients keep the blocks of direct convolution; each
  *                         run transforms them
  *
- * 1x1 convolutions can use Strassen's algorithm, which needs 7 products of quarters instead of 8:
+ * 1x1 convolutions can use Strassen's algorithm, which multiplies quarters of the matrices, with 7
+ * products instead of 8:
  *
- * CONV_STRASSEN           where the estimated time is lower
+ * CONV_STRASSEN           if the estimated time is lower
  * CONV_STRASSEN_ONLY      for all calls that our own kernel supports */
 typedef enum conv_algorithm {
     CONV_DIRECT,
@@ -43,8 +44,8 @@ typedef enum conv_algorithm {
 
 typedef struct conv_attrs {
     int64_t stride[3];        /* 0: 1 */
-    int64_t padding[3];       /* before and after, in each dimension */
-    int64_t extra_padding[3]; /* added after only; may be negative */
+    int64_t padding[3];       /* zeros before and after, in each dimension */
+    int64_t extra_padding[3]; /* more zeros after; may be negative */
     int64_t dilation[3];      /* 0: 1 */
     int64_t groups;           /* 0: 1 */
     int algorithm;            /* conv_algorithm_t */
@@ -75,8 +76,8 @@ typedef struct conv_transpose_attrs {
     post_ops_t post; /* set by the fusion pass */
 } conv_transpose_attrs_t;
 
-/* Transposed convolution, like torch.nn.functional.conv_transpose2d. weight [C][K/G][R][S];
- * P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1. */
+/* Transposed convolution, like torch.nn.functional.conv_transpose2d. weight is [C][K/G][R][S]; P =
+ * (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1. */
 status_t op_conv_transpose1d(context_t *ctx, const tensor_t *x, const tensor_t *weight,
                              const tensor_t *bias, const conv_transpose_attrs_t *attrs,
                              tensor_t **out) TESSERA_API(op_conv_transpose1d);
@@ -87,9 +88,9 @@ status_t op_conv_transpose3d(context_t *ctx, const tensor_t *x, const tensor_t *
                              const tensor_t *bias, const conv_transpose_attrs_t *attrs,
                              tensor_t **out) TESSERA_API(op_conv_transpose3d);
 
-/* conv2d(activation(batch_norm(x))), as in DenseNet. The pass fuse_norm_conv emits it, so that the
- * normalized x is never written to memory. f32. attrs NULL: the defaults of conv2d, epsilon 1e-5,
- * no activation. */
+/* conv2d(activation(batch_norm(x))), as in DenseNet, for f32. The pass fuse_norm_conv emits this
+ * operator; it never writes the normalized x to memory. If attrs is NULL: the defaults of conv2d,
+ * epsilon 1e-5, no activation. */
 typedef enum batch_norm_activation {
     BATCH_NORM_NONE,
     BATCH_NORM_RELU,
@@ -98,7 +99,7 @@ typedef enum batch_norm_activation {
 
 typedef struct batch_norm_conv_attrs {
     conv_attrs_t conv; /* its padding is zeros, which are not normalized */
-    double epsilon;    /* 0 is 0 */
+    double epsilon;    /* 0 means 0, not the default */
     int activation;    /* batch_norm_activation_t */
 } batch_norm_conv_attrs_t;
 
@@ -108,15 +109,15 @@ status_t op_batch_norm_conv2d(context_t *ctx, const tensor_t *x, const tensor_t 
                               const tensor_t *running_var, const batch_norm_conv_attrs_t *attrs,
                               tensor_t **out) TESSERA_API(op_batch_norm_conv2d);
 
-/* ---- folding: a norm or a scale that follows a conv or linear becomes part of its weights ---- */
+/* ---- folding: makes a norm or a scale after a conv or linear part of its weights ---- */
 
 typedef struct fold_attrs {
-    double epsilon;  /* 0 means 0; with attrs NULL 1e-5 */
-    int64_t groups;  /* 0: 1; for transposed convolutions */
-    bool transposed; /* weight [C][K/G][..], as in conv_transpose; else [K][..] */
+    double epsilon;  /* 0 means 0; if attrs is NULL, 1e-5 */
+    int64_t groups;  /* 0: 1; only for transposed convolutions */
+    bool transposed; /* weight is [C][K/G][..], as in conv_transpose; else [K][..] */
 } fold_attrs_t;
 
-/* Weight and bias of a conv or linear with the norm that follows it folded in.
+/* Weight and bias of a conv or linear that replaces the given one and the norm after it. With
  * factor = scale / sqrt(variance + epsilon):
  *
  *   fold_weight[k][c]... = weight[k][c]... * factor[k]

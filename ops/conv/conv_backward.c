@@ -109,7 +109,7 @@ static status_t infer_weight(context_t *ctx, const op_call_t *call, int *out_n, 
 
 /* ---- specification ---- */
 
-/* Sums over the windows that read an element of the source. */
+/* Sums over all windows that read the element of x. */
 static double spec_data(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -138,7 +138,7 @@ static double spec_data(const spec_call_t *call, int output, const int64_t *inde
     return sum;
 }
 
-/* Sums over the windows of all images. Output 1 is the gradient of the bias. */
+/* Sums over all windows of all images. Output 1 is the gradient of the bias. */
 static double spec_weight(const spec_call_t *call, int output, const int64_t *index)
 {
     const conv_backward_attrs_t *attrs = call->attrs;
@@ -167,8 +167,8 @@ static double spec_weight(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- kernels on oneDNN ---- */
 
-/* True if each slice of a window's depth overlaps the source for some result. Otherwise the
- * gradient of that slice's weights is 0, but oneDNN 2.6 does not write it. */
+/* True if each depth slice of the kernel overlaps x for some result. Otherwise the gradient of that
+ * slice is 0, but oneDNN 2.6 does not write it. */
 static bool every_slice_is_read(const op_call_t *call)
 {
     const conv_backward_attrs_t *attrs = call->attrs;
@@ -182,7 +182,7 @@ static bool every_slice_is_read(const op_call_t *call)
     return true;
 }
 
-/* Describes the forward problem; UNSUPPORTED if it does not fit into 32 bits. */
+/* Describes the forward problem. UNSUPPORTED if its sizes do not fit into 32 bits. */
 static status_t describe(context_t *ctx, const op_call_t *call, onednn_propagation_t propagation,
                          onednn_algorithm_t algorithm, prepared_t *prepared)
 {
@@ -261,7 +261,7 @@ static status_t conv_backward_prepare_native(context_t *ctx, const op_call_t *ca
     return planes_prepare(call, prepared);
 }
 
-/* The gradient of the source is a transposed convolution of the result's gradient. */
+/* The gradient of x is a transposed convolution of grad. */
 static status_t conv_backward_run_native_data(context_t *ctx, const prepared_t *prepared,
                                               void *const *in, void *const *out, void *scratch)
 {
@@ -379,7 +379,7 @@ static const char *const weight_cases_3d[] = {
 
 /* ---- definitions ---- */
 
-/* The tiles are those of the forward operator (conv.c). */
+/* Tiles are those of the forward operator (conv.c). */
 static double amplifies(const void *attrs)
 {
     return ((const conv_backward_attrs_t *)attrs)->algorithm != CONV_DIRECT ? 94.0 / 9.0 : 1.0;

@@ -1,8 +1,8 @@
-/* Convolutions: attributes, inference and kernels that their operators share, including those of
+/* Convolutions: attributes, inference and kernels that several operators share, including those of
  * integers (ops/quantized). Operand 0 is x, operand 1 the weight.
  *
- * The family ops/conv contains convolutions, transposed ones, their gradients, fused forms (with a
- * norm before, or a depthwise convolution after), and folding norms into weights. */
+ * The folder ops/conv contains convolutions, transposed convolutions, their gradients, fusions
+ * (with a norm before, or a depthwise convolution after), and the folding of norms into weights. */
 #ifndef TESSERA_OPS_CONV_CONV_IMPL_H
 #define TESSERA_OPS_CONV_CONV_IMPL_H
 
@@ -10,16 +10,15 @@
 #include "ops/conv/conv.h"
 #include "ops/conv/planes_impl.h"
 
-/* Attributes of conv2d_backward_data(grad, weight), the gradient of the source, and of
+/* Attributes of conv2d_backward_data(grad, weight), the gradient of x, and of
  * conv2d_backward_weight(x, grad), the gradients of weight and bias. Windows are those of the
- * forward operator. Elements outside the source are 0, so the padding after follows from the
- * sizes. */
+ * forward operator. The padding after x follows from the sizes. */
 typedef struct conv_backward_attrs {
     int64_t stride[3];
     int64_t padding[3]; /* before each dimension */
     int64_t dilation[3];
     int64_t groups;
-    int64_t size[3]; /* spatial sizes of the result: source or window */
+    int64_t size[3]; /* spatial sizes of the result: those of x, or of the weight */
     int algorithm;   /* conv_algorithm_t */
     bool bias;       /* conv2d_backward_weight: also the gradient of the bias */
 } conv_backward_attrs_t;
@@ -40,7 +39,7 @@ extern const char *const conv_algorithm_names[];
 /* Checks ranks, channels, groups and windows, and infers a result of the given dtype. */
 status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
-/* The weight with a dimension for its groups: [G][K/G][C/G].. */
+/* The weight with one more dimension, for the groups: [G][K/G][C/G].. */
 tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 
 /* Kernels of conv_depthwise.c, conv_pointwise.c, conv_rows.c and conv_taps.c. */
@@ -50,18 +49,18 @@ extern const kernel_t conv_taps;
 /* Kernel of conv_tiling.c, for transposed convolutions. */
 extern const kernel_t conv_transpose_tiling;
 
-/* conv_pointwise for batch_norm_conv2d, whose norm operands follow the bias. */
+/* conv_pointwise for batch_norm_conv2d, in which operands of the norm follow the bias. */
 enum { CONV_NORM_WEIGHT = 3, CONV_NORM_BIAS, CONV_NORM_MEAN, CONV_NORM_VAR, CONV_NORM_OPERANDS };
 extern const kernel_t conv_pointwise_normed;
 
-/* Upper bound of the activation: infinity or 6. */
+/* Upper bound of the activation's results: infinity or 6. */
 float conv_norm_highest(int activation);
 
-/* Number of elements of the padded input that windows cover, in spatial dimension i. */
+/* Number of elements of the padded x that the windows cover, in spatial dimension i. */
 int64_t conv_reach(const op_call_t *call, int i);
 
-/* Sets strides, dilations and padding of the problem. Returns the multiply-adds of an output
- * element. */
+/* Sets strides, dilations and padding of the problem. Returns the number of multiply-adds for one
+ * element of the result. */
 double conv_set_windows(const op_call_t *call, onednn_problem_t *problem);
 
 #endif

@@ -1,8 +1,8 @@
 /* Convolutions with stride 2 and kernels of 5 to 8 over up to 4 channels, as in the first layer of
- * many networks. They become convolutions with stride 1 and half the kernel over four times as many
- * channels (kernels/conv/parities_impl.h), which Winograd's transforms compute; with so few
- * channels most lanes of a block would be empty. The source is row-major, and one image at a time
- * is split. Tiles have the largest allowed size, because the weight is small. */
+ * many networks. They become convolutions with stride 1, half the kernel size, and four times as
+ * many channels (kernels/conv/parities_impl.h), for which Winograd's transforms are used. Without
+ * this, most lanes of a block of channels would be empty. x is row-major; one image at a time is
+ * split. Tiles have the largest allowed size, because the weight is small. */
 #include <stdint.h>
 
 #include "kernels/conv/parities_impl.h"
@@ -26,12 +26,12 @@ typedef struct state {
     isa_t isa;
     int n_threads;
     int addend;     /* index of the added input, or -1 */
-    size_t n_split; /* floats before the kernel's scratch, a multiple of a cache line */
+    size_t n_split; /* floats of the split x, before the kernel's scratch */
 } state_t;
 
 /* ---- which ---- */
 
-/* Side of half a kernel. */
+/* Half the kernel's side, rounded up. */
 static int half_of(const tensor_info_t *weight)
 {
     return (int)(weight->sizes[2] + 1) / 2;
@@ -153,7 +153,7 @@ static status_t conv_parities_prepare(context_t *ctx, const op_call_t *call, pre
 
 /* ---- the weight ---- */
 
-/* Splits the weight into one for stride 1; the caller frees *out_split with context_put. */
+/* Makes the weight for stride 1. The caller frees *out_split with context_put. */
 static status_t split_weight(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              tensor_info_t *out_info, float **out_split)
 {
@@ -165,7 +165,7 @@ static status_t split_weight(context_t *ctx, const tensor_info_t *weight, const 
     return STATUS_OK;
 }
 
-/* ISAs with the same number of lanes share one packed form. */
+/* ISAs with the same number of lanes share one packed format. */
 static status_t conv_parities_pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                                    const tensor_info_t *want, void *out)
 {

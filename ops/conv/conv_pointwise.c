@@ -1,6 +1,6 @@
-/* 1x1 convolutions by our own kernels, direct and by Strassen's algorithm, over blocks of channels
- * as wide as a vector; also batch_norm_conv2d, which normalizes x first. The weight has format
- * ABcd16b16a, as oneDNN's kernels need it, so files and other kernels share it. */
+/* 1x1 convolutions with our own kernels, direct and with Strassen's algorithm, for blocks of
+ * channels as wide as a vector; also batch_norm_conv2d, which normalizes x first. The weight has
+ * format ABcd16b16a, as in oneDNN's kernels, so files and other kernels share it. */
 #include <math.h>
 #include <string.h>
 
@@ -28,13 +28,13 @@ static bool is_normed(const opdef_t *op)
     return op->n_operands == CONV_NORM_OPERANDS;
 }
 
-/* Least number of results of an image. Each has its own sums in registers; with fewer, the
+/* Least number of results of an image. Results are summed at the same time; with fewer of them,
  * multiplications wait for each other. */
 #define LEAST_RESULTS 7
 #define LEAST_INPUTS 96 /* with fewer, storing results dominates, and oneDNN stores them faster */
 
-/* Measured: sums run at this share of the peak (the default estimate is 0.9), and storing the
- * results takes as long as LEAVING more channels. */
+/* Measured: sums run at SHARE of the peak (the default estimate is 0.9), and storing a result takes
+ * as long as LEAVING more channels. */
 #define SHARE 0.95
 #define LEAVING 6
 
@@ -51,7 +51,7 @@ static const char *check_windows(const op_call_t *call)
     return out->sizes[2] * out->sizes[3] < LEAST_RESULTS ? "few results" : NULL;
 }
 
-/* prepared has the attributes with post-ops that may have been removed from the call. */
+/* prepared->attrs still has the post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -78,7 +78,7 @@ static bool adds(const post_ops_t *post)
     return post->n > 0 && post->op[0].kind != POST_ELTWISE;
 }
 
-/* [K][C][1][1] with blocks of both K and C; the blocked inputs come first. */
+/* The weight [K][C][1][1] with blocks of K and C; inputs are the outer of the two blocks. */
 static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
 {
     format_t format = format_plain(weight->rank);
@@ -102,7 +102,7 @@ static pointwise_t describe(const prepared_t *prepared)
                          .width = x->sizes[3]};
 }
 
-/* Bytes of the scales and shifts of all channels, padded. */
+/* Bytes of the scale and the shift of all channels, padded. */
 static size_t factor_bytes(const pointwise_t *p)
 {
     const int64_t lanes = isa_lanes(isa_best());
@@ -117,7 +117,8 @@ static status_t accept_blocks(const op_call_t *call, prepared_t *prepared)
     const int lanes = isa_lanes(isa_best());
     const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
     const tensor_info_t *x = call->in[X];
-    /* 16 channels in one block have the same bytes as channels last, and so have the results. */
+    /* A channels-last x of 16 channels has the same bytes as one block, but gets results in
+     * channels last. */
     if (own.n_blocks == 0 || !format_same(&own, &blocks, x->sizes))
         return prepared_decline(prepared, "pointwise: channels in blocks of %d only", lanes);
     TRY(accept_format(call, prepared, X, &blocks));
@@ -175,7 +176,7 @@ static status_t conv_pointwise_prepare_normed(context_t *ctx, const op_call_t *c
     return prepare_any(ctx, call, prepared);
 }
 
-/* Turns the norm into a scale and a shift for each channel. Returns the rest of the scratch. */
+/* Converts the norm to a scale and a shift for each channel. Returns the rest of scratch. */
 static float *set_norm(const prepared_t *prepared, void *const *in, float *scratch, pointwise_t *p)
 {
     const batch_norm_conv_attrs_t *attrs = prepared->attrs;
@@ -192,9 +193,9 @@ static float *set_norm(const prepared_t *prepared, void *const *in, float *scrat
     return scratch + bytes / sizeof(float);
 }
 
-/* Post-ops of a call: which of them the kernel applies, and which are applied afterwards. */
+/* The post-ops of a call: those that the kernel applies, and those that are applied afterwards. */
 typedef struct results {
-    post_rest_t functions; /* all functions, and those left for `finish` */
+    post_rest_t functions; /* all functions, and those that `finish` applies */
     post_rest_t rest;
     const float *addend;
     bool is_clamped;
@@ -241,7 +242,7 @@ static status_t conv_pointwise_run(context_t *ctx, const prepared_t *prepared, v
     return STATUS_OK;
 }
 
-/* ---- by Strassen's algorithm ---- */
+/* ---- with Strassen's algorithm ---- */
 
 static strassen_t describe_strassen(const prepared_t *prepared)
 {
@@ -265,10 +266,10 @@ static strassen_t describe_strassen(const prepared_t *prepared)
                         .out_block = n_rows * lanes};
 }
 
-/* If two threads share an image, Strassen's algorithm gives each of them rows of two quarters,
- * while other kernels give each one half of the rows. So half of an addend was written by the other
- * core. Measured on Zen 4: 1.1 to 1.4 times the time if the cores share no cache, else no
- * difference. With an addend Strassen's algorithm must gain more than this. */
+/* If two threads divide an image, each gets rows of two quarters with Strassen's algorithm, but one
+ * half of the rows in other kernels. So the other core wrote half of the addend's rows that a
+ * thread reads. Measured on Zen 4: the time is 1.1 to 1.4 times as long if the cores share no
+ * cache. So with an addend, Strassen's algorithm must gain more than this factor. */
 #define SCATTERED 1.06
 
 static status_t conv_pointwise_prepare_strassen(context_t *ctx, const op_call_t *call,

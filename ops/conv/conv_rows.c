@@ -1,10 +1,10 @@
-/* Convolutions over one dimension, without padding, as products of many rows. With channels last
- * the window of an output is one contiguous range of the source, and the window of the next output
- * begins stride * C elements later:
+/* Convolutions over one dimension, without padding, computed as products of many rows. With
+ * channels last, the window of an output is one contiguous range of x, and the window of the next
+ * output begins stride * C elements later:
  *
  *   out[p][k] = bias[k] + sum(i < R*C) x[p*stride*C + i] * weight[k][i],   i = r*C + c
  *
- * 2-D convolutions qualify if their second dimension is 1. */
+ * 2-D convolutions are accepted if their second dimension is 1. */
 #include "kernels/linear/product_impl.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ enum { BLOCK, N_NUMBERS }; /* numbers stored with a packed weight */
 
 #define VERSION 1
 #define LEAST_INPUTS 16 /* with fewer inputs or outputs, packing does not pay */
-#define LEAST_ROWS 16   /* with fewer, reading the weight takes most of the time */
+#define LEAST_ROWS 16   /* with fewer, the time is that of reading the weight */
 #define SHARE 0.95      /* measured share of the peak; the default estimate is 0.9 */
 
 static const char *check_windows(const op_call_t *call)
@@ -40,7 +40,7 @@ static const char *check_windows(const op_call_t *call)
     return call->out[0].sizes[2] < LEAST_ROWS ? "few rows" : NULL;
 }
 
-/* prepared has the attributes with post-ops that may have been removed from the call. */
+/* prepared->attrs still has the post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;

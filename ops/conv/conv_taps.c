@@ -1,5 +1,5 @@
-/* Convolutions with few outputs or channels and any windows, with vectors over the last dimension
- * of the result. oneDNN's vectors are over channels: with one output they use one lane of eight. */
+/* Convolutions with few outputs or channels and any windows. Vectors hold elements of the result's
+ * last dimension. oneDNN's vectors hold channels, so one output would use one lane of eight. */
 #include "kernels/conv/taps_impl.h"
 
 #include "dispatch/post_impl.h"
@@ -10,10 +10,10 @@
 
 enum { X, WEIGHT, BIAS };
 
-#define MOST_OUTPUTS 64 /* in a group; with more, vectors over channels are as fast */
-#define FEW_OUTPUTS 15  /* the same if oneDNN need not reorder; it then fills two vectors */
+#define MOST_OUTPUTS 64 /* in a group; with more, vectors of channels are as fast */
+#define FEW_OUTPUTS 15  /* the same if oneDNN need not reorder; it fills two vectors then */
 
-/* Moves windows over one dimension to the last one: sizes [L, 1] become [1, L]. */
+/* If the last dimension is 1, moves the windows to it: sizes [L, 1] become [1, L]. */
 static void squeeze(taps_t *t)
 {
     for (int i = 2; i > 0; i--) {
@@ -50,13 +50,13 @@ static taps_t describe(const tensor_info_t *x, const tensor_info_t *weight,
     return t;
 }
 
-/* True if kernels over channels need no reorder: x has blocks, or the weight is packed once. */
+/* True if vectors of channels need no reorder: x has blocks, or the weight is packed once. */
 static bool is_blocked(const op_call_t *call)
 {
     return call->weights != WEIGHT_GIVEN || format_is_blocked(&call->in[X]->format);
 }
 
-/* prepared has the attributes with post-ops that may have been removed from the call. */
+/* prepared->attrs still has the post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
@@ -74,7 +74,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     return NULL;
 }
 
-/* Measured share of the peak. With one output each product loads its own vector. Lanes after the
+/* Measured share of the peak. With one output, each product loads its own vector. Lanes past the
  * end of a row are wasted. */
 static double share_of_peak(const taps_t *t)
 {

@@ -1,6 +1,6 @@
-/* Transposed convolutions whose kernel size equals their stride, of f32 with channels last, by
- * kernels/conv/tiling_impl.h. oneDNN computes each window separately, and many zeros if there are
- * few outputs. */
+/* Transposed convolutions of f32 whose kernel size equals their stride, with channels last
+ * (kernels/conv/tiling_impl.h). oneDNN computes each window separately, and pads few outputs with
+ * zeros. */
 #include "kernels/conv/tiling_impl.h"
 
 #include "dispatch/post_impl.h"
@@ -24,7 +24,7 @@ static const char *check_windows(const op_call_t *call)
     return NULL;
 }
 
-/* prepared has the attributes with post-ops that may have been removed from the call. */
+/* prepared->attrs still has the post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_transpose_attrs_t *)prepared->attrs)->post;

@@ -109,7 +109,7 @@ static status_t conv_transpose_infer(context_t *ctx, const op_call_t *call, int 
     return accept_post(ctx, call, &out[0]);
 }
 
-/* ---- specification: out[p] is a sum of x[(p + padding - r dilation) / stride] ---- */
+/* ---- specification: out[p] sums x[(p + padding - r dilation) / stride] over r ---- */
 
 static double conv_transpose_spec(const spec_call_t *call, int output, const int64_t *index)
 {
@@ -140,10 +140,10 @@ static double conv_transpose_spec(const spec_call_t *call, int output, const int
     return spec_post(call, &attrs->post, POST, sum, index);
 }
 
-/* ---- kernel on oneDNN, without post-ops: its transposed convolutions apply them element by
- * element, which takes 100 times as long as ours ---- */
+/* ---- kernel on oneDNN, without post-ops: oneDNN's transposed convolutions apply these element by
+ * element, 100 times as slowly as our loops ---- */
 
-/* The weight with a dimension for its groups and channels in oneDNN's order: [G][K/G][C/G].. */
+/* The weight with one more dimension for the groups, in oneDNN's order: [G][K/G][C/G].. */
 static tensor_info_t swap_weight(const tensor_info_t *weight, int64_t groups)
 {
     tensor_info_t info = {.dtype = weight->dtype, .layout = LAYOUT_MKLDNN};
@@ -154,7 +154,7 @@ static tensor_info_t swap_weight(const tensor_info_t *weight, int64_t groups)
     return info;
 }
 
-/* The same bytes with two dimensions exchanged. */
+/* Describes the same memory with two dimensions exchanged. */
 static tensor_info_t swap_dims(const tensor_info_t *info, int a, int b)
 {
     tensor_info_t swapped = *info;
@@ -243,7 +243,7 @@ static const kernel_t *const kernels[] = {&conv_transpose_tiling, &onednn, &nati
 
 /* ---- gradients: those of a convolution with source and result exchanged ---- */
 
-/* Cuts grad to the size of x: the convolution also covers output_padding. */
+/* Cuts grad to the size of x, because the convolution also covers output_padding. */
 static value_t cut_like(emitter_t *emitter, value_t grad, value_t x)
 {
     const tensor_info_t wanted = *emit_info(emitter, x), given = *emit_info(emitter, grad);

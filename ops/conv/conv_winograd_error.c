@@ -1,5 +1,5 @@
-/* Measures the error of Winograd's transforms for a given weight: compares the kernel's results for
- * some outputs of a few random tiles with sums in double. */
+/* Measures the error of Winograd's transforms for a given weight: computes some outputs of a few
+ * random tiles, and compares them with sums in double. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct sample {
     void *scratch;
 } sample_t;
 
-/* Offset of an element of blocks of channels; each image is one tile of the source. */
+/* Offset of an element in blocks of channels. Each image is one tile of x. */
 static int64_t place(const sample_t *s, int64_t n_channels, int64_t side, int64_t n, int64_t c,
                      int64_t at)
 {
@@ -89,7 +89,7 @@ static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
     winograd_pack(&plain, s->isa, 1, s->weight);
 }
 
-/* True if all weights are finite and stay finite when they are transformed. */
+/* True if all weights are finite, and stay finite in the transform. */
 static bool is_transformable(int64_t n, const float *weight)
 {
     for (int64_t i = 0; i < n; i++)

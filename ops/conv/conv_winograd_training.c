@@ -1,6 +1,6 @@
-/* Convolutions by Winograd's transforms with weights that change, and the gradients of their
- * sources. The weight has the blocks of direct convolution, like its gradient and the optimizer's
- * state. Each run transforms it; for the gradient it is mirrored, with inputs and outputs
+/* Convolutions with Winograd's transforms for weights that change, and gradients of x. The weight
+ * has the blocks of direct convolution, like its gradient and the optimizer's state. Each run
+ * transforms it. For the gradient of x, the kernel is mirrored, and inputs and outputs are
  * exchanged. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
@@ -9,7 +9,7 @@
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
-/* Operands of the forward operator; the first one of the gradient is `grad`. */
+/* Operands of the forward operator. For the gradient, `grad` replaces X. */
 enum { X, WEIGHT, BIAS };
 
 #define SIZE 4            /* size of the transforms */
@@ -25,7 +25,7 @@ typedef struct state {
     int64_t n_elements; /* in the transformed weight, before the kernel's scratch */
 } state_t;
 
-/* The layer, for both directions. */
+/* The layer, for the forward operator and for the gradient. */
 typedef struct layer {
     const tensor_info_t *src, *weight, *dst; /* those of the forward operator */
     const int64_t *stride, *padding, *dilation;
@@ -72,7 +72,7 @@ static status_t find_weight_format(context_t *ctx, const layer_t *layer, const f
     return choose_forward_format(ctx, &problem, out_format);
 }
 
-/* Finds the axes. False if the elements of a kernel do not have one constant step. */
+/* Finds the axes. Returns false if a kernel's elements have no constant stride. */
 static bool find_axes(const tensor_info_t *weight, axis_t *axes)
 {
     return axes_find(weight, axes) && axes[2].block == 1 && axes[3].block == 1 &&
@@ -105,7 +105,7 @@ static status_t settle_weight(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
-/* Multiply-adds in double for each element of the weight. */
+/* Cost of the transform for each element of the weight, in multiply-adds of double. */
 #define PACK_FLOPS 60.0
 
 static double estimate_pack(const context_t *ctx, const winograd_t *w)
@@ -158,7 +158,7 @@ static status_t conv_winograd_training_prepare(context_t *ctx, const op_call_t *
     return settle(ctx, call, prepared, &made);
 }
 
-/* Inputs of the forward operator, and of the gradient, which has no bias. */
+/* Runs the forward operator, or the gradient, which has no bias. */
 static status_t conv_winograd_training_run(context_t *ctx, const prepared_t *prepared,
                                            void *const *in, void *const *out, void *scratch)
 {

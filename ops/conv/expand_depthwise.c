@@ -38,7 +38,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"bias", ROLE_BIAS, true, false}};
 enum { X, EXPAND, EXPAND_BIAS, WEIGHT, BIAS, POST };
 
-/* The activation as a post-op of the first convolution. False: there is none. */
+/* Converts the activation to a post-op of the first convolution. Returns false if there is none. */
 static bool activation_op(int activation, post_op_t *out_op)
 {
     *out_op = (post_op_t){.kind = POST_ELTWISE};
@@ -99,7 +99,7 @@ static status_t check_operands(context_t *ctx, const op_call_t *call)
     return STATUS_OK;
 }
 
-/* The tensor between the two convolutions. */
+/* Describes the tensor between the two convolutions. */
 static tensor_info_t expanded(const tensor_info_t *x, const tensor_info_t *expand)
 {
     const int64_t sizes[] = {x->sizes[0], expand->sizes[0], x->sizes[2], x->sizes[3]};
@@ -125,8 +125,8 @@ static status_t expand_depthwise_infer(context_t *ctx, const op_call_t *call, in
     return accept_post(ctx, call, &out[0]);
 }
 
-/* Operations of both convolutions. more_inputs: extra cost of each intermediate element, as a
- * number of inputs. of_tap: cost of one tap, relative to a multiply-add. */
+/* Counts operations of both convolutions. more_inputs: extra cost of each intermediate element, as
+ * a number of inputs. of_tap: cost of a tap, as a multiple of a multiply-add. */
 static double count(const op_call_t *call, double more_inputs, double of_tap)
 {
     const tensor_info_t *weight = call->in[WEIGHT];
@@ -176,12 +176,12 @@ static double expand_depthwise_spec(const spec_call_t *call, int output, const i
 /* ---- our own kernel over blocks of channels ---- */
 
 /* Measured: sums over inputs run at SHARE of the peak, storing an intermediate element costs as
- * much as LEAVING inputs, and taps run at TAPS_SHARE of the speed of those sums. */
+ * much as LEAVING inputs, and taps run at TAPS_SHARE of the speed of sums. */
 #define SHARE 0.95
 #define LEAVING 2
 #define TAPS_SHARE 0.75
 
-/* prepared has the attributes with post-ops that may have been removed from the call. */
+/* prepared->attrs still has the post-ops that may have been removed from the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const conv_attrs_t *conv = &((const expand_depthwise_attrs_t *)call->attrs)->conv;
@@ -201,7 +201,8 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     return NULL;
 }
 
-/* Blocks of the first dimension, or of the first two with the blocked inputs first. */
+/* The weight with blocks of the first dimension, or of the first two, with inner blocks of
+ * inputs. */
 static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes, int n_dims)
 {
     format_t format = format_plain(weight->rank);
@@ -256,7 +257,7 @@ static status_t expand_depthwise_prepare_blocks(context_t *ctx, const op_call_t 
     return STATUS_OK;
 }
 
-/* A first post-op that is a clamp runs in the kernel, the others in a callback. */
+/* If the first post-op is a clamp, the kernel computes it; a callback computes the others. */
 static expand_depthwise_act_t act_of(post_rest_t *rest)
 {
     expand_depthwise_act_t act = {.user = rest};
@@ -317,7 +318,7 @@ typedef struct native_run {
     const prepared_t *prepared;
     void *const *in;
     void *out;
-    double *planes; /* one for each share */
+    double *planes; /* one for each thread's share */
     int n_shares;
 } native_run_t;
 
@@ -327,7 +328,7 @@ static double load(const native_run_t *run, int operand, int64_t at)
     return dtype_load(dtype, (const char *)run->in[operand] + at * (int64_t)dtype_size(dtype));
 }
 
-/* Computes channel k of image n of the intermediate tensor. */
+/* Computes channel k of image n of the tensor between the convolutions. */
 static void expand_plane(const native_run_t *run, int64_t n, int64_t k, double *plane)
 {
     const expand_depthwise_attrs_t *attrs = run->prepared->attrs;

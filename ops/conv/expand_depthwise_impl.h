@@ -1,6 +1,6 @@
 /* The operator expand_depthwise(x, expand, expand_bias, weight, bias): a 1x1 convolution from C to
- * K channels, an activation, and a depthwise convolution, in one pass over the source. A graph pass
- * replaces two conv2d with it where it is faster.
+ * K channels, an activation, and a depthwise convolution, in one pass over x. A graph pass replaces
+ * two conv2d with this operator if it is faster.
  *
  * x       [N][C][H][W]     any layout; f32, f64
  * expand  [K][C][1][1], expand_bias [K] or none
@@ -26,7 +26,7 @@ typedef struct expand_depthwise_attrs {
     int activation;    /* expand_activation_t */
 } expand_depthwise_attrs_t;
 
-/* The activation that equals a post-op; EXPAND_ACTIVATIONS if there is none. */
+/* The activation that is equal to a post-op; EXPAND_ACTIVATIONS if there is none. */
 expand_activation_t expand_activation_of(const post_op_t *op);
 
 #endif

@@ -1,6 +1,6 @@
 /* Folds an affine function of each channel that follows a conv, transposed conv or linear into its
- * weight and bias. Passes apply these operators to constants, once in the life of a graph. One
- * kernel, in double, over rows of the weight. */
+ * weight and bias. Passes apply these operators to constants, once in the life of a graph, so one
+ * kernel, in double, is enough. */
 #include <math.h>
 
 #include "kernels/conv/fold_impl.h"
@@ -51,7 +51,7 @@ static status_t check_weight(context_t *ctx, const op_call_t *call)
     return STATUS_OK;
 }
 
-/* True if it has one element, or n of them along the only dimension that is not 1. */
+/* True if it has one element, or n elements along the only dimension that is not 1. */
 static bool fits_channels(const tensor_info_t *info, int64_t n)
 {
     int64_t numel = info_numel(info), largest = 1;
@@ -101,7 +101,7 @@ static status_t fold_infer_bias(context_t *ctx, const op_call_t *call, int *out_
 
 /* ---- specification ---- */
 
-/* An operand's element for channel k; `absent` if the operand is missing. */
+/* The operand's element for channel k, or `absent` if there is no such operand. */
 static double spec_channel(const spec_call_t *call, int operand, int64_t k, double absent)
 {
     int64_t index[TENSOR_MAX_RANK] = {0};
@@ -146,7 +146,7 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
             prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
 }
 
-/* An operand's element for channel k; `absent` if the operand is missing. */
+/* The operand's element for channel k, or `absent` if there is no such operand. */
 static double element(const prepared_t *prepared, void *const *in, int operand, int64_t k,
                       double absent)
 {
