@@ -84,7 +84,7 @@ static int n_words(const attr_field_t *field, const void *attrs)
     return attrs_n_elements(field, attrs);
 }
 
-/* Parameters that a post-op does not use give 0. */
+/* Word i of a list of post-ops; 0 for a parameter that the post-op does not use. */
 static uint64_t post_word(const post_ops_t *post, int i)
 {
     if (i == 0) return (uint64_t)post->n;

@@ -6,7 +6,7 @@
 
 typedef struct pair {
     format_t src, dst;
-    bool is_own; /* the input's own format: taken at once unless it is a reference */
+    bool is_own; /* the input's own format: chosen without comparison, unless it runs a reference */
 } pair_t;
 
 #define MAX_PAIRS (CANDIDATES_MAX * CANDIDATES_MAX + 1)

@@ -7,7 +7,8 @@
 /* Formats of the forward operator's source, result and weight. */
 typedef struct formats {
     format_t src, dst, weight;
-    bool is_own; /* the inputs' own formats: taken at once unless it is a reference */
+    bool is_own; /* the inputs' own formats: chosen without comparison, unless they run a
+                    reference */
 } formats_t;
 
 #define MAX_FORMATS 16
@@ -53,7 +54,8 @@ void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation
                           onednn_primitive_t *primitive)
 {
     prepared_take_primitive(prepared, primitive);
-    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* arguments start with the weight */
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* then arguments[0] is the weight,
+                                                                 which is input 1 */
     prepared->arguments[0] = is_data ? 1 : 0;
     prepared->arguments[1] = is_data ? 0 : 1;
     for (int o = 0; o < prepared->n_out; o++) prepared->arguments[2 + o] = (int8_t)(-1 - o);

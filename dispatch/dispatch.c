@@ -332,7 +332,8 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event)
     return tell_observers(ctx, first_observer(ctx), event);
 }
 
-/* `read`: the call's inputs, or dense copies of them. */
+/* Runs a call, and reports it to observers and the trace. `read`: the call's inputs, or dense
+ * copies of them. */
 static status_t run_watched(context_t *ctx, prepared_t *prepared, const cache_call_t *call,
                             const tensor_t *const *read, tensor_t *target, tensor_t **out)
 {
@@ -530,8 +531,8 @@ static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
     return STATUS_OK;
 }
 
-/* Only marked weights keep their forms. Forms of other weights would be made again in each call,
- * even for constant weights. */
+/* Only marked weights keep their forms; a form of any other weight, even a constant one, would be
+ * made again in each call. */
 static weight_use_t use_of_weights(const opdef_t *op, int n_in, const tensor_t *const *in,
                                    weight_use_t known)
 {
@@ -598,8 +599,8 @@ static status_t tell_written(context_t *ctx, tensor_t *target)
     return STATUS_OK;
 }
 
-/* True if the kernel may write directly into the target: same arrangement as its result, and no
- * overlap with another operand. */
+/* True if the kernel may write directly into the target: it has the arrangement of the kernel's
+ * result, and no overlap with another operand. */
 static bool writes_target(const prepared_t *prepared, const cache_call_t *call,
                           const tensor_t *target)
 {

@@ -71,7 +71,7 @@ static void write_number(const printer_t *printer, int64_t at, char *out_number)
 
 /* ---- first pass ---- */
 
-/* Number of shown elements of a dimension; index of the i-th shown element. */
+/* n_shown: number of elements of a dimension that are shown; shown: index of the i-th of them. */
 static int64_t n_shown(const printer_t *printer, int dim)
 {
     int64_t n = printer->info->sizes[dim];
@@ -136,7 +136,7 @@ static void put_spaces(printer_t *printer, int n)
     text_append(printer->text, "%*s", n, "");
 }
 
-/* Writes a row in lines of LINE characters; "..." counts as an element. */
+/* Writes a row in lines of at most LINE characters; "..." counts as an element. */
 static void put_row(printer_t *printer, int dim, int64_t at, int indent)
 {
     char number[NUMBER_MAX];

@@ -13,7 +13,7 @@ static bool is_list(int n, const int64_t *items)
     return n <= 0 || items != NULL;
 }
 
-/* A size of 0 makes the product 0 even if the others overflow. */
+/* If a size is 0 the product is 0, even if the product of the other sizes overflows. */
 bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel)
 {
     int64_t numel = 1;
@@ -29,8 +29,8 @@ bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel)
     return true;
 }
 
-/* Sizes of 0 count as 1, so that the strides fit too. Requiring a symbolic size to be not negative
- * may add a guard; it does not count as bytes until it is a number. */
+/* Sizes of 0 count as 1, so that the strides cannot overflow either. A symbolic size may get a
+ * guard that it is not negative; it is left out of the number of bytes. */
 status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
 {
     REQUIRE(ctx, rank >= 0 && rank <= TENSOR_MAX_RANK, "%s: rank %d, must be 0 to %d", op, rank,

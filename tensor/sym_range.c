@@ -148,7 +148,7 @@ static sym_known_t add(sym_known_t a, sym_known_t b)
     return known;
 }
 
-/* Quotients of the multiples of the divisor in a. */
+/* The set of x / divisor for all x in a that are multiples of the divisor. */
 static sym_known_t divide_exactly(sym_known_t a, int64_t divisor)
 {
     sym_known_t known = {a.min, a.max, 1, 0};
@@ -168,9 +168,9 @@ static sym_known_t of_terms(sym_space_t *space, const sym_poly_t *poly)
     return known;
 }
 
-/* Replaces each quotient k*(m/d) by k*m/d - k*rest/d with 0 <= rest < d, because m may cancel other
- * terms: H - 8*(H/8) is between 0 and 7. out_rests: the range of all that is subtracted, over the
- * denominator. False if there are no quotients. */
+/* Replaces each quotient k*(m/d) by the exact k*m/d - k*rest/d, with 0 <= rest < d, because m may
+ * cancel other terms: H - 8*(H/8) is between 0 and 7. out_rests: the range of the sum of all
+ * k*rest, over poly's denominator. False if there are no quotients. */
 static bool open_quotients(sym_space_t *space, sym_poly_t *poly, sym_known_t *out_rests)
 {
     bool has_opened = false;
@@ -199,7 +199,7 @@ static bool open_quotients(sym_space_t *space, sym_poly_t *poly, sym_known_t *ou
     return has_opened;
 }
 
-/* Intersects with facts about sums: a fact about x*H - y*W bounds x*H - y*W + c. */
+/* Intersects with facts about sums: a fact about x*H - y*W also bounds x*H - y*W + c. */
 static void meet_form(sym_space_t *space, const sym_poly_t *poly, sym_known_t *known)
 {
     int64_t factor;
@@ -298,7 +298,7 @@ static sym_known_t derive(sym_space_t *space, const sym_node_t *node)
     }
 }
 
-/* Moves an end of the range if guards exclude its value. */
+/* Moves an end of the range inwards if a guard excludes its value. */
 static void exclude(const sym_space_t *space, int64_t form, sym_known_t *known)
 {
     const int64_t step = known->modulus > 1 ? known->modulus : 1;

@@ -1,6 +1,6 @@
-/* Floating numbers in size calculations. Constants are computed at once, and each operation rounds
- * to its type. Rounding gives an integer expression if the floating calculation is exact:
- * floor(f32(H)*2.0) is 2*H, floor(f32(H)/3.0) is H/3, as long as H is small. */
+/* Floating numbers in size calculations. Operations on constants are computed at once; each
+ * operation rounds to its type. If H is small enough for the floating calculation to be exact, its
+ * rounding becomes an integer expression: floor(f32(H)*2.0) is 2*H, floor(f32(H)/3.0) is H/3. */
 #include <math.h>
 #include <string.h>
 
@@ -103,8 +103,8 @@ static void range_of_arithmetic(const sym_space_t *space, sym_node_t *node)
     node->real_max = is_nan ? INFINITY : high;
 }
 
-/* Each rounded operation is monotonic, so the ends of the operands' ranges give the ends of the
- * result. */
+/* Each operation, rounded, is monotonic in its operands, so the ends of the result's range are
+ * among the results for the ends of the operands' ranges. */
 void sym_real_range(sym_space_t *space, sym_node_t *node)
 {
     if (node->known_stamp == space->stamp) return;
@@ -141,13 +141,14 @@ void sym_real_range(sym_space_t *space, sym_node_t *node)
 
 /* ---- rounding to integer expressions ---- */
 
-/* A real equal to integer * factor / divisor. is_exact: without rounding error. */
+/* A real whose exact value is integer * factor / divisor. is_exact: the floating calculation has no
+ * rounding error. */
 typedef struct ratio {
     int64_t integer, factor, divisor, bound; /* valid for integers up to bound */
     bool is_exact;
 } ratio_t;
 
-/* The largest n such that the type represents all integers up to n. */
+/* The largest n such that the type holds all integers up to n. */
 static int64_t largest_exact(int type)
 {
     return type == SYM_F32 ? 1 << 24 : INT64_C(1) << 53;
@@ -162,8 +163,8 @@ static bool is_whole(double number, int64_t *out_whole)
 }
 
 /* Reads f32(H) multiplied or divided by constants. Products below 2^24 and divisions by powers of 2
- * are exact. A quotient by another number is rounded, but below 2^23 rounding never reaches or
- * passes the next integer. */
+ * are exact. A quotient by another number is rounded, but below 2^23 never to the next integer or
+ * beyond. */
 static bool read_ratio(const sym_space_t *space, const sym_node_t *node, ratio_t *out)
 {
     int64_t whole = 1;
@@ -196,7 +197,7 @@ static bool read_ratio(const sym_space_t *space, const sym_node_t *node, ratio_t
     return out->divisor <= 65536 && out->factor <= 65536 && out->bound > 0;
 }
 
-/* floor; ceil as -floor(-x); nearest as floor(x + 1/2). */
+/* Rounds a ratio: ceil(x) as -floor(-x), to nearest as floor(x + 1/2). */
 static int64_t round_ratio(sym_space_t *space, sym_rounding_t rounding, const ratio_t *ratio)
 {
     sym_poly_t poly;
@@ -216,7 +217,8 @@ static int64_t round_ratio(sym_space_t *space, sym_rounding_t rounding, const ra
     return sign < 0 ? sym_sum(space, 0, -1, quotient) : quotient;
 }
 
-/* True if integer <= bound; may add that guard if it holds at the hint. */
+/* True if integer <= bound is known. If `guards`, and it holds at the hint, adds the guard
+ * instead. */
 static bool is_bounded(sym_space_t *space, const ratio_t *ratio, bool guards)
 {
     const sym_known_t known = sym_know(space, ratio->integer);

@@ -125,8 +125,8 @@ static sym_node_t *node_at(const sym_space_t *space, uint64_t number)
     return nodes + (number - (((UINT64_C(1) << k) - 1) * SYM_FIRST_CHUNK));
 }
 
-/* Handles are not divisible by 2, 3, 5, 7 or 11, so code that tests divisibility of a handle by
- * mistake gets false. */
+/* Handles are not divisible by 2, 3, 5, 7 or 11. So code that by mistake tests whether a handle is
+ * divisible usually finds that it is not. */
 static int64_t make_handle(const sym_space_t *space, uint64_t number)
 {
     uint64_t check = hash_mix(space->salt, number) & CHECK_MASK;
@@ -197,7 +197,7 @@ sym_node_t *sym_look_up(sym_space_t *space, sym_kind_t kind, int part, int n,
     return NULL;
 }
 
-/* Ensures space for one more node. */
+/* Ensures memory for one more node. */
 static bool make_room(sym_space_t *space)
 {
     const int n = atomic_load(&space->n_nodes);

@@ -9,7 +9,7 @@
 #include "tensor/sym_impl.h"
 #include "tensor/text.h"
 
-/* Writes to a growing text or, if that is NULL, to a buffer, cut to capacity. */
+/* Writes to the text `grows` or, if that is NULL, to the buffer `text`, cut to capacity. */
 typedef struct writer {
     const sym_space_t *space;
     text_t *grows;
@@ -17,7 +17,8 @@ typedef struct writer {
     size_t capacity, length;
 } writer_t;
 
-/* Binding strength: operands that bind stronger than their context need no brackets. */
+/* Binding strength: an operand gets brackets if it binds less strongly than its context
+ * requires. */
 typedef enum level { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_FACTOR } level_t;
 
 static void write(writer_t *writer, const char *format, ...) TESSERA_PRINTF(2, 3);
@@ -46,12 +47,13 @@ static void write_operand(writer_t *writer, int64_t a, level_t level);
 
 /* ---- sums ---- */
 
-/* A sum prepared for printing: its terms, and at most one remainder factor * (a % divisor). */
+/* A sum prepared for printing: poly + factor * (a % divisor). */
 typedef struct view {
     sym_poly_t poly;
     sym_poly_t a;
     int64_t factor, divisor; /* factor 0: no remainder */
-    int64_t joined;          /* quotient whose numerator absorbs the constant; 0: none */
+    int64_t joined;          /* quotient whose numerator is printed with the sum's constant added;
+                                0: none */
 } view_t;
 
 static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)
@@ -60,7 +62,7 @@ static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)
     (void)sym_load((sym_space_t *)(uintptr_t)space, a, out);
 }
 
-/* Subtracts factor * a from poly; false if the factors of a term differ. */
+/* Subtracts factor * a from poly; false unless each term of factor * a is a term of poly. */
 static bool take(sym_poly_t *poly, int64_t factor, const sym_poly_t *a)
 {
     sym_poly_t rest = *poly;
@@ -78,8 +80,8 @@ static bool take(sym_poly_t *poly, int64_t factor, const sym_poly_t *a)
     return true;
 }
 
-/* Finds k*a - k*d*(a/d), which is k*(a % d), and 2*k*((a+1)/2) - k*a, which is k*(a % 2). Unless
- * may_be_minus, only for positive k. */
+/* Finds k*a - k*d*(a/d), which is k*(a % d), and 2*k*((a+1)/2) - k*a, which is k*(a % 2). k must be
+ * positive unless may_be_minus. */
 static void find_remainder(const sym_space_t *space, bool may_be_minus, view_t *view)
 {
     for (int i = 0; i < view->poly.n && view->poly.denominator == 1; i++) {

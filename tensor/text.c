@@ -11,7 +11,7 @@
 
 #define FIRST_CAPACITY 256
 
-/* Ensures space for `more` bytes and the zero byte. */
+/* Ensures capacity for `more` bytes and the zero byte. */
 static bool reserve(text_t *text, size_t more)
 {
     if (text->status != STATUS_OK) return false;
@@ -42,7 +42,7 @@ static void append_bytes(text_t *text, const char *bytes, size_t n)
     text->bytes[text->length] = '\0';
 }
 
-/* Formats into a local buffer first: most pieces are short, and a failure leaves the text
+/* Formats into a local buffer first, because most pieces are short. A failure leaves the text
  * unchanged. */
 void text_append(text_t *text, const char *format, ...)
 {
@@ -66,9 +66,9 @@ void text_append(text_t *text, const char *format, ...)
     }
 }
 
-/* Bytes of the character at `at`; 0 if it cannot be shown. Control characters (U+0000 to U+001F,
- * U+007F to U+009F) and invalid UTF-8 (overlong forms, surrogates, above U+10FFFF) cannot be
- * shown. */
+/* Number of bytes of the character at `at`; 0 if it must not be shown. Control characters (U+0000
+ * to U+001F, U+007F to U+009F) and invalid UTF-8 (overlong forms, surrogates, above U+10FFFF) must
+ * not. */
 static int shown_bytes(const unsigned char *at)
 {
     if (*at < 0x80) return (*at >= 0x20 && *at != 0x7f) || *at == '\n' || *at == '\t' ? 1 : 0;
@@ -134,8 +134,9 @@ void text_append_quoted(text_t *text, const char *string)
     append_bytes(text, "\"", 1);
 }
 
-/* Integers below ten million print in full, "100.0" instead of "1e+02"; other numbers with the
- * fewest digits that read back. The locale's decimal point is replaced by "." at the end. */
+/* Integers below ten million are printed in full, "100.0" instead of "1e+02"; other numbers with
+ * the fewest digits that read back as the same number. At the end the locale's decimal point is
+ * replaced by ".". */
 void text_append_float(text_t *text, double value)
 {
     if (text == NULL) return;

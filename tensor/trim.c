@@ -9,8 +9,8 @@
 #define VERSION 1
 static const char owner[] = "trim";
 
-/* The format's numbers: the order of dimensions as digits, the block, and all sizes except the
- * rows. */
+/* Indices of the format's numbers: rank, order of dimensions (one digit each), block, and all sizes
+ * except the number of rows. */
 enum { RANK, ORDER, BLOCK_DIM, BLOCK_SIZE, SIZES, N_NUMBERS = SIZES + TRIM_MAX_RANK - 1 };
 
 /* ---- the format ---- */
@@ -20,7 +20,7 @@ static bool is_matrix(const tensor_info_t *info)
     return info->dtype == DTYPE_F32 && info->rank == 2 && info->sizes[0] > 0 && info->sizes[1] > 0;
 }
 
-/* Info of one row under the sizes of the order, with first size 1. */
+/* Info of one row in the format `tag`: first size 1, other sizes from `sizes`. */
 static tensor_info_t row_of(int rank, const int64_t *sizes, const format_t *tag)
 {
     int64_t row[TENSOR_MAX_RANK] = {1};
@@ -114,7 +114,8 @@ int64_t trim_groups(const tensor_info_t *info)
 
 /* ---- elements ---- */
 
-/* A carry may go into the exponent; above the largest number it gives infinity. */
+/* Rounds to the upper 24 bits. A carry may increase the exponent; after the largest number comes
+ * infinity. */
 static uint32_t round_bits(float value)
 {
     uint32_t bits;
