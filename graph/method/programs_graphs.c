@@ -1,5 +1,5 @@
-/* Several graphs of a method, for different sizes. A call uses the first that accepts its inputs.
- */
+/* Several graphs of a method, for different sizes. A call uses the first that accepts its
+ * inputs. */
 #include <stdio.h>
 
 #include "graph/ir/graph_impl.h"

@@ -4,9 +4,9 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* First finds the attributes that must stay, using this graph and all graph methods below the root.
- * Every other getattr becomes a constant: one per attribute, added to the body, where all uses can
- * refer to it. */
+/* First finds the attributes that must stay, using this graph and all graph methods of the root and
+ * its descendants. Each other attribute becomes one constant, added to the body so that all getattr
+ * nodes can be replaced by it. */
 
 /* A constant that was added. */
 typedef struct frozen {
@@ -17,7 +17,7 @@ typedef struct frozen {
 typedef struct freezing {
     context_t *ctx;
     const graph_t *graph;
-    module_t **objects; /* for each value the module it is, or NULL */
+    module_t **objects; /* for each value, the module that it is, or NULL */
     const char *const *only;
     keeping_t keeping;
     frozen_t *frozen;
@@ -50,8 +50,8 @@ static bool is_frozen(const freezing_t *freezing, const graph_node_t *node,
 
 /* ---- constants ---- */
 
-/* Names a constant after the path it is read by, "layer1.conv1.weight", from one getattr or a chain
- * of them. */
+/* Names a constant after the path that one getattr, or a chain of them, reads:
+ * "layer1.conv1.weight". */
 static void name_constant(const freezing_t *freezing, const graph_node_t *node, text_t *name)
 {
     const graph_node_t *owner = graph_producer(freezing->graph, node->inputs[0]);
@@ -90,7 +90,7 @@ static status_t make_constant(rewrite_t *rewrite, const graph_node_t *node,
     return status;
 }
 
-/* If only operators read an absent parameter, it becomes an omitted operand. */
+/* An absent parameter that only operators read becomes an omitted operand. */
 static status_t map_constant(rewrite_t *rewrite, const graph_node_t *node,
                              const attribute_t *attribute)
 {
@@ -119,7 +119,7 @@ static status_t freeze_inner(void *user, const graph_node_t *node)
                                                       : STATUS_OK;
 }
 
-/* Before a node of the body, adds the constants used in its blocks. */
+/* Before each node of the body, adds the constants that the node's blocks need. */
 static status_t freeze_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     freezing_t *freezing = rewrite->user;

@@ -17,29 +17,29 @@
 
 /* Allows faster, less accurate algorithms while the sum of their errors stays within a bound.
  *
- * Measured with the layer's own weight: winograd, for each transform size, on convolutions of 3x3
- * or 5x5, and larger ones at the start of a network; 3-byte weights, on linears of few rows;
- * Strassen's algorithm, on linears of many rows, 1x1 convolutions, and lstms of many sequences.
- * First, all layers may get transforms of size 2 or 3-byte weights, then size 4, then size 6, and
- * last Strassen's algorithm, which saves least time. In each round, layers with the smallest errors
- * come first. The layout pass, which knows all sizes, decides whether an allowed algorithm is used.
- * A weight that becomes 3-byte stays so and counts if the pass runs again: every kernel then reads
- * the same numbers.
+ * For each layer, measures the error of each algorithm with the layer's own weight: winograd with
+ * several transform sizes, for convolutions of 3x3 or 5x5, and for larger ones at the start of a
+ * network; 3-byte weights, for linears of few rows; Strassen's algorithm, for linears of many rows,
+ * 1x1 convolutions, and lstms of many sequences. Round 1 allows transforms of size 2 and 3-byte
+ * weights, rounds 2 and 3 transforms of sizes 4 and 6, and round 4 Strassen's algorithm, which
+ * saves the least time. In each round, layers with the smallest errors come first. The layout pass,
+ * which knows all sizes, decides whether an allowed algorithm is used. A 3-byte weight stays 3-byte
+ * and counts if the pass runs again: every kernel then reads the same numbers.
  *
- * bf16 convolutions lose up to 2^-8 by rounding inputs, and as much by rounding outputs. If the
- * options have no bound, transforms may lose as much again in each bf16 convolution without being
- * counted.
+ * In a bf16 convolution, rounding the inputs loses up to 2^-8, and rounding the outputs as much. If
+ * the options have no bound, a transform may lose as much again in each bf16 convolution, and this
+ * does not count.
  *
- * Trained weights are transformed in each call. This pays for results of 13x13 and more: ResNet-50
- * is faster at sizes 56, 28 and 14, and slower at 7. */
+ * Trained weights are transformed in each call. This is worth it for results of 13x13 and more:
+ * ResNet-50 is faster at sizes 56, 28 and 14, and slower at 7. */
 
 #define LEAST_TRAINED 13                 /* rows and columns of the result */
 #define LEAST_CHANNELS 16                /* channels of the source; fewer are padded to this */
 #define LEAST_TRIMMED ((int64_t)1 << 18) /* elements; smaller weights stay in caches */
 #define MAX_ERROR 1e-4                   /* bound if the options have none */
 
-/* The options for a layer: winograd transforms of size 2, 4 or 6; 3-byte weights;
- * Strassen's algorithm; nothing, if its weight is 3-byte already. */
+/* Algorithms to allow for a layer: winograd transforms of size 2, 4 or 6; 3-byte weights;
+ * Strassen's algorithm; nothing, if the weight is 3-byte already. */
 typedef enum site_kind {
     SITE_WINOGRAD,
     SITE_TRIM,
@@ -66,7 +66,7 @@ typedef struct site {
     site_kind_t kind;
     tensor_t *weight;
     int level;
-    double errors[N_LEVELS]; /* relative to level 0, whose error is 0 except for SITE_TRIMMED */
+    double errors[N_LEVELS]; /* relative to level 0; errors[0] is 0 except for SITE_TRIMMED */
 } site_t;
 
 typedef struct search {
@@ -101,7 +101,7 @@ static tensor_t *constant_weight(const graph_t *graph, const graph_node_t *node)
     return constant_input(graph, node, 1);
 }
 
-/* The info of a trained weight if transforming it in each call pays, else NULL. */
+/* The info of a trained weight for which a transform in each call is worth it, else NULL. */
 static const tensor_info_t *trained_weight(const graph_t *graph, const graph_node_t *node)
 {
     const graph_type_t *type = graph_value_type(graph, node->inputs[1]);
@@ -123,7 +123,7 @@ static bool has_windows(const graph_node_t *node, const tensor_info_t *weight)
     return (weight->dtype == DTYPE_F32 || weight->dtype == DTYPE_BF16) && fits;
 }
 
-/* True if this pass decides about the node, also when it runs again. */
+/* True if this pass decides about the node, in this run or an earlier one. */
 static bool is_open(const graph_node_t *node)
 {
     const int *algorithm = rewrite_attr(node, "algorithm", ATTR_NAME);
@@ -136,7 +136,7 @@ static bool is_open(const graph_node_t *node)
     return false;
 }
 
-/* Number of rows that the weight is multiplied with, per image or matrix; INT64_MAX if unknown. */
+/* Number of rows that are multiplied by the weight, per image or matrix; INT64_MAX if unknown. */
 static int64_t count_rows(const graph_t *graph, const graph_node_t *node)
 {
     const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
@@ -161,7 +161,7 @@ static bool is_product(const graph_t *graph, const graph_node_t *node, const ten
            strassen_suits(weight->sizes[1], weight->sizes[0], count_rows(graph, node));
 }
 
-/* True for a linear of few rows that is the only reader of a large weight. */
+/* True for a linear of few rows if nothing else reads its weight, and the weight is large. */
 static bool is_streamed(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
 {
     const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
@@ -171,7 +171,7 @@ static bool is_streamed(const graph_t *graph, const graph_node_t *node, const te
            info_numel(&result->info) <= STREAM_BLOCKED_ROWS * weight->sizes[0];
 }
 
-/* Unknown numbers of steps and sequences are INT64_MAX. */
+/* An unknown number of steps or sequences is INT64_MAX. */
 static recurrent_sizes_t find_sizes(const graph_t *graph, const graph_node_t *node,
                                     const tensor_info_t *weight)
 {
@@ -204,7 +204,7 @@ static bool is_recurrent(const graph_t *graph, const graph_node_t *node,
 
 /* ---- measuring errors ---- */
 
-/* free: errors up to this do not count. */
+/* free: errors up to this bound count as 0. */
 static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const float *weight,
                              double free, site_t *site)
 {
@@ -212,20 +212,19 @@ static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const fl
     const int64_t stride = attrs->stride[0];
     const bool is_split = conv_parities_fits(info, attrs->stride, attrs->dilation, attrs->groups);
     for (int i = 1; i < N_LEVELS; i++) {
-        site->errors[i] = site->errors[i - 1]; /* there may be no such transform */
+        site->errors[i] = site->errors[i - 1]; /* in case there is no such transform */
         if (is_split && conv_parities_tile(info, 2 * i) > 0)
             TRY(conv_parities_error(ctx, info, weight, 2 * i, &site->errors[i]));
         if (conv_winograd_tile(info->sizes[2], stride, 2 * i) > 0)
             TRY(conv_winograd_error(ctx, info, weight, stride, 2 * i, &site->errors[i]));
-        const double least = site->errors[i - 1]; /* error of the smaller sizes, which are allowed
-                                                     too */
+        const double least = site->errors[i - 1]; /* level i allows smaller sizes, too */
         if (info->dtype == DTYPE_BF16 && (site->errors[i] <= free || site->errors[i] < least))
             site->errors[i] = least;
     }
     return STATUS_OK;
 }
 
-/* Random elements that round to the given ones: restores lost low bytes with random values. */
+/* Replaces the lost low bytes of a 3-byte weight by random bytes that round to the same numbers. */
 static status_t draw_lost_bytes(context_t *ctx, tensor_t *weight)
 {
     void *bytes = NULL;
@@ -239,7 +238,7 @@ static status_t draw_lost_bytes(context_t *ctx, tensor_t *weight)
     return STATUS_OK;
 }
 
-/* Converts to row-major f32. */
+/* Converts a weight to row-major f32. */
 static status_t widen(context_t *ctx, const tensor_t *weight, tensor_t **out_plain)
 {
     const tensor_info_t *info = tensor_info(weight);
@@ -256,7 +255,7 @@ static status_t widen(context_t *ctx, const tensor_t *weight, tensor_t **out_pla
     return status;
 }
 
-/* Ignores biases that are not constants. */
+/* Measures the error of Strassen's algorithm in an lstm, without biases that are not constants. */
 static status_t measure_lstm(context_t *ctx, const graph_t *graph, site_t *site)
 {
     enum { N = 5 };
@@ -284,7 +283,7 @@ static status_t measure_lstm(context_t *ctx, const graph_t *graph, site_t *site)
     return status;
 }
 
-/* Measures the error of each level. For a weight that is 3-byte already, estimates what it lost. */
+/* Measures the error of each level. For a 3-byte weight, estimates what rounding it has lost. */
 static status_t measure(context_t *ctx, const graph_t *graph, double free, site_t *site)
 {
     if (site->kind == SITE_LSTM) return measure_lstm(ctx, graph, site);
@@ -310,7 +309,7 @@ static status_t measure(context_t *ctx, const graph_t *graph, double free, site_
     return status;
 }
 
-/* Finds what can be decided for a node with this weight; false if nothing. */
+/* Finds what can be allowed for a node with this weight. False if nothing can. */
 static bool find_kind(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight,
                       site_kind_t *out_kind)
 {
@@ -357,7 +356,7 @@ static bool is_by_strassen(const site_t *site)
     return site->kind == SITE_STRASSEN || site->kind == SITE_LSTM;
 }
 
-/* True if the site's next level is handled in this round (from 1). */
+/* True if this round (counted from 1) decides about the site's next level. */
 static bool has_turn(const site_t *site, int round)
 {
     if (is_by_strassen(site)) return round == N_ROUNDS;
@@ -422,7 +421,7 @@ static const site_t *find_site(const search_t *search, const graph_node_t *node)
     return NULL;
 }
 
-/* The algorithm to allow; -1: unchanged. */
+/* The algorithm to allow for the node; -1: no change. */
 static int algorithm_for(const search_t *search, const graph_node_t *node)
 {
     const bool is_conv = rewrite_is_op(node, "conv2d");
@@ -439,7 +438,7 @@ static int algorithm_for(const search_t *search, const graph_node_t *node)
                : -1;
 }
 
-/* The linear whose weight is this constant and becomes 3-byte, or NULL. */
+/* The linear that reads this constant as its weight, if the weight becomes 3-byte; else NULL. */
 static const site_t *trimmed_site(const search_t *search, const graph_node_t *node)
 {
     for (int i = 0; i < search->n && node->kind == NODE_CONSTANT; i++) {

@@ -6,28 +6,28 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/hash_impl.h"
 
-/* Compares each node with earlier nodes of the same or an enclosing block, after replacing inputs
- * by their earlier equals. Graphs with writes are left alone. So is a value that a post-op
- * accumulates into, since it must not get more uses. If two equal values are both returned, both
- * stay: the caller may write one of them. */
+/* Compares each node with earlier nodes of the same block or one around it. Before that, the node's
+ * inputs are replaced by earlier equal values. Graphs with writes are left alone. A value into
+ * which a post-op accumulates must not get more uses, so it stays. If two equal values are both
+ * returned, both stay: the caller may write to one of them. */
 
-/* An earlier node of this block or an enclosing one. */
+/* An earlier node of this block or of one around it. */
 typedef struct seen {
     uint64_t hash;
     const struct search *search;
     const graph_node_t *node;
-    struct seen *before; /* the previous entry */
+    struct seen *before; /* the entry added before this one */
 } seen_t;
 
 typedef struct search {
     context_t *ctx;
     const graph_t *graph;
-    value_t *stands_for; /* for each old value: itself, or an earlier equal value */
+    value_t *stands_for; /* for each old value: itself, or an equal earlier value */
     hash_table_t seen;   /* entries are seen_t */
     seen_t *last;
-    bool *is_summed; /* values that a post-op accumulates into */
+    bool *is_summed; /* values into which a post-op accumulates */
     const alias_t *alias;
-    bool *is_returned; /* [n_classes]: returned, directly or as a replacement */
+    bool *is_returned; /* [n_classes]: the graph returns the value, or a value it replaces */
     int n_found;
 } search_t;
 
@@ -36,7 +36,7 @@ static value_t canonical(const search_t *search, value_t value)
     return value < 0 ? value : search->stands_for[value];
 }
 
-/* The i-th input; the first two inputs of commutative operators are sorted. */
+/* Input i. The first two inputs of commutative operators are sorted. */
 static value_t input_at(const search_t *search, const graph_node_t *node, int i)
 {
     bool swaps = i < 2 && node->kind == NODE_OP && node->n_inputs >= 2 &&
@@ -131,7 +131,7 @@ static bool *returned(const search_t *search, value_t value)
     return class >= 0 ? &search->is_returned[class] : NULL;
 }
 
-/* True if both nodes allocate memory that is returned. */
+/* True if both nodes allocate memory for returned values. */
 static bool are_returned(const search_t *search, const graph_node_t *earlier,
                          const graph_node_t *node)
 {
@@ -171,7 +171,7 @@ static status_t look_at(search_t *search, const graph_node_t *node)
     return hash_put(search->ctx, &search->seen, hash, seen);
 }
 
-/* Forgets entries after `before`, at the end of a block. */
+/* Removes the entries after `before` when a block ends. */
 static void forget(search_t *search, const seen_t *before)
 {
     while (search->last != before) {

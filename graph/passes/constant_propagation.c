@@ -11,11 +11,11 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Visits nodes in order and asks the new graph which inputs are constant, so results feed later
- * nodes. Nodes that write or are written, and nodes that fail to run, stay.
- *
- * An if with known condition becomes its branch. A loop that runs never or once becomes its inputs
- * or its body. A loop on constants only is run by the interpreter, within limits. */
+/* Visits nodes in order and looks up in the new graph which inputs are constant, so results can
+ * make later nodes constant. Nodes that write, whose values are written, or that fail to run stay.
+ * An if whose condition is known becomes its branch. A loop that runs never becomes its initial
+ * values; a loop that runs once becomes its body. The interpreter runs loops that read only
+ * constants, within limits. */
 
 #define MAX_BYTES ((size_t)64 << 20)
 #define MAX_TRIPS 1024
@@ -38,7 +38,7 @@ static bool is_written(const propagation_t *propagation, const graph_node_t *nod
     return written;
 }
 
-/* A builtin needs no constant input: an empty list is known as well. */
+/* True for a builtin without inputs too: an empty list is known. */
 static bool has_constant_inputs(const rewrite_t *rewrite, const graph_node_t *node)
 {
     int n_constants = node->kind == NODE_BUILTIN;
@@ -62,8 +62,8 @@ static size_t bytes_of(const datum_t *datum)
     return bytes;
 }
 
-/* Limit on the bytes of results: MAX_BYTES, or the bytes of the operands if larger, since dead_code
- * frees those. */
+/* Most bytes that a node's results may have: MAX_BYTES, or the bytes of its operands if they have
+ * more, since dead_code frees those. */
 static size_t limit_of(const rewrite_t *rewrite, const graph_node_t *node)
 {
     size_t bytes = 0;
@@ -100,7 +100,7 @@ static bool can_run(const rewrite_t *rewrite, const graph_node_t *node)
 
 /* ---- running ---- */
 
-/* Makes a constant contiguous, and dense unless the graph says mkldnn. */
+/* Makes a constant contiguous. Makes it dense unless its type is mkldnn. */
 static status_t settle(context_t *ctx, const graph_type_t *type, datum_t **datum)
 {
     if (datum_kind(*datum) != DATUM_TENSOR) return STATUS_OK;
@@ -138,7 +138,7 @@ static status_t run_node(rewrite_t *rewrite, const graph_node_t *node, datum_t *
                   node->n_outputs, out);
 }
 
-/* Scalars become literals. */
+/* Adds a constant; scalars become literals. */
 static value_t add_constant(rewrite_t *rewrite, datum_t *datum, const char *name)
 {
     switch (datum_kind(datum)) {
@@ -151,8 +151,8 @@ static value_t add_constant(rewrite_t *rewrite, datum_t *datum, const char *name
     }
 }
 
-/* Names a result after its first named operand: "fc.weight" gives "fc.weight.permute". Long names
- * are not extended; the builder then adds a number. */
+/* Names a result after its first operand that has a name: "fc.weight" becomes "fc.weight.permute".
+ * A long name is not extended; the builder then adds a number. */
 static void name_result(const rewrite_t *rewrite, const graph_node_t *node, text_t *name)
 {
     for (int i = 0; i < node->n_inputs && node->kind == NODE_OP; i++) {
@@ -184,7 +184,7 @@ static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datu
     return status;
 }
 
-/* After a failed run the node stays, without an error: it may be in a branch that never runs. */
+/* After a failed run the node stays, without an error: its branch may never run. */
 static status_t leave(rewrite_t *rewrite, const graph_node_t *node, status_t status)
 {
     if (interrupt_is_final(status)) return status;
@@ -212,7 +212,9 @@ static status_t run_constant(rewrite_t *rewrite, const graph_node_t *node, bool 
 
 /* ---- branches ---- */
 
-/* The constant for an old value that is never written, or NULL; none for an omitted operand. */
+/* The constant for an old value, none for an omitted operand; NULL: no constant, or one that is
+ *
+ * written. */
 static datum_t *known_datum(const rewrite_t *rewrite, value_t old)
 {
     const propagation_t *propagation = rewrite->user;
@@ -233,7 +235,7 @@ static bool find_truth(const rewrite_t *rewrite, value_t condition, bool *out_tr
 
 /* ---- loops ---- */
 
-/* Maximum number of iterations of a loop; -1 if unknown. */
+/* Most iterations that a loop can run; -1 if unknown. */
 static int64_t most_trips(const rewrite_t *rewrite, const graph_node_t *loop)
 {
     const datum_t *count = known_datum(rewrite, loop->inputs[0]);
@@ -252,7 +254,7 @@ static int64_t most_trips(const rewrite_t *rewrite, const graph_node_t *loop)
     return n < 0 ? 0 : n;
 }
 
-/* True if trip count and conditions show that the loop runs exactly once. */
+/* True if the trip count and the conditions show that the loop runs exactly once. */
 static bool runs_once(const rewrite_t *rewrite, const graph_node_t *loop, int64_t most)
 {
     const datum_t *condition = known_datum(rewrite, loop->inputs[1]);
@@ -284,7 +286,7 @@ static status_t take_body(rewrite_t *rewrite, const graph_node_t *loop)
     return STATUS_OK;
 }
 
-/* The values that a loop reads from outside. */
+/* The values that a loop reads from the graph around it. */
 typedef struct reading {
     const rewrite_t *rewrite;
     datum_t **known; /* [n_values] */
@@ -349,7 +351,7 @@ static status_t propagate_loop(rewrite_t *rewrite, const graph_node_t *loop, boo
 
 /* ---- items of containers, and comparisons with none ---- */
 
-/* Index of an item among the operands of the node that made the container; -1 if unknown. */
+/* Index of the item among the operands of the node that made the container; -1 if unknown. */
 static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t key)
 {
     const datum_t *datum = known_datum(rewrite, key);
@@ -369,8 +371,8 @@ static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t
     return place;
 }
 
-/* Replaces index and unpack of a list or dict made in this graph and never changed. lower_tuples
- * does the same for tuples. */
+/* Replaces index and unpack of a list or dict that the graph makes and never changes. Pass
+ * lower_tuples does this for tuples. */
 static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
 {
     bool is_index = rewrite_is_builtin(node, "index"),
@@ -388,7 +390,7 @@ static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
     return true;
 }
 
-/* Replaces a comparison with none if the other type is known and not optional. */
+/* Replaces a comparison with none if the other operand's type is known and not optional. */
 static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     bool is_equal = rewrite_is_builtin(node, "scalar_eq");
@@ -413,7 +415,7 @@ static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, 
 /* ---- operators with known last operands ---- */
 
 /* The attributes that replace constant operands: reshape_by(x, constant) becomes reshape(x)
- * sizes=.... The caller frees *out_attrs; NULL if the node stays. */
+ * sizes=.... The caller frees *out_attrs. NULL if nothing can be replaced. */
 static status_t fix_attributes(rewrite_t *rewrite, const graph_node_t *node, void **out_attrs)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -450,7 +452,7 @@ static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool 
 {
     value_t inputs[OP_MAX_INPUTS];
     void *attrs = NULL;
-    /* the types of an open graph hold for one set of sizes only */
+    /* types of an open graph are those of one set of sizes */
     if (node->kind != NODE_OP || node->op->fixed == NULL || graph_has_names(rewrite->from) ||
         is_written(rewrite->user, node))
         return STATUS_OK;
@@ -467,7 +469,7 @@ static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool 
     return status;
 }
 
-/* Computes integers that depend on an operand's dimensions, once its type is known. */
+/* Computes integers that depend on an operand's sizes, after its type has become known. */
 static status_t fill_sized(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     value_t inputs[OP_MAX_INPUTS];
@@ -514,7 +516,7 @@ status_t pass_constant_propagation(context_t *ctx, const graph_t *graph,
     (void)options;
     propagation_t propagation = {.none = NULL};
     graph_t *result = NULL;
-    scope_attempt(ctx); /* a node that fails to run is not a failure of the scope */
+    scope_attempt(ctx); /* the scope does not count a failed run as its failure */
     status_t status = alias_of(ctx, graph, &propagation.alias);
     if (status == STATUS_OK) status = datum_none(ctx, &propagation.none);
     if (status == STATUS_OK) status = rewrite_graph(ctx, graph, propagate, &propagation, &result);

@@ -1,13 +1,13 @@
-/* Eliminates variables, then improves the choice one variable at a time.
+/* Bounds the cost by eliminating variables, then improves the choice one variable at a time.
  *
- * All costs are tables over few variables. Eliminating a variable adds up the tables that contain
- * it and takes the minimum over its values. The result is a table over its neighbours. The last
- * minimum is the least total cost, and walking back gives the choice. The next variable is the one
- * that leaves the smallest table; a heap finds it. Each variable has a list of its tables, so that
- * a step visits only its neighbours. If a sum would exceed TABLE_MAX, its tables are added in
- * several groups, and each group takes its own minimum. The sum of these minima is at most the cost
- * of any choice, so the result is a lower bound. Before that, the groups' minima for each value are
- * averaged, which raises the bound. */
+ * All costs are in tables over a few variables. Eliminating a variable adds up the tables that
+ * contain it and takes the minimum over its values, which leaves a table over its neighbours. After
+ * the last variable the minimum is the least total cost, and walking back gives the choice. The
+ * next variable is the one that leaves the smallest table; a heap finds it. If a sum would have
+ * more than TABLE_MAX elements, the tables are added in several groups, and the minimum of each
+ * group is taken alone. The sum of these minima is at most the cost of any choice: a lower bound.
+ * Before that, each group's minimum for a value is replaced by the groups' mean, which raises the
+ * bound. */
 #include <math.h>
 #include <string.h>
 
@@ -16,9 +16,9 @@
 #include "tensor/interrupt_impl.h"
 #include "tensor/try_impl.h"
 
-#define SCOPE_MAX 16       /* variables of a table */
-#define TABLE_MAX 32768    /* elements of a table */
-#define FAN_TABLE_MAX 4096 /* elements of a table for one fan */
+#define SCOPE_MAX 16       /* most variables of a table */
+#define TABLE_MAX 32768    /* most elements of a table */
+#define FAN_TABLE_MAX 4096 /* most elements of a table for one fan */
 
 /* ---- cost of a choice ---- */
 
@@ -27,10 +27,10 @@ static int form_of(const network_end_t *end, const int *chosen)
     return end->forms[end->variable == NETWORK_GIVEN ? 0 : chosen[end->variable]];
 }
 
-/* Forms of a fan that are tracked in a bit set; there are seldom more. */
+/* Most forms of a fan that are marked in a bit set; fans with more forms are rare. */
 #define BIT_FORMS 64
 
-/* Cost of n readers from `first` on. A form that several of these need costs once. */
+/* Cost of n readers from `first` on. A form that several of these readers need costs once. */
 static double readers_cost(const network_fan_t *fan, int first, int n, const int *chosen)
 {
     const int made = form_of(&fan->maker, chosen);
@@ -60,10 +60,10 @@ double network_cost(const network_t *network, const int *chosen)
 
 /* ---- tables ---- */
 
-/* Costs for all combinations of its variables' values; the last variable varies fastest. */
+/* The costs of all combinations of its variables' values; the last variable varies fastest. */
 typedef struct cost_table {
     int n, variables[SCOPE_MAX];
-    int bucket, group; /* the variable with which it was eliminated, or -1; its group there */
+    int bucket, group; /* variable whose elimination used it, or -1; its group then */
     double *costs;
 } cost_table_t;
 
@@ -76,16 +76,16 @@ typedef struct solver {
     context_t *ctx;
     const network_t *network;
     int n_tables, capacity;
-    cost_table_t *tables; /* tables[v] is that of variable v alone */
+    cost_table_t *tables; /* tables[v] is the table of variable v alone */
     int n_links, link_capacity;
     link_t *links;
-    int *first, *last; /* list of each variable; -1: empty */
+    int *first, *last; /* ends of each variable's list of links; -1: empty */
     int *order;        /* variables in order of elimination */
     bool *is_eliminated;
     int n_waiting;
-    int *heap, *place; /* heap of the n_waiting remaining variables; position of each in it */
-    int *size;         /* elements of the table left after eliminating the variable */
-    int *stamp;        /* for each variable, the last step that updated its size */
+    int *heap, *place; /* heap of the n_waiting remaining variables; their positions */
+    int *size;         /* number of elements of the table that eliminating the variable leaves */
+    int *stamp;        /* the last step that updated the variable's size */
     double lower_bound;
     int64_t work; /* tables visited, and elements computed */
 } solver_t;
@@ -97,7 +97,7 @@ static bool has_variable(const cost_table_t *table, int variable)
     return has;
 }
 
-/* Adds the variables of one table to another; false if there would be too many. */
+/* Adds one table's variables to the scope of another; false if there would be too many. */
 static bool join_scope(cost_table_t *to, const cost_table_t *from)
 {
     for (int i = 0; i < from->n; i++) {
@@ -108,7 +108,7 @@ static bool join_scope(cost_table_t *to, const cost_table_t *from)
     return true;
 }
 
-/* Number of elements of a table; TABLE_MAX + 1 if there are too many. */
+/* Number of elements of a table; TABLE_MAX + 1 if it would have more than TABLE_MAX. */
 static int table_size(const network_t *network, const cost_table_t *table)
 {
     int64_t size = 1;
@@ -117,7 +117,7 @@ static int table_size(const network_t *network, const cost_table_t *table)
     return size > TABLE_MAX ? TABLE_MAX + 1 : (int)size;
 }
 
-/* Appends the newest table to the variable's list. */
+/* Appends the newest table to the list of a variable. */
 static status_t add_link(solver_t *solver, int variable)
 {
     TRY(context_grow(solver->ctx, &solver->links, &solver->link_capacity, solver->n_links + 1,
@@ -175,7 +175,7 @@ static void scope_of_end(cost_table_t *scope, const network_end_t *end)
     if (scope->n < SCOPE_MAX) (void)join_scope(scope, &one);
 }
 
-/* Number of readers, from `first` on, that fit into one table with the maker; at least one. */
+/* Number of readers, from `first` on, that fit in a table with the maker; at least one. */
 static int count_readers(const network_t *network, const network_fan_t *fan, int first,
                          cost_table_t *out_scope)
 {
@@ -191,9 +191,9 @@ static int count_readers(const network_t *network, const network_fan_t *fan, int
     return n;
 }
 
-/* Adds the tables of a fan. If there are too many readers for one table, they are divided into
- * parts, each of which counts an equal share of its cost. The sum is at most the cost of the fan.
- * `values` has an entry per variable. */
+/* Adds the tables of a fan. If the fan has too many readers for one table, several tables count
+ * some readers each, at an equal share of their cost. The tables' sum is at most the fan's cost.
+ * `values` has an element for each variable. */
 static status_t add_fan(solver_t *solver, const network_fan_t *fan, int *values)
 {
     cost_table_t scope;
@@ -224,7 +224,7 @@ static status_t add_own(solver_t *solver, int variable)
 
 /* ---- elimination ---- */
 
-/* Removes eliminated tables from the variable's list. */
+/* Removes tables that an elimination has used from the variable's list. */
 static void drop_gone(solver_t *solver, int variable)
 {
     int *at = &solver->first[variable];
@@ -241,7 +241,7 @@ static void drop_gone(solver_t *solver, int variable)
     }
 }
 
-/* Number of elements of the table left after eliminating the variable. */
+/* Number of elements of the table that eliminating the variable would leave. */
 static int size_left(solver_t *solver, int variable)
 {
     cost_table_t scope = {.n = 1, .variables = {variable}};
@@ -307,7 +307,7 @@ static int take_next(solver_t *solver)
     return next;
 }
 
-/* Updates the sizes of variables that shared a table with the eliminated one. */
+/* Updates the sizes of variables that were in a table with the eliminated variable. */
 static void update_neighbours(solver_t *solver, int variable, int step)
 {
     for (int l = solver->first[variable]; l >= 0; l = solver->links[l].next) {
@@ -326,11 +326,11 @@ static void update_neighbours(solver_t *solver, int variable, int step)
 
 /* ---- eliminating one variable ---- */
 
-/* Tables that are added before the minimum is taken. The eliminated variable is first in the scope,
- * so it varies slowest. */
+/* Tables that are added up before the minimum is taken. The eliminated variable comes first in the
+ * scope, so its value varies slowest. */
 typedef struct group {
     cost_table_t scope; /* its costs are the sum */
-    int n_left;         /* number of elements per value of the variable */
+    int n_left;         /* number of elements for each value of the variable */
 } group_t;
 
 typedef struct groups {
@@ -395,8 +395,8 @@ static double least_of(const group_t *group, int value)
     return least;
 }
 
-/* Sets every group's minimum for a value to the mean of all groups' minima; their sum is
- * unchanged. */
+/* For each value, makes the minima of all groups equal to their mean. The groups' sum does not
+ * change. */
 static void share(const solver_t *solver, const groups_t *groups)
 {
     for (int value = 0; value < solver->network->n_values[groups->variable]; value++) {
@@ -411,7 +411,7 @@ static void share(const solver_t *solver, const groups_t *groups)
     }
 }
 
-/* The minimum over the variable's values, for one combination of the others. */
+/* The minimum over the variable's values, for one combination of the other variables' values. */
 static double least_at(const group_t *group, int n_values, int combination)
 {
     double least = group->scope.costs[combination];
@@ -422,8 +422,8 @@ static double least_at(const group_t *group, int n_values, int combination)
     return least;
 }
 
-/* Adds the table of these minima over the remaining variables. With none left, adds to the bound;
- * with one, to its own table. */
+/* Adds a table of these minima over the remaining variables. If there is none, adds the minimum to
+ * the bound; if there is one, adds the minima to that variable's own table. */
 static status_t take_least(solver_t *solver, const group_t *group, int n_values)
 {
     cost_table_t left = {.n = group->scope.n - 1};
@@ -455,7 +455,7 @@ static status_t eliminate(solver_t *solver, int variable, int *values)
     return status;
 }
 
-/* In reverse order of elimination, chooses each variable's best value for its eliminated tables. */
+/* In reverse order of elimination, chooses each variable's value that costs least in its tables. */
 static void walk_back(const solver_t *solver, int *chosen)
 {
     for (int i = solver->network->n_variables - 1; i >= 0; i--) {
@@ -538,18 +538,18 @@ typedef struct touch {
     int fan, reader;
 } touch_t;
 
-/* A choice being improved. Variable v is the ends touches[first[v]] to touches[first[v + 1] - 1],
- * grouped by fan. n_wanting[of_fan[f] + form] readers of fan f need a form. */
+/* A choice that is being improved. The ends of variable v are touches[first[v]] to touches[first[v
+ * + 1] - 1], sorted by fan. n_wanting[of_fan[f] + form] readers of fan f need a form. */
 typedef struct improver {
     context_t *ctx;
     const network_t *network;
     int *first, *of_fan, *n_wanting;
     touch_t *touches;
     int *chosen;
-    int64_t work; /* forms of fans visited */
+    int64_t work; /* number of forms looked at */
 } improver_t;
 
-/* Counts the ends of each variable, or stores them in `touches` if not NULL. */
+/* If touches is NULL, counts each variable's ends; else stores them. */
 static void list_touches(const network_t *network, int *next, touch_t *touches)
 {
     for (int f = 0; f < network->n_fans; f++) {
@@ -591,7 +591,7 @@ static status_t find_touches(improver_t *improver)
                        &improver->n_wanting);
 }
 
-/* Changes the count of readers for the form that this reader needs. */
+/* Adds `more` to the count of readers for the form that this reader needs. */
 static void count_reader(improver_t *improver, int f, int reader, int more)
 {
     const int wanted = form_of(&improver->network->fans[f].readers[reader], improver->chosen);
@@ -632,7 +632,7 @@ static double fan_cost(improver_t *improver, int f)
     return cost;
 }
 
-/* The cost that depends on the variable. */
+/* The part of the cost that depends on the variable's value. */
 static double cost_near(improver_t *improver, int variable)
 {
     const int begin = improver->first[variable];
@@ -643,7 +643,7 @@ static double cost_near(improver_t *improver, int variable)
     return cost;
 }
 
-/* Minimum gain for another value, so that ties keep the current one. */
+/* A new value must cost less by this amount, so that ties do not change the choice. */
 #define LEAST_GAIN 1.0
 
 static bool improve_one(improver_t *improver, int variable)
@@ -674,7 +674,7 @@ static void improve(improver_t *improver)
     }
 }
 
-/* Improves the choice, and keeps it if it is clearly better than the best so far. */
+/* Improves the choice; if it costs clearly less than the best so far, it becomes the best. */
 static void try_choice(improver_t *improver, int *best, double *best_cost)
 {
     improve(improver);
@@ -684,7 +684,7 @@ static void try_choice(improver_t *improver, int *best, double *best_cost)
     memcpy(best, improver->chosen, (size_t)improver->network->n_variables * sizeof *best);
 }
 
-/* The starts come first, so that the most uniform of equally good choices wins. */
+/* The given starts come first: of equally good choices, the most uniform one is kept. */
 static status_t solve(improver_t *improver, int n_starts, const int *const *starts, int *out_chosen,
                       network_certificate_t *certificate)
 {

@@ -2,8 +2,8 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* Visits each block backwards. A node is needed if one of its outputs is, or if it has effects;
- * then its inputs and the results of its blocks are needed. */
+/* Visits the nodes of each block backwards. A node is needed if it has effects or if one of its
+ * outputs is needed; its inputs, and the results of its blocks, are then needed too. */
 
 typedef struct needs {
     bool *values;

@@ -5,8 +5,8 @@
 #include "tensor/context_impl.h"
 
 /* linear(flatten(x, 1)) becomes linear(x) flatten=true, so that x may keep its layout. A reshape to
- * [N][rest] counts as a flatten. If x may be written, the flatten stays: it may be a copy, and
- * linear(x) would read the new elements. */
+ * [N][rest] counts as a flatten. If x may be written, the flatten stays: it may be a copy of the
+ * elements before the write, but linear(x) would read them after the write. */
 
 static bool is_tensor_of_rank(const graph_t *graph, value_t value, int from, int to)
 {
@@ -36,7 +36,7 @@ static bool flattens(const graph_t *graph, const graph_node_t *node)
                graph_value_type(graph, flat)->info.sizes[0];
 }
 
-/* The flatten before a linear that the linear can take over, or NULL. */
+/* The flatten before a linear if the linear can do its work, else NULL. */
 static const graph_node_t *flatten_before(const alias_t *alias, const graph_node_t *node)
 {
     const graph_t *graph = alias->graph;

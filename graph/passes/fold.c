@@ -11,10 +11,10 @@
 
 #define NAME_MAX_BYTES 256
 
-/* An anchor and the nodes folded into it, in order. The result replaces the anchor. */
+/* An anchor and the nodes folded into it, in order. The new anchor replaces all of them. */
 typedef struct fold {
     fold_anchor_t anchor;
-    value_t end;     /* the value that it now produces */
+    value_t end;     /* the value that the new anchor produces */
     int first, last; /* indices of steps */
 } fold_t;
 
@@ -28,9 +28,9 @@ typedef struct folding {
     const graph_t *graph;
     const fold_rule_t *rule;
     const alias_t *alias;
-    bool *is_constant; /* for each value: it is computed from constants that are never written */
-    int *block_of;     /* for each value produced by a node */
-    int *fold_of;      /* for each value: fold whose anchor or step produces it; -1: none */
+    bool *is_constant; /* [n_values]: computed from constants that no node writes */
+    int *block_of;     /* [n_values]: for values that a node produces */
+    int *fold_of;      /* [n_values]: the fold whose anchor or step produces it; -1: none */
     int n_blocks;
     fold_t *folds;
     int n_folds, folds_capacity;
@@ -92,7 +92,7 @@ static bool find_kind(const graph_node_t *node, fold_anchor_t *anchor)
     return anchor->channel_from_end > 0;
 }
 
-/* The reason why nothing can fold into a conv, a transposed conv or a linear; NULL if it can. */
+/* Why nothing can be folded into a conv, a transposed conv or a linear; NULL if it is possible. */
 static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
 {
     const graph_t *graph = folding->graph;
@@ -121,7 +121,7 @@ static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
 
 /* ---- finding folds ---- */
 
-/* Folding must not change dtype or shape. */
+/* Folding must change neither dtype nor shape: returns the reason why it would, or NULL. */
 static const char *compare_types(const folding_t *folding, value_t before, value_t after)
 {
     const graph_type_t *a = graph_value_type(folding->graph, before);
@@ -134,7 +134,7 @@ static const char *compare_types(const folding_t *folding, value_t before, value
     return NULL;
 }
 
-/* Declines writes to values of another block: a loop would fold the same write repeatedly. */
+/* Refuses to fold a write to a value of another block: a loop would do the write only once. */
 static const char *check_writes(const folding_t *folding, const graph_node_t *node, int operand)
 {
     value_t value = node->inputs[operand];
@@ -241,8 +241,8 @@ status_t fold_apply(rewrite_t *rewrite, const char *op, const char *attrs, value
     return STATUS_OK;
 }
 
-/* "%w" becomes "w.bn_folded", and so does "%w.folded". Numbered values stay numbered. An absent
- * bias is named after the weight. */
+/* "%w" becomes "w.bn_folded", as does "%w.folded". Values named by a number stay so. A bias that
+ * was absent is named after the weight. */
 static const char *folded_name(const rewrite_t *rewrite, const fold_anchor_t *anchor, bool is_bias,
                                char *out_name)
 {
@@ -285,7 +285,7 @@ static value_t add_fold(rewrite_t *rewrite, const char *op, const fold_anchor_t 
     return value;
 }
 
-/* An unscaled weight does not change; nor does an absent bias that would be zero. */
+/* Adds a step's weight and bias. Without a scale the weight stays, as does a bias of 0. */
 static status_t write_step(rewrite_t *rewrite, const fold_anchor_t *anchor,
                            const graph_node_t *node, value_t *weight, value_t *bias)
 {

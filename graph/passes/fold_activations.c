@@ -2,8 +2,8 @@
 
 #include "graph/passes/pattern_impl.h"
 
-/* Models of older opsets write an activation as the product of x and a gate of x. dead_code removes
- * unused parts. */
+/* Models of older opsets write an activation as x times a gate computed from x. dead_code removes
+ * the nodes that are no longer used. */
 
 static bool has_attr(const graph_node_t *node, const char *name, double number)
 {

@@ -5,9 +5,9 @@
 #include "tensor/context_impl.h"
 
 /* Matches softmax(scale * query key + mask) value as PyTorch's exporters write it. The scale may be
- * applied to the query, the key or their product. A mask may be added. A query that sees no key
- * would give NaN; exporters replace NaN by zeros, and scaled_dot_product_attention always does. The
- * scores must have no other reader, since they are no longer computed. */
+ * applied to the query, the key or their product; the mask is optional. For a query that sees no
+ * key the formula is NaN; exporters replace NaN by zeros, and scaled_dot_product_attention always
+ * returns zeros. Nothing else may read the scores, since they are no longer computed. */
 
 #define SCORES "mul(?product, scores:matmul(mul(?at_query, query), mul(?at_key, key)))"
 #define MASKED "weights:softmax(add(mask, " SCORES "))"
@@ -35,15 +35,15 @@ static bool swaps_last(const graph_node_t *node)
     return true;
 }
 
-/* True if the last two dimensions are equal, so that a reshape changes only the others. */
+/* True if the last two sizes are equal: a reshape between the two then keeps these dimensions. */
 static bool keeps_last(const tensor_info_t *a, const tensor_info_t *b)
 {
     return a != NULL && b != NULL && a->rank >= 2 && b->rank >= 2 &&
            shape_equal(2, &a->sizes[a->rank - 2], 2, &b->sizes[b->rank - 2]);
 }
 
-/* The value whose last two dimensions were swapped to make this one; VALUE_NONE if there is none.
- * One exporter merges batch dimensions before the swap and splits them afterwards. */
+/* The value from which this one is made by swapping the last two dimensions; VALUE_NONE if there is
+ * none. One exporter merges batch dimensions before the swap and splits them again after it. */
 static value_t before_transpose(const graph_t *graph, value_t value)
 {
     const graph_node_t *node = graph_producer(graph, value);
@@ -62,9 +62,9 @@ static value_t before_transpose(const graph_t *graph, value_t value)
     return is_kept ? merge->inputs[0] : VALUE_NONE;
 }
 
-/* Checks shapes: operands have one dtype and equal batch dimensions, softmax is over the last
- * dimension, and `node` multiplies the weights. The mask must be floating point: it is added, not
- * boolean. */
+/* Checks the shapes: operands have the same dtype and batch dimensions, softmax is over the last
+ * dimension, and `node` multiplies the softmax by the values. A mask must be floating point, since
+ * it is added. */
 static bool has_shapes(const graph_t *graph, const graph_node_t *node, const match_t *match)
 {
     const value_t mask = match_value(match, "mask");
@@ -85,7 +85,7 @@ static bool has_shapes(const graph_t *graph, const graph_node_t *node, const mat
            pattern_same(graph, match_value(match, "weights"), node->inputs[0]);
 }
 
-/* True if the replacement for NaN is zero, or absent. */
+/* True if the value that replaces NaN is zero, or if NaN is not replaced. */
 static status_t read_zero(context_t *ctx, const graph_t *graph, value_t value, bool *out_is)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);
@@ -100,7 +100,7 @@ static status_t read_zero(context_t *ctx, const graph_t *graph, value_t value, b
     return STATUS_OK;
 }
 
-/* "dims=[0,1,3,2]" */
+/* Prints the dims of a permute that swaps the last two dimensions: "dims=[0,1,3,2]". */
 static void print_swap(int rank, text_t *text)
 {
     for (int d = 0; d < rank; d++)

@@ -3,9 +3,9 @@
 #include "graph/passes/fold_impl.h"
 #include "tensor/context_impl.h"
 
-/* batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias, per channel. After a linear,
- * the channels are those of the linear only if the rank is 2. Otherwise it folds if all channels
- * have equal parameters. */
+/* For each channel, batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias. The channels
+ * of a linear's result are those of the norm only if its rank is 2. For other ranks the norm is
+ * folded if all channels have equal parameters. */
 
 enum { WEIGHT = 1, BIAS, MEAN, VARIANCE, N_OPERANDS };
 
@@ -56,7 +56,7 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
     return STATUS_OK;
 }
 
-/* The operand, or its first element if all are equal. */
+/* The operand or, for a linear of rank other than 2, its first element: all are equal then. */
 static status_t write_operand(rewrite_t *rewrite, const graph_node_t *node, int i,
                               const fold_anchor_t *anchor, value_t *out_value)
 {

@@ -2,9 +2,9 @@
 
 #include "graph/passes/pattern_impl.h"
 
-/* Matches layer norm and rms norm as opsets without these operators write them. Weight and bias are
- * optional and have the shape of the normalised dimensions. Inner values must have no other
- * reader. */
+/* Matches layer norm and rms norm as models of opsets without these operators write them. Weight
+ * and bias are optional and have the shape of the normalised dimensions. Nothing else may read the
+ * inner values. */
 
 #define LAYER "div(d:sub(x, mean:mean(x)), sqrt(add(?epsilon, power:mean(mul(d, d)))))"
 #define RMS "div(x, sqrt(add(?epsilon, power:mean(mul(x, x)))))"
@@ -24,7 +24,7 @@ typedef struct folding {
     pattern_t patterns[N_RULES];
 } folding_t;
 
-/* Number of last dimensions of x that a mean reduces with keepdim; 0 for other means. */
+/* How many last dimensions of x a mean with keepdim reduces; 0 for other means. */
 static int count_dims(const graph_node_t *node, const tensor_info_t *x)
 {
     const ints_t *dims = rewrite_attr(node, "dims", ATTR_INTS);
@@ -46,7 +46,7 @@ static bool has_elements(const graph_t *graph, value_t value, const tensor_info_
             shape_equal(n_dims, &x->sizes[x->rank - n_dims], info->rank, info->sizes));
 }
 
-/* Number of normalised dimensions; 0 if the match is not a norm. */
+/* The number of normalised dimensions; 0 if the matched nodes are not a norm. */
 static int check(const match_t *match, const graph_t *graph, value_t whole)
 {
     const value_t value = match_value(match, "x");

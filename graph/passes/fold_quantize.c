@@ -11,8 +11,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Computes operators between dequantize and quantize on the integers. D is dequantize and Q
- * quantize; s are scales, z zeros and w weights:
+/* Computes operators between dequantize (D) and quantize (Q) on the integers. s are scales, z zeros
+ * and w weights:
  *
  *   Q(D(x, s, z), s, z)                       x
  *   Q(move(D(x, s, z)), s, z)                 move(x): reshape, permute, max_pool, concat, ..
@@ -25,24 +25,24 @@
  *   Q(conv(..)), Q(conv(..) + D(r)), with     conv_quantized(x, w, bias, multiplier, r)
  *     or without a relu; conv(..)
  *
- * dead_code removes unused nodes. A weight has one scale, or one per output; other values have one
- * scale. Weights must be s8 without zeros: oneDNN's kernels accept no others. */
+ * dead_code removes unused nodes. A weight has one scale, or one for each output; other values have
+ * one scale. Weights must be s8 without zeros: oneDNN's kernels accept no others. */
 
 typedef struct folding {
     const graph_t *graph;
     const alias_t *alias;
     rewrite_t *rewrite;
-    bool *is_folded;    /* [n_values]: a product that its later quantize folds */
-    module_t **objects; /* [n_values]: the module that each value is; NULL: attributes are
-                           unknown */
+    bool *is_folded;    /* [n_values]: a product that is folded with the quantize after it */
+    module_t **objects; /* [n_values]: the module that each value is; NULL: attributes are not
+                           known */
 } folding_t;
 
-/* The operands of a dequantize, or those of a quantize with its result; zero may be VALUE_NONE. */
+/* Operands of a dequantize, or those of a quantize and its result. zero may be VALUE_NONE. */
 typedef struct quantized {
     value_t integers, scale, zero;
     dtype_t dtype;
     int rank;
-    int dim; /* dimension with a scale per index; -1: one scale */
+    int dim; /* dimension with one scale for each index; -1: one scale for all */
 } quantized_t;
 
 /* ---- facts about values ---- */
@@ -94,7 +94,7 @@ static bool same_number(const graph_t *graph, value_t a, value_t b)
     return same_constants(graph, a, b);
 }
 
-/* True for a constant of zeros only. */
+/* True for a constant of which all elements are 0. */
 static bool is_nothing(const graph_t *graph, value_t value)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);
@@ -120,7 +120,7 @@ static bool is_written(const folding_t *folding, const graph_node_t *node)
 
 /* ---- dequantize and quantize ---- */
 
-/* The scales and zero of a dequantize, or of a quantize with `integers` as its result. */
+/* Reads scale and zero of a dequantize, or of a quantize whose result is `integers`. */
 static bool read_pair(const folding_t *folding, const graph_node_t *node, value_t integers,
                       quantized_t *out)
 {
@@ -154,7 +154,7 @@ static bool find_dequantize(const folding_t *folding, value_t value, quantized_t
     return rewrite_is_op(node, "dequantize") && read_pair(folding, node, node->inputs[0], out);
 }
 
-/* A dequantize with a single scale, as activations have. */
+/* Finds the dequantize of a value, if it has a single scale, as activations do. */
 static bool find_whole(const folding_t *folding, value_t value, quantized_t *out)
 {
     return find_dequantize(folding, value, out) && out->dim < 0;
@@ -170,18 +170,18 @@ static bool same_pair(const graph_t *graph, const quantized_t *a, const quantize
 
 typedef struct product {
     const graph_node_t *node;
-    const opdef_t *op; /* its integer version */
+    const opdef_t *op; /* the operator that computes it on integers */
     quantized_t x, weight;
     value_t bias;  /* f32, one element per output, or VALUE_NONE */
     int dim;       /* dimension of the outputs in the result */
-    bool permutes; /* the weight is [outputs][inputs]; the integer operator needs it transposed */
+    bool permutes; /* the weight is [outputs][inputs], which the operator needs transposed */
 } product_t;
 
 static const char *const integer_convs[] = {NULL, "conv1d_integer", "conv2d_integer",
                                             "conv3d_integer"};
 
-/* The weight of a linear. If it is permute(D(w)), D(w) already has the dimensions that the integer
- * operator needs. */
+/* Finds the weight of a linear. If it is permute(D(w)), w already has the order of dimensions that
+ * the integer operator needs. */
 static bool find_rows(const folding_t *folding, value_t value, product_t *product)
 {
     const graph_node_t *node = graph_producer(folding->graph, value);
@@ -216,7 +216,7 @@ static bool has_flag(const graph_node_t *node, const char *name)
     return flag != NULL && *flag;
 }
 
-/* True if the sum of all 8-bit products for one result fits s32. */
+/* True if each sum of products of 8-bit integers fits s32. */
 static bool sum_fits(const graph_t *graph, const opdef_t *op, value_t x_integers,
                      value_t weight_integers)
 {
@@ -230,7 +230,7 @@ static bool sum_fits(const graph_t *graph, const opdef_t *op, value_t x_integers
     return n >= 0 && n <= INT32_MAX / (255 * 128);
 }
 
-/* Matches a product of dequantized integers that has an integer version. */
+/* Matches a product of dequantized integers that an operator on integers can compute. */
 static bool find_product(const folding_t *folding, const graph_node_t *node, product_t *out)
 {
     product_t product = {.node = node, .bias = VALUE_NONE};
@@ -264,8 +264,8 @@ static value_t emit_two(folding_t *folding, const graph_node_t *at, const char *
     return emit(folding, at, op, NULL, 2, (const value_t[]){a, b});
 }
 
-/* Values for the attributes `dim`, `dtype` and `relu`, if the operator has them; others are
- * default. */
+/* Values for the attributes `dim`, `dtype` and `relu`, where the operator has them. Its other
+ * attributes keep their defaults. */
 typedef struct settings {
     int64_t dim;
     dtype_t dtype;
@@ -304,7 +304,7 @@ static status_t emit_transposed(folding_t *folding, const graph_node_t *at, valu
     return STATUS_OK;
 }
 
-/* Adds the s32 sums of products, and their scale. */
+/* Adds nodes that compute the s32 sums of products, and the sums' scale. */
 static status_t emit_sums(folding_t *folding, const product_t *product, value_t *out_sums,
                           value_t *out_scale)
 {
@@ -325,7 +325,7 @@ static status_t emit_sums(folding_t *folding, const product_t *product, value_t 
     return STATUS_OK;
 }
 
-/* Adds Q(product), or Q(relu(product)). */
+/* Adds nodes that compute Q(product), or Q(relu(product)). */
 static status_t emit_requantized(folding_t *folding, const graph_node_t *node,
                                  const product_t *product, const quantized_t *result, bool has_relu)
 {
@@ -344,7 +344,7 @@ static status_t emit_requantized(folding_t *folding, const graph_node_t *node,
     return STATUS_OK;
 }
 
-/* Reshapes a convolution's bias so that it can be added to the result. */
+/* Reshapes a convolution's bias so that it broadcasts with the result. */
 static status_t emit_planes(folding_t *folding, const product_t *product, value_t *bias)
 {
     const graph_node_t node = {.kind = NODE_OP, .op = ops_find("reshape")};
@@ -365,7 +365,7 @@ static status_t emit_planes(folding_t *folding, const product_t *product, value_
 static const char *const quantized_convs[] = {NULL, "conv1d_quantized", "conv2d_quantized",
                                               "conv3d_quantized"};
 
-/* Number of spatial dimensions of a convolution or integer convolution. */
+/* Number of spatial dimensions of a convolution, on floats or integers. */
 static int count_spatial(const graph_node_t *conv)
 {
     int n = rewrite_conv(conv);
@@ -387,7 +387,7 @@ static fold_pair_t pair_of(const quantized_t *quantized)
     return (fold_pair_t){quantized->integers, quantized->scale, quantized->zero};
 }
 
-/* Describes a convolution; false if it cannot become one operator. addend and result may be
+/* Describes a convolution as one operator; false if that is not possible. addend and result may be
  * NULL. */
 static bool describe_conv(const folding_t *folding, const product_t *product,
                           const quantized_t *addend, const quantized_t *result, bool has_relu,
@@ -424,7 +424,7 @@ static value_t add_channels(rewrite_t *rewrite, int64_t n, const float *elements
     return value;
 }
 
-/* Padding has the value 0, which another integer represents. Pads x explicitly instead. */
+/* Padding with zeros means padding with the integer `zero`: pads x explicitly. */
 static status_t emit_padded(folding_t *folding, const graph_node_t *node, int zero,
                             conv_attrs_t *attrs, value_t *x)
 {
@@ -468,7 +468,7 @@ static status_t emit_conv_of(folding_t *folding, const graph_node_t *node, const
     return STATUS_OK;
 }
 
-/* node: the convolution. */
+/* Adds the convolution as one operator. node: the original convolution. */
 static status_t emit_conv(folding_t *folding, const graph_node_t *node, const fold_conv_t *conv,
                           dtype_t dtype, value_t stands_for)
 {
@@ -486,7 +486,7 @@ static status_t emit_conv(folding_t *folding, const graph_node_t *node, const fo
     return STATUS_OK;
 }
 
-/* A product whose result is not quantized. */
+/* Replaces a product whose result is not quantized. */
 static status_t emit_numbers(folding_t *folding, const product_t *product)
 {
     const settings_t settings = {.dim = product->dim};
@@ -507,8 +507,8 @@ static status_t emit_numbers(folding_t *folding, const product_t *product)
 
 /* ---- operators before a quantize ---- */
 
-/* The node that only a quantize reads, directly or through a relu. With a negative scale, a relu
- * would clip the other half. */
+/* The node that a quantize reads, directly or through a relu, and that nothing else reads. With a
+ * negative scale, a relu on the integers would clip the wrong numbers. */
 static const graph_node_t *find_read(const folding_t *folding, const graph_node_t *quantize,
                                      const quantized_t *result, bool *out_has_relu)
 {
@@ -522,15 +522,15 @@ static const graph_node_t *find_read(const folding_t *folding, const graph_node_
     return graph_n_uses(graph, value) == 1 ? graph_producer(graph, value) : NULL;
 }
 
-/* The product that only a quantize, or a relu before it, reads. */
+/* The product that a quantize reads, directly or through a relu, and that nothing else reads. */
 static bool find_source(const folding_t *folding, const graph_node_t *quantize,
                         const quantized_t *result, product_t *out, bool *out_has_relu)
 {
     return find_product(folding, find_read(folding, quantize, result, out_has_relu), out);
 }
 
-/* Matches the sum of a convolution, which has no other reader, and dequantized integers of the
- * result's dtype. */
+/* Matches a convolution plus dequantized integers of the result's dtype. Nothing else reads the
+ * convolution. */
 static bool find_sum(const folding_t *folding, const graph_node_t *quantize,
                      const quantized_t *result, product_t *out_product, fold_conv_t *out_conv)
 {
@@ -555,8 +555,7 @@ static bool find_sum(const folding_t *folding, const graph_node_t *quantize,
     return false;
 }
 
-/* True for operators that only move elements of their first operand; of all operands, for
- * concat. */
+/* True for operators that only move elements of their first operand (concat: of all operands). */
 static bool moves(const graph_node_t *node)
 {
     static const char *const names[] = {"max_pool1d",      "max_pool2d", "max_pool3d", "gather",
@@ -569,8 +568,8 @@ static bool moves(const graph_node_t *node)
     return moves;
 }
 
-/* Matches a moving operator that only this quantize reads, on integers with the quantize's own
- * scale and zero. */
+/* Matches a moving operator that only this quantize reads, and whose operand's integers have the
+ * quantize's scale and zero. */
 static bool find_move(const folding_t *folding, const graph_node_t *quantize,
                       const quantized_t *result, const graph_node_t **out_node)
 {
@@ -581,7 +580,7 @@ static bool find_move(const folding_t *folding, const graph_node_t *quantize,
         return false;
     if (strncmp(node->op->name, "max_pool", 8) == 0 &&
         !fold_may_order(graph, folding->objects, result->scale))
-        return false; /* the largest number would be the smallest integer */
+        return false; /* a max_pool would find the smallest number */
     const int n = rewrite_is_op(node, "concat") ? node->n_inputs : 1;
     for (int i = 0; i < n; i++)
         if (!find_whole(folding, node->inputs[i], &source) || !same_pair(graph, &source, result))
@@ -629,8 +628,8 @@ static status_t fold_quantize(folding_t *folding, const graph_node_t *node, bool
     return STATUS_OK;
 }
 
-/* Matches requantize(conv_integer(x, w)): an integer convolution that was found before its operands
- * became constants. */
+/* Matches requantize(conv_integer(x, w)): in an earlier round, an operand was not yet constant, so
+ * the convolution could not become one operator. */
 static bool find_requantized(const folding_t *folding, const graph_node_t *node,
                              const graph_node_t **out_conv, fold_conv_t *out)
 {

@@ -69,7 +69,7 @@ static bool read_numbers(const fold_conv_t *conv, numbers_t *n)
                          read_number(graph, conv->addend.zero, 0.0, &n->addend_zero) &&
                          read_number(graph, conv->result.scale, 1.0, &n->scale) &&
                          read_number(graph, conv->result.zero, 0.0, &n->zero);
-    /* a relu would clip elsewhere if the scale is negative or the zero is not 0 */
+    /* a relu would clip other numbers if the scale is negative or the zero is not 0 */
     const bool may_relu = !conv->has_relu || (n->scale > 0.0 && n->zero == 0.0);
     return is_read && may_relu && n->scale != 0.0 && n->x_scale != 0.0;
 }
@@ -88,7 +88,7 @@ static double at(const tensor_t *tensor, int64_t channel)
     return dtype_load(tensor_dtype(tensor), (const char *)tensor_bytes(tensor) + place * size);
 }
 
-/* True for one element, or one per channel. */
+/* True for a tensor of one element, or of one for each channel. */
 static bool has_channels(const tensor_t *tensor, int64_t n)
 {
     return tensor != NULL && tensor_dtype(tensor) == DTYPE_F32 &&
@@ -103,7 +103,7 @@ static bool is_nothing(const tensor_t *tensor)
     return is_nothing;
 }
 
-/* f32 elements, or s32 elements with scales, as quantisers write them. */
+/* A bias: f32 elements, or s32 elements and their scales, as quantisers write them. */
 typedef struct bias {
     const tensor_t *elements, *scale;
 } bias_t;
@@ -133,8 +133,8 @@ static double bias_at(const bias_t *bias, int64_t channel)
     return at(bias->elements, channel) * (bias->scale != NULL ? at(bias->scale, channel) : 1.0);
 }
 
-/* True if f32 can represent both, and the multiplier is not so small that the bias loses
- * meaning. */
+/* True if f32 can represent bias and multiplier, and the multiplier is not so small that adding the
+ * bias would lose its digits. */
 static bool fits(double bias, double multiplier)
 {
     return fabs(bias) <= 0x1p100 && fabs(multiplier) <= 0x1p100 && fabs(multiplier) >= 0x1p-100;

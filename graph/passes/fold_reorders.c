@@ -1,11 +1,11 @@
-/* Replaces a reorder of a constant by a constant in the needed format. The packed form is stored
- * with the constant's storage, so that plans for other shapes share it. */
+/* Replaces a reorder of a constant by a constant in the reorder's format. The packed form is cached
+ * with the constant's storage, so that plans for other sizes share it. */
 #include "dispatch/pack_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* The constant that a conversion with known result format reads; NULL for other nodes. */
+/* The constant that a conversion reads, if the conversion's result format is known; else NULL. */
 static datum_t *converted_constant(const graph_t *graph, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || !graph_is_conversion(node->op)) return NULL;
@@ -14,7 +14,7 @@ static datum_t *converted_constant(const graph_t *graph, const graph_node_t *nod
     return is_tensor && type_is_static(graph_value_type(graph, node->outputs[0])) ? constant : NULL;
 }
 
-/* The packed constant takes the name of the plain one. */
+/* The packed constant gets the plain constant's name. */
 static const char *name_of(const graph_t *graph, const graph_node_t *node)
 {
     const char *own = rewrite_name(graph, node->outputs[0]);
@@ -40,7 +40,7 @@ static status_t fold_conversion(rewrite_t *rewrite, const graph_node_t *node, da
     return status;
 }
 
-/* A constant whose only reader is a conversion is removed; the result takes its name. */
+/* Constants that only conversions read. They are removed, and the results get their names. */
 typedef struct readers {
     const graph_t *graph;
     bool *is_replaced; /* [n_values] */

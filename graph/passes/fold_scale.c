@@ -3,8 +3,8 @@
 #include "graph/passes/fold_impl.h"
 #include "tensor/context_impl.h"
 
-/* Folds x + c, c + x, x - c, c - x, x * c, c * x and x / c, where c is a number or a constant with
- * one element per channel: [K,1,1] or [1,K,1,1] after a 2-D conv, [K] or [1,K] after a linear. */
+/* Folds x + c, c + x, x - c, c - x, x * c, c * x and x / c into the operator that computes x. c is
+ * a number, or one element per channel: [K,1,1] or [1,K,1,1] (2-D conv), [K] or [1,K] (linear). */
 
 typedef enum scale_kind { SCALE_NONE, SCALE_ADD, SCALE_SUB, SCALE_MUL, SCALE_DIV } scale_kind_t;
 
@@ -26,8 +26,8 @@ static int operand(const graph_t *graph, const graph_node_t *node)
     return -1;
 }
 
-/* True if promotion with the constant keeps the dtype of the result. If the graph knows the
- * result's type, fold_graph has compared it already. */
+/* True if type promotion with the constant keeps the result's dtype. fold_graph has already
+ * compared dtypes if the graph knows the result's type. */
 static bool keeps_dtype(const tensor_t *constant, const fold_anchor_t *anchor)
 {
     dtype_t dtype = tensor_dtype(constant);
@@ -49,7 +49,7 @@ static const char *check_tensor(const tensor_t *constant, const fold_anchor_t *a
     return NULL;
 }
 
-/* Divisors must have a finite reciprocal in f32. */
+/* A divisor must have a finite reciprocal in f32. */
 static const char *check_values(bool divides, int64_t n, const double *values)
 {
     for (int64_t k = 0; k < n; k++)
@@ -74,7 +74,7 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
     return STATUS_OK;
 }
 
-/* 1 / c; in f32 if c is narrower. */
+/* Computes 1 / c, in f32 if c is narrower. */
 static status_t invert(rewrite_t *rewrite, const datum_t *datum, value_t *value)
 {
     bool is_tensor = datum_kind(datum) == DATUM_TENSOR;

@@ -6,20 +6,20 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* An in-place operator becomes out of place if nothing else can observe the write. The conditions:
- * an operator in the same block made the written tensor. Values made since then that share its
- * bytes are either the same tensor (results of in-place operators), which the new result replaces,
- * or not read later. None of them was stored in a container or attribute, or passed to a call.
- * Values made earlier cannot share the bytes of a new tensor.
+/* An in-place operator becomes out of place if nothing else can observe its write. The conditions:
+ * an operator in the same block allocated the written bytes. Each value made since then that shares
+ * the bytes is either the same tensor (a result of in-place operators), which the new result
+ * replaces, or is not read later. None of these values was stored in a container or attribute, or
+ * passed to a call. Values made earlier cannot share the bytes of a new tensor.
  *
  * If types are unknown, one error is no longer detected: a result that does not fit into operand
  * 0. */
 
-/* Times count nodes in execution order. A node with blocks makes its outputs after them. */
+/* Nodes are counted in execution order. A node with blocks makes its outputs after them. */
 typedef struct times {
     int made, last_use, first_leak;
     const graph_block_t *home;
-    value_t same; /* first name of the same tensor */
+    value_t same; /* the first value that is the same tensor */
     value_t next; /* next value of the same class, or -1 */
 } times_t;
 
@@ -82,7 +82,7 @@ static void note_block(functionalizing_t *f, const graph_block_t *block)
 
 /* ---- choosing ---- */
 
-/* The value that allocated the bytes, before views and in-place operators. */
+/* The value whose operator allocated the bytes, before views and in-place operators. */
 static value_t find_base(const functionalizing_t *f, value_t value)
 {
     for (;;) {

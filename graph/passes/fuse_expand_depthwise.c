@@ -8,8 +8,8 @@
 #include "ops/conv/expand_depthwise_impl.h"
 #include "tensor/context_impl.h"
 
-/* Fuses a 1x1 convolution and the depthwise convolution that is its only reader, if the estimate
- * for this machine is faster:
+/* Fuses a 1x1 convolution and the depthwise convolution that alone reads it, if that is faster by
+ * this machine's estimates:
  *
  *   %e = conv2d(%x, %v, %a) post=["clamp(0,6)"]                              f32[1,96,112,112]
  *   %y = conv2d(%e, %w, %b) padding=[1,1] groups=96 post=["clamp(0,6)"]
@@ -18,18 +18,18 @@
  *
  *   %y = expand_depthwise(%x, %v, %a, %w, %b) padding=[1,1] activation="relu6" post=["clamp(0,6)"]
  *
- * The weights must be constants, so that they are packed once. */
+ * The weights must be constants, because they are packed once. */
 
-/* Cost of a barrier between two operators, and of reading data that other threads wrote. Measured
- * on MobileNetV2 with small images. */
+/* Cost of waiting for all threads between two operators, and of reading data that other threads
+ * have written. Measured on MobileNetV2 with small images. */
 #define JOIN_NS 7000.0
 
 typedef struct fusing {
     context_t *ctx;
     const graph_t *graph;
     const alias_t *alias;
-    const graph_node_t **firsts; /* [values of the graph]: first convolution, at the result of the
-                                    second */
+    const graph_node_t **firsts; /* [values of the graph]: for the result of a second convolution,
+                                    the first convolution */
     bool *is_between;            /* [values of the graph]: result of a first convolution */
     int n_found;
 } fusing_t;
@@ -111,7 +111,7 @@ static void join_inputs(const graph_node_t *first, const graph_node_t *second, v
 
 /* ---- estimates ---- */
 
-/* Estimates an operator with a channel-blocked activation; also whether its kernel keeps that
+/* Estimates an operator on channel-blocked activations. *out_is_blocked: its kernel keeps that
  * format. */
 static status_t estimate(const fusing_t *fusing, const opdef_t *op, const void *attrs, int n,
                          const value_t *inputs, double *out_ns, bool *out_is_blocked)

@@ -6,12 +6,12 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* An activation that is the only reader of a batch_norm_training result becomes its attribute:
+/* If only an activation reads the result of batch_norm_training, it becomes an attribute:
  *
  *   %n, %m, %v = batch_norm_training(%x, %w, %b)
  *   %y = relu(%n)
  *
- * becomes, with the same bits and without another pass over %n,
+ * The bits of the results are equal, and %n is not read again.
  *
  *   %y, %m, %v = batch_norm_training(%x, %w, %b) activation="relu" */
 
@@ -22,7 +22,7 @@ typedef struct fusing {
     int n_found;
 } fusing_t;
 
-/* Index of the name among the attribute's values, or -1. */
+/* Index of the name among the values of the norm's attribute `activation`, or -1. */
 static int find_name(const graph_node_t *norm, const char *name)
 {
     const attr_table_t *table = &norm->op->attrs;
@@ -58,7 +58,7 @@ static status_t fuse(rewrite_t *rewrite, const graph_node_t *node, bool *out_don
     alignas(16) char attrs[ATTRS_MAX];
     if (node->kind != NODE_OP || node->n_outputs < 1) return STATUS_OK;
     if (rewrite_is_mapped(rewrite, node->outputs[0])) {
-        *out_done = true; /* an activation that is now part of its batch norm */
+        *out_done = true; /* it is part of its batch norm now */
         return STATUS_OK;
     }
     reader = fusing->readers[node->outputs[0]];

@@ -9,8 +9,8 @@
 #include "ops/conv/conv_impl.h"
 #include "tensor/context_impl.h"
 
-/* Computes a batch norm inside the convolution that directly follows it and is its only reader.
- * Formats must have been chosen, and our own kernel must support the pair:
+/* Computes a batch norm inside a convolution, if the convolution comes next and alone reads the
+ * norm's result. Formats must have been chosen, and our own kernel must support the pair:
  *
  *   %n = batch_norm(%x, %s, %t, %m, %v) post=["relu"] : f32[1,128,28,28]@aBcd16b
  *   %y = conv2d(%n, %w, %b) : f32[1,32,28,28]@aBcd16b
@@ -25,15 +25,15 @@ typedef struct fusing {
     const graph_t *graph;
     const alias_t *alias;
     const opdef_t *op;
-    const graph_node_t **norms; /* [values of the graph]: batch norm for a convolution's result, or
-                                   NULL */
+    const graph_node_t **norms; /* [values of the graph]: for a convolution's result, the batch norm
+                                   before it, or NULL */
     bool *is_gone;              /* [values of the graph]: results of these batch norms */
     bool *is_converted;         /* [values of the graph]: results of reorders */
     const graph_node_t *before; /* the previous node, ignoring constants */
     int n_found;
 } fusing_t;
 
-/* The activation that equals the norm's post-ops; false if there is none. */
+/* The activation that equals the post-ops of the norm. False if there is none. */
 static bool find_activation(const post_ops_t *post, int *out_activation)
 {
     float lower = 0.0f, upper = 0.0f;
@@ -56,7 +56,7 @@ static bool set_attrs(const fusing_t *fusing, const graph_node_t *conv, const gr
     return find_activation(rewrite_post(norm), &out_attrs->activation);
 }
 
-/* Operands of the fused operator, in its order. Returns their number. */
+/* Lists the operands of the fused operator, in its order. Returns their number. */
 static int join_inputs(const graph_node_t *conv, const graph_node_t *norm, value_t *inputs)
 {
     int n = 0;
@@ -67,7 +67,7 @@ static int join_inputs(const graph_node_t *conv, const graph_node_t *norm, value
     return n;
 }
 
-/* Checks that a kernel supports the fused call in the chosen formats. */
+/* Checks whether our own kernel supports the fused call in the chosen formats. */
 static status_t is_taken(const fusing_t *fusing, const graph_node_t *conv,
                          const batch_norm_conv_attrs_t *attrs, int n, const value_t *inputs,
                          bool *out_is)
@@ -104,7 +104,7 @@ static status_t look_at_conv(fusing_t *fusing, const graph_node_t *conv)
         !set_attrs(fusing, conv, norm, &attrs))
         return STATUS_OK;
     const int n = join_inputs(conv, norm, inputs);
-    /* a plan passes kernels the tensor before a reorder, but this kernel needs blocks */
+    /* a plan lets kernels read the tensor before a reorder, but this kernel needs blocks */
     if (fusing->is_converted[norm->inputs[0]]) {
         pass_note(fusing->ctx, "fuse_norm_conv", conv, "the input of the norm was reordered");
         return STATUS_OK;

@@ -8,8 +8,8 @@
 #include "tensor/context_impl.h"
 
 /* Finds chains: an operator that supports post-ops (the anchor), followed by activations and binary
- * operators, each the only reader of the one before, all in one block. The fused operator is placed
- * at the end of the chain, where all operands exist. */
+ * operators in the same block. Each of these is the only reader of the node before it. The fused
+ * operator comes at the end of the chain, where all operands exist. */
 
 typedef struct chain {
     const graph_node_t *anchor;
@@ -19,13 +19,13 @@ typedef struct chain {
     value_t end;
 } chain_t;
 
-/* The block that makes a value, and how the value is used there. */
+/* The block in which a value is produced, and how that block uses the value. */
 typedef struct usage {
     const graph_block_t *home;
-    int made_at;    /* index in home's nodes */
+    int made_at;    /* index in home's nodes of the node that produces it */
     int last_use;   /* index in home's nodes, including uses in inner blocks */
-    bool is_shared; /* its bytes may be shared beyond a use: by a view, a list, a result */
-    int chain;      /* the chain it belongs to; -1: none */
+    bool is_shared; /* bytes may be read after the last use: by a view, list or result */
+    int chain;      /* the chain that it is part of; -1: none */
 } usage_t;
 
 typedef struct fusing {
@@ -87,7 +87,7 @@ static bool is_written(const fusing_t *fusing, int n, const value_t *values)
     return written;
 }
 
-/* The chain that ends in this value; starts one if an anchor makes it; -1 if there is none. */
+/* The chain that ends in this value, or a new one if an anchor produces the value; else -1. */
 static status_t chain_at(fusing_t *fusing, const graph_block_t *block, value_t value,
                          int *out_chain)
 {
@@ -109,11 +109,11 @@ static status_t chain_at(fusing_t *fusing, const graph_block_t *block, value_t v
     return STATUS_OK;
 }
 
-/* The post-ops that a node adds to a chain. */
+/* The post-ops that a node would add to a chain. */
 typedef struct link {
     int n;
     post_op_t op[2];
-    value_t operand; /* operand of the last one, or VALUE_NONE */
+    value_t operand; /* operand of the last post-op, or VALUE_NONE */
 } link_t;
 
 static void leave(const fusing_t *fusing, const graph_node_t *node, const char *reason)
@@ -126,7 +126,7 @@ static bool is_linear(const post_op_t *op)
     return op->kind == POST_ELTWISE && op->eltwise == ELTWISE_LINEAR;
 }
 
-/* Appends a post-op; merges two consecutive linear functions. */
+/* Appends a post-op, or merges it with the last one if both are linear functions. */
 static void append(post_ops_t *post, const post_op_t *op)
 {
     post_op_t *last = post->n > 0 ? &post->op[post->n - 1] : NULL;
@@ -138,7 +138,7 @@ static void append(post_ops_t *post, const post_op_t *op)
     }
 }
 
-/* Adds the node to the chain. False, with a note, if the post-ops would not be supported. */
+/* Adds the node to the chain. If that is not supported, reports why and returns false. */
 static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const link_t *link)
 {
     chain_t *chain = &fusing->chains[place];
@@ -163,8 +163,8 @@ static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const 
     return true;
 }
 
-/* True if the chain is floating point. Operators with a weight or state are always; for others the
- * type must say so. */
+/* True if the chain computes floating-point numbers. Operators with a weight or state always do;
+ * for others the type must be known. */
 static bool is_floating(const fusing_t *fusing, const chain_t *chain)
 {
     const graph_type_t *type = graph_value_type(fusing->graph, chain->end);
@@ -183,7 +183,7 @@ static post_op_t function(eltwise_t eltwise, double alpha, double beta)
     return (post_op_t){.kind = POST_ELTWISE, .eltwise = eltwise, .alpha = alpha, .beta = beta};
 }
 
-/* Reads a constant that is a number, or a floating-point tensor of one element. */
+/* Reads a constant that is a number or a floating-point tensor of one element. */
 static status_t read_number(const fusing_t *fusing, value_t value, double *out_number, bool *out_is)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(fusing->graph, value);
@@ -204,7 +204,7 @@ static status_t read_number(const fusing_t *fusing, value_t value, double *out_n
     return STATUS_OK;
 }
 
-/* Describes a function as post-ops; some functions are composed exactly from those oneDNN has. */
+/* Describes a function as post-ops. Some are composed, exactly, of functions that oneDNN has. */
 static const char *describe_function(post_op_t op, link_t *out_link)
 {
     onednn_post_op_t unused;
@@ -270,8 +270,8 @@ static bool same_tensors(const fusing_t *fusing, value_t a, value_t b)
            shape_equal(x->info.rank, x->info.sizes, y->info.rank, y->info.sizes);
 }
 
-/* True if the result may be accumulated into the tensor: an operator in this block made it, its
- * other uses are over, and nothing else shares its bytes. */
+/* True if the result may be accumulated into the tensor: an operator in this block produced it,
+ * nothing reads it later, and no other value shares its bytes. */
 static bool is_free(const fusing_t *fusing, const graph_block_t *block, int index, value_t value)
 {
     const graph_node_t *producer = graph_producer(fusing->graph, value);
@@ -295,7 +295,7 @@ static bool reads(const chain_t *chain, value_t value)
     return found;
 }
 
-/* x op c; or c op x if the chain is the second operand. */
+/* Describes x op c or, if the chain is the second operand, c op x. */
 static const char *describe_number(post_kind_t kind, bool is_second, double c, link_t *out_link)
 {
     double inverse = 1.0 / c;
@@ -319,8 +319,8 @@ static const char *describe_number(post_kind_t kind, bool is_second, double c, l
     return NULL;
 }
 
-/* True for one element, or one per channel. Channels are dimension 1 after a conv (its weight has
- * the rank of the result), else the last dimension. Other broadcasts would be slow. */
+/* True for one element, or one for each channel. The channels are dimension 1 after a conv (whose
+ * weight has the result's rank), else the last dimension. Other broadcasts would be slow. */
 static bool broadcasts(const fusing_t *fusing, const chain_t *chain, const tensor_info_t *operand,
                        const tensor_info_t *result)
 {
@@ -364,7 +364,8 @@ static const char *describe_tensor(const fusing_t *fusing, const chain_t *chain,
     return NULL;
 }
 
-/* Turns an addition into a sum into the operand, if allowed; at most once per operator. */
+/* Replaces an addition by a sum into the operand's bytes, if possible; at most once per
+ * operator. */
 static void accumulate(const fusing_t *fusing, const graph_block_t *block, int index,
                        const chain_t *chain, link_t *link)
 {
@@ -424,8 +425,8 @@ static status_t find_chains(fusing_t *fusing, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* Fusing moves an anchor to the end of its chain. If it would then read a tensor after another
- * chain accumulates into it, that chain adds instead. */
+/* Fusing moves an anchor to the end of its chain. If the anchor would then read a tensor into which
+ * another chain has accumulated, the other chain must add instead. */
 static void check_sum(fusing_t *fusing, int place)
 {
     chain_t *chain = &fusing->chains[place];

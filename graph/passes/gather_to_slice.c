@@ -4,9 +4,9 @@
 #include "graph/passes/pattern_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* gather(x, 2) with a constant one-element index becomes slice(x) start=2 end=3, and a squeeze if
- * the index is a scalar. A slice is a view, so nothing is copied. Exporters use gather to split the
- * product that computes query, key and value together. */
+/* gather(x, 2), where the index is a constant of one element, becomes slice(x) start=2 end=3,
+ * followed by a squeeze if the index is a scalar. A slice is a view, so nothing is copied.
+ * Exporters use gather to split the product that computes query, key and value together. */
 
 static const tensor_t *index_of(const graph_t *graph, value_t value)
 {
@@ -16,7 +16,7 @@ static const tensor_t *index_of(const graph_t *graph, value_t value)
     return tensor_numel(tensor) == 1 && tensor_rank(tensor) <= 1 ? tensor : NULL;
 }
 
-/* The info of x; NULL if x or the result is written, which a view would share. */
+/* The info of x. NULL if x or the result is written: a view would share the write. */
 static const tensor_info_t *source_of(const alias_t *alias, const graph_node_t *node)
 {
     if (!rewrite_is_op(node, "gather") || node->is_in_place || node->inputs[0] < 0 ||
@@ -39,7 +39,7 @@ static status_t take_slice(rewrite_t *rewrite, const graph_node_t *node, bool *o
     TRY(tensor_read(rewrite->ctx, index, &element, dtype_size(tensor_dtype(index))));
     const int64_t at = dtype_load_integer(tensor_dtype(index), &element);
     if (at < -x->sizes[dim] || at >= x->sizes[dim]) return STATUS_OK;
-    /* A negative index stays negative, since the slice may get another size. */
+    /* A negative index stays negative, since x may have another size in a later run. */
     snprintf(attrs, sizeof attrs, "dim=%d start=%lld end=%lld", dim, (long long)at,
              at == -1 ? INT64_MAX : (long long)at + 1);
     value_t value = rewrite_value(rewrite, node->inputs[0]);

@@ -2,8 +2,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Exporters write numbers as one-element constants of any dtype. With a floating-point tensor as
- * the other operand, they become literals, which patterns and post-ops recognise. */
+/* Exporters write numbers as constants of one element and any dtype. If the other operand is a
+ * floating-point tensor, they become literals, which patterns and post-ops recognise. */
 
 static const char *const operators[] = {"add", "sub",     "mul",     "div",
                                         "pow", "maximum", "minimum", NULL};
@@ -15,7 +15,7 @@ static bool takes_numbers(const graph_node_t *node)
     return false;
 }
 
-/* True if the constant affects neither dtype nor shape: the result is like the other operand. */
+/* True if the result has the other operand's dtype and shape, whatever the constant. */
 static bool is_beside(const graph_t *graph, const graph_node_t *node, value_t other)
 {
     const tensor_info_t *x = pattern_info(graph, other);

@@ -7,33 +7,33 @@
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
-/* Replaces calls by the called graphs, and tracks which values are modules. A method made for
- * certain argument types is inlined only if the arguments certainly have these types, since its
- * checks are not nodes. Members of known modules are accessed relative to self, using the first
- * path to them: a module with two paths has one path afterwards. Values that may be one of several
- * modules stay as they are. */
+/* Replaces calls by the nodes of the called graphs, and tracks which values are modules. A method
+ * made for certain argument types is inlined only if the arguments certainly have these types,
+ * since the check of its arguments is not a node. Members of known modules are read relative to
+ * self, by the first path that leads to them: a module with two paths then has one. Values that may
+ * be one of several modules stay. */
 
 #define MAX_FRAMES 64
 #define MAX_NODES (1 << 18)
 
-/* A graph method of self or a descendant. depth is set while the search for cycles visits it. */
+/* A graph method of self or a descendant. While the search for cycles visits it, depth is not 0. */
 typedef struct method {
     module_t *owner;
     const char *name;
     const graph_t *graph;
-    int depth; /* 0: not being visited */
+    int depth; /* 0: the search does not visit it */
     bool is_seen, is_recursive;
 } method_t;
 
 typedef struct inlining {
     context_t *ctx;
-    value_t self; /* value in the new graph */
+    value_t self; /* self as a value of the new graph */
     tree_t tree;  /* self and its descendants */
     method_t *methods;
     int n_methods, methods_capacity;
     int n_nodes, n_done, n_calls;
-    bool has_names; /* the graph has named sizes; the sizes in its types are an example */
-    graph_t *other; /* with names: the same graph at other sizes, or NULL */
+    bool has_names; /* the graph has named sizes; its types show one set of sizes */
+    graph_t *other; /* if has_names: the same graph at other sizes, or NULL */
 } inlining_t;
 
 /* A graph being inlined. */
@@ -42,7 +42,7 @@ typedef struct frame {
     const struct frame *caller;
     int depth;
     const graph_t *graph;
-    module_t **objects; /* for each of its values the module it is, or NULL */
+    module_t **objects; /* for each of the graph's values, the module that it is, or NULL */
 } frame_t;
 
 /* ---- modules and their paths ---- */
@@ -73,7 +73,7 @@ static module_t *object_of(const frame_t *frame, const graph_node_t *node)
     return node->n_inputs > 0 && node->inputs[0] >= 0 ? frame->objects[node->inputs[0]] : NULL;
 }
 
-/* The member's path relative to self; false if that path leads to another member. */
+/* Appends the member's path relative to self. False if the path leads to another member. */
 static bool write_path(const frame_t *frame, const attribute_t *member, text_t *text)
 {
     attribute_t found;
@@ -93,7 +93,7 @@ static bool reads_self(const rewrite_t *rewrite, const graph_node_t *node)
            ((const frame_t *)rewrite->user)->inlining->self;
 }
 
-/* Replaces access to a member of a known module by access through self, with the full path. */
+/* Replaces reading or setting a member of a known module by reading or setting it through self. */
 static status_t reach_member(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     frame_t *frame = rewrite->user;
@@ -189,7 +189,7 @@ static status_t find_sized(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Why the call cannot be inlined, or NULL. */
+/* The reason why the call cannot be inlined, or NULL. */
 static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *node,
                                  const method_t *method)
 {
@@ -209,7 +209,7 @@ static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *n
     return is_sized ? "integers of its attributes depend on the sizes of its inputs" : NULL;
 }
 
-/* The type of a value at the other sizes; unknown if it cannot be determined. */
+/* A value's type at the other sizes; unknown if it cannot be determined. */
 static const graph_type_t *other_type(const frame_t *frame, value_t value)
 {
     const graph_t *other = frame->inlining->other;
@@ -220,8 +220,8 @@ static const graph_type_t *other_type(const frame_t *frame, value_t value)
     return is_known ? graph_value_type(other, value) : type_plain(TYPE_UNKNOWN);
 }
 
-/* Checks that the method certainly accepts these arguments. With named sizes, at all sizes: [4,8]
- * may be [N,8] at one N. */
+/* Checks that the method certainly accepts these arguments. With named sizes, it must accept them
+ * at all sizes: a value of type [4,8] in the graph may be [N,8] in general. */
 static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
                            const graph_t *callee, bool *out_takes)
 {
@@ -241,8 +241,8 @@ static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
     return STATUS_OK;
 }
 
-/* Sets the callee's parameters and the modules among them. A method called by a dotted name has its
- * own self. */
+/* Sets the values of the callee's parameters, and which of them are modules. If a dotted name calls
+ * the method, its self is the module that owns it. */
 static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *owner, frame_t *frame,
                      value_t *params)
 {
@@ -266,7 +266,7 @@ static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *own
     return STATUS_OK;
 }
 
-/* Maps the results. Modules among them are known to the caller. */
+/* Maps the call's results. If one is a known module, the caller knows it too. */
 static void map_results(rewrite_t *rewrite, const graph_node_t *node, const frame_t *frame,
                         const value_t *results)
 {
@@ -341,7 +341,7 @@ static status_t reach(rewrite_t *rewrite, const graph_node_t *node, bool *out_do
     }
 }
 
-/* The graph at other sizes; NULL if there are none. */
+/* The graph at other sizes; NULL if it accepts none. */
 static status_t make_other(context_t *ctx, const graph_t *graph, graph_t **out_other)
 {
     tensor_info_t *infos = NULL;
@@ -358,7 +358,7 @@ static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, 
 {
     frame_t frame = {.inlining = inlining, .graph = graph};
     value_t self = graph_body(graph)->params[0];
-    inlining->self = 0; /* parameters are the first values */
+    inlining->self = 0; /* value 0 is the first parameter */
     inlining->n_nodes = graph_n_nodes(graph);
     inlining->n_done = inlining->n_calls = 0;
     inlining->has_names = graph_has_names(graph);
@@ -375,8 +375,8 @@ static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, 
     return status;
 }
 
-/* With named sizes, types in an inlined graph are known at the other sizes only afterwards, so its
- * own calls are inlined in the next round. */
+/* With named sizes, types at the other sizes are known for an inlined graph only after inlining, so
+ * the calls in it are inlined in the next round. */
 static status_t run_rounds(context_t *ctx, const graph_t *graph, inlining_t *inlining,
                            graph_t **out_graph)
 {

@@ -1,10 +1,11 @@
 /* Layout: chooses formats for all operators at once, and makes every conversion a node.
  *
- * Afterwards, every value of known type has a format, and every format change is a node: to_mkldnn
- * (no bytes move), reorder, or to_dense. Weights get reorders, too. fold_reorders turns the reorder
- * of a constant into a packed constant. The reorder of an attribute runs; only once if
- * module_mkldnn marked the attribute. Nodes of unknown types, nodes that write in place, and block
- * inputs and results use dense tensors. Written tensors that were blocked before stay blocked. */
+ * After the pass, every value of known type has a format, and every change of format is a node:
+ * to_mkldnn (moves no bytes), reorder or to_dense. Weights get reorders too: fold_reorders replaces
+ * the reorder of a constant by a packed constant; that of an attribute runs each time, or once if
+ * module_mkldnn marked the attribute. Nodes of unknown types, nodes that write in place, and inputs
+ * and results of blocks use dense tensors. Written tensors that were blocked stay
+ * blocked. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -12,24 +13,24 @@
 #include "tensor/context_impl.h"
 #include "tensor/trace.h"
 
-/* A converted form of an old value. */
+/* A form of an old value in the new graph. */
 typedef struct form {
     value_t old, value;
-    int next; /* next form of the same value, or -1 */
+    int next; /* next form of the same old value, or -1 */
     tensor_info_t info;
 } form_t;
 
 typedef struct emission {
     layout_search_t search;
     form_t *forms;
-    int *first_forms; /* [graph_n_values]: list of each value's forms, or -1 */
+    int *first_forms; /* [graph_n_values]: first form of each old value, or -1 */
     int n_forms, capacity;
     bool has_blocks, keeps_results;
-    int n_outer; /* number of forms made outside the current block */
+    int n_outer; /* number of forms made before the current block */
 } emission_t;
 
-/* The format of an old value in the new graph. The result of an in-place operator is its
- * operand. */
+/* The format that an old value has in the new graph. The result of an in-place operator is its
+ * operand 0. */
 static const tensor_info_t *form_of(const emission_t *emission, value_t old)
 {
     const graph_node_t *node = graph_producer(emission->search.graph, old);
@@ -70,7 +71,7 @@ value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *h
     return converted;
 }
 
-/* An existing form of the old value, or VALUE_NONE. */
+/* The old value's form in this format, if it has been made; else VALUE_NONE. */
 static value_t find_form(const emission_t *emission, value_t old, const tensor_info_t *want)
 {
     for (int i = emission->first_forms[old]; i >= 0; i = emission->forms[i].next)
@@ -78,7 +79,7 @@ static value_t find_form(const emission_t *emission, value_t old, const tensor_i
     return VALUE_NONE;
 }
 
-/* Converts `old` to the format of `want`, unless such a form exists. */
+/* Returns the form of `old` in the format of `want`; adds a conversion if it has not been made. */
 static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want, value_t *out)
 {
     emission_t *emission = rewrite->user;
@@ -105,8 +106,8 @@ static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want
     return STATUS_OK;
 }
 
-/* A dense form of a value. Values written in place are not converted: the write would go to a copy,
- * or a copy would miss it. */
+/* Returns a dense form of a value. A value written in place is not converted: either the write
+ * would change only a copy, or a copy would not show it. */
 static status_t fetch_dense(rewrite_t *rewrite, value_t old, value_t *out)
 {
     const emission_t *emission = rewrite->user;
@@ -128,15 +129,15 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
     if (site->node->op->operands[input].role != ROLE_WEIGHT) return false;
     const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
     const graph_node_t *maker = graph_producer(emission->search.graph, value);
-    /* the interpreter also packs attributes itself, once */
+    /* the interpreter too packs attributes, and only once */
     bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT ||
                                        (maker->kind == NODE_GETATTR && !emission->has_blocks));
-    /* the plan packs formats that only one oneDNN version can read, and keeps the plain constant */
+    /* formats that only one version of oneDNN can read are made by the plan, of a plain constant */
     return is_stored && have != NULL && want->format.kind != FORMAT_OPAQUE &&
            shape_equal(have->rank, have->sizes, want->rank, want->sizes);
 }
 
-/* Writes a pass trace line with the reason for the reorder of an activation. */
+/* Reports in the pass trace why an activation is reordered. */
 static status_t note_reorder(const emission_t *emission, const layout_site_t *site, int input)
 {
     context_t *ctx = emission->search.ctx;
@@ -154,7 +155,7 @@ static status_t note_reorder(const emission_t *emission, const layout_site_t *si
     return status;
 }
 
-/* The new value for an input of a site. */
+/* The new value for an input of a site, in the format of the site's way. */
 static status_t fetch_for(rewrite_t *rewrite, const layout_site_t *site, int input, value_t *out)
 {
     TRY(note_reorder(rewrite->user, site, input));
@@ -204,8 +205,8 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     return status;
 }
 
-/* Block results are dense, except the graph's own if keeps_results is set. Forms made in the block
- * are not visible after it. */
+/* Results of blocks are dense, except those of the graph itself if keeps_results is set. Forms made
+ * in the block cannot be used after it. */
 static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_t *results)
 {
     emission_t *emission = rewrite->user;
@@ -219,7 +220,7 @@ static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_
     return STATUS_OK;
 }
 
-/* Reuses an earlier choice if there is one that still fits; else searches. */
+/* Uses the earlier choice in the options if it still fits the graph; else searches. */
 static status_t search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        layout_search_t *out_search)
 {

@@ -1,5 +1,6 @@
 /* The layout pass has three parts: finding sites and their ways, choosing ways, and making the
  * graph with the chosen formats.
+ *
  * A site is a node whose formats are chosen. A way to run a site is a prepared operator, with fixed
  * formats and a fixed kernel. */
 #ifndef TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H

@@ -1,11 +1,11 @@
 /* Replaces estimated costs of ways by times measured on this machine.
  *
- * Identical sites have the same names for their ways and are measured once. Sites with the largest
- * estimates come first, until the deadline. The ways of a site run alternately, so that all see the
- * same machine state; the minimum of each counts. Activations stay in caches as the previous run
- * left them. Weights are read from a different part of a large block each time, as in a network
- * with weights in no cache. Estimates of unmeasured ways are scaled by the average ratio
- * elsewhere. */
+ * Equal sites have equal names for their ways, and only one of them is measured. Sites with the
+ * largest estimates come first, until the deadline. The ways of a site run alternately, so that the
+ * machine's state affects all of them; the shortest time of each counts. Activations are in caches
+ * as the previous run left them. Each run reads the weights from another part of a large block, as
+ * in a network whose weights are in no cache. Estimates of sites that were not measured are scaled
+ * by the measured sites' average ratio of time to estimate. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +18,12 @@
 #include "tensor/interrupt_impl.h"
 #include "tensor/threads_impl.h"
 
-#define POOL_BYTES ((size_t)32 << 20) /* block that weights are read from */
+#define POOL_BYTES ((size_t)32 << 20) /* size of the block from which weights are read */
 #define WORTH_MEASURING 4.0           /* limit, as a multiple of the least estimate */
-#define WORTH_REPEATING 1.6           /* limit, as a multiple of the least time so far */
+#define WORTH_REPEATING 1.6           /* limit, as a multiple of the shortest time so far */
 #define MOST_ROUNDS 9
 #define LEAST_ROUNDS 3
-#define MOST_NS_EACH 6e7 /* time limit per site, after the minimum number of rounds */
+#define MOST_NS_EACH 6e7 /* most time for a site, after LEAST_ROUNDS */
 
 /* ---- names ---- */
 
@@ -44,7 +44,7 @@ static void print_name(const layout_site_t *site, int way, text_t *text)
     text_append(text, " by %s;", prepared->kernel->name);
 }
 
-/* The time for a name in the lines; 0 if there is none. */
+/* Finds the time for a name in lines of timings; 0 if there is none. */
 static double find_timing(const char *lines, const text_t *name)
 {
     for (const char *at = lines; at != NULL && *at != '\0';) {
@@ -64,11 +64,11 @@ bool layout_has_timings(const char *lines)
 /* ---- one way ---- */
 
 typedef struct trial {
-    const prepared_t *prepared; /* NULL: not measured, or no longer */
+    const prepared_t *prepared; /* NULL: not measured, or dropped */
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS], *scratch;
-    int weight; /* input that is read from the pool, or -1 */
+    int weight; /* input that is read from the block, or -1 */
     size_t weight_bytes, weight_at;
-    double ns; /* minimum; 0: none yet */
+    double ns; /* shortest time; 0: none yet */
 } trial_t;
 
 typedef struct bench {
@@ -86,8 +86,8 @@ static void fill(dtype_t dtype, size_t bytes, void *to)
         for (size_t i = 0; i < bytes / sizeof *numbers; i++) numbers[i] = 0.5f;
 }
 
-/* Views compute nothing, the plan decides about joins, and strided inputs are views of other
- * tensors. */
+/* False for views, which compute nothing, for joins, which the plan decides, and for strided
+ * inputs, which are views of other tensors. */
 static bool can_measure(const layout_site_t *site, int way)
 {
     const prepared_t *prepared = site->ways[way];
@@ -140,8 +140,7 @@ static status_t run_trial(bench_t *bench, trial_t *trial, bool counts)
     status_t status = trial->prepared->run(bench->ctx, trial->prepared, trial->in, trial->out,
                                            trial->scratch);
     const double ns = (double)(context_now() - begin);
-    if (status ==
-        STATUS_INVALID_ARGUMENT) { /* the made-up elements were invalid, such as a divisor of 0 */
+    if (status == STATUS_INVALID_ARGUMENT) { /* invalid random elements, such as a divisor of 0 */
         trial->prepared = NULL;
         trial->ns = 0.0;
         context_clear_error(bench->ctx);
@@ -162,7 +161,7 @@ static double least_cost(const layout_site_t *site)
     return least;
 }
 
-/* Runs every way once, then drops those that are much slower. */
+/* Runs every way once. Then drops the ways that are much slower than the fastest. */
 static status_t run_round(bench_t *bench, int n_ways, bool counts)
 {
     double least = 0.0;
@@ -211,11 +210,11 @@ static status_t measure_site(bench_t *bench, const layout_site_t *site, text_t *
 
 /* ---- all sites ---- */
 
-/* Identical sites. */
+/* A set of equal sites. */
 typedef struct kind {
     uint64_t hash; /* hash of the first way's name */
-    int site;      /* index of one of them */
-    double heat;   /* sum of their estimates */
+    int site;      /* index of one of the sites */
+    double heat;   /* sum of the sites' estimates */
 } kind_t;
 
 static int compare_heat(const void *a, const void *b)
@@ -298,7 +297,7 @@ static status_t take_site(context_t *ctx, layout_site_t *site, const char *lines
         *out_measured += ns;
         *out_estimated += site->ways[w]->cost_ns;
     }
-    /* scales unmeasured ways of this site by the largest ratio, so that they do not look better */
+    /* scales the other ways by the largest ratio of this site, so that they do not seem better */
     for (int w = 0; w < site->n_ways && ratio > 0.0; w++)
         if (!is_measured[w]) site->costs[w] *= ratio;
     site->is_measured = ratio > 0.0;

@@ -1,9 +1,9 @@
 /* Expresses the choice of formats as a cost function network; see cost_network_impl.h.
  *
- * Each site with several ways is a variable, and its ways are the values. Each value of the graph
- * is a fan: its maker, and the sites that read it, each in the format of its way. A weight that is
- * updated is another fan: it has the format of its gradient, and is copied for uses in other
- * formats. A result that leaves the graph dense has a reader without choice. */
+ * Each site with several ways is a variable; its ways are the values. Each value of the graph is a
+ * fan: its maker, and the sites that read it, each in the format of its chosen way. A weight that
+ * is updated is one more fan: its maker is the gradient, whose format it has, and uses in other
+ * formats need copies. A dense result of the graph has a reader with a single form. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -15,14 +15,14 @@
 
 /* A reader of a fan, during construction. */
 typedef struct entry {
-    int site, input; /* site -1: a result that must be dense */
+    int site, input; /* site -1: a result of the graph, which must be dense */
     int next;        /* next entry of the fan, or -1 */
 } entry_t;
 
-/* An end of a fan: one info, or one for each way of a site. */
+/* An end of a fan: it has one info, or one for each way of its site. */
 typedef struct end {
     const layout_site_t *site; /* NULL: use info */
-    int input, output;         /* operand of the site; input -1: use output */
+    int input, output;         /* operand of the site; input -1: an output */
     const tensor_info_t *info;
 } end_t;
 
@@ -32,17 +32,17 @@ struct layout_problem {
     network_t network;
     int *n_values;
     const double **own;
-    double *costs; /* costs of the ways of all sites; own points into it */
+    double *costs; /* memory for the costs of the ways of all sites, to which `own` points */
     network_fan_t *fans;
-    double **fan_costs; /* costs of each fan */
+    double **fan_costs; /* [fans] costs of the fan's conversions */
     network_end_t *readers;
-    int (*forms)[LAYOUT_MAX_WAYS]; /* forms of each end, including makers */
+    int (*forms)[LAYOUT_MAX_WAYS]; /* [ends, makers too] form for each way */
     int n_readers, n_forms, n_entries;
     entry_t *entries;
-    int *first_entry;   /* entries of each value; then of each value as a weight's gradient */
-    value_t *gradients; /* gradient of each value that is an updated weight; else VALUE_NONE */
-    int *variables;     /* variable of each site, or -1 */
-    int *chosen;        /* value of each variable */
+    int *first_entry;   /* first entry of each value; then of each updated weight */
+    value_t *gradients; /* [values] gradient of an updated weight; else VALUE_NONE */
+    int *variables;     /* [sites] variable of the site, or -1 */
+    int *chosen;        /* [variables] value of the variable */
 };
 
 /* ---- readers ---- */
@@ -59,8 +59,8 @@ static bool is_weight(const layout_site_t *site, int input)
            select_operand(site->node->op, input)->role == ROLE_WEIGHT;
 }
 
-/* Constants are converted once, when a plan is made, so they cost nothing. Other inputs count only
- * if they are activations or updated weights. */
+/* Adds a reader. Constants are converted once, when a plan is built, so reading them costs nothing.
+ * Other inputs count if they are activations or updated weights. */
 static void add_input(layout_problem_t *problem, int s, int input)
 {
     const layout_search_t *search = problem->search;
@@ -97,7 +97,7 @@ static const tensor_info_t *info_at(const end_t *end, int way)
     return end->input < 0 ? &prepared->out[end->output] : &prepared->in[end->input];
 }
 
-/* Index of a form in a fan; infos with equal bytes are the same form. */
+/* Index of the info's form among those of a fan; infos with equal bytes are the same form. */
 static int number_of(const tensor_info_t *info, const tensor_info_t **infos, int *n)
 {
     int i = 0;
@@ -139,7 +139,7 @@ static status_t make_costs(context_t *ctx, const tensor_info_t *const *infos, in
     return STATUS_OK;
 }
 
-/* `infos` has space for the forms of all ends. */
+/* `infos` has an element for each end of the fan. */
 static status_t make_fan(layout_problem_t *problem, int number, const tensor_info_t **infos)
 {
     const layout_search_t *search = problem->search;
@@ -287,7 +287,7 @@ void layout_problem_release(layout_problem_t *problem)
 
 /* ---- solving ---- */
 
-/* A way with this output format, preferably with the same input format; else the cheapest. */
+/* The way with this output format, if possible also as input format; else the cheapest way. */
 static int uniform_way(const layout_site_t *site, int candidate)
 {
     int best = 0, best_score = -1;
@@ -311,8 +311,8 @@ static int uniform_way(const layout_site_t *site, int candidate)
     return best;
 }
 
-/* Starts from each uniform choice (all blocked, all channels last, ...). The best of these shows
- * what mixing formats gains. */
+/* Starts from each uniform choice (all blocked, all channels last, ...). Compared with the best of
+ * these, the result shows what mixing formats gains. */
 static status_t solve(layout_problem_t *problem, layout_certificate_t *out_certificate)
 {
     const layout_search_t *search = problem->search;
@@ -357,8 +357,8 @@ status_t layout_choose(layout_search_t *search, const pass_options_t *options,
 
 /* ---- reasons ---- */
 
-/* Extra time if the site used its best way with `info` as this input (or as output `output`, if >=
- * 0) and all other choices stayed; negative if there is no such way. */
+/* Additional time if the site used the best of its ways with `info` as this input (or, if output >=
+ * 0, as that output) and all other sites kept their ways. Negative if there is no such way. */
 static double cost_more(const layout_problem_t *problem, const layout_site_t *site, int input,
                         int output, const tensor_info_t *info)
 {

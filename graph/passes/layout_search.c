@@ -1,8 +1,8 @@
 /* Finds the sites for the layout choice, and their ways.
  *
- * Asks every operator in which formats it runs without a reference implementation, and for an
- * estimate of each. layout_problem.c then chooses a way for every site, so that the sum over sites
- * and reorders is minimal. */
+ * Asks every operator in which formats it runs without reference code, and for an estimate in each.
+ * layout_problem.c then chooses a way for every site, so that the sum of all ways and reorders is
+ * minimal. */
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
@@ -28,7 +28,7 @@ bool layout_is_activation(const layout_site_t *site, int input)
 
 /* ---- ways ---- */
 
-/* Collects the infos of a node's inputs; false if any type is unknown. */
+/* Reads the infos of a node's inputs. False if a type is unknown, of an output too. */
 static bool gather_infos(const graph_t *graph, const graph_node_t *node, tensor_info_t *out)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -54,10 +54,10 @@ static int main_rank(const graph_node_t *node, const tensor_info_t *infos)
     return 0;
 }
 
-/* Fewer channels than any block has. */
+/* Fewer channels than the smallest block has. */
 #define FEW_CHANNELS 4
 
-/* True for an operator that computes a weight gradient from a source and a result's gradient. The
+/* True if the operator computes a weight's gradient, from a source and a result's gradient. These
  * two may have different formats: images of three channels stay row-major while the gradient is
  * blocked. */
 static bool gives_weight_gradient(const graph_node_t *node)
@@ -66,8 +66,8 @@ static bool gives_weight_gradient(const graph_node_t *node)
 }
 
 static const layout_asked_t asked_dense = {-1, -1, -1};
-/* Dense inputs in the strides that their producers make, so that views are read without a copy.
- * Level 1 reads a view, level 2 a view of a view, level 3 deeper ones; level 0: no views. */
+/* Ways with dense inputs in the strides that their producers make, so views are read without a
+ * copy. Level 1 reads a view, level 2 a view of a view, level 3 deeper ones. Level 0: no views. */
 #define MAX_LEVEL 3
 
 static layout_asked_t ask_views(int level)
@@ -116,7 +116,7 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
     return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
 }
 
-/* Adds the way with the least estimate. With measured times, adds the other competing kernels. */
+/* Adds the way with the least estimate and, with measured times, ways of all competing kernels. */
 static status_t add_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                          const tensor_info_t *infos, const format_t *candidates,
                          layout_asked_t asked)
@@ -134,8 +134,8 @@ static status_t add_ways(context_t *ctx, const layout_search_t *search, layout_s
     return STATUS_OK;
 }
 
-/* The info of a value as a view: from the producer's way of the highest level below this one. The
- * last level may also use others of that level. NULL if no way makes a view. */
+/* The info that a value has as a view: in its producer's way of the highest level below `level`. At
+ * the last level, also in a way of that level. NULL if no way makes a view. */
 static const tensor_info_t *find_view(const layout_search_t *search, value_t value, int level)
 {
     const int maker = value < 0 ? -1 : search->site_of_value[value];
@@ -154,7 +154,7 @@ static const tensor_info_t *find_view(const layout_search_t *search, value_t val
     return best;
 }
 
-/* Adds a way that reads views as inputs, if there are any. */
+/* If producers make views of inputs, adds a way that reads these views. */
 static status_t add_view_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                              const tensor_info_t *infos, int level)
 {
@@ -193,15 +193,15 @@ static status_t list_ways(context_t *ctx, const layout_search_t *search, layout_
     return STATUS_OK;
 }
 
-/* Parses a candidate's digit; -1 if there is none. */
+/* Parses the digit of a candidate; -1 if there is none. */
 static int8_t read_candidate(const char **at, int n)
 {
     if (**at < '0' || **at >= '0' + n) return -1;
     return (int8_t)(*(*at)++ - '0');
 }
 
-/* Parses ":winograd_4" to a kernel index. -1 without a colon, or, leaving *at, for an unknown
- * kernel. */
+/* Parses ":winograd_4" and returns the kernel's index; -1 if there is no colon. If the kernel is
+ * unknown, *at stays at the colon. */
 static int8_t read_kernel(const opdef_t *op, const char **at)
 {
     if (**at != ':') return -1;
@@ -215,7 +215,7 @@ static int8_t read_kernel(const opdef_t *op, const char **at)
     return -1;
 }
 
-/* Adds the way in the text. Sets *at to NULL if the text is invalid or the way is refused. */
+/* Adds the way that the text *at describes. Sets *at to NULL if that is wrong or refused. */
 static status_t take_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                          const tensor_info_t *infos, const char **at)
 {
@@ -241,7 +241,7 @@ static status_t take_way(context_t *ctx, const layout_search_t *search, layout_s
     return STATUS_OK;
 }
 
-/* Finds all ways, or only the one in the text *at: see take_way. */
+/* Finds all ways or, if there is a text *at, only the way that it describes. */
 static status_t find_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                           const char **at)
 {
@@ -289,7 +289,7 @@ void layout_choice_print(const layout_search_t *search, bool names_kernels, text
 
 /* ---- sites ---- */
 
-/* Operators on values written in place are not sites. */
+/* An operator is not a site if it, or another node, writes one of its values in place. */
 static bool is_site(const layout_search_t *search, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->is_in_place) return false;
@@ -329,9 +329,9 @@ static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *
     return context_get(ctx, n_inputs * sizeof *search->sources, "layout sites", &search->sources);
 }
 
-/* Records values that enter or leave blocks. An if's output comes from either branch. A loop's
- * output and its parameters come from the body; the initial values are ignored, since they are read
- * once. */
+/* Records which values blocks yield. The output of an if may come from either branch. The outputs
+ * and parameters of a loop come from its body; the initial values are ignored, since the loop reads
+ * them once. */
 static status_t note_borders(void *user, const graph_node_t *node)
 {
     layout_search_t *search = user;
@@ -346,8 +346,8 @@ static status_t note_borders(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The site output that reaches this value through block results and parameters; VALUE_NONE if there
- * is none. The limit stops at values that loops pass on unchanged. */
+/* The site's output that this value is, after passing through results and parameters of blocks;
+ * VALUE_NONE if there is none. The limit ends the search at values that a loop yields unchanged. */
 static value_t find_source(const layout_search_t *search, value_t value, int limit)
 {
     if (value < 0 || limit == 0) return VALUE_NONE;
@@ -374,7 +374,7 @@ static void link_producers(layout_search_t *search)
     }
 }
 
-/* Sites being listed. *chosen is the rest of an earlier choice's text; chosen NULL: none. */
+/* The sites found so far. *chosen is the rest of an earlier choice's text; chosen NULL: no text. */
 typedef struct listing {
     layout_search_t *search;
     const char **chosen;

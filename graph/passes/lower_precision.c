@@ -7,8 +7,8 @@
 #include "tensor/text_impl.h"
 
 /* Computes f32 convolutions, linears and matmuls in the narrow dtype, with sums in f32. Operators
- * after them follow if all their inputs are narrow. Casts are added for each reader of another
- * dtype. common_subexpressions merges equal casts, and constant_propagation casts weights. Biases,
+ * after these become narrow if all their inputs are. Readers of another dtype get casts;
+ * common_subexpressions merges equal casts, and constant_propagation runs casts of weights. Biases,
  * softmax, losses and all operators not listed here stay f32. */
 
 /* ---- kinds of operators ---- */
@@ -67,7 +67,7 @@ static bool has_dtype(const graph_type_t *type, dtype_t dtype)
     return info != NULL && info->dtype == dtype;
 }
 
-/* A mean over height and width is pooling; other means belong to norms. */
+/* True for a mean over height and width, which is pooling; other means are parts of norms. */
 static bool is_pooling_mean(const graph_t *graph, const graph_node_t *node)
 {
     if (!rewrite_is_op(node, "mean")) return false;
@@ -106,8 +106,8 @@ operand_role_t precision_role(const graph_node_t *node, int index)
                                                          : ROLE_ACTIVATION;
 }
 
-/* True for a product that accumulates narrow operands in f32. The weight must be constant, since
- * others would be cast in each run. */
+/* True for a product that adds up narrow operands in f32. The weight must be constant: another
+ * weight would be cast in each run. */
 static bool is_product(const graph_t *graph, const graph_node_t *node)
 {
     if (rewrite_conv(node) == 0 && rewrite_conv_transpose(node) == 0 &&
@@ -183,7 +183,7 @@ static value_t narrow(rewrite_t *rewrite, value_t old, const char *path)
 
 /* ---- nodes ---- */
 
-/* Operands of post-ops that broadcast over the result, and numbers, may have any dtype. */
+/* True for numbers, and post-op operands that broadcast to the result: both may have any dtype. */
 static bool is_small(const graph_t *graph, value_t value, const graph_node_t *node)
 {
     const tensor_info_t *info = info_of(graph_value_type(graph, value));
@@ -207,8 +207,8 @@ static status_t lower_product(rewrite_t *rewrite, const graph_node_t *node)
     return rewrite_emit(rewrite, node, inputs, node->outputs);
 }
 
-/* True if all f32 tensors that it reads as activations became narrow. Numbers have no dtype of
- * their own, and slopes of prelu follow its input. */
+/* True if all f32 tensors that the node reads as activations have become narrow. Numbers have no
+ * dtype of their own, and prelu's slope gets the dtype of its input. */
 static bool reads_narrow(const rewrite_t *rewrite, const graph_node_t *node)
 {
     int n_narrow = 0;

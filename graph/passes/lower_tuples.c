@@ -2,8 +2,8 @@
 
 #include "graph/passes/pass_impl.h"
 
-/* Tuples are immutable, so an item of a tuple packed in this graph is the packed value. Tuples from
- * branches, loops and calls stay. */
+/* Tuples are immutable, so an item of a tuple that this graph makes is the value put into it.
+ * Tuples that come from branches, loops and calls stay. */
 
 static const graph_node_t *find_tuple(const graph_t *graph, const graph_node_t *node)
 {
@@ -12,7 +12,7 @@ static const graph_node_t *find_tuple(const graph_t *graph, const graph_node_t *
     return rewrite_is_builtin(tuple, "tuple") ? tuple : NULL;
 }
 
-/* Index of the first item taken; -1 if it is unknown or out of range. */
+/* Index of the item, or of the first item, that is read; -1 if it is unknown or out of range. */
 static int find_place(const graph_t *graph, const graph_node_t *node, const graph_node_t *tuple)
 {
     if (rewrite_is_builtin(node, "unpack")) return node->n_outputs == tuple->n_inputs ? 0 : -1;
@@ -23,7 +23,7 @@ static int find_place(const graph_t *graph, const graph_node_t *node, const grap
     return at >= 0 && at < n ? (int)at : -1;
 }
 
-/* A packed none becomes an omitted operand, which only operators accept. */
+/* If an item is none, only operators can read it: to them it is an omitted operand. */
 static bool can_lower(const graph_t *graph, const graph_node_t *node, int *out_place)
 {
     const graph_node_t *tuple = find_tuple(graph, node);

@@ -7,14 +7,14 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Merges operators of constant weight that read the same value in one block, and differ only in
- * weight and number of outputs. The result is one operator on concatenated weights, and a split. It
- * replaces the first of them. Nodes that compute the other weights move before it; they depend on
- * constants only. */
+/* Merges operators of constant weight that read the same value in the same block, and differ only
+ * in weight and number of outputs. They become one operator with concatenated weights, followed by
+ * a split, in place of the first of them. Nodes that compute the other weights move before it,
+ * which is possible since they depend on constants only. */
 
 #define MAX_MEMBERS TENSOR_MAX_RANK /* parts of one split */
 
-/* When merging pays, measured with AVX-512, one thread and 2 MB of L2; relative time:
+/* When merging is worth it, measured with AVX-512, one thread and 2 MB of L2; time after / before:
  *
  *   linear, one row       0.84 to 0.99: one call, and contiguous parts
  *   linear, 4 to 512 rows 1.01 to 1.24: parts are copied, while x was in cache anyway
@@ -22,13 +22,13 @@
  *   conv, x below 4 MB    0.93 to 1.06; GoogLeNet, batch 1: 1.01 */
 #define LARGE_BYTES ((size_t)4 << 20)
 
-/* Parts begin at a multiple of this number of channels. All block sizes divide it, so each image's
- * part is contiguous. */
+/* Parts begin at a multiple of this number of channels. It is a multiple of all block sizes, so the
+ * part of each image is contiguous. */
 #define BLOCK 16
 
 typedef struct group {
     const graph_block_t *block;
-    const graph_node_t *members[MAX_MEMBERS]; /* in the order of the parts */
+    const graph_node_t *members[MAX_MEMBERS]; /* in the order of their parts */
     int64_t outputs[MAX_MEMBERS];
     int n;
     bool is_left;
@@ -40,9 +40,9 @@ typedef struct merging {
     const alias_t *alias;
     group_t *groups;
     int n_groups, capacity;
-    int *group_of; /* [n_values]: group of the member that makes the value; -1: none */
-    bool *is_made; /* [n_values]: exists in the new graph */
-    bool *moved;   /* [n_values]: its node was copied early */
+    int *group_of; /* [n_values]: group of the member that produces it; -1: none */
+    bool *is_made; /* [n_values]: it exists in the new graph */
+    bool *moved;   /* [n_values]: its node was copied before its turn */
 } merging_t;
 
 static void leave(const merging_t *merging, const graph_node_t *node, const char *reason)
@@ -124,7 +124,7 @@ static status_t add_group(merging_t *merging, const graph_block_t *block, const 
     return STATUS_OK;
 }
 
-/* Adds the node to the first group of this block and input that accepts it; else starts a group. */
+/* Adds the node to the first group of its block and input that accepts it, else to a new group. */
 static status_t place(merging_t *merging, const graph_block_t *block, const graph_node_t *node)
 {
     const char *reason = NULL;
@@ -157,8 +157,8 @@ static status_t find_groups(merging_t *merging, const graph_block_t *block)
 
 /* ---- profitability ---- */
 
-/* Moves the only part with incomplete blocks to the end; all other parts of a conv must fill
- * theirs. */
+/* Moves the only part with an incomplete last block to the end. Returns a reason if a conv has two
+ * such parts. */
 static const char *order_parts(group_t *group)
 {
     int n_odd = 0, odd = group->n - 1;
@@ -209,7 +209,7 @@ static bool decide_all(merging_t *merging)
 
 /* ---- rewriting ---- */
 
-/* Copies the nodes that compute a constant, ahead of their position. */
+/* Copies the nodes that compute a constant to the current position. */
 static status_t make_early(rewrite_t *rewrite, value_t value)
 {
     merging_t *merging = rewrite->user;
@@ -236,7 +236,7 @@ static status_t add_zeros(rewrite_t *rewrite, dtype_t dtype, int64_t n, value_t 
     return STATUS_OK;
 }
 
-/* Concatenates operand `input` of all members; VALUE_NONE if none has it. */
+/* Concatenates operand `input` of all members. VALUE_NONE if no member has it. */
 static status_t join(rewrite_t *rewrite, const group_t *group, int input, value_t *out_value)
 {
     const graph_t *graph = rewrite->from;

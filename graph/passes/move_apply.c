@@ -6,7 +6,7 @@
 typedef struct apply {
     const move_t *move;
     bool is_made;
-    value_t made; /* value that replaces all conversions equal to the moved one */
+    value_t made; /* value that replaces all conversions equal to the one that moves */
 } apply_t;
 
 static const graph_type_t *target_of(const rewrite_t *rewrite)
@@ -21,7 +21,7 @@ static void set_made(apply_t *apply, value_t value)
     apply->made = value;
 }
 
-/* Converts an old value to the form of the moved conversion. */
+/* Adds a conversion of an old value to the form that the moved conversion makes. */
 static value_t convert(rewrite_t *rewrite, value_t old)
 {
     const apply_t *apply = rewrite->user;
@@ -48,7 +48,8 @@ static void outputs_clear(context_t *ctx, outputs_t *outputs)
     context_put(ctx, outputs->names);
 }
 
-/* Outputs of the node, with the moved one converted in place or appended. */
+/* Lists the node's outputs. The moved one's converted form replaces it, or is
+ * appended. */
 static status_t outputs_begin(rewrite_t *rewrite, const graph_node_t *node, outputs_t *out)
 {
     const apply_t *apply = rewrite->user;
@@ -74,7 +75,7 @@ static status_t outputs_begin(rewrite_t *rewrite, const graph_node_t *node, outp
     return STATUS_OK;
 }
 
-/* Index of the moved value among the outputs. */
+/* Index of the converted value among these outputs. */
 static int moved_place(const apply_t *apply, const graph_node_t *node)
 {
     return apply->move->replaces ? apply->move->index : node->n_outputs;
@@ -88,8 +89,8 @@ static void map_others(rewrite_t *rewrite, const graph_node_t *node, const outpu
             rewrite_map(rewrite, node->outputs[i], outputs->values[i]);
 }
 
-/* Ends a block with the results of the old one and the moved value. `first` is the number of
- * results before the outputs. */
+/* Ends a block with the old block's results and the moved value. `first` is the number of results
+ * before those that become outputs. */
 static status_t end_block(rewrite_t *rewrite, const graph_node_t *node, const graph_block_t *block,
                           int first, value_t moved)
 {
@@ -210,7 +211,7 @@ static value_t add_builtin(rewrite_t *rewrite, const char *name, value_t a, valu
     return value;
 }
 
-/* Adds the condition that the loop runs: its count is above zero and its initial condition true. */
+/* Adds the condition that the loop runs: trip count above zero and initial condition true. */
 static status_t add_guard(rewrite_t *rewrite, const graph_node_t *loop, value_t *out_guard)
 {
     value_t count = rewrite_value(rewrite, loop->inputs[0]);
@@ -229,7 +230,7 @@ static status_t add_guard(rewrite_t *rewrite, const graph_node_t *loop, value_t 
     return STATUS_OK;
 }
 
-/* Fills two branches: the loop itself, and its initial values. */
+/* Fills both branches: one with the loop itself, one with its initial values. */
 static status_t fill_guard(rewrite_t *rewrite, const graph_node_t *loop, value_t *results)
 {
     int n = loop->n_outputs;
@@ -290,7 +291,7 @@ static status_t apply_to(rewrite_t *rewrite, const graph_node_t *node, bool *out
     }
 }
 
-/* A value made in a block is not visible after it. */
+/* A value made in a block cannot be used after the block. */
 static status_t leave_block(rewrite_t *rewrite, const graph_block_t *block, value_t *results)
 {
     (void)results;

@@ -1,15 +1,15 @@
-/* Moves reorders to where they run least often: partial redundancy elimination on the nodes
+/* Moves reorders to places where they run least often: partial redundancy elimination for the nodes
  * to_mkldnn, to_dense and reorder.
  *
- * Finds and applies one move at a time until none is left. A move must not add a conversion to any
- * path:
- *   - a conversion that was done before, or that undoes another, is removed;
- *   - a conversion in an if or loop moves before it, if every path after the node also does it, if
- * both branches do it, or if every iteration does it to a value from outside;
- *   - a conversion of an if's result moves into the branches, if one of them has that form already;
- *   - a conversion of a carried value moves before the loop, if an iteration ends with that form.
- * Moves out of a loop, and of carried values, need a loop that runs at least once; otherwise the
- * loop is put into an if that checks this. Values written in place are not moved. */
+ * Finds and applies one move after another until there is none. No path may get an additional
+ * conversion:
+ *  - a conversion that was done before, or that undoes another, is removed;
+ *  - a conversion in an if or loop moves before it, if every path after the node does it anyway, if
+ *    both branches do it, or if every iteration does it to a value from outside;
+ *  - a conversion of an if's result moves into the branches, if one of them has that form already;
+ *  - a conversion of a carried value moves before the loop, if an iteration ends with that form.
+ * Moves out of a loop, and of carried values, need a loop that runs at least once. For another
+ * loop, an if around it checks whether it runs. Values written in place are not moved. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -18,9 +18,9 @@
 
 typedef struct place {
     const graph_block_t *block;
-    int outer;                 /* index in places of the enclosing block, or -1 */
+    int outer;                 /* index in places of the block around this one, or -1 */
     const graph_node_t *owner; /* NULL: the graph's body */
-    int index;                 /* index of owner in the enclosing block */
+    int index;                 /* index of owner in the block around it */
 } place_t;
 
 typedef struct survey {
@@ -28,8 +28,8 @@ typedef struct survey {
     const graph_t *graph;
     const alias_t *alias;
     int n_places, capacity;
-    place_t *places; /* blocks, outer ones first */
-    int *home;       /* [value]: index in places of the block that makes it */
+    place_t *places; /* all blocks; a block comes before the blocks inside it */
+    int *home;       /* [value]: index in places of the block that produces it */
 } survey_t;
 
 /* ---- conversions ---- */
@@ -120,8 +120,8 @@ bool move_may_begin(const graph_t *graph, const graph_node_t *loop)
     return loop->inputs[1] < 0 || is_true(graph_constant(graph, loop->inputs[1]));
 }
 
-/* Facts implied by a condition: tells_count, that the count is above zero; tells_truth, that the
- * value is true. */
+/* True if the condition implies that the count is above zero (tells_count), or that the value is
+ * true (tells_truth). */
 static bool tells_count(const graph_t *graph, value_t condition, value_t count)
 {
     const graph_node_t *node = condition < 0 ? NULL : graph_producer(graph, condition);
@@ -143,7 +143,7 @@ static bool tells_truth(const graph_t *graph, value_t condition, value_t value)
             tells_truth(graph, node->inputs[1], value));
 }
 
-/* True if the loop certainly runs: from its operands, or because an enclosing if checks it. */
+/* True if the loop certainly runs: its operands show it, or an if around it checks it. */
 static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
 {
     const graph_t *graph = survey->graph;
@@ -160,14 +160,14 @@ static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
     return has_trip && may_begin;
 }
 
-/* True if the value cannot change, so that a check before the loop still holds in it. */
+/* True if nothing can change the value, so that a check before the loop is still right inside. */
 static bool is_lasting(const survey_t *survey, value_t value)
 {
     return value >= 0 && graph_constant(survey->graph, value) == NULL &&
            !alias_is_mutated(survey->alias, value);
 }
 
-/* True if an if around the loop could check that it runs. */
+/* True if an if around the loop could check whether the loop runs. */
 static bool can_guard(const survey_t *survey, const graph_node_t *loop)
 {
     const graph_t *graph = survey->graph;
@@ -182,7 +182,7 @@ static int place_of(const survey_t *survey, const graph_block_t *block)
     return place;
 }
 
-/* True if every path through the block, from its first-th node on, does this conversion. */
+/* True if every path through the block, from node `first` on, does this conversion. */
 static bool is_sure(const survey_t *survey, const graph_block_t *block, int first,
                     const graph_node_t *conversion)
 {
@@ -201,7 +201,7 @@ static bool is_sure(const survey_t *survey, const graph_block_t *block, int firs
 
 /* ---- existing forms ---- */
 
-/* A value that this one was converted from and that has this form; VALUE_NONE if there is none. */
+/* A value of this form from which `value` was converted; VALUE_NONE if there is none. */
 static value_t original(const survey_t *survey, value_t value, const graph_type_t *form)
 {
     while (value >= 0 && !type_equal(graph_value_type(survey->graph, value), form)) {
@@ -211,8 +211,8 @@ static value_t original(const survey_t *survey, value_t value, const graph_type_
     return value;
 }
 
-/* The result of an equal conversion of `value` before the index-th node of this block, or in an
- * enclosing block. */
+/* The result of an equal conversion of `value` that comes before node `index` of this block, or in
+ * a block around it. */
 static value_t earlier(const survey_t *survey, int place, int index, value_t value,
                        const graph_type_t *form)
 {
@@ -246,7 +246,7 @@ static bool find_replacement(const survey_t *survey, int place, int index, move_
 
 /* ---- out of blocks ---- */
 
-/* A conversion in the blocks of a node, while it is examined. */
+/* A conversion inside a node's blocks, while the search looks at it. */
 typedef struct inner {
     const survey_t *survey;
     int place, index;
@@ -295,7 +295,7 @@ static bool find_hoist(const survey_t *survey, int place, int index, move_t *mov
 
 /* ---- moves into branches and carried values ---- */
 
-/* Number of equal conversions. */
+/* Counts conversions that are equal to this one. */
 typedef struct likes {
     const survey_t *survey;
     const graph_node_t *conversion;
@@ -309,7 +309,7 @@ static status_t count_like(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* True if only such conversions read the value. */
+/* True if only conversions equal to this one read the value. */
 static bool reads_all(const survey_t *survey, const graph_node_t *conversion)
 {
     likes_t likes = {survey, conversion, 0};
@@ -317,7 +317,7 @@ static bool reads_all(const survey_t *survey, const graph_node_t *conversion)
     return likes.n == graph_n_uses(survey->graph, conversion->inputs[0]);
 }
 
-/* A value in this form at the end of a block, without a conversion there. */
+/* A value of this form that exists at the end of a block without adding a conversion. */
 static value_t ready_at_end(const survey_t *survey, const graph_block_t *block, value_t result,
                             const graph_type_t *form)
 {
@@ -326,11 +326,11 @@ static value_t ready_at_end(const survey_t *survey, const graph_block_t *block, 
     return earlier(survey, place_of(survey, block), block->n_nodes, result, form);
 }
 
-/* The first conversion of a value, in node order, that every path does. */
+/* Finds the first conversion of a value, in node order, that every path does. */
 typedef struct wanted {
     const survey_t *survey;
     value_t value;
-    const graph_block_t *block; /* block in which every path must do it */
+    const graph_block_t *block; /* every path through this block must do the conversion */
     int first;
     const graph_node_t *found;
 } wanted_t;
@@ -378,8 +378,8 @@ static bool find_sink(const survey_t *survey, int place, int index, move_t *move
     return false;
 }
 
-/* True if the unconverted carried value is no longer needed. Readers after the loop then convert
- * back once, which must not exceed what the iterations did. */
+/* True if the unconverted carried value is no longer needed. If it is read after the loop, it is
+ * converted back there once, so each iteration must have done that conversion. */
 static bool replaces_carried(const survey_t *survey, const graph_node_t *loop,
                              const graph_node_t *conversion, int index)
 {
@@ -435,7 +435,7 @@ static bool find_move(const survey_t *survey, move_t *move)
     return false;
 }
 
-/* Reports why conversions in loops stay. */
+/* Reports why conversions in loops were not moved. */
 static void note_left(const survey_t *survey)
 {
     for (int place = 1; place < survey->n_places; place++) {
@@ -467,7 +467,7 @@ static void survey_end(survey_t *survey)
     context_put(survey->ctx, survey->places);
 }
 
-/* Applies one move to *current. */
+/* Finds a move, and applies it to *current. */
 static status_t move_one(context_t *ctx, const pass_options_t *options, graph_t **current,
                          bool *out_moves)
 {

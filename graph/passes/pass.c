@@ -17,7 +17,7 @@ static const pass_t passes[] = {
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
-/* Limit on repetitions of a group. Never reached: each round makes a permanent decision. */
+/* Limit on the rounds of a group; never reached, since each round makes a permanent change. */
 #define MAX_ROUNDS 32
 
 /* clang-format off */
@@ -41,7 +41,7 @@ static const char *const pipeline_graph[] = {
     NULL,
 };
 
-/* Specialising to one set of input shapes, before building a plan. */
+/* Specialises a graph to one set of input shapes, before a plan is built. */
 static const char *const pipeline_plan[] = {
     "fuse_expand_depthwise",
     "layout", "move_reorders", "fold_reorders",
@@ -50,7 +50,7 @@ static const char *const pipeline_plan[] = {
     NULL,
 };
 
-/* Freezing. A known value can reveal others, such as the callee of a call, so the group repeats.
+/* Freezing. A known value can make others known, such as the callee of a call, so a group repeats.
  *
  *   calls inlined ──► getattr becomes constant ──► integers ──► constants computed ──┐
  *   ▲                                                                                │
@@ -96,8 +96,8 @@ static const char *const pipeline_optimize[] = {
     NULL,
 };
 
-/* The first part of pipeline_optimize, with all constants computed. Ranges are measured on its
- * result. */
+/* The first part of pipeline_optimize, followed by computing all constants. Ranges are measured on
+ * the result. */
 static const char *const pipeline_calibrate[] = {
     "remove_identity",
     "functionalize",
@@ -193,7 +193,7 @@ static status_t dump(context_t *ctx, const pass_t *pass, const graph_t *graph,
     return status;
 }
 
-/* Runs one pass. If its result does not verify, the error names the pass. */
+/* Runs one pass. If its result fails verification, the error names the pass. */
 static status_t run_one(context_t *ctx, const pass_t *pass, const graph_t *graph,
                         const pass_options_t *options, graph_t **out_graph)
 {
@@ -249,7 +249,7 @@ static status_t check_pipeline(context_t *ctx, const char *const *names)
     return STATUS_OK;
 }
 
-/* Replaces *current by the result of the pass. */
+/* Runs a pass on *current and replaces it by the result. */
 static status_t advance(context_t *ctx, const char *name, const pass_options_t *options,
                         graph_t **current, bool *out_changes)
 {
@@ -263,7 +263,7 @@ static status_t advance(context_t *ctx, const char *name, const pass_options_t *
     return STATUS_OK;
 }
 
-/* Repeats a group; moves *names to its "]". */
+/* Repeats a group of passes; then *names is at the group's "]". */
 static status_t repeat(context_t *ctx, const char *const **names, const pass_options_t *options,
                        graph_t **current)
 {
@@ -297,8 +297,8 @@ static status_t run_all(context_t *ctx, const graph_t *graph, const char *const 
 
 /* ---- graphs for many sizes ---- */
 
-/* The graph at these sizes, with names. NULL if a node rejects them; then appends which one to
- * `reason`, unless that is NULL or not empty. */
+/* The graph at these sizes, with names. If a node rejects the sizes, *out_graph is NULL and the
+ * error is appended to `reason`, unless that is NULL or not empty. */
 static status_t try_sizes(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                           text_t *reason, graph_t **out_graph)
 {
@@ -325,8 +325,8 @@ status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *
     return STATUS_OK;
 }
 
-/* Runs the passes on the graph at generic sizes, then returns to its own sizes. NULL if that is not
- * possible; see reason. */
+/* Runs the passes on the graph at generic sizes, then changes the result to the graph's own sizes.
+ * NULL if a node rejects the sizes, with the reason. */
 static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
                             const char *const *names, const pass_options_t *options, text_t *reason,
                             graph_t **out_graph)
@@ -347,7 +347,7 @@ static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t 
     return status;
 }
 
-/* reason: why the graph is valid only for its own sizes, or "". */
+/* reason: why the graph is valid only for the sizes in its types, or "". */
 static status_t run_closed(context_t *ctx, const graph_t *graph, const char *const *names,
                            const pass_options_t *options, const char *reason, graph_t **out_graph)
 {
@@ -360,9 +360,9 @@ static status_t run_closed(context_t *ctx, const graph_t *graph, const char *con
     return status;
 }
 
-/* Decisions of passes must hold for all sizes: [1,8] and [N,8] are equal at one N only. So passes
- * see generic sizes, which equal nothing else by accident. If a graph accepts none, it becomes
- * valid only for its own sizes. */
+/* Passes must decide for all sizes, but [1,8] and [N,8] are equal if N is 1. So passes get the
+ * graph at generic sizes, of which none is equal to another by accident. If nodes reject these, the
+ * graph becomes valid only for its own sizes. */
 static status_t run_open(context_t *ctx, const graph_t *graph, const char *const *names,
                          const pass_options_t *options, graph_t **out_graph)
 {

@@ -108,7 +108,7 @@ bool pattern_number(const graph_t *graph, value_t value, double *out_number)
     return is_some;
 }
 
-/* The operator that makes a value; NULL if it writes or is written in place. */
+/* The operator that produces a value; NULL if it writes, or if another node writes the value. */
 static const graph_node_t *operator_at(const match_t *match, value_t value)
 {
     const alias_t *alias = match->alias;
@@ -116,7 +116,7 @@ static const graph_node_t *operator_at(const match_t *match, value_t value)
     if (node == NULL || node->kind != NODE_OP || node->is_in_place || node->n_outputs != 1 ||
         alias_is_mutated(alias, value))
         return NULL;
-    const post_ops_t *post = rewrite_post(node); /* patterns do not describe post-ops */
+    const post_ops_t *post = rewrite_post(node); /* patterns have no notation for post-ops */
     return post == NULL || post->n == 0 ? node : NULL;
 }
 
@@ -125,7 +125,7 @@ static bool is_near(double a, double b)
     return fabs(a - b) <= 1e-6 * fabs(b);
 }
 
-/* Adds a node to the match; false if there are too many. */
+/* Adds a node to the match. False if the match has too many nodes. */
 static bool note_node(match_t *match, const graph_node_t *node)
 {
     for (int i = 0; i < match->n_nodes; i++)
@@ -149,7 +149,7 @@ static bool match_term(match_t *match, const pattern_term_t *term, value_t value
 
 enum { MAX_PARTS = 8 };
 
-/* A factor or summand; sign -1: divisor or subtrahend. */
+/* A factor or summand of a pattern. sign is -1 for a divisor or subtrahend. */
 typedef struct part {
     const pattern_term_t *term;
     int sign;
@@ -160,11 +160,11 @@ typedef struct group {
     bool is_product;
     part_t parts[MAX_PARTS];
     int n_parts;
-    double number; /* combination of all numbers */
-    int name;      /* name of an arbitrary number; -1: the number is fixed */
+    double number; /* product or sum of all numbers in the pattern */
+    int name;      /* index of the name of an arbitrary number; -1: the number is fixed */
 } group_t;
 
-/* Values not yet assigned to parts. */
+/* Values that have not been assigned to parts yet. */
 typedef struct pending {
     value_t values[MAX_PARTS];
     int signs[MAX_PARTS];
@@ -196,7 +196,7 @@ static bool collect_operands(const pattern_t *pattern, const pattern_term_t *ter
     return true;
 }
 
-/* Adds a term to the group: its operands if it is of the same kind and unnamed, else itself. */
+/* Adds a term to the group, or its operands if it is an unnamed product (or sum) itself. */
 static bool collect(const pattern_t *pattern, const pattern_term_t *term, int sign, group_t *group)
 {
     const bool is_same = group->is_product ? is_op(term, "mul") || is_op(term, "div")
@@ -251,7 +251,7 @@ static bool push_sum(const graph_node_t *node, int sign, pending_t *pending)
 
 static bool assign(match_t *match, group_t *group, const pending_t *pending);
 
-/* Replaces a value by the operands of its operator. */
+/* Replaces a value by the operands of the operator that produces it. */
 static bool open_value(match_t *match, group_t *group, const pending_t *rest, value_t value,
                        int sign)
 {
@@ -276,7 +276,7 @@ static bool has_number(const match_t *match, value_t value)
             pattern_number(match->alias->graph, node->inputs[1], &unused));
 }
 
-/* Matches 1 / sqrt(x) as rsqrt(x). */
+/* Matches rsqrt(x) where the pattern has 1 / sqrt(x). */
 static bool match_root(match_t *match, const part_t *part, value_t value, int sign)
 {
     const graph_node_t *node = operator_at(match, value);
@@ -300,7 +300,7 @@ static bool fits(match_t *match, const group_t *group, double number)
     return true;
 }
 
-/* Assigns a part to each value, or opens the value. Backtracks. */
+/* Assigns a part to each value, or replaces the value by its operands. Backtracks. */
 static bool assign(match_t *match, group_t *group, const pending_t *pending)
 {
     if (pending->n == 0) return fits(match, group, pending->number);

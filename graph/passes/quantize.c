@@ -8,23 +8,23 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Products read their inputs through 8-bit integers; D is dequantize and Q quantize:
+/* Products read their inputs as 8-bit integers. D is dequantize and Q quantize:
  *
  *   conv(x, w, b)      conv(D(Q(x)), D(w as s8), b)
  *
- * Scales come from the ranges in the options. fold_quantize then computes the product on the
- * integers, as for imported graphs with such pairs. */
+ * Scales are computed from the ranges in the options. fold_quantize then computes the product on
+ * integers, as for imported graphs that contain such pairs. */
 
 typedef struct quantizing {
     quantize_sites_t sites;
-    value_t *numbers; /* [graph_n_values]: D(Q(value)) in the new graph, or VALUE_NONE */
-    value_t *scales;  /* [graph_n_values]: scale of each group */
+    value_t *numbers; /* [graph_n_values]: D(Q(value)) as a value of the new graph, or VALUE_NONE */
+    value_t *scales;  /* [graph_n_values]: the scale, at the value that stands for its group */
     value_t *zeros;
 } quantizing_t;
 
 /* ---- weights ---- */
 
-/* Elements with the same scale: `outer` runs of `inner` elements, `step` apart. */
+/* Elements with the same scale: `outer` runs, `step` apart, of `inner` adjacent elements. */
 typedef struct stretch {
     int64_t outer, inner, step;
 } stretch_t;
@@ -121,7 +121,7 @@ static value_t add_with(rewrite_t *rewrite, const char *name, dtype_t dtype, int
     return graph_add_op(rewrite->to, node.op, attrs, n, inputs, path);
 }
 
-/* D(Q(value)), added once, since all readers are in one block. */
+/* Adds D(Q(value)), once for each value: all readers are in one block. */
 static value_t through_integers(rewrite_t *rewrite, value_t old, const char *path)
 {
     quantizing_t *quantizing = rewrite->user;
@@ -156,7 +156,7 @@ static status_t weight_through_integers(rewrite_t *rewrite, const graph_node_t *
 
 /* ---- nodes ---- */
 
-/* Upper bound of a relu6, or of a clamp with minimum 0; 0 for other nodes. */
+/* The upper bound of a relu6, or of a clamp from 0; 0 for other nodes. */
 static double bound_of(const graph_node_t *node)
 {
     if (rewrite_is_op(node, "relu6")) return 6.0;
@@ -166,8 +166,8 @@ static double bound_of(const graph_node_t *node)
     return least != NULL && most != NULL && *least == 0.0 ? *most : 0.0;
 }
 
-/* True if the integers end at the bound or below. A relu then has the same result as the relu6 or
- * clamp, and can be fused into the product. */
+/* True if the largest integer represents the bound or less. Then a relu has the same result as the
+ * relu6 or clamp, and a product can include a relu. */
 static bool is_bounded(const quantizing_t *quantizing, const graph_t *graph,
                        const graph_node_t *node)
 {

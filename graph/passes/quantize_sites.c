@@ -6,16 +6,16 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* First finds products: f32, with constant weight and an integer version in fold_quantize. Then,
- * from the last node to the first, marks the values they read as integers. If a result is read as
- * integers:
+/* First finds the products: f32, with a constant weight, and possible on integers in fold_quantize.
+ * Then visits the nodes from last to first and marks the values that products read as integers. If
+ * readers use a result as integers:
  *
- *   moves (max_pool, views, concat)      the moved values are, too, with the same scale
- *   add(product, r), with or without     r is, so that its f32 form is not needed
- *     a relu
- *   a mean of such a sum                 the sum is, so that the sum before it is, too
+ *  moves (max_pool, views, concat)      so is the moved value, with the same scale
+ *  add(product, r), with or without     so is r, whose f32 form is then not needed
+ *    a relu
+ *  a mean of such a sum                 so is the sum, and then a sum before it
  *
- * Values with one scale form a chain over `same`, which ends at the value that holds the scale. */
+ * Values with the same scale are linked by `same`; the last one of the links stores the scale. */
 
 typedef struct finding {
     const graph_t *graph;
@@ -77,7 +77,7 @@ static bool is_finite(const tensor_t *weight)
     return is_finite;
 }
 
-/* Checks the weight; sums of terms up to 255 * 128 must fit s32. */
+/* Checks the weight: sums of products up to 255 * 128 must fit s32. */
 static const char *check_weight(const finding_t *finding, const graph_node_t *node)
 {
     const datum_t *datum = graph_constant(finding->graph, node->inputs[1]);
@@ -94,7 +94,7 @@ static const char *check_weight(const finding_t *finding, const graph_node_t *no
     return is_finite(weight) ? NULL : "its weight is not finite";
 }
 
-/* Why a product stays f32; NULL if it is quantized. */
+/* The reason why a product stays f32; NULL if it is quantized. */
 static const char *check_product(const finding_t *finding, const graph_node_t *node)
 {
     const post_ops_t *post = rewrite_post(node);
@@ -129,8 +129,8 @@ static bool is_one_op(const graph_node_t *node)
     return node->kind == NODE_OP && !node->is_in_place && node->n_outputs == 1;
 }
 
-/* Number of first operands that an operator moves elements of: all for concat, else 1; 0: no
- * move. */
+/* Number of operands, counted from the first, whose elements a node moves: all for concat, else 1;
+ * 0: it is no move. */
 static int count_moved(const graph_node_t *node)
 {
     const bool is_pool = rewrite_is_op(node, "max_pool1d") || rewrite_is_op(node, "max_pool2d") ||
@@ -151,7 +151,7 @@ static bool find_move(finding_t *finding, const graph_node_t *node)
     return n > 0;
 }
 
-/* True if all readers use the value, or the relu that is its only reader, as integers. */
+/* True if all readers use the value, or the relu that alone reads it, as integers. */
 static bool becomes_integers(const finding_t *finding, value_t value)
 {
     const quantize_site_t *items = finding->sites->items;
@@ -185,7 +185,7 @@ static bool find_sum(finding_t *finding, const graph_node_t *node)
     return false;
 }
 
-/* True for a sum, with or without relu, that is fused into the product before it. */
+/* True for a sum, with or without a relu, that becomes part of the product before it. */
 static bool is_residual(const finding_t *finding, value_t value)
 {
     const graph_t *graph = finding->graph;
@@ -236,8 +236,8 @@ bool quantize_reads(const quantize_sites_t *sites, const graph_node_t *node, int
 
 /* ---- scales ---- */
 
-/* The scale for u8. If the range is nearly symmetric, the zero is 128 and the larger side maps to
- * 127. Otherwise the range maps to 0..255. A value that is always zero gets scale 1. */
+/* Chooses the scale for u8. If the range is nearly symmetric, the zero is 128 and the larger side
+ * ends 127 from it. Else the range is 0 to 255. A value that is always zero gets scale 1. */
 static void choose_scale(quantize_site_t *site)
 {
     const double low = fmin(site->low, 0.0), high = fmax(site->high, 0.0);

@@ -1,8 +1,8 @@
 #include "graph/analysis/alias_impl.h"
 #include "graph/passes/pass_impl.h"
 
-/* Replaces an operator with TRAIT_IDENTITY by its first operand. If the bytes are written in place,
- * it stays, unless the operand has no other reader. An in-place one is always replaced. */
+/* Replaces an operator with TRAIT_IDENTITY by its first operand. If its bytes are written in place,
+ * that is done only if the operand has no other reader. An in-place operator is always replaced. */
 
 static bool is_removable(const alias_t *alias, const graph_node_t *node)
 {

@@ -10,8 +10,8 @@
  *   x f32[197,16,768] > reshape [197,192,64] > permute [192,197,64] > reshape [16,12,197,64]
  *   x f32[197,16,768] > reshape [197,16,12,64] > permute [16,12,197,64]
  *
- * The first merges batch and heads, which needs a copy if x is part of a wider row. The second is a
- * view. */
+ * The upper form merges batch and heads, which needs a copy if x is part of wider rows. The lower
+ * form is a view. */
 
 typedef struct chain {
     value_t x;
@@ -20,7 +20,7 @@ typedef struct chain {
     int64_t dims[TENSOR_MAX_RANK];  /* dims of the permute after it */
 } chain_t;
 
-/* Number of sizes, from `at` on, whose product is n; 0 if there is none. */
+/* The number of sizes, from index `at` on, whose product is n; 0 if there is none. */
 static int count_split(const tensor_info_t *info, int at, int64_t n)
 {
     int64_t product = 1;
@@ -30,7 +30,7 @@ static int count_split(const tensor_info_t *info, int at, int64_t n)
     return product == n ? count : 0;
 }
 
-/* Finds the dimensions of `out` into which each dimension of `permuted` is split. */
+/* For each dimension of `permuted`, finds the dimensions of `out` into which it is split. */
 static bool find_splits(const tensor_info_t *permuted, const tensor_info_t *out, int *starts,
                         int *counts)
 {
@@ -50,8 +50,8 @@ static bool is_plain_op(const alias_t *alias, const graph_node_t *node, const ch
            !alias_is_mutated(alias, node->inputs[0]) && !alias_is_mutated(alias, node->outputs[0]);
 }
 
-/* True if all sizes are explicit, so that they may be replaced: none is inferred (-1), copied (0)
- * or computed from an input's size. */
+/* True if all sizes are plain numbers that may be replaced: none is inferred (-1), copied (0) or
+ * computed from an input's size. */
 static bool has_fixed_sizes(const graph_node_t *reshape)
 {
     const ints_t *sizes = rewrite_attr(reshape, "sizes", ATTR_INTS);

@@ -7,9 +7,9 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* The inverse of lower_precision, for processors without instructions for the narrow dtype.
- * Operators read f32 instead, casts between the two dtypes are removed, and constants are cast
- * once, here. Values written in place, and inputs of nodes that are not operators, stay narrow. */
+/* Undoes lower_precision on processors without instructions for the narrow dtype: operators read
+ * f32, casts between the two dtypes are removed, and constants are cast once, here. Values written
+ * in place, and inputs of nodes that are not operators, stay narrow. */
 
 static bool has_dtype(const graph_type_t *type, dtype_t dtype)
 {
@@ -21,7 +21,7 @@ static bool was_narrow(const rewrite_t *rewrite, value_t old)
     return old >= 0 && has_dtype(graph_value_type(rewrite->from, old), DTYPE_BF16);
 }
 
-/* True if a narrow value is f32 in the new graph. */
+/* True if a value that was narrow is f32 in the new graph. */
 static bool is_widened(const rewrite_t *rewrite, value_t old)
 {
     if (!was_narrow(rewrite, old)) return false;
@@ -38,7 +38,7 @@ static value_t as_dtype(rewrite_t *rewrite, value_t old, dtype_t dtype, const ch
 
 /* ---- nodes ---- */
 
-/* Casts a constant to f32. All plans for the graph share the result. */
+/* Casts a constant to f32. All plans of the graph share the result. */
 static status_t widen_tensor(context_t *ctx, const tensor_t *tensor, datum_t **out_datum)
 {
     tensor_t *dense = NULL, *wide = NULL;
