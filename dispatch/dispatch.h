@@ -156,8 +156,8 @@ typedef struct op_event {
     bool is_planned;     /* a step of a plan, whose ns covers the kernel only. Plans have no steps
                             for views */
     int slice, n_slices; /* index and number of slices, if the plan runs this step for one slice of
-                            the batch after the other; 0 and 1 if for the complete batch; 0 and 0
-                            outside plans */
+                            the batch after the other; 0 and 1 if it runs for the complete batch; 0
+                            and 0 outside plans */
     struct plan *plan;   /* the plan that runs the step; NULL outside plans */
     int step;            /* index of the step for plan_step */
 } op_event_t;

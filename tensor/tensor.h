@@ -77,8 +77,8 @@ status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     TESSERA_API(tensor_data_mutable);
 
 /* True if somebody else uses the tensor or its bytes: another reference, a view, a snapshot, the
- * owner of borrowed memory, a mapped file. If false, code that writes to the tensor may have it.
- * False for NULL. */
+ * owner of borrowed memory, a mapped file. If false, you may pass the tensor to code that writes to
+ * it. False for NULL. */
 bool tensor_is_shared(const tensor_t *tensor) TESSERA_API(tensor_is_shared);
 
 /* The value of a tensor with exactly one element; any layout. */

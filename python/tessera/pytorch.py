@@ -505,8 +505,8 @@ class _Captured:
         return torch.fx.GraphModule(holder, graph)
 
 
-_MAX_MODELS = 8  # models that a graph keeps for sets of numbers, the last used
-_MAX_MODULES = 64  # modules of one class that are kept, the last used
+_MAX_MODELS = 8  # most models that a graph keeps for sets of sizes and numbers
+_MAX_MODULES = 64  # most modules of one class whose models are kept
 
 
 class _Kept(collections.OrderedDict):
@@ -530,8 +530,8 @@ class _Kept(collections.OrderedDict):
 
 class _Compiled:
     """Runs a captured graph as a model with open sizes, exported once for its numbers. If PyTorch
-    cannot export that, and for sizes that it rejects, each set of sizes and numbers gets its own
-    model. If that fails, too, PyTorch runs the graph."""
+    cannot export such a model, and for sizes that the model rejects, each set of sizes and numbers
+    gets its own model. If that fails, too, PyTorch runs the graph."""
 
     def __init__(self, captured: _Captured, example: Sequence[Any]):
         self._captured = captured

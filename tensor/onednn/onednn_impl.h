@@ -56,7 +56,7 @@ struct onednn_stream {
 
 dnnl_engine_t onednn_engine(void);
 
-/* Makes a descriptor for an info; the caller destroys it. NULL in gives NULL out. */
+/* Makes a descriptor for an info, which the caller destroys; NULL if info is NULL. */
 dnnl_status_t onednn_md_create(const tensor_info_t *info, dnnl_memory_desc_t *out_md);
 
 /* Converts a descriptor to an info; false for a format that no tag describes. */
