@@ -42,8 +42,8 @@ bool choose_tells_apart(const post_ops_t *post);
 status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                         onednn_problem_t *problem, double flops);
 
-/* The same for a gradient of such an operator. `forward` is the operator's problem, whose src[0],
- * weight, bias (NULL: none) and dst hold dtype and sizes. The call's operands:
+/* choose_formats for a gradient of such an operator. `forward` is the operator's problem, whose
+ * src[0], weight, bias (NULL: none) and dst hold dtype and sizes. The call's operands:
  *
  *   ONEDNN_BACKWARD_DATA     in diff_dst, weight; out diff_src
  *   ONEDNN_BACKWARD_WEIGHT   in src, diff_dst; out diff_weight, and diff_bias if it has a bias

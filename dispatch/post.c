@@ -25,8 +25,8 @@ const char *post_name(post_kind_t kind)
 
 /* ---- applying them after a kernel ---- */
 
-/* Operands with the result's shape have its format, so both are traversed together in chunks. Other
- * operands need each element's index. */
+/* An operand of the result's shape has the result's format, so operand and result are traversed
+ * together, in chunks. For other operands the index of each element is needed. */
 
 #define CHUNK 1024
 

@@ -10,8 +10,8 @@
  *   for (int i = 0; i < profile_n_nodes(profile); i++) use(profile_node(profile, i));
  *   profile_destroy(profile);
  *
- * A profile observes its context during each run, both modules that run operator by operator and
- * plans. Destroy it before its context. */
+ * A profile observes its context during each run: plans, and modules that run operator by operator.
+ * Destroy it before its context. */
 #ifndef TESSERA_DISPATCH_PROFILE_H
 #define TESSERA_DISPATCH_PROFILE_H
 

@@ -110,8 +110,8 @@ static void put_call(build_t *build, int record)
     add_node(build, record, first);
 }
 
-/* Appends the record of a slice after the first to the node of its step. False if the record is not
- * such a slice. */
+/* If the record is a later slice (slice > 0) of a step, appends it to the step's node. Otherwise
+ * returns false. */
 static bool put_slice(build_t *build, int record)
 {
     const record_t *records = build->profile->records, *slice = &records[record];

@@ -62,8 +62,8 @@ const char *context_error(const context_t *ctx) TESSERA_API(context_error);
  * context_status(ctx)`. */
 status_t context_status(const context_t *ctx) TESSERA_API(context_status);
 
-/* Marks that failure as handled: the innermost scope then counts as not failed, and NULL inputs no
- * longer pass the failure on. */
+/* Marks the failure that context_status returns as handled: the innermost scope then counts as not
+ * failed, and NULL inputs no longer pass the failure on. */
 void context_clear_error(context_t *ctx) TESSERA_API(context_clear_error);
 
 /* Records a failure and returns its status code. Library code and C methods of modules report

@@ -181,7 +181,8 @@ static inline float f32_before_rounding(double x)
     return of_bits((bits_of(nearest) - (is_larger ? 1u : 0u)) | 1u);
 }
 
-/* The same from an integer to f64. Below 2^64 the last place of an f64 is at most 2^11. */
+/* Converts an integer to f64 by rounding to odd. Below 2^64 the last place of an f64 is at most
+ * 2^11. */
 static inline double f64_before_rounding(uint64_t magnitude)
 {
     const uint64_t rest = magnitude & 0x7ff;

@@ -17,7 +17,7 @@ typedef struct interrupts {
     atomic_int is_cancelled;  /* written by any thread or signal handler */
     const char *call;         /* the outermost call, or NULL */
     int depth;                /* nesting depth of calls */
-    int n_held;               /* open calls of interrupt_hold */
+    int n_held;               /* calls of interrupt_hold that were not released yet */
     uint64_t deadline;        /* end time of this call, as context_now; 0: none */
     int64_t iterations_left;  /* in this call */
     double limit_seconds;     /* 0: none */

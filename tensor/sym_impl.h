@@ -160,7 +160,7 @@ bool sym_grow(sym_space_t *space, void *items, int *capacity, int needed, size_t
 /* The node with this kind and these operands, existing or new; NULL on failure. */
 sym_node_t *sym_intern(sym_space_t *space, sym_kind_t kind, int part, int n,
                        const int64_t *operands);
-/* The same if it exists, else NULL. */
+/* The node with this kind and these operands if it exists, else NULL. */
 sym_node_t *sym_look_up(sym_space_t *space, sym_kind_t kind, int part, int n,
                         const int64_t *operands);
 sym_node_t *sym_find_name(sym_space_t *space, const char *text);
@@ -247,8 +247,8 @@ int64_t sym_simplest(sym_space_t *space, int64_t a);
 int64_t sym_atom(sym_space_t *space, const sym_node_t *node);
 /* 1: the relation is proven; 0: its negation is proven; -1: neither. */
 int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a);
-/* Returns whether the relation holds: if it can be proven either way, that; else what holds at the
- * hints, which becomes a guard. */
+/* Returns whether the relation holds. If it can be neither proven nor disproven, returns whether it
+ * holds at the hints, and adds this as a guard. */
 bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* The product of a and b. If both are known to be not negative, records that the product is not
  * negative. */

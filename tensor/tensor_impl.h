@@ -86,7 +86,7 @@ bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b);
 bool tensor_overlaps(const tensor_t *a, const tensor_t *b);
 
 /* True if the elements of both tensors have exactly the same addresses, in any order. May also be
- * false if elements of one tensor overlap each other. */
+ * false if several elements of one tensor share an address. */
 bool tensor_has_bytes_of(const tensor_t *a, const tensor_t *b);
 
 /* True if a write to one changes the other: they overlap, and no snapshot is involved, whose bytes

@@ -7,7 +7,7 @@
 
 #define CALL_NS 1000.0    /* overhead of a call of oneDNN, and of most native kernels */
 #define OWN_CALL_NS 300.0 /* overhead of the native kernels listed in call_ns */
-#define APART 0.3         /* fraction of the time of memory reads that nothing hides */
+#define APART 0.3         /* fraction of the time of reads that computation does not overlap */
 
 static bool has(const char *text, const char *part)
 {

@@ -2,7 +2,7 @@
  *
  * Estimates are in nanoseconds and serve only for comparison: `blocked kernel plus a reorder`
  * against `plain kernel`. They follow from cost_limits and from the fraction of these limits that
- * an implementation reaches. freeze_tune measures instead. */
+ * an implementation reaches. freeze_tune replaces them by measurements. */
 #ifndef TESSERA_TENSOR_ONEDNN_COST_H
 #define TESSERA_TENSOR_ONEDNN_COST_H
 
@@ -27,7 +27,7 @@ cost_limits_t cost_limits(void);
  * the context's threads. flops is 0 for work bound by memory. */
 double cost_run(const context_t *ctx, const char *implementation, double flops, double bytes);
 
-/* The same, plus reading a weight of weight_bytes. */
+/* cost_run plus the cost of reading a weight of weight_bytes. */
 double cost_layer(const context_t *ctx, const char *implementation, double flops, double bytes,
                   double weight_bytes);
 

@@ -63,7 +63,7 @@ typedef struct window {
     int64_t kernel[ONEDNN_MAX_SPATIAL];
 } window_t;
 
-/* The windows of a problem, from the forward operands or, if absent, from their gradients. */
+/* The windows of a problem. Gradients, if given, have the shapes of the forward operands. */
 static window_t window_of(const onednn_problem_t *p)
 {
     const tensor_info_t *src = p->diff_src != NULL ? p->diff_src : p->src;

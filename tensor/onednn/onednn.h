@@ -1,9 +1,10 @@
-/* The only wrapper around oneDNN. A primitive is described by data: a problem and tensor_infos.
+/* The only wrapper around oneDNN. A primitive is described by data: a problem (problem.h), which
+ * points to tensor_infos.
  *
- * Written against the C API of oneDNN 3.x; v2.c implements the same calls for 2.6. Formats go in
- * and come out as format_t, so no other folder sees a oneDNN type. A primitive is immutable and
- * shared between threads. Its kernel is built when it first runs, so comparing candidates costs
- * only descriptions. The process has one engine. */
+ * Written against the C API of oneDNN 3.x; v2.c implements the same calls for 2.6. Formats are
+ * passed and returned as format_t, so no other folder sees a oneDNN type. A primitive is immutable
+ * and shared between threads. Its kernel is built when it first runs, so to compare candidates it
+ * suffices to describe them. The process has one engine. */
 #ifndef TESSERA_TENSOR_ONEDNN_ONEDNN_H
 #define TESSERA_TENSOR_ONEDNN_ONEDNN_H
 
@@ -83,8 +84,8 @@ int onednn_argument_index(const onednn_primitive_t *primitive, int argument);
 status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                       tensor_info_t *out_info);
 
-/* The same for the weight, for code that packs it. Also accepts formats that differ from a tag only
- * in the order of sizes of 1, such as those of depthwise weights. */
+/* onednn_query for the weight, for code that packs it. Also accepts formats that differ from a tag
+ * only in the order of sizes of 1, such as those of depthwise weights. */
 status_t onednn_query_weight(const onednn_primitive_t *primitive, tensor_info_t *out_info);
 
 /* Bytes of an argument, even if no format_t describes its format; 0 if it is not taken. */

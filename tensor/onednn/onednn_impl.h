@@ -62,7 +62,7 @@ dnnl_status_t onednn_md_create(const tensor_info_t *info, dnnl_memory_desc_t *ou
 /* Converts a descriptor to an info; false for a format that no tag describes. */
 bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info);
 
-/* The same for any dtype; also accepts weights whose sizes of 1 are in another order. */
+/* onednn_md_info for any dtype; also accepts weights whose sizes of 1 are in another order. */
 bool onednn_md_info_of_any(const_dnnl_memory_desc_t md, tensor_info_t *out_info);
 
 /* Formats that no tag describes: converts a descriptor to a format's words, and back. False or an
@@ -105,8 +105,8 @@ typedef struct onednn_descriptors {
     const_dnnl_primitive_desc_t forward; /* NULL: none */
 } onednn_descriptors_t;
 
-/* Names a quantity of the problem, or of the formats oneDNN chose for it, that overflows oneDNN's
- * integers: "windows beyond 2^31 bytes". NULL: everything fits. */
+/* Names what overflows oneDNN's integers in a problem, or in the formats that oneDNN chose for it:
+ * "windows beyond 2^31 bytes". NULL if nothing does. */
 const char *onednn_limit(const onednn_problem_t *problem);
 const char *onednn_limit_of_chosen(const onednn_primitive_t *primitive);
 
@@ -125,14 +125,15 @@ dnnl_status_t onednn_set_quantization(context_t *ctx, const onednn_problem_t *pr
 dnnl_status_t onednn_set_scales(context_t *ctx, const onednn_problem_t *problem,
                                 dnnl_primitive_attr_t attr);
 
-/* Append post-ops: add the previous dst; on 2.6 divide the result by dst's scale after all
- * others. */
+/* Append post-ops. onednn_append_sum: adds the previous dst. onednn_append_scale, for 2.6: divides
+ * the result by the dst scale, after all other post-ops. */
 dnnl_status_t onednn_append_sum(const onednn_problem_t *problem, const onednn_post_op_t *op,
                                 dnnl_post_ops_t post);
 dnnl_status_t onednn_append_scale(const onednn_problem_t *problem, dnnl_post_ops_t post);
 
-/* 2.6 only: values computed before each run. They are the single scale, if parts of it are
- * arguments of the run, and the bias divided by it. Leaves out_fold unchanged if none is needed. */
+/* For 2.6 only: values that are computed before each run. They are the single scale, if scales are
+ * arguments of the run, and the bias divided by the scale. Leaves out_fold unchanged if neither is
+ * needed. */
 status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t **out_fold);
 void onednn_fold_destroy(const onednn_primitive_t *primitive, onednn_fold_t *fold);
 
@@ -145,7 +146,7 @@ status_t onednn_frame_add(context_t *ctx, onednn_frame_t *frame, int number,
                           const tensor_info_t *info, void *handle, dnnl_memory_t *out_memory);
 status_t onednn_frame_add_constants(context_t *ctx, onednn_frame_t *frame);
 
-/* Describes forward and backward. */
+/* Describes a recurrent layer, forward or backward. */
 dnnl_status_t onednn_describe_rnn(const onednn_problem_t *problem, const onednn_descriptors_t *d,
                                   dnnl_primitive_desc_t *out);
 
