@@ -208,8 +208,7 @@ static status_t check_attributes(verifier_t *verifier, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Compares dtypes and sizes with inferred ones, but not layouts: operators run in any
- * layout. */
+/* Compares dtypes and sizes with inferred ones, but not layouts: operators run in any layout. */
 static status_t check_inferred(verifier_t *verifier, const graph_node_t *node)
 {
     context_t *ctx = verifier->ctx;

@@ -48,8 +48,7 @@ static void outputs_clear(context_t *ctx, outputs_t *outputs)
     context_put(ctx, outputs->names);
 }
 
-/* Lists the node's outputs. The moved one's converted form replaces it, or is
- * appended. */
+/* Lists the node's outputs. The moved one's converted form replaces it, or is appended. */
 static status_t outputs_begin(rewrite_t *rewrite, const graph_node_t *node, outputs_t *out)
 {
     const apply_t *apply = rewrite->user;

@@ -178,8 +178,7 @@ static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_
     return STATUS_OK;
 }
 
-/* Prepares the operator for a slice of n elements, for all threads or, in a worker, for
- * one. */
+/* Prepares the operator for a slice of n elements, for all threads or, in a worker, for one. */
 static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int64_t n,
                               int n_workers, prepared_t **out_smaller)
 {

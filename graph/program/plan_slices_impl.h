@@ -20,8 +20,7 @@ static inline int plan_slices_of_each(const plan_loop_t *loop)
     return (loop->n_slices + loop->n_workers - 1) / loop->n_workers;
 }
 
-/* Estimates steps with batches[s] > 0; query no others. Destroy *out_costs even on
- * failure. */
+/* Estimates steps with batches[s] > 0; query no others. Destroy *out_costs even on failure. */
 typedef struct plan_slice_costs plan_slice_costs_t;
 status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
                                  const int64_t *batches, plan_slice_costs_t **out_costs);
