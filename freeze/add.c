@@ -1,5 +1,5 @@
-/* freeze_add: adds graphs of the same model frozen for other sizes. Equal constants are stored
- * once, so a second graph costs little more than its text. */
+/* freeze_add: adds graphs of the same model, frozen for other sizes. Equal constants are stored
+ * once, so a further graph needs little more memory than its text. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -11,7 +11,7 @@
 #include "tensor/hash_impl.h"
 #include "tensor/interrupt_impl.h"
 
-/* A constant of the module that graphs are added to. */
+/* A constant of the module to which graphs are added. */
 typedef struct known {
     const datum_t *datum;
     uint64_t hash; /* hash of the elements */
@@ -21,7 +21,7 @@ typedef struct adding {
     context_t *ctx;
     known_t *known;
     int n_known, capacity;
-    const char *path; /* kind of a node that reads or calls its module; NULL: none */
+    const char *path; /* a node that reads or calls its module: "getattr"; NULL: none */
 } adding_t;
 
 /* ---- equal constants ---- */
@@ -115,7 +115,7 @@ static status_t share_constant(rewrite_t *rewrite, const graph_node_t *node, boo
 
 /* ---- checks and adding ---- */
 
-/* Finds nodes that read or call the graph's own module, whose attributes are not added. */
+/* Finds a node that reads or calls the graph's module. Only graphs are added, not attributes. */
 static status_t find_read(void *user, const graph_node_t *node)
 {
     adding_t *adding = user;

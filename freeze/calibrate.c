@@ -1,4 +1,4 @@
-/* Computes the ranges of values on the examples, from one histogram per value. */
+/* Computes the ranges of values on the examples. Each value has a histogram. */
 #include <math.h>
 #include <string.h>
 
@@ -7,16 +7,16 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Number of bins for negative numbers, and for numbers from 0 on. */
+/* Number of bins for negative numbers; as many are for the others. */
 #define HALF 4096
 /* Number of bins of magnitudes for CALIBRATION_ENTROPY. */
 #define MAGNITUDES 2048
 
-/* Covers -reach to reach. The first magnitude sets reach; it doubles when a number exceeds it. */
+/* Covers -reach to reach. The first magnitude becomes reach; larger numbers double it. */
 typedef struct histogram {
     double reach, least, most;
     int64_t n;                /* elements */
-    int64_t counts[2 * HALF]; /* without zeros, which every scale represents exactly */
+    int64_t counts[2 * HALF]; /* without zeros, which each scale represents exactly */
 } histogram_t;
 
 typedef struct calibrating {
@@ -29,7 +29,7 @@ typedef struct calibrating {
 
 /* ---- collection ---- */
 
-/* Doubles the bin width: bins -2 and -1 become bin -1, bins 0 and 1 become bin 0. */
+/* Makes bins twice as wide: bins -2 and -1 become bin -1, bins 0 and 1 become bin 0. */
 static void widen(histogram_t *h)
 {
     int64_t counts[2 * HALF] = {0};
@@ -49,7 +49,7 @@ static void count(histogram_t *h, int64_t n, const float *x)
     }
 }
 
-/* Returns false if a number is not finite. */
+/* Counts the numbers. False if one of them is not finite. */
 static bool collect(histogram_t *h, int64_t n, const float *x)
 {
     double least = 0.0, most = 0.0;
@@ -94,7 +94,7 @@ static status_t see(void *user, int example, value_t value, const datum_t *datum
 
 /* ---- bounds ---- */
 
-/* Chooses bounds so that at most the given share of elements is above, and as many below. */
+/* Chooses bounds so that no more than (100 - percentile) % are above, and as many below. */
 static void cut_percentile(const histogram_t *h, double percentile, pass_range_t *range)
 {
     const double outside = (1.0 - percentile / 100.0) * (double)h->n, width = h->reach / HALF;
@@ -106,8 +106,8 @@ static void cut_percentile(const histogram_t *h, double percentile, pass_range_t
     range->low = fmax(h->least, width * (first - HALF));
 }
 
-/* The Kullback-Leibler divergence if magnitudes in the first `n` bins are represented by `levels`
- * equally wide levels, and larger magnitudes by the largest level. */
+/* The Kullback-Leibler divergence, in which `levels` levels of equal width represent the magnitudes
+ * in the first `n` bins, and the largest level represents larger magnitudes too. */
 static double divergence(const double *bins, double above, int n, int levels)
 {
     double total = above, loss = 0.0;
@@ -130,7 +130,7 @@ static double divergence(const double *bins, double above, int n, int levels)
     return loss + log((total - above) / total);
 }
 
-/* Cuts off at most 1 %: a range with all remaining numbers in one bin would appear lossless. */
+/* Cuts off at most 1 %: a range in which one bin has all numbers would seem lossless. */
 static void cut_entropy(const histogram_t *h, pass_range_t *range)
 {
     double bins[MAGNITUDES] = {0.0}, all = 0.0, above = 0.0, least = INFINITY;

@@ -1,4 +1,4 @@
-/* Explains why attributes remain in a frozen module, one line each. */
+/* Explains why a frozen module still has attributes, one line for each. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -39,7 +39,7 @@ static void print_node(explaining_t *explaining, const kept_t *why, const char *
     text_append(explaining->text, "%s", graph_name(why->graph));
 }
 
-/* Calls and setattrs count as writes because the later use of the tensor is not visible. */
+/* A call or setattr counts as a write, since the later use of the tensor is unknown. */
 static void print_write(explaining_t *explaining, const kept_t *why)
 {
     switch (why->node->kind) {
@@ -82,7 +82,7 @@ static void print_why(explaining_t *explaining, const attribute_t *attribute, co
     }
 }
 
-/* An attribute without a reason is read, but was not made a constant since the pass was skipped. */
+/* An attribute without a reason is only read; it is not a constant because the pass was skipped. */
 static void explain_attribute(explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;
@@ -95,7 +95,7 @@ static void explain_attribute(explaining_t *explaining, const attribute_t *attri
     text_append(explaining->text, "\n");
 }
 
-/* True for attributes that every frozen module has, unless some method changes them. */
+/* True for attributes that every frozen module has, unless a method changes this one. */
 static bool speaks_for_itself(const explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;
@@ -118,7 +118,7 @@ static void explain_all(explaining_t *explaining)
     }
 }
 
-/* Reads the mark's paths; a list from a file may contain anything. */
+/* Reads the paths of the mark; a list from a file may contain other values. */
 static status_t read_wishes(explaining_t *explaining, const datum_t *mark)
 {
     int n = 0;

@@ -4,13 +4,13 @@
  *
  * Each part starts at a multiple of 64; all numbers are little-endian.
  *
- * The text contains graphs without layouts. The first graph holds the module tree and its
- * attributes as one constant; the methods follow. A method may have several graphs, for different
- * sizes. "$n" in the text is constant n, which has one or more blobs. The first blob of a constant
- * is the main one, from which all other forms can be computed; the others are forms that some
- * machine uses. A machine is an oneDNN version, an ISA and a number of threads. Its hints are lines
- * "method;infos;choice" of the layout pass. Blobs that only other machines use are neither read nor
- * checked. */
+ * The text contains graphs without layouts. The first graph describes the module tree, with its
+ * attributes, as one constant; the graphs of methods follow. A method may have several graphs, for
+ * different sizes. "$n" in the text is constant n, which has one or more blobs (bytes in some
+ * form). The first blob is the constant's main blob, from which all other forms can be computed;
+ * the others are forms that some machine uses. A machine is an oneDNN version, an ISA and a number
+ * of threads. Its hints are lines "method;infos;choice" of the layout pass. Loading neither reads
+ * nor checks blobs that only other machines use. */
 #ifndef TESSERA_FREEZE_FILE_IMPL_H
 #define TESSERA_FREEZE_FILE_IMPL_H
 
@@ -46,9 +46,9 @@ typedef struct file_machine {
     file_section_t hints;
 } file_machine_t;
 
-/* Layout of a blob's bytes. Opaque bytes (winograd) can be read only by the oneDNN or kernel that
- * made them. They are never the main blob, except trimmed ones (tensor/trim_impl.h), which every
- * machine can read. */
+/* Layout of a blob's bytes. Only the kernel or the oneDNN that made opaque bytes (winograd) can
+ * read them, so an opaque blob is never the main blob. The exception is a trimmed one
+ * (tensor/trim_impl.h), which every machine can read. */
 #define FILE_DENSE 0u
 #define FILE_TAG 1u
 #define FILE_OPAQUE 2u
@@ -59,10 +59,10 @@ typedef struct file_blob {
     uint32_t constant;
     uint32_t layout;
     char dtype[8];
-    char format[FORMAT_TEXT_MAX]; /* format of the tensor with `sizes`; "" if dense */
+    char format[FORMAT_TEXT_MAX]; /* format of the tensor of these `sizes`; "" if dense */
     uint32_t rank, constant_rank;
     int64_t sizes[TENSOR_MAX_RANK];
-    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the constant's, for the same row-major elements */
+    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the constant's, with equal row-major elements */
 } file_blob_t;
 
 /* ---- writing ---- */
@@ -70,7 +70,7 @@ typedef struct file_blob {
 typedef struct image_blob {
     file_blob_t entry;
     const void *bytes;
-    tensor_t *holder; /* owner of the bytes; NULL: owned elsewhere */
+    tensor_t *holder; /* tensor that owns the bytes; NULL: something else does */
 } image_blob_t;
 
 typedef struct image_machine {
@@ -90,11 +90,11 @@ typedef struct image {
 
 void image_clear(image_t *image);
 
-/* Sets the hints of this process's machine, which may be new. UNSUPPORTED if there are too many. */
+/* Sets the hints of this process's machine, which may be new. UNSUPPORTED for too many machines. */
 status_t image_add_machine(image_t *image, const module_t *frozen, int *out_machine);
 
-/* Adds all forms that the constant has in this process. Forms that exist already are marked as used
- * by the machine. is_plain: an operator reads the plain bytes, so the main blob must not be a
+/* Adds all forms that the constant has in this process. Existing blobs of these forms are marked as
+ * used by the machine. is_plain: an operator reads the plain bytes, so the main blob must not be a
  * packed form. */
 status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int machine,
                             bool is_plain);
@@ -113,12 +113,12 @@ typedef struct loading {
     const file_machine_t *machines;
     const file_blob_t *blobs;
     int n_machines, n_blobs;
-    file_mapping_t *block; /* copied constants; NULL: constants are in the mapping */
-    uint64_t *places;      /* offset of each used blob in the block */
+    file_mapping_t *block; /* block with copies of the constants; NULL: they are in the mapping */
+    uint64_t *places;      /* offset in the block of each blob that is used */
     int machine;           /* index of this process's machine; -1: not in the file */
     datum_t *pool;         /* the constants */
-    map_t tensors; /* tensor of parameters and buffers for each constant, so that tied ones share
-                      one tensor */
+    map_t tensors; /* the one tensor of each constant that is a parameter or buffer; tied parameters
+                      share it */
     module_t *module;
 } loading_t;
 
@@ -127,29 +127,29 @@ typedef struct loading {
 /* Maps the file and checks everything except the text. */
 status_t file_open(loading_t *loading);
 
-/* Checks and copies the bytes of all used blobs, as the options say. */
+/* Checks, and copies if the options say so, the bytes of all blobs that this process uses. */
 status_t file_take_blobs(loading_t *loading);
 
-/* Makes a tensor from a used blob. */
+/* Makes a tensor of a blob that this process uses. */
 status_t file_blob_tensor(loading_t *loading, int index, const tensor_info_t *info,
                           tensor_t **out_tensor);
 
-/* The info of a blob, checked against the file; and whether this process uses the blob. */
+/* Returns the info of a blob after checking it. */
 status_t file_blob_info(loading_t *loading, int index, tensor_info_t *out_info);
 
 bool file_is_wanted(const loading_t *loading, int index);
 
-/* A section as a string. */
+/* Returns the text of a section. */
 status_t file_string(const loading_t *loading, const file_section_t *section, char **out_string);
 
-/* Converts the opened file to an image for writing; blobs stay in the mapping. */
+/* Makes an image of the opened file, to be written again. Its blobs stay in the mapping. */
 status_t file_image(const loading_t *loading, image_t *image);
 
-/* Does all of freeze_load: makes module and pool. The caller calls file_close. */
+/* Does the work of freeze_load: makes the module and its constants. The caller calls file_close. */
 status_t file_load(loading_t *loading);
 void file_close(loading_t *loading);
 
-/* True if the machine is this process's. */
+/* True if this process runs on such a machine. */
 bool file_is_here(const context_t *ctx, const file_machine_t *machine);
 
 #endif

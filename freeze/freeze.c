@@ -1,9 +1,9 @@
-/* Freezes a clone of the module: runs the pass pipelines on its methods, then removes what they no
- * longer need.
+/* Freezes a clone of the module: runs the pass pipelines on the methods, then removes what the
+ * methods no longer need.
  *
- * An attribute may become a constant if no remaining method can change it. A write in a branch that
- * is never taken does not count. So methods are inlined and removed first, and freezing repeats as
- * long as a method loses a call or a write. */
+ * An attribute may become a constant if no method that stays can change it. A write in a branch
+ * that is never taken does not count. So methods are inlined and unused methods removed first, and
+ * freezing is repeated as long as a method loses a call or a write. */
 #include "freeze/freeze.h"
 
 #include <string.h>
@@ -205,7 +205,7 @@ static status_t check_results(context_t *ctx, const freeze_method_t *method)
     return STATUS_OK;
 }
 
-/* Lists the methods to keep, inlines their calls where possible, and removes all other methods. */
+/* Lists the methods to keep, and inlines their calls where possible. Removes all other methods. */
 static status_t list_methods(context_t *ctx, module_t *root, const freeze_options_t *options,
                              const pass_options_t *passes, freeze_methods_t *methods)
 {
@@ -223,7 +223,7 @@ static status_t list_methods(context_t *ctx, module_t *root, const freeze_option
     return freeze_drop_methods(ctx, root, methods);
 }
 
-/* Side effects of a method. */
+/* Numbers of nodes by which a method may change something. */
 typedef struct effects {
     int n_calls, n_writes;
 } effects_t;
@@ -288,7 +288,7 @@ static pass_options_t pass_options_of(const freeze_options_t *options, module_t 
                             .keep = options->preserved};
 }
 
-/* A pattern of keep_f32, and whether it matches the path of any operator. */
+/* A pattern of keep_f32, and whether it matches the path of an operator. */
 typedef struct pattern {
     const char *text;
     bool is_found;
@@ -318,9 +318,9 @@ static status_t check_patterns(context_t *ctx, const freeze_options_t *options,
     return STATUS_OK;
 }
 
-/* The passes for `forward`. Ranges refer to value names of the graph after calibration, so passes
- * before `quantize` must not run again, as they could rename values. Other methods may use the same
- * names, so ranges apply to `forward` alone. */
+/* The passes for `forward`. Ranges belong to names of values in the calibrated graph, so passes
+ * before `quantize`, which could rename values, must not run again. Another method may have values
+ * of the same names, so only `forward` uses the ranges. */
 static const char *const *rest_of_passes(const freeze_narrow_t *narrow)
 {
     const char *const *names = pass_pipeline_optimize();
@@ -361,7 +361,7 @@ static status_t freeze_methods(context_t *ctx, module_t *root, const freeze_opti
     return mark(ctx, root, options->preserved);
 }
 
-/* Freezes a copy that has no other owner; releases it on failure. */
+/* Freezes a copy that nothing else owns. Releases it on failure. */
 static status_t freeze_copy(context_t *ctx, module_t *copy, const freeze_options_t *options,
                             module_t **out_frozen)
 {
@@ -446,7 +446,7 @@ static status_t replace_graphs(context_t *ctx, const freeze_method_t *method, in
     return plan_warm(ctx, method->owner, method->name);
 }
 
-/* Runs the passes on a method's graphs. If no graph changes, the method keeps its plans. */
+/* Runs the passes on the graphs of a method. If no graph changes, the method keeps its plans. */
 static status_t optimize_method(context_t *ctx, const freeze_method_t *method,
                                 const pass_options_t *options)
 {

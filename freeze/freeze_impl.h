@@ -10,13 +10,13 @@
 /* Attribute that marks a module as frozen: the list of preserved paths. */
 #define FREEZE_MARK "frozen"
 
-/* True for attributes of the top module that are always kept for its users: the mark, the names of
- * inputs and outputs, and `training`. */
+/* True for attributes of the top module that stay in any case: the mark, the names of inputs and
+ * outputs, and `training`. */
 bool freeze_is_border(const module_t *root, const module_t *owner, const char *name);
 
 /* ---- contents of a frozen module ---- */
 
-/* A method to keep: as a plan if is_frozen, else unchanged. The module owns the name. */
+/* A method to keep; it becomes a plan if is_frozen, else it stays. The module owns the name. */
 typedef struct freeze_method {
     module_t *owner;
     const char *name;

@@ -1,4 +1,4 @@
-/* Writing a .tessera file: machines, constants in all forms, then the bytes in order. */
+/* Writes a .tessera file: collects machines and constants in all forms, then writes all bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tensor/onednn/onednn.h"
 #include "tensor/trim_impl.h"
 
-/* Maximum of stored forms per constant; further forms are packed again after loading. */
+/* Most forms that are stored for a constant; other forms are packed again after loading. */
 #define MAX_FORMS 32
 
 void image_clear(image_t *image)
@@ -103,7 +103,7 @@ static void describe(const tensor_info_t *info, file_blob_t *entry)
     memcpy(entry->sizes, info->sizes, (size_t)info->rank * sizeof *info->sizes);
 }
 
-/* Inserts a blob after the other blobs of its constant. */
+/* Inserts a blob after the other blobs of the same constant. */
 static void insert(image_t *image, const image_blob_t *blob)
 {
     int at = image->n_blobs;
@@ -114,7 +114,7 @@ static void insert(image_t *image, const image_blob_t *blob)
     image->n_blobs++;
 }
 
-/* Adds the contiguous bytes of a form, or marks an existing form as used by the machine. */
+/* Adds the contiguous bytes of a form, or marks an equal form's blob as used by the machine. */
 static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_info_t *constant,
                          int number, int machine)
 {
@@ -144,7 +144,7 @@ static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_in
     return STATUS_OK;
 }
 
-/* Sorts by format and sizes, so that equal modules produce equal files. */
+/* Sorts forms by format and sizes, so that equal modules make equal files. */
 static int compare_forms(const void *a, const void *b)
 {
     char text_a[INFO_TEXT_MAX], text_b[INFO_TEXT_MAX];
@@ -152,9 +152,9 @@ static int compare_forms(const void *a, const void *b)
                   info_text(&(*(tensor_t *const *)b)->info, text_b));
 }
 
-/* Finds a form to store instead of the constant. A tagged form contains all plain elements; forms
- * with the constant's own sizes are preferred. For a trimmed constant, any trimmed form contains
- * all elements. */
+/* Finds a form that can replace the constant as its main blob, or -1. A form with a tag contains
+ * all plain elements; one with the constant's own sizes is preferred. For a trimmed constant, any
+ * trimmed form contains all elements. */
 static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constant)
 {
     int found = -1;
@@ -170,8 +170,8 @@ static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constan
     return found;
 }
 
-/* True for forms from our kernels that are much larger than the plain elements, such as winograd
- * weights. They are computed again after loading, since reading them would take as long. */
+/* True for a form of our own kernels that is much larger than the plain elements, such as winograd
+ * weights. It is made again after loading, since reading it would take as long. */
 static bool is_remade(const tensor_info_t *form, const tensor_info_t *constant)
 {
     return format_numbers(&form->format) != NULL &&
@@ -210,7 +210,7 @@ static status_t write_padded(file_writer_t *writer, const void *bytes, size_t n)
     return file_write(writer, zeros, align(file_write_offset(writer)) - file_write_offset(writer));
 }
 
-/* Assigns a section to *offset, and advances *offset. */
+/* Makes the section that begins at *offset, and sets *offset to its end. */
 static file_section_t section(uint64_t *offset, const void *bytes, size_t n)
 {
     file_section_t result = {.offset = *offset, .bytes = n, .checksum = file_checksum(bytes, n, 0)};

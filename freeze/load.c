@@ -1,5 +1,5 @@
-/* Loading: blobs become tensors over the mapping or a copy, the text becomes a module, and plans
- * are made with the choices stored in the file. */
+/* Loading: blobs become tensors in the mapping or in a copy, the text becomes a module, and plans
+ * are made with the choices in the file. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
@@ -12,7 +12,7 @@
 
 /* ---- constants ---- */
 
-/* The info of a constant that is packed under other sizes. */
+/* The info of a constant that is packed as a tensor of other sizes. */
 static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
 {
     int rank = (int)blob->constant_rank;
@@ -21,7 +21,7 @@ static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
     return info_mkldnn(&constant, &format);
 }
 
-/* Adds a blob: as the next constant, or as another form of the last one. */
+/* Adds a blob: as the next constant, or as one more form of the last constant. */
 static status_t add_blob(loading_t *l, int index)
 {
     const file_blob_t *blob = &l->blobs[index];
@@ -86,7 +86,7 @@ static status_t set_tensor(loading_t *l, module_t *owner, char kind, const char 
     return status;
 }
 
-/* Adds a module that exists under an earlier path as a child of this one too. */
+/* The module exists under an earlier path: adds it as a child of this module too. */
 static status_t add_shared(loading_t *l, module_t *owner, const char *name, const datum_t *path)
 {
     module_t *child = datum_kind(path) == DATUM_STRING
@@ -112,7 +112,7 @@ static status_t add_module(loading_t *l, const char *path, const datum_t *type)
     return status;
 }
 
-/* Sets a method's first graph, or adds another graph to a plan method. */
+/* Sets the first graph of a method, or adds a further graph to a plan method. */
 static status_t set_graph(loading_t *l, module_t *owner, const char *name, char kind, bool is_plan,
                           graph_t *graph)
 {
@@ -173,7 +173,7 @@ static status_t check_mark(loading_t *l)
     return STATUS_OK;
 }
 
-/* Reads the first graph, which returns one constant: a list of names and a list of values. */
+/* Reads the first graph. It returns one constant: a list of names and a list of values. */
 static status_t load_tree(loading_t *l, const graph_t *tree, const char **cursor)
 {
     const graph_block_t *body = graph_body(tree);
@@ -207,7 +207,7 @@ static status_t load_text(loading_t *l, const char *text)
     FILE_CORRUPT(l, "%s: a graph belongs to no method", l->path);
 }
 
-/* Reports an error of the text parsers as a corrupt file. */
+/* Reports an error of the text's parsers as CORRUPT. */
 static status_t blame_file(loading_t *l, status_t status)
 {
     if (status != STATUS_INVALID_ARGUMENT) return status;
@@ -217,7 +217,7 @@ static status_t blame_file(loading_t *l, status_t status)
 
 /* ---- plans ---- */
 
-/* Passes the hint lines of this method, without its path, to the layout pass. */
+/* Sets the hint lines of this method, without its path, as the layouts of its plans. */
 static status_t give_layouts(loading_t *l, const char *hints, module_t *module, const char *path,
                              const char *name)
 {

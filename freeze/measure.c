@@ -1,7 +1,7 @@
-/* Measures on examples how a narrower dtype changes each product. The network runs node by node in
- * f32. Each product runs once more with rounded operands, and for float dtypes with a rounded
- * result. The error of winograd transforms is added. So an error belongs to one layer, and is the
- * same on every processor. */
+/* Measures on the examples how a narrower dtype changes each product. The network runs node by node
+ * in f32. Each product runs once more with rounded operands (and a rounded result, for float
+ * dtypes). The error of winograd transforms is added. So each error comes from one layer only, and
+ * is the same on every processor. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void drop(context_t *ctx, tensor_t *tensor)
     tensor_drop(tensor);
 }
 
-/* Rounds to the dtype, returned as f32. */
+/* Rounds a tensor to the dtype. The result is f32. */
 static status_t round_tensor(const measuring_t *m, const tensor_t *tensor, tensor_t **out_rounded)
 {
     tensor_t *narrow = NULL;
@@ -68,7 +68,7 @@ static status_t round_tensor(const measuring_t *m, const tensor_t *tensor, tenso
     return status;
 }
 
-/* Quantizes and dequantizes, returned as f32. */
+/* Quantizes and dequantizes a tensor. The result is f32. */
 static status_t round_to_integers(const measuring_t *m, value_t value, const tensor_t *tensor,
                                   tensor_t **out_rounded)
 {
@@ -99,7 +99,7 @@ static status_t round_weight(const measuring_t *m, const graph_node_t *node, con
     return status;
 }
 
-/* Rounds an activation or a weight; biases are not rounded. */
+/* Rounds an activation or a weight. Biases stay. */
 static status_t round_operand(const measuring_t *m, const graph_node_t *node, int index,
                               datum_t *datum, datum_t **out_datum)
 {
@@ -125,7 +125,7 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
 
 /* ---- one product ---- */
 
-/* Error of winograd transforms for a bf16 convolution, if `bound_errors` allows them; else 0. */
+/* The error of winograd transforms in a bf16 convolution; 0 unless `bound_errors` allows them. */
 static status_t measure_transforms(const measuring_t *m, const graph_node_t *node,
                                    const datum_t *weight, double *out_error)
 {

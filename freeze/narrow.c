@@ -1,4 +1,4 @@
-/* Decisions before converting to a narrower dtype: ranges of values, and layers that stay f32. */
+/* Decisions before dtypes become narrower: ranges of values, and layers that stay f32. */
 #include "freeze/freeze_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
@@ -17,7 +17,7 @@ static status_t calibrate(context_t *ctx, module_t *root, const freeze_options_t
     return STATUS_OK;
 }
 
-/* For bf16: makes the f32 network as it would run. */
+/* For bf16: makes the graph of the f32 network as it would run. */
 static status_t optimize_wide(context_t *ctx, module_t *root, freeze_narrow_t *narrow)
 {
     pass_options_t wide = narrow->passes;
@@ -27,7 +27,7 @@ static status_t optimize_wide(context_t *ctx, module_t *root, freeze_narrow_t *n
                     &narrow->graph);
 }
 
-/* Reports all layers, and lists those above the limit after the paths in keep_f32. */
+/* Reports all layers. Lists the paths in keep_f32, then the layers above the limit. */
 static status_t keep_layers(context_t *ctx, const freeze_options_t *options,
                             freeze_narrow_t *narrow)
 {
@@ -51,7 +51,7 @@ static status_t keep_layers(context_t *ctx, const freeze_options_t *options,
 typedef struct products {
     const graph_t *graph;
     int n_known;
-    const graph_node_t *unknown; /* the first product whose operand has no known sizes */
+    const graph_node_t *unknown; /* the first product whose operand's sizes are not known */
 } products_t;
 
 static status_t note_product(void *user, const graph_node_t *node)
@@ -68,7 +68,7 @@ static status_t note_product(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Fails if no product has a known dtype, since the passes would then silently change nothing. */
+/* Fails if no product has a known dtype: the passes would change nothing, without a message. */
 static status_t check_products(context_t *ctx, const graph_t *graph, dtype_t dtype)
 {
     products_t products = {.graph = graph};

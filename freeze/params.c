@@ -1,5 +1,5 @@
 /* Freezing by name in one method: tensors that convolutions and batch norms read, and flags that
- * decide an `if`. The rest of the method does not change. */
+ * decide an `if`. The rest of the method stays. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -19,7 +19,7 @@ static status_t check_method(context_t *ctx, const module_t *module, const char 
     return STATUS_OK;
 }
 
-/* Inlines calls of modules below, so that as many attributes as possible are read from self. */
+/* Inlines calls of descendants' methods, so that most attributes are read from self. */
 static status_t inline_calls(context_t *ctx, module_t *module, const char *method,
                              graph_t **out_graph)
 {
@@ -39,7 +39,7 @@ static status_t inline_method(context_t *ctx, module_t *module, const char *meth
 
 /* ---- parameters ---- */
 
-/* Operand names of the operators that folding creates from a batch norm. */
+/* Names of operands, for operators that folding makes of a batch norm. */
 static const struct alias_name {
     const char *operand, *param;
 } folded_names[] = {
@@ -61,7 +61,7 @@ static bool is_called(const operand_t *operand, const char *param)
     return false;
 }
 
-/* Paths of attributes that matching operators read as operand `param`, even through conversions. */
+/* Paths of attributes that these operators read as operand `param`, even through conversions. */
 typedef struct wanted {
     context_t *ctx;
     const graph_t *graph;
@@ -70,7 +70,7 @@ typedef struct wanted {
     int n, capacity;
 } wanted_t;
 
-/* The getattr that produces a value, looking through conversions; else NULL. */
+/* The getattr that produces a value, before any conversions; NULL if there is none. */
 static const graph_node_t *find_getattr(const graph_t *graph, value_t value)
 {
     value = rewrite_before_conversions(graph, value);
@@ -93,8 +93,8 @@ static status_t note_reader(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Inlines calls in the module's own methods, which shows what they write. Methods that no remaining
- * call may reach are removed. */
+/* Inlines calls in the module's own methods, to find out what these write. Removes methods that no
+ * remaining call can reach. */
 static status_t inline_methods(context_t *ctx, module_t *module, freeze_methods_t *methods)
 {
     for (int i = 0; i < module_n_members(module); i++) {
@@ -111,7 +111,7 @@ static status_t inline_methods(context_t *ctx, module_t *module, freeze_methods_
     return freeze_drop_methods(ctx, module, methods);
 }
 
-/* Freezes in a module that may be changed, and returns the method's new graph. */
+/* Freezes in a module that may be changed. Returns the method's new graph. */
 static status_t freeze_in(context_t *ctx, module_t *module, const char *method, const char *param,
                           graph_t **out_graph)
 {
@@ -131,7 +131,7 @@ static status_t freeze_in(context_t *ctx, module_t *module, const char *method, 
     return status;
 }
 
-/* Constants come from a snapshot of the module, which shares its bytes until either is written. */
+/* The constants are from a snapshot of the module, which shares bytes with it until a write. */
 status_t freeze_params(context_t *ctx, module_t *module, const char *method, const char *param)
 {
     TRY(check_method(ctx, module, method, "freeze_params"));

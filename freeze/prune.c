@@ -1,4 +1,4 @@
-/* Selects what a frozen module keeps: needed methods, and the members that they read. */
+/* Selects what stays in a frozen module: the methods needed, and the members that they read. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -11,7 +11,7 @@
 
 /* ---- methods ---- */
 
-/* The module's own copy of the name, valid as long as the member exists. */
+/* The module's own copy of the name; it is valid as long as the member exists. */
 static const char *own_name(const module_t *module, const char *name)
 {
     for (int i = 0; i < module_n_members(module); i++) {
@@ -80,8 +80,8 @@ static status_t add_of_module(context_t *ctx, void *user, const char *path, modu
     return freeze_add_method(ctx, calls->methods, module, calls->name, false);
 }
 
-/* A method that a frozen method calls on its own module is frozen too; on other modules it is kept
- * unchanged. If the module is not known, all methods of this name are kept. */
+/* A method that a frozen method calls on its own module becomes frozen too; a method that it calls
+ * on another module stays unchanged. If the module is unknown, all methods of this name stay. */
 static status_t add_callee(void *user, const graph_node_t *node)
 {
     calls_t *calls = user;
@@ -139,7 +139,7 @@ typedef struct pruning {
     module_t **objects;
     attribute_t *used;
     int n_used, capacity;
-    map_t needed; /* modules checked and found needed, mapped to themselves */
+    map_t needed; /* modules that were checked and are needed, each mapped to itself */
     map_t asked;
 } pruning_t;
 
@@ -199,7 +199,7 @@ static status_t is_needed(pruning_t *pruning, module_t *module, int index, bool 
     return STATUS_OK;
 }
 
-/* Checks each module once, even if several paths lead to it. */
+/* Checks each module only once, even if several paths lead to it. */
 static status_t is_module_needed(pruning_t *pruning, module_t *module, bool *out_needed)
 {
     *out_needed = map_get(&pruning->needed, module) != NULL;

@@ -1,4 +1,4 @@
-/* Saving: graphs and attributes as text without layouts, constants in the formats of the plans. */
+/* Saves graphs and attributes as text without layouts, constants in the formats of plans. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static status_t mark_values(const visit_t *visit, int n, const value_t *values)
     return STATUS_OK;
 }
 
-/* Marks all operands of a node, except weights of operators, which have packed forms. */
+/* Marks all operands of a node, except operators' weights: these have packed forms. */
 static status_t mark_node(void *user, const graph_node_t *node)
 {
     const visit_t *visit = user;
@@ -63,7 +63,7 @@ static status_t mark_node(void *user, const graph_node_t *node)
 
 /* ---- methods ---- */
 
-/* Omits the type of a constant, since it would contain the format. */
+/* Removes the type of a constant, which would contain a format. */
 static status_t drop_type(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     static const graph_type_t unknown = {.kind = TYPE_UNKNOWN};
@@ -87,7 +87,7 @@ static status_t print_method(saving_t *saving, const graph_t *graph)
     return status;
 }
 
-/* Prints methods in the same order as the tree's list of members. */
+/* Prints methods in the order in which the tree lists members. */
 static status_t print_methods(context_t *ctx, void *user, const char *path, module_t *module)
 {
     saving_t *saving = user;
@@ -110,7 +110,7 @@ typedef struct listing {
     datum_t *names, *values;
 } listing_t;
 
-/* Adds an entry "kind:path" and its value; takes ownership of the value. */
+/* Adds an entry "kind:path" with its value. Takes ownership of the value. */
 static status_t add_take(const listing_t *listing, char kind, const char *path, const char *name,
                          datum_t *value)
 {
@@ -183,7 +183,7 @@ static status_t add_members(context_t *ctx, void *user, const char *path, module
     return STATUS_OK;
 }
 
-/* Adds children that the walk reached before under another path; the value is that path. */
+/* Adds children that the walk has reached under another path before; the value is that path. */
 static status_t add_shared(const listing_t *listing, const map_t *paths, const tree_item_t *item)
 {
     context_t *ctx = listing->saving->ctx;
@@ -204,7 +204,7 @@ static status_t add_shared(const listing_t *listing, const map_t *paths, const t
     return STATUS_OK;
 }
 
-/* Runs after all modules are listed, so that every named module exists when loading. */
+/* Runs after all modules are listed: loading then finds every module that is named here. */
 static status_t add_all_shared(const listing_t *listing)
 {
     context_t *ctx = listing->saving->ctx;

@@ -1,4 +1,4 @@
-/* freeze_tune: checks arguments and calls the tuning of method `forward`. */
+/* freeze_tune: checks its arguments and tunes method `forward`. */
 #include <math.h>
 
 #include "freeze/freeze_impl.h"

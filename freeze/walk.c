@@ -1,4 +1,4 @@
-/* Runs a frozen graph on examples node by node, and shows all intermediate values to callbacks. */
+/* Runs a frozen graph on examples node by node, and passes all values to callbacks. */
 #include "freeze/freeze_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/program/run_impl.h"
