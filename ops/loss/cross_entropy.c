@@ -6,9 +6,9 @@
  *   a label t                q[c] = weight[c] ((1 - smoothing) [c = t] + smoothing / C)
  *   probabilities target[c]  q[c] = weight[c] ((1 - smoothing) target[c] + smoothing / C)
  *
- * The gradient of x[c] is p[c] sum(q) - q[c], of nll_loss - q[c], times the loss's gradient. A mean
- * divides by the sum of weight[t] over the rows that are not ignored, for probabilities by the
- * number of rows. */
+ * The gradient of x[c] is p[c] sum(q) - q[c] (nll_loss: -q[c]), times the gradient of the loss.
+ * LOSS_MEAN divides the sum of the losses by the sum of weight[t] over the rows that are not
+ * ignored; for probabilities, by the number of rows. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static const char *const reductions[] = {"mean", "sum", "none", NULL};
 
 static const attr_field_t fields[] = {FIELD_REDUCTION, FIELD_IGNORE, FIELD_SMOOTHING};
 
-/* The last operand of backward operators is the gradient of the loss. */
+/* The last operand of a backward operator is the gradient of the loss. */
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"target", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_STATE, true, false}};
@@ -60,13 +60,13 @@ static bool is_nll(const opdef_t *op)
 
 /* ---- inference ---- */
 
-/* Dimension of the classes: 0 in [C], which is one row, and 1 in [N][C][...]. */
+/* The dimension of the classes: 0 in [C], which is one row; 1 in [N][C][...]. */
 static int class_dim(const tensor_info_t *x)
 {
     return x->rank > 1 ? 1 : 0;
 }
 
-/* Sizes of x without the class dimension: one index for each row. Returns their number. */
+/* Finds the sizes of x without the classes: each index of these is a row. Returns how many. */
 static int row_sizes(const tensor_info_t *x, int64_t *out_sizes)
 {
     int n = 0;
@@ -184,7 +184,7 @@ static bool spec_is_ignored(const spec_call_t *call, const int64_t *row)
            (int64_t)spec_at(call, TARGET, row) == attrs->ignore_index;
 }
 
-/* q[c] of a row that is not ignored. */
+/* q[c] for a row that is not ignored. */
 static double spec_target(const spec_call_t *call, const int64_t *row, int64_t c)
 {
     const cross_entropy_attrs_t *attrs = call->attrs;
@@ -228,7 +228,7 @@ static double spec_row_loss(const spec_call_t *call, const int64_t *row)
     return loss;
 }
 
-/* Divisor of the reduction. */
+/* The number by which the reduction divides. */
 static double spec_divisor(const spec_call_t *call)
 {
     const cross_entropy_attrs_t *attrs = call->attrs;
@@ -278,7 +278,7 @@ static double cross_entropy_spec_backward(const spec_call_t *call, int output, c
     return scale * (exp(spec_x(call, row, c) - largest) / sum * all - q);
 }
 
-/* ---- kernel: threads share rows; the losses are summed in the order of rows ---- */
+/* ---- kernel: threads divide the rows; the losses are summed in the order of rows ---- */
 
 typedef struct rows {
     const opdef_t *op;
@@ -291,7 +291,7 @@ typedef struct rows {
     double smoothing;
 } rows_t;
 
-/* Scratch memory of one thread: distances -log p[c], and p[c]. */
+/* Scratch memory of one thread: the distances -log p[c], and p[c]. */
 typedef struct row {
     double *distance, *p;
     float *narrow;
@@ -309,7 +309,7 @@ static row_t row_at(char *memory, int64_t classes, int member)
     return (row_t){distance, distance + classes, (float *)(void *)(distance + 2 * classes)};
 }
 
-/* Scratch memory holds weights of classes, losses of rows, and memory of each thread. */
+/* Scratch memory holds the weights of classes, the losses of rows, and memory for each thread. */
 static status_t cross_entropy_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -337,7 +337,7 @@ static bool has_labels(const rows_t *rows)
     return dtype_is_integral(rows->target_dtype);
 }
 
-/* Collects the arguments of the call. Checks labels before anything is written. */
+/* Collects the arguments of the call. Checks all labels, before anything is written. */
 static status_t begin(context_t *ctx, const prepared_t *prepared, void *const *in, double *weight,
                       rows_t *out_rows)
 {

@@ -1,5 +1,4 @@
-/* Attributes of the operators in this family, which are losses: they compare scores with targets,
- * and reduce over rows. */
+/* Attributes of losses: operators that compare scores with targets, and reduce over rows. */
 #ifndef TESSERA_OPS_LOSS_LOSS_IMPL_H
 #define TESSERA_OPS_LOSS_LOSS_IMPL_H
 
@@ -13,7 +12,7 @@ enum { LOSS_MEAN, LOSS_SUM, LOSS_NONE };
 typedef struct cross_entropy_attrs {
     int reduction;
     int64_t ignore_index;
-    double label_smoothing; /* cross_entropy: part of the target that is spread over all classes */
+    double label_smoothing; /* cross_entropy: part of the target shared by all classes */
 } cross_entropy_attrs_t;
 
 #define LOSS_IGNORE_INDEX (-100)

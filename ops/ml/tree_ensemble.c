@@ -1,8 +1,8 @@
-/* Decision trees. Each row of x walks from the root of every tree to a leaf; the leaves' values are
- * summed, or their minimum or maximum is taken.
+/* Decision trees. Each row of x walks from the first node of every tree to a leaf. The result is
+ * the sum, minimum or maximum of these leaves.
  *
- * A link to a later node continues the walk, so every walk ends. Any other link ends it at the leaf
- * in `exits`. */
+ * The walk continues only at later nodes, so every walk ends. Any other link ends the walk, at the
+ * leaf in `exits`. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -128,7 +128,7 @@ static double number_at(const void *numbers, bool is_wide, int64_t index)
     return is_wide ? ((const double *)numbers)[index] : (double)((const float *)numbers)[index];
 }
 
-/* The leaf that a row reaches; -1 if a node, leaf or feature does not exist. */
+/* The leaf where a row's walk ends, or -1 if a node, leaf or feature does not exist. */
 static int64_t find_leaf(const forest_t *forest, const void *row, bool is_wide, int64_t node)
 {
     if (node < 0 || node >= forest->n_nodes) return -1;
@@ -147,7 +147,7 @@ static int64_t find_leaf(const forest_t *forest, const void *row, bool is_wide, 
     }
 }
 
-/* Aggregates the leaves of one row of x in n_out doubles. False if a walk is invalid. */
+/* Combines the leaves of one row of x in n_out doubles. Returns false if a walk is invalid. */
 static bool walk(const forest_t *forest, const void *row, bool is_wide, double *sums)
 {
     const int64_t n = forest->n_out;

@@ -33,8 +33,8 @@ bool pool_counts_padding(const opdef_t *op, const void *attrs)
            ((const pool_attrs_t *)attrs)->count_include_pad;
 }
 
-/* Number of windows of this length. In ceil mode the last one must begin inside the input or the
- * padding before it. */
+/* Number of windows that are `length` elements long. In ceil mode, the last one must begin inside
+ * the input or in the padding before it. */
 static int64_t count_windows(context_t *ctx, const pool_axis_t *axis, int64_t length,
                              bool ceil_mode)
 {
@@ -45,7 +45,7 @@ static int64_t count_windows(context_t *ctx, const pool_axis_t *axis, int64_t le
                    sym_divide_up(ctx, inside, axis->stride));
 }
 
-/* Describes one axis of a call, without its sizes in and out. */
+/* Describes one axis of a call, but not the sizes of input and result. */
 static pool_axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
 {
     if (pool_is_adaptive(op)) return (pool_axis_t){.kernel = 0};
@@ -183,10 +183,10 @@ static double pool_spec(const spec_call_t *call, int output, const int64_t *inde
     return sum / pool_divisor(windows, pool_counts_padding(call->op, call->attrs));
 }
 
-/* ---- kernel on oneDNN: averages and maxima of integers, if all windows have one size and no
- * dilation. oneDNN's maximum of NaNs, or of -inf alone, is -FLT_MAX ---- */
+/* ---- kernel on oneDNN, if all windows have one size and no dilation: averages, and maxima of
+ * integers. oneDNN's floating maximum of NaNs, or of -inf alone, is -FLT_MAX ---- */
 
-/* If all windows of an adaptive axis have one size, describes it by kernel and stride. */
+/* If all windows of an adaptive axis have one size, describes the axis by kernel and stride. */
 static bool as_windowed(pool_axis_t *axis)
 {
     if (axis->kernel != 0) return true;

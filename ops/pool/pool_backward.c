@@ -1,5 +1,5 @@
-/* Gradients of pooling. The gradient of a maximum is added to the first largest element of its
- * window, or to the last NaN, as in PyTorch; that of an average is divided among all elements. */
+/* Gradients of pooling. The gradient of a maximum is added to the first largest element of the
+ * window, or to the last NaN, as in PyTorch. The gradient of an average is divided equally. */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static const operand_t max_operands[] = {{"x", ROLE_ACTIVATION, false, false},
 static const operand_t avg_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-/* The gradient of the result: the last operand. */
+/* Index of the last operand: the gradient of the result. */
 static int grad_of(const opdef_t *op)
 {
     return op->n_operands - 1;
@@ -60,7 +60,7 @@ const opdef_t *pool_backward_op(const opdef_t *forward, int n_spatial)
     return windowed[pool_is_average(forward)][n_spatial >= 1 && n_spatial <= 3 ? n_spatial - 1 : 0];
 }
 
-/* Infers the forward's result from its input: the operand x, or the attribute input_size. */
+/* Infers the forward operator's result from its input: operand x, or attribute input_size. */
 static status_t pool_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
                                     tensor_info_t *out)
 {
@@ -96,8 +96,7 @@ static status_t pool_backward_infer(context_t *ctx, const op_call_t *call, int *
 
 /* ---- specification ---- */
 
-/* Finds the element of a window to which the gradient of its maximum is added. index: the first two
- * dimensions. */
+/* Finds the element of a window to which the maximum's gradient is added. index: image, channel. */
 static void find_largest(const spec_call_t *call, const pool_window_t *w, const int64_t *index,
                          int64_t *out_at)
 {
@@ -152,7 +151,7 @@ static double pool_backward_spec(const spec_call_t *call, int output, const int6
 /* ---- kernel: window by window, up to POOL_GRADIENT_LANES channels of a block at a time ---- */
 
 /* The format in which x or grad is read. Blocks of channels and channels last stay, even if plain
- * has the same bytes: f32[4,128,1,1] may be the gradient of larger images, whose bytes differ. */
+ * has the same bytes: f32[4,128,1,1] may be the gradient of a larger x, whose bytes differ. */
 static format_t format_of(const tensor_info_t *info)
 {
     const format_t own = accept_own(info), last = format_channels_last(info->rank);
@@ -162,7 +161,7 @@ static format_t format_of(const tensor_info_t *info)
     return format_same(&own, &blocks, info->sizes) ? blocks : pool_format(info);
 }
 
-/* The format of x; that of grad if only grad has blocks. */
+/* The format of x, or that of grad if only grad has blocks. */
 static format_t choose_format(const op_call_t *call)
 {
     const format_t first = format_of(call->in[X]);

@@ -1,6 +1,6 @@
-/* Pooling: attributes, inference and plans that its operators and their gradients share.
+/* Pooling: attributes, inference and plans that pooling operators and their gradients share.
  *
- * The family ops/pool contains max and average pooling, windowed and adaptive, max pooling with
+ * The folder ops/pool contains max and average pooling, windowed and adaptive, max pooling with
  * indices, and the gradients of these. */
 #ifndef TESSERA_OPS_POOL_POOL_IMPL_H
 #define TESSERA_OPS_POOL_POOL_IMPL_H
@@ -9,7 +9,7 @@
 #include "kernels/pool/indices_impl.h"
 #include "ops/gradient_impl.h"
 
-/* Flags of opdef_t.variant. Windowed max pooling has neither. */
+/* Flags of opdef_t.variant. Windowed max pooling has none. */
 enum { POOL_AVERAGE = 1, POOL_ADAPTIVE = 2, VARIANT_max = 0, VARIANT_avg = POOL_AVERAGE };
 
 typedef struct adaptive_attrs {
@@ -26,7 +26,7 @@ static inline bool pool_is_adaptive(const opdef_t *op)
     return (op->variant & POOL_ADAPTIVE) != 0;
 }
 
-/* Fields of attributes that begin with pool_attrs_t, over n spatial dimensions. */
+/* Attribute fields for n spatial dimensions, of structs that begin with pool_attrs_t. */
 #define POOL_FIELDS(n)                                                                             \
     {"kernel", ATTR_ARRAY, true, offsetof(pool_attrs_t, kernel), n, 0, NULL},                      \
         {"stride", ATTR_ARRAY, true, offsetof(pool_attrs_t, stride), n, 0, NULL},                  \
@@ -50,31 +50,31 @@ status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, 
 status_t pool_read_adaptive(context_t *ctx, const opdef_t *op, int n, const int64_t *output_size,
                             adaptive_attrs_t *out_attrs);
 
-/* True if averages count the elements of the padding too; attrs as in pool_axes. */
+/* True if averages count elements of the padding; attrs as in pool_axes. */
 bool pool_counts_padding(const opdef_t *op, const void *attrs);
 
-/* Describes three axes; those that x lacks come first and have size 1. attrs is pool_attrs_t, or
- * not read for adaptive windows. */
+/* Describes three axes. Axes that x lacks come first and have size 1. attrs is pool_attrs_t;
+ * adaptive pooling does not read it. */
 void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
                const tensor_info_t *out, pool_axis_t *out_axes);
 
-/* The format in which our own kernels read x: that of x if it is plain, channels last or blocks of
- * channels; else plain. If x matches several, as [2,1,5,5] does, the first of these. */
+/* The format in which our own kernels read x: the format of x if it is plain, channels last or
+ * blocks of channels; otherwise plain. If x has several of these, as [2,1,5,5] does, the first. */
 format_t pool_format(const tensor_info_t *x);
 
-/* Fills a plan. All operands will have the given format. pooled: the forward's result. */
+/* Fills in a plan whose operands all have `format`. pooled: the result of the forward operator. */
 status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t *x,
                       const tensor_info_t *pooled, const format_t *format, prepared_t *prepared,
                       pool_plan_t *out_plan);
 
-/* Attributes of backward operators: those of the forward, and the spatial sizes of its input, which
- * averages need because that input is not an operand. */
+/* Attributes of backward operators: those of the forward operator, and the spatial sizes of its
+ * input. Averages need these sizes, because the input is not an operand. */
 typedef struct pool_backward_attrs {
     pool_attrs_t windows;
     ints_t input_size;
 } pool_backward_attrs_t;
 
-/* The operator for the gradient of x, given (x, grad) for maxima and (grad) for averages. */
+/* The operator for the gradient of x: from (x, grad) for maxima, from (grad) for averages. */
 const opdef_t *pool_backward_op(const opdef_t *forward, int n_spatial);
 
 #endif

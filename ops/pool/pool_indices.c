@@ -1,4 +1,4 @@
-/* Max pooling that also returns the index of each maximum, which unpooling reads. */
+/* Max pooling that also returns the indices of the maxima, for unpooling. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 static const char *const orders[] = {"plane", "tensor", "columns", NULL};
 
 typedef struct pool_indices_attrs {
-    pool_attrs_t windows; /* first: pool_infer and pool_axes read it */
+    pool_attrs_t windows; /* must come first: pool_infer and pool_axes read it */
     int order;
 } pool_indices_attrs_t;
 

@@ -1,6 +1,6 @@
 /* Dropout in training consists of two operators. draw_seed takes a seed from the context's
- * generator in every run, also in a plan. dropout_by depends only on x and the seed. So its
- * gradient is the same operator with the same seed, and no mask is stored. */
+ * generator in every run, also in a plan. dropout_by depends only on x and the seed, so its
+ * gradient is the same operator with the same seed, and no mask needs to be stored. */
 #include "dispatch/choose_impl.h"
 #include "kernels/random/dropout_impl.h"
 #include "kernels/random/generator_impl.h"
@@ -45,7 +45,7 @@ const opdef_t op_def_draw_seed = {.name = "draw_seed",
 
 typedef struct attrs {
     double p;
-    int64_t leading_dims; /* d: elements with the same first d indices are dropped together */
+    int64_t leading_dims; /* d > 0: the same for all elements with the same first d indices */
 } attrs_t;
 
 static const attr_field_t fields[] = {
@@ -78,8 +78,8 @@ static status_t dropout_infer(context_t *ctx, const op_call_t *call, int *out_n,
 
 typedef struct rule {
     int64_t seed;
-    uint64_t least; /* random numbers (53 bits) below it drop their element */
-    double scale;   /* factor of kept elements */
+    uint64_t least; /* an element is dropped if its 53-bit random number is below this */
+    double scale;   /* factor of the other elements */
 } rule_t;
 
 static rule_t make_rule(const attrs_t *attrs, int64_t seed)
@@ -105,9 +105,9 @@ static double dropout_spec(const spec_call_t *call, int output, const int64_t *i
     return is_kept(&rule, place) ? spec_at(call, X, index) * rule.scale : 0.0;
 }
 
-/* ---- our own kernel: pieces of one channel or of several neighbouring channels ----
+/* ---- our own kernel: pieces of one channel, or of several adjacent channels ----
  *
- * An element's number is its index in row-major order, whatever the format. */
+ * An element's number is its row-major index, whatever the format. */
 
 static status_t dropout_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -154,13 +154,13 @@ typedef struct run {
     char *out;
 } run_t;
 
-/* Numbers the elements of a row, which starts at position `spatial` of `channel`. */
+/* Finds the numbers of a row's elements. The row begins at position `spatial` of `channel`. */
 static void number_row(const run_t *run, int64_t image, int64_t channel, int64_t spatial,
                        dropout_row_t *row)
 {
     const walk_t *walk = &run->walk;
     const int64_t plane = image * walk->channels + channel;
-    const bool is_channel = walk->block == 1; /* else the row has one element of each channel */
+    const bool is_channel = walk->block == 1; /* else one element of each channel */
     switch (run->leading_dims) {
     case 1:
         row->first = run->x->rank < 2 ? spatial : image;
@@ -217,7 +217,7 @@ static const kernel_t native = {
     .name = "native", .prepare = dropout_prepare_native, .run = dropout_run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradient: 0 for dropped elements, scaled for kept ones ---- */
+/* ---- gradient: 0 for dropped elements, scaled for others ---- */
 
 static void dropout_pass(const gradient_call_t *call)
 {

@@ -1,10 +1,10 @@
-/* Random indices with probabilities in proportion to weights. Each uniform number depends only on
- * the seed and its own index.
+/* Random indices with probabilities proportional to weights. Each uniform number depends only on
+ * the seed and the number's own index.
  *
  * With replacement, a sample is the first element where the prefix sum of the weights exceeds a
- * random number between 0 and the total. Without, each element gets the key w / -log(1 - u), and
- * the elements with the largest keys are the samples: 1 / key is the first event of a Poisson
- * process of rate w. */
+ * random number between 0 and the total. Without replacement, each element of weight w gets the key
+ * w / -log(1 - u), with u random, and the elements with the largest keys are the samples: 1 / key
+ * is the time of the first event in a Poisson process of rate w. */
 #include <math.h>
 
 #include "kernels/random/generator_impl.h"
@@ -65,7 +65,7 @@ static double draw_part(int64_t seed, int64_t place)
     return generator_uniform(seed, place) * (1.0 - 0x1p-52);
 }
 
-/* Key of an element without replacement; 0 for a weight of 0. */
+/* Key of an element for samples without replacement; 0 if the weight is 0. */
 static double draw_key(int64_t seed, int64_t place, double weight)
 {
     return weight == 0.0 ? 0.0 : weight / -log1p(-generator_uniform(seed, place));
@@ -114,7 +114,7 @@ static status_t multinomial_prepare(context_t *ctx, const op_call_t *call, prepa
     return STATUS_OK;
 }
 
-/* Samples with replacement. Overwrites the weights of a row with their prefix sums. */
+/* Draws samples with replacement. Overwrites the weights of the row with their prefix sums. */
 static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
                        int64_t *out)
 {
@@ -134,7 +134,8 @@ static void draw_again(const multinomial_attrs_t *attrs, int64_t row, int64_t n,
     }
 }
 
-/* Samples without replacement. Overwrites weights of a row with keys, those of samples with -1. */
+/* Draws samples without replacement. Overwrites the weights of the row with the keys, and the keys
+ * of samples with -1. */
 static void draw_once(const multinomial_attrs_t *attrs, int64_t row, int64_t n, double *weights,
                       int64_t *out)
 {

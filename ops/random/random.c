@@ -1,4 +1,4 @@
-/* Random numbers. Each depends only on the seed and its own index. */
+/* Random numbers. Each number depends only on the seed and the number's own index. */
 #include "ops/random/random.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { RAND, RANDN }; /* variants */
 typedef struct random_attrs {
     int64_t seed;
     double a, b; /* rand_like: low and high; randn_like: mean and standard deviation */
-    int dtype;   /* dtype_t; DTYPE_NONE: dtype of x */
+    int dtype;   /* dtype_t; DTYPE_NONE means x's dtype */
 } random_attrs_t;
 
 #define SEED_FIELD                                                                                 \
@@ -41,7 +41,7 @@ enum { X };
 
 /* ---- the generator ---- */
 
-/* Box-Muller transform of two uniform numbers. */
+/* A normally distributed number: the Box-Muller transform of two uniform numbers. */
 static double normal(int64_t seed, int64_t index)
 {
     const double two_pi = 6.28318530717958647692528676655900577;
@@ -50,7 +50,7 @@ static double normal(int64_t seed, int64_t index)
 }
 
 /* Element `index` of the result. A uniform number is truncated to the precision of the dtype, so
- * that rounding never reaches 1. If low + (high - low) * part still rounds to high, the result is
+ * that it is never rounded to 1. If low + (high - low) * number still rounds to high, the result is
  * low. */
 static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t dtype, int64_t index)
 {

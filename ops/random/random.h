@@ -1,8 +1,8 @@
 /* Operators that generate random numbers. The rules for all operators are in ops.h.
  *
- * Number i depends only on the seed and i. So the same call returns the same numbers again, with
- * any number of threads, and graphs may fold or merge calls. PyTorch's generators return other
- * numbers. */
+ * Number i depends only on the seed and i. So a call always returns the same numbers, with any
+ * number of threads, and graphs may fold or merge calls. The numbers are not those of PyTorch's
+ * generators. */
 #ifndef TESSERA_OPS_RANDOM_RANDOM_H
 #define TESSERA_OPS_RANDOM_RANDOM_H
 
@@ -10,20 +10,20 @@
 
 TESSERA_BEGIN
 
-/* Uniform numbers in [low, high), or normally distributed numbers, in the sizes of x. The elements
- * of x are not read. dtype must be floating; DTYPE_NONE: dtype of x. */
+/* Uniform numbers in [low, high), or normally distributed numbers, in a tensor of x's sizes. The
+ * elements of x are not read. dtype must be floating; DTYPE_NONE means x's dtype. */
 status_t op_rand_like(context_t *ctx, const tensor_t *x, double low, double high, int64_t seed,
                       dtype_t dtype, tensor_t **out) TESSERA_API(op_rand_like);
 status_t op_randn_like(context_t *ctx, const tensor_t *x, double mean, double std, int64_t seed,
                        dtype_t dtype, tensor_t **out) TESSERA_API(op_randn_like);
 
-/* 1 with probability x, otherwise 0. Probabilities below 0 and NaN count as 0, and those above 1 as
- * 1. dtype: any; DTYPE_NONE: dtype of x. Calls rand_like, lt and cast. */
+/* Each element is 1 with probability x, otherwise 0. Probabilities below 0 and NaN count as 0,
+ * those above 1 as 1. Any dtype; DTYPE_NONE means x's. A trace records rand_like, lt and cast. */
 status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t dtype,
                       tensor_t **out) TESSERA_API(op_bernoulli);
 
-/* Random indices for each row, like torch.multinomial. The probability of an index is in proportion
- * to the row's element.
+/* Random indices for each row of x, like torch.multinomial. The probability of an index is
+ * proportional to the element at this index.
  *
  * x            [C] or [N][C]  floating weights; their sum need not be 1
  * replacement  an index can occur several times; else n_samples is at most C
@@ -36,19 +36,20 @@ status_t op_multinomial(context_t *ctx, const tensor_t *x, int64_t n_samples, bo
 
 /* ---- dropout ---- */
 
-/* Inference: returns x. */
+/* For inference: returns x. */
 status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_dropout);
 status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_feature_dropout);
 
-/* Training: sets each element to 0 with probability p, and multiplies the others by 1 / (1 - p).
+/* For training: sets each element to 0 with probability p, and multiplies the others by 1 / (1 -
+ * p).
  *
- * leading_dims  0: each element separately; 1 or 2: all elements with the same first one or two
- *               indices together, such as channels of images
+ * leading_dims  0: decides for each element; 1 or 2: for all elements with the same first one or
+ * two indices together, such as channels of images
  *
- * A seed determines which elements are 0. Each run takes a new seed from the context's generator
- * (context_seed); runs of a plan do too. Layout and number of threads have no effect. */
+ * A seed determines which elements are 0, whatever the layout and the number of threads. Each run,
+ * also of a plan, takes a new seed from the context's generator (context_seed). */
 status_t op_dropout_train(context_t *ctx, const tensor_t *x, double p, int64_t leading_dims,
                           tensor_t **out) TESSERA_API(op_dropout_train);
 

@@ -32,8 +32,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* NaN counts before all numbers. The first of equal elements counts, or the last with
- * select_last. */
+/* NaN comes before all numbers. The first of equal elements counts, or the last if select_last. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -53,7 +52,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return (double)best_at;
 }
 
-/* ---- dense kernel: skips chunks whose largest element is no better ---- */
+/* ---- dense kernel: skips chunks whose largest element is not larger than the best so far ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -66,7 +65,7 @@ static bool is_same(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
-/* Index of the element that equals `wanted`; there must be one. */
+/* Index of an element that is equal to `wanted`; there is at least one. */
 static int64_t find(const double *x, int64_t n, double wanted, bool from_the_end)
 {
     int64_t i = from_the_end ? n - 1 : 0;
@@ -145,7 +144,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */
 
-/* Numbers below 4 repeat, so that first and last differ. */
+/* `<4` makes the numbers repeat, so that the first and the last of equal elements differ. */
 static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
                                     "(f32[3,7,31]) dims=[1] keepdim=true",
                                     "(f32[3,7,31]) dims=[-1]",

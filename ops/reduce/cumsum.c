@@ -1,4 +1,4 @@
-/* Running sums and products along one dimension. */
+/* Cumulative sums and products along one dimension. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -42,7 +42,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     if (rank == 0 && !attrs->exclusive) return spec_at(call, 0, index);
     int64_t at[TENSOR_MAX_RANK], first = 0, last = rank > 0 ? index[dim] : -1;
     double total = is_product;
-    uint64_t wrapped = is_product; /* for integers: modulo 2^64, as in the result */
+    uint64_t wrapped = is_product; /* for integers: modulo 2^64, like the result */
     if (attrs->reverse && rank > 0) {
         first = index[dim];
         last = call->out->sizes[dim] - 1;
@@ -70,7 +70,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
-/* One line along the dimension. Its elements are `step` apart; negative: from the end. */
+/* One line along the dimension. `step` is its stride, negative if it is read from the end. */
 typedef struct line {
     bool is_product, exclusive;
     int64_t n, step;
@@ -104,14 +104,14 @@ static void add_integers(const line_t *line, dtype_t dtype, dtype_t out_dtype)
     }
 }
 
-/* All lines along the dimension; the elements of a line are `step` apart. */
+/* All lines along the dimension; `step` is the stride of a line. */
 typedef struct lines {
     const prepared_t *prepared;
     const cumsum_attrs_t *attrs;
     int64_t n, step;
     const char *x, *grad;
     char *out;
-    double *sums; /* [members][n]: scratch of the gradient */
+    double *sums; /* [threads][n]: scratch memory of the gradient */
 } lines_t;
 
 static lines_t lines_of(const prepared_t *prepared, const tensor_info_t *x)
@@ -123,7 +123,7 @@ static lines_t lines_of(const prepared_t *prepared, const tensor_info_t *x)
     return lines;
 }
 
-/* Offset of the element where a line's sum starts. */
+/* Offset of the element with which a line's sum begins. */
 static int64_t line_begin(const lines_t *lines, int64_t line)
 {
     const int64_t first = line / lines->step * lines->n * lines->step + line % lines->step;
@@ -167,7 +167,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* The gradient of cumsum is a cumsum of the result's gradient in the other direction. */
+/* The gradient of cumsum is a cumsum of grad in the other direction. */
 static void pass_sum(const gradient_call_t *call)
 {
     cumsum_attrs_t attrs = *(const cumsum_attrs_t *)call->attrs;
@@ -198,7 +198,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     return infer(ctx, call, out_n, out);
 }
 
-/* Sum over all results i that contain x[j]: grad[i] times the product of the other elements. */
+/* Sums over all results i that contain x[j]: grad[i] times the product of the other elements. */
 static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -222,7 +222,7 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
 
 typedef struct backward_state {
     int n_threads;
-    int64_t n; /* elements of a line; also doubles of scratch per thread */
+    int64_t n; /* elements of a line; also doubles of scratch memory for each thread */
 } backward_state_t;
 
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -242,10 +242,10 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Let P[j] be the product of all elements before j, and S[j] = grad[j] + x[j + 1] S[j + 1]; if
- * exclusive, S[j] = grad[j + 1] + x[j + 1] S[j + 1]. The gradient is P[j] S[j]. Nothing is divided
- * by x, so elements may be 0. S is kept in double: where P[j] is small, S[j] may exceed the range
- * of x's dtype. */
+/* With P[j] the product of all elements before j, and S[j] = grad[j] + x[j + 1] S[j + 1] (if
+ * exclusive, S[j] = grad[j + 1] + x[j + 1] S[j + 1]), the gradient is P[j] S[j]. Nothing is divided
+ * by x, so elements may be 0. S is double: where P[j] is small, S[j] may exceed the range of x's
+ * dtype. */
 static void multiply_back(const line_t *line, dtype_t dtype, const char *grad, double *sums)
 {
     const int64_t size = line->step * (int64_t)dtype_size(dtype);

@@ -69,7 +69,7 @@ static bool is_over_space(const op_call_t *call)
     return true;
 }
 
-/* True if the channels of each image, with padding, are contiguous, and so are the images. */
+/* True if the channels of each image, with padding, are contiguous, and the images too. */
 static bool has_rows(const tensor_info_t *pooled)
 {
     const format_t *format = &pooled->format;
@@ -82,7 +82,7 @@ static bool has_rows(const tensor_info_t *pooled)
            (padded[1] == block || strides[1] == block);
 }
 
-/* Without keepdim, the result has no padding of blocked channels, so padded rows are pooled into
+/* Without keepdim, the result cannot have padded channels, so rows with padding are pooled to
  * scratch memory. */
 static status_t drop_space(const op_call_t *call, prepared_t *prepared, const tensor_info_t *pooled)
 {
@@ -118,7 +118,7 @@ static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_
     if (n_under > REDUCE_NAIVE_MOST)
         return prepared_decline(prepared, "pooling: it adds %lld elements in one float",
                                 (long long)n_under);
-    op_call_t pooling = *call; /* the requested format has no spatial dimensions */
+    op_call_t pooling = *call; /* out_format has no spatial dimensions */
     if (!keepdim) pooling.out_format = NULL;
     TRY(choose_formats(ctx, &pooling, prepared, &problem, 0.0));
     if (keepdim) return STATUS_OK;
@@ -126,7 +126,7 @@ static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_
     return drop_space(call, prepared, &pooled);
 }
 
-/* Elements of one row of channels in the pooled result, padding included. */
+/* Number of elements of one row of channels in the pooled result, with padding. */
 static int64_t padded_channels(const prepared_t *prepared)
 {
     const tensor_info_t *x = &prepared->in[0];
@@ -155,8 +155,8 @@ static status_t run_pooling(context_t *ctx, const prepared_t *prepared, void *co
 
 static const kernel_t pooling = {.name = "pooling", .prepare = prepare_pooling, .run = run_pooling};
 
-/* ---- mkldnn kernel: sum or mean over the spatial dimensions, the batch, or both, for formats with
- * contiguous blocks of channels ---- */
+/* ---- mkldnn kernel: sum or mean over spatial dimensions, the batch, or both, if blocks of
+ * channels are contiguous ---- */
 
 #define LANES 16
 
@@ -190,7 +190,7 @@ static status_t prepare_channels(context_t *ctx, const op_call_t *call, prepared
     return accept_out_plain(call, prepared, 0);
 }
 
-/* Lanes [first, first + n) of one block of channels, over all positions of the images. */
+/* Lanes [first, first + n) of one block of channels, at all positions of the images. */
 typedef struct lanes {
     const walk_t *walk;
     const tensor_info_t *x;
@@ -228,8 +228,8 @@ typedef struct channels {
     char *out;
 } channels_t;
 
-/* With keepdim the result has the blocks of x; otherwise one element for each channel, without
- * padding. */
+/* With keepdim, the result has the blocks of x. Otherwise it has one element for each channel,
+ * without padding. */
 static void add_parts(void *user, int64_t begin, int64_t end)
 {
     const channels_t *c = user;
@@ -318,7 +318,7 @@ static int64_t add_integers(dtype_t dtype, const char *x, int64_t n, int64_t str
     return (int64_t)sum;
 }
 
-/* Computes the sum of one result element, over runs of the innermost dimension. */
+/* Computes one element of the result: a sum over ranges of the innermost dimension. */
 static void add_all(const tensor_info_t *x, const reduce_loops_t *loops, const char *from,
                     double *out_sum, int64_t *out_integer)
 {
@@ -402,7 +402,7 @@ static void pass_sum(const gradient_call_t *call)
     call->in_grad[0] = emit_repeat(call->emitter, call->out_grad[0], &attrs->dims, call->in[0]);
 }
 
-/* Divides before repeating: fewer elements. */
+/* Divides before repeating, because there are fewer elements then. */
 static void pass_mean(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

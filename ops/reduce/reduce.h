@@ -1,4 +1,4 @@
-/* Operators that combine the elements along dimensions: sums, extremes, softmax, running sums. The
+/* Operators that combine elements along dimensions: sums, extremes, softmax, cumulative sums. The
  * rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_REDUCE_REDUCE_H
 #define TESSERA_OPS_REDUCE_REDUCE_H
@@ -9,7 +9,7 @@ TESSERA_BEGIN
 
 /* ---- reductions ----
  *
- * dims     the n dimensions to reduce; n 0: all
+ * dims     the n dimensions to reduce; if n is 0, all
  * keepdim  keeps the reduced dimensions, with size 1
  *
  * Sums are rounded only once, to the dtype of the result. Integers and bool are summed and
@@ -27,30 +27,30 @@ status_t op_amax(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, 
                  tensor_t **out) TESSERA_API(op_amax);
 status_t op_amin(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_amin);
-/* True if some element, or every element, is not zero. NaN is not zero. The result is bool, or u8
- * if x is u8. */
+/* op_any: true if some element is not zero; op_all: if every element is not zero. NaN is not zero.
+ * The result is bool, or u8 if x is u8. */
 status_t op_any(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                 tensor_t **out) TESSERA_API(op_any);
 status_t op_all(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                 tensor_t **out) TESSERA_API(op_all);
-/* log(sum(exp(x))). Overflows only if the result does. The result of integers is f32. */
+/* log(sum(exp(x))), which overflows only if the result does. For integers, the result is f32. */
 status_t op_logsumexp(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                       tensor_t **out) TESSERA_API(op_logsumexp);
-/* sum(|x|^p)^(1/p), as torch.linalg.vector_norm. p 0 counts the elements that are not zero;
- * infinity is the largest |x|, -infinity the smallest. INVALID_ARGUMENT if p is NaN, or if a
- * reduced dimension has no elements and p is negative or infinite. */
+/* sum(|x|^p)^(1/p), like torch.linalg.vector_norm. p = 0 counts the elements that are not zero;
+ * infinity is the largest |x|, -infinity the smallest. INVALID_ARGUMENT if p is NaN, or if p is
+ * negative or infinite and a reduced dimension has no elements. */
 status_t op_norm(context_t *ctx, const tensor_t *x, double p, int n, const int64_t *dims,
                  bool keepdim, tensor_t **out) TESSERA_API(op_norm);
-/* Variance, sum((x - mean)^2) / max(0, N - correction) of N elements, and its square root.
- * PyTorch's default correction is 1. */
+/* Variance of N elements, sum((x - mean)^2) / max(0, N - correction), and standard deviation, its
+ * square root. PyTorch's default correction is 1. */
 status_t op_var(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
                 bool keepdim, tensor_t **out) TESSERA_API(op_var);
 status_t op_std(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
                 bool keepdim, tensor_t **out) TESSERA_API(op_std);
 
-/* The s64 index of the largest or smallest element along *dim; dim NULL: the row-major index among
- * all elements. The first of equal elements counts, and NaN counts before all numbers. bool is not
- * supported. INVALID_ARGUMENT if there are no elements. */
+/* The s64 index of the largest or smallest element along *dim. If dim is NULL, the row-major index
+ * among all elements. The first of equal elements counts, and NaN comes before all numbers. bool is
+ * not supported. INVALID_ARGUMENT if there are no elements. */
 status_t op_argmax(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
                    tensor_t **out) TESSERA_API(op_argmax);
 status_t op_argmin(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
@@ -63,17 +63,17 @@ status_t op_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **o
 status_t op_log_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_log_softmax);
 
-/* Running sums along dim: out[i] = sum of x[j] for j <= i. Integers are summed as s64. */
+/* Cumulative sums along dim: out[i] = sum of x[j] for j <= i. Integers are summed as s64. */
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_cumsum);
 typedef struct cumsum_attrs {
     int64_t dim;
-    bool exclusive; /* excludes x[i] itself */
-    bool reverse;   /* starts from the end: sum of x[j] for j >= i */
+    bool exclusive; /* out[i] does not include x[i] */
+    bool reverse;   /* sums from the end: x[j] for j >= i */
 } cumsum_attrs_t;
 status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
                          tensor_t **out) TESSERA_API(op_cumsum_attrs);
-/* Running products, with the same rules. */
+/* Cumulative products along dim: op_cumsum with products instead of sums. */
 status_t op_cumprod(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_cumprod);
 status_t op_cumprod_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,

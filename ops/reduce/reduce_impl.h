@@ -7,17 +7,17 @@
 
 #include "dispatch/prepared_impl.h"
 
-/* oneDNN sums in one float, or one vector of floats, so errors grow with the number of elements: a
- * mean is off by 1e-6 for 4,096 and by 4e-5 for a million. Sums of more elements (per lane) are
- * left to our own kernels, which use kernels/sums_impl.h. */
+/* oneDNN sums in one float (or one vector of floats), so errors grow with the number of elements:
+ * the error of a mean is 1e-6 for 4,096 elements and 4e-5 for a million. Sums of more elements (in
+ * each lane) than this are left to our own kernels, which use kernels/sums_impl.h. */
 #define REDUCE_NAIVE_MOST 1024
 
 typedef struct reduce_attrs {
     ints_t dims; /* empty: all */
     bool keepdim;
-    int64_t correction; /* var, std: subtracted from the number of elements in the divisor */
+    int64_t correction; /* var, std: subtracted from the number of elements by which they divide */
     double p;           /* norm */
-    bool select_last;   /* argmax, argmin: the last of equal elements */
+    bool select_last;   /* argmax, argmin: return the last of equal elements */
 } reduce_attrs_t;
 
 /* Attributes of every reduction. */
@@ -27,16 +27,16 @@ typedef struct reduce_attrs {
         "keepdim", ATTR_BOOL, false, offsetof(reduce_attrs_t, keepdim), 0, 0, NULL                 \
     }
 
-/* Marks the reduced dimensions. False: one is out of range or repeated. */
+/* Marks the reduced dimensions. Returns false if one is out of range or repeated. */
 bool reduce_mark(const ints_t *dims, int rank, bool *out_gone);
 
-/* Infers the result: reduced shape, elements of `dtype`. */
+/* Infers the result: the reduced shape, with elements of `dtype`. */
 status_t reduce_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
-/* INVALID_ARGUMENT if a reduced dimension has no elements. */
+/* Fails with INVALID_ARGUMENT if a reduced dimension has no elements. */
 status_t reduce_need_elements(context_t *ctx, const op_call_t *call);
 
-/* kernel_t.prepare of kernels that read a dense x with any strides. */
+/* The `prepare` of kernels that read a dense x with any strides. */
 status_t reduce_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared);
 
 /* ---- specification: the elements of x that are combined into one result element ---- */
@@ -49,7 +49,7 @@ typedef struct reduce_spec {
 
 /* Starts at the first element. Returns the number of elements. */
 int64_t reduce_spec(const spec_call_t *call, const int64_t *index, reduce_spec_t *out_spec);
-/* Reads the current element and advances to the next. False after the last one. */
+/* Reads the current element and advances to the next. Returns false after the last one. */
 bool reduce_spec_next(reduce_spec_t *spec, double *out_value);
 
 /* ---- kernels ---- */
@@ -60,19 +60,19 @@ typedef struct reduce_loops {
     int64_t total, sizes[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];
 } reduce_loops_t;
 
-/* Splits x into the loop over result elements and the inner loop over the elements combined into
- * each. The innermost dimension of the inner loop has the smallest stride. */
+/* Splits x into a loop over the result's elements, and an inner loop over the elements that are
+ * combined to one. The innermost dimension of the inner loop has the smallest stride. */
 void reduce_split(const prepared_t *prepared, reduce_loops_t *out_kept, reduce_loops_t *out_inner);
 void reduce_split_of(const tensor_info_t *x, const ints_t *dims, reduce_loops_t *out_kept,
                      reduce_loops_t *out_inner);
 
-/* Offset, in elements, of index `place` among the n outermost dimensions. */
+/* Offset, in elements, of row-major index `place` in the n outermost dimensions. */
 int64_t reduce_offset(const reduce_loops_t *loops, int n, int64_t place);
 
 #define REDUCE_CHUNK 256
 
-/* Reads up to REDUCE_CHUNK elements of a loop, from index `first` on, into `chunk` as f64 or s64. x
- * is the loop's first element. Returns the number of elements. */
+/* Reads at most REDUCE_CHUNK elements of a loop, from index `first` on, to `chunk`, as f64 or s64.
+ * x is the loop's first element. Returns how many were read. */
 int64_t reduce_read(const reduce_loops_t *loops, dtype_t dtype, const char *x, int64_t first,
                     dtype_t as, void *chunk);
 
@@ -85,8 +85,8 @@ static inline double reduce_larger(double a, double b)
 /* Maximum of `best` and n numbers. */
 double reduce_largest(double best, int64_t n, const double *x);
 
-/* x ^ mask, compared as s64, orders integers by value, or in reverse. Flipping the sign bit maps
- * the order of u64 to that of s64; flipping all bits reverses the order. */
+/* A mask for which x ^ mask, compared as s64, has the order of x, or the reverse order. Flipping
+ * the sign bit maps the order of u64 to that of s64; flipping all bits reverses it. */
 static inline int64_t reduce_order_mask(dtype_t dtype, bool is_reversed)
 {
     int64_t mask = dtype == DTYPE_U64 ? INT64_MIN : 0;

@@ -1,6 +1,5 @@
-/* Extremes, products, any and all, norms and variances over dimensions, with one kernel.
- * Floating elements are combined in f64 and rounded once; integers are compared and multiplied
- * as integers. */
+/* Extremes, products, any and all, norms and variances over dimensions, with one kernel. Floating
+ * elements are combined in f64 and rounded once. Integers stay integers. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -35,7 +34,7 @@ static dtype_t result_dtype(int variant, dtype_t dtype)
     }
 }
 
-/* True if the result for no elements is undefined, as for a maximum. A product is 1, a norm 0. */
+/* True if the operator has no result for 0 elements: amax has none, but a product is 1. */
 static bool needs_elements(const op_call_t *call)
 {
     double p = ((const reduce_attrs_t *)call->attrs)->p;
@@ -122,7 +121,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     (void)output;
     reduce_spec_t elements;
     double value = 0.0, product = 1.0;
-    uint64_t wrapped = 1; /* product of integers modulo 2^64, as in the result */
+    uint64_t wrapped = 1; /* product of integers modulo 2^64, like the result */
     bool any = false, all = true;
     const bool is_floating = dtype_is_floating(call->in[X]->dtype);
     switch (call->op->variant) {
@@ -145,11 +144,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return call->op->variant == ANY ? any : all;
 }
 
-/* ---- dense kernel: combines chunks of f64 or s64 in lanes that the compiler vectorises ---- */
+/* ---- dense kernel: combines chunks of f64 or s64, in lanes that the compiler vectorises ---- */
 
 #define LANES 8
 
-/* The elements that are combined into one result element. */
+/* The elements that are combined to one element of the result. */
 typedef struct elements {
     const reduce_loops_t *loops;
     dtype_t dtype;
@@ -178,7 +177,7 @@ static double fold_sum(double sum, int64_t n, const double *x)
     return lanes[0];
 }
 
-/* Function applied to each element before folding; `a` is its parameter. */
+/* Function that is applied to each element before the sum or maximum; `a` is a parameter. */
 typedef enum term {
     TERM_ITSELF,
     TERM_NEGATIVE,
@@ -260,7 +259,7 @@ static double variance_of(const elements_t *elements, int64_t correction)
     return sum_of(elements, TERM_SQUARE, mean) / fmax(n - (double)correction, 0.0);
 }
 
-/* Subtracts the largest element, so that sums do not overflow and one term is 1. */
+/* Subtracts the largest element from all, so that sums do not overflow, and one term is 1. */
 static double logsumexp_of(const elements_t *elements)
 {
     double most = largest_of(elements, TERM_ITSELF);
@@ -391,8 +390,8 @@ static void pass_product(const gradient_call_t *call)
     call->in_grad[X] = emit_op(call->emitter, &op_def_prod_backward, &attrs, 2, in);
 }
 
-/* grad exp(x - out). For bf16 and f16, out is recomputed in f32: near 40 bf16 is off by up to 1/8,
- * and exp(1/8) is 1.13. */
+/* grad exp(x - out). For bf16 and f16, out is computed again in f32: near 40, the error of a bf16
+ * is up to 1/8, and exp(1/8) is 1.13. */
 static void pass_logsumexp(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -406,8 +405,8 @@ static void pass_logsumexp(const gradient_call_t *call)
     call->in_grad[X] = emit_cast(e, part, emit_info(e, call->in[X])->dtype);
 }
 
-/* Let y be the norm. p = 2: grad (x / y); otherwise grad sign(x) (|x| / y)^(p - 1); 0 where y is 0.
- * x / y comes first because it is at most 1, whereas grad / y may be infinite. */
+/* With y the norm: for p = 2, grad (x / y); otherwise grad sign(x) (|x| / y)^(p - 1); 0 where y is
+ * 0. x / y is computed first, because it is at most 1, whereas grad / y may be infinite. */
 static void pass_norm(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -434,8 +433,8 @@ static void pass_norm(const gradient_call_t *call)
     call->in_grad[X] = times(e, sign, part);
 }
 
-/* Let n = max(0, N - correction). var: 2 grad (x - mean) / n. y = std: grad ((x - mean) / y) / n, 0
- * where y is 0. bf16 and f16 are computed in f32: their mean has too few digits. */
+/* With n = max(0, N - correction): for var, 2 grad (x - mean) / n; for y = std, grad ((x - mean) /
+ * y) / n, or 0 where y is 0. bf16 and f16 are computed in f32, as their mean has too few digits. */
 static void pass_deviation(const gradient_call_t *call, bool is_std)
 {
     emitter_t *e = call->emitter;
@@ -494,7 +493,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     return STATUS_OK;
 }
 
-/* Index in grad of an element of x. */
+/* Finds the index in grad of an element of x. */
 static void find_kept(const reduce_attrs_t *attrs, int rank, const int64_t *index, int64_t *out_at)
 {
     bool gone[TENSOR_MAX_RANK];
@@ -531,7 +530,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return accept_plain(call, prepared, BACKWARD_X);
 }
 
-/* Product of all other elements. product: of all nonzero elements; n_zeros: number of zeros. */
+/* Product of all elements but x, given the product of nonzero elements, and the number of zeros. */
 static double product_of_others(double product, int64_t n_zeros, double x)
 {
     if (n_zeros == 0) return product / x;
