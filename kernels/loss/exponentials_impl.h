@@ -1,5 +1,4 @@
-/* Loops of losses. This family holds what the loss operators compute for a row of
- * scores. */
+/* Loops of losses: what the loss operators compute for a row of scores. */
 #ifndef TESSERA_KERNELS_LOSS_EXPONENTIALS_IMPL_H
 #define TESSERA_KERNELS_LOSS_EXPONENTIALS_IMPL_H
 
@@ -7,7 +6,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* out[c] = exp(x[c] - largest) in float precision; returns their sum. scratch: n floats. */
+/* out[c] = exp(x[c] - largest), in float precision. Returns their sum. scratch has n floats. */
 double exponentials_run(isa_t isa, int64_t n, double largest, const double *x, float *scratch,
                         double *out);
 

@@ -6,7 +6,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* The sum of x[i]^2 in double, in an order that depends on n alone. */
+/* The sum of x[i]^2 in double. The order of additions depends only on n. */
 double gradients_sum_squares(int64_t n, const float *x);
 
 /* to[i] = from[i] * factor; `to` may be `from`. */

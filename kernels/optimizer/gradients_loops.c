@@ -4,7 +4,7 @@
 
 #define LANES 16
 
-/* Contraction changes nothing here: the square of a float is exact in double. */
+/* Contraction to FMA changes nothing here, because the square of a float is exact in double. */
 static double sum_squares(int64_t n, const float *x)
 {
     double lanes[LANES] = {0.0}, sum = 0.0;

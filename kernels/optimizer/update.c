@@ -16,7 +16,7 @@ static update_loop_t *loop_of(update_kind_t kind, const update_t *update)
     return update->state[2] != NULL ? loops->rmsprop_centered : loops->rmsprop;
 }
 
-/* Work is split in units of this many elements, so that threads do not share cache lines. */
+/* Threads get multiples of this many elements, so that they do not share cache lines. */
 #define UNIT 64
 
 typedef struct work {
@@ -30,7 +30,7 @@ static int64_t count_units(const update_t *update)
     return (update->n + UNIT - 1) / UNIT;
 }
 
-/* Units are numbered across all tensors. */
+/* Units are numbered over all tensors. */
 static void run_units(void *user, int64_t first, int64_t last)
 {
     const work_t *work = user;

@@ -1,7 +1,7 @@
 /* Steps of optimizers.
  *
- * This family holds the loops of train/: updates of parameters, and sums and factors over gradients
- * (gradients_impl.h). */
+ * This folder contains the loops of train/: updates of parameters, and sums and products over
+ * gradients (gradients_impl.h). */
 #ifndef TESSERA_KERNELS_OPTIMIZER_UPDATE_IMPL_H
 #define TESSERA_KERNELS_OPTIMIZER_UPDATE_IMPL_H
 
@@ -15,17 +15,17 @@ typedef enum update_kind { UPDATE_SGD, UPDATE_ADAM, UPDATE_RMSPROP } update_kind
 #define UPDATE_MAX_STATES 3
 
 /* The update of n elements, which have the same order in all arrays. States are in the order of the
- * kind's state names; NULL: not used with these options. */
+ * kind's state names; NULL if the options do not use the state. */
 typedef struct update {
     float *parameter;
     const float *gradient;
     float *state[UPDATE_MAX_STATES];
     int64_t n;
-    float decay;  /* weight decay: decay times the parameter is added to the gradient */
-    float shrink; /* factor applied to the parameter first; 1: none */
+    float decay;  /* weight decay: decay * parameter is added to the gradient */
+    float shrink; /* factor of the parameter, applied first; 1: none */
     float rate;
     float momentum;
-    float blend;        /* factor of the gradient in SGD's momentum: 1 - dampening */
+    float blend;        /* 1 - dampening: factor of the gradient in SGD's momentum */
     float gain1, gain2; /* 1 - beta1, 1 - beta2, computed in double */
     float beta2;        /* alpha for RMSprop */
     float eps;
@@ -33,10 +33,10 @@ typedef struct update {
     bool is_nesterov;
 } update_t;
 
-/* Runs all updates; threads share their elements. */
+/* Runs all updates; their elements are divided among the threads. */
 void update_run(update_kind_t kind, int n_threads, int n, const update_t *updates);
 
-/* Updates n elements from `first` on, with gradients in a separate array, on the calling thread. */
+/* Updates n elements, from `first` on, with the n elements of `gradient`, on the calling thread. */
 void update_part(update_kind_t kind, const update_t *update, int64_t first, int64_t n,
                  const float *gradient);
 

@@ -35,8 +35,8 @@ static void sgd_momentum(const update_t *update, int64_t first, int64_t last)
 
 /* ---- Adam ---- */
 
-/* a + weight (b - a), computed from the nearer end, as torch.lerp. From a, a much larger difference
- * would cancel b. */
+/* a + weight * (b - a), like torch.lerp: adds to the operand that has more weight. Otherwise, if a
+ * is much larger than b, b would be lost. */
 static inline float lerp(float a, float b, float weight)
 {
     const float difference = b - a;
@@ -69,7 +69,7 @@ static void adam_amsgrad(const update_t *update, int64_t first, int64_t last)
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
         const float m = lerp(average[i], g, u.gain1);
         const float v = u.beta2 * square[i] + u.gain2 * g * g;
-        const float most = largest[i] >= v ? largest[i] : v; /* NaN is kept, as in torch.maximum */
+        const float most = largest[i] >= v ? largest[i] : v; /* a NaN stays, as in torch.maximum */
         const float kept = largest[i] != largest[i] ? largest[i] : most;
         average[i] = m;
         square[i] = v;

@@ -9,7 +9,7 @@
 
 static const pool_gradient_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pool_gradient);
 
-/* Sets the windows of a row of results, except for the last axis. False: they are all empty. */
+/* Sets the windows of a row of results, except along the last axis. False if all are empty. */
 static bool find_row(const pool_plan_t *plan, int64_t row, pool_window_t *out_windows)
 {
     const int64_t rows = plan->axes[1].out;
@@ -18,7 +18,7 @@ static bool find_row(const pool_plan_t *plan, int64_t row, pool_window_t *out_wi
     return out_windows[0].count > 0 && out_windows[1].count > 0;
 }
 
-/* Sets the window of result `column` along the last axis. False: it is empty. */
+/* Sets the window of result `column` along the last axis. Returns false if it is empty. */
 static bool find_column(const pool_plan_t *plan, int64_t column, pool_window_t *out_windows)
 {
     out_windows[2] = pool_window(&plan->axes[2], column);
@@ -34,7 +34,7 @@ static void clear(const pool_plan_t *plan, const pool_lanes_t *lanes)
         for (int64_t i = 0; i < plan->in_plane; i++) memset(lanes->dst + i * lanes->step, 0, bytes);
 }
 
-/* One window after the other, because windows may overlap. */
+/* Adds window after window, in one thread, because windows may overlap. */
 static void run_lanes(const pool_plan_t *plan, const pool_gradient_loops_t *own,
                       const pool_lanes_t *lanes)
 {
@@ -70,12 +70,12 @@ static void cast_plane(int64_t n_elements, int64_t n, dtype_t src_dtype, const c
 typedef struct run {
     const pool_gradient_t *gradient;
     const pool_gradient_loops_t *loops;
-    int64_t n_parts; /* parts of LANES channels in a block */
+    int64_t n_parts; /* number of parts of a block, LANES channels each */
     int64_t floats;  /* scratch floats of each thread */
     float *scratch;
 } run_t;
 
-/* run_lanes for n channels of bf16 or f16, which are copied to f32. */
+/* run_lanes for n channels of bf16 or f16, using copies in f32. */
 static void run_narrow(const run_t *run, int64_t n, const char *src, const char *grad, char *dst,
                        float *scratch)
 {
@@ -91,7 +91,7 @@ static void run_narrow(const run_t *run, int64_t n, const char *src, const char 
     cast_plane(plan->in_plane, n, DTYPE_F32, (const char *)wide_dst, n, dtype, dst, plan->block);
 }
 
-/* One channel of f64. */
+/* Computes one channel of f64. */
 static void run_double(const pool_plan_t *plan, const double *src, const double *grad, double *dst)
 {
     const int64_t step = plan->block, columns = plan->axes[2].out;
@@ -113,7 +113,7 @@ static void run_double(const pool_plan_t *plan, const double *src, const double 
     }
 }
 
-/* Up to LANES channels of a block, from channel `lane` on. */
+/* Computes at most LANES channels of a block, from channel `lane` on. */
 static void run_part(const run_t *run, int64_t outer, int64_t lane, float *scratch)
 {
     const pool_gradient_t *gradient = run->gradient;

@@ -7,16 +7,16 @@
 #include "kernels/pool/windows_impl.h"
 #include "tensor/dtype.h"
 
-#define POOL_GRADIENT_LANES 64 /* largest number of channels at a time */
+#define POOL_GRADIENT_LANES 64 /* maximum number of channels at a time */
 
-/* n adjacent channels of one outer index: planes of elements that are `step` floats apart. */
+/* n adjacent channels of an image. Elements of the planes are `step` floats apart. */
 typedef struct pool_lanes {
     int64_t n, step;
     const float *src, *grad; /* input and gradient of the result; src is NULL for averages */
     float *dst;              /* gradient of the input */
 } pool_lanes_t;
 
-/* Each adds the gradient of result q, whose window is w[3] and not empty, to the lanes' dst. */
+/* Each loop adds the gradient of result q to dst of the lanes. The window is w[3], not empty. */
 typedef struct pool_gradient_loops {
     void (*average)(const pool_plan_t *plan, const pool_window_t *w, int64_t q,
                     const pool_lanes_t *lanes);
@@ -26,13 +26,13 @@ typedef struct pool_gradient_loops {
 ISA_EXTERN(const pool_gradient_loops_t, pool_gradient);
 
 typedef struct pool_gradient {
-    const pool_plan_t *plan; /* the forward plan: out_plane is the size of grad */
+    const pool_plan_t *plan; /* the forward plan; grad has size out_plane */
     dtype_t dtype;           /* floating */
     const void *src, *grad;  /* src is NULL for averages */
     void *out;
 } pool_gradient_t;
 
-/* Floats of scratch memory for each thread: bf16 and f16 are computed in f32. */
+/* Floats of scratch memory for each thread, in which bf16 and f16 are converted to f32. */
 int64_t pool_gradient_scratch(const pool_plan_t *plan, dtype_t dtype);
 void pool_gradient_run(const pool_gradient_t *gradient, isa_t isa, int n_threads, float *scratch);
 

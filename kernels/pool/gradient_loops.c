@@ -21,7 +21,7 @@ static void average_lanes(const pool_plan_t *plan, const pool_window_t *w, int64
     }
 }
 
-/* Adds the gradients of the maxima of channels [lane, lanes->n). */
+/* Adds the gradients of maxima for channels [lane, lanes->n). */
 static void add_rest(const pool_plan_t *plan, const pool_window_t *w, int64_t q,
                      const pool_lanes_t *lanes, int64_t lane)
 {
@@ -52,7 +52,7 @@ KERNEL_INLINE vector_u32_t choose(vector_u32_t is_a, vector_u32_t a, vector_u32_
     return (is_a & a) | (~is_a & b);
 }
 
-/* The same for n_vectors vectors of channels, whose maxima and indices stay in registers. */
+/* Adds the gradients for n_vectors vectors of channels. Maxima and indices stay in registers. */
 KERNEL_INLINE void add_vectors(const pool_plan_t *plan, const pool_window_t *w, int64_t q,
                                const pool_lanes_t *lanes, int64_t lane, int n_vectors)
 {
@@ -85,7 +85,7 @@ KERNEL_INLINE void add_vectors(const pool_plan_t *plan, const pool_window_t *w, 
         }
 }
 
-/* Vectors hold indices of 32 bits: larger planes take the slow loop. */
+/* Vectors hold indices of 32 bits, so larger planes use the slow loop. */
 static void largest_lanes(const pool_plan_t *plan, const pool_window_t *w, int64_t q,
                           const pool_lanes_t *lanes)
 {

@@ -7,7 +7,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Returns a > b, or true if a is NaN, for elements a and b of src. */
+/* Returns true if element a of src is larger than element b, or if a is NaN. */
 INLINE bool is_larger(dtype_t dtype, const void *src, int64_t a, int64_t b)
 {
     switch (dtype) {
@@ -45,8 +45,8 @@ INLINE int64_t find_as(dtype_t dtype, const pool_axis_t *axes, const pool_window
     return best;
 }
 
-/* Index in the plane of the largest element of a window; -1 if the window is empty. The common
- * dtypes are constants in their copies of the loop. */
+/* Index in the plane of the largest element of a window; -1 if the window is empty. The loop is
+ * compiled for each of the common dtypes. */
 static int64_t find(dtype_t dtype, const pool_axis_t *axes, const pool_window_t *w, const void *src)
 {
     switch (dtype) {
@@ -61,7 +61,7 @@ static int64_t find(dtype_t dtype, const pool_axis_t *axes, const pool_window_t 
     }
 }
 
-/* Rows of results, of all planes. */
+/* Computes rows of results, numbered over all planes. */
 static void run_rows(void *user, int64_t first, int64_t last)
 {
     const pool_indices_t *run = user;

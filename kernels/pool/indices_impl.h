@@ -5,11 +5,11 @@
 #include "kernels/pool/windows_impl.h"
 #include "tensor/dtype.h"
 
-/* An index counts elements of the channel's plane, as in PyTorch; elements of the whole
- * tensor, as in ONNX; the same, but with the first spatial dimension of a plane fastest. */
+/* An index counts elements of the channel's plane, as in PyTorch; elements of the whole tensor, as
+ * in ONNX; or the latter with the first spatial dimension of a plane fastest. */
 enum { POOL_ORDER_PLANE, POOL_ORDER_TENSOR, POOL_ORDER_COLUMNS };
 
-/* Index of element at[3] of a plane; -1 if at[0] < 0, for an empty window. */
+/* Index of the element at[3] of a plane; -1 if at[0] < 0, which means an empty window. */
 static inline int64_t pool_index(int order, const pool_axis_t *axes, int64_t plane,
                                  const int64_t *at)
 {
@@ -31,7 +31,7 @@ typedef struct pool_indices {
     int64_t *indices;
 } pool_indices_t;
 
-/* Among equal maxima the first is reported, among NaNs the last. An empty window has the value
+/* The index is that of the first of equal maxima, or of the last NaN. An empty window has the value
  * -infinity (integers: the lowest number) and the index -1. */
 void pool_indices_run(const pool_indices_t *indices, int n_threads);
 

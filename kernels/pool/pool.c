@@ -21,7 +21,7 @@ void pool_raise(isa_t isa, int64_t n, int64_t step, const float *src, float *dst
     loops[isa]->raise(n, step, src, dst);
 }
 
-/* Maxima that pool_max_line computes: all of f32 and bf16, except rows of f32 for row_f32. */
+/* True if pool_max_line computes the maxima: for f32 and bf16, except rows of f32 for row_f32. */
 static bool runs_lines(const pool_plan_t *plan, dtype_t dtype)
 {
     const bool has_row = plan->block == 1 && plan->axes[2].kernel != 0;
@@ -49,7 +49,7 @@ static void average_f32(const pool_plan_t *plan, const pool_window_t *w, const f
         for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
         return;
     }
-    /* a window that contains whole adjacent rows is one row */
+    /* Adjacent complete rows of a window are treated as one row. */
     const bool is_whole = w[1].step == 1 && w[2].step == 1 && w[2].count == plan->axes[2].in;
     const int64_t n_lines = is_whole ? 1 : w[1].count, n_joined = is_whole ? w[1].count : 1;
     for (int64_t i = 0; i < w[0].count * n_lines; i++) {
@@ -61,7 +61,7 @@ static void average_f32(const pool_plan_t *plan, const pool_window_t *w, const f
     for (int64_t i = 0; i < n; i++) dst[i] = (float)(sum[i] / divisor);
 }
 
-/* A row of results of a plain tensor, tap by tap. */
+/* Computes a row of results of a plain tensor, tap by tap. */
 static void row_f32(const pool_plan_t *plan, pool_window_t *w, const float *src, float *dst)
 {
     const pool_axis_t *axis = &plan->axes[2];
@@ -87,7 +87,7 @@ static void row_f32(const pool_plan_t *plan, pool_window_t *w, const float *src,
     }
 }
 
-/* Maxima of s8 and u8: a flipped sign bit turns the order of s8 into that of u8. */
+/* For maxima of s8 and u8: flipping the sign bit maps the order of s8 to that of u8. */
 #define SIGN_BIT 0x80
 
 static uint8_t larger_byte(uint8_t a, uint8_t b)
@@ -124,8 +124,8 @@ static void row_bytes(const pool_plan_t *plan, const pool_window_t *w, uint8_t f
     for (int64_t q = 0; q < axis->out; q++) dst[q] ^= flip;
 }
 
-/* One channel of any dtype. A pointer to the largest element is kept, not its value: a double
- * cannot hold every s64. */
+/* Computes one channel of any dtype. Stores a pointer to the largest element instead of its value,
+ * because a double cannot hold every s64. */
 static void pool_any(const pool_plan_t *plan, const pool_window_t *w, dtype_t dtype,
                      const char *src, char *dst)
 {
@@ -175,8 +175,8 @@ static void run_line(const pool_plan_t *plan, const pool_window_t *w, dtype_t dt
     pool_max_line(isa_best(), &windows);
 }
 
-/* Computes a row of results at once, if there is a loop for it. For averages that loop visits all
- * taps, also those in the padding, and adds in float: only for small windows. */
+/* Computes a row of results at once, if there is a loop for it; otherwise returns false. The loop
+ * for averages visits all taps, also in the padding, and adds in float: only for small windows. */
 static bool pool_row(const pool_plan_t *plan, pool_window_t *w, dtype_t dtype,
                      const pool_span_t *columns, const void *src, void *dst)
 {
@@ -198,7 +198,7 @@ static bool pool_row(const pool_plan_t *plan, pool_window_t *w, dtype_t dtype,
     return true;
 }
 
-/* Channels [first, end) of one result. */
+/* Computes channels [first, end) of one result. */
 static void run_window(const pool_plan_t *plan, const pool_window_t *w, dtype_t dtype,
                        int64_t first, int64_t end, const char *src, char *dst)
 {
@@ -230,7 +230,7 @@ typedef struct run {
     int64_t n_parts, width;   /* parts of a row of results, channels in a part */
 } run_t;
 
-/* Part i is the (i % n_parts)-th part of row i / n_parts. */
+/* Part i is part i % n_parts of row i / n_parts. */
 static void run_parts(void *user, int64_t begin, int64_t last)
 {
     const run_t *run = user;
@@ -263,7 +263,7 @@ void pool_forward(const pool_plan_t *plan, dtype_t dtype, const void *src, void 
         spans[q] = (pool_span_t){w.first, w.count};
     }
     const int64_t n_rows = plan->n_outer * plan->axes[0].out * plan->axes[1].out;
-    /* few rows of many channels, such as a mean over a whole image: channels are divided, too */
+    /* For few rows of many channels, such as a mean over an image, channels are divided, too. */
     const bool is_divided = spans == NULL && n_rows < FEW_ROWS && plan->block > LANES;
     run_t run = {.plan = plan,
                  .dtype = dtype,

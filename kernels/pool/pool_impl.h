@@ -11,20 +11,20 @@
 #include "kernels/pool/windows_impl.h"
 #include "tensor/dtype.h"
 
-/* ---- maxima of lines of windows, all channels of an element at a time ---- */
+/* ---- maxima of a line of windows; all channels of an element at a time ---- */
 
-/* First element of a window in its line, and number of elements. */
+/* The elements of a window along its line: the first, and how many. */
 typedef struct pool_span {
     int64_t first, count;
 } pool_span_t;
 
-/* One line of results, of f32 or bf16:
+/* One line of results, in f32 or bf16:
  *
  *   dst[q][c] = max(d, h, s) src[d * plane_step + h * line_step
  *                                + (columns[q].first + s * column_step) * n_channels + c]
  *
- * over d < n_planes, h < n_lines, s < columns[q].count. plane_step and line_step count numbers,
- * column_step elements of n_channels numbers. */
+ * over d < n_planes, h < n_lines, s < columns[q].count. The units of plane_step and line_step are
+ * numbers, that of column_step is n_channels numbers. */
 typedef struct pool_line {
     bool is_bf16;
     const void *src;
@@ -37,7 +37,7 @@ typedef struct pool_line {
 
 void pool_max_line(isa_t isa, const pool_line_t *line);
 
-/* One tap of a row of n windows: dst[q] = max(dst[q], src[q * step]). A NaN in either stays. */
+/* Adds one tap to the maxima of n windows: dst[q] = max(dst[q], src[q * step]). NaN stays NaN. */
 void pool_raise(isa_t isa, int64_t n, int64_t step, const float *src, float *dst);
 
 typedef struct pool_loops {
@@ -48,8 +48,8 @@ ISA_EXTERN(const pool_loops_t, pool);
 
 /* ---- whole tensors ---- */
 
-/* Pools src, of any dtype (averages: floating), to dst. Elements of blocks beyond the channels are
- * pooled like others. The scratch memory has pool_scratch bytes. */
+/* Pools src, of any dtype (for averages: floating), to dst. Padded channels of a block are pooled
+ * like others. scratch has pool_scratch bytes. */
 void pool_forward(const pool_plan_t *plan, dtype_t dtype, const void *src, void *dst, int n_threads,
                   void *scratch);
 size_t pool_scratch(const pool_plan_t *plan, dtype_t dtype);

@@ -1,18 +1,18 @@
-/* The loops of pool_impl.h, compiled once for each ISA (isa_impl.h). The vector maximum drops a NaN
- * in its first operand, so NaN is tested separately: one comparison for two vectors. */
+/* The loops of pool_impl.h, compiled once for each ISA (isa_impl.h). The vector maximum loses a NaN
+ * in its first operand, so NaN is tested separately, with one comparison for two vectors. */
 #include <math.h>
 
 #include "kernels/pool/pool_impl.h"
 #include "kernels/vector_impl.h"
 
-#define AT_ONCE 4 /* vectors of an element whose maxima are computed together */
+#define AT_ONCE 4 /* vectors of an element that are computed together */
 
 typedef struct largest {
     vector_t value;
     vector_u32_t is_nan;
 } largest_t;
 
-/* Loads the first n_lanes channels of a vector of an element. */
+/* Loads the first n_lanes channels of a vector. */
 KERNEL_INLINE vector_t load(const pool_line_t *line, int64_t at, int n_lanes)
 {
     if (n_lanes == KERNEL_LANES) return vector_load_as(line->src, at, line->is_bf16);
@@ -35,7 +35,7 @@ KERNEL_INLINE void store(const pool_line_t *line, vector_t v, int64_t at, int n_
     }
 }
 
-/* Maxima of the window of column q: n_vectors, from channel c on. */
+/* Computes the window of column q: maxima of n_vectors vectors, from channel c on. */
 KERNEL_INLINE void reduce(const pool_line_t *line, int64_t q, int64_t c, int n_vectors, int n_lanes)
 {
     const pool_span_t span = line->columns[q];
@@ -67,13 +67,13 @@ KERNEL_INLINE void reduce(const pool_line_t *line, int64_t q, int64_t c, int n_v
             }
         }
     KERNEL_UNROLL
-    for (int v = 0; v < n_vectors; v++) { /* all bits set are a NaN */
+    for (int v = 0; v < n_vectors; v++) { /* all bits set: NaN */
         const vector_t made = (vector_t)((vector_u32_t)largest[v].value | largest[v].is_nan);
         store(line, made, q * line->n_channels + c + v * KERNEL_LANES, n_lanes);
     }
 }
 
-/* The last vector of an element overlaps the one before it, or is short. */
+/* The last vector of an element overlaps the vector before it, or is short. */
 KERNEL_INLINE void run(const pool_line_t *line)
 {
     const int64_t n = line->n_channels;
@@ -91,7 +91,7 @@ KERNEL_INLINE void run(const pool_line_t *line)
     }
 }
 
-/* The dtype is a constant in each copy of the loop. */
+/* The loop is compiled for each dtype. */
 static void max_line(const pool_line_t *line)
 {
     pool_line_t own = *line;
@@ -112,7 +112,7 @@ KERNEL_INLINE void raise_by(int64_t n, int64_t step, const float *restrict src, 
     }
 }
 
-/* The common steps 1 and 2 are constants in their copies of the loop. */
+/* The loop is compiled for the common steps 1 and 2. */
 static void raise_row(int64_t n, int64_t step, const float *src, float *dst)
 {
     if (step == 1)

@@ -1,35 +1,35 @@
 /* Windows of pooling: which elements of the input they contain, and how a tensor is divided into
  * planes.
  *
- * The family kernels/pool contains the loops over such windows: maxima, averages, indices of the
- * maxima, and the gradients of all. */
+ * The folder kernels/pool contains the loops over such windows: maxima, averages, indices of
+ * maxima, and the gradients of these. */
 #ifndef TESSERA_KERNELS_POOL_WINDOWS_IMPL_H
 #define TESSERA_KERNELS_POOL_WINDOWS_IMPL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One spatial dimension; kernel 0 means adaptive windows. */
+/* One spatial dimension. Kernel 0 means adaptive windows. */
 typedef struct pool_axis {
     int64_t in, out, kernel, stride, dilation;
-    int64_t padding, padded; /* padding before; index at which the padding after ends */
+    int64_t padding, padded; /* padding before; index where the padding after it ends */
 } pool_axis_t;
 
-/* The input indices that one window contains along one axis: first, first + step, ... */
+/* The input indices of one window along one axis: first, first + step, ... */
 typedef struct pool_window {
     int64_t first, count, step;
-    int64_t length; /* count including padding, for the divisor */
+    int64_t length; /* count with padding, for the divisor */
 } pool_window_t;
 
-/* How a tensor is walked: n_outer times in_plane elements of x and out_plane elements of the
- * result. An element is `block` adjacent channels; 1 in plain tensors. */
+/* Divides a tensor: n_outer times in_plane elements of x, and out_plane elements of the result. An
+ * "element" is `block` adjacent channels; one channel in plain tensors. */
 typedef struct pool_plan {
     pool_axis_t axes[3];
     bool is_average, counts_padding;
     int64_t n_outer, block, in_plane, out_plane;
 } pool_plan_t;
 
-/* n / step; the division would take most of the time. */
+/* n / step for common steps without a division, which would take most of the time. */
 static inline int64_t pool_steps(int64_t n, int64_t step)
 {
     return step == 1 ? n : n / step;
@@ -53,7 +53,7 @@ static inline pool_window_t pool_window(const pool_axis_t *axis, int64_t q)
     return (pool_window_t){start + skipped * step, end > skipped ? end - skipped : 0, step, length};
 }
 
-/* Divisor of an average over a window of three axes; 1 if the window is empty. */
+/* Divisor of an average over a window with three axes; 1 if the window is empty. */
 static inline double pool_divisor(const pool_window_t *windows, bool counts_padding)
 {
     double divisor = 1.0;
@@ -62,7 +62,7 @@ static inline double pool_divisor(const pool_window_t *windows, bool counts_padd
     return divisor > 0.0 ? divisor : 1.0;
 }
 
-/* Index in the plane of the window's first element in its t-th plane and r-th row. */
+/* Index in the plane of the first element of row r of plane t of the window. */
 static inline int64_t pool_row_index(const pool_axis_t *axes, const pool_window_t *w, int64_t t,
                                      int64_t r)
 {

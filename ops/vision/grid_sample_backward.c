@@ -1,6 +1,7 @@
-/* Gradients of grid_sample. Image: each sample's gradient is added to its taps, times their
- * weights. Grid: from the derivatives of the weights. As in PyTorch, nearest has no grid gradient,
- * and positions moved to the edge have none in that dimension. */
+/* Gradients of grid_sample. For the image, each sample's gradient is added to its taps, times their
+ * weights. For the grid, it is multiplied by the derivatives of the weights. As in PyTorch, the
+ * grid has no gradient in mode nearest, and none in dimensions in which the position was moved to
+ * the edge. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -42,7 +43,7 @@ static sample_t find_sample(const grid_sample_attrs_t *attrs, const tensor_info_
 {
     sample_t s = {.n_spatial = x->rank - 2};
     for (int d = 0; d < GRID_MAX_SPATIAL; d++) s.taps[d] = (grid_taps_t){.n = 1, .weight = {1.0}};
-    for (int d = 0; d < s.n_spatial; d++) /* grid coordinates are ordered x, y, z */
+    for (int d = 0; d < s.n_spatial; d++) /* the grid has x, y, z */
         s.taps[d] = grid_find_taps(attrs, x->dtype, place[s.n_spatial - 1 - d], x->sizes[d + 2]);
     return s;
 }
@@ -52,8 +53,8 @@ static int count_combinations(const sample_t *s)
     return s->taps[0].n * s->taps[1].n * s->taps[2].n;
 }
 
-/* Pixel and weight of combination i; dimension `moved` uses its slope (-1: none). False:
- * outside. */
+/* Pixel and weight of combination i of taps. For dimension `moved` (-1: none), the derivative
+ * replaces the weight. Returns false if the pixel is outside. */
 static bool combine(const sample_t *s, int i, int moved, int64_t *out_at, double *out_weight)
 {
     const int which[] = {i / s->taps[2].n / s->taps[1].n, i / s->taps[2].n % s->taps[1].n,
@@ -106,7 +107,7 @@ static double spec_x(const spec_call_t *call, const int64_t *index)
     return sum;
 }
 
-/* Sums over channels, which all have the same taps. */
+/* Sums over the channels; they all have the same taps. */
 static double spec_grid(const spec_call_t *call, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
@@ -150,7 +151,7 @@ static sizes_t find_sizes(const tensor_info_t *x, const tensor_info_t *grad)
     return sizes;
 }
 
-/* Scratch: LANES planes of double sums for each thread. */
+/* Scratch memory: for each thread, LANES planes of sums in double. */
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const sizes_t sizes = find_sizes(call->in[X], call->in[GRAD]);
@@ -195,7 +196,7 @@ static double load(const run_t *run, const char *from, int64_t index)
     return dtype_load(dtype, from + (size_t)index * dtype_size(dtype));
 }
 
-/* Image gradient of n channels of one image, from channel `first` of all images on. */
+/* Gradient of n channels of one image. Channels are numbered over all images, from `first` on. */
 static void give(const run_t *run, int64_t first, int64_t n, double *sums, char *out)
 {
     const sizes_t *sizes = &run->sizes;

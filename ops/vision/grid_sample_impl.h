@@ -14,17 +14,17 @@ typedef struct grid_sample_attrs {
 
 extern const attr_field_t grid_sample_fields[3];
 
-/* Pixels that contribute to a sample along one dimension. */
+/* Pixels that contribute to a sample along one dimension, with their weights. */
 typedef struct grid_taps {
     int n;
-    int64_t index[4]; /* -1: outside, value 0 */
+    int64_t index[4]; /* -1: outside, where x counts as 0 */
     double weight[4];
     double slope[4]; /* derivative of the weight with respect to `number` */
 } grid_taps_t;
 
 /* Finds the taps of a grid coordinate `number`: -1 is the first pixel and 1 the last (their centres
- * with align_corners, otherwise their outer edges). Padding moves each pixel of a cubic sample
- * inside separately; other modes move the position. */
+ * with align_corners, otherwise their outer edges). Padding moves a position outside of x inside;
+ * in mode cubic, it moves each pixel instead. */
 grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
                            int64_t size);
 

@@ -1,5 +1,5 @@
-/* Non-maximum suppression: visits boxes by descending score and keeps those that overlap no kept
- * box. */
+/* Non-maximum suppression: visits boxes by descending score and keeps those that overlap no box
+ * that was kept before. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static const operand_t operands[] = {{"boxes", ROLE_ACTIVATION, false, false},
                                      {"scores", ROLE_ACTIVATION, false, false}};
 enum { BOXES, SCORES };
 
-/* Maximum of boxes kept for one class in one image. */
+/* Maximum number of boxes for one class of one image. */
 static int64_t most_of(const nms_attrs_t *attrs, int64_t n_boxes)
 {
     int64_t most = attrs->max_per_class;
@@ -69,7 +69,7 @@ typedef struct candidate {
     int64_t index;
 } candidate_t;
 
-/* Work memory: boxes [images][boxes], buffers for sorting, and the rows of the result. */
+/* Scratch memory: the boxes [images][boxes], buffers for sorting, and the rows of the result. */
 typedef struct work {
     int64_t n_images, n_classes, n_boxes;
     box_t *boxes;
@@ -89,7 +89,7 @@ static work_t begin_work(const tensor_info_t *scores, void *block)
     return work;
 }
 
-/* Bytes that begin_work needs. */
+/* Bytes of scratch memory that begin_work needs. */
 static size_t count_work(const nms_attrs_t *attrs, const tensor_info_t *scores)
 {
     const int64_t *sizes = scores->sizes;
@@ -103,8 +103,7 @@ static bool comes_first(const candidate_t *a, const candidate_t *b)
     return a->score > b->score || (a->score == b->score && a->index < b->index);
 }
 
-/* Merge sort: merges runs of 1, 2, 4, ... in pairs. Returns the buffer with the sorted
- * candidates. */
+/* Merge sort: merges pairs of sorted runs of 1, 2, 4, ... candidates. Returns the sorted buffer. */
 static candidate_t *sort(int64_t n, candidate_t *from, candidate_t *to)
 {
     for (int64_t width = 1; width < n; width *= 2) {
@@ -236,7 +235,7 @@ static bool is_better(const spec_call_t *call, int64_t image, int64_t class, int
     return x > y || (x == y && a < b);
 }
 
-/* A box stays if it overlaps no better box that stays. */
+/* True if the box is in the result: it overlaps no better box of the result. */
 static bool stays(const spec_call_t *call, int64_t image, int64_t class, int64_t index)
 {
     const nms_attrs_t *attrs = call->attrs;
@@ -251,8 +250,8 @@ static bool stays(const spec_call_t *call, int64_t image, int64_t class, int64_t
     return true;
 }
 
-/* Finds the box with `rank` better boxes among those that stay; -1 if there is none. *out_n: number
- * of boxes that stay. */
+/* Finds the box of the result that has `rank` better boxes in the result, or -1. *out_n becomes the
+ * number of boxes in the result. */
 static int64_t find_stayed(const spec_call_t *call, int64_t image, int64_t class, int64_t rank,
                            int64_t *out_n)
 {

@@ -1,11 +1,11 @@
-/* Sampling position of RESIZE_CROP, shared with code that must find positions outside of x. */
+/* The positions of RESIZE_CROP, shared with code that must know which of them are outside of x. */
 #ifndef TESSERA_OPS_VISION_RESIZE_IMPL_H
 #define TESSERA_OPS_VISION_RESIZE_IMPL_H
 
 #include <stdint.h>
 
-/* Input position of output element i of `out`. It goes from `start` to `end`, where 0 is the first
- * of `in` elements and 1 the last. Computed in f32 as in ONNX Runtime. */
+/* Position in the input of element i of `out` elements. It goes from `start` to `end`, where 0 is
+ * the first of `in` elements and 1 the last. Computed in f32, like ONNX Runtime. */
 static inline float resize_crop_place(int64_t in, int64_t out, float start, float end, int64_t i)
 {
     const float last = (float)(in - 1);

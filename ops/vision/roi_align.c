@@ -1,8 +1,8 @@
 /* Resamples boxes of images to one size, as detectors do with regions of interest.
  *
- * A box is divided into P x Q bins. A bin is sampled at the cell centres of a grid; each sample
- * interpolates the four pixels around it. A bin is the mean of its samples, or the largest weighted
- * pixel. */
+ * A box is divided into P x Q bins, and a bin into a grid of cells. Each cell's centre is a sample,
+ * interpolated from the four pixels around it. A bin is the mean of its samples, or the largest
+ * weighted pixel. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -65,8 +65,8 @@ static double narrow(dtype_t dtype, double number)
     return dtype == DTYPE_F64 ? number : (double)(float)number;
 }
 
-/* Computes in f32, as torchvision and ONNX Runtime do: the number of samples depends on the last
- * digit of the length. */
+/* Computes in f32, like torchvision and ONNX Runtime, because the number of samples depends on the
+ * last digit of the length. */
 roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
                          int64_t n_bins, int64_t size)
 {
@@ -95,7 +95,7 @@ roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample)
     return taps;
 }
 
-/* Result of a bin; 0 without samples. */
+/* Result of a bin; 0 if it has no samples. */
 static double combine(int mode, double sum, double largest, double n)
 {
     if (n <= 0.0) return 0.0;
@@ -259,7 +259,7 @@ static const char *const cases[] = {
     "(f32[2,3,5,5], f32[0,4], s64[0]<2) output_size=[2,2]",
     NULL};
 
-/* As in torchvision, boxes have no gradient; asking for one is an error. */
+/* As in torchvision, boxes have no gradient; requesting it is an error. */
 static void pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[ROI_X], call->in[ROI_BOXES], call->in[ROI_IMAGES],

@@ -1,5 +1,6 @@
 /* Gradient of roi_align's images: each bin adds its gradient to the pixels of its samples, times
- * their weights. With max, only the first largest weighted pixel, or the last NaN, receives it. */
+ * their weights. In mode max, only the first of the largest weighted pixels, or the last NaN, gets
+ * the gradient. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ typedef struct bin {
     int64_t p, q;
 } bin_t;
 
-/* Pixel `tap` of the sample in row i and column k of a bin. False: outside. */
+/* Pixel `tap` of the sample in row i and column k of a bin. Returns false if it is outside. */
 static bool find_pixel(const bin_t *bin, int64_t i, int64_t k, int tap, int64_t *out_at,
                        double *out_weight)
 {
@@ -62,7 +63,7 @@ static void spec_sides(const spec_call_t *call, int64_t box, roi_side_t *out_sid
     }
 }
 
-/* Derivative of a bin with respect to pixel `index`. */
+/* Derivative of a bin with respect to the pixel at `index`. */
 static double spec_share(const spec_call_t *call, const bin_t *bin, const int64_t *index)
 {
     const roi_align_attrs_t *attrs = call->attrs;
@@ -104,7 +105,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- dense kernel: planes of images in parallel, all boxes of a plane in order ---- */
+/* ---- dense kernel: planes are divided among the threads; boxes are added in order ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -114,7 +115,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     if (!shape_multiply(x->sizes[2], x->sizes[3], &n_pixels) ||
         !shape_multiply(n_pixels, (int64_t)sizeof(double) * context_threads(ctx), &bytes))
         return prepared_decline(prepared, "native: too many pixels");
-    prepared->scratch_bytes = (size_t)bytes; /* a plane of sums for each thread */
+    prepared->scratch_bytes = (size_t)bytes; /* one plane of sums for each thread */
     return STATUS_OK;
 }
 
@@ -124,7 +125,7 @@ static double pixel(dtype_t dtype, const char *plane, int64_t i)
     return dtype_load(dtype, plane + (size_t)i * dtype_size(dtype));
 }
 
-/* Adds a bin's gradient to its pixels. x: the plane, read for mode max. */
+/* Adds a bin's gradient to its pixels. x is the plane, which mode max reads. */
 static void give_bin(int mode, dtype_t dtype, const bin_t *bin, double grad, const char *x,
                      double *sums)
 {
