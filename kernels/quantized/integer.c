@@ -1,14 +1,16 @@
 #include "kernels/quantized/integer_impl.h"
 
+#include <string.h>
+
 #include "tensor/threads_impl.h"
 
 #define PART_ROWS 48 /* rows that use a block of the weight while it is in first-level cache */
 
-static integer_rows_t *const loops[ISA_COUNT] = ISA_TABLE(integer);
+static const integer_loops_t *const tables[ISA_COUNT] = ISA_TABLE(integer_loops);
 
 typedef struct run {
     const integer_t *integer;
-    integer_rows_t *rows;
+    const integer_loops_t *loops;
     int64_t n_blocks;
 } run_t;
 
@@ -17,15 +19,54 @@ static void run_parts(void *user, int64_t first, int64_t last)
     const run_t *run = user;
     for (int64_t i = first; i < last; i++) {
         const int64_t row = i / run->n_blocks * PART_ROWS, rest = run->integer->n_rows - row;
-        run->rows(run->integer, i % run->n_blocks * INTEGER_BLOCK, row,
-                  row + (rest < PART_ROWS ? rest : PART_ROWS));
+        run->loops->rows(run->integer, i % run->n_blocks * INTEGER_BLOCK, row,
+                         row + (rest < PART_ROWS ? rest : PART_ROWS));
     }
 }
 
 void integer_run(const integer_t *integer, isa_t isa, int n_threads)
 {
-    const run_t run = {integer, loops[isa],
+    const run_t run = {integer, tables[isa],
                        (integer->n_outputs + INTEGER_BLOCK - 1) / INTEGER_BLOCK};
     const int64_t n_parts = (integer->n_rows + PART_ROWS - 1) / PART_ROWS;
     threads_share(n_threads, n_parts * run.n_blocks, run_parts, (void *)(uintptr_t)&run);
+}
+
+const integer_loops_t *integer_loops(void)
+{
+    return tables[isa_best()];
+}
+
+void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out)
+{
+    if (dtype == DTYPE_S8)
+        integer_loops()->flip(n, x, out);
+    else if (n > 0)
+        memcpy(out, x, (size_t)n);
+}
+
+int64_t integer_packed(int64_t n_outputs, int64_t n_pairs)
+{
+    return (n_outputs + INTEGER_BLOCK - 1) / INTEGER_BLOCK * INTEGER_BLOCK * n_pairs * 2;
+}
+
+void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
+                  integer_place_t place, const void *user, const void *from, int8_t *to)
+{
+    const uint8_t flipped = dtype == DTYPE_U8 ? 0x80 : 0;
+    const uint8_t *bytes = from;
+    for (int64_t block = 0; block < n_outputs; block += INTEGER_BLOCK)
+        for (int64_t i = 0; i < 2 * n_pairs; i++) {
+            const int64_t at = place(user, i);
+            int8_t *out = to + block * n_pairs * 2 + i / 2 * 2 * INTEGER_BLOCK + i % 2;
+            for (int64_t o = 0; o < INTEGER_BLOCK; o++, out += 2)
+                *out = at < 0 || block + o >= n_outputs
+                           ? 0
+                           : (int8_t)(bytes[(block + o) * step + at] ^ flipped);
+        }
+}
+
+size_t integer_zero_bytes(int64_t n_outputs)
+{
+    return integer_align((size_t)(n_outputs + INTEGER_BLOCK) * sizeof(int32_t));
 }

@@ -10,10 +10,12 @@
 #ifndef TESSERA_KERNELS_QUANTIZED_INTEGER_IMPL_H
 #define TESSERA_KERNELS_QUANTIZED_INTEGER_IMPL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
+#include "tensor/dtype.h"
 
 #define INTEGER_BLOCK 16 /* outputs of a block of the weight */
 
@@ -33,8 +35,55 @@ typedef struct integer {
 /* Computes the sums on n_threads threads; isa_has must be true for isa. */
 void integer_run(const integer_t *integer, isa_t isa, int n_threads);
 
-/* Computes rows [first, last) for the block of outputs from `output` on. */
-typedef void integer_rows_t(const integer_t *integer, int64_t output, int64_t first, int64_t last);
-ISA_EXTERN(integer_rows_t, integer);
+/* ---- preparation of x and the weight, which are s8 or u8 ---- */
+
+static inline bool integer_is_byte(dtype_t dtype)
+{
+    return dtype == DTYPE_S8 || dtype == DTYPE_U8;
+}
+
+/* Rounds an offset in scratch up to 64 bytes. */
+static inline size_t integer_align(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* Element i of an s8 or u8 buffer. */
+static inline int32_t integer_load(dtype_t dtype, const void *bytes, int64_t i)
+{
+    return dtype == DTYPE_S8 ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
+}
+
+/* Converts n bytes to u8; adds 128 to those of s8. */
+void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out);
+
+/* Bytes of a packed weight. */
+int64_t integer_packed(int64_t n_outputs, int64_t n_pairs);
+
+/* Packs a weight; u8 becomes s8 by subtracting 128. Outputs are `step` apart. `place` returns the
+ * offset of element i in an output, or -1 for padding. */
+typedef int64_t (*integer_place_t)(const void *user, int64_t i);
+void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
+                  integer_place_t place, const void *user, const void *from, int8_t *to);
+
+/* Bytes of the zero points of n_outputs outputs, padded to full blocks. */
+size_t integer_zero_bytes(int64_t n_outputs);
+
+/* Loops of one ISA. */
+typedef struct integer_loops {
+    /* Computes rows [first, last) for the block of outputs from `output` on. */
+    void (*rows)(const integer_t *integer, int64_t output, int64_t first, int64_t last);
+    /* out[i] = x[i] - zero, of bytes */
+    void (*center)(int64_t n, bool is_signed, const void *x, int32_t zero, int16_t *out);
+    /* Sums of n runs of `length` elements; runs are `step` elements apart. */
+    void (*sums)(int64_t n, int64_t step, int64_t length, const int16_t *x, int32_t *out);
+    /* Adds n numbers, which are `step` apart, to n sums. All sums wrap around. */
+    void (*add)(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums);
+    void (*flip)(int64_t n, const uint8_t *x, uint8_t *out); /* s8 to u8, by adding 128 */
+} integer_loops_t;
+ISA_EXTERN(const integer_loops_t, integer_loops);
+
+/* The loops of isa_best(). */
+const integer_loops_t *integer_loops(void);
 
 #endif

@@ -94,7 +94,7 @@ KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int
 #define ROWS(n)                                                                                    \
     case n: multiply(p, output, row, n); break;
 
-void KERNEL_NAME(integer)(const integer_t *p, int64_t output, int64_t first, int64_t last)
+static void run_rows(const integer_t *p, int64_t output, int64_t first, int64_t last)
 {
     const int64_t n_groups = (last - first + MOST_ROWS - 1) / MOST_ROWS;
     for (int64_t g = 0; g < n_groups; g++) {
@@ -105,3 +105,53 @@ void KERNEL_NAME(integer)(const integer_t *p, int64_t output, int64_t first, int
         }
     }
 }
+
+static void center(int64_t n, bool is_signed, const void *x, int32_t zero, int16_t *out)
+{
+    const int8_t *s8 = x;
+    const uint8_t *u8 = x;
+    if (is_signed) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) out[i] = (int16_t)(s8[i] - zero);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) out[i] = (int16_t)(u8[i] - zero);
+    }
+}
+
+/* Sums are unsigned, because signed ones must not overflow. */
+static void sum_runs(int64_t n, int64_t step, int64_t length, const int16_t *x, int32_t *out)
+{
+    for (int64_t r = 0; r < n; r++, x += step) {
+        uint32_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < length; i++) {
+            const int32_t term = x[i];
+            sum += (uint32_t)term;
+        }
+        out[r] = (int32_t)sum;
+    }
+}
+
+KERNEL_INLINE void add_apart(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)numbers[i * step]);
+}
+
+static void add(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums)
+{
+    if (step == 1)
+        add_apart(n, 1, numbers, sums);
+    else
+        add_apart(n, step, numbers, sums);
+}
+
+static void flip(int64_t n, const uint8_t *x, uint8_t *out)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) out[i] = x[i] ^ 0x80;
+}
+
+const integer_loops_t KERNEL_NAME(integer_loops) = {run_rows, center, sum_runs, add, flip};

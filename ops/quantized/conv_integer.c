@@ -5,7 +5,6 @@
  * The sums of the packed weight are computed by convolving ones with it. */
 #include <string.h>
 
-#include "kernels/quantized/integer_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_impl.h"
 #include "ops/conv/planes_impl.h"
@@ -491,7 +490,7 @@ static void put_centered(dtype_t dtype, int32_t zero, int64_t n, const void *x, 
     if (x == NULL)
         memset(to, 0, (size_t)n * sizeof *to);
     else
-        integer_center(dtype, n, x, 1, zero, to);
+        integer_loops()->center(n, dtype == DTYPE_S8, x, zero, to);
 }
 
 /* Offset of each run of a window, relative to the window's first element. */
@@ -540,7 +539,7 @@ static void sum_window_lines(void *user, int64_t first, int64_t last)
             const int64_t t = k / planes->kernel[2] / planes->kernel[1] * planes->dilation[0];
             const int64_t at = ((d + t) * sizes[1] + h + r) * sizes[2] +
                                k % planes->kernel[2] * planes->dilation[2];
-            integer_add(width, planes->stride[2], w->pixels + at, w->sums + line * width);
+            integer_loops()->add(width, planes->stride[2], w->pixels + at, w->sums + line * width);
         }
     }
 }
@@ -552,7 +551,8 @@ static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *
     const planes_t *planes = &s->padded.planes;
     const int64_t *sizes = s->padded.sizes;
     window_sums_t windows = {s, pixels, sums};
-    integer_sums(sizes[0] * sizes[1] * sizes[2], planes->channels, s->window.channels, x, pixels);
+    integer_loops()->sums(sizes[0] * sizes[1] * sizes[2], planes->channels, s->window.channels, x,
+                          pixels);
     threads_share(threads_for(ctx, planes->out_plane * planes->kernel_plane),
                   planes->out[0] * planes->out[1], sum_window_lines, &windows);
 }

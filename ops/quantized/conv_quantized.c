@@ -7,14 +7,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/quantized/quantize_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_impl.h"
 #include "ops/conv/planes_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/quantized/integer_impl.h"
-#include "ops/quantized/quantize_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -360,17 +359,6 @@ static void widen(context_t *ctx, int64_t n, const void *x, float *out)
     threads_share(threads_for(ctx, n), n, widen_range, &widening);
 }
 
-#define EACH(n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
-
-/* Multiplies n channels, each with its own multiplier; adds addend, which may be NULL. */
-FOR_EACH_ISA static void multiply(int64_t n, const float *x, const float *multiplier,
-                                  const float *addend, float addend_scale, bool relu, float *out)
-{
-    EACH(n) out[i] = x[i] * multiplier[i];
-    if (addend != NULL) EACH(n) out[i] += addend_scale * addend[i];
-    if (relu) EACH(n) out[i] = out[i] > 0.0f ? out[i] : 0.0f;
-}
-
 /* Finishes n elements of the result from `first` on; the first one belongs to channel k. */
 static void finish(const prepared_t *prepared, void *const *in, const float *sums, int64_t k,
                    int64_t first, int64_t n, char *out)
@@ -385,14 +373,14 @@ static void finish(const prepared_t *prepared, void *const *in, const float *sum
     int32_t integers[QUANTIZE_CHUNK];
     if (has_addend)
         dtype_cast(n, dtype, (const char *)in[ADDEND] + first * size, 1, DTYPE_F32, addend, 1);
-    multiply(n, sums + first, multiplier, has_addend ? addend : NULL, (float)attrs->addend_scale,
-             attrs->relu, numbers);
+    quantize_loops()->rescale(n, sums + first, multiplier, has_addend ? addend : NULL,
+                              (float)attrs->addend_scale, attrs->relu, numbers);
     if (dtype == DTYPE_F32) {
         memcpy(out + first * size, numbers, (size_t)n * sizeof *numbers);
         return;
     }
     quantize_divide(n, numbers, &one, &none, 0, dtype, integers);
-    quantize_store(n, integers, dtype, out + first);
+    quantize_loops()->store(n, integers, dtype_size(dtype), out + first);
 }
 
 typedef struct finishing {

@@ -2,10 +2,9 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "kernels/quantized/quantize_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
-#include "ops/quantized/quantize_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
@@ -79,17 +78,6 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, ZERO);
 }
 
-FOR_EACH_ISA static range_t find_range(int64_t n, const float *x)
-{
-    float least = 0.0f, most = 0.0f;
-#pragma omp simd reduction(min : least) reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        least = x[i] < least ? x[i] : least;
-        most = x[i] > most ? x[i] : most;
-    }
-    return (range_t){least, most};
-}
-
 static int64_t chunk_at(int64_t first, int64_t n)
 {
     return n - first < QUANTIZE_CHUNK ? n - first : QUANTIZE_CHUNK;
@@ -109,7 +97,8 @@ static void find_ranges(void *user, int64_t begin, int64_t end)
     chunks_t *c = user;
     for (int64_t i = begin; i < end; i++) {
         const int64_t first = i * QUANTIZE_CHUNK;
-        const range_t range = find_range(chunk_at(first, c->n), c->x + first);
+        range_t range = {0.0f, 0.0f};
+        quantize_loops()->widen(chunk_at(first, c->n), c->x + first, &range.least, &range.most);
         float least = atomic_load(&c->least), most = atomic_load(&c->most);
         while (range.least < least && !atomic_compare_exchange_weak(&c->least, &least, range.least))
             continue;
@@ -125,7 +114,7 @@ static void quantize_chunks(void *user, int64_t begin, int64_t end)
         const int64_t first = i * QUANTIZE_CHUNK, count = chunk_at(first, c->n);
         int32_t integers[QUANTIZE_CHUNK];
         quantize_divide(count, c->x + first, &c->scale, &c->zero, 0, DTYPE_U8, integers);
-        quantize_store(count, integers, DTYPE_U8, c->out + first);
+        quantize_loops()->store(count, integers, 1, c->out + first);
     }
 }
 

@@ -7,15 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/quantized/integer_impl.h"
+#include "kernels/quantized/quantize_impl.h"
+#include "kernels/recurrent/rows_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/quantized/integer_impl.h"
 #include "ops/quantized/quantized.h"
 #include "ops/recurrent/recurrent_impl.h"
-#include "ops/recurrent/recurrent_rows_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -154,41 +153,14 @@ static void pack_weight(const tensor_info_t *weight, const void *from, int8_t *t
                  &n_inputs, from, to);
 }
 
-/* Rounds n numbers to integers and returns the scale of these; NaN if a number is not finite. */
-FOR_EACH_ISA static float round_numbers(int64_t n, const float *x, float most, int16_t *out)
-{
-    float largest = 0.0f, nothing = 0.0f;
-#pragma omp simd reduction(max : largest) reduction(+ : nothing)
-    for (int64_t i = 0; i < n; i++) {
-        const float size = x[i] < 0.0f ? -x[i] : x[i];
-        largest = size > largest ? size : largest;
-        nothing += x[i] * 0.0f;
-    }
-    const float inverse = most / largest;
-    if (!(nothing == 0.0f) || !(inverse < INFINITY)) { /* 0 and the smallest numbers become 0 */
-        memset(out, 0, (size_t)n * sizeof *out);
-        return nothing;
-    }
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) out[i] = (int16_t)(int32_t)nearbyintf(x[i] * inverse);
-    return largest / most;
-}
-
 static void round_row(const side_t *side, void *scratch, int64_t row, const float *from)
 {
     int16_t *to = (int16_t *)part(scratch, side->rows_at) + row * 2 * side->n_pairs;
     float *factors = part(scratch, side->factors_at);
     int32_t *sums = part(scratch, side->sums_at);
-    factors[row] = round_numbers(side->n_inputs, from, side->most, to);
+    factors[row] = quantize_loops()->round(side->n_inputs, from, side->most, to);
     if (side->n_inputs % 2 != 0) to[side->n_inputs] = 0;
-    integer_sums(1, 0, side->n_inputs, to, &sums[row]);
-}
-
-FOR_EACH_ISA static void scale_row(int64_t n, const int32_t *products, const float *scales,
-                                   float factor, float *out)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) out[i] = (float)products[i] * (scales[i] * factor);
+    integer_loops()->sums(1, 0, side->n_inputs, to, &sums[row]);
 }
 
 /* Prepares everything that does not depend on the rows. */
@@ -229,8 +201,8 @@ static void scale_rows(void *user, int64_t first, int64_t last)
 {
     const scaling_t *s = user;
     for (int64_t row = first; row < last; row++)
-        scale_row(s->n, s->products + row * s->n, s->scales, s->factors[row],
-                  s->numbers + row * s->n);
+        quantize_loops()->scale(s->n, s->products + row * s->n, s->scales, s->factors[row],
+                                s->numbers + row * s->n);
 }
 
 /* Multiplies n rows of rounded integers and scales the sums to numbers. */
@@ -369,7 +341,6 @@ static void finish(const run_t *run, int64_t step, int64_t n)
         return;
     }
     const recurrent_rows_t rows = {
-        .cell = RECURRENT_LSTM,
         .n = s->h,
         .gate_step = s->h,
         .sums = (float *)part(run->scratch, state->x.numbers_at) + row * width,
@@ -381,7 +352,7 @@ static void finish(const run_t *run, int64_t step, int64_t n)
         .old_h = before,
         .old_c = before + s->h,
         .new_c = before + 2 * s->h};
-    recurrent_rows_step(&rows);
+    recurrent_loops()->step_lstm(&rows);
     memcpy(y, h, (size_t)s->h * sizeof *y);
 }
 

@@ -7,7 +7,6 @@
  * The sums of the columns of the packed b are computed as a product with ones. */
 #include <string.h>
 
-#include "kernels/quantized/integer_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/linear/matmul_impl.h"
 #include "ops/ops_impl.h"
@@ -319,10 +318,11 @@ static void center_some_rows(void *user, int64_t first, int64_t last)
     const int64_t k = c->p->k, step = (k + 1) / 2 * 2;
     for (int64_t i = first; i < last; i++) {
         int16_t *row = c->rows + i * step;
-        integer_center(c->prepared->in[A].dtype, k, (const char *)c->in[A] + i * k, 1,
-                       integer_zero(c->prepared, c->in, A_ZERO, i % c->p->m), row);
+        integer_loops()->center(k, c->prepared->in[A].dtype == DTYPE_S8,
+                                (const char *)c->in[A] + i * k,
+                                integer_zero(c->prepared, c->in, A_ZERO, i % c->p->m), row);
         if (step > k) row[k] = 0;
-        integer_sums(1, step, k, row, &c->sums[i]);
+        integer_loops()->sums(1, step, k, row, &c->sums[i]);
     }
 }
 

@@ -3,10 +3,10 @@
  *
  * Scales and zero points are converted to f32 and s32 first. Elements are then processed in memory
  * order, in lines that have one scale, or one for each element. */
-#include "ops/quantized/quantize_impl.h"
 
 #include <string.h>
 
+#include "kernels/quantized/quantize_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/sizes_impl.h"
@@ -285,7 +285,7 @@ static void convert_chunk(const prepared_t *prepared, int64_t n, const char *x,
             quantize_undo_bytes(n, from, x, *p->scale, *p->zero, (float *)(void *)out))
             return;
         dtype_cast(n, from, x, 1, DTYPE_S32, integers, 1);
-        quantize_undo(n, integers, p->scale, p->zero, step, floats);
+        quantize_loops()->undo(n, integers, p->scale, p->zero, step, floats);
         dtype_cast(n, DTYPE_F32, floats, 1, to, out, 1);
         return;
     }
@@ -301,7 +301,7 @@ static void convert_chunk(const prepared_t *prepared, int64_t n, const char *x,
         const requantize_t how = {p->scale, p->shift, p->bias, p->zero, step, to, attrs->relu};
         quantize_multiply(n, (const void *)x, &how, integers);
     }
-    quantize_store(n, integers, to, out);
+    quantize_loops()->store(n, integers, dtype_size(to), out);
 }
 
 static void convert_line(const prepared_t *prepared, const lines_t *lines, int64_t line,

@@ -8,9 +8,9 @@
  * computed in double, element by element. */
 #include <string.h>
 
+#include "kernels/recurrent/rows_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
-#include "ops/recurrent/recurrent_rows_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
@@ -399,8 +399,7 @@ static void step_part(const backward_t *b, int64_t step, int64_t part)
     const int64_t sequence = find_part(b, part, &j, &n), row = row_of(b, step, sequence);
     const int64_t h = b->s.h, gates = b->s.g * h, state = sequence * h + j, here = row * h + j;
     if (row < 0) return;
-    const recurrent_rows_t rows = {.cell = b->cell,
-                                   .n = n,
+    const recurrent_rows_t rows = {.n = n,
                                    .gate_step = h,
                                    .sums = at(b, SUMS, row * gates + j),
                                    .inner = at(b, INNER, here),
@@ -412,7 +411,7 @@ static void step_part(const backward_t *b, int64_t step, int64_t part)
                                    .old_h = at(b, OLD_H, here),
                                    .old_c = at(b, OLD_C, here),
                                    .new_c = at(b, NEW_C, here)};
-    recurrent_rows_step(&rows);
+    (b->cell == RECURRENT_LSTM ? recurrent_loops()->step_lstm : recurrent_loops()->step_gru)(&rows);
 }
 
 typedef struct one_step {
@@ -549,8 +548,7 @@ static void back_part(const backward_t *b, int64_t step, int64_t part)
         for (int64_t i = j; i < j + n; i++) back_unit(b, row, sequence, i);
         return;
     }
-    const recurrent_rows_back_t rows = {.cell = b->cell,
-                                        .n = n,
+    const recurrent_rows_back_t rows = {.n = n,
                                         .gate_step = h,
                                         .sums = at(b, SUMS, row * gates + j),
                                         .inner = at(b, INNER, here),
@@ -564,7 +562,7 @@ static void back_part(const backward_t *b, int64_t step, int64_t part)
                                         .diffs = at(b, DIFFS, row * gates + j),
                                         .h_diffs = at(b, H_DIFFS, row * gates + j),
                                         .step = at(b, STEP, sequence * gates + j)};
-    recurrent_rows_back(&rows);
+    (b->cell == RECURRENT_LSTM ? recurrent_loops()->back_lstm : recurrent_loops()->back_gru)(&rows);
 }
 
 static void back_parts(void *user, int64_t first, int64_t last)
@@ -654,6 +652,18 @@ static status_t make_results(const backward_t *b)
     return STATUS_OK;
 }
 
+/* True for lstm and gru with sigmoid gates and tanh elsewhere, no clip, input_forget, reset_before
+ * or peephole. */
+static bool is_vectorised(recurrent_cell_t cell, const recurrent_attrs_t *attrs, bool has_peephole)
+{
+    const bool is_lstm = cell == RECURRENT_LSTM;
+    if (cell == RECURRENT_RNN || attrs->clip != 0.0 || has_peephole) return false;
+    if (attrs->gate.function != RECURRENT_SIGMOID || attrs->candidate.function != RECURRENT_TANH)
+        return false;
+    if (is_lstm) return attrs->output.function == RECURRENT_TANH && !attrs->input_forget;
+    return !attrs->reset_before;
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -677,7 +687,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     b.product_scratch = (char *)scratch + places[N_BLOCKS + 1];
     take_all(&b, counts, recurrent_grad(op), in, out, prepared->n_out);
     b.goes_by_rows = b.number == DTYPE_F32 &&
-                     recurrent_rows_apply(b.cell, b.attrs, b.blocks[PEEPHOLE] != NULL);
+                     is_vectorised(b.cell, b.attrs, b.blocks[PEEPHOLE] != NULL);
     TRY(recurrent_read_lengths(ctx, op->name, &b.s, prepared->in[RECURRENT_LENGTHS].dtype,
                                in[RECURRENT_LENGTHS], b.lengths));
     TRY(run_forward(&b));

@@ -6,34 +6,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/recurrent/rows_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
-
-/* ---- dots ---- */
-
-typedef double (*dot_t)(const void *a, const void *b, int64_t n);
-
-FOR_EACH_ISA
-static double dot_f32(const void *a, const void *b, int64_t n)
-{
-    const float *x = a, *y = b;
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
-    return (double)sum;
-}
-
-FOR_EACH_ISA
-static double dot_f64(const void *a, const void *b, int64_t n)
-{
-    const double *x = a, *y = b;
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
-    return sum;
-}
 
 /* ---- data of a call ---- */
 
@@ -59,7 +35,7 @@ typedef struct layer {
     recurrent_sizes_t s;
     dtype_t dtype, number; /* tensor dtype, computation dtype */
     size_t size;           /* bytes of an element of dtype `number` */
-    dot_t dot;
+    recurrent_dot_t *dot;
     bool is_reset_before;
     char *blocks[N_BLOCKS]; /* NULL: absent operand */
     int64_t *lengths;       /* [N] */
@@ -178,7 +154,8 @@ static status_t begin(context_t *ctx, const prepared_t *prepared, void *const *i
                        .dtype = dtype,
                        .number = number_of(dtype),
                        .size = dtype_size(number_of(dtype)),
-                       .dot = dtype == DTYPE_F64 ? dot_f64 : dot_f32,
+                       .dot = dtype == DTYPE_F64 ? recurrent_loops()->dot_f64
+                                                 : recurrent_loops()->dot_f32,
                        .is_reset_before = op->variant == RECURRENT_GRU && attrs->reset_before,
                        .y = out[RECURRENT_Y]};
     bool fits = count_blocks(&layer->s, counts) && place_blocks(&layer->s, layer->number, places);

@@ -115,11 +115,47 @@ static void sums_do_not_clip_and_wrap_around(void **state)
     check((trial_t){2, 3, 1, 0, true, true});
 }
 
+static void bytes_are_centered_and_runs_are_summed(void **state)
+{
+    static const integer_loops_t *const tables[ISA_COUNT] = ISA_TABLE(integer_loops);
+    enum { N = 101, LENGTH = 29 };
+    uint8_t bytes[N], flipped[N];
+    int16_t centered[N];
+    int32_t sums[N];
+    (void)state;
+    for (int i = 0; i < N; i++) bytes[i] = (uint8_t)draw(0, 255);
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int step = 1; isa_has((isa_t)isa) && step <= 3; step++) {
+            const int n = (N - LENGTH) / step;
+            for (int is_signed = 0; is_signed < 2; is_signed++) {
+                tables[isa]->center(N, is_signed != 0, bytes, 200, centered);
+                for (int i = 0; i < N; i++)
+                    assert_int_equal(centered[i],
+                                     bytes[i] - 200 - is_signed * (bytes[i] / 128 * 256));
+            }
+            tables[isa]->sums(n, step, LENGTH, centered, sums);
+            for (int r = 0; r < n; r++) {
+                int sum = 0;
+                for (int i = 0; i < LENGTH; i++) sum += centered[r * step + i];
+                assert_int_equal(sums[r], sum);
+            }
+            for (int i = 0; i < N; i++) sums[i] = INT32_MAX - i;
+            const int32_t numbers[] = {1, 2, 3, 4, INT32_MIN, 6, 7};
+            tables[isa]->add(2, step, numbers, sums);
+            assert_int_equal(sums[0], INT32_MIN);
+            assert_int_equal(sums[1], (int32_t)(0x7ffffffeu + (uint32_t)numbers[step]));
+            assert_int_equal(sums[2], INT32_MAX - 2);
+            tables[isa]->flip(N, bytes, flipped);
+            for (int i = 0; i < N; i++) assert_int_equal(flipped[i], bytes[i] ^ 0x80);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(sums_do_not_clip_and_wrap_around),
+        cmocka_unit_test(bytes_are_centered_and_runs_are_summed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

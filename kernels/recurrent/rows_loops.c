@@ -1,26 +1,10 @@
-/* Vectorised steps of recurrent cells. exp and tanh are polynomials, because calls of the C library
- * prevent vectorisation. */
-#include "ops/recurrent/recurrent_rows_impl.h"
-
+/* Loops of rows_impl.h, compiled once for each ISA (isa_impl.h). exp and tanh are polynomials,
+ * because calls of the C library prevent vectorisation. */
+#include "kernels/recurrent/rows_impl.h"
 #include "kernels/scalar_functions_impl.h"
-#include "tensor/simd_impl.h"
-
-bool recurrent_rows_apply(recurrent_cell_t cell, const recurrent_attrs_t *attrs, bool has_peephole)
-{
-    const bool is_lstm = cell == RECURRENT_LSTM;
-    if (cell == RECURRENT_RNN || attrs->clip != 0.0 || has_peephole) return false;
-    if (attrs->gate.function != RECURRENT_SIGMOID || attrs->candidate.function != RECURRENT_TANH)
-        return false;
-    if (is_lstm) return attrs->output.function == RECURRENT_TANH && !attrs->input_forget;
-    return !attrs->reset_before;
-}
+#include "kernels/vector_impl.h"
 
 /* ---- functions of a cell ---- */
-
-static inline float sigmoid(float x)
-{
-    return 1.0f / (1.0f + scalar_exp(-x));
-}
 
 /* tanh(x) as x p(x^2) / q(x^2), with |x| clamped to 7.9, where tanh rounds to 1. Error: at most 4
  * units in the last place. */
@@ -53,7 +37,7 @@ static inline void add(int64_t n, const float *from, float *to)
     for (int64_t j = 0; j < n; j++) to[j] += from[j];
 }
 
-FOR_EACH_ISA static void step_lstm(const recurrent_rows_t *r)
+static void step_lstm(const recurrent_rows_t *r)
 {
     const int64_t n = r->n, g = r->gate_step;
     for (int gate = 0; gate < 4; gate++) {
@@ -66,15 +50,16 @@ FOR_EACH_ISA static void step_lstm(const recurrent_rows_t *r)
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         const float old = r->c[j];
-        const float c = sigmoid(forget[j]) * old + sigmoid(input[j]) * hyperbolic_tangent(fresh[j]);
+        const float c = scalar_sigmoid(forget[j]) * old +
+                        scalar_sigmoid(input[j]) * hyperbolic_tangent(fresh[j]);
         r->old_h[j] = r->h[j];
         r->old_c[j] = old;
         r->new_c[j] = r->c[j] = c;
-        r->h[j] = sigmoid(output[j]) * hyperbolic_tangent(c);
+        r->h[j] = scalar_sigmoid(output[j]) * hyperbolic_tangent(c);
     }
 }
 
-FOR_EACH_ISA static void step_gru(const recurrent_rows_t *r)
+static void step_gru(const recurrent_rows_t *r)
 {
     const int64_t n = r->n, g = r->gate_step;
     for (int gate = 0; gate < 3; gate++) {
@@ -87,24 +72,17 @@ FOR_EACH_ISA static void step_gru(const recurrent_rows_t *r)
     const float *reset = r->sums, *update = r->sums + g, *fresh = r->sums + 2 * g;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        const float old = r->h[j], keep = sigmoid(update[j]);
-        const float candidate = hyperbolic_tangent(fresh[j] + sigmoid(reset[j]) * r->inner[j]);
+        const float old = r->h[j], keep = scalar_sigmoid(update[j]);
+        const float candidate = hyperbolic_tangent(fresh[j] +
+                                                   scalar_sigmoid(reset[j]) * r->inner[j]);
         r->old_h[j] = old;
         r->h[j] = (1.0f - keep) * candidate + keep * old;
     }
 }
 
-void recurrent_rows_step(const recurrent_rows_t *rows)
-{
-    if (rows->cell == RECURRENT_LSTM)
-        step_lstm(rows);
-    else
-        step_gru(rows);
-}
-
 /* ---- a backward step ---- */
 
-FOR_EACH_ISA static void back_lstm(const recurrent_rows_back_t *r)
+static void back_lstm(const recurrent_rows_back_t *r)
 {
     const int64_t n = r->n, g = r->gate_step;
     const float *sum_i = r->sums, *sum_f = r->sums + g, *sum_g = r->sums + 2 * g;
@@ -114,8 +92,8 @@ FOR_EACH_ISA static void back_lstm(const recurrent_rows_back_t *r)
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         const float diff_h = r->diff_h[j] + r->direct_h[j] + (grad_y == NULL ? 0.0f : grad_y[j]);
-        const float input = sigmoid(sum_i[j]), forget = sigmoid(sum_f[j]);
-        const float fresh = hyperbolic_tangent(sum_g[j]), output = sigmoid(sum_o[j]);
+        const float input = scalar_sigmoid(sum_i[j]), forget = scalar_sigmoid(sum_f[j]);
+        const float fresh = hyperbolic_tangent(sum_g[j]), output = scalar_sigmoid(sum_o[j]);
         const float shown = hyperbolic_tangent(r->new_c[j]);
         const float diff_c = r->diff_c[j] + diff_h * output * (1.0f - shown * shown);
         to[j] = diff_c * fresh * input * (1.0f - input);
@@ -129,7 +107,7 @@ FOR_EACH_ISA static void back_lstm(const recurrent_rows_back_t *r)
         memcpy(r->step + gate * g, to + gate * g, (size_t)n * sizeof *to);
 }
 
-FOR_EACH_ISA static void back_gru(const recurrent_rows_back_t *r)
+static void back_gru(const recurrent_rows_back_t *r)
 {
     const int64_t n = r->n, g = r->gate_step;
     const float *sum_r = r->sums, *sum_z = r->sums + g, *sum_n = r->sums + 2 * g;
@@ -138,7 +116,8 @@ FOR_EACH_ISA static void back_gru(const recurrent_rows_back_t *r)
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         const float diff_h = r->diff_h[j] + r->direct_h[j] + (grad_y == NULL ? 0.0f : grad_y[j]);
-        const float reset = sigmoid(sum_r[j]), update = sigmoid(sum_z[j]), inner = r->inner[j];
+        const float reset = scalar_sigmoid(sum_r[j]), update = scalar_sigmoid(sum_z[j]),
+                    inner = r->inner[j];
         const float fresh = hyperbolic_tangent(sum_n[j] + reset * inner);
         const float diff_n = diff_h * (1.0f - update) * (1.0f - fresh * fresh);
         const float diff_z = diff_h * (r->old_h[j] - fresh) * update * (1.0f - update);
@@ -153,10 +132,25 @@ FOR_EACH_ISA static void back_gru(const recurrent_rows_back_t *r)
         memcpy(r->step + gate * g, of_h + gate * g, (size_t)n * sizeof *of_h);
 }
 
-void recurrent_rows_back(const recurrent_rows_back_t *rows)
+/* ---- dot products ---- */
+
+static double dot_f32(const void *a, const void *b, int64_t n)
 {
-    if (rows->cell == RECURRENT_LSTM)
-        back_lstm(rows);
-    else
-        back_gru(rows);
+    const float *x = a, *y = b;
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return (double)sum;
 }
+
+static double dot_f64(const void *a, const void *b, int64_t n)
+{
+    const double *x = a, *y = b;
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+const recurrent_loops_t KERNEL_NAME(recurrent_loops) = {step_lstm, step_gru, back_lstm,
+                                                        back_gru,  dot_f32,  dot_f64};
