@@ -1,5 +1,4 @@
-/* Tables that list the fields of an operator's attributes. Text, hash, equality and importers use
- * these tables. */
+/* Tables of the fields of operators' attributes. Text, hash, equality and importers use them. */
 #ifndef TESSERA_DISPATCH_ATTRS_H
 #define TESSERA_DISPATCH_ATTRS_H
 
@@ -75,8 +74,7 @@ void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_att
     TESSERA_API(attrs_normalize);
 
 /* Checks that every value is legal for its attribute's kind. INVALID_ARGUMENT, with the attribute's
- * name, for example if an enumeration is out of range, or a list has too many integers or
- * post-ops. */
+ * name, for example if an enumeration is out of range, or a list is too long. */
 status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, const void *attrs)
     TESSERA_API(attrs_check);
 

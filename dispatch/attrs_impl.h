@@ -1,6 +1,5 @@
 /* Functions that read fields of attribute structs as sequences of elements: "padding" of a conv2d
- * is two integers, "scales" of a resize a list of floats. Text, hash and equality of attributes use
- * them. */
+ * is two integers, "scales" of a resize a list of floats. For text, hash and equality. */
 #ifndef TESSERA_DISPATCH_ATTRS_IMPL_H
 #define TESSERA_DISPATCH_ATTRS_IMPL_H
 

@@ -184,7 +184,6 @@ status_t cache_of(context_t *ctx, cache_t **out_cache)
     return STATUS_OK;
 }
 
-/* Records a hit. */
 static void use(context_t *ctx, cache_t *cache, cache_entry_t *entry)
 {
     context_counters(ctx)->cache_hits++;

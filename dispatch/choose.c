@@ -86,8 +86,7 @@ static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_probl
     return divides_padding(problem, &choice->dst) ? STATUS_UNSUPPORTED : STATUS_OK;
 }
 
-/* Describes one pair. UNSUPPORTED, with a note, if oneDNN has no implementation or only a reference
- * one. */
+/* Describes one pair. UNSUPPORTED, with a note, if oneDNN has nothing but a reference for it. */
 static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          const onednn_problem_t *base, const pair_t *pair, double flops,
                          choice_t *out_choice)

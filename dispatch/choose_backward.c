@@ -7,8 +7,7 @@
 /* Formats of the forward operator's source, result and weight. */
 typedef struct formats {
     format_t src, dst, weight;
-    bool is_own; /* the inputs' own formats: chosen without comparison, unless they run a
-                    reference */
+    bool is_own; /* the inputs' own formats: chosen at once unless they run a reference */
 } formats_t;
 
 #define MAX_FORMATS 16
@@ -54,8 +53,7 @@ void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation
                           onednn_primitive_t *primitive)
 {
     prepared_take_primitive(prepared, primitive);
-    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* then arguments[0] is the weight,
-                                                                 which is input 1 */
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* [0] is the weight */
     prepared->arguments[0] = is_data ? 1 : 0;
     prepared->arguments[1] = is_data ? 0 : 1;
     for (int o = 0; o < prepared->n_out; o++) prepared->arguments[2 + o] = (int8_t)(-1 - o);
@@ -217,8 +215,7 @@ static double slowness(const char *implementation, const tensor_info_t *src)
     return is_last && !is_product ? 1.0 / 0.88 : 1.0;
 }
 
-/* Describes one candidate. UNSUPPORTED, with a note, if oneDNN has no implementation or only a
- * reference one. */
+/* Describes one candidate. UNSUPPORTED, with a note, if oneDNN has only a reference for it. */
 static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const onednn_problem_t *forward, onednn_propagation_t propagation,
                             const formats_t *formats, double flops, choice_t *out_choice)

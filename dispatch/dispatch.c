@@ -31,7 +31,6 @@ static status_t find_state(context_t *ctx, dispatch_state_t **out_state)
     return STATUS_OK;
 }
 
-/* The context's first observer, or NULL. */
 static observer_t *first_observer(context_t *ctx)
 {
     dispatch_state_t *state = NULL;
@@ -332,8 +331,7 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event)
     return tell_observers(ctx, first_observer(ctx), event);
 }
 
-/* Runs a call, and reports it to observers and the trace. `read`: the call's inputs, or dense
- * copies of them. */
+/* Runs a call and reports it to observers and the trace. `read`: its inputs, or dense copies. */
 static status_t run_watched(context_t *ctx, prepared_t *prepared, const cache_call_t *call,
                             const tensor_t *const *read, tensor_t *target, tensor_t **out)
 {
@@ -443,7 +441,6 @@ static status_t give_outputs(context_t *ctx, int n, tensor_t **outputs, tensor_t
     return status;
 }
 
-/* Infers an operator instead of running it. */
 static status_t infer_only(context_t *ctx, dispatch_state_t *state, const opdef_t *op,
                            const void *attrs, int n_in, const tensor_t *const *in, int *n_out,
                            tensor_t **out)
@@ -507,7 +504,6 @@ static status_t make_measured(context_t *ctx, const dispatch_state_t *state,
     return status;
 }
 
-/* Runs an operator whose output sizes depend on elements. */
 static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
                              const cache_call_t *given, int *n_out, tensor_t **out)
 {

@@ -51,8 +51,7 @@ status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, i
     TESSERA_API(dispatch_select);
 /* dispatch_select with a given layout and formats, for layout passes and plans. The kernel reads
  * mkldnn activations in exactly the formats of their infos, and the result has out_format unless
- * that is NULL. UNSUPPORTED, without a message in the context, if no kernel accepts these
- * formats. */
+ * that is NULL. UNSUPPORTED, without a message, if no kernel accepts these formats. */
 status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                                const tensor_info_t *const *in, layout_t layout,
                                const format_t *out_format, prepared_t **out_prepared)
@@ -131,8 +130,7 @@ double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *
                             double expected, bool is_sure) TESSERA_API(dispatch_error_bound);
 
 /* Recomputes n random elements of every output with the specification (all elements if n is 0 or
- * too large). *out_error is the largest error divided by its bound; it is at most 1 if the results
- * are correct. */
+ * too large). *out_error is the largest error divided by its bound: at most 1 if all is correct. */
 status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_t *const *in, int n_out, const tensor_t *const *out,
                          int64_t n, double *out_error) TESSERA_API(dispatch_verify);
@@ -153,8 +151,7 @@ typedef struct op_event {
     tensor_t *target; /* for a call in place: in[0], into which out[0] will be written; else NULL */
     const prepared_t *prepared;
     uint64_t ns;         /* wall clock of the call, including conversions of its inputs */
-    bool is_planned;     /* a step of a plan, whose ns covers the kernel only. Plans have no steps
-                            for views */
+    bool is_planned;     /* a step of a plan; ns is the kernel's time. Views are not steps */
     int slice, n_slices; /* index and number of slices, if the plan runs this step for one slice of
                             the batch after the other; 0 and 1 if it runs for the complete batch; 0
                             and 0 outside plans */
@@ -167,8 +164,7 @@ typedef struct op_event {
 typedef struct observer {
     void *user;
     status_t (*op_end)(context_t *ctx, void *user, const op_event_t *event);
-    /* Called after op_end for a call in place, once the target has its new elements. May be
-     * NULL. */
+    /* Called after op_end for a call in place, when the target has new elements. May be NULL. */
     status_t (*written)(context_t *ctx, void *user, tensor_t *target);
     /* Called after each reorder or copy. dispatch converts before op_end of the operator that needs
      * the conversion; a plan converts between its steps. May be NULL. */

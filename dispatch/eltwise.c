@@ -123,7 +123,6 @@ static const struct {
     [ELTWISE_THRESHOLD] = {"threshold", 2, NULL, NO_FUNCTION},
 };
 
-/* Maps invalid values to ELTWISE_NONE. */
 static eltwise_t known(eltwise_t eltwise)
 {
     return (unsigned)eltwise < ELTWISE_COUNT ? eltwise : ELTWISE_NONE;
@@ -162,8 +161,7 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     }
 }
 
-/* The kernel that computes a function of floats; false: there is none. The kernel of clamp needs
- * alpha <= beta. */
+/* The kernel of a function of floats; false if there is none. Clamps need alpha <= beta. */
 static bool find_function(eltwise_t eltwise, double alpha, double beta, function_t *out_function)
 {
     if (known(eltwise) == ELTWISE_NONE || functions[eltwise].kernel == NO_FUNCTION) return false;

@@ -1,8 +1,7 @@
 /* Gradients: each operator has one rule, written against an emitter.
  *
  * A rule works on values, which are numbers that identify tensors, and emits operators on them. The
- * operators run at once (on a tape) or become nodes (graph_grad); the rule is the same. Example for
- * mul:
+ * operators run at once (on a tape) or become nodes (graph_grad); the rule is the same. For mul:
  *
  *     static void pass_mul(const gradient_call_t *call)
  *     {

@@ -83,8 +83,7 @@ double spec_at(const spec_call_t *call, int operand, const int64_t *index) TESSE
 double spec_at_broadcast(const spec_call_t *call, int operand, int rank, const int64_t *index)
     TESSERA_API(spec_at_broadcast);
 /* Perturbation to add to a number that kernels compute and round on the way, such as resize's
- * sampling coordinates. 0 without a probe. `which` distinguishes several such numbers of a
- * specification. */
+ * sampling coordinates. 0 without a probe. `which` distinguishes several such numbers. */
 double spec_rounding(const spec_call_t *call, int which, double number) TESSERA_API(spec_rounding);
 /* True if the operand is present. */
 static inline bool spec_has(const spec_call_t *call, int operand)
@@ -98,8 +97,7 @@ double spec_post(const spec_call_t *call, const post_ops_t *post, int first_oper
 
 typedef enum kernel_flag {
     /* The kernel computes the attribute `post`, or declines. If it declines, or a kernel lacks this
-     * flag, post-ops are peeled: `prepare` gets the call without them, and dispatch computes them
-     * after `run`. */
+     * flag, post-ops are peeled: `prepare` gets the call without them, and dispatch adds them. */
     KERNEL_FUSES_POST_OPS = 1 << 0,
     /* The results share the bytes of input 0 from its first element; `run` is NULL. */
     KERNEL_IS_VIEW = 1 << 1,
@@ -120,8 +118,7 @@ typedef struct kernel {
 
     /* Computes the outputs. `in` and `out` are pointers to first elements, NULL for absent
      * operands; prepared_input, prepared_output and prepared_attrs describe them. A plan may run
-     * several slices of a batch in parallel; ctx is then a context with one thread, not the
-     * caller's. */
+     * several slices of a batch in parallel; each has its own ctx with one thread. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
 
@@ -130,8 +127,7 @@ typedef struct kernel {
     /* Packs a weight, given row-major, into the format that prepared_want_packed requested. It must
      * write all of `out`, padding included: `out` is not zeroed. All kernels that request this
      * format share the result, so it may depend only on `from`, its bytes and `want`;
-     * format_numbers(&want->format) are the numbers of the request. NULL: the kernel packs
-     * nothing. */
+     * format_numbers(&want->format) are the numbers of the request. NULL: packs nothing. */
     status_t (*pack)(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out);
 
@@ -196,8 +192,7 @@ struct opdef {
     double (*amplifies)(const void *attrs);
 
     /* Describes the operator as a post-op of another operator, such as relu after a convolution;
-     * false if it cannot be one. A post-op with an operand combines inputs 0 and 1. NULL: never a
-     * post-op. */
+     * false if it cannot be one. A post-op with an operand combines inputs 0 and 1. NULL: never. */
     bool (*as_post_op)(const opdef_t *op, const void *attrs, post_op_t *out_post);
 
     /* NULL: never replaced. */
@@ -225,8 +220,7 @@ struct op_call {
     bool keep_formats;          /* decline instead of reordering activations */
     const format_t *out_format; /* required format of the result; NULL: the kernel chooses */
     weight_use_t weights;
-    bool per_op;            /* policy per_op: use the formats that oneDNN proposes for source and
-                               result */
+    bool per_op;            /* policy per_op: use the formats that oneDNN proposes */
     const kernel_t *kernel; /* try only this kernel; NULL: all */
     int n_out;
     const tensor_info_t *out; /* inferred, dense */

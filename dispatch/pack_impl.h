@@ -25,8 +25,7 @@ status_t pack_weight_once(context_t *ctx, const kernel_t *kernel, const tensor_t
 status_t pack_moved_weight(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
                            const tensor_info_t *want, tensor_t **out_packed);
 
-/* convert_for_call, except that the kernel packs a format that belongs to it. Does not look for a
- * kept form. */
+/* convert_for_call, but the kernel packs its own formats. Does not look for a kept form. */
 status_t pack_for_call(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
                        const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_packed);
 

@@ -22,7 +22,6 @@ static status_t run_then_post(context_t *ctx, const prepared_t *prepared, void *
     return STATUS_OK;
 }
 
-/* Copies the normalised attributes without post-ops. */
 static void clear_post(const op_call_t *call, void *out_attrs)
 {
     const char *attrs = call->attrs, *post = (const void *)attrs_post(&call->op->attrs, attrs);

@@ -131,8 +131,7 @@ static void apply_chunks(void *user, int64_t begin, int64_t end)
     }
 }
 
-/* Applies a post-op to all elements in storage order. bytes: the operand; NULL for an elementwise
- * function. */
+/* Applies a post-op to all elements in storage order. bytes: its operand; NULL if it has none. */
 static void apply_flat(const prepared_t *prepared, const post_op_t *op, dtype_t operand_dtype,
                        const char *bytes, char *out, int n_threads)
 {

@@ -16,8 +16,7 @@ typedef enum arrival_kind {
     ARRIVAL_PASS,    /* read in place: its bytes already match */
     ARRIVAL_SHARE,   /* a view of the same bytes in the other layout */
     ARRIVAL_CONVERT, /* reordered for the call, or the kept form of an mkldnn tensor */
-    ARRIVAL_PACK     /* a weight: the kept form if its storage is marked, else reordered for the
-                        call */
+    ARRIVAL_PACK     /* a weight: the kept form of a marked storage, else reordered */
 } arrival_kind_t;
 
 typedef struct arrival {

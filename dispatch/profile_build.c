@@ -110,8 +110,7 @@ static void put_call(build_t *build, int record)
     add_node(build, record, first);
 }
 
-/* If the record is a later slice (slice > 0) of a step, appends it to the step's node. Otherwise
- * returns false. */
+/* Appends the record of a later slice (slice > 0) to its step's node; else returns false. */
 static bool put_slice(build_t *build, int record)
 {
     const record_t *records = build->profile->records, *slice = &records[record];

@@ -107,7 +107,6 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
     return select_infer(ctx, &call, out_n, out);
 }
 
-/* Checks the inputs' pointers before the operator is called. */
 static status_t check_given(context_t *ctx, const opdef_t *op, int n_in,
                             const tensor_info_t *const *in)
 {

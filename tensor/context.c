@@ -331,8 +331,7 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     return STATUS_OK;
 }
 
-/* Makes a context for a worker thread. It does not flush denormals itself, because ctx does so on
- * all threads. */
+/* Makes a context for a worker thread. It does not flush denormals: ctx does so on all threads. */
 static status_t make_worker(context_t *ctx, context_t **out_worker)
 {
     context_t *worker = NULL;
@@ -503,8 +502,7 @@ int *context_depth(context_t *ctx)
     return &ctx->depth;
 }
 
-/* A slot is listed after its init has run. So slots that init made are listed earlier, and end
- * later. */
+/* A slot is listed after its init. So slots that init made are listed earlier and end later. */
 status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;

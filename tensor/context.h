@@ -1,5 +1,4 @@
-/* A context has the allocator, number of threads, counters, trace, scopes and last error for calls
- * of one thread.
+/* A context: allocator, number of threads, counters, trace, scopes and last error of its calls.
  *
  * Use one context per thread. Threads, each with its own context, may share tensors, modules that
  * nobody mutates, frozen modules without mutable attributes, and plans. Objects keep their

@@ -75,18 +75,15 @@ status_t context_array(context_t *ctx, const char *op, const char *name, int64_t
                        const void *items);
 
 /* First step of a public function that returns a pointer: sets the pointer to NULL, its value on
- * failure. `out` is the address of a pointer of any type. INVALID_ARGUMENT if `out` or the context
- * is NULL. */
+ * failure. `out` is the address of any pointer. INVALID_ARGUMENT if `out` or ctx is NULL. */
 status_t context_output(context_t *ctx, const char *op, void *out);
 
-/* Last step of an operator `op` that calls other operators: returns the status. If that is a
- * failure, replaces the operator's name in the message: "one_hot: ..." instead of "scatter:
- * ...". */
+/* Last step of an operator `op` that calls other operators: returns the status. In a failure's
+ * message `op` replaces the called operator's name: "one_hot: ...", not "scatter: ...". */
 status_t context_rename(context_t *ctx, status_t status, const char *op);
 
 /* Reports the failure of a query: sets context_error, but the scope does not fail, and calls with
- * NULL inputs do not return this failure. So a caller may read a list until the index is out of
- * range. */
+ * NULL inputs do not return this failure. So callers may read a list to its end. */
 status_t context_decline(context_t *ctx, status_t status, const char *format, ...)
     TESSERA_PRINTF(3, 4);
 

@@ -121,8 +121,8 @@ static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
     return loop->size < tile ? loop->size : tile;
 }
 
-/* Plans the loops and tiles; returns the number of pieces. A piece is one tile in one iteration of
- * all outer loops. */
+/* Plans the loops and tiles; returns the number of pieces. A piece is a tile in one iteration of
+ * the outer loops. */
 static int64_t plan_strided(strided_t *s, size_t src_size, size_t dst_size)
 {
     const loop_t one = {1, (int64_t)src_size, (int64_t)dst_size};
@@ -267,8 +267,7 @@ static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, 
     return status;
 }
 
-/* Converts a regrouped source to plain bytes, which are the same with the inner sizes and with the
- * tensor's. */
+/* Converts a regrouped source to plain bytes, which do not depend on the grouping of dimensions. */
 static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                   const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -310,8 +309,7 @@ static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, cons
                     dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
 }
 
-/* Writes, for each dimension, the offset of each index. The offset of an element is the sum over
- * the dimensions. */
+/* Writes the offset of each index of each dimension. An element's offset is the sum of those. */
 static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
 {
     int64_t index[TENSOR_MAX_RANK] = {0};
@@ -324,8 +322,7 @@ static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
     }
 }
 
-/* Offset of a row, i.e. of the first element along the last dimension. `row` counts the rows in
- * row-major order. */
+/* Offset of the first element of a row, which extends along the last dimension. */
 static int64_t row_offset(const tensor_info_t *info, const int64_t *offsets, int64_t row)
 {
     int64_t at = 0;
@@ -409,7 +406,6 @@ static void tell_bytes(context_t *ctx, bool is_ours, const tensor_info_t *src_in
                  begin);
 }
 
-/* Converts between plain elements and trimmed ones. */
 static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                 const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -664,8 +660,7 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
     return STATUS_OK;
 }
 
-/* Info of the mkldnn snapshot of a dense tensor. If elements share an address, the snapshot is a
- * plain copy. */
+/* Info of a dense tensor's mkldnn snapshot: plain if elements share an address, as it is a copy. */
 static tensor_info_t snapshot_info(const tensor_info_t *info)
 {
     format_t format = has_overlap(info)

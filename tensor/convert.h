@@ -15,8 +15,7 @@
 TESSERA_BEGIN
 
 /* Converts to mkldnn; an mkldnn tensor is returned itself, retained. Supports f32, bf16, f16, s8,
- * u8, s32 of rank 1 to 12 with at least one element. UNSUPPORTED, with the reason, for other
- * tensors. */
+ * u8, s32 of rank 1 to 12 with at least one element. UNSUPPORTED, with the reason, for others. */
 status_t to_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
     TESSERA_API(to_mkldnn);
 

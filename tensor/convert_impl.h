@@ -23,8 +23,7 @@ status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_i
  * result on failure. */
 status_t convert_own(context_t *ctx, const tensor_t *tensor, tensor_t **converted);
 
-/* True if a conversion between these infos, of equal dtype and number of elements, has to move
- * bytes. */
+/* True if a conversion between infos of equal dtype and number of elements moves bytes. */
 bool convert_moves_bytes(const tensor_info_t *from, const tensor_info_t *want);
 
 /* Makes a new tensor with the elements and dtype of `tensor`, in the sizes of `want`, which have
@@ -86,8 +85,7 @@ status_t convert_settled(context_t *ctx, onednn_primitive_t *primitive,
 tensor_info_t convert_inner_info(const tensor_info_t *info);
 
 /* Copies n runs of `bytes` bytes each, at the given strides, in one thread; source and destination
- * must not overlap. Faster than a memcpy for each run if runs are short, such as 4 bytes of each of
- * 8 tensors. */
+ * must not overlap. Faster than a call of memcpy for each run if runs are short. */
 void convert_runs(int64_t n, size_t bytes, const char *from, int64_t from_step, char *to,
                   int64_t to_step);
 
@@ -97,8 +95,7 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
                      const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,
                      int n_threads);
 
-/* Counts and traces a conversion that started at `begin`, sets its `ns`, and calls the context's
- * listener. */
+/* Sets the `ns` of a conversion that started at `begin`, counts, traces and reports it. */
 void convert_tell(context_t *ctx, conversion_t conversion, uint64_t begin);
 
 /* Set the padded elements of a blocked tensor to zero; check that they are zero. */

@@ -148,8 +148,7 @@ static bool has_key(const void *item, const void *key)
     return strcmp(wanted->dict->list.entries[(uintptr_t)item - 1].key, wanted->key) == 0;
 }
 
-/* If the dict has more than LINEAR_MAX entries, adds the keys that are not in the hash table
- * yet. */
+/* If the dict has more than LINEAR_MAX entries, adds missing keys to the hash table. */
 static status_t index_keys(context_t *ctx, datum_t *dict)
 {
     if (dict->kind != DATUM_DICT || dict->list.n <= LINEAR_MAX) return STATUS_OK;

@@ -122,8 +122,7 @@ static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
     return no ^ ((yes ^ no) & (0u - condition));
 }
 
-/* Denormals of f16 are converted as integers, so a mode that flushes f32 denormals does not change
- * them. */
+/* Denormals are converted as integers, so flushing f32 denormals does not change them. */
 static inline float f32_of_f16(f16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, magnitude = x & 0x7fffu;
@@ -181,8 +180,7 @@ static inline float f32_before_rounding(double x)
     return of_bits((bits_of(nearest) - (is_larger ? 1u : 0u)) | 1u);
 }
 
-/* Converts an integer to f64 by rounding to odd. Below 2^64 the last place of an f64 is at most
- * 2^11. */
+/* Rounds an integer to an odd f64. Below 2^64 the last place of an f64 is at most 2^11. */
 static inline double f64_before_rounding(uint64_t magnitude)
 {
     const uint64_t rest = magnitude & 0x7ff;
@@ -252,8 +250,7 @@ typedef union scalar {
     b8_t b8;
 } scalar_t;
 
-/* LOAD and STORE use memcpy, because elements may be unaligned, or have another type in the
- * caller. */
+/* memcpy, because elements may be unaligned, or have another type in the caller. */
 #define LOAD(type) (memcpy(&scalar.type, element, sizeof scalar.type), scalar.type)
 #define STORE(type, expr) (scalar.type = (expr), (void)memcpy(element, &scalar, sizeof scalar.type))
 

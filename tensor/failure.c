@@ -71,8 +71,7 @@ status_t context_decline(context_t *ctx, status_t status, const char *format, ..
     return status;
 }
 
-/* Inside an attempt no failure is recorded, so a NULL input passes on the attempt's last
- * failure. */
+/* Attempts record no failure, so inside one a NULL input passes on the last failure. */
 status_t context_null(context_t *ctx, const char *op, const char *argument)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -96,8 +95,7 @@ static void rename_failure(failure_t *failure, const char *op)
              (int)sizeof failure->message - 66, rest);
 }
 
-/* CANCELLED and LIMIT keep their message, because it already names the outermost call, such as
- * trainer_step. */
+/* CANCELLED and LIMIT keep their message, because it already names the outermost call. */
 status_t context_rename(context_t *ctx, status_t status, const char *op)
 {
     if (status == STATUS_OK || ctx == NULL) return status;

@@ -1,5 +1,4 @@
-/* A block is process memory in the role of a file mapping, so that file_tensor can make tensors
- * over it. */
+/* A block is process memory in the role of a file mapping: file_tensor makes tensors over it. */
 #ifndef TESSERA_TENSOR_FILE_BLOCK_IMPL_H
 #define TESSERA_TENSOR_FILE_BLOCK_IMPL_H
 

@@ -140,8 +140,7 @@ static void name_temporary(file_writer_t *writer)
              (long)getpid(), atomic_fetch_add(&serial, 1));
 }
 
-/* The path from which the writer's unnamed file can be linked. It exists only if /proc is
- * mounted. */
+/* The path from which the writer's unnamed file can be linked, if /proc is mounted. */
 #define SELF_MAX 64
 static const char *name_itself(const file_writer_t *writer, char *out_name)
 {

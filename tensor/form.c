@@ -123,9 +123,8 @@ static void replace_take(form_t *form, tensor_t *tensor, tensor_t **out_old)
     form->tensor = tensor;
 }
 
-/* Updates a dirty form in place, or in a new tensor if others use the old one. If the plain bytes
- * had to be restored for this, they stay, because they will be needed again after the next
- * write. */
+/* Updates a dirty form in place, or in a new tensor if others use the old one. Plain bytes that had
+ * to be restored for this stay, because they are needed after the next write. */
 static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, convert_pack_t pack,
                         reorder_cause_t cause, tensor_t **out_old)
 {

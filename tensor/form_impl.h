@@ -10,8 +10,7 @@
  * clean plain bytes or a clean form. If somebody else holds a form's tensor or bytes (a user, a
  * plan's constant), a write must not change them: they become a snapshot, and the storage makes a
  * new form. Example: an optimizer step writes a weight as ABcd16b16a. The forward pass uses this
- * form, the backward pass gets BAcd16a16b by one reorder, and the plain bytes are made when the
- * weight is saved.
+ * form, the backward pass gets BAcd16a16b by one reorder, and saving makes the plain bytes.
  *
  * A storage that may shed (storage_let_shed) frees its plain bytes once a form has all elements. */
 #ifndef TESSERA_TENSOR_FORM_IMPL_H
@@ -50,8 +49,8 @@ status_t form_written(context_t *ctx, tensor_t *tensor, const tensor_info_t *wan
                       reorder_cause_t cause);
 
 /* Does in advance what may fail in form_writable, so that form_writable cannot fail afterwards,
- * unless another form's bytes are requested in between. Other forms stay clean, except those that
- * share bytes. */
+ * unless another form's bytes are requested in between. Other forms stay clean unless bytes are
+ * shared. */
 status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
                       reorder_cause_t cause);
 
@@ -80,8 +79,7 @@ void form_clear(storage_t *storage);
 void form_drop_idle(storage_t *storage);
 
 /* Writes the elements of a locked storage to `bytes` in row-major order, from a clean form that has
- * all of them. With a context this is a counted reorder; ctx NULL: Tessera's own loop,
- * uncounted. */
+ * all of them. A counted reorder, or with ctx NULL an uncounted loop. */
 status_t form_write_plain(context_t *ctx, const storage_t *storage, reorder_cause_t cause,
                           void *bytes);
 

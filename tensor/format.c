@@ -61,8 +61,7 @@ static status_t read_strides(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
-/* Reads "aBcd", in which each dimension occurs once. out_split: bits of the dimensions with capital
- * letters. */
+/* Reads "aBcd", each dimension once. out_split: bits of the dimensions with capital letters. */
 static status_t read_order(reader_t *reader, format_t *format, unsigned *out_split)
 {
     unsigned seen = 0, split = 0;

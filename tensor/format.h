@@ -6,8 +6,7 @@
  * innermost block of 16; in "acdb" nothing is split. Blocked dimensions are padded up to a multiple
  * of their block, and padded elements are zero. Strided formats have strides, in elements, instead
  * of an order; tensors with gaps or broadcasts need them. Opaque formats are those that no tag
- * describes: weights in oneDNN's winograd form, or weights that a kernel packed in its own
- * order. */
+ * describes: weights in oneDNN's winograd form, or weights in a kernel's own order. */
 #ifndef TESSERA_TENSOR_FORMAT_H
 #define TESSERA_TENSOR_FORMAT_H
 
@@ -63,8 +62,7 @@ format_t format_inner(const format_t *format) TESSERA_API(format_inner);
 
 /* format_owned: an opaque format that belongs to the owner with this name, not to oneDNN. The
  * version and the numbers (at most FORMAT_MAX_NUMBERS, none negative) tell the owner how the
- * elements are arranged. format_numbers: those numbers, padded with zeros; NULL for any other
- * format. */
+ * elements are arranged. format_numbers: those numbers, padded with zeros; else NULL. */
 #define FORMAT_MAX_NUMBERS (FORMAT_WORDS - 3)
 format_t format_owned(int rank, int64_t elements, const char *owner, int version, int n_numbers,
                       const int64_t *numbers) TESSERA_API(format_owned);
@@ -102,8 +100,7 @@ void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_s
 bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
     TESSERA_API(format_elements);
 
-/* Offset, in elements from the first, of the element with this index. Only for FORMAT_TAG and
- * FORMAT_STRIDED. */
+/* Offset of an element from the first one, in elements. Only for FORMAT_TAG and FORMAT_STRIDED. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
     TESSERA_API(format_offset);
 

@@ -61,8 +61,7 @@ status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item
     return STATUS_OK;
 }
 
-/* Fills a freed slot: moves back items from later slots, unless this would place them before their
- * home slot. */
+/* Fills a freed slot with items from later slots, unless their home slot is after the freed one. */
 static void close_gap(hash_table_t *table, size_t gap)
 {
     for (size_t at = next_slot(table, gap); table->slots[at].item != NULL;

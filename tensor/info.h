@@ -18,8 +18,7 @@ typedef struct tensor_info {
     dtype_t dtype; /* DTYPE_NONE: an absent optional operand */
     layout_t layout;
     int rank;
-    bool is_number; /* a number in C or in a graph: type promotion treats it as PyTorch treats
-                       Python numbers */
+    bool is_number; /* a C or graph number, promoted like a Python number in PyTorch */
     int64_t sizes[TENSOR_MAX_RANK];
     format_t format;
 } tensor_info_t;

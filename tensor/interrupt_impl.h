@@ -43,13 +43,12 @@ status_t interrupt_check(context_t *ctx, const char *at);
 /* interrupt_check that also reports progress. */
 status_t interrupt_tell(context_t *ctx, const char *what, int64_t done, int64_t total);
 
-/* Between these two calls, which may nest, interrupt_check returns OK. Used for work that must not
- * stop half-way. */
+/* Between these two calls, which may nest, interrupt_check returns OK. For work that must not stop
+ * half-way. */
 void interrupt_hold(context_t *ctx);
 void interrupt_release(context_t *ctx);
 
-/* Counts one loop iteration, or one call of a method by a graph. LIMIT if the call exceeds its
- * limit. */
+/* Counts one loop iteration, or one call of a method by a graph. LIMIT if there are too many. */
 status_t interrupt_count(context_t *ctx, const char *at);
 
 /* True for failures that have nothing to do with what was requested: memory, cancel, limit. No

@@ -30,8 +30,7 @@ static void add_term(sum_t *sum, int64_t step, int64_t last)
     sum->terms[at] = (term_t){.step = step, .last = last};
 }
 
-/* Merges terms whose sums have no gaps: x * 2 for x up to 4 and x * 10 for x up to 2 become x * 2
- * for x up to 14. */
+/* Merges terms whose sums have no gaps: 2 * x, x <= 4, and 10 * x, x <= 2, are 2 * x, x <= 14. */
 static void join_terms(sum_t *sum)
 {
     int n = 0;

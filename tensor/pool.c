@@ -60,8 +60,7 @@ enum {
 #define CURSOR_LOOP_SHIFT 9
 #define CURSOR_COUNT 0xfu
 
-/* A flag in n_left, the number of chunks that are not done: the caller sleeps until the number is
- * 0. */
+/* A flag in n_left, the number of chunks not done: the caller sleeps until the number is 0. */
 #define LEFT_SLEEPS 0x80000000u
 
 typedef struct cursor {
@@ -90,8 +89,7 @@ static slot_t slots[MAX_CALLERS];
 static worker_t workers[MAX_MEMBERS];
 static atomic_int n_slots;      /* slots that have been used */
 static atomic_int n_workers;    /* workers that were started */
-static atomic_int n_wanted;     /* largest number of workers requested; if a start fails, it is not
-                                   tried again */
+static atomic_int n_wanted;     /* most workers ever requested; failed starts are not repeated */
 static atomic_int n_awake;      /* workers that are awake */
 static atomic_int n_alive;      /* workers that have not ended, for stop */
 static atomic_int n_processors; /* 0: not known yet */
@@ -213,8 +211,7 @@ static int take_chunk(const view_t *view, int of, int *out_count)
     return -1;
 }
 
-/* Runs chunks until all are taken, beginning with the member's own part. Returns how many it
- * ran. */
+/* Runs chunks until all are taken, the member's own first. Returns how many it ran. */
 static unsigned run_chunks(const view_t *view, int member)
 {
     unsigned n_done = 0;
@@ -290,8 +287,7 @@ static bool is_crowded(int n)
                         atomic_load_explicit(&n_processors, memory_order_relaxed);
 }
 
-/* Helps with loops that the worker has not seen. False if there are none, or all processors are
- * busy. */
+/* Helps with loops that the worker has not seen. False if there are none, or no free processor. */
 static bool help_any(uint64_t *seen, int number)
 {
     const int n = atomic_load_explicit(&n_slots, memory_order_acquire);
@@ -423,8 +419,7 @@ static slot_t *take_slot(void)
     return NULL;
 }
 
-/* Stores the loop number last, so that a worker that reads the number also reads the other fields
- * of the loop. */
+/* Stores the loop number last, so that a worker that reads it reads all fields of the loop. */
 static void publish(const view_t *view)
 {
     slot_t *slot = view->slot;

@@ -1,8 +1,7 @@
 /* CPU quota of the process: the smallest quota of its control group and all parents of this group,
  * in processors, rounded up. Version 2 stores it in cpu.max, "150000 100000" or "max 100000";
  * version 1 in cpu.cfs_quota_us (-1: none) and cpu.cfs_period_us. In a container the group's path
- * may be relative to the host and not exist; then the files at the mount point are those of the
- * group. */
+ * may be relative to the host and not exist; then its files are at the mount point. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -31,8 +31,7 @@ struct scope {
 };
 
 /* All open scopes of the process; those of one thread are in order, the innermost first.
- * tensor_retain and tensor_release have no context argument, so they find their thread's scopes
- * here. */
+ * tensor_retain and tensor_release get no context, so they find their scopes here. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scope *open_scopes;
 

@@ -19,8 +19,7 @@ status_t scope_begin_call(context_t *ctx, int n_in, const tensor_t *const *in);
 void scope_take(context_t *ctx, tensor_t *tensor);
 
 /* scope_take for a result of a forward. The caller gets one reference: the one that the forward
- * retained, or the scope's, or a new one for a lent input. False if the innermost scope does not
- * list the tensor. */
+ * retained, or the scope's, or a new one for a lent input. False if the tensor is not listed. */
 bool scope_give(context_t *ctx, tensor_t *tensor);
 
 /* Called by tensor_retain and tensor_release for a tensor that a scope lists, before they change

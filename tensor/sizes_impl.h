@@ -2,8 +2,7 @@
  *
  * For numbers, these functions return the same results as those of shape.h. For symbolic sizes a
  * decision may become a guard (tensor/sym.h). They return false on overflow and if the result
- * cannot be computed. Symbolic tensors are dense and contiguous; inference does not read their
- * strides. */
+ * cannot be computed. Symbolic tensors are dense and contiguous; rules do not read strides. */
 #ifndef TESSERA_TENSOR_SIZES_IMPL_H
 #define TESSERA_TENSOR_SIZES_IMPL_H
 

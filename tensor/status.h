@@ -14,8 +14,7 @@ TESSERA_BEGIN
 typedef enum status {
     STATUS_OK = 0,
     STATUS_INVALID_ARGUMENT, /* an argument breaks a rule */
-    STATUS_UNSUPPORTED,      /* legal, but Tessera or this machine lacks it; the message names what
-                                is missing */
+    STATUS_UNSUPPORTED,      /* legal, but not supported; the message names it */
     STATUS_OUT_OF_MEMORY,    /* the allocator refused, or the context's memory limit was reached */
     STATUS_IO,               /* the operating system reported an error for a file */
     STATUS_CORRUPT,          /* a file's content violates its format */

@@ -255,8 +255,7 @@ void storage_release(storage_t *storage)
 
 /* ---- shedding and restoring plain bytes ---- */
 
-/* Makes a storage stop using a buffer. If the storage is inside the buffer's block, it keeps its
- * reference. */
+/* Makes a storage stop using a buffer. A storage in the buffer's block keeps its reference. */
 static void leave_buffer(const storage_t *storage, buffer_t *buffer)
 {
     if (buffer == storage->home)
@@ -286,8 +285,7 @@ void storage_give_way(storage_t *storage)
 {
     buffer_t *buffer = atomic_load(&storage->buffer), *dirty = atomic_load(&storage->dirty);
     if (buffer != NULL) {
-        if (is_own(buffer)) /* stored before `buffer` is cleared, so that storage_place always finds
-                               one of the two */
+        if (is_own(buffer)) /* before `buffer` is cleared, so storage_place finds one */
             atomic_store(&storage->dirty, buffer);
         else
             leave_buffer(storage, buffer);
@@ -410,8 +408,7 @@ size_t storage_bytes(const storage_t *storage)
     return storage->bytes;
 }
 
-/* Restores the plain bytes before a write. Counts how often shed bytes were restored, for
- * storage_shed. */
+/* Restores the plain bytes before a write; counts restores of shed bytes for storage_shed. */
 static status_t restore_to_write(context_t *ctx, storage_t *storage)
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;

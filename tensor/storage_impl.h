@@ -4,8 +4,8 @@
  * a deleter, or a read-only mapping. A storage uses a buffer; a tensor and its views share a
  * storage and see each other's writes. A snapshot has its own storage on the same buffer. The first
  * write to one of the two storages copies the buffer, so neither sees the other's changes. A
- * snapshot of writable borrowed bytes is a copy, because their owner may write at any time and must
- * see our writes. */
+ * snapshot of writable borrowed bytes is a copy, because the owner may write and must see our
+ * writes. */
 #ifndef TESSERA_TENSOR_STORAGE_IMPL_H
 #define TESSERA_TENSOR_STORAGE_IMPL_H
 
@@ -27,7 +27,7 @@ typedef struct form form_t;
 status_t storage_create(context_t *ctx, size_t bytes, storage_t **out_storage);
 
 /* storage_create with space for a tensor's handle in the storage's memory block; the handle is
- * freed with the last reference. So a small tensor has handle, storage, buffer and bytes in one
+ * freed with the last reference. A small tensor has handle, storage, buffer and bytes in one
  * block. */
 status_t storage_create_for(context_t *ctx, size_t handle_bytes, size_t bytes, void **out_handle,
                             storage_t **out_storage);
@@ -77,8 +77,7 @@ const void *storage_place(const storage_t *storage);
 /* For form.c, with the storage locked. storage_peek returns the plain bytes, which may be shed
  * again later. storage_shed frees them if that is allowed. storage_give_way, called before a write
  * to a form, makes the plain bytes dirty and increments the version. It sheds them if that is
- * allowed and nobody has used them since the last write to a form. Pointers to the plain bytes
- * become invalid. */
+ * allowed and nobody has used them since the last write to a form. Pointers become invalid. */
 status_t storage_peek(context_t *ctx, storage_t *storage, reorder_cause_t cause,
                       const void **out_data);
 bool storage_shed(storage_t *storage);
@@ -87,8 +86,7 @@ void storage_give_way(storage_t *storage);
 /* True if the bytes are borrowed and their owner must see writes. */
 bool storage_is_lent(const storage_t *storage);
 
-/* True if only one tensor uses the storage and its bytes, so that a write in place affects no
- * other. */
+/* True if only one tensor uses the storage and its bytes, and so may write in place. */
 bool storage_is_alone(const storage_t *storage);
 
 /* Returns the bytes for writing. Copies a buffer that is read-only or shared with a snapshot,
@@ -110,8 +108,7 @@ bool storage_is_read_only(const storage_t *storage);
 bool storage_is_packable(const storage_t *storage);
 void storage_set_packable(storage_t *storage, bool is_packable);
 
-/* The list of forms. Lock the storage to read or change the list; to test it for NULL needs no
- * lock. */
+/* The list of forms. Lock the storage to read or change the list, but not to test it for NULL. */
 void storage_lock(storage_t *storage);
 void storage_unlock(storage_t *storage);
 form_t *storage_forms(const storage_t *storage);

@@ -1,5 +1,4 @@
-/* Public functions of symbolic integers. Numbers are computed directly, handles under the lock of
- * their space. */
+/* Public functions of symbolic integers. Only work on handles takes the lock of their space. */
 #include "tensor/sym.h"
 
 #include <string.h>
@@ -374,8 +373,7 @@ double sym_real_hint(context_t *ctx, int64_t real)
 
 /* ---- decisions ---- */
 
-/* Decides a comparison in which a or b is a number above all symbolic integers; -1: neither is
- * one. */
+/* Decides a comparison with a number above all symbolic integers; -1: neither a nor b is one. */
 static int compare_huge(sym_relation_t relation, int64_t a, int64_t b)
 {
     if (!sym_is_huge(a) && !sym_is_huge(b)) return -1;

@@ -1,5 +1,4 @@
-/* Evaluates expressions at given sizes. Takes no lock, because nodes never change, and allocates
- * nothing. */
+/* Evaluates expressions at given sizes, without a lock, because nodes never change. */
 #include <math.h>
 
 #include "tensor/sym_impl.h"
@@ -16,8 +15,7 @@ static bool get_integer(sym_get_t get, void *user, int64_t operand, int64_t *out
     return true;
 }
 
-/* Multiplies from the left. If a factor is 0 the product is 0, even if the other factors
- * overflow. */
+/* Multiplies from the left. A factor of 0 makes the product 0 even if the others overflow. */
 static bool evaluate_product(const sym_node_t *node, sym_get_t get, void *user, int64_t *out_value)
 {
     int64_t product = 1;

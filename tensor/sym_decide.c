@@ -1,5 +1,4 @@
-/* Decisions. If the answer cannot be proven, it is the one at the hints, and is recorded as a
- * guard.
+/* Decisions. If neither answer can be proven, the hints decide, and a guard records it.
  *
  * A guard requires as little as possible, in the simplest form:
  *
@@ -86,8 +85,7 @@ static int64_t resolve_extremes(sym_space_t *space, int64_t a)
 
 /* ---- factors ---- */
 
-/* If the sum has no constant, an atom that is a factor of all terms; else, or if there is none,
- * 0. */
+/* An atom that is a factor of all terms of a sum without constant; 0 if there is none. */
 static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
 {
     const int64_t *atoms = NULL;
@@ -102,7 +100,6 @@ static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
     return 0;
 }
 
-/* Divides the sum by the atom. */
 static int64_t divide_by_atom(sym_space_t *space, const sym_poly_t *poly, int64_t atom)
 {
     sym_poly_t quotient = {.denominator = poly->denominator}, term;
@@ -132,8 +129,7 @@ static int64_t drop_atoms(sym_space_t *space, int64_t a)
     return a;
 }
 
-/* Divides by the greatest common divisor of all coefficients, and rounds the constant as the
- * relation allows. */
+/* Divides by the common divisor of all coefficients; rounds the constant as the relation allows. */
 static int64_t drop_factor(sym_space_t *space, sym_relation_t relation, int64_t a)
 {
     sym_poly_t poly, form;

@@ -189,13 +189,11 @@ static void learn_range(sym_space_t *space, const sym_poly_t *poly, int depth)
     learn_range(space, &inner, depth + 1);
 }
 
-/* Learns poly >= 0. */
 static void learn_not_negative(sym_space_t *space, const sym_poly_t *poly)
 {
     learn_range(space, poly, 0);
 }
 
-/* Learns poly != 0. */
 static void learn_not_zero(sym_space_t *space, const sym_poly_t *poly)
 {
     int64_t factor;
@@ -263,8 +261,7 @@ static bool learn_remainder(sym_space_t *space, const sym_poly_t *poly)
 }
 
 /* How well a term suits to be replaced by the rest of the equation; 0: not at all. A name with
- * coefficient 1 or -1 is best, then a name that is alone on its side (H == N+2*W), then the last
- * name made. */
+ * coefficient 1 or -1 is best, then a name alone on its side (H == N+2*W), then the last name. */
 static int worth(sym_space_t *space, const sym_poly_t *poly, int at)
 {
     const sym_term_t term = poly->terms[at];

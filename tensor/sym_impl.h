@@ -237,8 +237,7 @@ int64_t sym_saturate(sym_wide_t value);
 
 /* ---- sym_guard.c ---- */
 
-/* Returns the expression of this kind in `space` whose operands are those of `node` after `map`.
- * Not for names. */
+/* Makes a node's expression in `space`, with operands mapped by `map`. Not for names. */
 typedef int64_t (*sym_map_t)(void *user, int64_t operand);
 int64_t sym_rebuild(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user);
 /* Simplifies an expression with all guards so far. */
@@ -250,8 +249,7 @@ int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* Returns whether the relation holds. If it can be neither proven nor disproven, returns whether it
  * holds at the hints, and adds this as a guard. */
 bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a);
-/* The product of a and b. If both are known to be not negative, records that the product is not
- * negative. */
+/* The product of a and b. If neither can be negative, records that the product cannot, either. */
 int64_t sym_multiplied(sym_space_t *space, int64_t a, int64_t b);
 /* Records a >= 0, which follows from known facts. */
 void sym_learn(sym_space_t *space, int64_t a);
@@ -283,8 +281,8 @@ static inline bool sym_is_number(sym_wide_t value)
     return value >= INT64_MIN / 2 && value <= INT64_MAX;
 }
 
-/* True for numbers above 2^62, which is the limit of symbolic integers, such as the end of a slice
- * that has none. */
+/* True for numbers above 2^62, the limit of symbolic integers. Example: the end of an open
+ * slice. */
 static inline bool sym_is_huge(int64_t a)
 {
     return a > INT64_MAX / 2;

@@ -111,8 +111,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* *value *= factor. False if the result is so large that its negation or a sum of two such values
- * could overflow. */
+/* *value *= factor. False if the negation or a sum of two such values could overflow. */
 static bool scale(int64_t *value, int64_t factor)
 {
     const sym_wide_t wide = (sym_wide_t)*value * factor;
@@ -228,8 +227,7 @@ static bool add_halves(sym_space_t *space, sym_poly_t *poly, int64_t count, sym_
            merge(space, poly, x);
 }
 
-/* Adds a multiple of x - x/2 - (x+1)/2 to k*(x/2) + l*((x+1)/2), so that the smaller of k and l
- * becomes 0. */
+/* Adds multiples of x - x/2 - (x+1)/2, so that x/2 or (x+1)/2 disappears. */
 static bool join_halves(sym_space_t *space, sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {

@@ -29,8 +29,7 @@ static int64_t rest_of(int64_t a, int64_t b)
     return a - b * sym_floor(a, b);
 }
 
-/* Returns quotient + atom; both the result and atom are numbers or handles, as everywhere in
- * sym.h. */
+/* Returns quotient + atom; atom and the result are symbolic integers (handles or numbers). */
 static int64_t finish(sym_space_t *space, sym_poly_t *quotient, int64_t atom)
 {
     sym_poly_t one;

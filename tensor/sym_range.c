@@ -1,5 +1,4 @@
-/* Known facts about expressions: ranges by interval arithmetic with infinite ends, and
- * divisibility.
+/* Known facts about expressions: ranges (interval arithmetic with infinite ends), and divisibility.
  *
  * For each node a set {min, max, modulus, remainder} is derived from the sets of its operands, and
  * intersected with the facts from guards about the node itself. After a guard that adds information

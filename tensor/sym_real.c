@@ -141,8 +141,7 @@ void sym_real_range(sym_space_t *space, sym_node_t *node)
 
 /* ---- rounding to integer expressions ---- */
 
-/* A real whose exact value is integer * factor / divisor. is_exact: the floating calculation has no
- * rounding error. */
+/* A real whose exact value is integer * factor / divisor. is_exact: no operation has rounded. */
 typedef struct ratio {
     int64_t integer, factor, divisor, bound; /* valid for integers up to bound */
     bool is_exact;
@@ -163,8 +162,7 @@ static bool is_whole(double number, int64_t *out_whole)
 }
 
 /* Reads f32(H) multiplied or divided by constants. Products below 2^24 and divisions by powers of 2
- * are exact. A quotient by another number is rounded, but below 2^23 never to the next integer or
- * beyond. */
+ * are exact. A quotient by another number is rounded, but below 2^23 never to the next integer. */
 static bool read_ratio(const sym_space_t *space, const sym_node_t *node, ratio_t *out)
 {
     int64_t whole = 1;
@@ -217,8 +215,7 @@ static int64_t round_ratio(sym_space_t *space, sym_rounding_t rounding, const ra
     return sign < 0 ? sym_sum(space, 0, -1, quotient) : quotient;
 }
 
-/* True if integer <= bound is known. If `guards`, and it holds at the hint, adds the guard
- * instead. */
+/* True if integer <= bound is known, or `guards` is set, the hint agrees and a guard is added. */
 static bool is_bounded(sym_space_t *space, const ratio_t *ratio, bool guards)
 {
     const sym_known_t known = sym_know(space, ratio->integer);

@@ -197,7 +197,6 @@ sym_node_t *sym_look_up(sym_space_t *space, sym_kind_t kind, int part, int n,
     return NULL;
 }
 
-/* Ensures memory for one more node. */
 static bool make_room(sym_space_t *space)
 {
     const int n = atomic_load(&space->n_nodes);
@@ -213,7 +212,6 @@ static bool make_room(sym_space_t *space)
     return true;
 }
 
-/* Computes a node's depth and weight from its operands. */
 static bool measure(sym_space_t *space, sym_node_t *node)
 {
     unsigned depth = 0, weight = 1;

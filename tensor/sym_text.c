@@ -17,8 +17,7 @@ typedef struct writer {
     size_t capacity, length;
 } writer_t;
 
-/* Binding strength: an operand gets brackets if it binds less strongly than its context
- * requires. */
+/* Binding strength: an operand that binds less strongly than its context requires gets brackets. */
 typedef enum level { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_FACTOR } level_t;
 
 static void write(writer_t *writer, const char *format, ...) TESSERA_PRINTF(2, 3);
@@ -52,8 +51,7 @@ typedef struct view {
     sym_poly_t poly;
     sym_poly_t a;
     int64_t factor, divisor; /* factor 0: no remainder */
-    int64_t joined;          /* quotient whose numerator is printed with the sum's constant added;
-                                0: none */
+    int64_t joined;          /* quotient printed with the constant in its numerator; 0: none */
 } view_t;
 
 static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)

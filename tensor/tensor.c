@@ -234,8 +234,7 @@ status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *siz
     return tensor_give(ctx, tensor, out_tensor);
 }
 
-/* Number of random bits that the dtype holds exactly. With these, a number below 1 is never rounded
- * to 1. */
+/* Number of random bits that the dtype holds exactly, so that no number is rounded up to 1. */
 static int digits(dtype_t dtype)
 {
     switch (dtype) {
@@ -434,8 +433,7 @@ int tensor_rank(const tensor_t *tensor)
     return tensor != NULL ? tensor->info.rank : 0;
 }
 
-/* Counts an access to a placeholder's sizes, because the program may decide by these sizes what to
- * do. */
+/* Counts an access to a placeholder's sizes, by which the program may decide what to do. */
 static void note_look(const tensor_t *tensor)
 {
     atomic_int *looks = tensor != NULL ? storage_looks(tensor->storage) : NULL;
@@ -483,8 +481,7 @@ status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **
     return STATUS_OK;
 }
 
-/* Checks that the tensor is not a placeholder, and restores its plain bytes if they are dirty or
- * shed. */
+/* Checks that the tensor is not a placeholder, and restores plain bytes that are dirty or shed. */
 static status_t need_elements(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     REQUIRE(ctx, storage_looks(tensor->storage) == NULL,

@@ -4,8 +4,7 @@
  * elements. An `mkldnn` tensor is opaque; use to_dense to read it. Tensors are reference counted:
  * the caller releases every tensor that a function returns, except inside a scope, which releases
  * it automatically (see scope.h). A call whose required tensor is NULL returns the failure that
- * left it NULL, so a chain of calls in a scope needs one check, at its end. Views share the bytes
- * of their base. */
+ * left it NULL, so a chain of calls in a scope needs one check, at its end. Views share bytes. */
 #ifndef TESSERA_TENSOR_TENSOR_H
 #define TESSERA_TENSOR_TENSOR_H
 

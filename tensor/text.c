@@ -42,8 +42,7 @@ static void append_bytes(text_t *text, const char *bytes, size_t n)
     text->bytes[text->length] = '\0';
 }
 
-/* Formats into a local buffer first, because most pieces are short. A failure leaves the text
- * unchanged. */
+/* Formats into a local buffer first: most pieces are short. A failure leaves the text unchanged. */
 void text_append(text_t *text, const char *format, ...)
 {
     char piece[256];
@@ -67,7 +66,7 @@ void text_append(text_t *text, const char *format, ...)
 }
 
 /* Number of bytes of the character at `at`; 0 if it must not be shown. Control characters (U+0000
- * to U+001F, U+007F to U+009F) and invalid UTF-8 (overlong forms, surrogates, above U+10FFFF) must
+ * to U+001F, U+007F to U+009F) and invalid UTF-8 (overlong, surrogates, above U+10FFFF) must
  * not. */
 static int shown_bytes(const unsigned char *at)
 {
@@ -135,8 +134,7 @@ void text_append_quoted(text_t *text, const char *string)
 }
 
 /* Integers below ten million are printed in full, "100.0" instead of "1e+02"; other numbers with
- * the fewest digits that read back as the same number. At the end the locale's decimal point is
- * replaced by ".". */
+ * the fewest digits that read back as the same number. The locale's decimal point becomes ".". */
 void text_append_float(text_t *text, double value)
 {
     if (text == NULL) return;

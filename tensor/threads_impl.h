@@ -9,8 +9,7 @@
 typedef struct threads_bounds {
     int n_cores;   /* physical cores of the machine (hwloc), at least 1 */
     int n_allowed; /* cores that the affinity of the calling thread's process allows */
-    int n_quota;   /* processors whose time the quotas of control groups allow, rounded up; 0: no
-                      quota */
+    int n_quota;   /* processors that control groups' quotas allow, rounded up; 0: no quota */
 } threads_bounds_t;
 
 /* Returns the current bounds: affinity and quotas may change while a process runs. */
@@ -19,8 +18,7 @@ threads_bounds_t threads_bounds(void);
 /* The least of the bounds: the number of threads of a context for which the user requests none. */
 int threads_available(void);
 
-/* Hardware threads that the affinity and the quota allow, which is how many threads may run at
- * once. */
+/* Hardware threads that the affinity and the quota allow: as many threads may run at once. */
 int threads_processors(void);
 
 /* The CPU quota of the process's control groups, version 1 or 2, in processors, rounded up; 0:
@@ -33,8 +31,7 @@ size_t threads_cache_bytes(void);
 
 /* Number of forks between the process that first called this function and this process. A thread of
  * the library that was started at another value does not exist in this process. Once this function
- * was called, fork ends the OpenMP team of the forking thread, so that parent and child both start
- * a new one. */
+ * was called, fork ends the OpenMP team of the forking thread, so both start new ones. */
 int threads_forks(void);
 
 /* Finds how long OpenMP's threads spin at the end of a region, from the values of GOMP_SPINCOUNT
@@ -85,8 +82,8 @@ void threads_share(int n_threads, int64_t n, threads_body_t body, void *user);
 /* threads_share for bodies that need private memory: no two calls with the same member, in [0,
  * n_threads), run at the same time, so a body may write to scratch + member * size. Results of
  * earlier ranges of this member may still be there. The ranges of a member differ from run to run.
- * So do not sum floats for each member, because the rounding would differ, too; sum fixed parts of
- * [0, n). */
+ * So do not sum floats for each member: the rounding would differ, too. Sum fixed parts of [0,
+ * n). */
 typedef void (*threads_member_body_t)(void *user, int64_t first, int64_t last, int member);
 void threads_share_members(int n_threads, int64_t n, threads_member_body_t body, void *user);
 

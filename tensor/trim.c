@@ -114,7 +114,7 @@ int64_t trim_groups(const tensor_info_t *info)
 
 /* ---- elements ---- */
 
-/* Rounds to the upper 24 bits. A carry may increase the exponent; after the largest number comes
+/* Rounds to the upper 24 bits. A carry increases the exponent, from the largest number to
  * infinity. */
 static uint32_t round_bits(float value)
 {
@@ -163,7 +163,6 @@ typedef struct work {
     uint32_t *out;
 } work_t;
 
-/* Packs one row of a group with the listed columns. */
 static void pack_row(const float *row, const int64_t *columns, uint32_t *out)
 {
     uint32_t bits[TRIM_COLUMNS];

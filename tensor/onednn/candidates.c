@@ -1,5 +1,4 @@
-/* Blocks as wide as a vector are usually best; half and quarter blocks are for tensors with few
- * channels. */
+/* Blocks as wide as a vector are usually best; smaller blocks are for few channels. */
 #include "tensor/onednn/candidates.h"
 
 #include "tensor/onednn/onednn.h"

@@ -188,8 +188,7 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
     return STATUS_OK;
 }
 
-/* Takes an idle frame or NULL. The frame in `idle` is taken without a lock, which suffices for a
- * single thread. */
+/* Takes an idle frame or NULL. Taking `idle` needs no lock, which suffices for a single thread. */
 static onednn_frame_t *take_idle(onednn_primitive_t *primitive)
 {
     onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);

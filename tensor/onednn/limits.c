@@ -79,8 +79,8 @@ static window_t window_of(const onednn_problem_t *p)
 }
 
 /* Counts the elements along dimension i that a kernel addresses from one pointer: a window, the
- * steps to the next windows, and the padding. 0 for adjacent windows of one element. False beyond
- * 32 bits. */
+ * steps to the next windows, and the padding. 0 for adjacent windows of one element. False on
+ * overflow. */
 static bool count_reach(const onednn_problem_t *p, const window_t *window, int i, bool is_innermost,
                         int64_t *out_reach)
 {

@@ -132,8 +132,7 @@ dnnl_status_t onednn_append_sum(const onednn_problem_t *problem, const onednn_po
 dnnl_status_t onednn_append_scale(const onednn_problem_t *problem, dnnl_post_ops_t post);
 
 /* For 2.6 only: values that are computed before each run. They are the single scale, if scales are
- * arguments of the run, and the bias divided by the scale. Leaves out_fold unchanged if neither is
- * needed. */
+ * arguments of the run, and the bias divided by the scale. Without these, out_fold is unchanged. */
 status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t **out_fold);
 void onednn_fold_destroy(const onednn_primitive_t *primitive, onednn_fold_t *fold);
 

@@ -60,8 +60,7 @@ dnnl_status_t onednn_set_quantization(context_t *ctx, const onednn_problem_t *p,
     return status;
 }
 
-/* The previous dst is dequantized before it is added, and for that its scale and zero must be
- * constants. */
+/* Dequantizes the previous dst to add it, so its scale and zero must be constants. */
 dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_t *op,
                                 dnnl_post_ops_t post)
 {
