@@ -1,10 +1,10 @@
-/* Measures the cost of control flow in frozen models: a loop against the same loop unrolled, and an
- * `if` between two convolutional stages against the stages without it.
+/* Measures the cost of control flow in frozen models: a loop, compared with the same loop unrolled;
+ * and an `if` between two stages of convolutions, compared with the stages without it.
  *
- * usage: control [SAMPLES]    (default: 51; samples of both variants alternate)
+ * usage: control [SAMPLES]    (default: 51 of each, alternating)
  *
- * Prints for each pair the median inference times in us, their ratio, and the reorders of one
- * inference. */
+ * Prints for each pair the medians of the inference times in us, their ratio, and the reorders of
+ * an inference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -64,8 +64,8 @@ static void write_unrolled(char *text)
     snprintf(text + at, (size_t)(TEXT_MAX - at), "  return %%t%d\n}\n", STEPS);
 }
 
-/* Writes two stages of convolutions on 28x28 with a relu between, or with an `if` that has the relu
- * as one branch. */
+/* Writes two stages of convolutions on 28x28. Between them is a relu, or an `if` with the relu as
+ * one of its branches. */
 static void write_stages(char *text, const char *between, const char *parameters)
 {
     snprintf(text, TEXT_MAX,

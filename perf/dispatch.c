@@ -1,6 +1,6 @@
-/* Measures the overhead of an eager call over its primitive: the time of a call, and of the same
- * call with oneDNN's primitives replaced by no-ops. relu of a dense tensor runs our own loop, which
- * counts as overhead.
+/* Measures the overhead of an eager call: the time of the call, and of the same call with oneDNN's
+ * primitives replaced by no-ops. relu of a dense tensor runs our own loop, not a primitive, so all
+ * its time counts as overhead.
  *
  * usage: dispatch [N]    (N calls in each of 101 samples; default 500)
  *
@@ -15,8 +15,8 @@
 
 enum { N_SAMPLES = 101, CHANNELS = 16, SIZE = 8, KERNEL = 3 };
 
-/* Operands of the calls; `weight` belongs to a module that module_mkldnn converted, so it is packed
- * once. */
+/* Operands of the calls. `weight` belongs to a module that module_mkldnn has converted, so that it
+ * is packed only once. */
 typedef struct operands {
     tensor_t *dense, *blocked;
     const tensor_t *weight;
@@ -70,7 +70,7 @@ static const struct subject {
                 {"to_mkldnn, plain: no copy", snapshot},
                 {"reorder to aBcd16b", reorder}};
 
-/* ---- an allocator that counts; timed runs do not use it ---- */
+/* ---- an allocator that counts allocations; timed runs do not use it ---- */
 
 static long n_allocations;
 

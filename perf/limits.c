@@ -1,9 +1,9 @@
-/* Measures the limits of the machine: f32 multiply-adds, and reading and copying memory in pages of
- * 4 KB and in huge pages.
+/* Measures limits of the machine: the rate of f32 multiply-adds, and of reading and copying memory
+ * in pages of 4 KB and in huge pages.
  *
  * usage: limits [THREADS] [SAMPLES]    (default: the context's threads, 15 samples)
  *
- * The best sample counts, since other programs only slow a sample. */
+ * The best sample counts, since other programs can only make a sample slower. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>

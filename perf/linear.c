@@ -1,11 +1,11 @@
 /* Measures how fast linear layers with few rows read their weights, in GB/s of stored bytes. Frozen
- * layers use our own kernel, with 4 bytes an element if numerics are kept, else 3. Layers converted
- * by module_mkldnn use oneDNN's format. The machine's read rate is printed for comparison.
+ * layers use our own kernel; their weights have 4 bytes per element if numerics are kept, else 3.
+ * Layers converted by module_mkldnn use oneDNN's format. The machine's read rate is printed, too.
  *
  * usage: linear [SAMPLES]    (default: 15; the best counts)
  *
- * Several copies of a layer, each with its own weight, run one after another, so that no weight is
- * still cached from the previous run. Reading and the stacks alternate. */
+ * A stack is several copies of a layer, each with its own weight. They run one after another, so no
+ * weight is still in a cache from the previous run. Runs of stacks and plain reading alternate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct layer {
 
 typedef enum kind { CONVERTED, WHOLE, TRIMMED, N_KINDS } kind_t;
 
-/* Copies of a layer, all applied to the same input. */
+/* Copies of a layer that all read the same input. */
 typedef struct stack {
     int n;
     kind_t kind;
@@ -67,7 +67,7 @@ static status_t make(context_t *ctx, const layer_t *layer, const tensor_t *x, ki
     return STATUS_OK;
 }
 
-/* Runs the stack; keeps the best GB/s of weights. */
+/* Runs the stack. Keeps the highest rate at which weights were read, in GB/s. */
 static status_t run(context_t *ctx, const layer_t *layer, const stack_t *stack, const tensor_t *x,
                     double *best)
 {

@@ -27,7 +27,7 @@ static status_t run(context_t *ctx, const subject_t *subject)
     return module_forward(ctx, net, image, &scores);
 }
 
-/* Frees nothing: the process ends right after the measurement. */
+/* Frees nothing, because the process ends after the measurement. */
 static bool measure(const void *subject, double *out_mb)
 {
     context_t *ctx = NULL;

@@ -1,13 +1,13 @@
-/* Measures an imported network that gets a new image size in every run: the memory of the process,
- * and the time of the first run at a size compared with the second.
+/* Measures an imported network whose image size changes in every run: the memory of the process,
+ * and the times of the first and of a second run at each size.
  *
  * usage: new_sizes MODEL.onnx [N [STEP]]
  *
- * The model's only input is f32[1,C,H,W] with open H and W. N sizes (600) are taken from a square
- * of sizes whose sides are multiples of STEP (8); their order is always the same. Prints six lines:
- * sizes so far, resident MB, MB of plans beyond the last two sizes, plans evicted and weights
- * packed so far, and the medians of both times since the previous line. perf/peers/new_sizes does
- * the same with ONNX Runtime. */
+ * The model's only input is f32[1,C,H,W] with open H and W. N sizes (default 600) are taken from a
+ * square of sizes with sides that are multiples of STEP (8), always in the same order. Prints six
+ * lines: the sizes so far, resident MB, MB of plans beyond the last two sizes, plans dropped and
+ * weights packed so far, and the medians of both times since the previous line.
+ * perf/peers/new_sizes does the same with ONNX Runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -22,7 +22,7 @@ typedef struct lengths {
     int n, step, side, prime;
 } lengths_t;
 
-/* Returns the smallest square with at least n sizes, and a stride that visits each of them once. */
+/* The smallest square with at least n sizes, and a stride that visits each of its sizes once. */
 static lengths_t lengths_for(int n, int step)
 {
     lengths_t lengths = {.n = n, .step = step, .prime = 7919};

@@ -1,11 +1,11 @@
-/* Measures the overhead of a frozen network over its primitives: the time of an inference, and of
- * the same inference with oneDNN's primitives replaced by no-ops. Steps that are not primitives
- * (copies, our own loops) count as overhead.
+/* Measures the overhead of a frozen network: the time of an inference, and of the same inference
+ * with oneDNN's primitives replaced by no-ops. Steps that are not primitives (copies, our own
+ * loops) count as overhead.
  *
  * usage: overhead [NETWORK] [SAMPLES] [SIZE]
  *
- * Defaults: resnet50, 51 samples of each, alternating, and the network's own image size. Prints
- * medians. Small images and one thread show the overhead best:
+ * Defaults: resnet50, 51 samples of each, alternating, at the network's own image size. Prints
+ * medians. The overhead is the largest part of the time with small images and one thread:
  * TESSERA_THREADS=1 overhead resnet18 51 32 */
 #include <stdio.h>
 #include <stdlib.h>

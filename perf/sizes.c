@@ -1,6 +1,6 @@
-/* Measures the resident memory of a context that gets N different input sizes: in a frozen
- * convolutional network, which keeps plans for a few of them, and in a single eager convolution.
- * Each runs in a separate process.
+/* Measures the resident memory of a process whose inputs have N different sizes: in a frozen
+ * convolutional network, which keeps plans for a few sizes, and in a single eager convolution. Each
+ * of the two runs in a separate process.
  *
  * usage: sizes [N]    (1,000 to 10,000; default 10,000) */
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "support/resident.h"
 #include "tensor/try_impl.h"
 
-/* Heights and widths go from LEAST to LEAST + SIDE - 1, in a shuffled order: STEP has no common
- * factor with the number of sizes. */
+/* Heights and widths are LEAST to LEAST + SIDE - 1, in a shuffled order: each size is STEP further
+ * than the last, and STEP has no common factor with the number of sizes. */
 enum { SIDE = 100, LEAST = 8, STEP = 7919, CHANNELS = 16 };
 
 typedef struct subject {
@@ -20,7 +20,7 @@ typedef struct subject {
     int n_sizes;
 } subject_t;
 
-/* Values after the first hundred sizes, after the first thousand, and at the end. */
+/* Memory after a hundred sizes, after a thousand, and at the end. */
 typedef struct reading {
     double mb, plans_evicted, entries, misses;
 } reading_t;
@@ -79,7 +79,7 @@ static status_t run(context_t *ctx, const subject_t *subject, reading_t *out)
     return STATUS_OK;
 }
 
-/* Frees nothing: the process ends right after the measurement. */
+/* Frees nothing, because the process ends after the measurement. */
 static bool measure(const void *user, double *out_numbers)
 {
     context_t *ctx = NULL;

@@ -3,9 +3,9 @@
  * usage: startup FILE.tessera [copied] [unchecked] [hold]
  *
  * Loads the file with these options (freeze_load_options_t) and prints one line: ms of
- * context_create and freeze_load, ms from there to the first result, ms of a run in steady state,
- * weight reorders up to the first result, and resident and private bytes of this process. With
- * `hold` the process waits until its standard input ends. */
+ * context_create and freeze_load; ms from then to the first result; ms of a run in steady state;
+ * weight reorders up to the first result; resident and private bytes of this process. With `hold`,
+ * the process then waits for the end of its standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static status_t measure(context_t *ctx, module_t *frozen, double begin, startup_
     return status;
 }
 
-/* Reads a field of this process's memory statistics, in kB. */
+/* Reads a field of the process's memory statistics in /proc, in kB. */
 static long memory_kb(const char *field)
 {
     char line[256];

@@ -1,10 +1,10 @@
-/* Compares 3x3 convolutions with our winograd kernel, in tiles of 2, 4 and 6 (2 and 4 with stride
- * 2), with oneDNN's direct ones. Prints milliseconds, and the rate of multiply-adds in the products
- * as a share of the machine's limit.
+/* Compares 3x3 convolutions by our own winograd kernel, in tiles of 2, 4 and 6 (2 and 4 with stride
+ * 2), with direct ones by oneDNN. Prints milliseconds, and the share of the machine's limit that
+ * the multiply-adds of the products reach.
  *
  * usage: winograd [SAMPLES]    (default: 15; the best counts)
  *
- * Weights are packed once, sources are blocked, and all variants alternate. */
+ * Weights are packed once and sources are blocked. Runs of all variants alternate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera.h>
@@ -29,7 +29,7 @@ static const layer_t layers[] = {
 static const int algorithms[N_KINDS] = {CONV_DIRECT, CONV_WINOGRAD_2, CONV_WINOGRAD_4,
                                         CONV_WINOGRAD_6};
 
-/* Returns the operations of the products; for tile 0, of direct convolution. */
+/* The number of operations of the products; for tile 0, of the direct convolution. */
 static double flops_of(const layer_t *layer, int64_t tile)
 {
     const int64_t side = layer->side / layer->stride; /* side of the output */
@@ -38,7 +38,7 @@ static double flops_of(const layer_t *layer, int64_t tile)
     return 2.0 * (double)(layer->images * n * n * points * points * layer->inputs * layer->outputs);
 }
 
-/* Runs once; keeps the shortest time. */
+/* Runs once, and keeps the time if it is the shortest. */
 static status_t run(context_t *ctx, const tensor_t *x, const tensor_t *weight, int64_t stride,
                     int algorithm, double *best)
 {
@@ -53,7 +53,7 @@ static status_t run(context_t *ctx, const tensor_t *x, const tensor_t *weight, i
     return STATUS_OK;
 }
 
-/* Makes the input, and a module that holds the weight and keeps its packed forms. */
+/* Makes the input, and a module that owns the weight and caches its packed forms. */
 static status_t make(context_t *ctx, const layer_t *layer, module_t **out_module, tensor_t **out_x)
 {
     tensor_t *weight = NULL, *dense = NULL;

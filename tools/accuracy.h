@@ -1,4 +1,4 @@
-/* Measures what a narrower dtype costs: the error of each layer, and the change of the outputs. */
+/* Measures what a narrower dtype changes: errors of layers, and differences of outputs. */
 #ifndef TESSERA_TOOLS_ACCURACY_H
 #define TESSERA_TOOLS_ACCURACY_H
 
@@ -10,7 +10,7 @@ typedef struct accuracy_layer {
 } accuracy_layer_t;
 
 typedef struct accuracy {
-    accuracy_layer_t *layers; /* computed in the narrower dtype */
+    accuracy_layer_t *layers; /* layers computed in the narrower dtype */
     int n_layers, n_kept;
     char worst_path[1024], worst_op[64];
     double worst;
@@ -18,24 +18,24 @@ typedef struct accuracy {
     struct accuracy_outputs *wide;
 } accuracy_t;
 
-/* Runs the unfrozen model on n examples and keeps the outputs as the reference. */
+/* Runs the unfrozen model on n examples. Its outputs are the reference. */
 status_t accuracy_begin(context_t *ctx, const model_t *model, int n,
                         const tensor_t *const *const *examples, accuracy_t *out_accuracy);
 void accuracy_end(accuracy_t *accuracy);
 
-/* How closely the outputs of all examples agree. */
+/* How closely two models' outputs agree, over all examples. */
 typedef struct agreement {
-    double difference;      /* largest over all outputs */
-    int64_t n_rows, n_same; /* rows of scores; rows with the same largest class */
+    double difference;      /* largest difference of any output */
+    int64_t n_rows, n_same; /* rows of scores; how many have the same largest class */
 } agreement_t;
 
 /* Callback for freeze_options_t. Records the error of each layer; prints layers that stay f32. */
 void accuracy_note(void *accuracy, const freeze_layer_t *layer);
 
-/* Forgets the recorded layers, so that another network can be frozen on the same examples. */
+/* Removes the recorded layers, so that another network can be frozen on the same examples. */
 void accuracy_forget(accuracy_t *accuracy);
 
-/* Returns the path of the layer with the rank-th largest error (rank 0: the largest), or NULL. */
+/* The path of the layer with the largest error but `rank` (rank 0: the largest), or NULL. */
 const char *accuracy_worst(const accuracy_t *accuracy, int rank);
 
 /* Runs the frozen model on the examples and compares it with the reference. */

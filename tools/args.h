@@ -1,7 +1,7 @@
-/* Command lines: one table of options drives parsing, messages and help.
+/* Command lines: a table of options determines parsing, messages and help.
  *
  * Options may come before, between and after operands. `--name VALUE` equals `--name=VALUE`. `--`
- * ends the options. Every command has --quiet. Errors are reported on stderr. */
+ * ends the options. Every command has --quiet. Errors are printed on stderr. */
 #ifndef TESSERA_TOOLS_ARGS_H
 #define TESSERA_TOOLS_ARGS_H
 
@@ -23,7 +23,7 @@ typedef struct args_list {
 } args_list_t;
 
 typedef enum args_kind {
-    ARGS_FLAG,    /* bool, becomes true */
+    ARGS_FLAG,    /* bool, set to true */
     ARGS_TEXT,    /* const char * */
     ARGS_INTEGER, /* int64_t in min..max */
     ARGS_NUMBER,  /* double, at least min */
@@ -36,7 +36,7 @@ typedef struct args_option {
     args_kind_t kind;
     void *out;
     const char *metavar; /* e.g. "N"; NULL for flags */
-    const char *help;    /* NULL: the option works but is not listed */
+    const char *help;    /* NULL: the option works but help does not list it */
     int64_t min, max;
 } args_option_t;
 
@@ -44,12 +44,12 @@ typedef struct args_command {
     const char *name;     /* "bench" */
     const char *operands; /* "MODEL" */
     int min_operands, max_operands;
-    const char *example; /* a command line that works */
+    const char *example; /* a command line that can be used as it is */
     const char *about;   /* description, in sentences */
     const char *more;    /* text after the options, or NULL */
 } args_command_t;
 
-/* Parses a command line; argv[0] is the name of the command. Returns true if the command should
+/* Parses a command line; argv[0] is the name of the command. If it returns true, the command should
  * run. Otherwise help or a message has been printed, and *out_code is the exit code. */
 bool args_parse(const args_command_t *command, const args_option_t *options, int n_options,
                 int argc, char **argv, args_list_t *out_operands, int *out_code);
@@ -58,12 +58,12 @@ bool args_parse(const args_command_t *command, const args_option_t *options, int
 int args_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Returns whichever of two names, best or name, is closer to a misspelt word, or NULL if neither is
- * close. Insertions, deletions, changed and exchanged letters count as edits; at most a third of
- * the word's letters may be edited. To search a list, start with best = NULL. */
+/* Returns the name, of best and name, that is closer to a misspelt word, or NULL if neither is
+ * close: at most a third of the word's letters may be inserted, missing, changed or exchanged. To
+ * search a list, begin with best = NULL. */
 const char *args_nearer(const char *word, const char *best, const char *name);
 
-/* Writes "; did you mean NAME?", or "" for NULL, to out_text, which holds ARGS_HINT_MAX bytes. */
+/* Writes "; did you mean NAME?", or "" for NULL, to out_text, which has ARGS_HINT_MAX bytes. */
 #define ARGS_HINT_MAX 96
 const char *args_hint(const char *name, char *out_text);
 

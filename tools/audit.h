@@ -10,17 +10,17 @@
  *
  * A time stamp may precede `exec` or `primitive`. Lines about creation are skipped.
  *
- * The log does not say why a reorder ran, so the two formats determine its cause:
- *   copy        both sides have the same format; only the type may differ
- *   weight      a side has a format that only weights use: inner blocks in two dimensions or in
- *               dimension a, a not outermost, b blocked and the others out of order, winograd and
- *               packed kinds, compensation; for names of 0.x, both o and i
- *   activation  otherwise, if a side is row-major: a tensor enters or leaves a chosen format
- *   mismatch    otherwise: two chosen formats meet
- * Two limits: a 4-D weight that goes from row-major to `acdb` counts as an activation, since the
- * log shows no difference; a transposed 2-D activation (`ba`) counts as a weight.
+ * The log does not contain the cause of a reorder. It is determined from the two formats:
+ * copy        both formats are the same; only the type may differ
+ * weight      one format is used by weights only: inner blocks in two dimensions or in dimension a,
+ *              a not outermost, b blocked and the others out of order, winograd and packed kinds,
+ *              compensation; in names of 0.x, both o and i
+ * activation  otherwise, if one format is row-major: a tensor enters or leaves a chosen format
+ * mismatch    otherwise: two formats that were chosen differ
+ * Two exceptions: a 4-D weight reordered from row-major to `acdb` counts as an activation, since
+ * the log shows no difference; a transposed 2-D activation (`ba`) counts as a weight.
  *
- * No memory is allocated: start with a zeroed struct. */
+ * Allocates no memory. Start with a struct of zeros. */
 #ifndef TESSERA_TOOLS_AUDIT_H
 #define TESSERA_TOOLS_AUDIT_H
 
@@ -45,11 +45,11 @@ const char *audit_cause_name(audit_cause_t cause);
 
 typedef struct audit_total {
     uint64_t n;
-    uint64_t bytes; /* reorders only: elements times the sizes of both types, without padding */
+    uint64_t bytes; /* reorders only: elements times (source + destination element size) */
     double ms;
 } audit_total_t;
 
-/* Executions of one primitive kind; `reference` counts those of reference implementations. */
+/* Executions of one primitive kind. `reference`: those of reference implementations only. */
 typedef struct audit_kind {
     char name[AUDIT_NAME_MAX];
     audit_total_t total;
@@ -74,43 +74,42 @@ typedef struct audit_execution {
 } audit_execution_t;
 
 typedef struct audit {
-    char version[AUDIT_NAME_MAX]; /* first oneDNN version in the log, "2.6.3", or "" */
-    audit_execution_t last;       /* execution read by the last audit_line that returned true */
+    char version[AUDIT_NAME_MAX]; /* first oneDNN version in the log, for example "2.6.3"; or "" */
+    audit_execution_t last;       /* execution of the last line for which audit_line was true */
     uint64_t n_lines;             /* lines read */
-    uint64_t n_malformed;         /* lines that begin like an execution but are cut or garbled */
+    uint64_t n_malformed;         /* lines that begin as an execution but are cut off or garbled */
     audit_total_t total;          /* all executions */
     audit_total_t reorders[AUDIT_CAUSE_COUNT];
     int n_kinds;
-    audit_kind_t kinds[AUDIT_MAX_KINDS]; /* the last kind, "other", counts all further ones */
+    audit_kind_t kinds[AUDIT_MAX_KINDS]; /* the last kind, "other", counts the remaining kinds */
     int n_pairs;
-    audit_pair_t pairs[AUDIT_MAX_PAIRS]; /* further pairs count in the sums only */
+    audit_pair_t pairs[AUDIT_MAX_PAIRS]; /* further pairs are counted in the totals only */
 } audit_t;
 
-/* Reads one line, with or without newline. Returns true if it records an execution. */
+/* Reads one line, with or without newline. Returns true if the line records an execution. */
 bool audit_line(audit_t *audit, const char *line);
 
 /* Returns the executions of a kind ("reorder"), or zeros if there are none. */
 audit_total_t audit_of(const audit_t *audit, const char *kind);
 
-/* Returns the sum over all causes. */
+/* Returns the total of the reorders of all causes. */
 audit_total_t audit_reorders(const audit_t *audit);
 
-/* Steady state of a log: from execution `first` on, the same `length` executions run n_times in a
- * row. Earlier executions are set-up, such as packing weights or a first inference. */
+/* Steady state of a log: from execution `first` on, a sequence of `length` executions runs n_times
+ * in succession. Earlier executions are set-up, such as packing weights or a first inference. */
 typedef struct audit_steady {
     size_t first, length;
     int64_t n_times; /* at least 2 */
 } audit_steady_t;
 
-/* Finds the repeated sequence at the end of a log. At most AUDIT_MAX_TAIL executions after the last
- * repetition are ignored, and the repetitions must cover a quarter of the log. The sequence that
- * covers most wins, then the shortest. Returns false if nothing repeats, e.g. after a single
- * inference. scratch holds n numbers. */
+/* Finds the sequence that repeats at the end of a log. Ignores at most AUDIT_MAX_TAIL executions
+ * after the last repetition. The repetitions must be at least a quarter of the log. Chooses the sequence whose repetitions are most of the log, then the shortest. Returns
+ * false if nothing repeats, for example after a single inference. scratch has n elements. */
 #define AUDIT_MAX_TAIL 32
 bool audit_find_steady(size_t n, const audit_execution_t *executions, size_t *scratch,
                        audit_steady_t *out_steady);
 
-/* Returns true for formats that only weights use. kind is "blocked", "wino", ..., or "" for names
+/* Returns true for formats that only weights have. kind is "blocked", "wino", ..., or "" for names
  * of 0.x. */
 bool audit_is_weight_format(const char *kind, const char *tag);
 

@@ -4,7 +4,7 @@
 
 #include "tools/session.h"
 
-/* Results of one mode. Counts are sums over `n_runs` steady inferences; times are per inference. */
+/* Results of one mode. Counts are totals of `n_runs` steady inferences; times are per inference. */
 typedef struct bench_row {
     run_mode_t mode;
     double median_ms, min_ms, p90_ms, p99_ms;
@@ -14,10 +14,10 @@ typedef struct bench_row {
     uint64_t weight_reorders, activation_reorders, copies;
     uint64_t reorder_bytes;
     double reorder_ms; /* median */
-    /* From a separate process: load context and model, prepare the mode, run one inference. */
+    /* In a separate process: loading context and model, preparing the mode, one inference. */
     double load_ms, prepare_ms, inference_ms;
     double peak_rss_mb;
-    double max_rel_diff; /* NaN: mode dense was not available */
+    double max_rel_diff; /* largest difference from mode dense; NaN: dense was not available */
 } bench_row_t;
 
 typedef struct bench {
@@ -31,15 +31,15 @@ typedef struct bench {
 
 /* ---- separate processes ---- */
 
-/* Runs `tessera bench` again with additional arguments and passes each line of its stdout to take,
- * which returns true for the result. Returns false if the process failed or printed no result; it
- * has then reported why. */
+/* Runs `tessera bench` in a separate process, with additional arguments. Passes each line of its
+ * stdout to `take`, which returns true for the result. Returns false if the process failed or
+ * printed no result; the reason has then been printed. */
 typedef bool (*bench_take_t)(const char *line, void *user);
 bool bench_run_apart(const char *spec, const session_options_t *options, int n_more,
                      const char *const *more, bench_take_t take, void *user);
 
 /* A frozen file of the model: the model itself, or a temporary file that a separate process makes.
- * Call bench_remove_frozen even after a failure. */
+ * Call bench_remove_frozen also after a failure. */
 typedef struct bench_frozen {
     const char *path;
     char dir[2048]; /* temporary folder, or "" */
@@ -54,19 +54,19 @@ void bench_remove_frozen(bench_frozen_t *frozen);
 /* Returns the peak memory of this process. */
 double bench_peak_mb(void);
 
-/* Runs this program again on the model in one mode; mode frozen uses a frozen file. Returns false
- * after a failure, which the process has reported. Call it while this process is small, since its
- * size at exec counts in the peak of the new one. */
+/* Measures the model in one mode in a separate process; mode frozen loads a frozen file. Returns
+ * false after a failure, which that process has reported. Call it while this process is small,
+ * since the size of this process when it starts the other counts in the other's peak. */
 bool bench_measure_apart(const char *spec, run_mode_t mode, const session_options_t *options,
                          bench_row_t *row);
 
-/* Runs in the new process: the first inference of a prepared session. Its times are printed on
+/* Called in that process: runs the first inference of a prepared session, and prints the times on
  * stdout. */
 bool bench_report_first_run(const char *command, session_t *session);
 
 /* ---- results ---- */
 
-/* Sorts times; interpolates a percentile of sorted times (part 0.5: the median). */
+/* bench_sort_times sorts; bench_percentile interpolates in sorted times (part 0.5: the median). */
 void bench_sort_times(double *times, int64_t n);
 double bench_percentile(const double *times, int64_t n, double part);
 
@@ -76,7 +76,7 @@ status_t bench_print_tables(context_t *ctx, const bench_t *bench);
 /* Prints one JSON object on one line. */
 status_t bench_print_json(context_t *ctx, const bench_t *bench);
 
-/* Formats a sum over the row's runs as a count per inference: "54", or "1.5" if runs differ. */
+/* Formats a total of the row's runs as a count per inference: "54", or "1.5" if runs differ. */
 const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity);
 
 /* ---- training ---- */
@@ -84,9 +84,9 @@ const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, 
 typedef struct bench_train_options {
     session_options_t session;
     const char *modes, *optimizer;   /* modes NULL: all */
-    const char *apart;               /* mode to measure in this process, or NULL */
+    const char *apart;               /* mode for this process to measure, or NULL */
     int64_t n_iterations, n_warm_up; /* n_iterations 0: 10 */
-    int64_t memory_limit;            /* limit of mode planned; 0: none */
+    int64_t memory_limit;            /* memory limit for mode planned; 0: none */
     bool as_json;
 } bench_train_options_t;
 
@@ -103,11 +103,11 @@ typedef struct bench_instances_options {
     bool as_json;
 } bench_instances_options_t;
 
-/* Measures one instance on all cores and the requested numbers of instances, each in a separate
- * process. Returns the exit code. */
+/* Measures one instance on all cores and the requested numbers of instances, each choice in a
+ * separate process. Returns the exit code. */
 int bench_instances(const char *spec, const bench_instances_options_t *options);
 
-/* Runs in such a process: all instances of one choice, with the result on stdout. */
+/* Called in such a process: measures the instances of one choice, and prints the result. */
 int bench_instances_here(const char *spec, const bench_instances_options_t *options);
 
 #endif

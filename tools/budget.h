@@ -1,12 +1,12 @@
 /* Budgets of reorders: a file of lines "MODEL BATCH MODE WEIGHT ACTIVATION COPIES". The last three
- * are the counts that one inference may have.
+ * are the most weight reorders, activation reorders and copies that an inference may have.
  *
  *   # comments and blank lines
  *   resnet50.onnx * frozen 0 0 0
  *   "models/my net.onnx" 1 mkldnn 0 2 0
  *
- * MODEL is the model as it is passed to bench, or the last part of its path; quote it if it
- * contains spaces. BATCH is a number, or * for any. */
+ * MODEL is the model's path as passed to bench, or its last part; put it in quotes if it contains
+ * spaces. BATCH is a number, or * for any. */
 #ifndef TESSERA_TOOLS_BUDGET_H
 #define TESSERA_TOOLS_BUDGET_H
 
@@ -23,13 +23,12 @@ typedef struct budget {
     budget_line_t *lines;
 } budget_t;
 
-/* Reads the file before anything is measured, so that a wrong line is reported early. IO,
- * CORRUPT. */
+/* Reads the file. Call it before measuring, so that a wrong line is reported early. IO, CORRUPT. */
 status_t budget_read(context_t *ctx, const char *path, budget_t *out_budget);
 void budget_clear(budget_t *budget);
 
-/* Reports on stderr which counts rose or could be lowered, and how many modes have no line.
- * INVALID_ARGUMENT if a count rose, or if no measured mode has a line. */
+/* Prints on stderr which counts exceed their budget or are below it, and how many modes have no
+ * line. INVALID_ARGUMENT if a count exceeds its budget, or if no measured mode has a line. */
 status_t budget_check(context_t *ctx, const bench_t *bench, const budget_t *budget);
 
 #endif

@@ -8,16 +8,16 @@
 
 typedef struct cores {
     hwloc_topology_t topology;
-    hwloc_bitmap_t mask; /* processors of the process, with hyperthreads */
-    int n;               /* physical cores in the mask */
+    hwloc_bitmap_t mask; /* processors that the process may use, hyperthreads included */
+    int n;               /* number of physical cores among them */
 } cores_t;
 
 /* Returns false if hwloc cannot read the machine. Call cores_clear in either case. */
 bool cores_find(cores_t *out_cores);
 void cores_clear(cores_t *cores);
 
-/* Binds this thread, and threads that it creates later, to n cores from `first` on and those of
- * their hyperthreads that are in the mask. Returns false if the system refuses. */
+/* Binds this thread, and threads that it creates later, to n cores, from number `first` on: to
+ * those of their hyperthreads that the process may use. Returns false if the system refuses. */
 bool cores_bind(const cores_t *cores, int first, int n);
 
 /* Writes the processors that this thread is bound to, e.g. "0-3,8". Returns false if they are

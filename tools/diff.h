@@ -4,7 +4,7 @@
 
 #include "tools/mode.h"
 
-/* A node that both runs computed, and the difference of its results. */
+/* A node that ran in both runs, and the difference of its results. */
 typedef struct diff_node {
     char name[64];       /* operator: "conv2d" */
     char path[256];      /* path of its module; "" for the top module */
@@ -14,14 +14,14 @@ typedef struct diff_node {
 
 typedef struct diff_result {
     int n_nodes; /* compared nodes */
-    int n_alone; /* nodes in only one of the runs */
+    int n_alone; /* nodes that ran in only one of the runs */
     bool has_first;
-    diff_node_t first;   /* first node beyond the tolerance */
-    diff_node_t largest; /* largest difference; its name is "" if n_nodes is 0 */
+    diff_node_t first;   /* first node whose difference exceeds the tolerance */
+    diff_node_t largest; /* node with the largest difference; its name is "" if n_nodes is 0 */
 } diff_result_t;
 
-/* Runs b, then a, and compares each operator's result in a with its counterpart in b: same name,
- * same path, same order. The results of b stay in memory meanwhile. */
+/* Runs b, then a. Compares the results of each operator in a with those in b of the operator with
+ * the same name and path, in the same order. The results of b stay in memory until then. */
 status_t diff_runs(runner_t *a, runner_t *b, double tolerance, diff_result_t *out_result);
 
 #endif

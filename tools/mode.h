@@ -21,13 +21,13 @@ typedef enum run_mode {
 
 const char *mode_name(run_mode_t mode);
 
-/* Returns false if there is no such mode. */
+/* Returns false if there is no mode of this name. */
 bool mode_parse(const char *name, run_mode_t *out_mode);
 
 /* The default mode of a model: frozen for a frozen file, else mkldnn. */
 run_mode_t mode_default(const char *spec);
 
-/* A model ready to run. */
+/* A model that has been prepared to run in a mode. */
 typedef struct runner {
     context_t *ctx;
     run_mode_t mode;
@@ -36,19 +36,19 @@ typedef struct runner {
     tensor_t *in[MODEL_MAX_INPUTS];
 } runner_t;
 
-/* Prepares the model in place; its inputs must be filled. The runner takes over the context and
- * sets its policy. UNSUPPORTED: the model is a frozen file and the mode is not frozen. */
+/* Prepares the model, not a copy; its inputs must have tensors. The runner takes over the context
+ * and sets its policy. UNSUPPORTED: the model is a frozen file and the mode is not frozen. */
 status_t mode_prepare(context_t *ctx, model_t *model, run_mode_t mode, runner_t *out_runner);
 
-/* Replaces a C method with its graph; imported models already have one. */
+/* Replaces a `forward` in C by a graph. Does nothing for imported models, which have graphs. */
 status_t mode_trace(context_t *ctx, model_t *model);
 
-/* Traces if there is no graph yet, then freezes. */
+/* Freezes the model; traces it first if it has no graph. */
 status_t mode_freeze(context_t *ctx, model_t *model, const freeze_options_t *options,
                      module_t **out_frozen);
 
-/* Runs one inference. The caller releases the results, which are dense; out holds
- * METHOD_MAX_OUTPUTS. */
+/* Runs one inference. The results are dense, and the caller releases them; out has
+ * METHOD_MAX_OUTPUTS elements. */
 status_t mode_run(runner_t *runner, int *n_out, tensor_t **out);
 void mode_release_outputs(int n, tensor_t **outputs);
 

@@ -1,4 +1,4 @@
-/* The MODEL operand: a module, the names of its inputs and outputs, and tensors to run it on. */
+/* The MODEL operand: a module, the names of its inputs and outputs, and tensors for the inputs. */
 #ifndef TESSERA_TOOLS_MODEL_H
 #define TESSERA_TOOLS_MODEL_H
 
@@ -11,13 +11,13 @@
 
 typedef enum model_kind { MODEL_NONE, MODEL_ZOO, MODEL_ONNX, MODEL_FROZEN } model_kind_t;
 
-/* Returns the kind of model that a spec has the form of; MODEL_NONE: not a model. */
+/* Returns the kind of model that an operand of this form names; MODEL_NONE: not a model. */
 model_kind_t model_kind(const char *spec);
 
 typedef struct model_input {
     char name[MODEL_NAME_MAX];
     tensor_info_t info; /* dtype NONE: unknown */
-    int64_t bound;      /* random integers are in [0, bound) */
+    int64_t bound;      /* random integers are 0 to bound - 1 */
     tensor_t *tensor;
 } model_input_t;
 
@@ -32,33 +32,33 @@ typedef struct model {
 #define MODEL_MAPPED "mapped"
 #define MODEL_COPIED "copied"
 
-/* Options of inputs and loading; zeroed is the default. */
+/* Options for inputs and loading; zeros are the defaults. */
 typedef struct model_options {
-    int64_t batch; /* 0: the model's own, or 1 if it is open */
+    int64_t batch; /* 0: the model's own batch, or 1 if the model leaves it open */
     int64_t seed;
     args_list_t inputs; /* "NAME=FILE.npy" */
     args_list_t shapes; /* "NAME=1x3x320x480" */
     const char *load;   /* for a frozen file: MODEL_MAPPED (or NULL), or MODEL_COPIED */
     bool is_unchecked;
-    bool draws_none;   /* missing inputs get no tensor */
-    int64_t open_size; /* value for unspecified open sizes of an ONNX file; 0: an error */
+    bool draws_none;   /* inputs that are not given get no tensor, instead of random values */
+    int64_t open_size; /* value of an ONNX file's open sizes that no option sets; 0: error */
 } model_options_t;
 
-/* Loads `file.onnx`, `file.tessera` or `zoo:NAME` and finds its inputs. INVALID_ARGUMENT: the model
- * cannot have the requested sizes. */
+/* Loads `file.onnx`, `file.tessera` or `zoo:NAME`, and lists its inputs. INVALID_ARGUMENT: the
+ * model cannot have the requested sizes. */
 status_t model_load(context_t *ctx, const char *spec, const model_options_t *options,
                     model_t *out_model);
 void model_clear(model_t *model);
 
-/* Reads the given inputs and fills the others with random values, unless draws_none is set: floats
- * are standard normal, integers uniform in a legal range. Each input has its own random sequence,
- * so giving one input does not change the others. */
+/* Loads the inputs given in files, and fills the others with random values unless draws_none is
+ * set: floats are standard normal, integers are uniform in a legal range. Each input has its own
+ * random sequence, so giving one input does not change the others. */
 status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t *options);
 
-/* Returns the first size of the first input; 1 if there is none. The inputs must be filled. */
+/* Returns the first size of the first input; 1 if there is none. The inputs must have tensors. */
 int64_t model_batch(const model_t *model);
 
-/* Writes the name of output `index` into a buffer of MODEL_NAME_MAX bytes. */
+/* Writes the name of output `index` to out_name, which has MODEL_NAME_MAX bytes. */
 const char *model_output_name(const module_t *module, int index, int n_outputs, char *out_name);
 
 #endif

@@ -1,13 +1,13 @@
-/* Path of the running module, maintained by observers. */
+/* Path of the module that runs, kept up to date by observers. */
 #ifndef TESSERA_TOOLS_PATH_H
 #define TESSERA_TOOLS_PATH_H
 
 #include <string.h>
 
-/* Start zeroed. Levels that do not fit are left out. */
+/* Start with zeros. Names that do not fit are left out of the text. */
 typedef struct path {
     char text[256];
-    int n_cut; /* levels left out */
+    int n_cut; /* number of names left out */
 } path_t;
 
 static inline void path_enter(path_t *path, const char *name)

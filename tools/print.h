@@ -1,5 +1,5 @@
-/* All terminal output of the command. Names come from models and paths, so control characters and
- * invalid UTF-8 are escaped (text_escape); no name can control the terminal. */
+/* All terminal output of the command. Names in models and paths are untrusted, so control
+ * characters and invalid UTF-8 are escaped (text_escape); no name can control the terminal. */
 #ifndef TESSERA_TOOLS_PRINT_H
 #define TESSERA_TOOLS_PRINT_H
 

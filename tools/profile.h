@@ -8,18 +8,18 @@
 
 #define PROFILE_N_SIZES 8
 
-/* Measured limits: f32 multiply-add rate in registers, and read rate by working set. A smaller
- * working set never has a lower rate: short loops on all threads measure the start of the
- * threads. */
+/* Measured limits: the rate of f32 multiply-adds in registers, and the read rate for several sizes
+ * of the data. Rates for smaller sizes are at least those for larger ones: a short loop on all
+ * threads would measure the threads' start instead. */
 typedef struct profile_limits {
     double gflops;
     double bytes[PROFILE_N_SIZES], gbs[PROFILE_N_SIZES];
 } profile_limits_t;
 
-/* Raises limits, zeroed at first, to the values measured now. Returns false if out of memory. */
+/* Raises limits, zero at first, to those measured now. Returns false if out of memory. */
 bool profile_measure_limits(int n_threads, profile_limits_t *limits);
 
-/* Returns the least possible time of a node: that of its operations or of its bytes, whichever is
+/* Returns the least possible time of a node: for its operations or for its bytes, whichever takes
  * longer. */
 double profile_limit_ns(const profile_limits_t *limits, const profile_node_t *node);
 
@@ -30,8 +30,8 @@ typedef struct profile_mode {
     session_t session;
     profile_t *profile;
     double run_ms;       /* median of runs without profiling */
-    double nodes_ms;     /* sum of the nodes' medians */
-    counters_t counters; /* counts of one inference */
+    double nodes_ms;     /* sum over nodes of their median times */
+    counters_t counters; /* counts in one inference */
 } profile_mode_t;
 
 typedef struct profiling {
@@ -39,13 +39,13 @@ typedef struct profiling {
     int64_t batch;
     int n_threads;
     profile_limits_t limits;
-    int n_modes; /* the second mode, if any, is compared with the first */
+    int n_modes; /* number of modes; if 2, the second is compared with the first */
     profile_mode_t modes[2];
 } profiling_t;
 
 /* Returns "conv2d"; "reorder" or "copy" for a conversion outside operators. */
 const char *profile_name(const profile_node_t *node);
-/* Returns ns as a share of the time of all nodes; 0 if that is 0. */
+/* Returns ns divided by the time of all nodes; 0 if that time is 0. */
 double profile_share(const profile_mode_t *mode, double ns);
 /* Returns the time of all reorders and copies, inside and outside operators. */
 double profile_reorder_ns(const profile_node_t *node);
@@ -56,7 +56,7 @@ const char *profile_format(const tensor_info_t *info, char *out_text);
 
 /* ---- sums ---- */
 
-/* Nodes of one operator, or inside one module. */
+/* The nodes of one operator, or all nodes inside one module. */
 typedef struct profile_sum {
     char *name; /* operator, or path of the module; "" for the top module */
     int depth;  /* depth of a module; 0 for the top module */
@@ -69,8 +69,8 @@ typedef struct profile_sums {
     profile_sum_t *items;
 } profile_sums_t;
 
-/* Sums by operator, slowest first; or by module, each followed by its children. Returns false if
- * out of memory. Call profile_sums_clear in either case. */
+/* Sums by operator, slowest first; or by module, each module followed by its children. Return false
+ * if out of memory; call profile_sums_clear even then. */
 bool profile_sum_kinds(const profile_t *profile, profile_sums_t *out_sums);
 bool profile_sum_modules(const profile_t *profile, profile_sums_t *out_sums);
 void profile_sums_clear(profile_sums_t *sums);
@@ -78,10 +78,10 @@ void profile_sums_clear(profile_sums_t *sums);
 /* ---- output ---- */
 
 status_t profile_print_tables(context_t *ctx, const profiling_t *profiling);
-/* Appends a quoted JSON string that is also safe inside an HTML script element. */
+/* Appends a JSON string in quotes that is safe in an HTML script element too. */
 void profile_put_string(text_t *text, const char *string);
-/* Appends one JSON object on one line; its "against" is the second mode. Characters special in HTML
- * are escaped. */
+/* Appends one JSON object on one line; its member "against" is the second mode. Characters that are
+ * special in HTML are escaped. */
 void profile_put_json(const profiling_t *profiling, text_t *text);
 /* Appends trace events in the format of chrome://tracing and Perfetto. */
 void profile_put_trace(const profiling_t *profiling, text_t *text);

@@ -1,4 +1,4 @@
-/* The part of tessera run after the command line is parsed. */
+/* The part of tessera run that follows the parsing of its command line. */
 #ifndef TESSERA_TOOLS_RUN_H
 #define TESSERA_TOOLS_RUN_H
 
@@ -12,8 +12,8 @@ typedef struct run_options {
     bool has_stats;
 } run_options_t;
 
-/* Runs a prepared session and handles its outputs as the options say. Returns the exit code:
- * EXIT_DIFFERS if outputs differ from saved ones, or an operator from its specification. */
+/* Runs a prepared session, and shows, saves or checks its outputs as the options say. Returns the
+ * exit code: EXIT_DIFFERS if outputs differ from saved ones, or operators from specifications. */
 int run_session(session_t *session, const run_options_t *options);
 
 #endif

@@ -1,11 +1,11 @@
-/* Sizes of a model's inputs: --shape, --batch and given arrays fix the sizes that the model leaves
- * open (see module_input). Sizes with the same name are equal. */
+/* Sizes of a model's inputs. The model may leave sizes open (see module_input); --shape, --batch
+ * and arrays given for inputs set them. Sizes with the same name are equal. */
 #ifndef TESSERA_TOOLS_SIZES_H
 #define TESSERA_TOOLS_SIZES_H
 
 #include "tools/model.h"
 
-/* parsed "x=1x3x320x480" */
+/* a parsed argument "x=1x3x320x480" */
 typedef struct sizes {
     const char *name;
     size_t name_length;
@@ -13,24 +13,24 @@ typedef struct sizes {
     int64_t sizes[TENSOR_MAX_RANK];
 } sizes_t;
 
-/* Returns false unless the argument has this form with sizes of at least 1. */
+/* Returns false unless the argument has this form, with sizes of at least 1. */
 bool sizes_parse(const char *argument, sizes_t *out_sizes);
 
-/* Returns the number of sets of sizes, at least 1. The k-th --shape of an input belongs to set k;
- * an input with a single --shape has it in all sets. Returns 0 if an input has any other number of
- * them; *out_wrong names it. */
+/* Returns the number of sets of sizes, at least 1. The k-th --shape of an input is for set k; a
+ * single --shape of an input is for all sets. If an input has another number of them, returns 0,
+ * and *out_wrong is the input's name. */
 int sizes_n_sets(const args_list_t *shapes, const char **out_wrong);
 /* Returns the shapes of one set. */
 args_list_t sizes_set(const args_list_t *shapes, int set);
 
-/* Returns the first size that all shapes agree on; 0 if they do not, or if there is none. */
+/* Returns the first size that all shapes have; 0 if it differs, or if there are no shapes. */
 int64_t sizes_batch(const args_list_t *shapes);
 
-/* Applies --batch (0: none), then --shape, to the infos of the inputs. INVALID_ARGUMENT for unknown
- * inputs, and for sizes that are fixed to other values. */
+/* Applies --batch (0: none), then --shape, to the infos of the inputs. INVALID_ARGUMENT for an
+ * unknown input, and if the model fixes a size to another value. */
 status_t sizes_apply(context_t *ctx, model_t *model, const args_list_t *shapes, int64_t batch);
 
-/* Does the same with the sizes of a tensor given for an input. */
+/* Does the same with the sizes of a tensor that was given for an input. */
 status_t sizes_take(context_t *ctx, model_t *model, int input, const tensor_info_t *given);
 
 /* INVALID_ARGUMENT if --shape or --batch (0: none) contradicts the sizes of the given tensors. */

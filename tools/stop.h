@@ -1,12 +1,12 @@
-/* Ends a command early: on Ctrl-C, and at the limits that every command has.
+/* Ends a command early: on Ctrl-C, and at limits that every command can have.
  *
- *   --limit-memory 512M    of each context
- *   --limit-time 10        seconds, of the whole command
- *   --limit-iterations N   of loops, in each call
+ * --limit-memory 512M    for each context
+ *  --limit-time 10        seconds, for the command
+ *  --limit-iterations N   for loops of the model, in each call
  *
- * Ctrl-C or the time limit cancels the running calls of all contexts. If the command has not ended
- * shortly after, or on a second Ctrl-C, the process exits at once. Files that it was writing keep
- * their old content. */
+ * Ctrl-C and the time limit cancel the running calls of all contexts. If the command does not end
+ * shortly after that, or on a second Ctrl-C, the process exits at once. Files that it was writing
+ * keep their old contents. */
 #ifndef TESSERA_TOOLS_STOP_H
 #define TESSERA_TOOLS_STOP_H
 
@@ -29,10 +29,10 @@ void stop_at_limits(const char *command);
 status_t stop_create(const context_options_t *options, context_t **out_ctx);
 void stop_destroy(context_t *ctx);
 
-/* Reports on stderr why the command is being stopped; returns false if it is not. */
+/* If the command is being stopped, prints the reason on stderr and returns true. */
 bool stop_tell(const char *message);
 
-/* Returns the program's exit code when the command returned `code`. */
+/* Returns the exit code of the program, after the command has returned `code`. */
 int stop_exit_code(int code);
 
 #endif

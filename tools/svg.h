@@ -4,8 +4,8 @@
 
 #include <tessera.h>
 
-/* Writes a graph in Graphviz's language as an SVG file. UNSUPPORTED: no `dot` in PATH. IO: dot
- * fails; it reports why on stderr. */
+/* Writes a graph in Graphviz's language as an SVG file. UNSUPPORTED: `dot` is not in PATH. IO: dot
+ * fails; it has then printed the reason on stderr. */
 status_t svg_write(context_t *ctx, const char *dot, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tables on stdout: columns are as wide as their widest cell. */
+/* Tables on stdout. A column is as wide as its widest cell. */
 #ifndef TESSERA_TOOLS_TABLE_H
 #define TESSERA_TOOLS_TABLE_H
 
@@ -12,14 +12,14 @@ typedef struct table {
     int n_cells;
     int width[TABLE_MAX_COLUMNS];
     bool is_number[TABLE_MAX_COLUMNS];
-    text_t text; /* cells, each ends with a separator */
+    text_t text; /* cells, each followed by a separator */
 } table_t;
 
-/* Each column's text is '<' (align left) or '>' (align right), followed by its header. */
+/* A column's text is '<' (align left) or '>' (align right), followed by its heading. */
 void table_begin(context_t *ctx, table_t *out_table, int n_columns, const char *const *columns);
 void table_cell(table_t *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints and empties the table. OUT_OF_MEMORY if a cell could not be stored. */
+/* Prints the table, and empties it. OUT_OF_MEMORY if a cell could not be stored. */
 status_t table_print(table_t *table);
 
 #endif

@@ -1,4 +1,4 @@
-/* Parts of tessera train: settings, the run, and its output. */
+/* Parts of tessera train: options, training, output. */
 #ifndef TESSERA_TOOLS_TRAIN_H
 #define TESSERA_TOOLS_TRAIN_H
 
@@ -28,12 +28,12 @@ typedef struct train_record {
     double *times_ms;
     bool has_accuracy;
     int64_t n_right, n_seen;    /* in the current epoch */
-    double accuracy;            /* in the last complete epoch; in the first, in the steps so far */
+    double accuracy;            /* in the last complete epoch; in the first, so far */
     int64_t n_items, n_classes; /* size of the data */
     double begin_ms, end_ms;
 } train_record_t;
 
-/* Trains and writes checkpoints. Returns false after reporting an error on stderr. The caller
+/* Trains, and writes checkpoints. Returns false after printing an error on stderr. The caller
  * clears the record in either case. */
 bool train_run(const train_settings_t *settings, train_record_t *out_record);
 void train_record_clear(train_record_t *record);
@@ -43,12 +43,12 @@ void train_record_clear(train_record_t *record);
 /* Shows the progress bar with loss and accuracy. */
 void train_show_progress(const train_record_t *record);
 
-/* Prints files, losses and times on stdout, or one JSON object on one line. */
+/* Prints files, losses and times on stdout, as text or as one JSON object on one line. */
 void train_print(const train_settings_t *settings, const train_record_t *record);
 status_t train_print_json(context_t *ctx, const train_settings_t *settings,
                           const train_record_t *record);
 
-/* Writes the losses as a curve, an SVG file. */
+/* Writes the losses as a curve, in an SVG file. */
 status_t train_write_curve(context_t *ctx, const train_record_t *record, const char *path);
 
 #endif

@@ -4,11 +4,11 @@
 
 #include <tessera.h>
 
-/* When one rank ends, mpirun ends the others with SIGTERM. In a process of mpirun, SIGTERM then
- * prints a message and exits with EXIT_FAILED. */
+/* When one rank ends, mpirun ends the others with SIGTERM. After this call, a process of mpirun
+ * then prints a message and exits with EXIT_FAILED. */
 void train_expect_end(void);
 
-/* Joins the ranks of mpirun; the caller destroys them. *out_parallel is NULL without mpirun. */
+/* Joins the ranks of mpirun. The caller destroys *out_parallel, which is NULL without mpirun. */
 status_t train_join(context_t *ctx, bool bf16_gradients, parallel_t **out_parallel);
 
 #endif

@@ -1,10 +1,10 @@
-/* Parts of a training step by the names used on command lines: loss, optimizer, mode. */
+/* Parts of a training step, found by their names on command lines: loss, optimizer, schedule. */
 #ifndef TESSERA_TOOLS_TRAIN_STEP_H
 #define TESSERA_TOOLS_TRAIN_STEP_H
 
 #include <tessera.h>
 
-/* Negative numbers: the optimizer's default. */
+/* A negative number stands for the optimizer's default. */
 typedef struct train_recipe {
     const char *loss, *optimizer;
     double lr, momentum, weight_decay;
@@ -13,7 +13,7 @@ typedef struct train_recipe {
     parallel_t *parallel; /* or NULL */
 } train_recipe_t;
 
-/* A loss and its name; takes_classes: targets must be integers. */
+/* A loss and its name. takes_classes: targets must be integers, the numbers of classes. */
 typedef struct train_criterion {
     const char *name;
     train_loss_t run;
@@ -26,7 +26,7 @@ bool train_is_optimizer(const char *name);
 #define TRAIN_CRITERIA "cross_entropy, nll, mse, l1, smooth_l1 or bce_with_logits"
 #define TRAIN_OPTIMIZERS "sgd, adam or adamw"
 
-/* A named schedule: the learning rate of step 0 to n_steps - 1. */
+/* A schedule: rate returns the learning rate of a step, 0 to n_steps - 1. */
 typedef struct train_schedule {
     const char *name;
     double (*rate)(double lr, int64_t step, int64_t n_steps);
@@ -34,7 +34,7 @@ typedef struct train_schedule {
 const train_schedule_t *train_find_schedule(const char *name);
 #define TRAIN_SCHEDULES "constant, step, cosine or one_cycle"
 
-/* A trainer of a module, with its optimizer. */
+/* A module's optimizer and trainer. */
 typedef struct train_setup {
     module_t *module; /* retained */
     optimizer_t *optimizer;

@@ -1,4 +1,4 @@
-/* Checks operators while a model runs: compares random elements of every output with the
+/* Checks operators while a model runs: compares random elements of each output with the operator's
  * specification. */
 #ifndef TESSERA_TOOLS_VERIFY_H
 #define TESSERA_TOOLS_VERIFY_H
@@ -7,20 +7,20 @@
 
 typedef struct verify_result {
     int n_operators; /* operators that ran; slices of a batch count once */
-    int n_failed;    /* wrong outputs, each slice counted */
-    double largest;  /* error as a multiple of the rounding bound; correct results are at most 1 */
+    int n_failed;    /* wrong outputs; each slice counts */
+    double largest;  /* largest error / rounding bound; at most 1 if results are correct */
     char where[512];
-    int n_values;      /* checked values of plans: at each step that reads them and at the end */
-    int n_overwritten; /* values among them that had changed */
+    int n_values; /* values of plans checked, once for each step that reads them, and at the end */
+    int n_overwritten; /* how many of these had changed */
 } verify_result_t;
 
-/* Runs the model once more and checks n_elements random elements of every operator's outputs. This
- * covers calls of dispatch and steps of plans, in their actual formats. If a step runs on slices of
- * a batch, each slice is checked.
+/* Runs the model once more and checks n_elements random elements of each operator's outputs: in
+ * calls of dispatch and in steps of plans, in the formats in which they run. If a step runs on
+ * slices of a batch, each slice is checked.
  *
- * It also checks that what a step of a plan reads is what was computed, and so for the results of a
- * method that is one plan. This detects values that another step, slice or worker overwrote in the
- * arena. Plans that write in place are not followed. Faults are reported on stderr. */
+ * Also checks that the values which a plan's steps read, and the results of a method that is a
+ * single plan, are those that were computed. This finds values that another step, slice or worker
+ * has overwritten in the arena. Plans that write in place are not checked. Faults go to stderr. */
 status_t verify_run(runner_t *runner, int64_t n_elements, uint64_t seed,
                     verify_result_t *out_result);
 

@@ -12,7 +12,7 @@
 
 typedef float vector_t __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-/* Keeps the compiler from removing the sums. */
+/* Without it the compiler would remove the sums. */
 static volatile float sink;
 
 static size_t share_of(size_t bytes, int n_threads)
@@ -70,9 +70,9 @@ double limit_copy(float *memory, size_t bytes, int n_threads)
     return (double)(share * 4 * 2 * (size_t)n_threads) / (clock_ns() - begin);
 }
 
-/* Independent sums in vectors of the machine's width, as many as fit in the registers with the
- * operands. Adjacent sums and lanes differ: constant numbers take less power, so some processors
- * would run faster than in any network. */
+/* Each thread adds to independent sums, in vectors of the machine's width: as many as fit in
+ * registers together with the operands. Sums and lanes have different values, since constant ones
+ * take less power and might run faster than in any network. */
 #define TURNS 1000000
 #define FMA_LOOP(name, target, lanes, n)                                                           \
     target static float name(void)                                                                 \

@@ -1,4 +1,4 @@
-/* A definition in the program takes precedence over oneDNN's, also for calls from the library. */
+/* A function that a program defines replaces oneDNN's, for calls inside the library too. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "still.h"
 
