@@ -60,7 +60,7 @@ void accuracy_note(void *user, const freeze_layer_t *layer)
     if (accuracy->n_layers % 64 == 0) {
         const size_t n = (size_t)accuracy->n_layers + 64;
         accuracy_layer_t *layers = realloc(accuracy->layers, n * sizeof *layers);
-        if (layers == NULL) return; /* out of memory: this layer cannot be chosen */
+        if (layers == NULL) return; /* out of memory: this layer will not be in the list */
         accuracy->layers = layers;
     }
     accuracy_layer_t *known = &accuracy->layers[accuracy->n_layers++];
@@ -97,7 +97,7 @@ const char *accuracy_worst(const accuracy_t *accuracy, int rank)
 
 /* ---- outputs ---- */
 
-/* Returns the index of the largest number, or -1 if any number is NaN. */
+/* Returns the index of the largest number, or -1 if a number is NaN. */
 static int64_t find_largest(int64_t n, const float *row)
 {
     int64_t best = 0;

@@ -1,4 +1,4 @@
-/* tessera append: adds to a .tessera file the packed weights and formats that a machine needs. */
+/* tessera append: adds the packed weights and formats that a machine needs to a .tessera file. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const args_command_t command = {
         "other\n"
         "machines stays in the file. Two commands must not append to one file at the same time."};
 
-/* oneDNN reads this variable once, at its first use. */
+/* oneDNN reads this environment variable once, when it is first used. */
 #define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"
 
 static const char *const isas[] = {"DEFAULT",
@@ -41,7 +41,7 @@ static const char *const isas[] = {"DEFAULT",
                                    "AVX512_CORE_AMX",
                                    "AVX512_CORE_AMX_FP16"};
 
-/* Returns oneDNN's spelling of the name, or NULL. */
+/* Returns the name of the ISA as oneDNN spells it, or NULL. */
 static const char *find_isa(const char *name)
 {
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
@@ -52,8 +52,8 @@ static const char *find_isa(const char *name)
     return NULL;
 }
 
-/* Returns true if the process already runs under this ISA. Otherwise sets the variable and executes
- * the same command again, so it returns only if that fails. */
+/* Returns true if the process runs under this ISA already. Otherwise sets the variable and restarts
+ * the command, so it returns only if that fails. */
 static bool is_under(const char *isa, char **argv)
 {
     const char *set = getenv(ISA_VARIABLE);

@@ -31,9 +31,8 @@ static int min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Returns the number of edits that turn a into b, or WORD_MAX if either word is too long.
- * rows[i][j] is the number of edits between the first i letters of a and the first j letters of
- * b. */
+/* Returns the number of edits that make b of a, or WORD_MAX if a word is too long. rows[i][j] is
+ * the number of edits between the first i letters of a and the first j letters of b. */
 static int count_edits(const char *a, const char *b)
 {
     int rows[WORD_MAX][WORD_MAX], n = (int)strlen(a), m = (int)strlen(b);
@@ -80,7 +79,7 @@ bool args_split(char *text, args_list_t *out_list)
     return true;
 }
 
-/* An option of every command. */
+/* An option that every command has. */
 static const args_option_t quiet = {"--quiet", ARGS_FLAG, NULL, NULL, "no progress on the terminal",
                                     0,         0};
 
@@ -104,7 +103,7 @@ static void print_help(const args_command_t *command, const args_option_t *optio
     if (command->more != NULL) print("\n%s\n", command->more);
 }
 
-/* Reads "512M": a whole number, optionally followed by K, M or G (2^10, 2^20, 2^30). */
+/* Reads "512M": a whole number that K, M or G (2^10, 2^20, 2^30) may follow. */
 static bool read_bytes(const char *value, int64_t *out_bytes)
 {
     static const char units[] = "KMG";
@@ -169,7 +168,7 @@ static bool set_value(const args_command_t *command, const args_option_t *option
     return true;
 }
 
-/* Finds the option that `argument` names. *out_value is the text after its `=`, or NULL. */
+/* Finds the option named in `argument`. *out_value is the text after a `=`, or NULL. */
 static const args_option_t *find_option(const args_option_t *options, int n_options,
                                         const char *argument, const char **out_value)
 {
@@ -199,8 +198,8 @@ static bool check_operands(const args_command_t *command, const args_list_t *ope
     return true;
 }
 
-/* Parses the option at argv[*at] and advances *at to the last word it used. Returns false, after a
- * message, if the option is wrong. */
+/* Parses the option at argv[*at], and sets *at to the last word used. If the option is wrong,
+ * prints a message and returns false. */
 static bool parse_option(const args_command_t *command, const args_option_t *options, int n_options,
                          int argc, char **argv, int *at)
 {

@@ -9,13 +9,13 @@
 
 #define MAX_FIELDS 32
 
-/* Part of a line. */
+/* A part of a line. */
 typedef struct piece {
     const char *at;
     size_t length;
 } piece_t;
 
-/* One side of a reorder. */
+/* The source or destination of a reorder. */
 typedef struct side {
     char dtype[16];
     char kind[16];
@@ -23,7 +23,7 @@ typedef struct side {
     bool has_compensation;
 } side_t;
 
-/* Fields of an execution's line. */
+/* The fields of a line that records an execution. */
 typedef struct line_fields {
     piece_t kind, implementation, tensors, problem;
     piece_t all; /* all fields from the engine to the problem */
@@ -85,7 +85,7 @@ static bool parse_number(piece_t piece, double *out_number)
 
 /* ---- formats ---- */
 
-/* In the names of 0.x, weights have an output channel o and an input channel i. */
+/* In names of 0.x, formats of weights have an output channel o and an input channel i. */
 static bool is_old_weight_name(const char *name)
 {
     return strpbrk(name, "oO") != NULL && strpbrk(name, "iI") != NULL && strcmp(name, "undef") != 0;
@@ -153,7 +153,7 @@ static bool parse_side(piece_t text, side_t *out_side)
         copy_piece(out_side->tag, sizeof out_side->tag, first[1]);
         return true;
     }
-    /* After the name: type, flags, kind, tag, optional strides, extra. */
+    /* After the name come type, flags, kind, tag, strides (optional) and extra. */
     int at = n_first == 2 ? 0 : 1;
     if (n < at + 4) return false;
     copy_piece(out_side->dtype, sizeof out_side->dtype, n_first == 2 ? first[1] : part[1]);
@@ -188,7 +188,7 @@ static audit_cause_t judge(const side_t *src, const side_t *dst)
 
 /* ---- lines ---- */
 
-/* Splits the fields from the marker to the end of the line. */
+/* Splits the line into fields, from the marker (such as onednn_verbose) to its end. */
 static int split_line(const char *line, piece_t *out_fields, bool *out_is_old)
 {
     static const char *const markers[] = {"onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose,"};
@@ -204,8 +204,8 @@ static int split_line(const char *line, piece_t *out_fields, bool *out_is_old)
     return 0;
 }
 
-/* Returns the index of the field "exec" or "info", or -1. Only a version, a component and a time
- * stamp may precede it. */
+/* Returns the index of the field "exec" or "info", or -1. Before it, only a version, a component
+ * and a time stamp are allowed. */
 static int find_word(int n, const piece_t *fields, const char *word)
 {
     for (int i = 0; i < n && i < 4; i++) {
@@ -216,7 +216,7 @@ static int find_word(int n, const piece_t *fields, const char *word)
     return -1;
 }
 
-/* Reads the version from the first line "info,oneDNN v2.6.3 (commit N/A)". */
+/* Reads the version in the first line, "info,oneDNN v2.6.3 (commit N/A)". */
 static void take_version(audit_t *audit, int n, const piece_t *fields)
 {
     int at = find_word(n, fields, "info");
@@ -232,8 +232,8 @@ static void take_version(audit_t *audit, int n, const piece_t *fields)
     }
 }
 
-/* The last field is the time, the one before it the problem. Some locales write "1,432" for a
- * time. */
+/* The last field is the time, the field before it the problem. In some locales a time is "1,432",
+ * which is two fields. */
 static bool parse_tail(int first, int n, const piece_t *fields, line_fields_t *out_line)
 {
     piece_t last = fields[n - 1], before = fields[n - 2], third = fields[n - 3];
@@ -313,7 +313,7 @@ static void add_pair(audit_t *audit, const side_t *src, const side_t *dst, audit
     add(&audit->pairs[i].total, ms, bytes);
 }
 
-/* Multiplies "8x64x56x56"; returns false if the text is not a product of sizes. */
+/* Multiplies the sizes in "8x64x56x56". Returns false if the text is something else. */
 static bool count_elements(piece_t problem, uint64_t *out_n)
 {
     piece_t sizes[16];

@@ -103,8 +103,9 @@ typedef struct audit_steady {
 } audit_steady_t;
 
 /* Finds the sequence that repeats at the end of a log. Ignores at most AUDIT_MAX_TAIL executions
- * after the last repetition. The repetitions must be at least a quarter of the log. Chooses the sequence whose repetitions are most of the log, then the shortest. Returns
- * false if nothing repeats, for example after a single inference. scratch has n elements. */
+ * after the last repetition. The repetitions must be at least a quarter of the log. Chooses the
+ * sequence whose repetitions are most of the log, then the shortest. Returns false if nothing
+ * repeats, for example after a single inference. scratch has n elements. */
 #define AUDIT_MAX_TAIL 32
 bool audit_find_steady(size_t n, const audit_execution_t *executions, size_t *scratch,
                        audit_steady_t *out_steady);

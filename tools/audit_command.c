@@ -1,4 +1,4 @@
-/* tessera audit: reports the reorders in a oneDNN verbose log. */
+/* tessera audit: reports the reorders in a log of oneDNN's verbose output. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static const args_command_t command = {
         "  everything before it. Run the model at least three times, so that the log has one\n"
         "bytes are read plus written, without padding; share is of all executions' time"};
 
-/* An audited log. */
+/* A log that has been read. */
 typedef struct log {
     audit_t audit;
     size_t n, capacity;
@@ -101,8 +101,8 @@ static void reorder_cells(table_t *table, const audit_t *audit, const audit_tota
     table_cell(table, "%.1f %%", share(audit, total->ms));
 }
 
-/* Sums the reorders of executions begin to end - 1: those of one cause, or all for
- * AUDIT_CAUSE_COUNT. */
+/* The total of the reorders in executions begin to end - 1: of one cause, or of all causes if cause
+ * is AUDIT_CAUSE_COUNT. */
 static audit_total_t sum_reorders(const log_t *log, size_t begin, size_t end, int cause)
 {
     audit_total_t total = {.n = 0};
@@ -117,7 +117,7 @@ static audit_total_t sum_reorders(const log_t *log, size_t begin, size_t end, in
     return total;
 }
 
-/* Cells of the set-up and of one repetition. All repetitions have equal counts; times are means. */
+/* Adds cells for the set-up and for one repetition: its counts, and the mean time of all. */
 static void steady_cells(table_t *table, const log_t *log, int cause)
 {
     const audit_steady_t *steady = &log->steady;

@@ -1,8 +1,8 @@
-/* Finds the steady state of a log: the sequence that repeats at its end. */
+/* Finds the steady state of a log: the sequence that repeats at the end. */
 #include "tools/audit.h"
 
-/* out_matches[i]: length of the longest common suffix of the log and the log without its last i
- * executions. This is the Z function of the reversed log, computed in linear time. */
+/* out_matches[i] is how many executions at the end of the log equal those at the end of the log
+ * without its last i executions. This is the Z function of the reversed log, in linear time. */
 static void match_suffixes(size_t n, const audit_execution_t *executions, size_t *out_matches)
 {
     size_t left = 0, right = 0;
@@ -24,7 +24,7 @@ static void match_suffixes(size_t n, const audit_execution_t *executions, size_t
     }
 }
 
-/* Searches the first n executions for a sequence that repeats up to execution n - 1. */
+/* Finds a sequence whose repetitions end with execution n - 1. */
 static bool find_at_end(size_t n, const audit_execution_t *executions, size_t *scratch,
                         audit_steady_t *out_steady)
 {

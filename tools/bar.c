@@ -9,14 +9,14 @@
 
 #define CELLS 24
 #define REFRESH_MS 100.0
-#define DELAY_MS 300.0 /* a faster command shows no bar */
+#define DELAY_MS 300.0 /* a command that ends earlier shows no bar */
 #define LINE_MAX 256
 
-/* A process has one line. */
+/* A process has one bar. */
 static struct {
     bool is_quiet, is_shown;
-    double begin_ms, shown_ms; /* time of the first call; time of the last drawing */
-    char what[LINE_MAX];       /* current step, its start time, and the progress at that time */
+    double begin_ms, shown_ms; /* times of the first call and of the last drawing */
+    char what[LINE_MAX];       /* current activity; its start time and progress at that time */
     double what_ms;
     int64_t what_done;
 } bar;
@@ -37,7 +37,7 @@ static void begin_what(const char *what, int64_t done, double now)
     bar.what_done = done;
 }
 
-/* Estimates the remaining time from the rate of the current step so far. */
+/* Estimates the time left from the rate of the current activity so far. */
 static int print_time_left(char *text, size_t room, int64_t done, int64_t total, double now)
 {
     if (total <= 0 || done <= bar.what_done || done > total) return 0;
@@ -49,7 +49,7 @@ static int print_time_left(char *text, size_t room, int64_t done, int64_t total,
                         n > 0 ? ":" : "  ", seconds / 60 % 60, seconds % 60);
 }
 
-/* Returns the length; the text is cut at LINE_MAX. */
+/* Returns the length of the line, which is cut at LINE_MAX. */
 static int print_line(char *text, int64_t done, int64_t total, const char *more, double now)
 {
     int n = 0, filled = total > 0 ? (int)((double)done / (double)total * CELLS) : 0;
@@ -75,10 +75,10 @@ void bar_show(const char *what, int64_t done, int64_t total, const char *more)
     if (now - bar.begin_ms < DELAY_MS || now - bar.shown_ms < REFRESH_MS) return;
     if (isatty(STDERR_FILENO) == 0) return;
     int n = print_line(text, done, total, more, now);
-    /* A line wider than the terminal would wrap and could not be erased. */
+    /* A line that is wider than the terminal would wrap, and could then not be erased. */
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && n >= size.ws_col)
         n = size.ws_col - 1;
-    /* The carriage return makes output that comes before bar_end start at column 0. */
+    /* After the carriage return, other output begins at column 0, even before bar_end. */
     fprintf(stderr, "%.*s\033[K\r", n, text);
     fflush(stderr);
     bar.shown_ms = now;

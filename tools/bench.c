@@ -18,19 +18,19 @@
 #define MAX_ITERATIONS 100000
 #define MAX_WARM_UP 1000
 
-/* Without --iterations: all modes run in rounds until this time has passed. */
+/* Without --iterations, rounds of all modes are measured until this time has passed. */
 #define MIN_ROUNDS 5
 #define MAX_ROUNDS 50
 #define ROUNDS_MS 10000.0
 
-/* Default of --seconds: duration of a round of instances. */
+/* Default of --seconds: how long a round of instances lasts. */
 #define SECONDS 2
 
 typedef struct bench_options {
     session_options_t session;
     const char *modes, *budget, *first_run, *optimizer, *instances;
     int64_t n_iterations, n_warm_up, n_seconds, memory_limit;
-    double tolerance; /* negative: unlimited */
+    double tolerance; /* negative: any difference is allowed */
     bool as_json, trains;
     int n_modes;
     run_mode_t mode[MODE_COUNT];
@@ -74,13 +74,13 @@ static const args_command_t command = {
 
 /* ---- measuring ---- */
 
-/* A mode and the times of its runs. */
+/* A mode that is measured, and the times of its runs. */
 typedef struct lane {
     session_t session;
     bench_row_t *row;
-    double *times;         /* one per run */
-    double *reorder_times; /* time in reorders, one per run */
-    double *cpu_times;     /* CPU time, one per run */
+    double *times;         /* [n_runs] */
+    double *reorder_times; /* [n_runs] time in reorders */
+    double *cpu_times;     /* [n_runs] CPU time */
 } lane_t;
 
 static int compare_times(const void *a, const void *b)
@@ -144,7 +144,7 @@ static status_t measure_once(lane_t *lane)
     return STATUS_OK;
 }
 
-/* Shows the number of rounds, or the elapsed time if time limits them. */
+/* Shows the number of rounds done or, if time limits them, the time passed. */
 static void show_round(const bench_options_t *options, int64_t round, double ms)
 {
     if (options->n_iterations > 0)
@@ -172,7 +172,7 @@ static bool run_rounds(const bench_options_t *options, int64_t batch, int n_lane
     return true;
 }
 
-/* Computes the largest difference of any output. */
+/* Computes the difference of each output, and returns the largest. */
 static status_t diff_outputs(context_t *ctx, int n, tensor_t *const *outputs, int n_wanted,
                              tensor_t *const *wanted, double *out_difference)
 {
@@ -186,7 +186,8 @@ static status_t diff_outputs(context_t *ctx, int n, tensor_t *const *outputs, in
     return STATUS_OK;
 }
 
-/* Packs weights, builds primitives, and compares the outputs with those of mode dense. */
+/* First runs, which pack weights and build primitives. Compares outputs with those of mode
+ * dense. */
 static status_t warm_up(lane_t *lane, int64_t n_runs, int n_wanted, tensor_t *const *wanted)
 {
     for (int64_t i = 0; i < n_runs; i++) {
@@ -203,7 +204,7 @@ static status_t warm_up(lane_t *lane, int64_t n_runs, int n_wanted, tensor_t *co
     return STATUS_OK;
 }
 
-/* Computes the reference that every mode is compared with; *out_n stays 0 for a frozen file. */
+/* Runs mode dense, the reference for all modes; *out_n stays 0 for a frozen file. */
 static bool run_dense(const session_t *base, int *out_n, tensor_t **out)
 {
     if (base->model.kind == MODEL_FROZEN) return true;
@@ -267,7 +268,7 @@ static bool measure_apart(const bench_options_t *options, bench_t *bench)
     return true;
 }
 
-/* Reports the modes that differ from dense by more than the tolerance; returns true if any does. */
+/* Prints the modes that differ from dense by more than the tolerance. Returns true if any do. */
 static bool differs(const bench_t *bench, double tolerance)
 {
     bool is_any = false;
@@ -283,7 +284,7 @@ static bool differs(const bench_t *bench, double tolerance)
     return is_any;
 }
 
-/* Returns the exit code. budget may be NULL. */
+/* Measures all modes and returns the exit code. budget may be NULL. */
 static int measure_all(const char *spec, const bench_options_t *options, const budget_t *budget)
 {
     bench_t result = {.spec = spec, .n_warm_up = options->n_warm_up};
@@ -327,7 +328,7 @@ static int bench(const char *spec, const bench_options_t *options)
 
 /* ---- command line ---- */
 
-/* Takes the modes named by --modes, or all; a frozen file has only mode frozen. */
+/* Reads --modes; without it, all modes. A frozen file has only mode frozen. */
 static bool parse_modes(const char *spec, bench_options_t *options)
 {
     bool is_frozen = model_kind(spec) == MODEL_FROZEN;
@@ -356,7 +357,7 @@ static bool parse_modes(const char *spec, bench_options_t *options)
     return is_right;
 }
 
-/* bench_train checks the other options. */
+/* Checks options that do not fit --train. bench_train checks the others. */
 static bool check_training(const bench_options_t *options)
 {
     if (options->budget == NULL && options->tolerance < 0.0) return true;
@@ -364,7 +365,7 @@ static bool check_training(const bench_options_t *options)
     return false;
 }
 
-/* bench_instances checks the number. */
+/* Checks options that do not fit --instances. bench_instances checks the number. */
 static bool check_instances(const char *spec, bench_options_t *options)
 {
     if (options->trains) {
@@ -436,7 +437,7 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
     return check_options(operands->items[0], options);
 }
 
-/* Body of the process that bench_measure_apart starts. */
+/* Runs in the process that bench_measure_apart starts. */
 static int first_run(const char *spec, const bench_options_t *options)
 {
     session_t session;

@@ -1,4 +1,4 @@
-/* Parts of bench that run in fresh processes. */
+/* Parts of bench that start separate processes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,14 +16,14 @@
 #define MAX_WORDS (4 * ARGS_MAX + 40)
 #define NUMBER_MAX 24
 
-/* A command line of this program. */
+/* The words of a command line that runs this program. */
 typedef struct words {
     int n;
     char *items[MAX_WORDS];
     char batch[NUMBER_MAX], threads[NUMBER_MAX], seed[NUMBER_MAX];
 } words_t;
 
-/* memcpy drops the const: execv takes char *, but does not write to it. */
+/* memcpy, because execv needs char *; it does not write to the words. */
 static void add(words_t *words, const char *word)
 {
     memcpy(&words->items[words->n++], &word, sizeof word);
@@ -59,7 +59,7 @@ static void add_session(words_t *words, const session_options_t *options)
     if (bar_is_quiet()) add(words, "--quiet");
 }
 
-/* Runs this program; returns its stdout as a stream. */
+/* Starts the command line, and returns its stdout as a stream. */
 static FILE *start(const words_t *words, pid_t *out_pid)
 {
     int ends[2];
@@ -80,8 +80,8 @@ static FILE *start(const words_t *words, pid_t *out_pid)
     return stream;
 }
 
-/* Runs it to its end. Returns true if it exited with 0 and take accepted a line as the result. take
- * NULL: no result is expected. */
+/* Runs the command line to its end. Returns true if it exits with 0 and `take` has accepted a line
+ * as the result; if take is NULL, no result is expected. */
 static bool run(const words_t *words, bench_take_t take, void *user)
 {
     pid_t pid = -1;

@@ -1,7 +1,7 @@
-/* tessera bench --instances: runs several instances of a model at once. Each choice has its own
- * process, which opens one frozen file. An instance is a thread with its own cores, context and
- * OpenMP team. Instances are created one by one, start together and run for the same time; the
- * process prints the result as one line. */
+/* tessera bench --instances: runs several instances of a model at the same time. Each choice of
+ * numbers has its own process, which opens one frozen file. An instance is a thread with its own
+ * cores, context and OpenMP team. Instances are created one after another, start together and run
+ * for the same time; then the process prints the result as one line. */
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -19,18 +19,18 @@
 
 #define NAME "bench"
 #define MARK "tessera-instances"
-#define CORES_MAX 64 /* text of processors, "0-3,8" */
+#define CORES_MAX 64 /* length of a text like "0-3,8" of processors */
 #define NUMBER_MAX 24
-#define ROUNDS 3 /* rounds of each choice, alternating; the best counts */
+#define ROUNDS 3 /* rounds of each choice, alternating; the best one counts */
 
-/* A choice of instances and threads per instance, and its results. */
+/* A choice (number of instances, threads of each) and its results. */
 typedef struct row {
     int n_instances, n_threads;
     int64_t batch, n_runs;
     double items_per_s, median_ms, p99_ms;
-    double cpu_ms; /* CPU time per run, all threads of an instance */
+    double cpu_ms; /* CPU time of a run, for all threads of an instance */
     uint64_t weight_reorders, activation_reorders, copies; /* in all runs */
-    double pss_mb, file_mb; /* memory of the process; its part in the mapped file */
+    double pss_mb, file_mb; /* memory of the process; the part of it in the mapped file */
     double own_mb;          /* anonymous pages, which no other process shares */
     char *cores;            /* processors of each instance: "0-1;2-3" */
     bench_frozen_t frozen;
@@ -61,12 +61,12 @@ typedef struct instance {
     bool is_ready, is_done;
     char cores[CORES_MAX];
     double seconds, cpu_begin, cpu_end; /* cpu_begin, cpu_end: CPU time of the process */
-    double *times;                      /* one per run */
+    double *times;                      /* [n_runs] */
     int64_t n_times, capacity;
     counters_t counters;
 } instance_t;
 
-/* The first run creates the OpenMP threads, which inherit the binding of this thread. */
+/* The first run creates the instance's OpenMP threads, which inherit this thread's binding. */
 static bool set_up(instance_t *instance)
 {
     const team_t *team = instance->team;
@@ -120,7 +120,7 @@ static bool are_all_ready(const team_t *team)
     return true;
 }
 
-/* Instances are created one at a time, so that shared data is made only once. */
+/* The instances are created one after another, so that the first one makes what all share. */
 static void *run_instance(void *user)
 {
     instance_t *instance = user;
@@ -142,8 +142,8 @@ static void *run_instance(void *user)
 
 /* ---- all instances of a choice, in its process ---- */
 
-/* Reads this process's memory from /proc: proportional set size, its part in the mapped file, and
- * anonymous pages. */
+/* Reads this process's memory from /proc: proportional set size, the part of it in the mapped file,
+ * and anonymous pages. */
 static void read_memory(const char *path, row_t *row)
 {
     char line[PATH_MAX + 128], file[PATH_MAX];
@@ -161,7 +161,7 @@ static void read_memory(const char *path, row_t *row)
     if (maps != NULL) fclose(maps);
 }
 
-/* Merges the results of the instances; percentiles are over the runs of all. */
+/* Adds up the results of all instances. Percentiles are those of all their runs. */
 static bool sum_up(const team_t *team, row_t *row)
 {
     int64_t n = 0;
@@ -188,7 +188,7 @@ static bool sum_up(const team_t *team, row_t *row)
     return true;
 }
 
-/* Returns false if a thread could not be created or an instance failed. */
+/* Runs all instances. Returns false if a thread could not be created or an instance failed. */
 static bool run_team(team_t *team)
 {
     int n = 0;
@@ -196,7 +196,7 @@ static bool run_team(team_t *team)
     while (n < team->n_instances &&
            pthread_create(&team->instances[n].thread, NULL, run_instance, &team->instances[n]) == 0)
         n++;
-    /* The threads already created would wait at the barrier for ever. */
+    /* Without all instances, the threads created so far would wait at the barrier for ever. */
     if (n < team->n_instances) {
         print_error("tessera " NAME ": cannot make %d threads\n", team->n_instances);
         exit(EXIT_FAILED);
@@ -274,7 +274,7 @@ static bool take_row(const char *line, void *user)
     return row->cores != NULL;
 }
 
-/* Freezes a file for the row, since formats are chosen for a number of threads. */
+/* Freezes a file for the row, because formats depend on the number of threads. */
 static bool freeze_row(const char *spec, const bench_instances_options_t *options, row_t *row)
 {
     session_options_t session = options->session;
@@ -310,9 +310,9 @@ static void add_row(rows_t *rows, int n_instances, int n_threads)
     rows->items[rows->n++] = (row_t){.n_instances = n_instances, .n_threads = n_threads};
 }
 
-/* Adds the baseline, one instance on all cores, and the requested number of instances, or with
- * "auto" every divisor of the number of cores. Returns false after a message if that is
- * impossible. */
+/* Adds the baseline (one instance on all cores) and the requested number of instances; for "auto",
+ * adds every divisor of the number of cores. If that is impossible, prints a message and returns
+ * false. */
 static bool choose(const bench_instances_options_t *options, int n_cores, rows_t *rows)
 {
     const char *text = options->instances;

@@ -18,14 +18,14 @@ static const bench_row_t *find_dense(const bench_t *bench)
     return NULL;
 }
 
-/* Returns NaN without mode dense. */
+/* Time in mode dense divided by the row's; NaN if dense was not measured. */
 static double speedup(const bench_t *bench, const bench_row_t *row)
 {
     const bench_row_t *dense = find_dense(bench);
     return dense != NULL && row->median_ms > 0.0 ? dense->median_ms / row->median_ms : (double)NAN;
 }
 
-/* In steady state each inference has the same counts; a fraction shows that the state is not
+/* In steady state all inferences have equal counts. A fraction shows that the state is not
  * steady. */
 const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity)
 {
@@ -37,7 +37,7 @@ const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, 
     return out_text;
 }
 
-/* decimals -1: two significant digits. */
+/* decimals -1: prints two significant digits. */
 static void number_cell(table_t *table, int decimals, double number)
 {
     if (isnan(number))
@@ -123,7 +123,7 @@ status_t bench_print_tables(context_t *ctx, const bench_t *bench)
     return print_first_runs(ctx, bench);
 }
 
-/* JSON has no NaN or infinity. */
+/* Appends a member. JSON has no NaN and no infinity. */
 static void json_number(text_t *text, const char *key, int decimals, double number)
 {
     if (!isfinite(number))

@@ -1,5 +1,5 @@
-/* tessera bench --train: measures a training step in each mode, in one process per mode. The
- * process prints its row as one line. */
+/* tessera bench --train: measures a training step in each mode, each in a separate process, which
+ * prints its row as one line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +13,17 @@
 #include "tools/table.h"
 #include "tools/train_step.h"
 
-/* Very small, so that no network diverges on its random labels. The time does not depend on it. */
+/* So small that no network diverges on its random labels. The rate does not affect the time. */
 #define BENCH_RATE 1e-6
 
 #define NAME "bench"
 #define MARK "tessera-train-run"
-#define ITERATIONS 10 /* fixed, so that all modes report the loss of the same step */
+#define ITERATIONS 10 /* fixed, so that the loss in all modes is that of the same step */
 
 enum { DENSE, MKLDNN, PLANNED, N_MODES };
 static const char *const modes[N_MODES] = {"dense", "mkldnn", "planned"};
 
-/* Results of one mode: medians, and counts of one step in steady state. */
+/* Results of a mode: medians, and the counts of one step in steady state. */
 typedef struct row {
     int mode;
     double step_ms, forward_ms, backward_ms, update_ms;
@@ -52,11 +52,11 @@ typedef struct lane {
     train_setup_t setup;
     const tensor_t *x;
     tensor_t *target;
-    int64_t n; /* measured steps */
+    int64_t n; /* steps measured */
     double *step_ms, *forward_ms, *backward_ms, *update_ms;
 } lane_t;
 
-/* Makes random classes below n_classes, the number of scores. */
+/* Makes random classes from 0 to n_classes - 1. n_classes is the number of scores. */
 static status_t draw_target(context_t *ctx, int64_t batch, int64_t n_classes, uint64_t seed,
                             tensor_t **out_target)
 {
@@ -202,7 +202,7 @@ static bool measure_apart(const char *spec, const bench_train_options_t *options
                            take_row, row);
 }
 
-/* Takes the modes named by --modes, or all. */
+/* Reads --modes; without it, all modes. */
 static bool parse_modes(const bench_train_options_t *options, rows_t *rows)
 {
     char text[64] = "dense,mkldnn,planned";

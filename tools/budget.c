@@ -12,7 +12,7 @@
 
 /* ---- reading ---- */
 
-/* Reads the model's name, in quotes or up to a space. Returns the text after it, or NULL. */
+/* Reads a model's name, in quotes or up to a space. Returns the text after it, or NULL. */
 static const char *read_model(const char *text, char *out_model, size_t size)
 {
     text += strspn(text, " \t");
@@ -111,7 +111,7 @@ static bool is_meant(const bench_t *bench, const bench_row_t *row, const budget_
            strcmp(line->mode, mode_name(row->mode)) == 0;
 }
 
-/* Reports a count that differs from its budget; returns true if it is higher. */
+/* Prints a count that differs from its budget. Returns true if the count is higher. */
 static bool check_count(const bench_t *bench, const bench_row_t *row, const char *what,
                         uint64_t sum, uint64_t allowed)
 {

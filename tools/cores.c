@@ -22,8 +22,8 @@ void cores_clear(cores_t *cores)
     *cores = (cores_t){.topology = NULL};
 }
 
-/* hwloc numbers cores along its tree of packages, memories and caches, so consecutive cores share
- * caches. */
+/* hwloc numbers cores in the order of its tree of packages, memories and caches, so consecutive
+ * cores share caches. */
 bool cores_bind(const cores_t *cores, int first, int n)
 {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();

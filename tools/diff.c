@@ -8,9 +8,9 @@
 #include "tensor/try_impl.h"
 #include "tools/path.h"
 
-/* Results of one node of run b. */
+/* The results of a node in run b. */
 typedef struct record {
-    char *name, *path, *how; /* in one block of memory; `name` points to its start */
+    char *name, *path, *how; /* in one block of memory that begins at `name` */
     int n_out;
     tensor_t *out[OP_MAX_OUTPUTS];
 } record_t;
@@ -20,7 +20,7 @@ typedef struct differ {
     double tolerance;
     record_t *records;
     int n, capacity;
-    int next; /* record from which the next node of run a is searched */
+    int next; /* index of the record at which the search for the next node of run a begins */
     diff_result_t result;
 } differ_t;
 
@@ -73,7 +73,7 @@ static status_t name_record(context_t *ctx, const char *name, const char *path, 
     return STATUS_OK;
 }
 
-/* Clones the results: they may be overwritten later, and results of a plan share its arena. */
+/* Clones the results: they may be overwritten later, and a plan's results are in its arena. */
 static status_t keep(context_t *ctx, void *user, const op_event_t *event)
 {
     differ_t *differ = user;
@@ -102,8 +102,8 @@ static void clear_records(differ_t *differ)
 
 /* ---- run a: results are compared ---- */
 
-/* Finds the record of the same node, or NULL. Records skipped on the way are of nodes in run b
- * only. */
+/* Finds the record of the same node, or NULL. Records between the last one found and this one are
+ * nodes that ran only in run b. */
 static const record_t *find_record(differ_t *differ, const char *name)
 {
     for (int i = differ->next; i < differ->n; i++) {
@@ -195,7 +195,7 @@ status_t diff_runs(runner_t *a, runner_t *b, double tolerance, diff_result_t *ou
 {
     differ_t differ = {.tolerance = tolerance};
     status_t status = run(b, &differ, keep);
-    if (status != STATUS_OK) { /* failures are reported through the context of a */
+    if (status != STATUS_OK) { /* the context of a has the error */
         const char *message = context_error(b->ctx);
         status = context_fail(a->ctx, status, "%s", message);
     } else {

@@ -1,4 +1,4 @@
-/* tessera diff: finds the first node where two modes differ. */
+/* tessera diff: finds the first node whose results differ between two modes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static const args_command_t command = {
         "modes: dense, nhwc, mkldnn (mkldnn,dense if not given). graph and frozen fuse nodes,\n"
         "  which have no counterpart in other modes: tessera run MODEL --verify N checks those."};
 
-/* Parses two different modes; both must run operator by operator. */
+/* Parses two modes. They must differ, and both must run operator by operator. */
 static bool parse_modes(const char *given, run_mode_t *out_modes)
 {
     char text[256], hint[ARGS_HINT_MAX];
@@ -76,8 +76,8 @@ static void print_result(const diff_result_t *result, const run_mode_t *modes, d
     print("\n");
 }
 
-/* Each mode has its own session: the policy belongs to the context, packed weights to the
- * module. */
+/* Runs each mode in its own session, because the policy belongs to the context and packed weights
+ * to the module. */
 static int diff(const char *spec, const session_options_t *options, const run_mode_t *modes,
                 double tolerance)
 {

@@ -7,7 +7,7 @@
 
 #include "tensor/try_impl.h"
 
-/* Replaces characters that file names do not allow by '_'. Returns the length. */
+/* Replaces characters that are not allowed in file names by '_'. Returns the length. */
 static size_t file_name(const char *name, char *out_name)
 {
     size_t i = 0;
@@ -19,7 +19,7 @@ static size_t file_name(const char *name, char *out_name)
     return i;
 }
 
-/* Returns the rest of the key after the input's name, "" or ".NUMBER"; NULL if the key belongs to
+/* Returns the part of the key after the input's name: "" or ".NUMBER". NULL if the key belongs to
  * another input. */
 static const char *end_of(const char *name, const char *key)
 {
@@ -52,7 +52,7 @@ static status_t add(context_t *ctx, const model_t *model, const char *dir, int f
     const char *end = model->n_inputs == 1 ? "" : end_of(model->inputs[0].name, first);
     const tensor_t **row = examples->tensors + examples->n * (model->n_inputs + 1);
     if (end == NULL) return STATUS_OK;
-    for (int i = 1; i < model->n_inputs; i++) { /* x.1.npy belongs to input x.1, not to x */
+    for (int i = 1; i < model->n_inputs; i++) { /* x.1.npy belongs to input x.1, if any, not to x */
         file_name(model->inputs[i].name, own);
         if (strcmp(own, first) == 0) return STATUS_OK;
     }

@@ -1,4 +1,4 @@
-/* tessera explain: shows for each operator which kernel runs, in which formats, and why. */
+/* tessera explain: shows for each operator which kernel runs it, in which formats, and why. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,18 +32,18 @@ static const args_command_t command = {
 
 typedef struct explainer {
     table_t table;
-    text_t lines; /* output of --repro */
+    text_t lines; /* lines that --repro prints */
     bool as_repro, has_packed_weights;
     path_t path;
     int n;
 } explainer_t;
 
-/* One call of an operator, eager or of a plan. */
+/* A call of an operator, or a step of a plan. */
 typedef struct call {
     const char *name, *path;
-    const prepared_t *prepared; /* NULL: nothing is computed */
-    int n_slices;  /* slices of the batch that a plan runs one by one; 0 or 1: not sliced */
-    int n_workers; /* threads that run slices independently; 0 or 1: none */
+    const prepared_t *prepared; /* NULL: nothing was computed */
+    int n_slices;  /* slices of the batch that a plan runs one after another; 0 or 1: none */
+    int n_workers; /* threads that each run other slices; 0 or 1: all threads share each step */
     int n_in;
     const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as prepared */
     const tensor_info_t *made[OP_MAX_OUTPUTS]; /* NULL: as prepared */
@@ -66,7 +66,7 @@ static bool is_reordered(const tensor_info_t *given, const tensor_info_t *want)
            !format_same(&given->format, &want->format, want->sizes);
 }
 
-/* Appends "acdb", or "abcd>acdb" if the given tensor must be reordered. */
+/* Appends the format "acdb" or, if the given tensor must be reordered, "abcd>acdb". */
 static void append_format(char *text, size_t capacity, const tensor_info_t *given,
                           const tensor_info_t *want)
 {
@@ -134,8 +134,8 @@ static void put_reorder(text_t *text, const tensor_info_t *from, const tensor_in
     text_append(text, "\n");
 }
 
-/* Appends a comment that names the operator, the reorders of its inputs, the operator itself, and
- * the reorders of its outputs. */
+/* Appends a comment with the operator's name, then lines for reorders of inputs, the operator, and
+ * reorders of outputs. */
 static void put_repro(explainer_t *explainer, const call_t *call)
 {
     text_t *text = &explainer->lines;
@@ -254,7 +254,7 @@ static void print_summary(const runner_t *runner, const counters_t *counters, co
         print("bf16 is computed in f32: this processor has no instructions for bf16\n");
 }
 
-/* For a frozen module: prints the attributes that are not constant, and why. */
+/* Prints the attributes of a frozen module that are not constants, with reasons. */
 static status_t explain_attributes(const runner_t *runner)
 {
     if (!freeze_is_frozen(runner->module)) return STATUS_OK;
@@ -304,7 +304,7 @@ static status_t explain_lines(runner_t *runner, explainer_t *explainer)
     return status;
 }
 
-/* Prints the estimated cost of the chosen formats and its distance from a lower bound. */
+/* Prints the estimated cost of the chosen formats, and how far it is from the lower bound. */
 static status_t explain_certificate(runner_t *runner)
 {
     layout_certificate_t found;

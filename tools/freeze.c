@@ -1,4 +1,4 @@
-/* tessera freeze: freezes a model and saves it as a file that loads by mapping. */
+/* tessera freeze: freezes a model and saves it as a file that is mapped when it is loaded. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 
 #define NAME "freeze"
 
-/* Size used for open sizes of an ONNX file that no --shape fixes. Weights are packed for it. A node
- * that depends on the size adds a guard, which is printed. */
+/* Value of open sizes of an ONNX file that no --shape sets. Weights are packed for this size. If a
+ * node depends on the size, the graph gets a guard, which is printed. */
 #define OPEN_SIZE 64
 
 typedef struct options {
@@ -25,14 +25,14 @@ typedef struct options {
     dtype_t dtype;
     calibration_t calibration;
     double percentile;
-    double max_error; /* -1: unlimited */
+    double max_error; /* -1: no limit */
     double min_agreement;
     args_list_t kept; /* NULL-terminated */
     bool keep_numerics;
-    double rounding_error; /* -1: default of freeze_options_t */
+    double rounding_error; /* -1: the default of freeze_options_t */
     double tune_seconds;   /* -1: no tuning */
     args_list_t preserved; /* NULL-terminated */
-    args_list_t shapes;    /* all sets; session.model has the first set */
+    args_list_t shapes;    /* all sets of sizes; session.model has the first one */
     int n_sets;
 } options_t;
 
@@ -76,7 +76,7 @@ static bool is_narrow(const options_t *options)
     return options->dtype == DTYPE_BF16 || options->dtype == DTYPE_S8;
 }
 
-/* Returns true if the user gave values for all inputs; freeze invents none. */
+/* Returns true if the user gave values for all inputs. freeze does not use random ones. */
 static bool has_values(const model_t *model)
 {
     bool has_all = true;
@@ -84,7 +84,7 @@ static bool has_values(const model_t *model)
     return has_all;
 }
 
-/* Lists dtypes and sizes of all inputs; returns false if one is unknown. */
+/* Lists dtypes and sizes of all inputs. Returns false if an input's are unknown. */
 static bool list_infos(const model_t *model, const tensor_info_t **infos)
 {
     for (int i = 0; i < model->n_inputs; i++) {
@@ -114,7 +114,7 @@ static status_t tune(context_t *ctx, const model_t *model, const tensor_info_t *
     return STATUS_OK;
 }
 
-/* Makes the plan whose packed weights are saved. It needs only dtypes and sizes; nothing runs. */
+/* Makes the plan whose packed weights will be saved. Dtypes and sizes are enough; nothing runs. */
 static status_t make_plan(context_t *ctx, const model_t *model, const options_t *options,
                           module_t *frozen)
 {
@@ -128,7 +128,7 @@ static status_t make_plan(context_t *ctx, const model_t *model, const options_t 
     return plan_warm_for(ctx, frozen, "forward", model->n_inputs, infos);
 }
 
-/* Arguments that all trials on examples share. */
+/* Arguments for all attempts to freeze with examples. */
 typedef struct trial {
     session_t *session;
     const options_t *options;
@@ -137,7 +137,7 @@ typedef struct trial {
     accuracy_t *accuracy;
 } trial_t;
 
-/* The options that need no examples. */
+/* The options without those that need examples. */
 static freeze_options_t plain_options(const options_t *options)
 {
     return (freeze_options_t){
@@ -183,8 +183,8 @@ static bool is_enough(const options_t *options, const agreement_t *agreement)
     return (double)agreement->n_same >= options->min_agreement * (double)agreement->n_rows;
 }
 
-/* Keeps more layers in f32, in order of their error, until the scores agree. The number of kept
- * layers doubles each time. `kept` has space for all of them. */
+/* Keeps more and more layers in f32, those with the largest errors first, until the scores agree.
+ * The number of these layers doubles each time. `kept` has an element for each layer. */
 static status_t freeze_more(const trial_t *trial, accuracy_t *all, const char **kept,
                             module_t **frozen, agreement_t *agreement)
 {
@@ -210,7 +210,7 @@ static status_t freeze_more(const trial_t *trial, accuracy_t *all, const char **
     return STATUS_OK;
 }
 
-/* Freezes with the given options; with --min-agreement, repeats with more layers in f32 until the
+/* Freezes with the options. With --min-agreement, repeats that with more layers in f32 until the
  * scores agree. */
 static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreement_t *agreement)
 {
@@ -236,7 +236,7 @@ static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreem
 
 /* ---- other sizes ---- */
 
-/* Freezes the model for another set of sizes and adds its graph to `frozen`. */
+/* Freezes the model for another set of sizes, and adds the graph to `frozen`. */
 static status_t add_graph(context_t *ctx, model_t *model, const options_t *options,
                           module_t *frozen)
 {
@@ -262,7 +262,7 @@ static bool takes(context_t *ctx, const model_t *model, const module_t *frozen)
     return status == STATUS_OK;
 }
 
-/* Adds a plan for each further set of sizes, and a graph if no existing one accepts the sizes. */
+/* Adds a plan for each further set of sizes, and a graph if no graph so far accepts the sizes. */
 static status_t add_sets(session_t *session, const options_t *options, module_t *frozen)
 {
     context_t *ctx = session->ctx;
@@ -280,7 +280,7 @@ static status_t add_sets(session_t *session, const options_t *options, module_t 
     return STATUS_OK;
 }
 
-/* Prints "graph 2 of 2: H % 8 == 0, W >= 32"; prints nothing for a single graph without guards. */
+/* Prints "graph 2 of 2: H % 8 == 0, W >= 32"; nothing for a single graph without guards. */
 static status_t print_guards(context_t *ctx, const module_t *frozen)
 {
     const int n = plan_n_graphs(frozen, "forward");
@@ -312,7 +312,7 @@ static status_t freeze_on(session_t *session, const options_t *options, int n,
     return status;
 }
 
-/* Requires values for options that measure errors. */
+/* Options that measure errors need values of the inputs. */
 static status_t check_values(context_t *ctx, const options_t *options, int n)
 {
     const bool has_bound = options->max_error >= 0.0 || options->min_agreement > 0.0;
@@ -365,7 +365,7 @@ static bool find_calibration(options_t *options)
     return false;
 }
 
-/* Checks the options that need --dtype s8; --calibrate also allows bf16. */
+/* Checks the options that need --dtype s8. --calibrate may also be used with bf16. */
 static bool check_calibration(options_t *options)
 {
     const bool is_s8 = options->dtype == DTYPE_S8;
@@ -419,7 +419,7 @@ static bool check_dtype(options_t *options)
     return false;
 }
 
-/* Splits repeated --shape options of one input into sets of sizes. */
+/* If --shape is repeated for an input, splits the options into sets of sizes. */
 static bool check_shapes(options_t *options)
 {
     const char *wrong = NULL;
@@ -435,7 +435,7 @@ static bool check_shapes(options_t *options)
     return true;
 }
 
-/* Checks what the option table cannot express. `preserve` is a buffer for the names. */
+/* Checks what the table of options cannot express. `preserve` is a buffer for the names. */
 static bool check_options(options_t *options, const char *spec, char *preserve, size_t capacity)
 {
     if (!session_check_model(NAME, spec, &options->session)) return false;

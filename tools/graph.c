@@ -45,7 +45,7 @@ static pass_options_t pass_options(options_t *options, module_t *self)
                             .self = self};
 }
 
-/* Runs the passes of the mode: first those that make the graph, then those that specialise it. */
+/* Runs the passes of the mode: those that make its graph, then those that specialise it. */
 static status_t optimise(session_t *session, options_t *options, graph_t **out_graph)
 {
     context_t *ctx = session->ctx;
@@ -72,7 +72,7 @@ static status_t optimise(session_t *session, options_t *options, graph_t **out_g
     return status;
 }
 
-/* Prints the graph; tensors appear as $0, $1, ... */
+/* Prints the graph. Tensors are printed as $0, $1, ... */
 static status_t print_text(context_t *ctx, const graph_t *graph, text_t *text)
 {
     datum_t *pool = NULL;
@@ -97,8 +97,8 @@ static status_t print_graph(context_t *ctx, const graph_t *graph, const options_
     return status;
 }
 
-/* Prints the graph as imported, traced or loaded. A file with several graphs prints all of them; a
- * picture shows only the first. */
+/* Prints the graph as it was imported, traced or loaded. If a file has several graphs, text shows
+ * all of them, a picture only the first. */
 static status_t print_graphs(context_t *ctx, const module_t *module, const options_t *options)
 {
     const int n = options->as_dot ? 1 : plan_n_graphs(module, "forward");
@@ -125,7 +125,7 @@ static status_t show(session_t *session, options_t *options)
     return status;
 }
 
-/* Writes "passes: inline, ..." in lines that fit the help text. */
+/* Writes the names "passes: inline, ...", in lines as wide as the help text. */
 #define PASSES_MAX 1024
 static const char *list_passes(char *out_text)
 {
@@ -142,7 +142,7 @@ static const char *list_passes(char *out_text)
     return out_text;
 }
 
-/* A wrong pass name is a usage error. */
+/* A wrong name of a pass is a usage error. */
 static bool check_pass(const char *option, const char *name)
 {
     if (pass_find(name) != NULL) return true;

@@ -8,7 +8,7 @@
 #include "tools/print.h"
 #include "tools/table.h"
 
-/* Quotes and escapes a string of the file, so that it always prints as one line. */
+/* Quotes and escapes a string of the file, so that it is printed as one line. */
 static status_t quote(context_t *ctx, const char *string, text_t *out_text)
 {
     *out_text = text_begin(ctx);

@@ -1,4 +1,4 @@
-/* tessera: runs, measures, freezes and explains models. One file per subcommand. */
+/* tessera: runs, measures, freezes and explains models. Each subcommand has its own file. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <signal.h>
@@ -47,7 +47,7 @@ static void print_usage(FILE *file)
                   "130 interrupted\n");
 }
 
-/* Returns NULL, after a message, if there is no such command. */
+/* Returns NULL, after printing a message, if there is no such command. */
 static const command_t *find_command(const char *name)
 {
     const char *nearest = NULL;
@@ -67,7 +67,7 @@ static bool is_help(const char *word)
     return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* tessera help, and tessera help COMMAND. */
+/* Prints the help of tessera or, for `tessera help COMMAND`, of a command. */
 static int help(int argc, char **argv)
 {
     char option[] = "--help";
@@ -95,10 +95,10 @@ static int run_command(int argc, char **argv)
     return command != NULL ? command->run(argc - 1, argv + 1) : EXIT_USAGE;
 }
 
-/* Restarts the commands that repeat runs with a short spin for OpenMP, which reads the variable
- * when it is loaded. Otherwise its threads spin for milliseconds after each oneDNN primitive, on
- * cores that the library's own threads need. Restarting takes milliseconds, so single runs do
- * without. */
+/* OpenMP threads spin for milliseconds after each oneDNN primitive, on cores that our own threads
+ * need. For commands that repeat runs, this shortens the spin: OpenMP reads the variable when it is
+ * loaded, so the program must be restarted, which takes milliseconds. Commands that run once are
+ * not restarted. */
 static void shorten_spin(int argc, char **argv)
 {
     static const char *const names[] = {"bench", "profile", "train"};
@@ -112,8 +112,8 @@ static void shorten_spin(int argc, char **argv)
 int main(int argc, char **argv)
 {
     shorten_spin(argc, argv);
-    /* With SIGXFSZ ignored, a write beyond the file size limit fails, and the partial file is
-     * removed. */
+    /* With SIGXFSZ ignored, a write beyond the limit of the file size fails instead of killing the
+     * process, and the partial file is removed. */
     signal(SIGXFSZ, SIG_IGN);
     stop_on_interrupt();
     int code = stop_exit_code(run_command(argc, argv));

@@ -36,7 +36,8 @@ static const char *name_at(const datum_t *names, int index)
     return name != NULL && datum_kind(name) == DATUM_STRING ? datum_as_string(name) : NULL;
 }
 
-/* An open size takes the value it had when the model was made, until options change it. */
+/* Lists the inputs. An open size has the value with which the model was made, until options set
+ * it. */
 static status_t take_inputs(context_t *ctx, model_t *model)
 {
     int n = module_n_inputs(model->module, "forward");
@@ -58,8 +59,8 @@ static status_t take_inputs(context_t *ctx, model_t *model)
     return STATUS_OK;
 }
 
-/* Returns the input whose name precedes '=' in the argument, or -1. Names may contain '=', so the
- * longest match wins. */
+/* Returns the input whose name comes before '=' in the argument, or -1. Names may contain '=', so
+ * the longest name counts. */
 static int find_named(const model_t *model, const char *argument)
 {
     int found = -1;
@@ -87,8 +88,8 @@ static status_t load_zoo(context_t *ctx, model_t *model)
     return STATUS_OK;
 }
 
-/* Counts weights that are reordered into a packed format. Weights that become plain do not count:
- * our own kernels pack those, into forms that a file does not store. */
+/* Counts weights that are reordered to a packed format. Weights reordered to a plain format do not
+ * count: our own kernels pack those, in forms that a file does not store. */
 static void count_packed(context_t *ctx, void *user, const conversion_t *conversion)
 {
     (void)ctx;
@@ -96,8 +97,8 @@ static void count_packed(context_t *ctx, void *user, const conversion_t *convers
                          conversion->to->layout == LAYOUT_MKLDNN;
 }
 
-/* Loads a frozen file. Warns if weights must be packed again for this machine, since that costs
- * time at every start. */
+/* Loads a frozen file. If weights must be packed again for this machine, prints a warning, since
+ * that takes time at every start. */
 static status_t load_frozen(context_t *ctx, const model_options_t *options, model_t *model)
 {
     const freeze_load_options_t loading = {.is_copied = options->load != NULL &&
@@ -117,7 +118,7 @@ static status_t load_frozen(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
-/* Sizes requested by --shape or implied by the arrays of --input, as the importer takes them. */
+/* Sizes that --shape or the arrays of --input request, in the form that the importer needs. */
 typedef struct asked {
     int n;
     onnx_shape_t shapes[2 * ARGS_MAX];
@@ -134,7 +135,7 @@ static void ask_sizes(asked_t *asked, size_t length, const char *name, int rank,
     asked->shapes[n] = (onnx_shape_t){asked->names[n], rank, asked->sizes[n]};
 }
 
-/* Skips arguments that are not shapes; sizes_apply reports them. */
+/* Reads --shape options. Skips arguments that are not shapes, because sizes_apply reports them. */
 static void read_asked(const args_list_t *list, asked_t *asked)
 {
     sizes_t sizes;
@@ -150,7 +151,7 @@ static bool is_asked(const asked_t *asked, const char *name)
     return false;
 }
 
-/* Returns false for sizes that contradict the file; check_given reports them. */
+/* Returns false if an array's sizes contradict the file's; check_given reports that. */
 static bool fits(const tensor_info_t *want, const tensor_t *given)
 {
     if (want->dtype == DTYPE_NONE || want->rank != tensor_rank(given)) return false;
@@ -159,7 +160,7 @@ static bool fits(const tensor_info_t *want, const tensor_t *given)
     return true;
 }
 
-/* Takes open sizes of the file from the given arrays. */
+/* Sets open sizes of the file to those of the given arrays. */
 static status_t read_arrays(context_t *ctx, const model_options_t *options, model_t *model,
                             asked_t *asked)
 {
@@ -182,8 +183,8 @@ static status_t read_arrays(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
-/* Called after a failed import: imports again without the size for open ones. If the message
- * changes, the size was the cause, and the message says so. */
+/* After a failed import: imports again without a value for open sizes. If the message then differs,
+ * that value was the cause, and the message says so. */
 static status_t explain_open_size(context_t *ctx, model_t *model, onnx_options_t *onnx,
                                   status_t status)
 {
@@ -197,7 +198,7 @@ static status_t explain_open_size(context_t *ctx, model_t *model, onnx_options_t
                         message, size);
 }
 
-/* Passes all known sizes to the importer, which needs numbers for open sizes. */
+/* Passes all known sizes to the importer, which needs a number for each open size. */
 static status_t load_onnx(context_t *ctx, const model_options_t *options, model_t *model)
 {
     asked_t asked = {.n = 0};
@@ -240,7 +241,7 @@ static int64_t find_integer(const attr_table_t *table, const void *attrs, const 
     return value;
 }
 
-/* Returns the number of rows of a gather's table, or 0 if unknown. */
+/* Returns the number of rows of the table from which a node gathers; 0 if unknown. */
 static int64_t gather_rows(const graph_t *graph, const graph_node_t *node)
 {
     if (node->inputs[0] == VALUE_NONE) return 0;
@@ -252,8 +253,8 @@ static int64_t gather_rows(const graph_t *graph, const graph_node_t *node)
     return type->info.rank > 0 ? type->info.sizes[dim] : 0;
 }
 
-/* Finds the smallest table that a value indexes, following casts, views and identities. Returns 0
- * if it indexes none. */
+/* Finds the smallest table that a value indexes, also after casts, views and identities. Returns 0
+ * if the value is not an index. */
 static int64_t index_bound(const graph_t *graph, value_t value, int depth)
 {
     const graph_block_t *body = graph_body(graph);
@@ -273,8 +274,8 @@ static int64_t index_bound(const graph_t *graph, value_t value, int depth)
     return bound;
 }
 
-/* Sets the range of random integers for each input: below the table's length for an index, any
- * value for bytes, since these are mostly images, and 0 or 1 otherwise, as in a mask. */
+/* Sets the range of random integers for each input: for an index, below the table's length; for
+ * bytes, all values, since most are images; otherwise 0 or 1, as for a mask. */
 static void find_bounds(model_t *model)
 {
     const graph_t *graph = graph_of(model->module, "forward");
@@ -314,7 +315,7 @@ void model_clear(model_t *model)
 
 /* ---- inputs ---- */
 
-/* Fills an integer input with random values, uniform in [0, bound). */
+/* Fills an integer input with random values from 0 to bound - 1. */
 static status_t draw_integers(context_t *ctx, model_input_t *input)
 {
     const tensor_info_t *info = &input->info;

@@ -12,7 +12,7 @@
 #define NAME "profile"
 #define MAX_RUNS 1000
 #define ENOUGH_RUNS 50
-#define ENOUGH_MS 2000.0 /* without --iterations: per mode; 5 to ENOUGH_RUNS runs */
+#define ENOUGH_MS 2000.0 /* without --iterations: time for each mode; 5 to ENOUGH_RUNS runs */
 
 static const args_command_t command = {
     .name = NAME,
@@ -111,7 +111,7 @@ static bool is_enough(int64_t n, int64_t n_iterations, double begin, int n_modes
     return n >= ENOUGH_RUNS || (n >= 5 && session_now_ms() - begin > ENOUGH_MS * n_modes);
 }
 
-/* Alternates profiled and plain runs, so that other load on the machine slows both equally. */
+/* Alternates runs with and without profiling, so that other load slows both equally. */
 static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
 {
     static double times[2][MAX_RUNS];
@@ -134,7 +134,7 @@ static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
     return true;
 }
 
-/* Packs weights and builds primitives, then starts the profile. */
+/* First runs pack weights and build primitives. Then the profile starts. */
 static status_t warm_up(profile_mode_t *mode)
 {
     TRY(mode_run_once(&mode->session.runner));
@@ -187,7 +187,7 @@ static status_t write_file(context_t *ctx, const char *path, const text_t *text)
     return status != STATUS_OK ? status : end;
 }
 
-/* Writes a file; prints its size if is_told. */
+/* Writes a file. Prints the file's size if is_told. */
 static status_t show_file(const profiling_t *profiling, const char *path, bool is_told,
                           void (*put)(const profiling_t *profiling, text_t *text))
 {
@@ -238,7 +238,7 @@ static bool run(const char *spec, const options_t *options, profiling_t *profili
 
 /* ---- command line ---- */
 
-/* Checks --against. Returns false, after a message, if it is no mode or equals --mode. */
+/* Checks --against. If it is not a mode or equals --mode, prints a message and returns false. */
 static bool find_against(const options_t *options, profiling_t *profiling)
 {
     char hint[ARGS_HINT_MAX];

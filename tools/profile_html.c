@@ -1,5 +1,5 @@
-/* A profile as an HTML page. At build time, style and script are inserted into profile.html; here
- * the JSON replaces a marker. The JSON has all characters special in HTML escaped. */
+/* A profile as an HTML page. The build has inserted style and script into profile.html; here the
+ * JSON replaces a marker. All characters special in HTML are escaped in the JSON. */
 #include <string.h>
 
 #include "tools/profile.h"

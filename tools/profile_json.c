@@ -5,7 +5,7 @@
 
 #include "tools/profile.h"
 
-/* The string cannot end a script element, since <, > and & are escaped. JSON allows only UTF-8, so
+/* The string cannot end a script element, because <, > and & are escaped. JSON must be UTF-8, so
  * invalid bytes become U+FFFD. */
 void profile_put_string(text_t *text, const char *string)
 {
@@ -16,7 +16,7 @@ void profile_put_string(text_t *text, const char *string)
         int n = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : 4;
         bool is_right = *at < 0x80 || (*at >= 0xc2 && *at < 0xf5);
         for (int i = 1; i < n && is_right; i++) is_right = (at[i] & 0xc0) == 0x80;
-        /* Rejects overlong forms, surrogates, and code points above U+10FFFF. */
+        /* Rejects overlong encodings, surrogates, and code points above U+10FFFF. */
         if (n == 3 && is_right)
             is_right = !(*at == 0xe0 && at[1] < 0xa0) && !(*at == 0xed && at[1] >= 0xa0);
         if (n == 4 && is_right)
@@ -42,13 +42,13 @@ static void put_text(text_t *text, const char *key, const char *value)
     text_append(text, ",");
 }
 
-/* JSON has no NaN or infinity. */
+/* Appends a member. JSON has no NaN and no infinity. */
 static void put_number(text_t *text, const char *key, double value)
 {
     text_append(text, "\"%s\":%.6g,", key, isfinite(value) ? value : 0.0);
 }
 
-/* Removes the comma after the last member. */
+/* Ends an object, and removes the comma after its last member. */
 static void end_object(text_t *text, const char *end)
 {
     if (text->length > 0 && text->bytes[text->length - 1] == ',')
@@ -56,7 +56,7 @@ static void end_object(text_t *text, const char *end)
     text_append(text, "%s", end);
 }
 
-/* Appends "f32[1,64,56,56]" and the format. */
+/* Appends "f32[1,64,56,56]" and a format. */
 static void put_info(text_t *text, const tensor_info_t *info)
 {
     char format[FORMAT_TEXT_MAX];

@@ -1,4 +1,4 @@
-/* Sums over nodes: by operator, and by module as a tree. */
+/* Sums over the nodes of each operator, and over the nodes inside each module. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static profile_sum_t *find_sum(const profile_sums_t *sums, const char *name, siz
     return NULL;
 }
 
-/* Inserts a sum at index `at`; later ones move up. */
+/* Inserts a sum at index `at`, before the sum that was there. */
 static profile_sum_t *add_sum(profile_sums_t *sums, int at, const char *name, size_t length)
 {
     if (sums->n == sums->capacity) {
@@ -63,7 +63,7 @@ bool profile_sum_kinds(const profile_t *profile, profile_sums_t *out_sums)
     return true;
 }
 
-/* Finds the sum of a module, or inserts it after its parent and the parent's other descendants. */
+/* Finds the sum of a module, or inserts it after its parent and the parent's descendants. */
 static profile_sum_t *find_module(profile_sums_t *sums, const char *path, size_t length,
                                   size_t of_parent, int depth)
 {
@@ -89,7 +89,7 @@ bool profile_sum_modules(const profile_t *profile, profile_sums_t *out_sums)
         int depth = 0;
         for (const char *at = node->path; *at != '\0';) {
             const size_t length = (size_t)(at - node->path) + strcspn(at, ".");
-            if (length == 0) break; /* the name begins with a dot */
+            if (length == 0) break; /* the path begins with a dot */
             sum = find_module(out_sums, node->path, length, parent, ++depth);
             if (sum == NULL) return false;
             add_node(sum, node);

@@ -1,4 +1,4 @@
-/* A profile on the terminal: one line per node, then sums. */
+/* A profile on the terminal: one line for each node, then sums. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define RED "\x1b[31m"
 #define PLAIN "\x1b[0m"
 
-/* Writes "aBcd8b ABcd8b8a a"; consecutive equal formats are written as "aBcd8b x4". */
+/* Writes "aBcd8b ABcd8b8a a"; equal formats in succession are written as "aBcd8b x4". */
 static const char *list_formats(int n, const tensor_info_t *infos, char *out_cell)
 {
     size_t length = 0;

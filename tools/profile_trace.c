@@ -1,5 +1,5 @@
-/* A profile as trace events: one process per mode, in which run, modules, nodes and reorders nest
- * on one thread. Times are microseconds. */
+/* A profile as trace events. Each mode is a process with one thread, which shows the run, and in it
+ * modules, nodes and reorders. Times are microseconds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static span_t span_of(const profile_node_t *node)
     return (span_t){node->begin_ns, node->begin_ns + node->shown_ns};
 }
 
-/* Writes an event up to its arguments; the caller closes it with "}}". */
+/* Writes an event up to its arguments. The caller writes these, then "}}". */
 static void begin_event(text_t *text, int pid, const char *category, const char *name, span_t span)
 {
     text_append(text,
@@ -38,7 +38,7 @@ static void put_metadata(text_t *text, int pid, const char *what, const char *na
     text_append(text, "}}");
 }
 
-/* Splits a path into at most MAX_DEPTH levels: ends[i] is the length of the first i + 1 levels. */
+/* Splits a path into at most MAX_DEPTH names; ends[i] is the length of the first i + 1 names. */
 static int cut_path(const char *path, size_t *ends)
 {
     int n = 0;
@@ -50,8 +50,8 @@ static int cut_path(const char *path, size_t *ends)
     return n;
 }
 
-/* Writes the modules that begin at a node: the levels of its path that the previous node does not
- * have. Each lasts until the last consecutive node inside it. */
+/* Writes the modules that begin at a node: the names in its path that the node before is not in.
+ * Each lasts until the last consecutive node inside it. */
 static void put_modules(text_t *text, int pid, const profile_t *profile, int index)
 {
     const profile_node_t *node = profile_node(profile, index);

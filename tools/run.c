@@ -1,4 +1,4 @@
-/* tessera run: runs one inference; shows, saves, compares and verifies its outputs. */
+/* tessera run: runs an inference; shows, saves, compares and verifies its outputs. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -50,13 +50,13 @@ static void file_path(const char *dir, const char *name, char *out_path, size_t 
             out_path[i] = '_';
 }
 
-/* Clears the sign of a NaN, which printf would print. */
+/* Removes the sign of a NaN: printf would print it. */
 static double without_sign_of_nan(double number)
 {
     return isnan(number) ? fabs(number) : number;
 }
 
-/* Prints range, mean and the index of the largest element, enough to compare two runs by eye. */
+/* Prints range, mean and the index of the largest element: enough to compare two runs by eye. */
 static status_t show(context_t *ctx, const char *name, const tensor_t *tensor)
 {
     char text[INFO_TEXT_MAX];
@@ -102,7 +102,7 @@ static status_t save(context_t *ctx, const char *dir, const outputs_t *outputs)
     return STATUS_OK;
 }
 
-/* Compares with outputs that another run saved. */
+/* Compares the outputs with those that another run has saved. */
 static status_t compare(context_t *ctx, const run_options_t *options, const outputs_t *outputs,
                         bool *out_differs)
 {
@@ -129,7 +129,7 @@ static status_t compare(context_t *ctx, const run_options_t *options, const outp
 
 /* ---- statistics ---- */
 
-/* Phases with separate counters. The second run shows what remains once weights are packed and
+/* Phases that are counted separately. The second run shows what is left when weights are packed and
  * primitives built. */
 enum { PHASE_PREPARING, PHASE_FIRST, PHASE_SECOND, PHASE_COUNT };
 

@@ -32,7 +32,7 @@ static bool is_same_input(const char *a, const char *b)
            strncmp(one.name, other.name, one.name_length) == 0;
 }
 
-/* Counts the --shape options for the same input as option `index`; *out_rank: those before it. */
+/* Counts the --shape options for the input of option `index`. *out_rank: those before it. */
 static int count_of(const args_list_t *shapes, int index, int *out_rank)
 {
     int n = 0;
@@ -83,7 +83,7 @@ int64_t sizes_batch(const args_list_t *shapes)
 
 /* ---- which sizes are open ---- */
 
-/* Returns the name of an open size, "?" if it has none, or NULL if the size is fixed. */
+/* Returns the name of an open size, "?" for one without a name, or NULL for a fixed size. */
 static const char *find_open(context_t *ctx, const model_t *model, int input, int d)
 {
     module_value_t value;
@@ -92,7 +92,7 @@ static const char *find_open(context_t *ctx, const model_t *model, int input, in
     return value.dims[d] != NULL ? value.dims[d] : "?";
 }
 
-/* Sets a size, and with it every size of the same name. */
+/* Sets a size, and all sizes of the same name. */
 static void set_size(context_t *ctx, model_t *model, int input, int d, int64_t size)
 {
     const char *name = find_open(ctx, model, input, d);
@@ -107,7 +107,7 @@ static void set_size(context_t *ctx, model_t *model, int input, int d, int64_t s
 
 /* ---- applying options ---- */
 
-/* Applies sizes to an input. `asked`, e.g. "--shape x=2x3", begins the messages. */
+/* Applies sizes to an input. Messages begin with `asked`, such as "--shape x=2x3". */
 static status_t ask(context_t *ctx, model_t *model, int input, const char *asked, int rank,
                     const int64_t *sizes)
 {
@@ -158,7 +158,7 @@ static status_t apply_shape(context_t *ctx, model_t *model, const char *argument
     return ask(ctx, model, input, asked, sizes.rank, sizes.sizes);
 }
 
-/* Sets the batch, which is the first size of the first input. */
+/* Sets the batch: the first size of the first input. */
 static status_t apply_batch(context_t *ctx, model_t *model, int64_t batch)
 {
     const tensor_info_t *info = model->n_inputs > 0 ? &model->inputs[0].info : NULL;
@@ -173,7 +173,7 @@ static status_t apply_batch(context_t *ctx, model_t *model, int64_t batch)
     return STATUS_OK;
 }
 
-/* Checks that no later option changed a size through a shared name. */
+/* Checks that no later option has changed a requested size through a shared name. */
 static status_t check_agreement(context_t *ctx, const model_t *model, const args_list_t *shapes,
                                 int64_t batch)
 {
@@ -193,7 +193,7 @@ static status_t check_agreement(context_t *ctx, const model_t *model, const args
     return STATUS_OK;
 }
 
-/* Open first sizes that were never given a value default to a batch of 1. */
+/* If no option sets an open first size, it becomes 1, a batch of 1. */
 status_t sizes_apply(context_t *ctx, model_t *model, const args_list_t *shapes, int64_t batch)
 {
     for (int i = 0; i < model->n_inputs; i++) {

@@ -13,14 +13,14 @@
 
 #include "tools/bar.h"
 
-/* Time from the cancel to a forced exit. */
+/* Time between cancelling the calls and a forced exit. */
 #define GRACE_US 70000
 
 #define MAX_CONTEXTS 64
 
 typedef enum reason { GOES_ON, INTERRUPTED, OUT_OF_TIME } reason_t;
 
-/* A process runs one command. Signal handlers read all fields. */
+/* A process runs one command. Signal handlers may read all fields. */
 static struct {
     atomic_int reason;
     context_t *_Atomic contexts[MAX_CONTEXTS];
@@ -63,7 +63,7 @@ static int code_of_reason(void)
     return atomic_load(&stop.reason) == INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
-/* Calls only async-signal-safe functions. */
+/* Ends the process. Calls only async-signal-safe functions. */
 static void end_now(void)
 {
     if (stop.is_terminal) write_text("\033[K");
@@ -85,7 +85,7 @@ static void handle(int signal_number)
     arm(0, GRACE_US);
 }
 
-/* Keeps SIGINT ignored if the parent ignored it, e.g. nohup or a script's background job. */
+/* If the parent ignored SIGINT, as nohup or a script's background job does, it stays ignored. */
 void stop_on_interrupt(void)
 {
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;

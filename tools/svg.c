@@ -11,7 +11,7 @@
 
 extern char **environ;
 
-/* Runs dot with the file as its standard input. */
+/* Runs dot, with the file as its standard input. */
 static status_t run_dot(context_t *ctx, int input, const char *path)
 {
     char *arguments[] = {(char[]){"dot"}, (char[]){"-Tsvg"}, (char[]){"-o"}, (char *)path, NULL};

@@ -6,7 +6,7 @@
 
 #include "tools/print.h"
 
-/* Separator of cells: text_escape leaves no such byte in a cell. */
+/* The separator of cells. text_escape removes this byte from cells. */
 #define CELL_END '\x1f'
 
 void table_begin(context_t *ctx, table_t *out_table, int n_columns, const char *const *columns)

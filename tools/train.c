@@ -115,7 +115,7 @@ static bool check(train_settings_t *settings, const char *mode)
     return check_data(settings) && check_names(settings);
 }
 
-/* The curve is saved next to the weights unless --curve names another file. */
+/* Unless --curve names a file, the curve is saved next to the weights. */
 static void find_curve(train_settings_t *settings, char *out_path)
 {
     static const char end[] = ".safetensors";

@@ -1,4 +1,4 @@
-/* Training in several processes: detects mpirun and handles its signal to end. */
+/* Training in several processes: detects mpirun, and handles its signal to end. */
 #include "tools/train_ranks.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 #include "tools/command.h"
 
-/* Variables that Open MPI's mpirun sets in its processes. */
+/* Environment variables that Open MPI's mpirun sets for its processes. */
 #define SIZE_VARIABLE "OMPI_COMM_WORLD_SIZE"
 #define RANK_VARIABLE "OMPI_COMM_WORLD_RANK"
 

@@ -1,4 +1,4 @@
-/* Output of tessera train: a bar while it runs, then losses and times, and a curve. */
+/* Output of tessera train: a bar during training, then losses and times, and a curve. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -68,11 +68,11 @@ status_t train_print_json(context_t *ctx, const train_settings_t *settings,
 #define WIDTH 640
 #define HEIGHT 360
 #define MARGIN 48
-#define LINES 4        /* horizontal lines, each with a number */
-#define POINTS_MAX 600 /* points of the curve; each is the mean of several steps */
+#define LINES 4        /* horizontal lines, each labelled with a number */
+#define POINTS_MAX 600 /* most points of the curve; a point is the mean of several steps */
 
 typedef struct curve {
-    int64_t n; /* points in use */
+    int64_t n; /* number of points */
     double losses[POINTS_MAX];
     double least, most;
 } curve_t;

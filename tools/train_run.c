@@ -1,5 +1,5 @@
 /* The run of tessera train: makes data, model and trainer, then takes a step for each batch. Files
- * are written only after a successful step, so a failed run leaves the last good one. */
+ * are written only after a successful step, so after a failure the last good ones are left. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ typedef struct run {
     loader_t *loader;
     train_setup_t setup;
     const train_schedule_t *schedule;
-    double lr;        /* initial rate of the schedule */
-    int64_t n_scores; /* number of scores the model returns; 0: unknown, or not a classifier */
+    double lr;        /* learning rate with which the schedule begins */
+    int64_t n_scores; /* number of scores that the model returns; 0: unknown, or not a classifier */
 } run_t;
 
 /* ---- setting up ---- */
@@ -52,7 +52,7 @@ static status_t open_data(run_t *run)
     return STATUS_OK;
 }
 
-/* The seed determines the zoo's initial weights. Open sizes of a file are those of the data. */
+/* The seed determines initial weights of the zoo. Open sizes of a file become those of the data. */
 static status_t load_model(run_t *run)
 {
     const train_settings_t *settings = run->settings;
@@ -64,7 +64,7 @@ static status_t load_model(run_t *run)
     return module_mkldnn(run->ctx, run->model.module, NULL);
 }
 
-/* Runs the first batch through the model, so that sizes that do not fit are reported before a
+/* Runs the model on the first batch, so that sizes which do not fit are reported before the first
  * step. */
 static status_t check_sizes(run_t *run)
 {
@@ -119,13 +119,13 @@ static status_t get_record(run_t *run)
     return STATUS_OK;
 }
 
-/* True in the process that prints and writes files: the first of several, or the only one. */
+/* True in the process that prints and writes files: the first one, or the only one. */
 static bool is_first(const run_t *run)
 {
     return parallel_rank(run->parallel) == 0;
 }
 
-/* A checkpoint records its number of steps; the data continues from there. */
+/* Loads a checkpoint, which contains its number of steps. The data continues from there. */
 static status_t resume(run_t *run)
 {
     train_record_t *record = run->record;
@@ -163,7 +163,7 @@ static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *
     int64_t n = tensor_sizes(output)[0], n_scores = tensor_sizes(output)[1];
     tensor_t *scores = NULL;
     const void *labels = NULL, *numbers = NULL;
-    double counts[] = {0.0, (double)n}; /* right, seen */
+    double counts[] = {0.0, (double)n}; /* right ones, all */
     TRY(tensor_cast(run->ctx, output, DTYPE_F32, &scores));
     TRY(to_dense(run->ctx, scores, &scores));
     TRY(tensor_contiguous(run->ctx, scores, &scores));
@@ -182,7 +182,7 @@ static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *
     return STATUS_OK;
 }
 
-/* Updates the accuracy at the end of an epoch; in the first epoch, at every step. */
+/* Updates the accuracy at the end of an epoch, and at each step of the first epoch. */
 static void settle_accuracy(train_record_t *record, bool is_end, bool is_first_epoch)
 {
     if (record->n_seen > 0 && (is_end || is_first_epoch))
@@ -218,7 +218,7 @@ static status_t step_in_scope(run_t *run)
     return status != STATUS_OK ? status : ended;
 }
 
-/* Called after the first step, when it is known which parameters get gradients. */
+/* Warns of parameters without gradients. Call it after the first step, which finds them. */
 static void warn_of_idle(const run_t *run)
 {
     const optimizer_t *optimizer = run->setup.optimizer;

@@ -121,7 +121,7 @@ static double keep_rate(double lr, int64_t step, int64_t n_steps)
     return lr;
 }
 
-/* Divides the rate by 10 after each third of the steps. */
+/* Divides the learning rate by 10 after each third of the steps. */
 static double step_rate(double lr, int64_t step, int64_t n_steps)
 {
     return schedule_step(lr, step, (n_steps + 2) / 3, 0.1);

@@ -10,24 +10,24 @@
 #include "tools/path.h"
 #include "tools/print.h"
 
-/* Checksums of a value of a plan's graph, taken when its step had made it; independent of the
- * format. There is one checksum per row, i.e. per index of dimension 0. Steps that run on slices of
- * a batch make some rows at a time. */
+/* Checksums of a value of a plan's graph, one for each row (index of dimension 0). They are
+ * computed when a step has made the value, and do not depend on its format. A step that runs on
+ * slices of a batch makes some rows at a time. */
 typedef struct record {
     dtype_t dtype;
     int64_t n_rows;
     uint64_t *rows;  /* NULL: unknown */
-    tensor_t *whole; /* for a value with views, while its slices are being made */
+    tensor_t *whole; /* the value, if it has views and its slices are still being made */
 } record_t;
 
-/* A plan that the run has reached. */
+/* A plan that the run has executed. */
 typedef struct followed {
     plan_t *plan; /* retained */
     int n_values;
-    record_t *records; /* per value of the plan's graph; NULL: the plan writes in place */
+    record_t *records; /* [n_values] of the plan's graph; NULL: the plan writes in place */
 } followed_t;
 
-/* The part of its batch that an event covers. */
+/* The part of the batch that an event is about. */
 typedef struct part {
     int slice, n_slices;
 } part_t;
@@ -38,10 +38,10 @@ typedef struct verifier {
     int64_t n_elements;
     uint64_t seed;
     path_t path;
-    int64_t n_events, total; /* total 0: unknown */
+    int64_t n_events, total; /* total 0: not known */
     int n_followed;
     followed_t *followed;
-    bool is_following; /* views are being recomputed; ignore their events */
+    bool is_following; /* views are being recomputed; their events are ignored */
     verify_result_t result;
 } verifier_t;
 
@@ -86,7 +86,7 @@ static int64_t count_rows(const tensor_t *tensor)
     return tensor_rank(tensor) == 0 ? 1 : tensor_sizes(tensor)[0];
 }
 
-/* Returns the elements in row-major order; the caller releases *out_rows. */
+/* Returns the elements in row-major order. The caller releases *out_rows. */
 static status_t find_elements(context_t *ctx, const tensor_t *tensor, tensor_t **out_rows,
                               const char **out_elements, size_t *out_row_bytes)
 {
@@ -130,7 +130,7 @@ static status_t keep_value(context_t *ctx, record_t *record, const tensor_t *ten
     return find_checksums(ctx, tensor, record->rows + part.slice * n);
 }
 
-/* True for transitions: a plan converts the tensor or does nothing, but keeps every element. */
+/* True for nodes that a plan executes as a conversion or not at all: they keep every element. */
 static bool is_transition(const graph_node_t *node)
 {
     static const char *const names[] = {"to_mkldnn", "to_dense", "reorder"};
@@ -147,7 +147,7 @@ static bool is_view(const graph_node_t *node)
 static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                            value_t value, const tensor_t *tensor);
 
-/* Recomputes a view of the tensor and keeps its checksums. */
+/* Computes a view of the tensor again and records its checksums. */
 static status_t keep_view(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                           const graph_node_t *node, const tensor_t *tensor)
 {
@@ -165,8 +165,8 @@ static status_t keep_view(context_t *ctx, verifier_t *verifier, const followed_t
     return status;
 }
 
-/* Keeps the checksums of all views of a value and of its transitions, since a plan has no step for
- * a view. */
+/* Records the checksums of all views of a value, also of its conversions, since a plan has no steps
+ * for views. */
 static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                            value_t value, const tensor_t *tensor)
 {
@@ -215,8 +215,8 @@ static status_t add_slice(context_t *ctx, record_t *record, const tensor_t *slic
     return status;
 }
 
-/* Keeps views of a value made in slices. A view needs the whole batch, so slices are collected
- * first. */
+/* Records views of a value that is made in slices. A view needs the entire batch, so the slices are
+ * collected first. */
 static status_t keep_views_of_slice(context_t *ctx, verifier_t *verifier,
                                     const followed_t *followed, value_t value,
                                     const tensor_t *slice, part_t part)
@@ -231,7 +231,7 @@ static status_t keep_views_of_slice(context_t *ctx, verifier_t *verifier,
     return STATUS_OK;
 }
 
-/* Finds the record of the value, or of the value that transitions made it from; NULL: unknown. */
+/* Finds the record of the value, or of the value that was converted to it. NULL: unknown. */
 static const record_t *find_record(const followed_t *followed, value_t value)
 {
     while (value >= 0 && followed->records[value].rows == NULL) {
@@ -241,8 +241,8 @@ static const record_t *find_record(const followed_t *followed, value_t value)
     return value >= 0 ? &followed->records[value] : NULL;
 }
 
-/* Reports that `reader` reads a changed value. A step that runs on slices may read an operand that
- * has no batch dimension as a whole. */
+/* Reports a value that has changed before `reader` reads it. A step that runs on slices may read
+ * all of an operand without a batch dimension. */
 static status_t check_value(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                             value_t value, const tensor_t *tensor, part_t part, const char *reader)
 {
@@ -275,7 +275,7 @@ static status_t check_value(context_t *ctx, verifier_t *verifier, const followed
 
 /* ---- plans ---- */
 
-/* Plans that write in place are not followed, since their values change. */
+/* True if a node writes in place. Such a plan is not checked, since its values change. */
 static bool writes_in_place(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -285,8 +285,8 @@ static bool writes_in_place(const graph_t *graph)
     return writes;
 }
 
-/* Finds or adds the record of a plan. A run may reach several plans, e.g. branches of an if, and
- * each one several times. */
+/* Finds or adds the records of a plan. A run may execute several plans, such as the branches of an
+ * if, and each of them several times. */
 static status_t find_followed(context_t *ctx, verifier_t *verifier, plan_t *plan,
                               const followed_t **out_followed)
 {
@@ -352,7 +352,7 @@ static status_t check_step(context_t *ctx, verifier_t *verifier, const op_event_
     return STATUS_OK;
 }
 
-/* Checks the results of a method that is one plan. */
+/* Checks the results of a method that is a single plan. */
 static status_t check_results(context_t *ctx, verifier_t *verifier, plan_t *plan, int n,
                               tensor_t *const *results)
 {
