@@ -1,7 +1,7 @@
 #include "module/layers_impl.h"
 #include "tensor/context_impl.h"
 
-/* Functions with a `unary` have no parameters; the others read theirs from attributes. */
+/* A function with a `unary` has no parameters. The others read theirs from attributes. */
 typedef status_t (*unary_t)(context_t *ctx, const tensor_t *x, tensor_t **out);
 
 typedef struct activation {

@@ -83,7 +83,7 @@ static void release_datums(int n, datum_t *const *datums)
     for (int i = 0; i < n; i++) datum_release(datums[i]);
 }
 
-/* Wraps n tensors in datums; a NULL tensor becomes none. */
+/* Converts n tensors to datums; a NULL tensor becomes none. */
 static status_t wrap(context_t *ctx, int n, const tensor_t *const *tensors, datum_t **out_datums)
 {
     for (int i = 0; i < n; i++) {
@@ -175,8 +175,8 @@ forward_t module_c_forward(const member_t *method)
     return ((const c_method_t *)method->is.method.state)->forward;
 }
 
-/* Makes the caller own one reference per result. A result that the scope does not list was either
- * kept by the function or appears earlier among the results. */
+/* Makes the caller own one reference for each result. A result that is not in the scope's list was
+ * retained by the function, or is also an earlier result. */
 static bool take_results(context_t *ctx, int n, tensor_t *const *made)
 {
     bool is_whole = true;
@@ -245,7 +245,7 @@ static status_t check_call(context_t *ctx, const char *op, int n_in, const void 
     return STATUS_OK;
 }
 
-/* Finds a method by its dotted name; *module becomes the module that owns it. */
+/* Finds a method by its path. *module becomes the module that has the method. */
 static status_t find_method(context_t *ctx, module_t **module, const char *name,
                             const member_t **out_method)
 {
@@ -258,8 +258,8 @@ static status_t find_method(context_t *ctx, module_t **module, const char *name,
     return STATUS_OK;
 }
 
-/* The policy of layers that module_mkldnn skipped: their methods and callees run in plain
- * layouts. */
+/* The policy for layers that module_mkldnn skipped: their methods, and all that these call, run in
+ * plain layouts. */
 typedef struct layer_policy {
     bool is_switched;
     policy_t before;
@@ -296,8 +296,8 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
     return interrupt_end(ctx, status);
 }
 
-/* Passes tensors through a method that works on datums; the caller owns the results. The run may
- * set members, so `name` must not belong to the method, and `method` is not read after the run. */
+/* Runs a method that takes datums on tensors. The caller owns the results. The run may set members,
+ * so `name` must not belong to the method, and `method` is not read after the run. */
 static status_t run_method(context_t *ctx, module_t *module, const char *name,
                            const member_t *method, int n_in, const tensor_t *const *in, int *n_out,
                            tensor_t **out)
@@ -426,7 +426,7 @@ static bool is_same(const tensor_t *a, const tensor_t *b)
            tensor_lies_like(&a->info, &b->info);
 }
 
-/* Copies each result that overlaps a tensor to be written, except that result's own tensor. */
+/* Copies each result that overlaps a tensor that will be written, other than the result's own. */
 static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_t *const *wanted)
 {
     for (int i = 0; i < n; i++) {
@@ -443,7 +443,7 @@ static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_
     return STATUS_OK;
 }
 
-/* tensor_copy counts only copies that change the element order; this also counts plain copies. */
+/* Also counts copies that keep the order of elements, because tensor_copy does not. */
 static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *wanted)
 {
     if (is_same(made, wanted)) return STATUS_OK;
@@ -465,7 +465,7 @@ static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *want
     return STATUS_OK;
 }
 
-/* Lets the method write into the caller's tensors if it can; otherwise runs it normally. */
+/* Lets the method write to the caller's tensors if it can. Otherwise runs it like call_tensors. */
 static status_t run_into(context_t *ctx, module_t *module, const char *name, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_made, tensor_t **made)

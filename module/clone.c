@@ -6,9 +6,9 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* Maps from originals to clones. Each object is cloned once, so that shared objects stay shared.
- * Storages are cloned completely, so views of one storage stay views of one storage. The clone owns
- * the map's values. */
+/* Maps originals to clones. Each object is cloned once, so that shared objects stay shared. A
+ * storage is cloned completely, so that views of one storage stay views of one storage. The clone
+ * owns the values of the map. */
 typedef struct cloner {
     context_t *ctx;
     bool shares_bytes; /* until either copy is written */

@@ -3,7 +3,7 @@
 #include "module/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* splitmix64 with random access: the i-th word after a seed. */
+/* splitmix64 with random access: returns word i for a seed. */
 static uint64_t word(uint64_t seed, int64_t i)
 {
     uint64_t z = seed + ((uint64_t)i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -12,8 +12,8 @@ static uint64_t word(uint64_t seed, int64_t i)
     return z ^ (z >> 31);
 }
 
-/* Approximates a normal distribution with the sum of four uniform 16-bit numbers; no library
- * function is called, so the result is the same everywhere. */
+/* Approximates normally distributed numbers by sums of four uniform 16-bit numbers. Without library
+ * functions, the result is the same on every machine. */
 static void fill_normal(float *elements, int64_t n, uint64_t seed, double deviation)
 {
     const float scale = (float)(deviation / 37837.227);
@@ -32,7 +32,7 @@ static void fill_uniform(float *elements, int64_t n, uint64_t seed, double low, 
         elements[i] = (float)low + (float)(int32_t)(word(seed, i) >> 40) * scale;
 }
 
-/* The tensor must be contiguous f32, as all tensors that layers make. */
+/* The tensor must be contiguous f32, as all tensors of layers are. */
 status_t layer_fill(context_t *ctx, tensor_t *tensor, fill_t fill, double a, double b)
 {
     INVARIANT(tensor->info.dtype == DTYPE_F32 && info_is_contiguous(&tensor->info));

@@ -31,8 +31,8 @@ static void drop(flow_t *flow)
     flow->held = NULL;
 }
 
-/* Continues the flow with *next, which the forward's scope holds. *next is passed by address
- * because the call that sets it may be another argument of the same call. */
+/* Continues the flow with *next, which the forward's scope holds. `next` is a pointer, because the
+ * call that sets *next may be another argument of step. */
 static void step(flow_t *flow, status_t status, tensor_t *const *next)
 {
     drop(flow);

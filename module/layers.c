@@ -145,8 +145,8 @@ status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features,
 
 /* ---- batch norm ---- */
 
-/* Reads the weight of a new batch in the running statistics: 0.1 if attribute `momentum` is absent;
- * -1 if it is None, which means that the running statistics are means over all batches. */
+/* Reads the weight of a new batch in the running statistics, attribute `momentum`. 0.1 if it is
+ * absent. -1 if it is None, so that the running statistics are means over all batches. */
 static status_t read_momentum(context_t *ctx, const module_t *self, double *out)
 {
     const datum_t *momentum = module_attribute(self, "momentum");
@@ -157,7 +157,7 @@ static status_t read_momentum(context_t *ctx, const module_t *self, double *out)
     return STATUS_OK;
 }
 
-/* running += (batch scale - running) momentum; or divided by n_tracked if momentum is negative. */
+/* running += (batch * scale - running) * momentum. If momentum is negative, it is 1 / n_tracked. */
 static status_t track(context_t *ctx, tensor_t *running, const tensor_t *batch, double scale,
                       double momentum, const tensor_t *n_tracked)
 {
@@ -196,7 +196,7 @@ static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t 
     return track(ctx, variance, batch_variance, n / (n - 1), momentum, n_tracked);
 }
 
-/* Without running statistics, inference also uses the statistics of the batch. */
+/* If there are no running statistics, inference uses the statistics of the batch, too. */
 static status_t forward_batch_norm(context_t *ctx, module_t *self, int n_in,
                                    const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -298,8 +298,8 @@ static status_t forward_alpha_dropout(context_t *ctx, module_t *self, int n_in,
     return forward_dropout(ctx, self, n_in, in, n_out, out);
 }
 
-/* In training, inputs without a batch dimension have channels first: rank 2 for Dropout1d, rank 4
- * for Dropout3d. Dropout2d treats every input as batched, as PyTorch does. */
+/* In training, an input without a batch dimension has channels first: rank 2 for Dropout1d, rank 4
+ * for Dropout3d. Dropout2d treats every input as a batch, as PyTorch does. */
 static status_t forward_feature_dropout(context_t *ctx, module_t *self, int n_in,
                                         const tensor_t *const *in, int *n_out, tensor_t **out)
 {

@@ -1,7 +1,7 @@
 /* Layers with torch.nn's parameter names.
  *
  * Every constructor returns a module whose `forward` takes one tensor and returns one. Initial
- * weights come from the context's random numbers: convolutions use He initialisation. */
+ * weights are random numbers from the context; convolutions use He initialisation. */
 #ifndef TESSERA_MODULE_LAYERS_H
 #define TESSERA_MODULE_LAYERS_H
 
@@ -10,24 +10,24 @@
 
 TESSERA_BEGIN
 
-/* weight [K][C/G][..kernel..] and, if has_bias, bias [K]. n_spatial is 1 to 3; kernel has one size
- * per spatial dimension. attrs may be NULL, as in ops.h. */
+/* Parameters weight [K][C/G][..kernel..] and, if has_bias, bias [K]. n_spatial is 1 to 3; kernel
+ * has one size for each spatial dimension. attrs may be NULL, as in ops.h. */
 status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t out_channels,
                     const int64_t *kernel, const conv_attrs_t *attrs, bool has_bias,
                     module_t **out_module) TESSERA_API(layer_conv);
-/* The common case: 2 spatial dimensions and a square kernel. */
+/* layer_conv with 2 spatial dimensions and a square kernel. */
 status_t layer_conv2d(context_t *ctx, int64_t in_channels, int64_t out_channels, int64_t kernel,
                       const conv_attrs_t *attrs, bool has_bias, module_t **out_module)
     TESSERA_API(layer_conv2d);
 
-/* weight [out][in], bias [out]. */
+/* Parameters weight [out][in] and, if has_bias, bias [out]. */
 status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features, bool has_bias,
                       module_t **out_module) TESSERA_API(layer_linear);
 
 /* Parameters weight and bias, buffers running_mean and running_var, all [channels], and the counter
- * num_batches_tracked. In training mode the layer normalizes with the statistics of the batch, then
- * updates the running ones using attribute `momentum`. Absent: 0.1. None: the running statistics
- * are means over all batches. */
+ * num_batches_tracked. In training mode, the layer normalizes with the statistics of the batch,
+ * then updates the running statistics using attribute `momentum`: 0.1 if it is absent; if it is
+ * None, the running statistics are means over all batches. */
 status_t layer_batch_norm(context_t *ctx, int64_t channels, double epsilon, module_t **out_module)
     TESSERA_API(layer_batch_norm);
 
@@ -37,13 +37,13 @@ status_t layer_avg_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **
     TESSERA_API(layer_avg_pool2d);
 status_t layer_adaptive_avg_pool2d(context_t *ctx, int64_t height, int64_t width,
                                    module_t **out_module) TESSERA_API(layer_adaptive_avg_pool2d);
-/* One of the elementwise functions; alpha and beta as in attrs.h. */
+/* One of the elementwise functions. alpha and beta are documented in dispatch/eltwise.h. */
 status_t layer_activation(context_t *ctx, eltwise_t eltwise, double alpha, double beta,
                           module_t **out_module) TESSERA_API(layer_activation);
 status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, module_t **out_module)
     TESSERA_API(layer_flatten);
-/* Dropout, AlphaDropout, Dropout1d to 3d. In inference: x. AlphaDropout in training:
- * UNSUPPORTED. */
+/* Dropout, AlphaDropout, Dropout1d to 3d. They return x in inference. AlphaDropout: UNSUPPORTED in
+ * training. */
 status_t layer_dropout(context_t *ctx, double p, module_t **out_module) TESSERA_API(layer_dropout);
 status_t layer_alpha_dropout(context_t *ctx, double p, module_t **out_module)
     TESSERA_API(layer_alpha_dropout);
@@ -57,22 +57,22 @@ status_t layer_softmax(context_t *ctx, int64_t dim, module_t **out_module)
     TESSERA_API(layer_softmax);
 status_t layer_log_softmax(context_t *ctx, int64_t dim, module_t **out_module)
     TESSERA_API(layer_log_softmax);
-/* weight [num_parameters], filled with init: 1, or one per channel. torch's defaults: 1 and
- * 0.25. */
+/* Parameter weight [num_parameters], filled with init. num_parameters is 1, or the number of
+ * channels. torch's defaults are 1 and 0.25. */
 status_t layer_prelu(context_t *ctx, int64_t num_parameters, double init, module_t **out_module)
     TESSERA_API(layer_prelu);
-/* Splits one dimension into n; one of the sizes may be -1. */
+/* Splits one dimension into n dimensions; one of the sizes may be -1. */
 status_t layer_unflatten(context_t *ctx, int64_t dim, int n, const int64_t *unflattened_size,
                          module_t **out_module) TESSERA_API(layer_unflatten);
 
-/* Layout conversions as layers, to mark by hand which layers of a model run in mkldnn. */
+/* Conversions of the layout as layers, which select the layers of a model that run in mkldnn. */
 status_t layer_dense_to_mkldnn(context_t *ctx, module_t **out_module)
     TESSERA_API(layer_dense_to_mkldnn);
 status_t layer_mkldnn_to_dense(context_t *ctx, module_t **out_module)
     TESSERA_API(layer_mkldnn_to_dense);
 
-/* Runs its children in order. layer_append_take names the child by its number and takes ownership
- * of it, also on failure. A child that is NULL passes on the context's failure. */
+/* Runs its children in order. layer_append_take takes ownership of the child, also on failure, and
+ * names it by its number. If the child is NULL, it returns the context's failure. */
 status_t layer_sequential(context_t *ctx, module_t **out_module) TESSERA_API(layer_sequential);
 status_t layer_append_take(context_t *ctx, module_t *sequential, module_t *child)
     TESSERA_API(layer_append_take);

@@ -4,9 +4,10 @@
 
 #include "module/layers.h"
 
-/* How a new tensor is filled: normal with deviation `a`, uniform in [a, b), or all `a`. Each
- * element is computed from one seed (from the context's random numbers) and the element's index,
- * with integer arithmetic and one rounding. So values are the same on every machine. */
+/* How a new tensor is filled: normally distributed with standard deviation `a`, uniform in [a, b),
+ * or all `a`. Each element is computed from a seed (from the context's random numbers) and the
+ * element's index, with integer arithmetic and one rounding. So all machines get the same
+ * values. */
 typedef enum fill { FILL_NORMAL, FILL_UNIFORM, FILL_VALUE } fill_t;
 
 status_t layer_fill(context_t *ctx, tensor_t *tensor, fill_t fill, double a, double b);
@@ -20,14 +21,14 @@ status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int ra
 /* Standard deviation of new biases. */
 #define LAYER_BIAS_DEVIATION 0.05
 
-/* Creates a module of a type with a forward; `init`, which may be NULL, adds the members. */
+/* Creates a module of a type with a C method "forward". `init` adds the members; it may be NULL. */
 typedef status_t (*layer_init_t)(context_t *ctx, module_t *module, const void *user);
 status_t layer_build(context_t *ctx, const char *type, forward_t forward, layer_init_t init,
                      const void *user, module_t **out_module);
 
-/* Read attributes, which users may have changed. layer_read_sizes reads one size per spatial
- * dimension; the sizes stay zero if the attribute is absent. INVALID_ARGUMENT names an attribute
- * that is absent or of another kind. */
+/* Read attributes, which users may have changed. layer_read_sizes reads one size for each spatial
+ * dimension; if the attribute is absent, the sizes stay zero. INVALID_ARGUMENT if an attribute that
+ * is needed is absent or of another kind; the message names it. */
 #define LAYER_MAX_SPATIAL 3
 status_t layer_one_input(context_t *ctx, const module_t *self, int n_in);
 status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out);
@@ -54,7 +55,8 @@ status_t layer_set_sizes(context_t *ctx, module_t *module, const char *name, int
 status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out);
 
-/* Sets a child and takes ownership of it, also on failure. NULL passes on the context's failure. */
+/* Sets a child and takes ownership of it, also on failure. If the child is NULL, returns the
+ * context's failure. */
 status_t layer_child_take(context_t *ctx, module_t *module, const char *name, module_t *child);
 
 #endif

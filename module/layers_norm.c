@@ -8,7 +8,7 @@
 typedef struct norm_init {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK]; /* sizes of weight and bias */
-    int64_t n_groups;               /* 0: no groups, a norm over the last dimensions */
+    int64_t n_groups;               /* 0: a norm over the last dimensions, without groups */
     double epsilon;
     bool has_weight, has_bias;
 } norm_init_t;

@@ -29,7 +29,7 @@ static void clear(context_t *ctx, changes_t *changes)
     context_put(ctx, changes->modules);
 }
 
-/* If the plain bytes of a weight cannot be restored, the weight keeps its packed form. */
+/* Undoes the changes. A weight whose plain bytes cannot be restored stays packed. */
 static void undo(context_t *ctx, changes_t *changes)
 {
     for (int i = 0; i < changes->n_storages; i++) {
@@ -44,7 +44,7 @@ static void undo(context_t *ctx, changes_t *changes)
     }
 }
 
-/* Parameters and integer weights. The latter are buffers, since they are not trained. */
+/* Parameters, and weights of integers. The latter are buffers, because they are not trained. */
 static bool may_be_weight(const member_t *member)
 {
     if (member->kind == MEMBER_PARAMETER) return member->is.tensor != NULL;
@@ -81,7 +81,7 @@ static status_t set_dense(context_t *ctx, module_t *module, bool runs_dense, cha
 
 /* ---- skipped modules ---- */
 
-/* Adds all modules of a subtree to the skipped ones. */
+/* Adds all modules of a subtree to the skipped modules. */
 static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
 {
     tree_t tree = {0};
@@ -93,7 +93,7 @@ static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
     return status;
 }
 
-/* Skips the children whose path matches, and adds their number to *n. */
+/* Skips the children whose path matches the pattern. Adds their number to *n. */
 static status_t skip_children(context_t *ctx, const tree_item_t *item, const char *pattern,
                               map_t *skipped, int *n)
 {
@@ -205,8 +205,8 @@ status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t 
 
 /* ---- module_dense ---- */
 
-/* Restores plain bytes of packed weights. For mkldnn parameters and buffers, makes one dense tensor
- * per shared tensor; the scope holds it until put_plain sets it. */
+/* Restores the plain bytes of packed weights. For parameters and buffers in mkldnn layout, makes
+ * dense tensors, one for each shared tensor; the scope holds them until put_plain sets them. */
 static status_t make_plain(context_t *ctx, const module_t *module, map_t *plain)
 {
     for (int i = 0; i < module->n_members; i++) {

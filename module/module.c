@@ -139,7 +139,7 @@ static member_t *find_here(const module_t *module, const char *name, size_t leng
     return NULL;
 }
 
-/* Returns the child that the path begins with, or NULL, and advances the path. */
+/* Returns the child whose name the path begins with, and advances the path; or NULL. */
 static module_t *descend(const module_t *module, const char **path)
 {
     const char *dot = strchr(*path, '.');
@@ -150,7 +150,7 @@ static module_t *descend(const module_t *module, const char **path)
     return member->is.child;
 }
 
-/* Names contain no dots, so the rest of the path is either a member here or starts with a child. */
+/* Names contain no dots, so the rest of a path is a member here, or begins with a child. */
 const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind)
 {
     while (*module != NULL && path != NULL) {
@@ -168,7 +168,7 @@ const member_t *module_find(const module_t *module, const char *path, member_kin
     return module_find_owned(&owner, path, kind);
 }
 
-/* "conv1, bn1, ...": as many names of a kind as fit. */
+/* "conv1, bn1, ...": as many names of this kind as fit in the text. */
 static const char *list_names(const module_t *module, member_kind_t kind, char *out_text)
 {
     static const char more[] = ", ...";
@@ -203,7 +203,7 @@ status_t module_no_member(context_t *ctx, const module_t *module, const char *pa
 
 /* ---- setters ---- */
 
-/* Follows the path to its last module; *path becomes the member's name there. */
+/* Follows the path to its last module; *path becomes the name of the member in this module. */
 static status_t find_owner(context_t *ctx, module_t **module, const char **path)
 {
     if (*module == NULL) return context_null(ctx, "module", "module");
@@ -271,7 +271,7 @@ status_t module_put_take(context_t *ctx, module_t *module, const member_t *membe
     return status;
 }
 
-/* The name is only read; the copy avoids a cast, since member_t has a writable name. */
+/* The name is only read. member_t's name is not const, and copying the pointer avoids a cast. */
 static member_t member_of(member_kind_t kind, const char *name)
 {
     member_t member = {.kind = kind};

@@ -1,13 +1,14 @@
 /* Modules: a tree of parameters, buffers, attributes, children and methods.
  *
- * As in torch.nn.Module, a parameter is a tensor that training changes; a buffer is a tensor that
- * it does not train (running statistics); an attribute is any datum (`training`, `version`). A
+ * As in torch.nn.Module, a parameter is a tensor that optimizers change; a buffer is a tensor that
+ * they do not change (running statistics); an attribute is any datum (`training`, `version`); a
  * child is a module. The same module or tensor may be a member of several modules and stays shared.
- * Modules are reference-counted; setters retain their arguments. A path is names joined by dots:
- * "layer1.0.conv1.weight".
+ * Modules are reference-counted; setters retain their arguments. A path is several names joined by
+ * dots: "layer1.0.conv1.weight".
  *
- * A method is a class of functions and a state. C methods are implemented in this folder, graph and
- * plan methods in graph/ and freeze/. */
+ * A method has a class (functions in C) and a state. A C method calls a C function, a graph method
+ * runs a graph, and a plan method runs a plan of a graph. C methods are implemented in this folder,
+ * the others in graph/ and freeze/. */
 #ifndef TESSERA_MODULE_MODULE_H
 #define TESSERA_MODULE_MODULE_H
 
@@ -19,8 +20,8 @@ TESSERA_BEGIN
 typedef struct module module_t;
 struct module_value;
 
-/* The functions of a method. run takes arguments and returns results as datums; it may be called
- * again while it runs, in other contexts. Functions that are absent are NULL. */
+/* The functions of a method. `run` takes arguments and returns results as datums. It may be called
+ * again while it runs, in other contexts. A function that the class does not have is NULL. */
 typedef struct method_class {
     const char *name; /* "c", "graph", "plan" */
     status_t (*run)(context_t *ctx, module_t *self, void *state, int n_in, datum_t *const *in,
@@ -29,41 +30,41 @@ typedef struct method_class {
     status_t (*clone)(context_t *ctx, const void *state, void **out_state);
     void *(*graph)(
         void *state); /* the graph_t that the method runs, borrowed; graph_of returns it */
-    /* Sets *out_n to the number of arguments (results, if is_output) if it is known, and describes
-     * value `index` if it exists. With index -1 it only counts, and ctx may be NULL. See
-     * signature.h. */
+    /* Sets *out_n to the number of arguments (results, if is_output), if that is known, and
+     * describes argument or result `index`, if there is one. With index -1 it only counts, and ctx
+     * may be NULL. See signature.h. */
     status_t (*describe)(context_t *ctx, void *state, bool is_output, int index, int *out_n,
                          struct module_value *out_value);
-    /* Runs on tensors and writes result i directly into wanted[i] if possible; out[i] is then a
-     * tensor with the same bytes. Sets *n_out to -1 if it ran nothing and nothing failed. In that
-     * case, or if this is NULL, `run` is called and its results are copied. */
+    /* Runs on tensors. Writes result i directly to wanted[i] if possible; out[i] is then a tensor
+     * with the same memory. If the method cannot do this now, it sets *n_out to -1 and returns OK.
+     * In that case, or if run_into is NULL, the caller uses `run` and copies the results. */
     status_t (*run_into)(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_out, tensor_t **out);
-    /* INVALID_ARGUMENT if the method would reject tensors like these for their number, dtypes or
-     * sizes. See signature.h. */
+    /* Fails with INVALID_ARGUMENT if `run` would reject tensors like these for their number, dtypes
+     * or sizes. See signature.h. */
     status_t (*check_inputs)(context_t *ctx, void *state, int n_in, const tensor_info_t *const *in);
 } method_class_t;
 #define METHOD_MAX_OUTPUTS 32
 
-/* A C method on tensors, as layers and users write it. It runs in its own scope (see scope.h): a
- * failure inside that is not cleared fails the call. Results must be inputs or tensors made inside;
- * retain any other tensor, such as a parameter, before returning it. All other tensors made inside
- * are released. */
+/* The function of a C method, written by layers and users. It runs in its own scope (see scope.h).
+ * A failure inside fails the call, unless it is cleared. Results must be inputs, or tensors made in
+ * the scope; retain any other tensor, such as a parameter, before returning it. All other tensors
+ * made in the scope are released. */
 typedef status_t (*forward_t)(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out);
 
 /* ---- building ---- */
 
-/* type_name ("Conv2d", "BasicBlock") is shown to users. Attribute `training` starts as false. */
+/* type_name ("Conv2d", "BasicBlock") is shown to users. Attribute `training` is false at first. */
 status_t module_create(context_t *ctx, const char *type_name, module_t **out_module)
     TESSERA_API(module_create);
 module_t *module_retain(module_t *module) TESSERA_API(module_retain);
 void module_release(module_t *module) TESSERA_API(module_release);
 
-/* A name may be a path, "layer1.0.conv1.weight". The modules on the path must exist; the last of
- * them gets the member. An existing member of the same kind is replaced; one of another kind is
- * INVALID_ARGUMENT. A parameter may be NULL, which means absent (no bias). */
+/* `name` may be a path, "layer1.0.conv1.weight": the modules on the path must exist, and the last
+ * one gets the member. A member of the same kind is replaced; a member of another kind is
+ * INVALID_ARGUMENT. A parameter may be NULL, which means that it is absent (no bias). */
 status_t module_set_parameter(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)
     TESSERA_API(module_set_parameter);
 status_t module_set_buffer(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)
@@ -79,7 +80,7 @@ status_t module_set_method_take(context_t *ctx, module_t *module, const char *me
                                 const method_class_t *class_, void *state)
     TESSERA_API(module_set_method_take);
 
-/* ---- queries: results are borrowed, NULL when absent; paths may be dotted ---- */
+/* ---- queries: results are borrowed, and NULL if absent; names may be paths ---- */
 
 const char *module_type(const module_t *module) TESSERA_API(module_type);
 tensor_t *module_parameter(const module_t *module, const char *path) TESSERA_API(module_parameter);
@@ -104,32 +105,32 @@ const char *module_member(const module_t *module, int index, member_kind_t *out_
 status_t module_remove(context_t *ctx, module_t *module, const char *name)
     TESSERA_API(module_remove);
 
-/* Sets attribute `training` of the module and all modules below it. */
+/* Sets attribute `training` of the module and of all modules below it. */
 status_t module_train(context_t *ctx, module_t *module, bool is_training) TESSERA_API(module_train);
 bool module_is_training(const module_t *module) TESSERA_API(module_is_training);
 
 /* ---- running ---- */
 
-/* Runs method "forward" with one tensor in and one out. */
+/* Runs method "forward" with one tensor as argument and one as result. */
 status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, tensor_t **out)
     TESSERA_API(module_forward);
 
-/* Calls a method. A dotted name calls the method of a module below. INVALID_ARGUMENT if there is no
- * such method. out has METHOD_MAX_OUTPUTS elements; the caller releases the results. */
+/* Calls a method. A name with dots calls the method of a module below. INVALID_ARGUMENT if there is
+ * no such method. out has METHOD_MAX_OUTPUTS elements; the caller releases the results. */
 status_t module_call(context_t *ctx, module_t *module, const char *method, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out) TESSERA_API(module_call);
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,
                              const tensor_t *const *in, int *n_out, tensor_t **out)
     TESSERA_API(module_call_tensors);
 
-/* Like module_forward and module_call_tensors, but write the results into the caller's tensors,
- * which may be new or over the caller's memory (tensor_borrow). Their number, dtypes and sizes must
- * match the results; their layouts may differ. A plan (frozen and loaded modules) writes a result
+/* module_forward and module_call_tensors that write the results to the caller's tensors. These may
+ * be new, or use the caller's memory (tensor_borrow). Their number, dtypes and sizes must be those
+ * of the results; their layouts may differ. A plan (in frozen and loaded modules) writes a result
  * directly, without allocating, if the tensor is dense, contiguous, 64-byte aligned and overlaps no
- * input or parameter. Any other result is copied once, and counted as a copy or a reorder. So a
- * tensor may overlap an input: the input is read first.
+ * input or parameter. Any other result is copied once, which is counted as a copy or a reorder. So
+ * a tensor may overlap an input: it is written after the input was read.
  *
- * INVALID_ARGUMENT  other dtype, sizes or number of results; two tensors that overlap. Nothing has
+ * INVALID_ARGUMENT  another dtype, size or number of results; two tensors that overlap. Nothing has
  *                   been written then. If a kernel fails, tensors may be partly written. */
 status_t module_forward_into(context_t *ctx, module_t *module, const tensor_t *x, tensor_t *out)
     TESSERA_API(module_forward_into);
@@ -137,18 +138,18 @@ status_t module_call_into(context_t *ctx, module_t *module, const char *method, 
                           const tensor_t *const *in, int n_out, tensor_t *const *out)
     TESSERA_API(module_call_into);
 
-/* Calls a child from inside a forward; observers see the child's path. */
+/* Runs a child's forward from inside a forward. Observers see the child's path. */
 status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,
                           tensor_t **out) TESSERA_API(module_run_child);
 
-/* Deep copy: the clone's tensors are dense, with their own bytes; shared tensors stay shared. */
+/* Deep copy: the copy's tensors are dense, with their own memory; shared tensors stay shared. */
 status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)
     TESSERA_API(module_clone);
 
 /* ---- walking ---- */
 
-/* Visits the module and all modules below it once each, parents first. path is the first path that
- * leads to the module. The walk stops at the first visit that fails. */
+/* Visits the module and all modules below it, each once, parents first. `path` is the first path
+ * that leads to the module. The walk stops if a visit fails. */
 typedef status_t (*module_visit_t)(context_t *ctx, void *user, const char *path, module_t *module);
 status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, void *user)
     TESSERA_API(module_walk);

@@ -11,7 +11,7 @@
 typedef struct member {
     member_kind_t kind;
     char *name;
-    uint64_t change; /* module_changes when the member was last set; unique */
+    uint64_t change; /* module_changes() when the member was last set; unique */
     union {
         tensor_t *tensor; /* parameter, NULL when absent; or buffer */
         datum_t *datum;   /* attribute */
@@ -31,42 +31,42 @@ struct module {
     member_t *members;
     int n_members;
     int capacity;
-    atomic_bool runs_dense; /* skipped by module_mkldnn: methods run under policy per_op */
+    atomic_bool runs_dense; /* set by module_mkldnn's `skip`: methods run under policy per_op */
     pthread_mutex_t lock;   /* recursive; held by a run that changes members or their tensors */
 };
 
 /* Creates a module without any member, not even `training`. */
 status_t module_make(context_t *ctx, const char *type_name, module_t **out_module);
 
-/* A counter that increases when a member of any module is set or removed. While it is unchanged,
- * members found by path are still valid. */
+/* A counter that increases whenever a member of any module is set or removed. As long as it is
+ * unchanged, members that were found by path are still valid. */
 uint64_t module_changes(void);
 
-/* Guard a run that changes state in the module or below it. Such runs of one module exclude each
- * other; nested runs in the same thread do not wait. */
+/* Guard a run that changes the state of the module or of modules below it. Such runs of one module
+ * exclude each other, but nested runs in one thread do not wait. */
 void module_lock(module_t *module);
 void module_unlock(module_t *module);
 
-/* A clone whose tensors share the original's bytes until either is written through the API. */
+/* Makes a copy that shares the tensors' bytes, until the original or the copy is written. */
 status_t module_snapshot(context_t *ctx, const module_t *module, module_t **out_module);
 
 /* True if a tensor shares memory with a tensor of the module or of a module below it. */
 bool module_overlaps(const module_t *module, const tensor_t *tensor);
 
-/* The member of a kind at a path, or NULL. */
+/* Finds the member of this kind at a path. NULL if there is none. */
 const member_t *module_find(const module_t *module, const char *path, member_kind_t kind);
-/* The same; *module becomes the module that owns the member. */
+/* Like module_find; *module becomes the module that has the member. */
 const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind);
 
 /* Sets a member. Takes ownership of its value, also on failure; copies its name. */
 status_t module_put_take(context_t *ctx, module_t *module, const member_t *member);
 
-/* Fails because no member of this kind exists at the path. The message names the missing part and
- * lists the members that exist. */
+/* Fails, because there is no member of this kind at the path. The message names the missing part
+ * and lists the members that exist. */
 status_t module_no_member(context_t *ctx, const module_t *module, const char *path,
                           member_kind_t kind);
 
-/* Fails if a caller's tensor for result `index` has another dtype or other sizes. */
+/* Fails if a caller's tensor for result `index` has another dtype or size than the result. */
 status_t module_check_result(context_t *ctx, int index, const tensor_info_t *made,
                              const tensor_info_t *wanted);
 
@@ -94,11 +94,11 @@ typedef struct tree {
     int capacity;
 } tree_t;
 
-/* Lists all modules once each, parents first, children in order. */
+/* Lists all modules, each once, parents first, children in order. */
 status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree);
 void tree_clear(context_t *ctx, tree_t *tree);
 
-/* "layer1" and "conv1" give "layer1.conv1"; an empty path gives the name alone. */
+/* Joins "layer1" and "conv1" to "layer1.conv1". With an empty path, returns the name. */
 status_t tree_join(context_t *ctx, const char *path, const char *name, char **out_path);
 
 #endif

@@ -113,7 +113,7 @@ static bool has_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Checks name and type, since users may add conversion layers under other names. */
+/* Checks name and type, because users may add conversion layers under other names. */
 static bool is_placed(const member_t *member)
 {
     if (member->kind != MEMBER_CHILD) return false;
@@ -131,7 +131,7 @@ static bool has_placed(const module_t *module)
 
 typedef status_t (*maker_t)(context_t *ctx, module_t **out_module);
 
-/* Inserts a new layer at member index `at`; its name is the prefix plus the neighbour's name. */
+/* Inserts a new layer as member `at`. Its name is the prefix and the neighbour's name. */
 static status_t insert(context_t *ctx, module_t *module, int at, const char *prefix,
                        const char *beside, maker_t make)
 {
@@ -162,7 +162,7 @@ static status_t insert(context_t *ctx, module_t *module, int at, const char *pre
 /* Works from the last layer to the first, so that earlier indices stay valid. */
 static status_t place_here(context_t *ctx, module_t *module, const bool *is_mkldnn)
 {
-    int end = -1; /* last layer of the current run */
+    int end = -1; /* last layer of the current sequence */
     for (int i = module->n_members - 1; i >= 0; i--) {
         if (!is_mkldnn[i]) continue;
         if (end < 0) end = i;

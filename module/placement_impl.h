@@ -1,28 +1,27 @@
 /* Conversion layers that module_mkldnn inserts.
  *
- * In a Sequential, a Dense2Mkldnn is inserted before each run of layers that compute in mkldnn, and
- * a Mkldnn2Dense after it. All other layers then see dense tensors, and the printed tree shows
- * which layers are blocked. A run of the example shows the layout of each layer. Names of other
- * layers do not change: "dense2mkldnn_3" is inserted before "3". */
+ * In a Sequential, a Dense2Mkldnn is inserted before each sequence of layers that compute in
+ * mkldnn, and a Mkldnn2Dense after it. All other layers then read dense tensors, and the printed
+ * tree shows which layers compute in mkldnn. To find these layers, the example is run. Names of
+ * other layers do not change: "dense2mkldnn_3" is inserted before "3". */
 #ifndef TESSERA_MODULE_PLACEMENT_IMPL_H
 #define TESSERA_MODULE_PLACEMENT_IMPL_H
 
 #include "module/module.h"
 
-/* Output layouts of the operators run below each path, in the order of running. */
+/* Records calls of operators: the path of the module, and the layout of the result, in order. */
 typedef struct placement placement_t;
 status_t placement_begin(context_t *ctx, placement_t **out_placement);
-/* Observes the context's calls from placement_watch to placement_unwatch. */
+/* Records all calls in the context from placement_watch to placement_unwatch. */
 status_t placement_watch(context_t *ctx, placement_t *placement);
 void placement_unwatch(context_t *ctx, placement_t *placement);
 void placement_end(context_t *ctx, placement_t *placement);
 
-/* UNSUPPORTED if the module is not a Sequential. */
+/* Fails with UNSUPPORTED if the module is not a Sequential. */
 status_t placement_check(context_t *ctx, const module_t *module);
 
-/* Inserts the layers into the Sequential `module`, and into nested Sequentials that compute only
- * partly in mkldnn. A Sequential that already has such layers is skipped. On failure nothing is
- * inserted. */
+/* Inserts the layers into the Sequential `module`, and into nested Sequentials of which only some
+ * layers compute in mkldnn. Skips Sequentials that have such layers. On failure inserts nothing. */
 status_t placement_apply(context_t *ctx, placement_t *placement, module_t *module);
 
 /* Removes the inserted layers from the module and all modules below it. */

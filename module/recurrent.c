@@ -7,7 +7,7 @@
 #include "module/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Maximum of layers times directions: all their states are concatenated in one call. */
+/* Maximum of layers * directions: the states of all of them are concatenated in one call. */
 #define MAX_STATES 64
 
 typedef enum kind { LSTM, GRU, RNN } kind_t;
@@ -17,7 +17,7 @@ static const struct {
     int n_gates, n_states;
 } kinds[] = {{"LSTM", "layer_lstm", 4, 2}, {"GRU", "layer_gru", 3, 1}, {"RNN", "layer_rnn", 1, 1}};
 
-/* "weight_ih_l1_reverse" */
+/* Makes a name such as "weight_ih_l1_reverse". */
 #define NAME_BYTES 48
 static void name_of(const char *what, int64_t layer, int64_t direction, char *out_name)
 {
@@ -99,7 +99,7 @@ static status_t check_states(const stack_t *s)
     return STATUS_OK;
 }
 
-/* Extracts initial state `index`, [N][H]; NULL if no states were given. */
+/* Extracts initial state `index`, [N][H], or NULL if no states were given. */
 static status_t take_state(const stack_t *s, int which, int64_t index, tensor_t **out)
 {
     tensor_t *part = NULL;

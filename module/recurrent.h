@@ -1,12 +1,12 @@
 /* Recurrent layers with torch.nn's parameter names: weight_ih_l0, bias_hh_l1_reverse.
  *
- * A layer may stack L layers, each with D directions (1 or 2); the outputs of both directions are
+ * A module can stack L layers, each with D directions (1 or 2); the outputs of both directions are
  * concatenated. forward takes the sequences and, optionally, the initial states (default 0). It
  * returns the output sequences of the last layer and the final states, as separate results:
  *
  *   x       [T][N][C], or [N][T][C] if batch_first, or [T][C]: one sequence
  *   h0, c0  [L D][N][H], or [L D][H] for one sequence; layer by layer, forward then reverse
- *   y       as x, with D H elements; h, c as h0
+ *   y       like x, with D H elements; h and c like h0, c0
  *
  * lstm: (x) or (x, h0, c0) returns y, h, c. gru and rnn: (x) or (x, h0) returns y, h. Use
  * module_call_tensors, since module_forward returns only one result. */
@@ -25,7 +25,8 @@ typedef struct layer_recurrent_options {
     double dropout; /* between layers; UNSUPPORTED in training mode */
 } layer_recurrent_options_t;
 
-/* options NULL: one layer, forward only. Weights are uniform in [-1, 1] / sqrt(hidden_size). */
+/* If options is NULL: one layer, forward only. Weights are uniform in [-1, 1] /
+ * sqrt(hidden_size). */
 status_t layer_lstm(context_t *ctx, int64_t input_size, int64_t hidden_size, bool has_bias,
                     const layer_recurrent_options_t *options, module_t **out_module)
     TESSERA_API(layer_lstm);

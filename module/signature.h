@@ -1,7 +1,7 @@
 /* Signatures: name, dtype and sizes of a method's arguments and results.
  *
  * Graph methods (imported, traced, parsed, frozen, loaded) know their signature. A C method has the
- * one set with module_describe; the zoo's networks set theirs. */
+ * signature that module_describe sets; the zoo's networks set theirs. */
 #ifndef TESSERA_MODULE_SIGNATURE_H
 #define TESSERA_MODULE_SIGNATURE_H
 
@@ -12,21 +12,21 @@ TESSERA_BEGIN
 /* One argument or result of a method. */
 typedef struct module_value {
     const char *name;                  /* from the model's file, else from the graph; may be NULL */
-    datum_kind_t kind;                 /* DATUM_NONE: not known. The rest describes tensors */
+    datum_kind_t kind;                 /* DATUM_NONE: not known; the fields below are for tensors */
     dtype_t dtype;                     /* DTYPE_NONE: not known */
     int rank;                          /* -1: not known */
-    int64_t sizes[TENSOR_MAX_RANK];    /* -1: open */
-    const char *dims[TENSOR_MAX_RANK]; /* open size's name, equal for equal sizes; or NULL */
-    int64_t made[TENSOR_MAX_RANK];     /* sizes when traced or imported; -1: not known */
+    int64_t sizes[TENSOR_MAX_RANK];    /* -1: any size */
+    const char *dims[TENSOR_MAX_RANK]; /* name of a size of -1; equal names: equal sizes; or NULL */
+    int64_t made[TENSOR_MAX_RANK];     /* sizes in the trace or import; -1: not known */
 } module_value_t;
 
-/* The number of arguments or results of a method; -1 if it is not known or there is no such method.
- * Method names may be dotted. */
+/* The number of arguments or results of a method; -1 if it is not known, or if there is no such
+ * method. Names of methods may be paths. */
 int module_n_inputs(const module_t *module, const char *method) TESSERA_API(module_n_inputs);
 int module_n_outputs(const module_t *module, const char *method) TESSERA_API(module_n_outputs);
 
-/* Describe argument or result `index`. The texts belong to the method or the module; they are valid
- * until either is changed.
+/* Describe argument or result `index`. The texts belong to the method or the module, and are valid
+ * until the method or the module is changed.
  *
  * INVALID_ARGUMENT  no such method; index out of range
  * UNSUPPORTED       a C method without a signature (see module_describe) */
@@ -41,15 +41,15 @@ status_t module_output(context_t *ctx, const module_t *module, const char *metho
  *
  *   forward: input x is f32[3,4], the graph was made for f32[1,4]
  *
- * in  [n_in]; NULL: this argument is not checked, for example a list
+ * in  [n_in]; NULL: this argument is not checked, for example because it is a list
  *
  * INVALID_ARGUMENT  no such method; another number of arguments, another dtype or size
  * UNSUPPORTED       a C method, which checks its arguments when it runs */
 status_t module_check_inputs(context_t *ctx, const module_t *module, const char *method, int n_in,
                              const tensor_info_t *const *in) TESSERA_API(module_check_inputs);
 
-/* Sets the signature of a C method. Calls are not checked against it. Values and their texts are
- * copied.
+/* Sets the signature of a C method. Values and their texts are copied. Calls are not checked
+ * against the signature.
  *
  * INVALID_ARGUMENT  no such method, or not a C method; a rank or a number out of range */
 status_t module_describe(context_t *ctx, module_t *module, const char *method, int n_in,

@@ -7,14 +7,14 @@
 typedef struct signature {
     allocator_t allocator;
     int n_in, n_out;
-    module_value_t values[]; /* arguments, then results; their texts follow in the same block */
+    module_value_t values[]; /* arguments, then results; their texts follow in memory */
 } signature_t;
 
 status_t signature_create(context_t *ctx, int n_in, const module_value_t *in, int n_out,
                           const module_value_t *out, signature_t **out_signature);
 void signature_release(signature_t *signature);
 
-/* Implements method_class_t.describe. If the signature is NULL, *out_n does not change. */
+/* Implements method_class_t.describe. If the signature is NULL, leaves *out_n unchanged. */
 status_t signature_describe(const signature_t *signature, bool is_output, int index, int *out_n,
                             module_value_t *out_value);
 

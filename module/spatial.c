@@ -15,7 +15,7 @@ static status_t check_spatial(context_t *ctx, const char *op, int n_spatial)
     return STATUS_OK;
 }
 
-/* The length of a list attribute, 0 if it is absent. */
+/* Length of a list attribute; 0 if it is absent. */
 static int count(const module_t *self, const char *name)
 {
     const datum_t *value = module_attribute(self, name);

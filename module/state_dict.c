@@ -85,7 +85,7 @@ status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
 
 /* ---- import ---- */
 
-/* Older files lack the counters of training batches, and inference does not read them. */
+/* Counters of batches: older files do not contain them, and inference does not read them. */
 static bool may_be_absent(const char *key)
 {
     static const char name[] = "num_batches_tracked";
@@ -93,7 +93,7 @@ static bool may_be_absent(const char *key)
     return strcmp(dot != NULL ? dot + 1 : key, name) == 0;
 }
 
-/* If a tensor has several keys, the last of them that is in the dict provides its value. */
+/* If a tensor has several keys, its value is that of the last key in the dict. */
 static const datum_t *find_value(const datum_t *dict, const entries_t *entries,
                                  const entry_t *entry)
 {
@@ -114,7 +114,7 @@ static bool has_key(const entries_t *entries, const char *key, int hint)
     return false;
 }
 
-/* Errors of a dict as clauses joined by "; ", with at most MOST_NAMES names of each kind. */
+/* Faults of a dict, as text with "; " between them, with at most MOST_NAMES names of each kind. */
 #define MOST_NAMES 12
 
 static void begin_clause(text_t *faults)
@@ -122,7 +122,7 @@ static void begin_clause(text_t *faults)
     if (faults->length > 0) text_append(faults, "; ");
 }
 
-/* True if there is no value under this key, or if its shape matches the tensor. */
+/* True if the dict has no value for this key, or if the value has the shape of the tensor. */
 static bool is_fitting(const entry_t *entry, const datum_t *value)
 {
     if (value == NULL) return true;
@@ -215,7 +215,7 @@ static status_t check(context_t *ctx, const module_t *module, const datum_t *dic
     return status;
 }
 
-/* Sets the entry's new value, converted to the tensor's dtype. */
+/* Sets the entry's new value, cast to the tensor's dtype. */
 static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *entries,
                         entry_t *entry)
 {
@@ -229,13 +229,13 @@ static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *en
     return STATUS_OK;
 }
 
-/* An mkldnn tensor keeps its format: values are copied into it even for "assign". */
+/* An mkldnn tensor keeps its format: its elements are overwritten, even to assign a new tensor. */
 static bool is_written(const entry_t *entry, bool is_assigned)
 {
     return !is_assigned || tensor_layout(entry->tensor) != LAYOUT_DENSE;
 }
 
-/* Does everything that can fail, before the first value is written. */
+/* Does all that can fail before the first value is written. */
 static status_t prepare(context_t *ctx, const datum_t *dict, const entries_t *entries,
                         entry_t *entry, bool is_assigned)
 {

@@ -6,22 +6,23 @@
 
 TESSERA_BEGIN
 
-/* Creates a dict from path to dense tensor, in the order of module_walk. Tensors that are already
- * dense share the module's bytes. */
+/* Creates a dict from paths to dense tensors, in the order of module_walk. Tensors that are dense
+ * already share the module's bytes. */
 status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
     TESSERA_API(module_state_dict);
 
-/* Copies values into the module's tensors. The keys must match exactly, and shapes must be equal.
- * Two kinds of keys may be missing: `num_batches_tracked` of a batch norm, which then keeps its
- * value, and one of two keys of a shared tensor. INVALID_ARGUMENT names missing keys, unknown keys
- * and wrong shapes; nothing has changed then. */
+/* Copies values into the module's tensors. Keys and shapes must match exactly. Two kinds of keys
+ * may be missing: `num_batches_tracked` of a batch norm, which then keeps its value, and one of two
+ * keys of a shared tensor. Otherwise the call fails with INVALID_ARGUMENT, and nothing has changed;
+ * the message names missing keys, unknown keys and wrong shapes. */
 status_t module_load_state_dict(context_t *ctx, module_t *module, const datum_t *dict)
     TESSERA_API(module_load_state_dict);
 
-/* The same without a copy, as torch's load_state_dict(assign=True): the dict's tensors become the
- * parameters and buffers. A tensor that is not dense, contiguous and of the same dtype is converted
- * first. References to the old parameters no longer point into the module. Parameters in mkldnn
- * layout are overwritten in place. With is_strict false, keys may be missing or unknown. */
+/* Like module_load_state_dict but without a copy, as torch's load_state_dict(assign=True): the
+ * dict's tensors become the parameters and buffers, and old references to parameters no longer
+ * belong to the module. A tensor that is not dense, contiguous and of the same dtype is converted
+ * first. Parameters in mkldnn layout are overwritten in place. If is_strict is false, keys may be
+ * missing or unknown. */
 status_t module_assign_state_dict(context_t *ctx, module_t *module, const datum_t *dict,
                                   bool is_strict) TESSERA_API(module_assign_state_dict);
 

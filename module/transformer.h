@@ -7,29 +7,29 @@
 
 TESSERA_BEGIN
 
-/* Parameters weight and bias [normalized_shape], each optional. */
+/* Parameters weight and bias [normalized_shape]; both are optional. */
 status_t layer_layer_norm(context_t *ctx, int n_dims, const int64_t *normalized_shape,
                           double epsilon, bool has_weight, bool has_bias, module_t **out_module)
     TESSERA_API(layer_layer_norm);
 status_t layer_rms_norm(context_t *ctx, int n_dims, const int64_t *normalized_shape, double epsilon,
                         bool has_weight, module_t **out_module) TESSERA_API(layer_rms_norm);
 
-/* weight and bias [channels] if is_affine. */
+/* If is_affine, parameters weight and bias [channels]. */
 status_t layer_group_norm(context_t *ctx, int64_t num_groups, int64_t channels, double epsilon,
                           bool is_affine, module_t **out_module) TESSERA_API(layer_group_norm);
 status_t layer_instance_norm(context_t *ctx, int64_t channels, double epsilon, bool is_affine,
                              module_t **out_module) TESSERA_API(layer_instance_norm);
 
-/* weight [n][dim]. forward takes s64 or s32 indices of any shape and returns [..][dim]. */
+/* Parameter weight [n][dim]. forward takes s64 or s32 indices [..] and returns [..][dim]. */
 status_t layer_embedding(context_t *ctx, int64_t n, int64_t dim, module_t **out_module)
     TESSERA_API(layer_embedding);
 
-/* in_proj_weight [3 E][E], in_proj_bias [3 E], out_proj.weight [E][E], out_proj.bias [E], as in
- * torch.nn.MultiheadAttention with batch_first.
+/* Parameters in_proj_weight [3 E][E], in_proj_bias [3 E], out_proj.weight [E][E], out_proj.bias
+ * [E], as in torch.nn.MultiheadAttention with batch_first.
  *
  * forward takes x [N][T][E]; or x and a mask that broadcasts to [N][heads][T][T]; or query, key,
  * value and optionally a mask. Masks are as in attention.h: in a bool mask, true means "attend".
- * In attn_mask of torch.nn.MultiheadAttention, true means the opposite. */
+ * (In attn_mask of torch.nn.MultiheadAttention, true means "do not attend".) */
 status_t layer_multi_head_attention(context_t *ctx, int64_t embed_dim, int64_t num_heads,
                                     bool has_bias, module_t **out_module)
     TESSERA_API(layer_multi_head_attention);
@@ -42,7 +42,7 @@ typedef struct transformer_attrs {
     double epsilon; /* for the norms; 0: 1e-5 */
 } transformer_attrs_t;
 
-/* self_attn, linear1, linear2, norm1 and norm2, as torch.nn.TransformerEncoderLayer with
+/* Children self_attn, linear1, linear2, norm1 and norm2, like torch.nn.TransformerEncoderLayer with
  * batch_first, in inference. forward takes x [N][T][E] and optionally a mask. */
 status_t layer_transformer_encoder_layer(context_t *ctx, const transformer_attrs_t *attrs,
                                          module_t **out_module)

@@ -40,7 +40,7 @@ static status_t list_take(context_t *ctx, tree_t *tree, map_t *seen, module_t *m
     return STATUS_OK;
 }
 
-/* Collecting changes only reference counts, so the module parameter is const. */
+/* The module is const, because collecting only changes reference counts. */
 status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -70,7 +70,7 @@ void tree_clear(context_t *ctx, tree_t *tree)
     *tree = (tree_t){0};
 }
 
-/* Visits the modules that existed when the walk began, since a visit may change the tree. */
+/* Visits the modules that existed at the beginning, because a visit may change the tree. */
 status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, void *user)
 {
     if (module == NULL) return context_null(ctx, "module_walk", "module");

@@ -1,7 +1,7 @@
-/* The zoo: nine networks with torchvision's parameter names, seeded He weights, and non-trivial
- * batch-norm statistics. It reads no files.
+/* The zoo: nine networks with torchvision's parameter names. They have random weights (He
+ * initialisation, from a seed) and running statistics other than 0 and 1. No files are read.
  *
- * Widths can be divided to get small networks for tests. */
+ * For tests, the widths can be divided, which makes small networks. */
 #ifndef TESSERA_MODULE_ZOO_H
 #define TESSERA_MODULE_ZOO_H
 
@@ -11,13 +11,13 @@ TESSERA_BEGIN
 
 typedef struct zoo_options {
     int64_t n_classes; /* 0: 1000 */
-    int64_t divide;    /* divides all widths, which stay at least 8; 0: 1 */
+    int64_t divide;    /* divisor of all widths, which stay at least 8; 0: 1 */
     uint64_t seed;     /* 0: 1 */
 } zoo_options_t;
 
-/* Creates a network by name. Its input is f32[N, 3, size, size], where *out_size is the usual size
- * (224). Other heights and widths work as long as no layer's result is empty. INVALID_ARGUMENT
- * lists the names. options may be NULL. */
+/* Creates a network by name. Its input is f32[N, 3, size, size]; *out_size becomes the usual size
+ * (224). Other heights and widths work unless the result of some layer would be empty.
+ * INVALID_ARGUMENT for an unknown name; the message lists the names. options may be NULL. */
 status_t zoo_create(context_t *ctx, const char *name, const zoo_options_t *options,
                     module_t **out_module, int64_t *out_size) TESSERA_API(zoo_create);
 

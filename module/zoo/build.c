@@ -9,8 +9,8 @@ int64_t zoo_width(const zoo_build_t *build, int64_t width)
     return divided > 8 ? divided : 8;
 }
 
-/* Ends every constructor: keeps the first failure. *module is passed by address because the call
- * that sets it may be another argument of the same call. */
+/* Every constructor ends with this. Stores the first failure. `module` is a pointer, because the
+ * call that sets *module may be another argument of settle. */
 static module_t *settle(zoo_build_t *build, status_t status, module_t *const *module)
 {
     if (build->status == STATUS_OK) build->status = status;

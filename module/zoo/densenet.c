@@ -5,7 +5,7 @@
 
 #define N_BLOCKS 4
 
-/* Appends each layer's output to the block's input; later layers read both. */
+/* Appends each layer's output to its input; later layers read all of it. */
 static status_t forward_block(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out)
 {

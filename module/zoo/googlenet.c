@@ -1,5 +1,5 @@
-/* GoogLeNet with batch norm (Szegedy et al., 2014), as torchvision builds it for inference: no
- * auxiliary classifiers, and 3x3 convolutions where the paper has 5x5. */
+/* GoogLeNet with batch norm (Szegedy et al., 2014), as in torchvision for inference: without
+ * auxiliary classifiers, and with 3x3 convolutions instead of the paper's 5x5. */
 #include "module/zoo/zoo_impl.h"
 
 #define EPSILON 1e-3

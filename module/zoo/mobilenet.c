@@ -1,7 +1,7 @@
 /* MobileNetV2 (Sandler et al., 2018): inverted residuals with depthwise convolutions. */
 #include "module/zoo/zoo_impl.h"
 
-/* Scale of projections, which no relu follows: the next layer sees their full mean square. */
+/* Scale of projections: no relu follows these, so the next layer reads their full mean square. */
 #define PROJECTION_SCALE 0.7
 
 static status_t forward_residual(context_t *ctx, module_t *self, int n_in,

@@ -1,4 +1,4 @@
-/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016); the 3x3 convolution has the stride. */
+/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016). The 3x3 convolution has the stride. */
 #include <stdio.h>
 
 #include "module/zoo/zoo_impl.h"
@@ -63,7 +63,7 @@ static module_t *basic(zoo_build_t *build, int64_t in, int64_t planes, int64_t s
     return block;
 }
 
-/* A divided network has fewer groups of the same width. Powers of two divide all widths. */
+/* With divided widths, there are fewer groups of the same width. Powers of two divide them all. */
 static int64_t divided_groups(const zoo_build_t *build, const design_t *design)
 {
     int64_t groups = design->groups;
