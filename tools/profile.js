@@ -1,6 +1,6 @@
 "use strict";
-/* Draws the profile in the page. Names come from models, which may be untrusted, so they become text
- * nodes and never markup. */
+/* Draws the profile in the page. Names come from models, which may be untrusted, so names become
+ * text nodes and never markup. */
 (function () {
     const data = JSON.parse(document.getElementById("data").textContent);
     const SVG = document.getElementById("pattern").namespaceURI;
@@ -29,7 +29,7 @@
 
     /* ---- nodes ---- */
 
-    /* The kind of a format, which is a class of the style sheet. */
+    /* The kind of a format; it is the name of a class in the style sheet. */
     function family(format) {
         if (/[A-Z]/.test(format)) return "blocked";
         if (/^a[c-z][a-z]*b$/.test(format)) return "last";
@@ -95,7 +95,7 @@
         return box;
     }
 
-    /* The operators with reorders, the nodes whose reorders take the most time, and all nodes with them. */
+    /* The operators with reorders, the nodes whose reorders take longest, and all such nodes. */
     function reorderPlaces(mode) {
         const moved = mode.nodes.filter((node) => node.reorders.length);
         const kinds = new Map();
@@ -159,8 +159,8 @@
 
     const BOX = {width: 210, height: 50, gap: 26, down: 34};
 
-    /* A node's layer is after the layers of its producers. Within a layer nodes are placed near their
-     * producers, left to right. */
+    /* A node's layer follows the layers of its producers. In a layer, nodes are placed left to
+     * right, near their producers. */
     function place(nodes) {
         const at = [], layers = [];
         for (const node of nodes) {
@@ -179,7 +179,7 @@
 
     const cut = (text, length) => text.length <= length ? text : text.slice(0, length - 1) + "…";
 
-    /* Keeps the end of a path, which is more specific. */
+    /* Shortens a path to its end, which is more specific than its beginning. */
     function shorten(text, length) {
         return text.length <= length ? text : "…" + text.slice(text.length - length + 1);
     }
@@ -267,8 +267,8 @@
 
     /* ---- tables ---- */
 
-    /* columns: [heading, value of a row to sort by, cell or its text, class]. Headings are buttons, so
-     * that the keyboard can sort, too. */
+    /* columns: [heading, value of a row to sort by, cell or its text, class]. Headings are buttons,
+     * so the keyboard can sort too. */
     function table(label, columns, rows, classOf) {
         const body = element("tbody"), head = element("tr");
         const lines = rows.map((row) => {
@@ -366,7 +366,7 @@
 
     /* ---- two modes ---- */
 
-    /* Compares nodes by path, since a plan may have fused several nodes of a path into one. */
+    /* Compares the nodes of each path, since a plan may have fused several of them. */
     function differences(a, b) {
         const rows = new Map();
         const add = (mode, side) => {

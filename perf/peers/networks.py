@@ -1,5 +1,5 @@
-"""PyTorch networks with random weights, for measuring against peers: torchvision's designs. Networks
-that Tessera's zoo has by the same name have the same layers."""
+"""PyTorch networks with random weights, for comparison with peers. The designs are torchvision's. A
+network of the same name in Tessera's zoo has the same layers."""
 import torch
 from torch import nn
 
@@ -49,7 +49,7 @@ class Inverted(nn.Module):
 
 
 class Squeeze(nn.Module):
-    """Computes factors of channels from the channels' means."""
+    """Squeeze and excitation: multiplies each channel by a factor computed from all channels' means."""
 
     def __init__(self, n, n_inner):
         super().__init__()
