@@ -67,7 +67,7 @@ typedef struct freeze_options {
     const char *after; /* name of the pass after which to dump the graph, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    bool has_rounding_error, has_max_error; /* a limit of 0 then allows no error */
+    bool has_rounding_error, has_max_error; /* if true, a limit of 0 allows no error */
 } freeze_options_t;
 
 /* Freezes a copy of the module: every attribute that no kept method can change becomes a constant,

@@ -55,8 +55,8 @@ void bench_remove_frozen(bench_frozen_t *frozen);
 double bench_peak_mb(void);
 
 /* Measures the model in one mode in a separate process; mode frozen loads a frozen file. Returns
- * false after a failure, which that process has reported. Call it while this process is small,
- * since the size of this process when it starts the other counts in the other's peak. */
+ * false after a failure, which that process has reported. Call it while this process is small: the
+ * other's peak includes the size of this process at that time. */
 bool bench_measure_apart(const char *spec, run_mode_t mode, const session_options_t *options,
                          bench_row_t *row);
 

@@ -13,7 +13,7 @@ typedef struct table {
     int *numbers;   /* row of each class, or -1 */
     value_t *first; /* first value of each class, or -1 */
     value_t *next;  /* next value of the same class, or -1 */
-    bool has_facts; /* whether the current row has any facts */
+    bool has_facts; /* a fact of the current row has been printed */
 } table_t;
 
 /* ---- rows ---- */

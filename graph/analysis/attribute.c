@@ -5,7 +5,7 @@
 #include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
 
-/* A module's own member called `name`, a text of this length; returns the member's name. */
+/* Finds a module's own member by name (not NUL-terminated), and returns the member's name. */
 static const char *find_own(const module_t *module, const char *name, size_t length,
                             member_kind_t *out_kind)
 {

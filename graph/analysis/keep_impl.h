@@ -21,7 +21,7 @@ typedef struct kept {
     const char *wish;         /* KEEP_WISHED: the requested path */
     const graph_t *graph;     /* the graph that contains node; NULL: none */
     const graph_node_t *node; /* NULL: the graph returns the attribute */
-    int because;              /* KEEP_SHARED: index of the attribute it shares with */
+    int because;              /* KEEP_SHARED: index of the attribute with which it shares */
 } kept_t;
 
 /* Storage of a tensor, or a list or dict, that may be written. */

@@ -205,9 +205,8 @@ status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *po
 
 /* ---- checking ---- */
 
-/* Checks that values are defined before use and in scope; the number and types of operands, and
- * attributes; that types equal inferred ones; and that formats agree. INVALID_ARGUMENT names the
- * node. */
+/* Checks that values are defined before use and in scope, that operands and attributes are valid,
+ * that types equal inferred ones, and that formats agree. INVALID_ARGUMENT names the node. */
 status_t graph_verify(context_t *ctx, const graph_t *graph) TESSERA_API(graph_verify);
 
 /* Appends the guards, separated by commas: "H % 8 == 0, W >= 100". Appends nothing if there are

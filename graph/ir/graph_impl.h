@@ -40,7 +40,7 @@ typedef struct held_datum {
 } held_datum_t;
 
 /* The result of an analysis, which the graph caches for all users. `kind` is an address that
- * identifies the analysis. The graph frees the block with its allocator. */
+ * identifies the analysis. The graph frees the struct, by its allocator. */
 typedef struct graph_analysis {
     struct graph_analysis *next;
     const void *kind;

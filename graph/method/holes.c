@@ -118,7 +118,7 @@ typedef struct seeking {
     variable_t variables[MAX_VARIABLES];
     int64_t integers[TRACE_MAX_GRAPHS]; /* values of the hole, one in each graph */
     double floats[TRACE_MAX_GRAPHS];
-    const size_pool_t *pool; /* inner sizes as expressions of input sizes, or NULL */
+    const size_pool_t *pool; /* expressions for sizes of intermediate values; or NULL */
     hole_t *hole;
 } seeking_t;
 

@@ -27,7 +27,7 @@ static int form_of(const network_end_t *end, const int *chosen)
     return end->forms[end->variable == NETWORK_GIVEN ? 0 : chosen[end->variable]];
 }
 
-/* Most forms of a fan that are marked in a bit set; fans with more forms are rare. */
+/* A fan's forms are marked in a bit set if there are at most this many, as there usually are. */
 #define BIT_FORMS 64
 
 /* Cost of n readers from `first` on. A form that several of these readers need costs once. */
@@ -538,8 +538,8 @@ typedef struct touch {
     int fan, reader;
 } touch_t;
 
-/* A choice that is being improved. The ends of variable v are touches[first[v]] to touches[first[v
- * + 1] - 1], sorted by fan. n_wanting[of_fan[f] + form] readers of fan f need a form. */
+/* A choice that is being improved. The ends of variable v are touches[i], sorted by fan, with i
+ * from first[v] to first[v + 1] - 1. n_wanting[of_fan[f] + form] readers of fan f need a form. */
 typedef struct improver {
     context_t *ctx;
     const network_t *network;

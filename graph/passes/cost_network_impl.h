@@ -1,8 +1,8 @@
 /* Cost function networks: the optimisation problem of the layout pass, without its context.
  *
  * Each variable takes one of its values, at a cost. Some variables (makers) produce data, in a form
- * that depends on their value; others (readers) need it, in a form that depends on theirs. Each
- * form that is needed but not produced costs one conversion, however many readers need it:
+ * that depends on their value; others (readers) need it, in a form that depends on theirs. A maker
+ * and its readers are a fan. Each form that they need but do not make costs one conversion:
  *
  *   cost = sum(variables v) own[v][value of v]
  *        + sum(fans) sum(forms f that a reader needs) costs[form made][f]

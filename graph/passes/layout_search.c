@@ -346,7 +346,7 @@ static status_t note_borders(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The site's output that this value is, after passing through results and parameters of blocks;
+/* Follows a value back through parameters and results of blocks to the site's output that it is;
  * VALUE_NONE if there is none. The limit ends the search at values that a loop yields unchanged. */
 static value_t find_source(const layout_search_t *search, value_t value, int limit)
 {

@@ -7,7 +7,7 @@
 typedef enum move_kind {
     MOVE_NONE,
     MOVE_REPLACE, /* replaces the conversion by `source`, which has the same form */
-    MOVE_CONVERT, /* converts `source`, of which its operand is a converted form */
+    MOVE_CONVERT, /* converts `source` instead of the converted form of it */
     MOVE_HOIST,   /* converts before the node `at`, for all later uses in the block of `at` */
     MOVE_SINK,    /* converts a result of the if `at` inside its branches */
     MOVE_CARRY,   /* makes the loop `at` carry the converted value */

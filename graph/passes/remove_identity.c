@@ -1,8 +1,9 @@
 #include "graph/analysis/alias_impl.h"
 #include "graph/passes/pass_impl.h"
 
-/* Replaces an operator with TRAIT_IDENTITY by its first operand. If its bytes are written in place,
- * that is done only if the operand has no other reader. An in-place operator is always replaced. */
+/* Replaces an operator with TRAIT_IDENTITY by its first operand. The operator stays if the
+ * operand's bytes are written in place and something else reads them too, unless it is in place
+ * itself. */
 
 static bool is_removable(const alias_t *alias, const graph_node_t *node)
 {

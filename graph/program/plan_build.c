@@ -102,8 +102,8 @@ static void touch(build_t *b, const step_t *step)
     }
 }
 
-/* Provides the source in format `want`: the same bytes if they are equal in that format, else a
- * conversion step. The step uses `pack` unless it is NULL. */
+/* Provides the source in format `want`: unchanged if it has that format, else by a conversion step,
+ * which uses `pack` unless that is NULL. */
 static status_t convert_source(build_t *b, const plan_source_t *from, const tensor_info_t *want,
                                convert_pack_t pack, const char *path, plan_source_t *out)
 {

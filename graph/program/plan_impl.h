@@ -35,7 +35,7 @@ typedef struct plan_root {
     int n_copies;  /* for a block: number of copies; else 0 */
     size_t copy_bytes; /* for a buffer in a block: distance between two workers' copies; else 0 */
     bool is_shared;    /* ROOT_INPUT: uses the bytes of the passed tensor itself, not of a converted
-                          form, since a step or someone else writes them, or the tensor is kept */
+                          form, since they are written during the run, or stored in an attribute */
     bool is_written;   /* ROOT_INPUT: some step writes it */
 } plan_root_t;
 

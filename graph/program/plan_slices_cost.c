@@ -29,7 +29,7 @@ typedef struct work {
     double computed; /* nanoseconds for the entire batch */
     size_t batch_bytes, weight_bytes;
     int first_use, last_use;
-    double outside_share; /* share of memory accesses, for buffers also used outside */
+    double outside_share; /* share of accesses that reach memory, for buffers used elsewhere too */
 } work_t;
 
 /* The memory that a loop needs. */

@@ -76,8 +76,8 @@ void program_release(program_t *program);
 /* Returns the program's plans one after another: `at` counts from 0; NULL after the last plan. */
 plan_t *program_plan(const program_t *program, int at);
 
-/* plan_share_arenas for all plans; the sum of plan_own_bytes, and the graph's bytes; the largest
- * plan_run_bytes. */
+/* Lets all plans share arenas; returns the bytes that the plans and the graph own; returns the
+ * largest plan_run_bytes. */
 void program_share_arenas(program_t *program, arenas_t *arenas);
 size_t program_own_bytes(const program_t *program);
 size_t program_run_bytes(const program_t *program);

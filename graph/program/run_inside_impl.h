@@ -22,7 +22,7 @@ typedef struct run {
     const program_t *program; /* NULL: every node runs separately */
     slot_t *slots;
     const lifetimes_t *lifetimes;
-    const tensor_t **live_in; /* large enough for the inputs of any region */
+    const tensor_t **live_in; /* [most_inputs]: inputs of the current region */
     datum_t **in;
     datum_t **out;
     datum_t *none;

@@ -111,7 +111,7 @@ typedef struct onnx_noted {
 typedef struct onnx_open {
     char name[ONNX_NAME_MAX]; /* name in the graph */
     const char *param;        /* name in the file, or NULL */
-    int dim;                  /* dimension of the inputs, if it has no name in the file */
+    int dim;                  /* dimension of the inputs; for sizes without a name */
     int64_t size;             /* requested size; 0: not known yet */
 } onnx_open_t;
 

@@ -8,7 +8,7 @@
 
 #define SAFETENSORS_LENGTH_BYTES 8 /* bytes before the header that hold its length */
 #define SAFETENSORS_HEADER_MAX                                                                     \
-    100000000 /* bytes: the limit of the reference reader, a longer header is CORRUPT */
+    100000000 /* bytes: the reference reader's limit; a longer header is CORRUPT */
 #define SAFETENSORS_METADATA "__metadata__" /* key of the metadata in the header */
 
 typedef struct safetensors_pair {
