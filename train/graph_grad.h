@@ -1,4 +1,4 @@
-/* Gradients of graphs: extends a graph by the gradients of one of its results. */
+/* Gradients of graphs: adds the gradients of one result to a graph. */
 #ifndef TESSERA_TRAIN_GRAPH_GRAD_H
 #define TESSERA_TRAIN_GRAPH_GRAD_H
 
@@ -9,13 +9,13 @@ TESSERA_BEGIN
 /* Makes a graph that returns the results of `graph`, followed by the gradient of result `loss` with
  * respect to each value of wrt. The loss must be a floating tensor of one element. out_results
  * [n_wrt] gets the result index of each gradient, or -1 if the loss does not depend on the value.
- * Added nodes get the path of the operator that they belong to. All sizes must be known, and the
- * graph may contain only operators, constants and attributes.
+ * Each added node gets the path of the operator whose gradient it computes. All sizes must be
+ * known, and the graph may contain only operators, constants and attributes.
  *
  * INVALID_ARGUMENT  a value or result that the graph does not have; sizes that are not known; a
  *                   loss that is not floating
- * UNSUPPORTED       if, loop or call; a gradient that would pass an operator without a rule, an
- *                   in-place operator, or a value of unknown dtype or sizes; a rule that reads a
+ * UNSUPPORTED       an if, loop or call; a gradient reaches an operator without a rule, an
+ *                   in-place operator, or a value of unknown dtype or sizes; a rule reads a
  *                   value that is written in place */
 status_t graph_grad(context_t *ctx, const graph_t *graph, int loss, int n_wrt, const value_t *wrt,
                     int *out_results, graph_t **out_graph) TESSERA_API(graph_grad);

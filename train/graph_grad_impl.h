@@ -4,8 +4,7 @@
 
 #include "train/graph_grad.h"
 
-/* Like graph_grad; values `more` are returned too, between the graph's results and the
- * gradients. */
+/* graph_grad that also returns the values `more`, between the graph's results and the gradients. */
 status_t graph_grad_after(context_t *ctx, const graph_t *graph, int loss, int n_more,
                           const value_t *more, int n_wrt, const value_t *wrt, int *out_results,
                           graph_t **out_graph);

@@ -1,5 +1,5 @@
-/* Losses, as in torch.nn.functional. They are composed of operators, so tapes record them and
- * graph_trace traces them. No gradient flows to targets. */
+/* Losses, as in torch.nn.functional. They call operators, so tapes record them, and graph_trace
+ * traces them. Targets get no gradient. */
 #ifndef TESSERA_TRAIN_LOSS_H
 #define TESSERA_TRAIN_LOSS_H
 
@@ -7,21 +7,21 @@
 
 TESSERA_BEGIN
 
-/* The mean of all losses, their sum, or each loss separately. */
+/* Returns the mean of all losses, their sum, or all losses. */
 typedef enum reduction { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE } reduction_t;
 
 typedef struct cross_entropy_options {
     reduction_t reduction;
     const tensor_t *weight; /* [C], one number per class, or NULL */
     int64_t ignore_index;   /* rows with this label are ignored */
-    double label_smoothing; /* share of the target that is spread over all classes; not for nll */
+    double label_smoothing; /* part of the target shared by all classes; not for nll */
 } cross_entropy_options_t;
 
-/* PyTorch's defaults: mean, no weight, -100, 0. */
+/* PyTorch's defaults: REDUCTION_MEAN, no weight, ignore_index -100, label_smoothing 0. */
 cross_entropy_options_t cross_entropy_options(void) TESSERA_API(cross_entropy_options);
 
 /* Cross entropy of scores, as one numerically stable operator; and negative log likelihood of
- * log-probabilities (the result of log_softmax).
+ * log-probabilities, such as the result of log_softmax.
  *
  *   loss[n] = - weight[t] log softmax(x[n])[t]          t = target[n]
  *   mean    = sum(n) loss[n] / sum(n) weight[target[n]]
@@ -32,7 +32,7 @@ cross_entropy_options_t cross_entropy_options(void) TESSERA_API(cross_entropy_op
  *                                        over rows.
  * options  NULL: PyTorch's defaults
  *
- * INVALID_ARGUMENT  sizes disagree; a label out of range: the message names it and the classes */
+ * INVALID_ARGUMENT  sizes disagree; a label is out of range (the message names it) */
 status_t loss_cross_entropy(context_t *ctx, const tensor_t *x, const tensor_t *target,
                             const cross_entropy_options_t *options, tensor_t **out)
     TESSERA_API(loss_cross_entropy);
@@ -40,8 +40,8 @@ status_t loss_nll(context_t *ctx, const tensor_t *x, const tensor_t *target,
                   const cross_entropy_options_t *options, tensor_t **out) TESSERA_API(loss_nll);
 
 /* Losses of d = x - target, which must have equal sizes (no broadcasting). mse: d^2; l1: |d|;
- * smooth_l1: d^2 / (2 beta) if |d| < beta, else |d| - beta / 2. INVALID_ARGUMENT for unequal sizes
- * or a negative beta. */
+ * smooth_l1: d^2 / (2 beta) if |d| < beta, else |d| - beta / 2. INVALID_ARGUMENT if sizes are
+ * unequal or beta is negative. */
 status_t loss_mse(context_t *ctx, const tensor_t *x, const tensor_t *target, reduction_t reduction,
                   tensor_t **out) TESSERA_API(loss_mse);
 status_t loss_l1(context_t *ctx, const tensor_t *x, const tensor_t *target, reduction_t reduction,
@@ -53,7 +53,7 @@ status_t loss_smooth_l1(context_t *ctx, const tensor_t *x, const tensor_t *targe
  *
  *   - weight (pos_weight target log sigmoid(x) + (1 - target) log (1 - sigmoid(x)))
  *
- * weight and pos_weight broadcast to x; NULL: 1. */
+ * weight and pos_weight broadcast to x; NULL means 1. */
 status_t loss_bce_with_logits(context_t *ctx, const tensor_t *x, const tensor_t *target,
                               const tensor_t *weight, const tensor_t *pos_weight,
                               reduction_t reduction, tensor_t **out)

@@ -8,9 +8,9 @@
  *     optimizer_step(ctx, optimizer, gradients);
  *
  * A step writes parameters in place, in the format of their gradients. A weight that module_mkldnn
- * marked stays blocked, and so do its gradient and its state (momentum, averages); its plain bytes
- * are made only on demand. Padded lanes stay zero. One pass over the context's threads updates all
- * tensors, and the result does not depend on the number of threads.
+ * marked stays blocked, like its gradient and its state (momentum, averages); its plain bytes are
+ * made only on demand. Padded lanes stay zero. All tensors are updated in one parallel pass, and
+ * the result does not depend on the number of threads.
  *
  * An optimizer retains its module and looks up parameters by name at each step. Only one thread may
  * use it at a time. */
@@ -31,8 +31,8 @@ typedef struct optimizer optimizer_t;
  *   p      = p - lr * buffer
  *            nesterov: p - lr * (g + momentum * buffer)
  *
- * Without momentum there is no buffer: p = p - lr * g. nesterov requires momentum and no
- * dampening. */
+ * Without momentum there is no buffer: p = p - lr * g. nesterov requires momentum, and dampening
+ * 0. */
 typedef struct sgd_options {
     double lr, momentum, dampening, weight_decay;
     bool nesterov;
@@ -65,15 +65,16 @@ typedef struct rmsprop_options {
     bool centered;
 } rmsprop_options_t;
 
-/* PyTorch's defaults, with this learning rate. */
+/* PyTorch's defaults, with the given learning rate. */
 sgd_options_t sgd_options(double lr) TESSERA_API(sgd_options);
 adam_options_t adam_options(double lr) TESSERA_API(adam_options);
 adam_options_t adamw_options(double lr) TESSERA_API(adamw_options);
 rmsprop_options_t rmsprop_options(double lr) TESSERA_API(rmsprop_options);
 
 /* Create an optimizer for the module's floating parameters, in the order of module_walk. A
- * parameter with several names is listed once, under its first name. options NULL: PyTorch's
- * defaults. AdamW is Adam with decoupled weight decay, whatever options says about that.
+ * parameter with several names is listed once, under its first name. If options is NULL, it is
+ * PyTorch's defaults. AdamW is Adam with decoupled weight decay, whatever the options say about
+ * decoupling.
  *
  * INVALID_ARGUMENT  a negative option; beta >= 1; nesterov without momentum or with dampening; no
  *                   floating parameter
@@ -91,10 +92,10 @@ void optimizer_destroy(optimizer_t *optimizer) TESSERA_API(optimizer_destroy);
 
 /* ---- steps ---- */
 
-/* Updates the parameters. gradients has one gradient per parameter, in their order, with the
- * parameter's dtype and sizes and any layout. NULL leaves the parameter and its state unchanged. A
- * gradient whose format differs from the state's is reordered, counted under cause gradient.
- * Gradients are not written.
+/* Updates the parameters. gradients has one gradient for each parameter, in the parameters' order,
+ * with the parameter's dtype and sizes, in any layout. If a gradient is NULL, its parameter and
+ * state do not change. If its format differs from the state's, the gradient is reordered, which is
+ * counted under cause gradient. Gradients are not written.
  *
  * INVALID_ARGUMENT  a gradient of another dtype or other sizes; a parameter that the module no
  *                   longer has, or has with other sizes
@@ -105,60 +106,60 @@ void optimizer_destroy(optimizer_t *optimizer) TESSERA_API(optimizer_destroy);
 status_t optimizer_step(context_t *ctx, optimizer_t *optimizer, tensor_t *const *gradients)
     TESSERA_API(optimizer_step);
 
-/* Sets the learning rate for later steps. INVALID_ARGUMENT if it is negative or NaN. */
+/* Sets the learning rate of later steps. INVALID_ARGUMENT if it is negative or NaN. */
 status_t optimizer_set_lr(context_t *ctx, optimizer_t *optimizer, double lr)
     TESSERA_API(optimizer_set_lr);
 double optimizer_lr(const optimizer_t *optimizer) TESSERA_API(optimizer_lr);
 
 /* ---- queries: results are borrowed ---- */
 
-/* "sgd", "adam", "adamw", "rmsprop". */
+/* Returns "sgd", "adam", "adamw" or "rmsprop". */
 const char *optimizer_kind(const optimizer_t *optimizer) TESSERA_API(optimizer_kind);
 
-/* A parameter's name is its path. NULL if the index is out of range; optimizer_parameter also
+/* A parameter's name is its path. NULL if the index is out of range. optimizer_parameter also
  * returns NULL if the module no longer has the parameter. */
 int optimizer_n_parameters(const optimizer_t *optimizer) TESSERA_API(optimizer_n_parameters);
 const char *optimizer_name(const optimizer_t *optimizer, int index) TESSERA_API(optimizer_name);
 tensor_t *optimizer_parameter(const optimizer_t *optimizer, int index)
     TESSERA_API(optimizer_parameter);
 
-/* The number of steps that updated the parameter, and of all steps. A step without a gradient for
- * the parameter does not update it. */
+/* The number of steps that updated the parameter, and the number of all steps. A step without a
+ * gradient for a parameter does not update it. */
 int64_t optimizer_n_updates(const optimizer_t *optimizer, int index)
     TESSERA_API(optimizer_n_updates);
 int64_t optimizer_n_steps(const optimizer_t *optimizer) TESSERA_API(optimizer_n_steps);
 
-/* The name of the nth parameter that no step has updated so far. NULL after the last one, and
- * before the first step. A training loop can use it after its first step to warn the user. */
+/* The name of the nth parameter that no step has updated; NULL after the last one, and before the
+ * first step. After its first step, a training loop can warn the user with these names. */
 const char *optimizer_unstepped(const optimizer_t *optimizer, int nth)
     TESSERA_API(optimizer_unstepped);
 
 /* ---- state ---- */
 
-/* State tensors per parameter, for example "exp_avg" and "exp_avg_sq". They have the parameter's
- * sizes and the format of its gradients. NULL until the parameter's first update. */
+/* State tensors of each parameter, for example "exp_avg" and "exp_avg_sq". They have the
+ * parameter's sizes and the format of its gradients. NULL until the parameter's first update. */
 int optimizer_n_states(const optimizer_t *optimizer) TESSERA_API(optimizer_n_states);
 const char *optimizer_state_name(const optimizer_t *optimizer, int state)
     TESSERA_API(optimizer_state_name);
 tensor_t *optimizer_state(const optimizer_t *optimizer, int index, int state)
     TESSERA_API(optimizer_state);
 
-/* All state as a dict of dense tensors: "lr", f64[]; "step", s64[], the optimizer's steps; and per
- * updated parameter "conv1.weight.exp_avg" and "conv1.weight.step", s64[], its updates. The caller
- * releases the dict. Loading checks names, dtypes and sizes before it changes anything; a parameter
- * without entries counts as not yet updated. */
+/* All state as a dict of dense tensors, which the caller releases: "lr", f64[]; "step", s64[], the
+ * number of steps; and for each updated parameter "conv1.weight.exp_avg" and "conv1.weight.step",
+ * s64[], the number of its updates. Loading checks names, dtypes and sizes before it changes
+ * anything. A parameter without entries counts as not yet updated. */
 status_t optimizer_state_dict(context_t *ctx, const optimizer_t *optimizer, datum_t **out_dict)
     TESSERA_API(optimizer_state_dict);
 status_t optimizer_load_state_dict(context_t *ctx, optimizer_t *optimizer, const datum_t *dict)
     TESSERA_API(optimizer_load_state_dict);
 
-/* ---- steps of single tensors ---- */
+/* ---- steps of one tensor ---- */
 
-/* Update one parameter in place from its gradient, which may have any layout. State must be in the
- * element order of the parameter's bytes: if module_mkldnn marked the parameter, it may appear
- * dense while its state is blocked. step counts from 1. momentum_buffer may be NULL without
- * momentum, max_exp_avg_sq without amsgrad. INVALID_ARGUMENT if a state tensor is in another format
- * than the step uses. Other errors as optimizer_step. */
+/* Update one parameter in place with its gradient, which may have any layout. State has the element
+ * order of the parameter's bytes: if module_mkldnn marked the parameter, state may be blocked
+ * although the parameter is dense for the caller. step counts from 1. Without momentum,
+ * momentum_buffer may be NULL; without amsgrad, max_exp_avg_sq. INVALID_ARGUMENT if a state tensor
+ * does not have the format that the step uses. Other errors as for optimizer_step. */
 status_t mkldnn_sgd_step(context_t *ctx, tensor_t *parameter, const tensor_t *gradient,
                          tensor_t *momentum_buffer, const sgd_options_t *options, int64_t step)
     TESSERA_API(mkldnn_sgd_step);

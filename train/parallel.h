@@ -14,17 +14,17 @@
  *
  * All ranks make the same calls with the same module and options. trainer_create copies rank 0's
  * state to all ranks. The loss and the gradients of a step are means over all items of all ranks.
- * So two ranks train like one rank with the doubled batch, if the loss is a mean over the items of
- * a batch. With class weights or ignored labels, that holds only if all ranks have equally many of
- * them. Batch norm uses the statistics of the rank's own items, also for running statistics. All
- * ranks use the same random numbers.
+ * So if the loss is a mean over the items of a batch, two ranks train like one rank with the
+ * doubled batch. With class weights or ignored labels, this also needs equal sums of weights on all
+ * ranks. Batch norm uses only the statistics of the rank's own items, also for running statistics.
+ * All ranks use the same random numbers.
  *
  * Gradients are summed in their blocked format, in buckets. At the first step, and whenever a
- * parameter gets its first gradient, ranks compare hashes of the gradients' formats, which are
- * those of the weights. A gradient whose formats differ is summed in plain layout. A bucket is sent
- * as soon as its gradients are complete. In mode TRAIN_EAGER this overlaps with the backward pass,
- * from the second step on. A plan returns all gradients at its end, so only packing and summing
- * overlap.
+ * parameter gets its first gradient, ranks compare hashes of the gradients' formats. If these
+ * differ between ranks, the gradient is summed in plain layout. A bucket is sent as soon as its
+ * gradients are complete. In mode TRAIN_EAGER, from the second step on, buckets are sent during the
+ * backward pass. A plan returns all gradients at its end, so a bucket is only sent while later ones
+ * are packed.
  *
  * If a rank ends, by a signal or after a failure, no other rank waits forever: its current call
  * returns IO within a second if the rank was on the same machine. On other machines mpirun ends the
@@ -42,43 +42,42 @@ typedef struct parallel parallel_t;
 
 /* Zero-initialised options are the defaults. */
 typedef struct parallel_options {
-    bool bf16_gradients; /* halves the bytes sent: gradients are rounded to bf16 before summing */
-    size_t bucket_bytes; /* bytes of f32 gradients per bucket; 0: 4 MB */
+    bool bf16_gradients; /* rounds gradients to bf16 before summing, which halves the bytes sent */
+    size_t bucket_bytes; /* bytes of f32 gradients in a bucket; 0: 4 MB */
 } parallel_options_t;
 
-/* Joins the ranks of MPI_COMM_WORLD; all of them must call it. Initialises MPI unless the program
- * has done so. A program that was not started with mpirun is the only rank.
+/* Joins the ranks of MPI_COMM_WORLD; all of them must call it. Initialises MPI if the program has
+ * not done so. A program that was not started with mpirun is the only rank.
  *
  * INVALID_ARGUMENT  MPI was already finalised; a process can initialise it only once
  * UNSUPPORTED       this build has no Open MPI
- * IO                a rank has ended; no file can be created in /tmp, which ranks need to watch
+ * IO                a rank has ended; no file can be created in /tmp, by which ranks watch
  *                   each other */
 status_t parallel_create(context_t *ctx, const parallel_options_t *options,
                          parallel_t **out_parallel) TESSERA_API(parallel_create);
 
 /* Waits until all ranks call it, and finalises MPI if parallel_create initialised it. After a
- * failed rank or parallel_leave it neither waits nor finalises MPI, which would need the other
+ * failed rank or parallel_leave it does neither, because finalising MPI would wait for the other
  * ranks; the process should then exit with a status other than 0. */
 void parallel_destroy(parallel_t *parallel) TESSERA_API(parallel_destroy);
 
-/* Reports that this rank cannot continue, for a reason that the other ranks cannot see; the calls
- * in which they wait then fail. It is not needed after a failed step, since a step that fails on
- * one rank fails on all. */
+/* Reports that this rank cannot continue, for a reason that other ranks do not know. Calls in which
+ * they wait for it then fail. Not needed after a failed step, which fails on all ranks. */
 void parallel_leave(parallel_t *parallel) TESSERA_API(parallel_leave);
 
 int parallel_rank(const parallel_t *parallel) TESSERA_API(parallel_rank);
 int parallel_n_ranks(const parallel_t *parallel) TESSERA_API(parallel_n_ranks);
 
-/* Copies parameters, buffers, the optimizer's state and the context's random numbers from rank 0 to
- * all ranks, for example after rank 0 has loaded a checkpoint. trainer_create calls it. optimizer
- * may be NULL.
+/* Copies parameters, buffers, the optimizer's state and the state of the context's random generator
+ * from rank 0 to all ranks, for example after rank 0 has loaded a checkpoint. trainer_create calls
+ * it. optimizer may be NULL.
  *
  * INVALID_ARGUMENT  ranks have different parameters or buffers, or different kinds of optimizers
  * IO                a rank has ended */
 status_t parallel_broadcast(context_t *ctx, parallel_t *parallel, module_t *module,
                             optimizer_t *optimizer) TESSERA_API(parallel_broadcast);
 
-/* Replaces each of n numbers by its sum over the ranks, for example correct items or times. */
+/* Replaces each of n numbers by its sum over the ranks, for example numbers of correct items. */
 status_t parallel_sum(context_t *ctx, parallel_t *parallel, int n, double *numbers)
     TESSERA_API(parallel_sum);
 
@@ -86,7 +85,7 @@ status_t parallel_sum(context_t *ctx, parallel_t *parallel, int n, double *numbe
 typedef struct parallel_counts {
     int n_blocked, n_plain; /* gradients summed in blocked and in plain format */
     int n_buckets;
-    int n_early; /* buckets sent before the backward pass had ended */
+    int n_early; /* buckets that were sent before the backward pass ended */
 } parallel_counts_t;
 parallel_counts_t parallel_counts(const parallel_t *parallel) TESSERA_API(parallel_counts);
 

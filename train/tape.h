@@ -7,19 +7,20 @@
  *     tape_backward(ctx, tape, loss, NULL);
  *     tape_gradient(tape, module_parameter(model, "0.weight"));
  *
- * Gradients keep the layout in which operators return them: blocked if the forward ran blocked.
- * Results of functions that are not operators, such as tensor_view and to_dense, are constants; use
- * op_reshape, op_to_dense and so on, which pass gradients. A tape belongs to its context and
- * records all operators run there. Operators in a plan are an error unless the tape is paused.
+ * Gradients have the layout in which operators return them: blocked if the forward ran blocked. For
+ * the tape, results of functions that are not operators, such as tensor_view and to_dense, are
+ * constants; use op_reshape, op_to_dense and so on instead, which propagate gradients. A tape
+ * belongs to its context and records all operators that run in the context. Operators in a plan are
+ * an error unless the tape is paused.
  *
- * An in-place call gives its target the gradients of its result. Two uses are errors: a target that
- * shares memory with a watched tensor, and an input whose elements have changed since the tape
- * recorded them (a view of the target made before the call, or a result overwritten with
- * tensor_fill).
+ * After an in-place call, the tensor that it wrote (the target) stands for the call's result. Two
+ * uses are errors: a target that shares memory with a watched tensor, and an input whose elements
+ * have changed since the tape recorded them (a view of the target made before the call, or a result
+ * overwritten with tensor_fill).
  *
- * A context may have several tapes. Each records what depends on its own watched tensors, and
- * propagates gradients independently. If one tape runs tape_backward, an unpaused other tape
- * records those operators like any other call. */
+ * A context may have several tapes. Each records the operators that depend on its own watched
+ * tensors, and propagates gradients independently. If one tape runs tape_backward, another tape
+ * that is not paused records the operators of the backward pass like any other call. */
 #ifndef TESSERA_TRAIN_TAPE_H
 #define TESSERA_TRAIN_TAPE_H
 
@@ -34,23 +35,24 @@ status_t tape_create(context_t *ctx, tape_t **out_tape) TESSERA_API(tape_create)
 void tape_destroy(tape_t *tape) TESSERA_API(tape_destroy);
 
 /* Request the gradient of a tensor, or of all floating parameters of a module, until the tape is
- * destroyed. A second call does nothing. INVALID_ARGUMENT: the tensor is not floating, or was
- * computed from a watched tensor. */
+ * destroyed. A second call for the same tensor does nothing. INVALID_ARGUMENT if the tensor is not
+ * floating, or was computed from a watched tensor. */
 status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor) TESSERA_API(tape_watch);
 status_t tape_watch_module(context_t *ctx, tape_t *tape, module_t *module)
     TESSERA_API(tape_watch_module);
 
-/* Operators between the two are not recorded, as with torch.no_grad(). Calls nest. */
+/* Operators between pause and resume are not recorded, as with torch.no_grad(). Calls nest. */
 void tape_pause(tape_t *tape) TESSERA_API(tape_pause);
 void tape_resume(tape_t *tape) TESSERA_API(tape_resume);
 
-/* Propagates the gradient of `output` to the watched tensors, adds to their existing gradients, and
- * clears the recording; another call needs another forward. grad has the sizes and dtype of output.
- * NULL means 1, for an output of one element. The work is counted as operators that dispatch runs.
+/* Propagates the gradient of `output` to the watched tensors, adds it to the gradients that they
+ * have, and clears the recording; another call needs another forward. grad has the sizes and dtype
+ * of output. NULL means 1, for an output of one element. Counters and profiles include the
+ * operators of the backward pass.
  *
- * INVALID_ARGUMENT  output was not computed from watched tensors. This includes gradients, since
- *                   gradients of gradients are not supported. Or output, or an operand that a rule
- *                   reads, was written since.
+ * INVALID_ARGUMENT  output was not computed from watched tensors; gradients never are, because
+ *                   gradients of gradients are not supported. Or: output, or an operand that a rule
+ *                   reads, was written after it was recorded.
  * UNSUPPORTED       a gradient reaches an operator without a rule, or one that ran in a plan
  *
  * On failure no gradient has changed, but the recording is cleared. */
@@ -64,7 +66,7 @@ void tape_forget(tape_t *tape) TESSERA_API(tape_forget);
 tensor_t *tape_gradient(const tape_t *tape, const tensor_t *tensor) TESSERA_API(tape_gradient);
 void tape_zero_gradients(tape_t *tape) TESSERA_API(tape_zero_gradients);
 
-/* The number of recorded operators, and the bytes of the tensors kept for their rules. */
+/* Number of recorded operators, and bytes of the tensors that are stored for their rules. */
 int tape_n_operators(const tape_t *tape) TESSERA_API(tape_n_operators);
 size_t tape_bytes(const tape_t *tape) TESSERA_API(tape_bytes);
 

@@ -5,32 +5,33 @@
  *     trainer_create(ctx, model, cross_entropy, NULL, optimizer, NULL, &trainer);
  *     trainer_step(ctx, trainer, 1, &x, labels, NULL, &loss);
  *
- * Weights that module_mkldnn has marked stay blocked during training, and so do their gradients and
- * optimizer state; state dicts return them plain at any time.
+ * Weights that module_mkldnn has marked stay blocked during training, like their gradients and the
+ * optimizer's state. State dicts always contain plain tensors.
  *
  * TRAIN_EAGER runs the module's operators one by one and records them on a tape. TRAIN_PLANNED
  * traces forward and loss for each set of input sizes, adds the gradients, and runs all of it as
- * one plan with globally chosen formats. A trace fixes some values, see graph_trace. Both modes
- * return the same numbers except for the order of sums. The plans of the eight most recently used
- * sets of inputs are kept.
+ * one plan, whose formats are chosen together. A trace fixes some values, see graph_trace. Both
+ * modes return the same numbers, except for the order of sums. The plans of the eight most recently
+ * used sets of input sizes are stored.
  *
- * A plan fuses a relu or relu6 that follows a batch norm into the norm. The gradient is 0 where the
- * norm's result, recomputed from x, is cut off. Within rounding of the bound, this may select other
- * elements than in eager mode.
+ * A plan fuses a batch norm and a relu or relu6 after it. The gradient is 0 where the relu clamps
+ * the norm's result, which is computed again from x. For results that are within a rounding error
+ * of the bound, this can differ from eager mode.
  *
  * A plan updates each parameter as soon as its gradient is complete and the parameter is no longer
- * read; the gradient's memory is then reused. Before the first update, the plan checks the loss and
- * allocates what the updates need. A later failure, such as memory for a kernel, leaves parameters
- * inconsistent; the message says so, and the trainer rejects further steps. A large gradient of a
- * fully connected layer is computed in slices, and each slice is applied before the next is
- * computed. The result is bitwise the same with AVX-512; elsewhere only the order of sums at tile
- * edges may differ. With update_apart, max_norm or ranks, or if a parameter is not f32 or has gaps,
- * the plan keeps all gradients to its end, and one update of all parameters follows.
+ * read; then the gradient's memory is reused. Before the first update, the plan checks the loss and
+ * allocates what the updates need. If a kernel fails later, for example for lack of memory, only
+ * some parameters are updated; the message says so, and the trainer rejects further steps. A large
+ * gradient of a fully connected layer is computed in slices, and each slice is applied before the
+ * next is computed. With AVX-512, slices do not change any bit of the result; on other machines,
+ * the order of sums at the edges of tiles may differ. With update_apart, max_norm or ranks, or if a
+ * parameter is not f32 or has gaps, the plan returns all gradients, and all parameters are updated
+ * after it.
  *
- * With a memory_limit, as few activations as necessary are dropped after the forward pass and
- * recomputed during the backward pass, by the same operators and thus with the same bits.
- * Candidates are results of batch norms, activations, sums, pooling and similar operators whose own
- * operands are kept. */
+ * With a memory_limit, as few activations as necessary are released after the forward pass and
+ * recomputed during the backward pass, with the same operators and so with the same bits. Only
+ * results of batch norms, activations, sums, pooling and similar operators whose operands are still
+ * stored can be recomputed. */
 #ifndef TESSERA_TRAIN_TRAINER_H
 #define TESSERA_TRAIN_TRAINER_H
 
@@ -43,29 +44,28 @@ typedef struct trainer trainer_t;
 
 typedef enum train_mode { TRAIN_EAGER, TRAIN_PLANNED } train_mode_t;
 
-/* Computes the loss, a floating tensor of one element, of the module's first result with
- * operators. */
+/* Computes the loss, a floating tensor of one element, from the first result, using operators. */
 typedef status_t (*train_loss_t)(context_t *ctx, void *user, const tensor_t *output,
                                  const tensor_t *target, tensor_t **out_loss);
 
 typedef struct train_options {
     train_mode_t mode;
-    double max_norm;      /* limit for the norm of all gradients, see clip_gradients; 0: none */
-    bool keep_numerics;   /* planned: no winograd convolutions, whose rounding differs */
+    double max_norm;      /* limit of the norm of all gradients, see clip_gradients; 0: none */
+    bool keep_numerics;   /* planned: no Winograd convolutions, which round differently */
     bool update_apart;    /* planned: update parameters after the plan, see above */
-    size_t memory_limit;  /* planned: limit for a plan's arena in bytes (trainer_arena_bytes); 0:
-                             none */
+    size_t memory_limit;  /* planned: limit of trainer_arena_bytes; 0: none */
     parallel_t *parallel; /* the ranks that train together, borrowed; NULL: only this process */
 } train_options_t;
 
-/* Times of the last step. A plan counts forward and backward together as backward_ns. */
+/* Times of the last step. In a plan, backward_ns is the time of forward and backward together. */
 typedef struct train_times {
     uint64_t forward_ns, backward_ns, update_ns;
 } train_times_t;
 
-/* Creates a trainer and switches the module to training mode (module_train). The module is
- * retained. The optimizer must belong to this module and outlive the trainer. With ranks, all ranks
- * must call this; it starts with parallel_broadcast. options NULL: eager mode. */
+/* Creates a trainer and switches the module to training mode (module_train). The trainer retains
+ * the module. The optimizer must belong to this module and exist longer than the trainer. If
+ * options has ranks (parallel), all ranks must call this; it calls parallel_broadcast. options
+ * NULL: eager mode. */
 status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
                         optimizer_t *optimizer, const train_options_t *options,
                         trainer_t **out_trainer) TESSERA_API(trainer_create);
@@ -73,15 +73,14 @@ void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
 
 /* Runs one step on a batch: forward on n_in inputs, loss, gradients, update. out_output gets the
  * module's result before the update; the caller releases it. out_output may be NULL. With ranks,
- * the loss is the mean over the batches of all ranks, and a step that fails on one rank fails on
- * all.
+ * the loss is the mean over all items of all ranks, and a step that fails on one rank fails on all.
  *
  * INVALID_ARGUMENT  a memory_limit that is too small even if every possible activation is
  *                   recomputed; a loss that is not finite or depends on no parameter of the
- *                   optimizer; a parameter that is gone or has another dtype or sizes. After any
- *                   failure before the update itself, parameters, optimizer state and random
- *                   numbers are unchanged. Running statistics are unchanged too, unless memory for
- *                   the update could not be allocated.
+ *                   optimizer; a parameter that the module no longer has, or has with another dtype
+ *                   or sizes. After any failure before the update itself, parameters, optimizer
+ *                   state and random numbers are unchanged. Running statistics are unchanged too,
+ *                   unless memory for the update could not be allocated.
  * CANCELLED, LIMIT  the step was interrupted, and nothing has changed. Once a step has started to
  *                   write state or parameters, it completes and returns OK; a cancel then applies
  *                   to the next call.
@@ -93,10 +92,10 @@ status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor
     TESSERA_API(trainer_step);
 
 train_times_t trainer_times(const trainer_t *trainer) TESSERA_API(trainer_times);
-/* The graph of the last step's plan: forward, gradients and layout conversions; borrowed. NULL if
- * the trainer is eager or has not run. */
+/* The graph of the last step's plan: forward, gradients and conversions of the layout; borrowed.
+ * NULL if the trainer is eager or has not run. */
 const graph_t *trainer_graph(const trainer_t *trainer) TESSERA_API(trainer_graph);
-/* Bytes of the last plan's arena; 0: no plan. */
+/* Bytes of the last plan's arena; 0 if there is no plan. */
 size_t trainer_arena_bytes(const trainer_t *trainer) TESSERA_API(trainer_arena_bytes);
 
 TESSERA_END
