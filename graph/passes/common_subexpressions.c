@@ -8,8 +8,8 @@
 
 /* Compares each node with earlier nodes of the same block or one around it. Before that, the node's
  * inputs are replaced by earlier equal values. Graphs with writes are left alone. A value into
- * which a post-op accumulates must not get more uses, so it stays. If two equal values are both
- * returned, both stay: the caller may write to one of them. */
+ * which a post-op accumulates must not get more uses, so it is not merged. If two equal values are
+ * both returned, both stay: the caller may write to one of them. */
 
 /* An earlier node of this block or of one around it. */
 typedef struct seen {

@@ -13,7 +13,7 @@
 
 /* Visits nodes in order and looks up in the new graph which inputs are constant, so results can
  * make later nodes constant. Nodes that write, whose values are written, or that fail to run stay.
- * An if whose condition is known becomes its branch. A loop that runs never becomes its initial
+ * An if whose condition is known becomes its branch. A loop that never runs becomes its initial
  * values; a loop that runs once becomes its body. The interpreter runs loops that read only
  * constants, within limits. */
 
@@ -212,9 +212,7 @@ static status_t run_constant(rewrite_t *rewrite, const graph_node_t *node, bool 
 
 /* ---- branches ---- */
 
-/* The constant for an old value, none for an omitted operand; NULL: no constant, or one that is
- *
- * written. */
+/* The constant for an old value; none for an omitted operand; NULL if not constant, or written. */
 static datum_t *known_datum(const rewrite_t *rewrite, value_t old)
 {
     const propagation_t *propagation = rewrite->user;

@@ -36,7 +36,7 @@ static bool flattens(const graph_t *graph, const graph_node_t *node)
                graph_value_type(graph, flat)->info.sizes[0];
 }
 
-/* The flatten before a linear if the linear can do its work, else NULL. */
+/* The flatten before a linear that can flatten its input itself; else NULL. */
 static const graph_node_t *flatten_before(const alias_t *alias, const graph_node_t *node)
 {
     const graph_t *graph = alias->graph;

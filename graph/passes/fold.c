@@ -134,7 +134,7 @@ static const char *compare_types(const folding_t *folding, value_t before, value
     return NULL;
 }
 
-/* Refuses to fold a write to a value of another block: a loop would do the write only once. */
+/* Refuses to fold a write to another block's value: a loop repeats the write, folding does not. */
 static const char *check_writes(const folding_t *folding, const graph_node_t *node, int operand)
 {
     value_t value = node->inputs[operand];

@@ -4,8 +4,8 @@
 #include "tensor/context_impl.h"
 
 /* For each channel, batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias. The channels
- * of a linear's result are those of the norm only if its rank is 2. For other ranks the norm is
- * folded if all channels have equal parameters. */
+ * of a linear's result are those of the norm only if the result's rank is 2. For other ranks the
+ * norm is folded if all channels have equal parameters. */
 
 enum { WEIGHT = 1, BIAS, MEAN, VARIANCE, N_OPERANDS };
 

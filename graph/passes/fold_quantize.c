@@ -424,7 +424,7 @@ static value_t add_channels(rewrite_t *rewrite, int64_t n, const float *elements
     return value;
 }
 
-/* Padding with zeros means padding with the integer `zero`: pads x explicitly. */
+/* Pads x with the integer `zero`, which represents 0; the convolution would pad with integer 0. */
 static status_t emit_padded(folding_t *folding, const graph_node_t *node, int zero,
                             conv_attrs_t *attrs, value_t *x)
 {

@@ -6,12 +6,12 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* If only an activation reads the result of batch_norm_training, it becomes an attribute:
+/* An activation that alone reads the result of batch_norm_training becomes its attribute:
  *
  *   %n, %m, %v = batch_norm_training(%x, %w, %b)
  *   %y = relu(%n)
  *
- * The bits of the results are equal, and %n is not read again.
+ * becomes, with equal results and without reading %n again,
  *
  *   %y, %m, %v = batch_norm_training(%x, %w, %b) activation="relu" */
 

@@ -3,9 +3,8 @@
  * After the pass, every value of known type has a format, and every change of format is a node:
  * to_mkldnn (moves no bytes), reorder or to_dense. Weights get reorders too: fold_reorders replaces
  * the reorder of a constant by a packed constant; that of an attribute runs each time, or once if
- * module_mkldnn marked the attribute. Nodes of unknown types, nodes that write in place, and inputs
- * and results of blocks use dense tensors. Written tensors that were blocked stay
- * blocked. */
+ * module_mkldnn marked the attribute. Nodes of unknown types or that write in place, and inputs and
+ * results of blocks, use dense tensors. Written tensors that were blocked stay blocked. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"

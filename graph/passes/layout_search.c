@@ -28,7 +28,7 @@ bool layout_is_activation(const layout_site_t *site, int input)
 
 /* ---- ways ---- */
 
-/* Reads the infos of a node's inputs. False if a type is unknown, of an output too. */
+/* Reads the infos of a node's inputs. False if the type of an input or output is unknown. */
 static bool gather_infos(const graph_t *graph, const graph_node_t *node, tensor_info_t *out)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};

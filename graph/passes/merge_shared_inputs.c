@@ -8,8 +8,8 @@
 #include "tensor/tensor_impl.h"
 
 /* Merges operators of constant weight that read the same value in the same block, and differ only
- * in weight and number of outputs. They become one operator with concatenated weights, followed by
- * a split, in place of the first of them. Nodes that compute the other weights move before it,
+ * in weight and number of outputs. One operator with concatenated weights, followed by a split,
+ * replaces them where the first of them was. Nodes that compute the other weights move before it,
  * which is possible since they depend on constants only. */
 
 #define MAX_MEMBERS TENSOR_MAX_RANK /* parts of one split */

@@ -4,8 +4,8 @@
  * Finds and applies one move after another until there is none. No path may get an additional
  * conversion:
  *  - a conversion that was done before, or that undoes another, is removed;
- *  - a conversion in an if or loop moves before it, if every path after the node does it anyway, if
- *    both branches do it, or if every iteration does it to a value from outside;
+ *  - a conversion in an if or loop moves before that node, if every path after the node has it too,
+ *    if both branches have it, or if every iteration converts the same value from outside;
  *  - a conversion of an if's result moves into the branches, if one of them has that form already;
  *  - a conversion of a carried value moves before the loop, if an iteration ends with that form.
  * Moves out of a loop, and of carried values, need a loop that runs at least once. For another

@@ -8,7 +8,7 @@
 
 /* First finds the products: f32, with a constant weight, and possible on integers in fold_quantize.
  * Then visits the nodes from last to first and marks the values that products read as integers. If
- * readers use a result as integers:
+ * a result is read as integers:
  *
  *  moves (max_pool, views, concat)      so is the moved value, with the same scale
  *  add(product, r), with or without     so is r, whose f32 form is then not needed
