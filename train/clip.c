@@ -6,15 +6,15 @@
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
-/* A gradient, its elements without gaps, and the bytes to write. */
+/* A gradient: its elements without gaps, and the bytes that will be written. */
 typedef struct part {
     tensor_t *gradient;
-    tensor_t *copy;  /* copy of a gradient with gaps or with elements that share memory */
+    tensor_t *copy;  /* copy of a gradient with gaps, or whose elements share memory */
     float *written;  /* the gradient's own bytes */
     float *elements; /* the same bytes, or the copy's */
-    int64_t n;       /* padding included */
-    bool is_repeat;  /* an earlier part has the same bytes */
-    uint8_t *seen;   /* one bit per element in memory if elements may share memory; or NULL */
+    int64_t n;       /* number of elements, with padding */
+    bool is_repeat;  /* an earlier gradient has the same bytes */
+    uint8_t *seen;   /* one bit for each element in memory, if elements may share memory; or NULL */
 } part_t;
 
 /* ---- preparation, which can fail ---- */
@@ -28,7 +28,7 @@ static bool is_gapless(const tensor_info_t *info)
 /* True if elements may share memory: f32[3,2]{1,1} has 4 in memory. Strides are not negative. */
 static bool may_overlap(const tensor_info_t *info)
 {
-    int64_t last = 0; /* largest offset reached by the dimensions so far, in elements */
+    int64_t last = 0; /* largest offset in the dimensions so far, in elements */
     bool is_done[TENSOR_MAX_RANK] = {false};
     for (int k = 0; k < info->rank; k++) {
         int next = 0;
@@ -51,7 +51,7 @@ static status_t make_seen(context_t *ctx, const tensor_info_t *info, uint8_t **o
     return context_get_zeroed(ctx, (size_t)(last / 8 + 1), "elements of a gradient", out_seen);
 }
 
-/* Marks a part whose bytes an earlier part has: both operands of a sum have the same gradient. */
+/* Marks a gradient whose bytes an earlier gradient has, as for both operands of a sum. */
 static status_t find_repeat(context_t *ctx, const part_t *parts, part_t *part)
 {
     const tensor_t *gradient = part->gradient;
@@ -93,11 +93,11 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
 
 #define PIECE 8192
 
-/* Pieces are numbered across all parts. */
+/* Pieces are numbered over all gradients. */
 typedef struct work {
     int n;
     const part_t *parts;
-    double *sums; /* [pieces]; NULL: multiply the pieces */
+    double *sums; /* [pieces] for the norm; NULL: multiplies */
     float factor;
 } work_t;
 
@@ -146,7 +146,7 @@ static void multiply_gapped(const part_t *part, float factor)
     } while (shape_next(info->rank, info->sizes, index));
 }
 
-/* Handles what the loop over pieces skips: parts with gaps, and padded lanes that are NaN. */
+/* Handles the rest: multiplies gradients with gaps, and sets padded lanes that are NaN to 0. */
 static void finish(const part_t *part, float factor)
 {
     const tensor_info_t info = convert_inner_info(&part->gradient->info);

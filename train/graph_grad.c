@@ -11,23 +11,23 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* The request: gradients of `loss` with respect to `wrt`; values `more` become results too. */
+/* The arguments: gradients of `loss` with respect to `wrt`; values `more` become results, too. */
 typedef struct grad_asked {
     int loss, n_more, n_wrt;
     const value_t *more, *wrt;
 } grad_asked_t;
 
 typedef struct grad_builder {
-    emitter_t emitter; /* first member: rules get its address */
+    emitter_t emitter; /* first member, because rules get its address */
     context_t *ctx;
     const graph_t *from;
     const alias_t *alias;
     graph_builder_t *to;
     const char *path; /* path of the node whose rule runs */
     value_t *map;     /* [values of from] their copies in the new graph */
-    value_t *grad;    /* [values of from] their gradients in the new graph */
+    value_t *grad;    /* [values of from] their gradients, in the new graph */
     bool *is_tracked; /* [values of from] */
-    bool *is_written; /* [values of from] by new number: some node writes it in place */
+    bool *is_written; /* [values of from] some node writes it in place; indexed by new number */
     tensor_info_t number;
 } grad_builder_t;
 
@@ -128,7 +128,7 @@ static bool is_floating(const graph_t *graph, value_t value)
     return type->kind == TYPE_TENSOR && type->has_info && dtype_is_floating(type->info.dtype);
 }
 
-/* A value that depends on a tracked value is tracked even if its dtype is not known; it is then an
+/* True if gradients may pass through a value. A value of unknown dtype counts as tracked; it is an
  * error if a gradient reaches it. */
 static bool may_pass(const graph_t *graph, value_t value)
 {
@@ -160,7 +160,7 @@ static void note_written(grad_builder_t *grads)
 
 /* ---- gradients ---- */
 
-/* Gradient rules need sizes. */
+/* Fails if sizes are not known, because gradient rules need them. */
 static status_t check_known(const grad_builder_t *grads, const graph_node_t *node, value_t value)
 {
     const graph_type_t *type = value >= 0 ? graph_value_type(grads->from, value) : NULL;

@@ -34,14 +34,14 @@ static int find_ended(const group_t *group)
     return -1;
 }
 
-/* An ended rank may have done its part already, so pending operations get this long to finish. */
+/* When a rank has ended, pending operations get this long: the rank may have done its part. */
 #define GRACE_NS UINT64_C(300000000)
 #define LOOK_NS UINT64_C(20000000)
-/* group_wait polls for this long, then sleeps between tests. */
+/* group_wait tests continuously for this long, then sleeps between tests. */
 #define SPIN_NS UINT64_C(200000)
 
 typedef struct wait {
-    uint64_t begin_ns, ended_ns; /* ended_ns 0: all ranks are running */
+    uint64_t begin_ns, ended_ns; /* ended_ns: when a rank had ended; 0: none has */
     int ended;
 } wait_t;
 
@@ -120,7 +120,7 @@ status_t group_max(context_t *ctx, const char *op, group_t *group, int n, uint64
     return group_wait(ctx, op, group, &request);
 }
 
-/* MPI counts bytes in int. */
+/* MPI counts bytes in int, so longer arrays are sent in pieces. */
 #define PIECE ((size_t)1 << 30)
 
 status_t group_broadcast(context_t *ctx, const char *op, group_t *group, size_t n_bytes,
@@ -173,7 +173,7 @@ static status_t lock_file(context_t *ctx, const char *op, group_t *group, card_t
     return STATUS_OK;
 }
 
-/* Opens the file of another rank; -1 if the rank is on another machine. */
+/* Opens the file of another rank. Returns -1 if the rank is on another machine. */
 static int open_peer(const card_t *own, const card_t *peer)
 {
     struct stat about;

@@ -32,8 +32,8 @@ void group_close(context_t *ctx, group_t *group);
 /* Makes this rank appear to have ended. */
 void group_leave(group_t *group);
 
-/* Starts an operation: `result` is a call of a non-blocking MPI function, MPI_Iallreduce(...).
- * Fails if MPI reports an error. */
+/* `result` is a call of a non-blocking MPI function, written as this argument: MPI_Iallreduce(...).
+ * Fails if the function returned an error. */
 status_t group_begin(context_t *ctx, const char *op, group_t *group, int result);
 /* Waits until the request is done. STATUS_IO if a rank ends first. Messages begin with `op`. */
 status_t group_wait(context_t *ctx, const char *op, group_t *group, MPI_Request *request);

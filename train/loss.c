@@ -87,7 +87,7 @@ static status_t reduce_take(context_t *ctx, tensor_t *losses, reduction_t reduct
     return status;
 }
 
-/* Reduces of(x - target). */
+/* Reduces of(x - target), where `of` is the loss of a difference. */
 static status_t run_difference(context_t *ctx, const char *op, unary_t of, const tensor_t *x,
                                const tensor_t *target, reduction_t reduction, tensor_t **out)
 {
@@ -144,7 +144,7 @@ status_t loss_smooth_l1(context_t *ctx, const tensor_t *x, const tensor_t *targe
 
 /* ---- binary cross entropy ---- */
 
-/* log sigmoid(x), multiplied by 1 + (pos_weight - 1) target if pos_weight is given. */
+/* log sigmoid(x), times 1 + (pos_weight - 1) target if pos_weight is given. */
 static status_t weigh_positive(context_t *ctx, const tensor_t *x, const tensor_t *target,
                                const tensor_t *pos_weight, tensor_t **out)
 {
@@ -162,7 +162,7 @@ static status_t weigh_positive(context_t *ctx, const tensor_t *x, const tensor_t
     return status;
 }
 
-/* x - x target - log sigmoid(x), since log (1 - sigmoid(x)) is log sigmoid(x) - x. */
+/* x - x target - log sigmoid(x), because log(1 - sigmoid(x)) is log sigmoid(x) - x. */
 static status_t run_bce(context_t *ctx, const tensor_t *x, const tensor_t *target,
                         const tensor_t *pos_weight, tensor_t **out)
 {

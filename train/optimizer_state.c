@@ -7,7 +7,7 @@
 
 static const char lr_key[] = "lr";
 static const char step_key[] =
-    "step"; /* the optimizer's steps; after a parameter's name, its updates */
+    "step"; /* number of the optimizer's steps; after a parameter's name, of its updates */
 
 /* ---- export ---- */
 
@@ -22,7 +22,7 @@ static status_t put_take(context_t *ctx, datum_t *dict, const char *key, tensor_
     return status;
 }
 
-/* Copies, so that the state keeps no additional form and later steps do not change the dict. */
+/* Makes a copy. Otherwise state would keep a second form, and later steps would change the dict. */
 static status_t copy_dense(context_t *ctx, const tensor_t *state, tensor_t **out_copy)
 {
     const tensor_info_t *info = tensor_info(state);
@@ -32,10 +32,10 @@ static status_t copy_dense(context_t *ctx, const tensor_t *state, tensor_t **out
     return convert_make(ctx, state, &dense, CAUSE_OUTPUT, out_copy);
 }
 
-/* A dict under construction. Prefix "optimizer" gives the key "optimizer.fc.weight.exp_avg". */
+/* A dict that is being made. With prefix "optimizer", a key is "optimizer.fc.weight.exp_avg". */
 typedef struct listing {
     const char *prefix;
-    bool is_dense; /* false: share state tensors in their format */
+    bool is_dense; /* false: add the state tensors themselves */
     datum_t *dict;
 } listing_t;
 
@@ -158,7 +158,7 @@ static status_t find_lr(context_t *ctx, const datum_t *dict, double *out_lr)
     return STATUS_OK;
 }
 
-/* True if a key names a parameter and one of its states: "fc.weight.exp_avg". */
+/* True if the key is the name of a parameter and of one of its states: "fc.weight.exp_avg". */
 static bool is_known(const optimizer_t *optimizer, const char *key)
 {
     const char *dot = strrchr(key, '.');
@@ -177,7 +177,7 @@ static bool is_known(const optimizer_t *optimizer, const char *key)
     return false;
 }
 
-/* Creates a state tensor that shares the dict's bytes until either is written. */
+/* Makes a state tensor that shares the dict's bytes until one of both is written. */
 static status_t take_state(context_t *ctx, const tensor_t *given, tensor_t **out_state)
 {
     const tensor_info_t *info = tensor_info(given);
@@ -228,7 +228,7 @@ static status_t read(context_t *ctx, optimizer_loaded_t *loaded)
     return STATUS_OK;
 }
 
-/* Exchanges the entry's state with the loaded one; the old state is released later. */
+/* Exchanges an entry's state with the loaded state. The old state is released later. */
 static void swap(optimizer_entry_t *entry, optimizer_entry_t *loaded)
 {
     entry->n_updates = loaded->n_updates;

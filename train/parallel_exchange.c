@@ -1,7 +1,7 @@
 /* Replaces the gradients of all ranks by their mean. All gradients are packed one after another
- * into one array, which is cut into buckets. A bucket is sent once it and all earlier buckets are
- * complete, so all ranks send the same buckets in the same order. A vote follows: whether a step
- * has failed, the number of items, and which ranks have which gradients. */
+ * into one array, which is divided into buckets. A bucket is sent when it and all earlier buckets
+ * are complete, so all ranks send the same buckets in the same order. Then follows a vote, a sum
+ * over the ranks: whether a step has failed, the number of items, and which gradients exist. */
 #ifdef TESSERA_HAVE_MPI
 
 #include <string.h>
@@ -31,7 +31,7 @@ void parallel_clear(parallel_t *parallel)
 
 /* ---- packing ---- */
 
-/* Packs a gradient, weighted by the number of items of this rank. NULL counts as zeros. */
+/* Packs a gradient, multiplied by this rank's number of items. NULL is packed as zeros. */
 static status_t pack(parallel_t *parallel, int index, const tensor_t *gradient)
 {
     context_t *ctx = parallel->ctx;
@@ -70,7 +70,7 @@ static status_t begin_bucket(parallel_t *parallel, bucket_t *bucket)
                                       group->comm, &bucket->request));
 }
 
-/* Marks a gradient as packed and sends all buckets that are now complete. */
+/* Marks a gradient as packed, and sends all buckets that are complete now. */
 static status_t note_ready(parallel_t *parallel, int index)
 {
     exchanged_t *gradient = &parallel->gradients[index];
@@ -108,7 +108,7 @@ void parallel_begin(parallel_t *parallel, int64_t n_items)
     parallel->status = begin_step(parallel);
 }
 
-/* Tests the last bucket because MPI makes progress only inside its calls. */
+/* Tests the last bucket, because MPI makes progress only inside of its functions. */
 void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradient)
 {
     int is_done = 0;
@@ -169,7 +169,7 @@ static status_t judge(parallel_t *parallel, status_t own, const double *votes)
          "%s: rank %g has failed, so no rank has made the step", op, votes[FAILED_RANK]);
 }
 
-/* If no rank has an item, all sums are 0 and so are the gradients. */
+/* The number by which sums are divided, not 0: without items, all sums are 0. */
 static double weight_of(const double *votes)
 {
     return votes[ITEMS] > 0.0 ? votes[ITEMS] : 1.0;
@@ -185,7 +185,7 @@ static bool needs_plan(const parallel_t *parallel, int n, const double *votes)
 
 /* ---- the plan: which gradients exist, their formats and offsets ---- */
 
-/* True for a blocked format that can be written without its owner. */
+/* True for a blocked format that others than its owner can write. */
 static bool is_blocked(const tensor_info_t *info)
 {
     const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
@@ -201,8 +201,8 @@ static uint64_t hash_of(const tensor_t *gradient)
     return is_blocked(info) ? format_hash(&info->format, info->sizes, 2) | 2 : 1;
 }
 
-/* Uses a blocked format if all ranks have the same hash. The largest complement is the complement
- * of the smallest hash, so one maximum finds both extremes. */
+/* Uses a blocked format if all ranks have the same hash of it. group_max returns the largest hash
+ * and the largest complement, which is the complement of the smallest hash. */
 static status_t choose_infos(parallel_t *parallel, const optimizer_t *optimizer,
                              tensor_t *const *gradients, const double *votes, uint64_t *hashes,
                              exchanged_t *plan)
@@ -225,10 +225,10 @@ static status_t choose_infos(parallel_t *parallel, const optimizer_t *optimizer,
     return STATUS_OK;
 }
 
-/* Floats per cache line; each gradient starts at a multiple. */
+/* Floats in a cache line. Each gradient starts at a multiple. */
 #define LINE 16
 
-/* Assigns offsets, starting with the last parameter, whose gradient is ready first. */
+/* Assigns offsets. The last parameter comes first, because its gradient is ready first. */
 static void place(int n, exchanged_t *plan, int64_t *out_n)
 {
     *out_n = 0;
@@ -255,7 +255,7 @@ static status_t make_elements(parallel_t *parallel, int64_t n)
                        &parallel->sent);
 }
 
-/* MPI counts elements in int. */
+/* Elements of a bucket: a number that fits in MPI's int. */
 static int64_t bucket_size(const parallel_t *parallel)
 {
     const size_t n = parallel->options.bucket_bytes / sizeof(float), most = (size_t)1 << 30;
@@ -324,7 +324,7 @@ static status_t make_plan(parallel_t *parallel, const optimizer_t *optimizer,
 
 /* ---- the exchange ---- */
 
-/* Replaces each gradient by a tensor over the means; NULL if no rank has the gradient. */
+/* Replaces each gradient by a tensor with the mean, which uses memory of `parallel`. */
 static status_t take(parallel_t *parallel, const double *votes, tensor_t **gradients)
 {
     const int64_t n = info_numel(tensor_info(parallel->elements));
@@ -353,7 +353,7 @@ static status_t check_dtypes(context_t *ctx, const optimizer_t *optimizer,
     return STATUS_OK;
 }
 
-/* If it returns an error, the caller leaves the group; *own reports a failed step instead. */
+/* A failed step is reported in *own. If the function itself fails, the caller leaves the group. */
 static status_t exchange(parallel_t *parallel, status_t *own, const optimizer_t *optimizer,
                          tensor_t **gradients, double *loss, double *votes)
 {

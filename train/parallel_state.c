@@ -1,4 +1,4 @@
-/* Copies the initial state from rank 0: parameters, buffers, optimizer state and random numbers. */
+/* Copies the initial state from rank 0: parameters, buffers, optimizer, random generator. */
 #ifdef TESSERA_HAVE_MPI
 
 #include <string.h>
@@ -57,7 +57,7 @@ static status_t check_same(context_t *ctx, group_t *group, const datum_t *dict,
 
 /* ---- tensors ---- */
 
-/* Broadcasts one tensor, dense and contiguous: rank 0 sends, the others receive. */
+/* Sends a dense, contiguous tensor from rank 0 to all others. */
 static status_t exchange_tensor(context_t *ctx, group_t *group, const tensor_t *own,
                                 const tensor_info_t *info, tensor_t **out_tensor)
 {
@@ -122,7 +122,7 @@ static status_t exchange_states(context_t *ctx, group_t *group, const optimizer_
     return STATUS_OK;
 }
 
-/* Counts come first, since they determine which tensors follow. */
+/* Counts are sent first, because they determine which tensors follow. */
 static status_t exchange_counts(context_t *ctx, group_t *group, const optimizer_t *optimizer,
                                 int64_t *counts, optimizer_loaded_t *loaded)
 {

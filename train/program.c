@@ -8,8 +8,8 @@
  *   }
  *
  * The trace runs on a copy of the module, so that running statistics do not change, and if possible
- * without computing. A tensor that it writes in place (batch norm's running statistics) becomes a
- * result of the graph; the trainer copies it into the module's buffer. */
+ * without computing. A tensor that it writes in place (running statistics of a batch norm) becomes
+ * a result of the graph, which the trainer copies to the module's buffer. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -99,7 +99,7 @@ static status_t trace_copy(context_t *ctx, module_t *copy, step_state_t *state, 
     return status;
 }
 
-/* Traces without computing: operators only infer sizes, so activations need no memory. */
+/* Traces without computing: operators only infer sizes, so that activations need no memory. */
 static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
                              const tensor_t *const *in, graph_t **out_graph)
 {
@@ -126,8 +126,8 @@ static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_
     return status;
 }
 
-/* Falls back to computing if a method reads elements. Restores the random state, so that the trace
- * does not affect later steps. */
+/* Traces without computing if possible; with computing if a method reads elements. Restores the
+ * random generator, so that the trace does not affect later steps. */
 static status_t trace(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
                       const tensor_t *const *in, graph_t **out_graph)
 {
@@ -146,8 +146,8 @@ static status_t trace(context_t *ctx, const module_t *module, step_state_t *stat
     return status;
 }
 
-/* Fails if a constant of the trace shares memory with one of the module's tensors. A step would
- * read its elements from the time of the trace, and compute no gradient for it. */
+/* Fails if a constant of the trace shares memory with a tensor of the module. Steps would read its
+ * elements at the time of the trace, and compute no gradient for it. */
 static status_t check_constant(context_t *ctx, const module_t *module, const tensor_t *constant)
 {
     tree_t tree = {0};
@@ -187,11 +187,11 @@ typedef struct states {
     context_t *ctx;
     const module_t *step;
     train_state_t *items;
-    value_t *values; /* [n] the graph value that each state is written with */
+    value_t *values; /* [n] the graph value that is written to each state */
     int n, items_capacity, values_capacity;
 } states_t;
 
-/* The path of the attribute that an in-place operator writes, or NULL. */
+/* The path of the attribute that an in-place operator writes; NULL if it writes no attribute. */
 static const char *path_written(const graph_t *graph, const graph_node_t *node)
 {
     const graph_node_t *maker = node;
@@ -212,7 +212,7 @@ static status_t add_state(states_t *states, const char *path, value_t value)
                      sizeof *states->items));
     TRY(context_grow(ctx, &states->values, &states->values_capacity, states->n + 1,
                      sizeof *states->values));
-    /* results after loss and output */
+    /* The results of states come after the loss and the output. */
     states->items[states->n] = (train_state_t){.result = TRAIN_RESULT_OUTPUT + 1 + states->n};
     TRY(context_string(ctx, path, &states->items[states->n].path));
     states->values[states->n++] = value;
@@ -224,7 +224,7 @@ static bool shares_with(const alias_t *alias, value_t value, int class)
     return value >= 0 && alias_class(alias, value) == class;
 }
 
-/* True if a later node reads the bytes that the node writes, through a value made before it. */
+/* True if a later node reads the memory that `writer` writes, through a value made before. */
 static bool is_seen_later(const graph_t *graph, const alias_t *alias, const graph_node_t *writer,
                           bool *is_made)
 {
@@ -252,8 +252,8 @@ static const tensor_t *tensor_at(const module_t *module, const char *path)
     return tensor == NULL && path != NULL ? module_parameter(module, path) : tensor;
 }
 
-/* True if the graph reads another attribute that is a view of the written tensor. The graph does
- * not know that they share memory. */
+/* True if the graph reads another attribute that is a view of the written tensor; the graph does
+ * not know that both share memory. */
 static bool is_seen_by_view(const graph_t *graph, const module_t *step, const graph_node_t *writer)
 {
     const graph_block_t *body = graph_body(graph);
@@ -283,7 +283,8 @@ static status_t check_state(context_t *ctx, const graph_t *graph, const module_t
     return STATUS_OK;
 }
 
-/* Makes an in-place operator on an attribute a normal one, and its value a result of the graph. */
+/* Replaces an in-place operator on an attribute by the normal operator, and makes its value a
+ * result of the graph. */
 static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     states_t *states = rewrite->user;
@@ -304,7 +305,7 @@ static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *o
 /* ---- parameters ---- */
 
 /* Finds the graph values of the optimizer's parameters; VALUE_NONE if the step does not read the
- * parameter. A trace reads each tensor once, even if it has several names. */
+ * parameter. A trace reads a tensor once, even if it has several names. */
 static void find_parameters(const graph_t *graph, const module_t *module,
                             const optimizer_t *optimizer, value_t *values)
 {
@@ -321,7 +322,7 @@ static void find_parameters(const graph_t *graph, const module_t *module,
     }
 }
 
-/* Adds gradients of the parameters that are read. gradients [parameters]: result index, or -1. */
+/* Adds the gradients of the parameters that are read. gradients [parameters]: result, or -1. */
 static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *module,
                               optimizer_t *optimizer, const states_t *states, int *gradients,
                               graph_t **out_graph)
@@ -362,7 +363,7 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
 
 /* ---- compilation ---- */
 
-/* The result index of the gradient of the parameter that a node reads, or -1. */
+/* Index of the result that is the gradient of the parameter that the node reads, or -1. */
 static int result_stepping(const graph_node_t *node, const optimizer_t *optimizer,
                            const train_program_t *program)
 {
@@ -374,7 +375,7 @@ static int result_stepping(const graph_node_t *node, const optimizer_t *optimize
     return result;
 }
 
-/* An activation becomes a post-op if only its own gradient reads the value before it. */
+/* Chooses formats. An activation becomes a post-op if only its own gradient reads its operand. */
 static status_t choose_formats(context_t *ctx, const optimizer_t *optimizer, const graph_t *graph,
                                train_program_t *program)
 {
@@ -399,8 +400,8 @@ static status_t choose_formats(context_t *ctx, const optimizer_t *optimizer, con
     return status;
 }
 
-/* Compiles the trace: cleans it up, makes states results, adds gradients, chooses formats. Skips
- * flatten_into_linear: a linear weight that reads the unflattened layout would need different
+/* Compiles the trace: cleans it up, turns states into results, adds gradients, chooses formats.
+ * Skips flatten_into_linear: a linear weight that reads the unflattened layout would need different
  * formats in the forward and the backward pass. */
 static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer,
                         const graph_t *traced, states_t *states, train_program_t *program)
@@ -434,7 +435,7 @@ static status_t add_updates(context_t *ctx, optimizer_t *optimizer, train_progra
     return program->n_updates > 0 ? train_program_set_calls(ctx, program) : STATUS_OK;
 }
 
-/* The zeroed shares mean that no value shares bytes with tensors outside the plan. */
+/* `shares` is all zeros: no value shares memory with tensors outside of the plan. */
 static status_t make_plan(context_t *ctx, optimizer_t *optimizer, train_program_t *program)
 {
     plan_share_t *shares = NULL;
@@ -468,9 +469,9 @@ static void clear_plan(context_t *ctx, train_program_t *program)
     program->n_masters = program->n_updates = 0;
 }
 
-/* ---- a plan within a bound ---- */
+/* ---- a plan within the memory limit ---- */
 
-/* A step's graph and gradient results before updates are added. */
+/* A step's graph and the results of its gradients, before updates are added. */
 typedef struct bounded {
     context_t *ctx;
     optimizer_t *optimizer;
@@ -480,7 +481,7 @@ typedef struct bounded {
     size_t limit;
 } bounded_t;
 
-/* Makes the plan with *n activations recomputed, see train_recompute. */
+/* Makes the plan with *n recomputed activations, see train_recompute. */
 static status_t plan_with(bounded_t *bounded, int *n, bool *out_fits)
 {
     train_program_t *program = bounded->program;
@@ -493,7 +494,7 @@ static status_t plan_with(bounded_t *bounded, int *n, bool *out_fits)
     return STATUS_OK;
 }
 
-/* Finds the smallest number of recomputed activations by bisection, since each one costs time. */
+/* Finds the smallest number of recomputed activations by bisection, because each costs time. */
 static status_t find_plan(bounded_t *bounded)
 {
     int too_few = 0, enough = -1;
@@ -530,14 +531,14 @@ static status_t make_bounded_plan(context_t *ctx, optimizer_t *optimizer, size_t
 
 /* ---- does the module still match the trace? ---- */
 
-/* The tensors of a tree, listed once per name. */
+/* The tensors of a module tree. A tensor with several names is listed under each of them. */
 typedef struct names {
     text_t *text;
     const tensor_t **tensors;
     int n, capacity;
 } names_t;
 
-/* Prints " 3=1" if tensor 3 is tensor 1, " 3~1" if one is a view of the other. */
+/* Prints " 3=1" if tensor 3 is tensor 1, and " 3~1" if tensor 3 is a view of tensor 1. */
 static status_t print_ties(context_t *ctx, names_t *names, const tensor_t *tensor)
 {
     TRY(context_grow(ctx, &names->tensors, &names->capacity, names->n + 1, sizeof *names->tensors));
@@ -550,7 +551,8 @@ static status_t print_ties(context_t *ctx, names_t *names, const tensor_t *tenso
     return STATUS_OK;
 }
 
-/* True if only the change number identifies it: a method, or an attribute with incomplete text. */
+/* True if the text is not sufficient to identify the member, so that its change number is printed:
+ * for a method, or an attribute with incomplete text. */
 static bool is_told_by_change(const member_t *member)
 {
     if (member->kind == MEMBER_METHOD) return true;
@@ -558,7 +560,7 @@ static bool is_told_by_change(const member_t *member)
            (datum_as_tensor(member->is.datum) != NULL || datum_length(member->is.datum) > 0);
 }
 
-/* Prints details that module_print omits: which names share a tensor, and methods. */
+/* Prints what module_print omits: methods, and which names share a tensor. */
 static status_t print_members(context_t *ctx, const module_t *module, text_t *text)
 {
     tree_t tree = {0};

@@ -5,16 +5,16 @@
  *   ...                                                forward, loss
  *   %g = conv2d_backward_weight(%y, ..)                keeps %y alive until here
  *
- * becomes, if %x is kept for the gradient of the batch norm anyway,
+ * If %x is stored anyway, for the gradient of the batch norm, this becomes
  *
  *   %n2, .. = batch_norm_training(%x, %w, %b)          the same nodes, so the same bits
  *   %y2 = relu(%n2)
  *   %g = conv2d_backward_weight(%y2, ..)
  *
  * An activation can be dropped if a few cheap operators (no convolutions, fully connected or
- * recurrent layers) can recompute it from values that are available at its first read in the
- * backward pass. Candidates are ordered by bytes saved per estimated time. A value that another
- * candidate is recomputed from is kept. */
+ * recurrent layers) can recompute it from values that exist when the backward pass first reads it.
+ * Candidates are ordered by bytes saved per estimated time. Values from which dropped ones are
+ * recomputed are not dropped. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,17 +25,17 @@
 #include "graph/ir/rewrite_impl.h"
 #include "train/program_impl.h"
 
-#define MIN_BYTES 65536.0 /* smaller activations are not worth the nodes */
+#define MIN_BYTES 65536.0 /* for smaller activations, recomputing does not pay */
 #define MAX_CHAIN 4
 #define MAX_LEAVES 8
 
-/* An activation that can be recomputed. */
+/* An activation that can be recomputed, and the nodes that do this. */
 typedef struct chain {
     value_t value;
-    int at;               /* the node of the backward pass that reads it first */
+    int at;               /* the first node of the backward pass that reads it */
     int nodes[MAX_CHAIN]; /* in the order of running */
     int n_nodes;
-    value_t leaves[MAX_LEAVES]; /* kept activations that it is computed from */
+    value_t leaves[MAX_LEAVES]; /* stored values from which it is computed */
     int n_leaves;
     double worth; /* bytes saved per ns */
 } chain_t;
@@ -45,13 +45,13 @@ typedef struct recompute {
     const graph_t *from;
     const alias_t *alias;
     int first_backward; /* the first node after the loss */
-    int *made;          /* [values] index of the producing node; -1: parameter */
-    int *first, *last;  /* [values] first and last reading node of the backward pass; -1: none */
-    bool *is_used;      /* [values] it is dropped, or a chain reads it */
+    int *made;          /* [values] index of the node that makes it; -1: parameter */
+    int *first, *last;  /* [values] first and last reader in the backward pass; -1: none */
+    bool *is_used;      /* [values] it will be dropped, or a chain reads it */
     int n_chains, capacity;
     chain_t *chains;
     graph_builder_t *to;
-    value_t *map, *again; /* [values] in the new graph: the original, and its recomputed copy */
+    value_t *map, *again; /* [values] in the new graph: the original; the recomputed copy */
 } recompute_t;
 
 /* ---- selection ---- */
@@ -77,7 +77,7 @@ static bool is_forward(const recompute_t *r, value_t value)
     return r->made[value] >= 0 && r->made[value] < r->first_backward;
 }
 
-/* True for operators without layout preference whose result is the same in each run. */
+/* True for operators without a preferred layout that return the same result in each run. */
 static bool is_cheap(const graph_node_t *node)
 {
     return node->kind == NODE_OP && !node->is_in_place && node->op->preference != OP_PREFERS &&
@@ -85,7 +85,7 @@ static bool is_cheap(const graph_node_t *node)
            !graph_is_conversion(node->op);
 }
 
-/* True if the value exists during the complete run: input, attribute, constant, or converted. */
+/* True if the value exists during the complete run: input, attribute, constant, or conversion. */
 static bool is_lasting(const recompute_t *r, value_t value)
 {
     const graph_node_t *node = graph_producer(r->from, value);
@@ -100,7 +100,7 @@ static double bytes_of(const recompute_t *r, value_t value)
     return type != NULL && type_is_static(type) ? (double)info_bytes(&type->info) : 0.0;
 }
 
-/* True if the value has its own bytes, which nothing else shares or receives. */
+/* True if the value has its own memory, which it shares with no other value. */
 static bool may_be_dropped(const recompute_t *r, value_t value)
 {
     const alias_class_t *class = &r->alias->classes[alias_class(r->alias, value)];
@@ -133,7 +133,7 @@ static status_t cost_of(const recompute_t *r, const graph_node_t *node, double *
 
 static bool add_node(const recompute_t *r, chain_t *chain, int k);
 
-/* Adds an operand: it must be available when the chain runs, or be computed by the chain. */
+/* Adds an operand. Returns false unless it exists when the chain runs, or is in the chain. */
 static bool add_operand(const recompute_t *r, chain_t *chain, value_t value)
 {
     if (value < 0 || is_lasting(r, value)) return true;
@@ -159,7 +159,7 @@ static bool add_node(const recompute_t *r, chain_t *chain, int k)
     return true;
 }
 
-/* *out_cost is 0 if some node cannot run with the graph's formats without a conversion. */
+/* Sums the times of a chain. *out_cost is 0 if a node would need a conversion of formats. */
 static status_t add_costs(const recompute_t *r, const chain_t *chain, double *out_cost)
 {
     double sum = 0.0;
@@ -205,7 +205,7 @@ static bool is_free(const recompute_t *r, const chain_t *chain)
     return is_free;
 }
 
-/* Selects the best chains. Inputs of a chain are kept, and a dropped value is never an input. */
+/* Chooses the best chains. Their inputs are not dropped, and a dropped value is not an input. */
 static void choose_chains(recompute_t *r)
 {
     int n = 0;
@@ -215,7 +215,7 @@ static void choose_chains(recompute_t *r)
         const chain_t chain = r->chains[i];
         if (!is_free(r, &chain)) continue;
         r->is_used[chain.value] = true;
-        r->again[chain.value] = chain.value; /* temporary mark: dropped */
+        r->again[chain.value] = chain.value; /* temporary mark for "dropped" */
         for (int k = 0; k < chain.n_leaves; k++) r->is_used[chain.leaves[k]] = true;
         r->chains[n++] = chain;
     }
@@ -224,7 +224,7 @@ static void choose_chains(recompute_t *r)
 
 /* ---- rewriting ---- */
 
-/* Copies a node. In the backward pass it reads recomputed values if they exist already. */
+/* Copies a node. In the backward pass, it reads the recomputed values that exist already. */
 static void copy_node(recompute_t *r, const graph_node_t *node, bool is_backward,
                       value_t *out_values)
 {
@@ -246,7 +246,7 @@ static void copy_node(recompute_t *r, const graph_node_t *node, bool is_backward
         *(out_values != NULL ? &out_values[i] : &r->map[node->outputs[i]]) = outputs[i];
 }
 
-/* Copies the nodes of a chain. Other nodes see only its final value. */
+/* Copies the nodes of a chain. Other nodes read only the chain's last value. */
 static void add_chain(recompute_t *r, const chain_t *chain)
 {
     const graph_block_t *body = graph_body(r->from);

@@ -1,5 +1,5 @@
-/* Computes gradients of large fully connected weights in parts, so that they never exist completely
- * in memory.
+/* Computes the gradients of large fully connected weights in parts, so that they are never
+ * completely in memory.
  *
  *   %g = linear_backward_weight(%x, %grad) : f32[4096,25088]@AB16b64a           392 MB
  *   call(%self, "fc.weight", %g) method="update"
@@ -17,10 +17,10 @@
  *   %g = linear_backward_weight(%x, %s) : f32[64,25088]@AB16b64a                6 MB
  *   call(%self, "fc.weight", %g, 64) method="update"
  *
- * All slices use the same memory, and their bytes are still in the cache when they are read. With
- * few rows, each element is summed over the rows of x in the same order in any slice; with many
- * rows, threads divide the sum. But then the product dominates the time, and the gradient is small
- * compared with activations. */
+ * All slices use the same memory, and they are still in the cache when they are read. This is for
+ * few rows of x: each element is then summed in the same order in any slice. With many rows,
+ * threads would divide the sum; but then the product takes most of the time, and the gradient is
+ * small compared with activations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,18 +33,19 @@
 #include "ops/shape/slabs_impl.h"
 #include "train/program_impl.h"
 
-#define PRODUCT_BYTES ((size_t)1 << 20) /* smaller gradients stay in the L2 cache */
+#define PRODUCT_BYTES ((size_t)1 << 20) /* smaller gradients stay in the L2 cache anyway */
 #define SLICE_BYTES ((size_t)8 << 20)
-/* Granularity of slices: a multiple of format blocks and of gemm tiles (4, 6, 16, 24, 48). Only the
- * last slice then has a partial tile, which sums in another order, as in the unsplit gradient. */
+/* Slices are multiples of this, and so of format blocks and of the tiles of matrix products (4, 6,
+ * 16, 24, 48). So only the last slice has a partial tile, whose order of sums differs, as in the
+ * gradient without slices. */
 #define MIN_SIZE 192
 #define MAX_BATCH 64 /* rows of x */
 
 enum { X, GRAD };
 
-/* ---- which gradients, and the slice size ---- */
+/* ---- which gradients are split, and the size of slices ---- */
 
-/* True if row-major, so that slicing needs no reorder. */
+/* True if the tensor is row-major, so that slices need no reorder. */
 static bool is_plain(const tensor_info_t *info)
 {
     const format_t plain = format_plain(info->rank);
@@ -60,7 +61,7 @@ static tensor_info_t plain_info(const tensor_info_t *info, int64_t last)
     return info_mkldnn(&sliced, &plain);
 }
 
-/* True if both outputs are read at most once: by the updates of their parameters. */
+/* True if each output is read at most once, by the update of its parameter. */
 static bool is_read_once(const graph_t *graph, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->op != &op_def_linear_backward_weight) return false;
@@ -73,7 +74,7 @@ static bool is_read_once(const graph_t *graph, const graph_node_t *node)
     return type_is_static(graph_value_type(graph, node->outputs[0]));
 }
 
-/* Info of a gradient as slices use it: row-major ones become mkldnn tensors too. */
+/* Describes a gradient for slices: as an mkldnn tensor, even if it is row-major. */
 static tensor_info_t whole_info(const graph_t *graph, value_t value)
 {
     const tensor_info_t *info = &graph_value_type(graph, value)->info;
@@ -87,7 +88,7 @@ static int sliced_operand(int dim)
     return dim == 0 ? GRAD : X;
 }
 
-/* Finds the implementation for n indices in the unsplit gradient's format; "" if there is none. */
+/* Finds the implementation for n indices in the complete gradient's format; "" if none. */
 static status_t find_kernel(context_t *ctx, const graph_t *graph, const graph_node_t *node, int dim,
                             int64_t n, char *out_name)
 {
@@ -130,7 +131,7 @@ static int64_t rows_of(const tensor_info_t *x)
     return shape_numel(x->rank - 1, x->sizes, &rows) ? rows : INT64_MAX;
 }
 
-/* True if the unsplit gradient and slices of these sizes use one implementation. */
+/* True if the complete gradient and slices of these sizes have the same implementation. */
 static status_t check_kernels(context_t *ctx, const graph_t *graph, const graph_node_t *node,
                               int dim, const int64_t sizes[3], bool *out_is_one)
 {

@@ -1,4 +1,4 @@
-/* Updates inside a step's plan: adds calls to the graph after the nodes they depend on.
+/* Updates inside a step's plan: adds calls to the graph, after the nodes on which they depend.
  *
  *   graph step(%self : module, %x, %target) {
  *     ...                                                     forward, loss
@@ -10,9 +10,9 @@
  *     return %loss, %output
  *   }
  *
- * A gradient then lives only from its node to its call, and is not a result. Large gradients are
- * computed in the call, or in slices (see program_slices.c). If a later node would read memory that
- * a call writes, the graph does not change and the update runs after the plan. */
+ * A gradient is then not a result, and needs memory only from its node to its call. Large gradients
+ * are computed in the call, or in slices (see program_slices.c). If a later node would read memory
+ * that a call writes, the graph is not changed, and the update runs after the plan. */
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
@@ -23,14 +23,14 @@
 #include "train/optimizer_impl.h"
 #include "train/program_impl.h"
 
-/* A tensor that calls write: parameters of the optimizer come first, then state. */
+/* A tensor that calls write: a parameter of the optimizer, or state. Parameters come first. */
 typedef struct written {
     const tensor_t *tensor;
-    const char *path; /* attribute name that the graph reads, or NULL */
-    value_t gradient; /* in the old graph; VALUE_NONE: no gradient, or state */
-    int last, at;     /* last node that reads it, -1: none; node after which it is written */
-    const graph_node_t *sliced; /* node that computes the gradient in slices, else NULL */
-    bool is_beside;             /* a bias that is updated together with its weight */
+    const char *path;           /* attribute name that the graph reads, or NULL */
+    value_t gradient;           /* in the old graph; VALUE_NONE: no gradient, or state */
+    int last, at;               /* last node that reads it, or -1; node after which it is written */
+    const graph_node_t *sliced; /* node whose gradient is computed in slices, or NULL */
+    bool is_beside;             /* a bias that is updated in the same place as its weight */
 } written_t;
 
 typedef struct calls {
@@ -42,8 +42,8 @@ typedef struct calls {
     train_program_t *program;
     int n_parameters, n_written;
     written_t *written;
-    int *owner;   /* [values] index of the written tensor whose bytes the value may share, or -1 */
-    int *made;    /* [values] index of the producing node; -1: graph parameter */
+    int *owner;   /* [values] index of the written tensor whose memory the value may share, or -1 */
+    int *made;    /* [values] index of the node that makes it; -1: graph parameter */
     value_t *map; /* [values] in the new graph */
     int check;    /* node after which the loss is checked */
 } calls_t;
@@ -56,7 +56,7 @@ static const tensor_t *tensor_at(const module_t *step, const char *path)
     return tensor != NULL ? tensor : module_buffer(step, path);
 }
 
-/* False if the attribute shares bytes with a written tensor but is a different tensor. */
+/* Returns false if the attribute shares memory with a written tensor, but is another tensor. */
 static bool own_attribute(calls_t *calls, const graph_node_t *node)
 {
     const tensor_t *tensor = tensor_at(calls->program->step, node->name);
@@ -72,7 +72,7 @@ static bool own_attribute(calls_t *calls, const graph_node_t *node)
     return true;
 }
 
-/* Outputs of conversions and views may share the input's bytes. */
+/* Outputs of conversions and views may share the memory of the input. */
 static void own_outputs(calls_t *calls, const graph_node_t *node, value_t input)
 {
     const bool converts = node->kind == NODE_OP && graph_is_conversion(node->op);
@@ -104,8 +104,8 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* The check comes first. Each update follows once its gradient is complete and its parameter is no
- * longer read. False if that is impossible. */
+/* Finds the nodes that calls follow. The check comes first. Each update comes when the gradient is
+ * complete and the parameter is no longer read. Returns false if that is impossible. */
 static bool place_calls(calls_t *calls)
 {
     const graph_block_t *body = graph_body(calls->from);
@@ -175,7 +175,7 @@ static void add_check(calls_t *calls, value_t *inputs)
     add_call(calls, TRAIN_CHECK, n + 1, inputs);
 }
 
-/* first: the first index of a slice; -1: the complete gradient. */
+/* Adds an update. first: first index of the slice; -1: the complete gradient. */
 static status_t add_update(calls_t *calls, int parameter, value_t gradient, int64_t first)
 {
     train_program_t *program = calls->program;
@@ -194,8 +194,8 @@ static status_t add_update(calls_t *calls, int parameter, value_t gradient, int6
     return status;
 }
 
-/* Adds a call that computes a gradient in tiles and updates with them: from x and grad for a
- * weight, from grad for a bias. */
+/* Adds a call that computes a gradient in tiles and updates with each tile: for a weight from x and
+ * grad, for a bias from grad. */
 static status_t add_product(calls_t *calls, int parameter, int n_rows, const value_t *rows)
 {
     train_program_t *program = calls->program;
@@ -218,7 +218,7 @@ static int find_parameter(const calls_t *calls, const graph_node_t *node, int in
     return -1;
 }
 
-/* Computes and applies each slice of a weight's and its bias's gradient before the next one. */
+/* Adds the slices of the gradients of a weight and its bias, each followed by its update. */
 static status_t add_slices(calls_t *calls, int parameter)
 {
     const graph_node_t *node = calls->written[parameter].sliced;
@@ -268,7 +268,7 @@ static status_t add_updates(calls_t *calls, int k)
     return STATUS_OK;
 }
 
-/* inputs must have enough elements for any node. */
+/* `inputs` must have as many elements as any node has inputs. */
 static status_t copy_graph(calls_t *calls, value_t *inputs, graph_t **out_graph)
 {
     const graph_block_t *body = graph_body(calls->from);
@@ -329,8 +329,8 @@ static bool may_slice(const calls_t *calls, int parameter, step_slices_t slices)
     return type_is_static(type) && step_may_slice(written->tensor, &type->info, slices);
 }
 
-/* True if the operands are operator results or step inputs, and no earlier call writes them; calls
- * cannot take attributes and constants. */
+/* True if a call may read the node's operands later: they are results of operators or inputs of the
+ * step, because calls cannot take attributes and constants, and no earlier call writes them. */
 static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_inputs; i++) {
@@ -342,7 +342,7 @@ static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
     return true;
 }
 
-/* The calls replace the node; weight and bias are updated at the later of both positions. */
+/* Makes calls replace the node. Weight and bias are both updated at the later position. */
 static void take_node(calls_t *calls, int parameter, int bias, const graph_node_t *node)
 {
     written_t *written = &calls->written[parameter];
@@ -373,7 +373,7 @@ static status_t choose_product(calls_t *calls, int parameter, const graph_node_t
     return STATUS_OK;
 }
 
-/* Splits a parameter's gradient, and the bias gradient from the same node, if that is possible. */
+/* Splits a parameter's gradient, and the gradient of a bias from the same node, if possible. */
 static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
 {
     written_t *written = &calls->written[parameter];
@@ -393,7 +393,7 @@ static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
     const int64_t size = tensor_info(written->tensor)->sizes[slices.dim];
     take_node(calls, parameter, bias, node);
     calls->program->slices[parameter] = slices;
-    *n_more += 2 * (int)(size / slices.size); /* the factor 2 includes the bias */
+    *n_more += 2 * (int)(size / slices.size); /* 2: for the bias, too */
     if (bias >= 0 && slices.dim == 0) calls->program->slices[bias] = slices;
     return STATUS_OK;
 }
@@ -478,7 +478,7 @@ bool train_program_may_slice(const train_program_t *program, const optimizer_t *
     return true;
 }
 
-/* Updates run in the order of their calls. */
+/* Runs an update. Updates run in the order of their calls. */
 static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -497,7 +497,7 @@ static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in
 
 static void release_call(void *state)
 {
-    (void)state; /* the program, which also owns the module */
+    (void)state; /* the program, to which the module belongs */
 }
 
 static const method_class_t check_class = {.name = "c", .run = run_check, .release = release_call};
@@ -510,7 +510,7 @@ status_t train_program_set_calls(context_t *ctx, train_program_t *program)
     return module_set_method_take(ctx, program->step, TRAIN_UPDATE, &update_class, program);
 }
 
-/* Records the format of each gradient from the plan; all slices of a gradient have one format. */
+/* Records the format of each gradient in the plan; all slices of a gradient have one format. */
 void train_program_note_gradients(const optimizer_t *optimizer, train_program_t *program)
 {
     int n = 0;

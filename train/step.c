@@ -1,6 +1,6 @@
-/* One optimizer step of some tensors. Everything that can fail comes first: choosing formats,
- * converting gradients, creating state, making bytes writable. None of that changes an element.
- * Then the loops run, which cannot fail. */
+/* One optimizer step of some tensors. First it does all that can fail: chooses formats, converts
+ * gradients, creates state, makes bytes writable. This changes no element. Then the loops run,
+ * which cannot fail. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ tensor_info_t step_slice_info(const tensor_info_t *info, step_slices_t slices, i
     return slice;
 }
 
-/* True if a packed form may become the master, so that plain bytes need not follow each step. */
+/* True if a packed form may become the master copy, so that plain bytes need no updates. */
 static bool may_be_blocked(const tensor_t *parameter)
 {
     const tensor_info_t *info = tensor_info(parameter);
@@ -47,7 +47,7 @@ static bool may_be_blocked(const tensor_t *parameter)
            info_bytes(info) == storage_bytes(parameter->storage);
 }
 
-/* True if gradient tiles of a weight fit this format. The gradient of a bias is plain. */
+/* True if gradient tiles of a weight fit this format. A bias is plain. */
 static bool takes_product(const tensor_info_t *info)
 {
     return info->rank == 1 || linear_gradient_fits(info);
@@ -56,15 +56,15 @@ static bool takes_product(const tensor_info_t *info)
 static bool is_candidate(const step_item_t *item, const tensor_info_t *info)
 {
     const tensor_info_t *own = tensor_info(item->parameter);
-    /* blocks would only pad a vector, and all operators read biases plain */
+    /* Vectors stay plain: blocks would only pad them, and all operators read biases plain. */
     return info->layout == LAYOUT_MKLDNN && is_gapless(info) &&
            (item->slices.size == 0 || step_lies_in_slices(info, item->slices)) &&
            (!item->slices.is_product || takes_product(info)) &&
            (own->rank > 1 || !convert_moves_bytes(own, info));
 }
 
-/* Chooses the format of the step. If the parameter may be blocked: the format of its state, else of
- * its gradient. Otherwise: its own format. */
+/* Chooses the format of the step. If the parameter may be blocked, it is the format of its state,
+ * or of its gradient if there is no state yet. Otherwise it is the parameter's own format. */
 static tensor_info_t choose_format(const step_item_t *item)
 {
     const tensor_info_t *own = tensor_info(item->parameter);
@@ -105,14 +105,14 @@ static status_t read_gradient(context_t *ctx, step_item_t *item)
     return STATUS_OK;
 }
 
-/* Address range of a parameter; `end_most` is the largest end of all ranges up to this one. */
+/* Address range of a parameter. `end_most` is the largest end of this and all earlier ranges. */
 typedef struct extent {
     uintptr_t begin, end, end_most;
     const tensor_t *parameter;
 } extent_t;
 
-/* If plain bytes were released, uses the address of the storage instead. It suffices, since such a
- * tensor can share bytes only within its storage. */
+/* If plain bytes were released, uses the address of the storage: such a tensor can share bytes only
+ * with tensors of the same storage. */
 static extent_t extent_of(const tensor_t *tensor)
 {
     const void *place = storage_place(tensor->storage);
@@ -127,7 +127,7 @@ static int compare_extents(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* True if a gradient overlaps a parameter. Binary search over sorted ranges, so that only
+/* True if the gradient overlaps a parameter. Searches sorted ranges by bisection, so that only
  * parameters at nearby addresses are compared. */
 static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gradient)
 {
@@ -145,7 +145,7 @@ static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gra
     return false;
 }
 
-/* Marks gradients that overlap parameters: the gradient of x * y with respect to x is y itself. */
+/* Marks gradients that overlap parameters: for example, the gradient of x * y for x is y itself. */
 static status_t find_written(context_t *ctx, int n, step_item_t *items)
 {
     extent_t *extents = NULL;
@@ -196,7 +196,7 @@ static status_t write_state(context_t *ctx, const char *op, const char *name, bo
     return STATUS_OK;
 }
 
-/* Updates a parameter with gaps in a gapless copy. */
+/* Uses a copy without gaps to update a parameter with gaps. */
 static status_t write_gapped(context_t *ctx, const char *op, step_item_t *item)
 {
     void *bytes = NULL;
@@ -258,8 +258,8 @@ static void set_numbers(const update_rule_t *rule, int64_t step, update_t *updat
     update->is_nesterov = rule->is_nesterov;
 }
 
-/* True if zeros stay zeros, as padded lanes require. They do not with eps 0 (0 divided by 0) or an
- * infinite learning rate. */
+/* True if the update keeps zeros, as padded lanes require. With eps 0 (0 divided by 0) or an
+ * infinite learning rate it does not. */
 static bool keeps_zeros(update_kind_t kind, const update_t *update)
 {
     float parameter = 0.0f, state[UPDATE_MAX_STATES] = {0.0f};
@@ -285,7 +285,7 @@ static void zero_padding(const step_item_t *item)
 
 /* ---- the step ---- */
 
-/* form_written cannot fail: the form became the parameter's master during preparation. */
+/* form_written cannot fail here, because the form became the parameter's master copy before. */
 static void finish(context_t *ctx, update_kind_t kind, step_item_t *item)
 {
     const tensor_info_t *info = tensor_info(item->parameter);
@@ -394,7 +394,7 @@ bool step_is_last(const step_item_t *item, int64_t first)
     return item->slices.size == 0 || first + item->slices.size >= size;
 }
 
-/* Sets the gradient's elements in the format of the step. */
+/* Sets the elements of the gradient, in the format of the step. */
 static status_t take_gradient(context_t *ctx, step_item_t *item, const tensor_info_t *want,
                               const tensor_t *gradient)
 {

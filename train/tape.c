@@ -12,20 +12,20 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A tensor that took part in a call, or that a rule emitted. `elements` is held if a rule reads it;
- * otherwise only dtype and sizes are known. */
+/* A tensor that took part in a call, or that a rule emitted. If a rule reads it, `elements` is
+ * held; otherwise only its dtype and sizes are known. */
 typedef struct record {
     value_t number;
     tensor_info_t info;
-    const tensor_t *key; /* the tensor's address, which a later tensor may reuse; `taped` then
-                            differs. Leaves and emitted tensors are held. */
+    const tensor_t *key; /* address of the tensor. A later tensor may reuse the address; then
+                            `taped` differs. Leaves and emitted tensors are held. */
     uint32_t taped;
     tensor_t *elements;
-    uint64_t version; /* version of the elements' storage when they were recorded */
-    uint64_t seen;    /* storage version when the tensor was made or last written in place */
+    uint64_t version; /* version of the storage when the elements were recorded */
+    uint64_t seen;    /* version of the storage when the tensor was made or last written in place */
     bool is_tracked;  /* gradients pass through it */
     bool is_leaf;
-    tensor_t *grad; /* during backward; for a leaf until gradients are zeroed */
+    tensor_t *grad; /* during backward; for a leaf, until gradients are zeroed */
     int first_use;  /* for a leaf, during backward: the first call that read it */
 } record_t;
 
@@ -37,7 +37,7 @@ typedef struct entry {
 } entry_t;
 
 struct tape {
-    emitter_t emitter; /* first member: rules get its address */
+    emitter_t emitter; /* first member, because rules get its address */
     context_t *ctx;
     observer_t observer;
     int n_paused;
@@ -68,7 +68,7 @@ static record_t *find(const tape_t *tape, const tensor_t *tensor)
     return atomic_load(&tensor->taped) == record->taped ? record : NULL;
 }
 
-/* A number that identifies a tensor for all tapes; the first tape assigns it. */
+/* A number that identifies the tensor for all tapes. The first tape assigns it. */
 static uint32_t number_of(const tensor_t *tensor)
 {
     static atomic_uint last;
@@ -109,7 +109,7 @@ static void drop_elements(tape_t *tape, record_t *record)
     record->elements = NULL;
 }
 
-/* Makes the tensor refer to this record. */
+/* Makes this record the record of the tensor. */
 static status_t track(tape_t *tape, record_t *record, const tensor_t *tensor)
 {
     const uint64_t hash = hash_of(tensor);
@@ -155,7 +155,7 @@ void tape_forget(tape_t *tape)
 
 /* ---- recording ---- */
 
-/* Sets the value of an operand, and keeps its elements if the rule reads them. */
+/* Records an operand. Holds its elements if the rule reads them. */
 static status_t record_input(tape_t *tape, const op_event_t *event, int i, value_t *out_value)
 {
     const tensor_t *tensor = event->in[i];
@@ -198,7 +198,7 @@ static status_t add_entry(tape_t *tape, const op_event_t *event, entry_t **out_e
     return STATUS_OK;
 }
 
-/* True if gradients may pass the call: from a floating result to a tracked input. */
+/* True if gradients can pass through the call: from a floating result to a tracked input. */
 static bool passes(const tape_t *tape, const op_event_t *event)
 {
     bool is_tracked = false, is_floating = false;
@@ -212,7 +212,7 @@ static bool passes(const tape_t *tape, const op_event_t *event)
 
 static const char *const advice = "tape_pause stops recording";
 
-/* Writing through a view of a leaf would change the leaf without the tape's knowledge. */
+/* Fails if the target is a view of a leaf: writing it would change the leaf without a record. */
 static status_t check_target(const tape_t *tape, const op_event_t *event)
 {
     for (int i = 0; i < tape->n_leaves && event->target != NULL; i++)
@@ -225,7 +225,7 @@ static status_t check_target(const tape_t *tape, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* True if an input's elements differ from those that the tape knows: either a tracked tensor was
+/* True if the elements of an input are not those that the tape knows. Either a tracked tensor was
  * written through another tensor, or an untracked tensor shares memory with the target of a
  * recorded in-place call. */
 static bool was_written(const tape_t *tape, const tensor_t *tensor)
@@ -261,7 +261,7 @@ static status_t check_dtype(const tape_t *tape, const op_event_t *event)
          tensor_text(event->out[0]), tensor_text(event->target));
 }
 
-/* From now on, untracked views of the target contain elements that depend on watched tensors.
+/* Remembers the target: from now on, elements of its untracked views depend on watched tensors.
  * record_call has reserved the array element. */
 static void add_target(tape_t *tape, tensor_t *target)
 {
@@ -277,7 +277,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     entry_t *entry = NULL;
     tape->written = VALUE_NONE;
     if (tape->n_paused > 0) return STATUS_OK;
-    /* A plan's tensors belong to the plan, and their history is not known. */
+    /* A plan's tensors belong to the plan, and it is not known how they were computed. */
     if (event->is_planned)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "%s: runs in a plan, which a tape cannot record; use a module with C methods, or %s",
@@ -291,7 +291,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
                          sizeof *tape->targets));
     opdef_t op = *event->op;
     op_event_t call = *event;
-    if (op.gradient == NULL) { /* without a rule: an error if a gradient reaches it */
+    if (op.gradient == NULL) { /* no rule: an error if a gradient reaches the call */
         op.gradient = &missing;
         call.op = &op;
     }
@@ -303,7 +303,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
         status = record_input(tape, &call, i, &entry->in[i]);
     for (int i = 0; i < entry->n_out && status == STATUS_OK; i++)
         status = record_output(tape, &call, i, &entry->out[i]);
-    if (status != STATUS_OK) { /* remove all traces of the call */
+    if (status != STATUS_OK) { /* remove the call completely */
         context_put(ctx, entry->attrs);
         tape->n_entries--;
         cut_records(tape, n_records);
@@ -313,7 +313,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* From now on the target is the result of the in-place call. */
+/* From now on, the target stands for the result of the in-place call. */
 static status_t note_written(context_t *ctx, void *user, tensor_t *target)
 {
     tape_t *tape = user;
@@ -346,7 +346,7 @@ static status_t give_constant(emitter_t *emitter, tensor_t *tensor, value_t *out
     return status;
 }
 
-/* The elements of a value; fails if they were written after recording. */
+/* Finds the elements of a value. Fails if they were written after they were recorded. */
 static status_t take_elements(tape_t *tape, const opdef_t *op, value_t value,
                               const tensor_t **out_tensor)
 {
@@ -398,7 +398,7 @@ static const emitter_class_t emitter_class = {run_emitted, give_constant, info_o
 
 /* ---- gradients ---- */
 
-/* Creates a value for a gradient; VALUE_NONE if there is none. */
+/* Makes a value for a gradient; VALUE_NONE if there is none. */
 static status_t lend_gradient(tape_t *tape, const tensor_t *grad, value_t *out_value)
 {
     *out_value = VALUE_NONE;
@@ -452,7 +452,7 @@ static status_t pass_entry(tape_t *tape, const entry_t *entry)
     return STATUS_OK;
 }
 
-/* Releases the entry's results and their gradients, which earlier entries do not need. */
+/* Releases the results of the entry and their gradients; no remaining entry needs them. */
 static void end_entry(tape_t *tape, const entry_t *entry)
 {
     for (int i = 0; i < entry->n_out; i++) {
@@ -471,8 +471,8 @@ static bool is_leaf(const tape_t *tape, value_t value)
     return value >= 0 && value < tape->n_leaves;
 }
 
-/* Entries run last to first, so a leaf's gradient is complete after the first entry that reads
- * it. */
+/* Finds the first entry that reads each leaf. Entries are processed from last to first, so after
+ * this entry the gradient of the leaf is complete. */
 static void find_first_uses(tape_t *tape)
 {
     for (int i = tape->n_entries - 1; i >= 0; i--)
@@ -516,8 +516,7 @@ static status_t make_one(context_t *ctx, const tensor_t *output, tensor_t **out_
     return STATUS_OK;
 }
 
-/* Exchanges the leaves' gradients with `kept`: sets them aside, or restores them after a
- * failure. */
+/* Exchanges the leaves' gradients with `kept`: sets them aside, or restores them on failure. */
 static void swap_gradients(tape_t *tape, tensor_t **kept)
 {
     for (int i = 0; i < tape->n_leaves; i++) {
@@ -656,7 +655,7 @@ status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor)
     REQUIRE(ctx, record == NULL,
             "tape_watch: %s was computed from a watched tensor, cannot be watched itself",
             tensor_text(tensor));
-    /* leaves must come first among the records */
+    /* Leaves must be the first records. */
     REQUIRE(ctx, tape->n_entries == 0,
             "tape_watch: %s, must be watched before the tape records calls", tensor_text(tensor));
     TRY(add_record(tape, &tensor->info, &record));

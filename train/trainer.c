@@ -15,7 +15,7 @@
 #include "train/program_impl.h"
 #include "train/tape_impl.h"
 
-/* A buffer of the module and its value before the forward. */
+/* A buffer of the module, and its value before the forward. */
 typedef struct kept_buffer {
     tensor_t *buffer, *before;
 } kept_buffer_t;
@@ -30,25 +30,25 @@ struct trainer {
     train_times_t times;
     int64_t n_steps;
     tape_t *tape;              /* eager */
-    uint64_t changes;          /* module_changes when the tape was created */
-    uint64_t checked;          /* module_changes when parameters were last checked */
-    train_program_t *programs; /* planned: most recently used first */
+    uint64_t changes;          /* module_changes() when the tape was created */
+    uint64_t checked;          /* module_changes() at the last check of the parameters */
+    train_program_t *programs; /* planned; the most recently used one first */
     tensor_t **gradients;      /* [parameters] */
     int n_spare;
-    tensor_t **spare; /* [parameters] gradients of the last planned step, for reuse; or NULL */
-    uint64_t simple;  /* module_changes when may_update was computed */
+    tensor_t **spare; /* [parameters] the last step's gradients, to reuse; or NULL */
+    uint64_t simple;  /* module_changes() when may_update was computed */
     bool may_update;  /* a plan may update the parameters */
-    bool is_broken;   /* a failed step has updated some parameters */
+    bool is_broken;   /* a failed step has updated only some parameters */
     /* State of the current step. */
     tensor_t *loss_value;
     tensor_t *output;
     bool wants_output;
-    tensor_t *given; /* the output, if a plan updates */
+    tensor_t *given; /* the output, if the plan updates parameters */
     double loss_number;
     optimizer_run_t run;
     uint64_t update_ns;
-    bool is_updated; /* its plan has updated the parameters */
-    bool is_held;    /* the step writes state or parameters and cannot be interrupted */
+    bool is_updated; /* the step's plan has updated the parameters */
+    bool is_held;    /* the step has begun to write, and cannot be interrupted */
     kept_buffer_t *kept;
     int n_kept, kept_capacity;
 };
@@ -74,7 +74,7 @@ static void drop_gradients(trainer_t *trainer)
     }
 }
 
-/* Disables interruption, before the first write of state or a parameter. */
+/* Disables interruption; called before the first write of state or a parameter. */
 static void hold(trainer_t *trainer)
 {
     if (!trainer->is_held) interrupt_hold(trainer->ctx);
@@ -132,8 +132,8 @@ static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const 
     return status;
 }
 
-/* Leaf indices equal parameter indices unless two parameters have become one tensor. Later
- * gradients are then exchanged at the end of the step instead of early. */
+/* The index of a leaf is that of its parameter, unless two parameters have become one tensor.
+ * Gradients of later parameters are then exchanged at the end of the step instead of early. */
 static void tell_ready(void *user, int leaf, const tensor_t *watched, const tensor_t *gradient)
 {
     const trainer_t *trainer = user;
@@ -141,7 +141,7 @@ static void tell_ready(void *user, int leaf, const tensor_t *watched, const tens
         parallel_ready(trainer->options.parallel, leaf, gradient);
 }
 
-/* Watches the parameters again if any may have been replaced since. */
+/* Watches the parameters again if any of them may have been replaced. */
 static status_t watch(trainer_t *trainer)
 {
     context_t *ctx = trainer->ctx;
@@ -159,8 +159,8 @@ static status_t watch(trainer_t *trainer)
     return STATUS_OK;
 }
 
-/* Layers write running statistics during forward. If a later part of the step fails, they are
- * restored from these snapshots, which copy bytes only when a layer writes. */
+/* Layers write running statistics during forward. If the step fails later, these snapshots restore
+ * them. A snapshot copies bytes only when a layer writes. */
 static status_t keep_buffer(context_t *ctx, void *user, const char *path, module_t *module)
 {
     trainer_t *trainer = user;
@@ -194,7 +194,7 @@ static status_t keep_buffers(trainer_t *trainer)
     return status;
 }
 
-/* Keeps the original failure as the one reported. */
+/* Restores the buffers. The error of the step stays the one that is reported. */
 static void put_buffers_back(trainer_t *trainer)
 {
     scope_attempt(trainer->ctx);
@@ -235,7 +235,7 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
 
 /* ---- planned ---- */
 
-/* Batches usually have few different sizes; this many recently used programs are kept. */
+/* Maximum number of programs, one for each set of input sizes. Batches usually have few sizes. */
 #define MAX_PROGRAMS 8
 
 static void drop_programs(trainer_t *trainer, int n_kept)
@@ -249,8 +249,8 @@ static void drop_programs(trainer_t *trainer, int n_kept)
     }
 }
 
-/* Finds the program for these inputs, or creates it, also if the module has changed; moves it
- * first. */
+/* Finds the program for these inputs. Creates it if there is none, or if the module has changed.
+ * Makes it the first of the list. */
 static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const *in,
                              train_program_t **out_program)
 {
@@ -296,9 +296,9 @@ static status_t write_state(const trainer_t *trainer, const train_program_t *pro
     return tensor_copy(trainer->ctx, buffer, value);
 }
 
-/* Keeps a plan's gradient tensors for the next step, since touching new pages takes as long as
- * computing into them. parallel_exchange replaces trainer->gradients, so these are held
- * separately. */
+/* Holds the gradient tensors of a plan for the next step, because touching new pages takes as long
+ * as computing the elements. They are held separately, because parallel_exchange replaces
+ * trainer->gradients. */
 static void keep_spare(trainer_t *trainer, const train_program_t *program, tensor_t *const *results)
 {
     for (int i = 0; i < trainer->n_spare; i++) {
@@ -328,8 +328,8 @@ static status_t take_results(trainer_t *trainer, const train_program_t *program,
 
 /* ---- planned, with updates in the plan ---- */
 
-/* Updates in a plan require that no option needs all gradients together (max_norm, ranks,
- * update_apart), and that each parameter is f32 without gaps. */
+/* Parameters can be updated in the plan if no option needs all gradients together (max_norm, ranks,
+ * update_apart), and if each parameter is f32 without gaps. */
 static void find_may_update(trainer_t *trainer)
 {
     const train_options_t *options = &trainer->options;
@@ -342,7 +342,7 @@ static void find_may_update(trainer_t *trainer)
     trainer->simple = changes;
 }
 
-/* Does everything that can fail, as take_results and update do. in: loss, output, state. */
+/* Takes loss, output and state from `in`, writes the state, and prepares the updates. */
 static status_t begin_updates(context_t *ctx, void *user, const train_program_t *program,
                               datum_t *const *in)
 {
@@ -379,7 +379,7 @@ static status_t update_product(context_t *ctx, void *user, int parameter, const 
     return status;
 }
 
-/* Reports a failure after some parameters were already updated. */
+/* Reports a failure after which only some parameters are updated. */
 static status_t tell_broken(trainer_t *trainer, status_t status)
 {
     char why[CONTEXT_ERROR_MAX];
@@ -419,7 +419,7 @@ static status_t run_updating(trainer_t *trainer, train_program_t *program, int n
 
 /* ---- a planned step ---- */
 
-/* A plan requires that inputs do not share memory with the module. */
+/* Inputs of a plan must not share memory with the module. */
 static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t *const *in)
 {
     for (int i = 0; i < n_in; i++)
@@ -430,7 +430,7 @@ static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t 
     return STATUS_OK;
 }
 
-/* Offers the memory of earlier gradients for this step's gradients, if nothing else holds it. */
+/* Offers the memory of the last step's gradients for this step's, if nothing else holds it. */
 static void want_spare(const trainer_t *trainer, const train_program_t *program, tensor_t **wanted)
 {
     for (int i = 0; i < optimizer_n_parameters(trainer->optimizer); i++) {
@@ -476,7 +476,7 @@ static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const 
 
 /* ---- public functions ---- */
 
-/* Checks the parameters, but only if some module has changed since the last check. */
+/* Checks the parameters if some module has changed since the last check. */
 static status_t check_parameters(context_t *ctx, trainer_t *trainer)
 {
     const uint64_t changes = module_changes();
@@ -501,7 +501,7 @@ static status_t check_step(context_t *ctx, trainer_t *trainer, int n_in, const t
     return check_parameters(ctx, trainer);
 }
 
-/* The number of items is the first size of the first input. */
+/* The number of items of a batch is the first size of the first input. */
 static void begin_ranks(trainer_t *trainer, status_t status, const tensor_t *const *in)
 {
     const bool has_sizes = status == STATUS_OK && tensor_rank(in[0]) > 0;
