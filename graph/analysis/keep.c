@@ -9,7 +9,7 @@
 #include "tensor/tensor_impl.h"
 
 /* All methods are analysed before any decision. The analysis makes two lists: attributes that must
- * stay, and the storages, lists and dicts through which they may be written. Any other attribute
+ * stay, and the storages, lists and dicts that nodes may write through them. Any other attribute
  * that shares one of these must stay, too. If a node uses a module as a value (in a call, branch or
  * result), all of the module stays, since its further use is unknown. */
 

@@ -2,8 +2,7 @@
  *
  * Values are records in a growing array. Each open block has growing arrays; when it ends, they are
  * copied to the graph's arena. Nodes, types and strings are in the arena from the start. Unnamed
- * values are numbered last, when all names are known: parsing and printing then keeps the
- * numbers. */
+ * values are numbered last, when all names are known: parsing and printing then keep them. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -67,7 +67,7 @@ const builtin_t *graph_builtin(const char *name)
     return NULL;
 }
 
-/* A type that includes types first, first + step, ... */
+/* A type that includes types[first], types[first + step], ... */
 static status_t common_type(context_t *ctx, graph_t *graph, int n, int first, int step,
                             const graph_type_t *const *types, const graph_type_t **out_type)
 {

@@ -38,7 +38,7 @@ static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
 }
 
 /* Interprets the graph without passes. Passes and programs assume that inputs do not overlap the
- * module's tensors; where both overlap and the run writes, they would be wrong. */
+ * module's tensors; if they do and the run writes, results would be wrong. */
 static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, int n_in,
                               datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -73,8 +73,8 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     return status;
 }
 
-/* Only a plan can write to the caller's tensors. If the program has control flow, nothing runs
- * here. */
+/* Only a plan can write to the caller's tensors. This function does not run programs with control
+ * flow. */
 static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_out, tensor_t **out)

@@ -161,7 +161,7 @@ static void print_entries(const programs_entry_t *entry, int n_threads, text_t *
     text_clear(&key);
 }
 
-/* Appends the lines, of another graph of the method, whose keys are not in the text yet. */
+/* Appends those lines of another graph of the method whose keys are not in the text yet. */
 static void append_new(const char *lines, text_t *text)
 {
     const bool is_first = text->length == 0;

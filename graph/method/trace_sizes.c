@@ -2,9 +2,8 @@
  *
  * The method runs again on tensors without data, at other input sizes: first with one dimension
  * changed, then with all those that may vary. Each number that differs between these runs must be
- * an expression of the sizes. At further sizes the graph must predict what the run does, and reject
- * sizes at which the run fails. A method that reads sizes may branch on them: it runs at
- * many. */
+ * an expression of the sizes. At further sizes the graph must predict the run, and reject sizes at
+ * which the run fails. A method that reads sizes may branch on them, so it runs at many sizes. */
 #include "graph/method/trace_impl.h"
 
 #include <inttypes.h>

@@ -338,8 +338,7 @@ static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, te
 /* ---- steps that write in place or set attributes ---- */
 
 /* Prepares a buffer for writing: snapshots get their own bytes, and a new version makes cached
- * forms obsolete. The bytes may move, so this updates addresses of all buffers in the
- * storage. */
+ * forms obsolete. The bytes may move, so updates the addresses of the storage's buffers. */
 static status_t open_root(plan_run_t *run, int root)
 {
     plan_frame_t *frame = run->frame;

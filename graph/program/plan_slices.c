@@ -13,8 +13,8 @@
  * worker. For other values the whole batch is stored, each slice at its offset. A step in a loop
  * gets an operator prepared for the smaller batch; its packed weights stay the same.
  *
- * Estimates choose the steps of a loop, the number of slices and between the two kinds of loops:
- * time to move bytes from memory or cache, plus a cost for each slice and step. */
+ * Estimated times decide which steps form a loop, how many slices it has, and its kind: the time to
+ * move bytes from memory or cache, plus a cost for each slice and step. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -150,7 +150,7 @@ static bool can_replace(const step_t *step, const prepared_t *smaller)
            (smaller->overwrites >> overwritten & 1) != 0;
 }
 
-/* *out_smaller is NULL if no kernel computes the slice as the entire batch is computed. */
+/* *out_smaller is NULL if the kernel and formats of the entire batch do not suit the slice. */
 static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_t *step, int64_t n,
                            prepared_t **out_smaller)
 {

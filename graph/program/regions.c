@@ -456,7 +456,7 @@ static status_t find_all(finding_t *f)
     return STATUS_OK;
 }
 
-/* Sorts the regions' indices by block, and finds the largest number of inputs. */
+/* Finds the regions of each block, and the largest number of inputs of a region. */
 static status_t settle_rows(finding_t *f)
 {
     program_t *program = f->program;

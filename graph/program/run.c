@@ -50,7 +50,7 @@ static void clear_block(run_t *run, const graph_block_t *block)
 
 static status_t run_block(run_t *run, const graph_block_t *block, slot_t *results);
 
-/* If some operator writes a value that has views, its tensor must be dense, under every policy. An
+/* A value that has views and is written must be dense, under every policy. An
  * operator's output is converted. A tensor that others may hold, of an attribute or a call, is
  * refused. */
 static status_t keep_views(run_t *run, const graph_node_t *node)
@@ -320,7 +320,7 @@ status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *nod
     for (int i = 0; i < node->n_outputs && status == STATUS_OK; i++)
         out[i] = datum_retain(run.slots[node->outputs[i]].datum);
     for (int i = 0; i < n && run.slots != NULL; i++) run_clear_slot(&run.slots[i]);
-    run.infos = NULL; /* they belong to the caller */
+    run.infos = NULL; /* the infos belong to the caller */
     clear_run(&run);
     return status;
 }

@@ -410,7 +410,7 @@ static status_t read_number(const call_t *call, int i, number_t *out_number)
     return STATUS_OK;
 }
 
-/* Quotient and remainder are rounded to minus infinity, as in Python. */
+/* As in Python, the quotient is rounded down, and the remainder has the sign of b. */
 static status_t divide(const call_t *call, int64_t a, int64_t b, int64_t *out_quotient,
                        int64_t *out_remainder)
 {

@@ -39,7 +39,7 @@ static status_t check_bytes(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The format that the layout pass chose for a node's output, or NULL. NULL for conversions. */
+/* The format that the layout pass chose for a node's output; NULL for none, and for conversions. */
 static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
 {
     if (node->n_outputs == 0 || graph_is_conversion(node->op)) return NULL;
