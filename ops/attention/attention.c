@@ -4,10 +4,9 @@
 
 #include "dispatch/choose_impl.h"
 #include "kernels/linear/product_impl.h"
-#include "kernels/scalar_functions_impl.h"
+#include "kernels/reduce/softmax_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/attention/attention_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -412,40 +411,19 @@ static void add_mask(const problem_t *p, const head_t *head, int64_t query, int6
         for (int64_t s = 0; s < n; s++) row[s] += wide[s];
 }
 
-static inline float larger(float a, float b)
-{
-    return b > a || b != b ? b : a;
-}
-
 /* Replaces a row of scores with exponentials; elements from n on become 0. Returns 1 / their sum,
  * or 0 if the query attends to no key. */
-FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
+static float soften(int64_t n, int64_t padded, float *row)
 {
-    float lanes[PANEL];
-    for (int64_t s = n; s < padded; s++) row[s] = -INFINITY;
-    for (int l = 0; l < PANEL; l++) lanes[l] = -INFINITY;
-    for (int64_t s = 0; s < padded; s += PANEL)
-        for (int l = 0; l < PANEL; l++) lanes[l] = larger(lanes[l], row[s + l]);
-    for (int half = PANEL / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lanes[l] = larger(lanes[l], lanes[l + half]);
-    const float largest = lanes[0];
-    if (largest == -INFINITY) {
-        for (int64_t s = 0; s < padded; s++) row[s] = 0.0f;
-        return 0.0f;
-    }
-    for (int l = 0; l < PANEL; l++) lanes[l] = 0.0f;
-    for (int64_t s = 0; s < padded; s += PANEL)
-        for (int l = 0; l < PANEL; l++) {
-            row[s + l] = scalar_exp(row[s + l] - largest);
-            lanes[l] += row[s + l];
-        }
-    for (int half = PANEL / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
-    return 1.0f / lanes[0];
+    float largest = -INFINITY;
+    const float sum = softmax_exponentials(isa_best(), n, row, row, &largest);
+    const int64_t first = largest == -INFINITY ? 0 : n;
+    memset(row + first, 0, (size_t)(padded - first) * sizeof *row);
+    return largest == -INFINITY ? 0.0f : 1.0f / sum;
 }
 
 /* True if all values are finite. Infinities and NaN have all exponent bits set. */
-FOR_EACH_ISA static bool is_all_finite(int64_t n, const float *values)
+static bool is_all_finite(int64_t n, const float *values)
 {
     uint32_t found = 0;
     for (int64_t i = 0; i < n; i++) {

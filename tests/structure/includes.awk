@@ -2,7 +2,7 @@ BEGIN {
     split("tensor kernels dispatch ops module graph freeze train io", folders)
     for (i in folders) place[folders[i]] = i + 0
     order("graph", "ir analysis program passes method")
-    order("kernels", "elementwise shape linear pool conv recurrent quantized random loss optimizer")
+    order("kernels", "reduce elementwise shape linear norm pool conv recurrent quantized random loss optimizer")
     order("ops", "reduce elementwise index shape linear norm conv pool attention recurrent quantized random loss vision ml")
     order("io", "data safetensors onnx onnx_ops")
     calls = "(^|[^A-Za-z0-9_.>])(assert|exit|_Exit|abort|printf|getenv|secure_getenv|alloca)[ ]*\\("

@@ -1,0 +1,150 @@
+#include "kernels/reduce/softmax_impl.h"
+
+#include <math.h>
+
+#include "tensor/threads_impl.h"
+
+#define NARROW 2048 /* longest row of bf16 or f16 that is converted to f32 on the stack */
+
+static const softmax_loops_t *const tables[ISA_COUNT] = ISA_TABLE(softmax);
+
+/* The n elements that one softmax is over, or `width` of them side by side if they are f32. */
+typedef struct run {
+    const softmax_t *softmax;
+    const softmax_loops_t *loops;
+    int64_t width, n_parts; /* parts of a row of inner elements */
+    const char *x, *grad;   /* gradients: x is y */
+    char *out;
+} run_t;
+
+static run_t run_of(const softmax_t *softmax, isa_t isa, const void *x, const void *grad, void *out)
+{
+    const int64_t width = softmax->dtype == DTYPE_F32 ? SOFTMAX_COLUMNS : 1;
+    const int64_t n_parts = (softmax->inner + width - 1) / width;
+    return (run_t){softmax, tables[isa], width, n_parts, x, grad, out};
+}
+
+/* One column of any dtype, in double. */
+static void run_column(const softmax_t *s, const char *src, char *dst)
+{
+    const int64_t step = s->inner * (int64_t)dtype_size(s->dtype);
+    double largest = -INFINITY, sum = 0.0;
+    for (int64_t a = 0; a < s->n; a++) {
+        double x = dtype_load(s->dtype, src + a * step);
+        if (x > largest || isnan(x)) largest = x;
+    }
+    for (int64_t a = 0; a < s->n; a++) sum += exp(dtype_load(s->dtype, src + a * step) - largest);
+    for (int64_t a = 0; a < s->n; a++) {
+        double difference = dtype_load(s->dtype, src + a * step) - largest;
+        dtype_store(s->dtype, dst + a * step,
+                    s->is_logarithm ? difference - log(sum) : exp(difference) / sum);
+    }
+}
+
+static void run_parts(void *user, int64_t begin, int64_t end)
+{
+    const run_t *run = user;
+    const softmax_t *s = run->softmax;
+    const int64_t size = (int64_t)dtype_size(s->dtype);
+    float wide[NARROW], result[NARROW];
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % run->n_parts * run->width, left = s->inner - first;
+        const int64_t at = (i / run->n_parts * s->n * s->inner + first) * size;
+        const void *src = run->x + at;
+        void *dst = run->out + at;
+        if (s->dtype == DTYPE_F32 && s->inner == 1) {
+            run->loops->row(s->is_logarithm, s->n, src, dst);
+        } else if (s->dtype == DTYPE_F32) {
+            run->loops->columns(s->is_logarithm, s->n, s->inner,
+                                left < run->width ? left : run->width, src, dst);
+        } else if (s->dtype != DTYPE_F64 && s->n <= NARROW) {
+            dtype_cast(s->n, s->dtype, src, s->inner, DTYPE_F32, wide, 1);
+            run->loops->row(s->is_logarithm, s->n, wide, result);
+            dtype_cast(s->n, DTYPE_F32, result, 1, s->dtype, dst, s->inner);
+        } else {
+            run_column(s, src, dst);
+        }
+    }
+}
+
+void softmax_forward(const softmax_t *softmax, isa_t isa, int n_threads, const void *x, void *out)
+{
+    run_t run = run_of(softmax, isa, x, NULL, out);
+    threads_share(n_threads, softmax->outer * run.n_parts, run_parts, &run);
+}
+
+/* ---- gradients: softmax: y (grad - sum(grad y)); log_softmax: grad - exp(y) sum(grad) ---- */
+
+/* One column of any dtype, in double. */
+static void pass_column(const softmax_t *s, const char *y, const char *grad, char *dst)
+{
+    const int64_t step = s->inner * (int64_t)dtype_size(s->dtype);
+    double sum = 0.0;
+    for (int64_t a = 0; a < s->n; a++)
+        sum += dtype_load(s->dtype, grad + a * step) *
+               (s->is_logarithm ? 1.0 : dtype_load(s->dtype, y + a * step));
+    for (int64_t a = 0; a < s->n; a++) {
+        const double element = dtype_load(s->dtype, y + a * step);
+        const double given = dtype_load(s->dtype, grad + a * step);
+        dtype_store(s->dtype, dst + a * step,
+                    s->is_logarithm ? given - exp(element) * sum : element * (given - sum));
+    }
+}
+
+static void pass_parts(void *user, int64_t begin, int64_t end)
+{
+    const run_t *run = user;
+    const softmax_t *s = run->softmax;
+    const int64_t size = (int64_t)dtype_size(s->dtype);
+    float wide[NARROW], wide_grad[NARROW];
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % run->n_parts * run->width, left = s->inner - first;
+        const int64_t at = (i / run->n_parts * s->n * s->inner + first) * size;
+        const void *y = run->x + at, *grad = run->grad + at;
+        void *dst = run->out + at;
+        if (s->dtype == DTYPE_F32 && s->inner == 1) {
+            run->loops->row_gradient(s->is_logarithm, s->n, y, grad, dst);
+        } else if (s->dtype == DTYPE_F32) {
+            run->loops->column_gradients(s->is_logarithm, s->n, s->inner,
+                                         left < run->width ? left : run->width, y, grad, dst);
+        } else if (s->dtype != DTYPE_F64 && s->n <= NARROW) {
+            dtype_cast(s->n, s->dtype, y, s->inner, DTYPE_F32, wide, 1);
+            dtype_cast(s->n, s->dtype, grad, s->inner, DTYPE_F32, wide_grad, 1);
+            run->loops->row_gradient(s->is_logarithm, s->n, wide, wide_grad, wide);
+            dtype_cast(s->n, DTYPE_F32, wide, 1, s->dtype, dst, s->inner);
+        } else {
+            pass_column(s, y, grad, dst);
+        }
+    }
+}
+
+void softmax_backward(const softmax_t *softmax, isa_t isa, int n_threads, const void *y,
+                      const void *grad, void *out)
+{
+    run_t run = run_of(softmax, isa, y, grad, out);
+    threads_share(n_threads, softmax->outer * run.n_parts, pass_parts, &run);
+}
+
+/* ---- parts of softmax for others ---- */
+
+static void spread_rows(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    const int64_t n = run->softmax->n;
+    for (int64_t i = first; i < last; i++)
+        if (run->softmax->dtype == DTYPE_F32)
+            run->loops->spread_nan_f32(n, (float *)(void *)run->out + i * n);
+        else
+            run->loops->spread_nan_bf16(n, (uint16_t *)(void *)run->out + i * n);
+}
+
+void softmax_spread_nan(const softmax_t *softmax, isa_t isa, int n_threads, void *out)
+{
+    run_t run = run_of(softmax, isa, NULL, NULL, out);
+    threads_share(n_threads, softmax->outer, spread_rows, &run);
+}
+
+float softmax_exponentials(isa_t isa, int64_t n, const float *src, float *dst, float *out_largest)
+{
+    return tables[isa]->exponentials(n, src, dst, out_largest);
+}
