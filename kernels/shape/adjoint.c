@@ -18,5 +18,5 @@ static void run_rows(void *user, int64_t first, int64_t last)
 void adjoint_sum(const adjoint_sum_t *sum, isa_t isa, int n_threads)
 {
     run_t run = {sum, loops[isa]};
-    threads_share(n_threads, sum->outer * sum->x, run_rows, &run);
+    threads_share(n_threads, sum->outer * sum->n_to, run_rows, &run);
 }

@@ -1,10 +1,10 @@
-/* Weighted sums of rows along one dimension: [outer][grad][inner] becomes [outer][x][inner].
+/* Weighted sums of rows along one dimension: [outer][n_from][inner] becomes [outer][n_to][inner].
  *
  *   to[o][i][j] = sum over t in [starts[i], starts[i + 1]) of
  *                 taps[t].weight * from[o][taps[t].index][j]
  *
- * One thread sums all taps of an element, in order, so results do not depend on the number of
- * threads. */
+ * Resize and the gradients of resize, pad and slice are such sums. One thread sums all taps of an
+ * element, in order, so results do not depend on the number of threads. */
 #ifndef TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
 #define TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
 
@@ -19,8 +19,9 @@ typedef struct adjoint_tap {
 } adjoint_tap_t;
 
 typedef struct adjoint_sum {
-    int64_t outer, grad, x, inner;
-    const int64_t *starts; /* [x + 1] */
+    int64_t outer, n_from, n_to, inner;
+    const int64_t *starts; /* [n_to + 1]; NULL: each row has n_taps */
+    int64_t n_taps;
     const adjoint_tap_t *taps;
     bool is_wide; /* elements are double; otherwise float */
     const void *from;
@@ -29,7 +30,7 @@ typedef struct adjoint_sum {
 
 void adjoint_sum(const adjoint_sum_t *sum, isa_t isa, int n_threads);
 
-/* Computes rows [first, last) of the result, which has outer * x rows. */
+/* Computes rows [first, last) of the result, which has outer * n_to rows. */
 typedef void adjoint_rows_t(const adjoint_sum_t *sum, int64_t first, int64_t last);
 ISA_EXTERN(adjoint_rows_t, adjoint);
 

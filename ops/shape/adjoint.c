@@ -224,15 +224,15 @@ status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prep
 static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, const void *from,
                      void *to)
 {
-    const adjoint_sum_t sum = {pass->outer,
-                               pass->grad,
-                               pass->x,
-                               pass->inner,
-                               pass->starts,
-                               pass->taps,
-                               plan->compute == DTYPE_F64,
-                               from,
-                               to};
+    const adjoint_sum_t sum = {.outer = pass->outer,
+                               .n_from = pass->grad,
+                               .n_to = pass->x,
+                               .inner = pass->inner,
+                               .starts = pass->starts,
+                               .taps = pass->taps,
+                               .is_wide = plan->compute == DTYPE_F64,
+                               .from = from,
+                               .to = to};
     adjoint_sum(&sum, isa_best(), threads_for(ctx, pass->outer * pass->x * pass->inner));
 }
 

@@ -7,7 +7,6 @@
 #include "ops/gradient_impl.h"
 #include "ops/shape/adjoint_impl.h"
 #include "ops/vision/resize_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -40,11 +39,6 @@ static const attr_field_t fields[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
 /* ---- dimensions ---- */
-
-typedef struct tap {
-    int64_t index;
-    double weight;
-} tap_t;
 
 /* One resized dimension. scale 0: out / in. start and end: cropped range; 0 to 1 is all of x. */
 typedef struct axis {
@@ -297,11 +291,11 @@ static filter_t make_filter(const resize_attrs_t *attrs, const axis_t *axis, int
     return filter;
 }
 
-static tap_t tap_of(const filter_t *filter, int64_t t)
+static adjoint_tap_t tap_of(const filter_t *filter, int64_t t)
 {
     const int64_t at = filter->first + t;
-    if (filter->attrs->mode == RESIZE_NEAREST) return (tap_t){at, 1.0};
-    return (tap_t){clamp_index(at, filter->axis->in), weigh(filter, at) / filter->sum};
+    if (filter->attrs->mode == RESIZE_NEAREST) return (adjoint_tap_t){at, 1.0};
+    return (adjoint_tap_t){clamp_index(at, filter->axis->in), weigh(filter, at) / filter->sum};
 }
 
 /* ---- specification: the product of the taps of all dimensions ---- */
@@ -327,7 +321,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     do {
         double weight = 1.0;
         for (int i = 0; i < n; i++) {
-            const tap_t tap = tap_of(&filters[i], which[i]);
+            const adjoint_tap_t tap = tap_of(&filters[i], which[i]);
             at[first + i] = tap.index;
             weight *= tap.weight;
         }
@@ -420,7 +414,7 @@ typedef struct plan {
     pass_t passes[TENSOR_MAX_RANK];
     dtype_t compute;     /* DTYPE_NONE: elements are copied */
     size_t buffer_bytes; /* size of each of two buffers for intermediate results */
-    tap_t taps[];
+    adjoint_tap_t taps[];
 } plan_t;
 
 static bool changes(const axis_t *axis)
@@ -462,7 +456,7 @@ static size_t make_passes(const op_call_t *call, bool is_last, plan_t *plan)
 static void make_taps(const op_call_t *call, plan_t *plan)
 {
     const resize_attrs_t *attrs = call->attrs;
-    tap_t *taps = plan->taps;
+    adjoint_tap_t *taps = plan->taps;
     for (int i = 0; i < attrs->sizes.n; i++) {
         axis_t axis = describe_axis(attrs, call->in[0], &call->out[0], i);
         if (!changes(&axis)) continue;
@@ -502,82 +496,44 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* A plane [in][inner] becomes [out][inner]: each row is a weighted sum of rows. With inner 1, each
- * element is a weighted sum of elements. */
-#define SUM(suffix, type)                                                                          \
-    FOR_EACH_ISA static void sum_rows_##suffix(const pass_t *pass, const tap_t *taps,              \
-                                               const type *from, type *out)                        \
-    {                                                                                              \
-        for (int64_t t = 0; t < pass->n_taps; t++) {                                               \
-            const type *row = from + taps[t].index * pass->inner;                                  \
-            const type weight = (type)taps[t].weight;                                              \
-            if (t == 0) {                                                                          \
-                for (int64_t i = 0; i < pass->inner; i++) out[i] = weight * row[i];                \
-            } else {                                                                               \
-                for (int64_t i = 0; i < pass->inner; i++) out[i] += weight * row[i];               \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    static void sum_plane_##suffix(const pass_t *pass, const tap_t *taps, const void *from,        \
-                                   void *to)                                                       \
-    {                                                                                              \
-        type *out = to;                                                                            \
-        const type *line = from;                                                                   \
-        for (int64_t q = 0; q < pass->out; q++, taps += pass->n_taps) {                            \
-            if (pass->inner > 1) {                                                                 \
-                sum_rows_##suffix(pass, taps, line, out + q * pass->inner);                        \
-                continue;                                                                          \
-            }                                                                                      \
-            type sum = 0;                                                                          \
-            for (int64_t t = 0; t < pass->n_taps; t++)                                             \
-                sum += (type)taps[t].weight * line[taps[t].index];                                 \
-            out[q] = sum;                                                                          \
-        }                                                                                          \
-    }
-
-SUM(f32, float)
-SUM(f64, double)
-
-static void move_plane(const pass_t *pass, const tap_t *taps, size_t size, const char *from,
-                       char *to)
-{
-    const size_t row = (size_t)pass->inner * size;
-    for (int64_t q = 0; q < pass->out; q++)
-        memcpy(to + (size_t)q * row, from + (size_t)taps[q].index * row, row);
-}
-
 typedef struct planes {
-    const plan_t *plan;
     const pass_t *pass;
+    const adjoint_tap_t *taps;
     size_t size; /* bytes of an element */
     const char *from;
     char *to;
 } planes_t;
 
-static void run_planes(void *user, int64_t first, int64_t last)
+/* Copies planes [in][inner] to [out][inner]. */
+static void move_planes(void *user, int64_t first, int64_t last)
 {
     const planes_t *p = user;
     const pass_t *pass = p->pass;
-    const tap_t *taps = p->plan->taps + pass->at;
-    for (int64_t i = first; i < last; i++) {
-        const char *from = p->from + (size_t)(i * pass->in * pass->inner) * p->size;
-        char *to = p->to + (size_t)(i * pass->out * pass->inner) * p->size;
-        if (p->plan->compute == DTYPE_F32)
-            sum_plane_f32(pass, taps, from, to);
-        else if (p->plan->compute == DTYPE_F64)
-            sum_plane_f64(pass, taps, from, to);
-        else
-            move_plane(pass, taps, p->size, from, to);
-    }
+    const size_t row = (size_t)pass->inner * p->size;
+    for (int64_t i = first; i < last; i++)
+        for (int64_t q = 0; q < pass->out; q++)
+            memcpy(p->to + (size_t)(i * pass->out + q) * row,
+                   p->from + (size_t)(i * pass->in + p->taps[q].index) * row, row);
 }
 
 static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, size_t size,
                      const char *from, char *to)
 {
-    planes_t planes = {plan, pass, size, from, to};
-    threads_share(threads_for(ctx, pass->outer * pass->out * pass->inner), pass->outer, run_planes,
-                  &planes);
+    const int n_threads = threads_for(ctx, pass->outer * pass->out * pass->inner);
+    const adjoint_sum_t sum = {.outer = pass->outer,
+                               .n_from = pass->in,
+                               .n_to = pass->out,
+                               .inner = pass->inner,
+                               .n_taps = pass->n_taps,
+                               .taps = plan->taps + pass->at,
+                               .is_wide = plan->compute == DTYPE_F64,
+                               .from = from,
+                               .to = to};
+    planes_t planes = {pass, sum.taps, size, from, to};
+    if (plan->compute == DTYPE_NONE)
+        threads_share(n_threads, pass->outer, move_planes, &planes);
+    else
+        adjoint_sum(&sum, isa_best(), n_threads);
 }
 
 /* bf16 and f16 are converted to f32 in the buffers. */
@@ -625,10 +581,8 @@ static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor
     }
     const axis_t axis = describe_axis(given, x, grad, i);
     const filter_t filter = make_filter(given, &axis, q, 0.0);
-    for (int64_t t = first; t < filter.n && n < ADJOINT_TAPS; t++) {
-        const tap_t tap = tap_of(&filter, t);
-        out_taps[n++] = (adjoint_tap_t){tap.index, tap.weight};
-    }
+    for (int64_t t = first; t < filter.n && n < ADJOINT_TAPS; t++)
+        out_taps[n++] = tap_of(&filter, t);
     return n;
 }
 
