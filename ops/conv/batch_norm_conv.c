@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "dispatch/post_impl.h"
+#include "kernels/norm/moments_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_impl.h"
-#include "ops/norm/norm_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
@@ -112,8 +112,8 @@ static status_t batch_norm_conv_run_native(context_t *ctx, const prepared_t *pre
     const tensor_info_t *x = &prepared->in[X];
     float *made = scratch, *scale = made + info_numel(x), *shift = scale + x->sizes[1];
     const float lowest = attrs->activation == BATCH_NORM_NONE ? -INFINITY : 0.0f;
-    norm_factors(x->sizes[1], attrs->epsilon, in[CONV_NORM_WEIGHT], in[CONV_NORM_BIAS],
-                 in[CONV_NORM_MEAN], in[CONV_NORM_VAR], scale, shift);
+    moments_factors(isa_best(), x->sizes[1], attrs->epsilon, in[CONV_NORM_WEIGHT],
+                    in[CONV_NORM_BIAS], in[CONV_NORM_MEAN], in[CONV_NORM_VAR], scale, shift);
     planes_norm(x->sizes[0], x->sizes[1], x->sizes[2] * x->sizes[3], in[X], scale, shift, lowest,
                 conv_norm_highest(attrs->activation), made, threads_for(ctx, info_numel(x)));
     const planes_t planes = planes_describe(prepared, attrs->conv.stride, attrs->conv.dilation,

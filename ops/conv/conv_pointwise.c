@@ -7,10 +7,10 @@
 #include "kernels/conv/pointwise_impl.h"
 
 #include "dispatch/post_impl.h"
+#include "kernels/norm/moments_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_impl.h"
 #include "ops/linear/strassen_impl.h"
-#include "ops/norm/norm_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
@@ -183,8 +183,8 @@ static float *set_norm(const prepared_t *prepared, void *const *in, float *scrat
     const size_t bytes = factor_bytes(p);
     float *shift = scratch + bytes / sizeof(float) / 2;
     memset(scratch, 0, bytes);
-    norm_factors(p->n_inputs, attrs->epsilon, in[CONV_NORM_WEIGHT], in[CONV_NORM_BIAS],
-                 in[CONV_NORM_MEAN], in[CONV_NORM_VAR], scratch, shift);
+    moments_factors(isa_best(), p->n_inputs, attrs->epsilon, in[CONV_NORM_WEIGHT],
+                    in[CONV_NORM_BIAS], in[CONV_NORM_MEAN], in[CONV_NORM_VAR], scratch, shift);
     p->scale = scratch;
     p->shift = shift;
     p->is_source_clamped = attrs->activation != BATCH_NORM_NONE;

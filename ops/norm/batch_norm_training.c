@@ -8,7 +8,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "ops/norm/batch_norm_impl.h"
+#include "ops/norm/strips_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
@@ -180,6 +180,7 @@ typedef struct work {
     void *const *in, *const *out;
     strips_t strips;
     const batch_loops_t *loops;
+    bool is_activated;
     dtype_t number;  /* type of the elements in the loops */
     double *partial; /* [strips][chunks][2][width] */
     char *factors;   /* [strips][BATCH_FACTORS][STRIP_LANES], dtype `number` */
@@ -250,7 +251,8 @@ static work_t begin(const prepared_t *prepared, void *const *in, void *const *ou
     walk_channels(&prepared->in[X], &walk);
     strips_of(&walk, &work.strips);
     work.number = statistics_dtype(&prepared->in[X]);
-    work.loops = batch_loops(work.number, activation_of(&work) != ACTIVATION_NONE);
+    work.loops = batch_loops(isa_best(), work.number == DTYPE_F64);
+    work.is_activated = activation_of(&work) != ACTIVATION_NONE;
     work.partial = scratch;
     work.factors = (char *)(work.partial +
                             work.strips.n * work.strips.n_chunks * 2 * work.strips.width);
@@ -425,7 +427,8 @@ static void apply_moments(void *user, const chunk_t *chunk)
     void *y = x == wide ? (void *)wide : chunk_bytes(work, work->out[Y], chunk);
     lines_t lines[2];
     lines_of(work, chunk, lines);
-    for (int part = 0; part < 2; part++) work->loops->scale(&lines[part], x, factors, y);
+    for (int part = 0; part < 2; part++)
+        work->loops->scale(&lines[part], work->is_activated, x, factors, y);
     give(work, chunk, wide);
 }
 
@@ -473,7 +476,8 @@ static void add_dots(void *user, const chunk_t *chunk, int64_t index)
     lines_of(work, chunk, lines);
     for (int64_t c = 0; c < chunk->width; c++) sums[c] = dots[c] = 0.0;
     for (int part = 0; part < 2; part++) {
-        work->loops->dots(&lines[part], x, g, factors_of(work, chunk->strip), lane_sums, lane_dots);
+        work->loops->dots(&lines[part], work->is_activated, x, g, factors_of(work, chunk->strip),
+                          lane_sums, lane_dots);
         for (int64_t l = 0; l < lines[part].lanes; l += chunk->width)
             for (int64_t c = 0; c < chunk->width; c++) {
                 sums[c] += lane_sums[l + c];
@@ -521,7 +525,8 @@ static void apply_dots(void *user, const chunk_t *chunk)
     void *y = x == wide ? (void *)wide : chunk_bytes(work, work->out[GRAD_X], chunk);
     lines_t lines[2];
     lines_of(work, chunk, lines);
-    for (int part = 0; part < 2; part++) work->loops->combine(&lines[part], x, g, factors, y);
+    for (int part = 0; part < 2; part++)
+        work->loops->combine(&lines[part], work->is_activated, x, g, factors, y);
     give(work, chunk, wide);
 }
 

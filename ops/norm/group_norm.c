@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "kernels/norm/group_gradient_impl.h"
+#include "kernels/norm/moments_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "ops/norm/moments_impl.h"
-#include "tensor/simd_impl.h"
+#include "ops/walk_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -213,9 +214,10 @@ static void sum_channel_blocks(void *user, int64_t first, int64_t last)
     for (int64_t i = first; i < last; i++) {
         const char *src = (const char *)work->in[X] + i * bytes;
         if (walk->block == 1)
-            work->sums[i] = moments_line(dtype, walk->spatial, src, s->moment, work->means[i]);
+            work->sums[i] = moments_line(isa_best(), dtype, walk->spatial, src, s->moment,
+                                         work->means[i]);
         else
-            moments_columns(dtype, walk->spatial, walk->block, src, s->moment,
+            moments_columns(isa_best(), dtype, walk->spatial, walk->block, src, s->moment,
                             &work->means[i * walk->block], &work->sums[i * walk->block]);
     }
 }
@@ -297,8 +299,8 @@ static void apply_pieces(void *user, int64_t first, int64_t last)
     for (int64_t i = first; i < last; i++) {
         const walk_piece_t piece = walk_piece(walk, i);
         const int64_t at = (piece.offset / image * work->padded + piece.channel) * factor;
-        moments_apply(&piece, walk->block == 1, dtype, (const char *)work->scale + at,
-                      (const char *)work->shift + at,
+        moments_apply(isa_best(), dtype, piece.rows, piece.width, walk->block == 1,
+                      (const char *)work->scale + at, (const char *)work->shift + at,
                       (const char *)work->in[X] + piece.offset * size,
                       pieces->out + piece.offset * size);
     }
@@ -331,10 +333,6 @@ static const kernel_t *const kernels[] = {&native, NULL};
  * (v - mean(v) - h mean(v h)) / deviation. Sums of grad and of grad (x - mean) per channel are
  * combined per group; then dx is a factor times grad, another times x - mean, and a shift ---- */
 
-#define LANES 32   /* lanes of one sum */
-#define ROUND 4096 /* elements that are summed in float */
-#define CHUNK 256  /* rows that are summed in float, and elements that are widened at a time */
-
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *weight = call->in[WEIGHT];
@@ -359,97 +357,8 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
 typedef struct backward {
     work_t work;
     double *sums, *products;
-    char *of_grad, *of_x, *shift, *mean;
+    char *factors[GROUP_FACTORS];
 } backward_t;
-
-FOR_EACH_ISA static void line_f32(int64_t n, const float *x, const float *grad, float mean,
-                                  double *sum, double *product)
-{
-    float a[LANES] = {0.0f}, b[LANES] = {0.0f};
-    const int64_t whole = n / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            a[l] += grad[i + l];
-            b[l] += grad[i + l] * (x[i + l] - mean);
-        }
-    for (int64_t i = whole; i < n; i++) {
-        a[i - whole] += grad[i];
-        b[i - whole] += grad[i] * (x[i] - mean);
-    }
-    for (int l = 0; l < LANES; l++) {
-        *sum += (double)a[l];
-        *product += (double)b[l];
-    }
-}
-
-/* Sums up to LANES columns. */
-FOR_EACH_ISA static void columns_f32(int64_t rows, int64_t width, int64_t step, const float *x,
-                                     const float *grad, const float *mean, float *sum,
-                                     float *product)
-{
-    for (int64_t row = 0; row < rows; row++, x += step, grad += step)
-        for (int64_t i = 0; i < width; i++) {
-            sum[i] += grad[i];
-            product[i] += grad[i] * (x[i] - mean[i]);
-        }
-}
-
-static void add_columns_f32(int64_t rows, int64_t width, const float *x, const float *grad,
-                            const double *means, double *sums, double *products)
-{
-    for (int64_t first = 0; first < width; first += LANES) {
-        const int64_t count = width - first < LANES ? width - first : LANES;
-        float mean[LANES] = {0.0f};
-        for (int64_t i = 0; i < count; i++) mean[i] = (float)means[first + i];
-        for (int64_t row = 0; row < rows; row += CHUNK) {
-            float sum[LANES] = {0.0f}, product[LANES] = {0.0f};
-            const int64_t n = rows - row < CHUNK ? rows - row : CHUNK, at = row * width + first;
-            columns_f32(n, count, width, x + at, grad + at, mean, sum, product);
-            for (int64_t i = 0; i < count; i++) {
-                sums[first + i] += (double)sum[i];
-                products[first + i] += (double)product[i];
-            }
-        }
-    }
-}
-
-/* Sums n adjacent elements, of one channel if is_line, else of n channels. */
-static void add_any(int64_t n, bool is_line, dtype_t dtype, const char *x, const char *grad,
-                    const double *means, double *sums, double *products)
-{
-    const int64_t size = (int64_t)dtype_size(dtype);
-    double wide_x[CHUNK], wide_grad[CHUNK];
-    for (int64_t first = 0; first < n; first += CHUNK) {
-        const int64_t count = n - first < CHUNK ? n - first : CHUNK;
-        dtype_cast(count, dtype, x + first * size, 1, DTYPE_F64, wide_x, 1);
-        dtype_cast(count, dtype, grad + first * size, 1, DTYPE_F64, wide_grad, 1);
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t c = is_line ? 0 : first + i;
-            sums[c] += wide_grad[i];
-            products[c] += wide_grad[i] * (wide_x[i] - means[c]);
-        }
-    }
-}
-
-/* Sums the channels of one block; x and grad point to its first elements. */
-static void add_block(const walk_t *walk, dtype_t dtype, const char *x, const char *grad,
-                      const double *means, double *sums, double *products)
-{
-    const int64_t n = walk->spatial, row = walk->block * (int64_t)dtype_size(dtype);
-    for (int64_t i = 0; i < walk->block; i++) sums[i] = products[i] = 0.0;
-    if (dtype != DTYPE_F32 && walk->block == 1) {
-        add_any(n, true, dtype, x, grad, means, sums, products);
-    } else if (dtype != DTYPE_F32) {
-        for (int64_t s = 0; s < n; s++)
-            add_any(walk->block, false, dtype, x + s * row, grad + s * row, means, sums, products);
-    } else if (walk->block > 1) {
-        add_columns_f32(n, walk->block, (const void *)x, (const void *)grad, means, sums, products);
-    } else {
-        for (int64_t s = 0; s < n; s += ROUND)
-            line_f32(n - s < ROUND ? n - s : ROUND, (const void *)(x + s * row),
-                     (const void *)(grad + s * row), (float)means[0], sums, products);
-    }
-}
 
 static void add_blocks(void *user, int64_t first, int64_t last)
 {
@@ -460,9 +369,10 @@ static void add_blocks(void *user, int64_t first, int64_t last)
     const int64_t bytes = walk->spatial * walk->block * (int64_t)dtype_size(dtype);
     for (int64_t i = first; i < last; i++) {
         const int64_t c = i * walk->block;
-        add_block(walk, dtype, (const char *)work->in[X] + i * bytes,
-                  (const char *)work->in[GRAD] + i * bytes, work->means + c, backward->sums + c,
-                  backward->products + c);
+        group_gradient_sums(isa_best(), dtype, walk->spatial, walk->block,
+                            (const char *)work->in[X] + i * bytes,
+                            (const char *)work->in[GRAD] + i * bytes, work->means + c,
+                            backward->sums + c, backward->products + c);
     }
 }
 
@@ -498,10 +408,13 @@ static void make_group(const backward_t *backward, int64_t first, int64_t channe
     }
     for (int64_t i = first; i < first + channels; i++) {
         const double weight = element(work, WEIGHT, i % work->padded, 1.0);
-        store_factor(dtype, backward->of_grad, i, weight * scale);
-        store_factor(dtype, backward->of_x, i, -scale * scale * mean_vh);
-        store_factor(dtype, backward->shift, i, -scale * (mean_v + scale * mean_vh * lost));
-        store_factor(dtype, backward->mean, i, mean);
+        const double factors[GROUP_FACTORS] = {[GROUP_OF_GRAD] = weight * scale,
+                                               [GROUP_OF_X] = -scale * scale * mean_vh,
+                                               [GROUP_SHIFT] = -scale *
+                                                               (mean_v + scale * mean_vh * lost),
+                                               [GROUP_MEAN] = mean};
+        for (int k = 0; k < GROUP_FACTORS; k++)
+            store_factor(dtype, backward->factors[k], i, factors[k]);
         backward->products[i] *= scale;
     }
 }
@@ -514,7 +427,8 @@ static void make_gradients(const backward_t *backward, void *const *out)
     const dtype_t of_weight = work->prepared->out[OF_WEIGHT].dtype;
     const int64_t n_groups = ((const attrs_t *)work->prepared->attrs)->num_groups;
     const int64_t channels = walk->channels / n_groups, size = (int64_t)dtype_size(of_weight);
-    memset(backward->of_grad, 0, (size_t)(4 * walk->n * work->padded) * sizeof(double));
+    memset(backward->factors[0], 0,
+           (size_t)(GROUP_FACTORS * walk->n * work->padded) * sizeof(double));
     for (int64_t i = 0; i < walk->n * n_groups; i++)
         make_group(backward, i / n_groups * work->padded + i % n_groups * channels, channels);
     for (int64_t c = 0; c < walk->channels; c++) {
@@ -528,82 +442,29 @@ static void make_gradients(const backward_t *backward, void *const *out)
     }
 }
 
-/* Computes a row of a piece. `step` is 0 if all its elements belong to one channel. */
-FOR_EACH_ISA static void pass_row_f32(int64_t n, int64_t step, const float *const *factors,
-                                      const float *x, const float *grad, float *dst)
-{
-    const float *of_grad = factors[0], *of_x = factors[1], *shift = factors[2], *mean = factors[3];
-    if (step == 0) {
-        const float a = of_grad[0], b = of_x[0], c = shift[0], m = mean[0];
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) dst[i] = a * grad[i] + b * (x[i] - m) + c;
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            dst[i] = of_grad[i] * grad[i] + of_x[i] * (x[i] - mean[i]) + shift[i];
-    }
-}
-
-static void pass_row(int64_t n, int64_t step, dtype_t dtype, const double *const *factors,
-                     const char *x, const char *grad, char *dst)
-{
-    const int64_t size = (int64_t)dtype_size(dtype);
-    double wide_x[CHUNK], wide_grad[CHUNK];
-    for (int64_t first = 0; first < n; first += CHUNK) {
-        const int64_t count = n - first < CHUNK ? n - first : CHUNK;
-        dtype_cast(count, dtype, x + first * size, 1, DTYPE_F64, wide_x, 1);
-        dtype_cast(count, dtype, grad + first * size, 1, DTYPE_F64, wide_grad, 1);
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t c = (first + i) * step;
-            wide_x[i] = factors[0][c] * wide_grad[i] + factors[1][c] * (wide_x[i] - factors[3][c]) +
-                        factors[2][c];
-        }
-        dtype_cast(count, DTYPE_F64, wide_x, 1, dtype, dst + first * size, 1);
-    }
-}
-
-static void pass_piece(const backward_t *backward, const walk_piece_t *piece, int64_t at,
-                       char *of_x)
-{
-    const work_t *work = &backward->work;
-    const dtype_t dtype = work->prepared->in[X].dtype;
-    const bool is_f32 = dtype == DTYPE_F32;
-    const int64_t size = (int64_t)dtype_size(dtype), step = work->walk.block > 1;
-    const int64_t begin = at * (int64_t)(is_f32 ? sizeof(float) : sizeof(double));
-    const char *const factors[] = {backward->of_grad + begin, backward->of_x + begin,
-                                   backward->shift + begin, backward->mean + begin};
-    const float *floats[4];
-    const double *doubles[4];
-    for (int i = 0; i < 4; i++) {
-        floats[i] = (const void *)factors[i];
-        doubles[i] = (const void *)factors[i];
-    }
-    for (int64_t row = 0; row < piece->rows; row++) {
-        const int64_t offset = (piece->offset + row * piece->width) * size;
-        const char *x = (const char *)work->in[X] + offset;
-        const char *grad = (const char *)work->in[GRAD] + offset;
-        if (is_f32)
-            pass_row_f32(piece->width, step, floats, (const void *)x, (const void *)grad,
-                         (void *)(of_x + offset));
-        else
-            pass_row(piece->width, step, dtype, doubles, x, grad, of_x + offset);
-    }
-}
-
 typedef struct gradient_pieces {
     const backward_t *backward;
-    void *out;
+    char *out;
 } gradient_pieces_t;
 
 static void pass_pieces(void *user, int64_t first, int64_t last)
 {
     const gradient_pieces_t *pieces = user;
     const work_t *work = &pieces->backward->work;
+    const dtype_t dtype = work->prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
     const int64_t image = work->walk.n_blocks * work->walk.spatial * work->walk.block;
     for (int64_t i = first; i < last; i++) {
         const walk_piece_t piece = walk_piece(&work->walk, i);
-        pass_piece(pieces->backward, &piece, piece.offset / image * work->padded + piece.channel,
-                   pieces->out);
+        const int64_t at = piece.offset / image * work->padded + piece.channel;
+        const void *factors[GROUP_FACTORS];
+        for (int k = 0; k < GROUP_FACTORS; k++)
+            factors[k] = pieces->backward->factors[k] + at * factor;
+        group_gradient_apply(isa_best(), dtype, piece.rows, piece.width, work->walk.block == 1,
+                             factors, (const char *)work->in[X] + piece.offset * size,
+                             (const char *)work->in[GRAD] + piece.offset * size,
+                             pieces->out + piece.offset * size);
     }
 }
 
@@ -623,10 +484,8 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     work->sums = work->means + n;
     backward.sums = work->sums + n;
     backward.products = backward.sums + n;
-    backward.of_grad = (char *)(backward.products + n);
-    backward.of_x = backward.of_grad + bytes;
-    backward.shift = backward.of_x + bytes;
-    backward.mean = backward.shift + bytes;
+    for (int k = 0; k < GROUP_FACTORS; k++)
+        backward.factors[k] = (char *)(backward.products + n) + k * bytes;
     const int n_threads = threads_for(ctx, walk_elements(&prepared->in[X]));
     add_moments(work, n_threads);
     add_products(&backward, n_threads);

@@ -11,11 +11,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/norm/layer_gradient_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/norm/moments_impl.h"
 #include "ops/norm/norm_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -139,61 +138,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 #define MAX_PARTS 16
 #define PART_ELEMENTS 8192 /* minimum for each of several parts */
 #define PENDING_ROWS 64    /* rows that are summed in the dtype of computation; then in double */
-#define LANES 32           /* lanes of one sum */
-#define ROUND 4096         /* elements of a row that are summed in that dtype */
-
-/* h = (x - mean) scale + shift; shift corrects the rounding error of mean. */
-typedef struct row_factors {
-    double mean, scale, shift, mean_v, mean_vh;
-} row_factors_t;
-
-/* For f32 and f64. add_row adds the sums of v, of v (x - mean) and of x - mean to sums[3].
- * write_row stores the gradient of x, which may be grad, and adds to those of weight and bias. */
-#define ROW_LOOPS(type, add_row, write_row)                                                        \
-    FOR_EACH_ISA static void add_row(int64_t n, const type *x, const type *grad,                   \
-                                     const type *weight, double row_mean, double *sums)            \
-    {                                                                                              \
-        const type mean = (type)row_mean;                                                          \
-        const int64_t whole = n / LANES * LANES;                                                   \
-        type a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0};                                       \
-        for (int64_t i = 0; i < whole; i += LANES)                                                 \
-            for (int l = 0; l < LANES; l++) {                                                      \
-                type v = grad[i + l] * weight[i + l], d = x[i + l] - mean;                         \
-                a[l] += v;                                                                         \
-                b[l] += v * d;                                                                     \
-                c[l] += d;                                                                         \
-            }                                                                                      \
-        for (int64_t i = whole; i < n; i++) {                                                      \
-            type v = grad[i] * weight[i], d = x[i] - mean;                                         \
-            a[i - whole] += v;                                                                     \
-            b[i - whole] += v * d;                                                                 \
-            c[i - whole] += d;                                                                     \
-        }                                                                                          \
-        for (int l = 0; l < LANES; l++) {                                                          \
-            sums[0] += (double)a[l];                                                               \
-            sums[1] += (double)b[l];                                                               \
-            sums[2] += (double)c[l];                                                               \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    FOR_EACH_ISA static void write_row(int64_t n, const type *x, const type *grad,                 \
-                                       const type *weight, const row_factors_t *factors,           \
-                                       type *of_x, type *of_weight, type *of_bias)                 \
-    {                                                                                              \
-        const type mean = (type)factors->mean, scale = (type)factors->scale,                       \
-                   shift = (type)factors->shift;                                                   \
-        const type mean_v = (type)factors->mean_v, mean_vh = (type)factors->mean_vh;               \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                        \
-        {                                                                                          \
-            const type g = grad[i], h = (x[i] - mean) * scale + shift;                             \
-            of_weight[i] += g * h;                                                                 \
-            of_bias[i] += g;                                                                       \
-            of_x[i] = (g * weight[i] - mean_v - h * mean_vh) * scale;                              \
-        }                                                                                          \
-    }
-
-ROW_LOOPS(float, add_row_f32, write_row_f32)
-ROW_LOOPS(double, add_row_f64, write_row_f64)
 
 /* Lines of n elements in a part, each allocated as doubles: sums, pending sums, widened rows. */
 enum { LINE_SUMS, LINE_PENDING = 2, LINE_WIDE = 4, MAX_LINES = 6 };
@@ -202,17 +146,23 @@ typedef struct work {
     const prepared_t *prepared;
     int64_t rows, n, n_parts;
     int n_lines;
-    dtype_t compute; /* f32 or f64 */
-    char *weight;    /* [n], dtype `compute` */
-    double *lines;   /* [n_parts][n_lines][n] */
+    layer_gradient_t layer; /* its dtype is the one of computation */
+    char *weight;           /* [n], the dtype of computation */
+    double *lines;          /* [n_parts][n_lines][n] */
 } work_t;
 
 static work_t work_of(const prepared_t *prepared, void *scratch)
 {
     const dtype_t dtype = prepared->in[X].dtype;
-    work_t work = {.prepared = prepared, .compute = dtype_of_sums(dtype), .weight = scratch};
+    const dtype_t compute = dtype_of_sums(dtype);
+    work_t work = {.prepared = prepared, .weight = scratch};
     layer_rows(&prepared->in[X], prepared->attrs, &work.rows, &work.n);
-    work.n_lines = dtype == work.compute ? LINE_WIDE : MAX_LINES;
+    work.layer = (layer_gradient_t){.dtype = compute,
+                                    .has_mean = !is_rms(prepared->op),
+                                    .epsilon = ((const layer_attrs_t *)prepared->attrs)->epsilon,
+                                    .n = work.n,
+                                    .weight = scratch};
+    work.n_lines = dtype == compute ? LINE_WIDE : MAX_LINES;
     work.n_parts = work.rows * work.n / PART_ELEMENTS;
     if (work.n_parts > work.rows) work.n_parts = work.rows;
     if (work.n_parts > MAX_PARTS) work.n_parts = MAX_PARTS;
@@ -268,33 +218,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 static void pass_row(const work_t *work, const void *x, const void *grad, void *of_x,
                      double *const *lines)
 {
-    const layer_attrs_t *attrs = work->prepared->attrs;
-    const int64_t n = work->n, size = (int64_t)dtype_size(work->compute);
-    const bool has_mean = !is_rms(work->prepared->op), is_f32 = work->compute == DTYPE_F32;
-    row_factors_t factors = {0};
-    double sums[3] = {0.0, 0.0, 0.0};
-    if (has_mean) factors.mean = moments_line(work->compute, n, x, MOMENT_SUM, 0.0) / (double)n;
-    const double squares = moments_line(work->compute, n, x, MOMENT_SQUARES, factors.mean);
-    factors.scale = 1.0 / sqrt(squares / (double)n + attrs->epsilon);
-    for (int64_t first = 0; first < n; first += ROUND) {
-        const int64_t count = n - first < ROUND ? n - first : ROUND, at = first * size;
-        const void *from = (const char *)x + at, *of = (const char *)grad + at;
-        if (is_f32)
-            add_row_f32(count, from, of, (const void *)(work->weight + at), factors.mean, sums);
-        else
-            add_row_f64(count, from, of, (const void *)(work->weight + at), factors.mean, sums);
-    }
-    const double off = has_mean ? sums[2] / (double)n : 0.0;
-    sums[1] -= sums[0] * off;
-    factors.shift = -off * factors.scale;
-    factors.mean_v = has_mean ? sums[0] / (double)n : 0.0;
-    factors.mean_vh = sums[1] * factors.scale / (double)n;
-    if (is_f32)
-        write_row_f32(n, x, grad, (const void *)work->weight, &factors, of_x,
-                      (void *)lines[LINE_PENDING], (void *)lines[LINE_PENDING + 1]);
-    else
-        write_row_f64(n, x, grad, (const void *)work->weight, &factors, of_x, lines[LINE_PENDING],
-                      lines[LINE_PENDING + 1]);
+    layer_gradient_row(&work->layer, isa_best(), x, grad, of_x, lines[LINE_PENDING],
+                       lines[LINE_PENDING + 1]);
 }
 
 /* Adds the pending sums to the sums in double. */
@@ -304,11 +229,11 @@ static void add_pending(const work_t *work, double *const *lines)
     for (int k = 0; k < 2; k++) {
         double *sum = lines[LINE_SUMS + k];
         void *pending = lines[LINE_PENDING + k];
-        if (work->compute == DTYPE_F32)
+        if (work->layer.dtype == DTYPE_F32)
             for (int64_t i = 0; i < n; i++) sum[i] += (double)((float *)pending)[i];
         else
             for (int64_t i = 0; i < n; i++) sum[i] += ((double *)pending)[i];
-        memset(pending, 0, (size_t)n * dtype_size(work->compute));
+        memset(pending, 0, (size_t)n * dtype_size(work->layer.dtype));
     }
 }
 
@@ -339,13 +264,13 @@ static void run_part(const work_t *work, int64_t part, void *const *in, void *co
         const char *x = (const char *)in[X] + row * bytes,
                    *grad = (const char *)in[GRAD] + find_grad(work, row);
         char *of_x = (char *)out[OF_X] + row * bytes;
-        if (dtype == work->compute) {
+        if (dtype == work->layer.dtype) {
             pass_row(work, x, grad, of_x, lines);
         } else {
-            dtype_cast(n, dtype, x, 1, work->compute, lines[LINE_WIDE], 1);
-            dtype_cast(n, dtype, grad, 1, work->compute, lines[LINE_WIDE + 1], 1);
+            dtype_cast(n, dtype, x, 1, work->layer.dtype, lines[LINE_WIDE], 1);
+            dtype_cast(n, dtype, grad, 1, work->layer.dtype, lines[LINE_WIDE + 1], 1);
             pass_row(work, lines[LINE_WIDE], lines[LINE_WIDE + 1], lines[LINE_WIDE + 1], lines);
-            dtype_cast(n, work->compute, lines[LINE_WIDE + 1], 1, dtype, of_x, 1);
+            dtype_cast(n, work->layer.dtype, lines[LINE_WIDE + 1], 1, dtype, of_x, 1);
         }
         if ((row - first) % PENDING_ROWS == PENDING_ROWS - 1) add_pending(work, lines);
     }
@@ -355,7 +280,7 @@ static void run_part(const work_t *work, int64_t part, void *const *in, void *co
 /* Adds the sums of all parts and stores the gradients of weight and bias. */
 static void give_sums(const work_t *work, void *const *out)
 {
-    const int64_t n = work->n, size = (int64_t)dtype_size(work->compute);
+    const int64_t n = work->n, size = (int64_t)dtype_size(work->layer.dtype);
     for (int k = 0; k + OF_WEIGHT < work->prepared->n_out; k++) {
         double *total = work->lines + (LINE_SUMS + k) * n;
         for (int64_t part = 1; part < work->n_parts; part++) {
@@ -363,7 +288,7 @@ static void give_sums(const work_t *work, void *const *out)
             for (int64_t i = 0; i < n; i++) total[i] += sum[i];
         }
         for (int64_t i = 0; i < n; i++)
-            dtype_store(work->compute, (char *)out[OF_WEIGHT + k] + i * size, total[i]);
+            dtype_store(work->layer.dtype, (char *)out[OF_WEIGHT + k] + i * size, total[i]);
     }
 }
 
@@ -384,11 +309,12 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 {
     if (info_numel(&prepared->out[OF_WEIGHT]) == 0) return STATUS_OK;
     const work_t work = work_of(prepared, scratch);
-    const int64_t size = (int64_t)dtype_size(work.compute);
+    const int64_t size = (int64_t)dtype_size(work.layer.dtype);
     if (in[WEIGHT] != NULL)
-        dtype_cast(work.n, prepared->in[WEIGHT].dtype, in[WEIGHT], 1, work.compute, work.weight, 1);
+        dtype_cast(work.n, prepared->in[WEIGHT].dtype, in[WEIGHT], 1, work.layer.dtype, work.weight,
+                   1);
     for (int64_t i = 0; in[WEIGHT] == NULL && i < work.n; i++)
-        dtype_store(work.compute, work.weight + i * size, 1.0);
+        dtype_store(work.layer.dtype, work.weight + i * size, 1.0);
     parts_t parts = {&work, in, out};
     threads_share(threads_for(ctx, work.rows * work.n), work.n_parts, run_parts, &parts);
     give_sums(&work, out);

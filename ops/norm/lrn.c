@@ -3,55 +3,32 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "kernels/norm/lrn_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/simd_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
 
-typedef struct attrs {
-    int64_t size;
-    double alpha, beta, k;
-} attrs_t;
-
 static const attr_field_t fields[] = {
-    {"size", ATTR_INT, true, offsetof(attrs_t, size), 0, 5, NULL},
-    {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1e-4, NULL},
-    {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.75, NULL},
-    {"k", ATTR_FLOAT, false, offsetof(attrs_t, k), 0, 1.0, NULL}};
+    {"size", ATTR_INT, true, offsetof(lrn_t, size), 0, 5, NULL},
+    {"alpha", ATTR_FLOAT, false, offsetof(lrn_t, alpha), 0, 1e-4, NULL},
+    {"beta", ATTR_FLOAT, false, offsetof(lrn_t, beta), 0, 0.75, NULL},
+    {"k", ATTR_FLOAT, false, offsetof(lrn_t, k), 0, 1.0, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                               {"grad", ROLE_ACTIVATION, false, false}};
 enum { X, GRAD };
 
-/* Channels [*out_first, *out_end) of a channel's window. An even size has one more before it. */
-static void window(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
-                   int64_t *out_end)
-{
-    int64_t before = attrs->size / 2, behind = (attrs->size - 1) / 2;
-    *out_first = channel > before ? channel - before : 0;
-    *out_end = n_channels - channel > behind ? channel + behind + 1 : n_channels;
-}
-
-/* Channels whose windows contain a channel. */
-static void reached(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
-                    int64_t *out_end)
-{
-    int64_t before = (attrs->size - 1) / 2, behind = attrs->size / 2;
-    *out_first = channel > before ? channel - before : 0;
-    *out_end = n_channels - channel > behind ? channel + behind + 1 : n_channels;
-}
-
 /* ---- inference ---- */
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
-    const attrs_t *attrs = call->attrs;
+    const lrn_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
     REQUIRE(ctx, x->rank >= 2, "%s: x is %s, rank 2 or more is needed", call->op->name,
             info_brief(x));
@@ -78,12 +55,12 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 /* k + alpha / size * sum(x^2) over the window of a channel. */
 static double spec_base(const spec_call_t *call, const int64_t *index)
 {
-    const attrs_t *attrs = call->attrs;
+    const lrn_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
     int64_t at[TENSOR_MAX_RANK], end;
     double sum = 0.0;
     for (int d = 0; d < x->rank; d++) at[d] = index[d];
-    for (window(attrs, index[1], x->sizes[1], &at[1], &end); at[1] < end; at[1]++)
+    for (lrn_window(attrs, index[1], x->sizes[1], &at[1], &end); at[1] < end; at[1]++)
         sum += spec_at(call, X, at) * spec_at(call, X, at);
     return attrs->k + attrs->alpha * sum / (double)attrs->size;
 }
@@ -92,18 +69,18 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     return spec_at(call, X, index) /
-           pow(spec_base(call, index), ((const attrs_t *)call->attrs)->beta);
+           pow(spec_base(call, index), ((const lrn_t *)call->attrs)->beta);
 }
 
 static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
-    const attrs_t *attrs = call->attrs;
+    const lrn_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
     int64_t at[TENSOR_MAX_RANK], end;
     double sum = 0.0;
     for (int d = 0; d < x->rank; d++) at[d] = index[d];
-    for (reached(attrs, index[1], x->sizes[1], &at[1], &end); at[1] < end; at[1]++)
+    for (lrn_reached(attrs, index[1], x->sizes[1], &at[1], &end); at[1] < end; at[1]++)
         sum += spec_at(call, GRAD, at) * spec_at(call, X, at) *
                pow(spec_base(call, at), -attrs->beta - 1.0);
     return spec_at(call, GRAD, index) * pow(spec_base(call, index), -attrs->beta) -
@@ -114,7 +91,7 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    const attrs_t *attrs = call->attrs;
+    const lrn_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
@@ -154,7 +131,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 }
 
 /* dst = src * (k + alpha / size * sum)^-beta. */
-static void finish(const attrs_t *attrs, int64_t n, const float *sum, const float *src, float *dst)
+static void finish(const lrn_t *attrs, int64_t n, const float *sum, const float *src, float *dst)
 {
     const float scale = (float)(attrs->alpha / (double)attrs->size), k = (float)attrs->k;
     const float power = (float)-attrs->beta;
@@ -168,13 +145,13 @@ static void finish(const attrs_t *attrs, int64_t n, const float *sum, const floa
 }
 
 /* Plain format: some adjacent positions, one channel at a time. */
-static void run_positions(const attrs_t *attrs, const walk_t *walk, const float *src, float *dst,
+static void run_positions(const lrn_t *attrs, const walk_t *walk, const float *src, float *dst,
                           int64_t n)
 {
     float sum[TILE];
     for (int64_t c = 0; c < walk->channels; c++) {
         int64_t first, end;
-        window(attrs, c, walk->channels, &first, &end);
+        lrn_window(attrs, c, walk->channels, &first, &end);
         for (int64_t i = 0; i < n; i++) sum[i] = 0.0f;
         for (; first < end; first++) {
             const float *row = src + first * walk->spatial;
@@ -186,7 +163,7 @@ static void run_positions(const attrs_t *attrs, const walk_t *walk, const float 
 
 /* Channels last or blocked channels: all channels of one position; src and dst point to channel 0.
  * Gathers the squares of a tile and of the channels around it, then adds them. */
-static void run_channels(const attrs_t *attrs, const walk_t *walk, const float *src, float *dst)
+static void run_channels(const lrn_t *attrs, const walk_t *walk, const float *src, float *dst)
 {
     const int64_t before = attrs->size / 2, block = walk->block;
     float squares[TILE + SIZE_FAST], sum[TILE];
@@ -215,14 +192,14 @@ static void run_channels(const attrs_t *attrs, const walk_t *walk, const float *
 }
 
 /* Any dtype and window: all channels of one position, in double. */
-static void run_any(const attrs_t *attrs, const walk_t *walk, dtype_t dtype, const char *src,
+static void run_any(const lrn_t *attrs, const walk_t *walk, dtype_t dtype, const char *src,
                     char *dst)
 {
     const int64_t size = (int64_t)dtype_size(dtype), block = walk->block;
     for (int64_t c = 0; c < walk->channels; c++) {
         int64_t first, end, at = (c / block * walk->spatial * block + c % block) * size;
         double sum = 0.0;
-        for (window(attrs, c, walk->channels, &first, &end); first < end; first++) {
+        for (lrn_window(attrs, c, walk->channels, &first, &end); first < end; first++) {
             double x = dtype_load(
                 dtype, src + (first / block * walk->spatial * block + first % block) * size);
             sum += x * x;
@@ -243,13 +220,13 @@ typedef struct tiles {
 static bool is_fast(const prepared_t *prepared)
 {
     return prepared->in[X].dtype == DTYPE_F32 &&
-           ((const attrs_t *)prepared->attrs)->size <= SIZE_FAST;
+           ((const lrn_t *)prepared->attrs)->size <= SIZE_FAST;
 }
 
 static void run_tiles(void *user, int64_t first, int64_t last)
 {
     const tiles_t *tiles = user;
-    const attrs_t *attrs = tiles->prepared->attrs;
+    const lrn_t *attrs = tiles->prepared->attrs;
     const walk_t *walk = &tiles->walk;
     const dtype_t dtype = tiles->prepared->in[X].dtype;
     for (int64_t i = first; i < last; i++) {
@@ -285,15 +262,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- gradient: with base[c] = k + alpha / size * sum(window) x^2,
- *
- *   dx[c] = grad[c] base[c]^-beta - 2 alpha beta / size x[c] sum(j) grad[j] x[j] base[j]^(-beta -
- * 1)
- *
- * over the channels j whose windows contain c. All channels of some positions are gathered as
- * [channels][POSITIONS], in any format. ---- */
+/* ---- gradient: all channels of some positions are gathered as [channels][POSITIONS], in any
+ * format ---- */
 
-#define POSITIONS 32
+#define POSITIONS LRN_POSITIONS
 #define MAX_PARTS 16
 enum { BUFFER_X, BUFFER_GRAD, BUFFER_SCALE, BUFFER_TERM, N_BUFFERS };
 
@@ -326,42 +298,6 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Overwrites x with its gradient. scale and term are buffers for all channels. */
-#define BACKWARD_LOOPS(name, type, root, power)                                                    \
-    FOR_EACH_ISA static void name(const attrs_t *attrs, int64_t n_channels, type *x,               \
-                                  const type *grad, type *scale, type *term)                       \
-    {                                                                                              \
-        const type share = (type)(attrs->alpha / (double)attrs->size), k = (type)attrs->k;         \
-        const type beta = (type)attrs->beta, factor = 2 * share * beta;                            \
-        int64_t first, end;                                                                        \
-        for (int64_t c = 0; c < n_channels; c++) {                                                 \
-            type sum[POSITIONS] = {0};                                                             \
-            const int64_t row = c * POSITIONS;                                                     \
-            for (window(attrs, c, n_channels, &first, &end); first < end; first++)                 \
-                for (int i = 0; i < POSITIONS; i++)                                                \
-                    sum[i] += x[first * POSITIONS + i] * x[first * POSITIONS + i];                 \
-            for (int i = 0; i < POSITIONS; i++) sum[i] = k + share * sum[i];                       \
-            if (attrs->beta == 0.75)                                                               \
-                for (int i = 0; i < POSITIONS; i++)                                                \
-                    scale[row + i] = 1 / (root(sum[i]) * root(root(sum[i])));                      \
-            else                                                                                   \
-                for (int i = 0; i < POSITIONS; i++) scale[row + i] = power(sum[i], -beta);         \
-            for (int i = 0; i < POSITIONS; i++)                                                    \
-                term[row + i] = grad[row + i] * x[row + i] * scale[row + i] / sum[i];              \
-        }                                                                                          \
-        for (int64_t c = 0; c < n_channels; c++) {                                                 \
-            type sum[POSITIONS] = {0};                                                             \
-            const int64_t row = c * POSITIONS;                                                     \
-            for (reached(attrs, c, n_channels, &first, &end); first < end; first++)                \
-                for (int i = 0; i < POSITIONS; i++) sum[i] += term[first * POSITIONS + i];         \
-            for (int i = 0; i < POSITIONS; i++)                                                    \
-                x[row + i] = grad[row + i] * scale[row + i] - factor * x[row + i] * sum[i];        \
-        }                                                                                          \
-    }
-
-BACKWARD_LOOPS(backward_f32, float, sqrtf, powf)
-BACKWARD_LOOPS(backward_f64, double, sqrt, pow)
-
 /* Processes `count` positions; `first` is the index of the first one in channel 0. */
 static void run_positions_backward(const prepared_t *prepared, const walk_t *walk, int64_t first,
                                    int64_t count, char *buffers, void *const *in, char *out)
@@ -379,10 +315,7 @@ static void run_positions_backward(const prepared_t *prepared, const walk_t *wal
     }
     void *x = buffers, *grad = buffers + BUFFER_GRAD * bytes;
     void *scale = buffers + BUFFER_SCALE * bytes, *term = buffers + BUFFER_TERM * bytes;
-    if (compute == DTYPE_F64)
-        backward_f64(prepared->attrs, walk->channels, x, grad, scale, term);
-    else
-        backward_f32(prepared->attrs, walk->channels, x, grad, scale, term);
+    lrn_gradient(isa_best(), compute, prepared->attrs, walk->channels, x, grad, scale, term);
     for (int64_t c = 0; c < walk->channels; c++)
         dtype_cast(count, compute, buffers + c * row, 1, dtype,
                    out + (first + c / block * walk->spatial * block + c % block) * size, block);
@@ -479,7 +412,7 @@ static const char *const backward_cases[] = {
 
 const opdef_t op_def_lrn = {.name = "lrn",
                             .preference = OP_FOLLOWS,
-                            .attrs = {sizeof(attrs_t), 4, fields},
+                            .attrs = {sizeof(lrn_t), 4, fields},
                             .n_operands = 1,
                             .operands = operands,
                             .n_outputs = 1,
@@ -492,7 +425,7 @@ const opdef_t op_def_lrn = {.name = "lrn",
 
 const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
                                      .preference = OP_FOLLOWS,
-                                     .attrs = {sizeof(attrs_t), 4, fields},
+                                     .attrs = {sizeof(lrn_t), 4, fields},
                                      .n_operands = 2,
                                      .operands = backward_operands,
                                      .n_outputs = 1,
@@ -508,7 +441,7 @@ status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, d
                 double k, tensor_t **out)
 {
     TRY(context_output(ctx, "lrn", out));
-    attrs_t attrs = {size, alpha, beta, k};
+    lrn_t attrs = {size, alpha, beta, k};
     REQUIRE(ctx, size >= 1, "lrn: size=%lld, at least 1 is needed", (long long)size);
     return dispatch_run(ctx, &op_def_lrn, &attrs, 1, &x, NULL, out);
 }

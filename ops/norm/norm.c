@@ -4,12 +4,12 @@
 
 #include "dispatch/choose_impl.h"
 #include "dispatch/post_impl.h"
+#include "kernels/norm/moments_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "ops/norm/moments_impl.h"
 #include "ops/norm/norm_impl.h"
 #include "ops/reduce/reduce_impl.h"
-#include "tensor/simd_impl.h"
+#include "ops/walk_impl.h"
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -275,23 +275,6 @@ static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-FOR_EACH_ISA static void make_factors_f32(int64_t n, double epsilon, const float *weight,
-                                          const float *bias, const float *mean, const float *var,
-                                          float *restrict scale, float *restrict shift)
-{
-    for (int64_t c = 0; c < n; c++) {
-        const double by = (weight != NULL ? (double)weight[c] : 1.0) / sqrt(var[c] + epsilon);
-        scale[c] = (float)by;
-        shift[c] = (float)((bias != NULL ? (double)bias[c] : 0.0) - mean[c] * by);
-    }
-}
-
-void norm_factors(int64_t n, double epsilon, const float *weight, const float *bias,
-                  const float *mean, const float *var, float *scale, float *shift)
-{
-    make_factors_f32(n, epsilon, weight, bias, mean, var, scale, shift);
-}
-
 static bool is_all_f32(const prepared_t *prepared, void *const *in)
 {
     bool is_f32 = true;
@@ -308,8 +291,8 @@ static void make_factors(const prepared_t *prepared, void *const *in, const walk
     const size_t size = prepared->in[X].dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
     memset(scratch, 0, 2 * (size_t)n * size);
     if (is_all_f32(prepared, in)) {
-        norm_factors(walk->channels, attrs->epsilon, in[WEIGHT], in[BIAS], in[MEAN], in[VAR],
-                     scratch, (float *)scratch + n);
+        moments_factors(isa_best(), walk->channels, attrs->epsilon, in[WEIGHT], in[BIAS], in[MEAN],
+                        in[VAR], scratch, (float *)scratch + n);
         return;
     }
     for (int64_t c = 0; c < walk->channels; c++) {
@@ -344,7 +327,7 @@ static void run_pieces(void *user, int64_t first, int64_t last)
     for (int64_t i = first; i < last; i++) {
         const walk_piece_t piece = walk_piece(&pieces->walk, i);
         char *to = pieces->out + piece.offset * size;
-        moments_apply(&piece, pieces->walk.block == 1, pieces->dtype,
+        moments_apply(isa_best(), pieces->dtype, piece.rows, piece.width, pieces->walk.block == 1,
                       pieces->scale + piece.channel * factor,
                       pieces->shift + piece.channel * factor, pieces->x + piece.offset * size, to);
         post_finish(&pieces->post, (void *)to, piece.rows * piece.width);
@@ -389,25 +372,6 @@ static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-/* weight and bias may be NULL; src and dst may be equal. */
-static void write_row_f32(int64_t n, const float *src, float mean, float scale, const float *weight,
-                          const float *bias, float *dst)
-{
-    if (weight != NULL && bias != NULL) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale * weight[i] + bias[i];
-    } else if (weight != NULL) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale * weight[i];
-    } else if (bias != NULL) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale + bias[i];
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale;
-    }
-}
-
 static bool is_f32(const prepared_t *prepared, void *const *in, int operand)
 {
     return operand >= prepared->n_in || in[operand] == NULL ||
@@ -421,13 +385,14 @@ static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n
     const dtype_t dtype = prepared->in[X].dtype;
     const int64_t size = (int64_t)dtype_size(dtype);
     const bool has_bias = prepared->n_in > BIAS && in[BIAS] != NULL;
+    const isa_t isa = isa_best();
     double mean = 0.0;
-    if (!is_rms(prepared->op)) mean = moments_line(dtype, n, src, MOMENT_SUM, 0.0) / (double)n;
-    double squares = moments_line(dtype, n, src, MOMENT_SQUARES, mean);
+    if (!is_rms(prepared->op)) mean = moments_line(isa, dtype, n, src, MOMENT_SUM, 0.0) / (double)n;
+    double squares = moments_line(isa, dtype, n, src, MOMENT_SQUARES, mean);
     double scale = 1.0 / sqrt(squares / (double)n + attrs->epsilon);
     if (dtype == DTYPE_F32 && is_f32(prepared, in, WEIGHT) && is_f32(prepared, in, BIAS)) {
-        write_row_f32(n, (const void *)src, (float)mean, (float)scale, in[WEIGHT],
-                      has_bias ? in[BIAS] : NULL, (void *)dst);
+        moments_normalize(isa, n, (const void *)src, (float)mean, (float)scale, in[WEIGHT],
+                          has_bias ? in[BIAS] : NULL, (void *)dst);
         return;
     }
     for (int64_t i = 0; i < n; i++) {

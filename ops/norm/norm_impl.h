@@ -1,4 +1,4 @@
-/* Declarations that layer_norm, rms_norm and their gradients share; the factors of batch_norm. */
+/* Declarations that layer_norm, rms_norm and their gradients share. */
 #ifndef TESSERA_OPS_NORM_NORM_IMPL_H
 #define TESSERA_OPS_NORM_NORM_IMPL_H
 
@@ -15,10 +15,6 @@ extern const attr_field_t layer_fields[LAYER_FIELDS];
 /* Describes x as rows of `length` elements, the product of its last n_dims sizes. */
 void layer_rows(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
                 int64_t *out_length);
-
-/* Computes batch_norm as y = x * scale[c] + shift[c]. weight and bias are [n] or NULL. */
-void norm_factors(int64_t n, double epsilon, const float *weight, const float *bias,
-                  const float *mean, const float *var, float *scale, float *shift);
 
 /* Gradients of layer_norm and rms_norm. */
 extern const gradient_t layer_norm_gradient, rms_norm_gradient;

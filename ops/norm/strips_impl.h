@@ -8,9 +8,8 @@
 #ifndef TESSERA_OPS_NORM_STRIPS_IMPL_H
 #define TESSERA_OPS_NORM_STRIPS_IMPL_H
 
+#include "kernels/norm/batch_norm_impl.h"
 #include "ops/walk_impl.h"
-
-#define STRIP_LANES 64 /* elements that are processed together */
 
 typedef struct strips {
     int64_t n, width;             /* strips, and channels in one; the last strip may have fewer */
@@ -37,14 +36,6 @@ static inline int64_t strips_count(const strips_t *strips)
 {
     return strips->n_runs * strips->rows;
 }
-
-/* Rows that loops process together, as one line, if they are contiguous: 4 rows of 16 channels are
- * one line of 64 lanes. A row with gaps is a line, and so is each row left over at the end. */
-typedef struct lines {
-    int64_t n, lanes, step;
-    int64_t rows;   /* rows in a line */
-    int64_t offset; /* first element of the first line, relative to the chunk */
-} lines_t;
 
 /* Splits a chunk into lines of several rows and lines of leftover rows; either may be empty. */
 void strips_lines(const chunk_t *chunk, lines_t out_lines[2]);

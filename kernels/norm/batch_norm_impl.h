@@ -1,0 +1,53 @@
+/* Loops over strips of channels that batch norm in training uses, forward and backward. */
+#ifndef TESSERA_KERNELS_NORM_BATCH_NORM_IMPL_H
+#define TESSERA_KERNELS_NORM_BATCH_NORM_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/isa_impl.h"
+
+#define STRIP_LANES 64 /* elements that are processed together */
+
+/* Rows that loops process together, as one line, if they are contiguous: 4 rows of 16 channels are
+ * one line of 64 lanes. A row with gaps is a line, and so is each row left over at the end. */
+typedef struct lines {
+    int64_t n, lanes, step;
+    int64_t rows;   /* rows in a line */
+    int64_t offset; /* first element of the first line, relative to the chunk */
+} lines_t;
+
+/* Factors. Each has STRIP_LANES values: f32 for tensors of 16 or 32 bits, f64 for f64. */
+typedef enum batch_factor {
+    BATCH_CENTER,
+    BATCH_A,
+    BATCH_B,
+    BATCH_C,
+    BATCH_SHIFT, /* for the activation's operand in the backward pass, see below */
+    BATCH_HIGH,  /* upper bound of the activation; NaN: none */
+    BATCH_FACTORS
+} batch_factor_t;
+
+/* Loops of one ISA for one type, of which elements and factors are.
+ *
+ * With an activation, relu or relu6, `scale` clamps y to [0, high]. In the backward pass, g counts
+ * as 0 if v = (x - center) a + shift, the activation's operand, is outside that range. v is
+ * computed again from x, which is read anyway, so that neither v nor a mask is stored. */
+typedef struct batch_loops {
+    /* Mean of each lane, and its sum of squared deviations. */
+    void (*moments)(const lines_t *lines, const void *x, double *means, double *squares);
+    /* Sums of g and of g (x - center) for each lane. */
+    void (*dots)(const lines_t *lines, bool is_activated, const void *x, const void *g,
+                 const void *factors, double *sums, double *dots);
+    /* y = (x - center) a + b, and y = g a + (x - center) b + c. y may be x or g. */
+    void (*scale)(const lines_t *lines, bool is_activated, const void *x, const void *factors,
+                  void *y);
+    void (*combine)(const lines_t *lines, bool is_activated, const void *x, const void *g,
+                    const void *factors, void *y);
+} batch_loops_t;
+ISA_EXTERN(const batch_loops_t, batch_norm_f32);
+ISA_EXTERN(const batch_loops_t, batch_norm_f64);
+
+const batch_loops_t *batch_loops(isa_t isa, bool is_f64);
+
+#endif

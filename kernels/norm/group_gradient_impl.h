@@ -1,0 +1,45 @@
+/* Loops of the gradients of group norm. */
+#ifndef TESSERA_KERNELS_NORM_GROUP_GRADIENT_IMPL_H
+#define TESSERA_KERNELS_NORM_GROUP_GRADIENT_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/isa_impl.h"
+#include "tensor/dtype.h"
+
+/* Sums of grad and of grad (x - mean) over contiguous rows of `width` channels; means, sums and
+ * products are [width]. */
+void group_gradient_sums(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, const void *x,
+                         const void *grad, const double *means, double *sums, double *products);
+
+/* Factors, per channel: f32 for f32, else f64. */
+typedef enum group_factor {
+    GROUP_OF_GRAD,
+    GROUP_OF_X,
+    GROUP_SHIFT,
+    GROUP_MEAN,
+    GROUP_FACTORS
+} group_factor_t;
+
+/* dst = grad of_grad + (x - mean) of_x + shift for contiguous rows of `width` channels, or, if
+ * is_constant, of elements of one channel. dst may be x or grad. */
+void group_gradient_apply(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, bool is_constant,
+                          const void *const factors[GROUP_FACTORS], const void *x, const void *grad,
+                          void *dst);
+
+/* Loops of one ISA. */
+#define GROUP_LANES 32 /* lanes of one sum */
+typedef struct group_gradient_loops {
+    /* Adds n elements of one channel to a sum and a product. */
+    void (*line)(int64_t n, const float *x, const float *grad, float mean, double *sum,
+                 double *product);
+    /* Adds rows of up to GROUP_LANES columns. */
+    void (*columns)(int64_t rows, int64_t width, int64_t step, const float *x, const float *grad,
+                    const float *mean, float *sum, float *product);
+    void (*row)(int64_t n, bool is_constant, const float *const factors[GROUP_FACTORS],
+                const float *x, const float *grad, float *dst);
+} group_gradient_loops_t;
+ISA_EXTERN(const group_gradient_loops_t, group_gradient);
+
+#endif

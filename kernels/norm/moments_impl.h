@@ -1,0 +1,57 @@
+/* Loops that norms share, over a row or over channels: sums, and a scale and a shift.
+ *
+ * This family holds the loops of ops/norm. */
+#ifndef TESSERA_KERNELS_NORM_MOMENTS_IMPL_H
+#define TESSERA_KERNELS_NORM_MOMENTS_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/isa_impl.h"
+#include "tensor/dtype.h"
+
+/* Term of a sum: the element, or the squared difference from a mean. */
+typedef enum moment { MOMENT_SUM, MOMENT_SQUARES } moment_t;
+
+/* Sums n adjacent elements in double; f32 is first summed in lanes. */
+double moments_line(isa_t isa, dtype_t dtype, int64_t n, const void *src, moment_t moment,
+                    double mean);
+
+/* Sums each of `width` columns over `rows` contiguous rows; means and sums are [width]. */
+void moments_columns(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, const void *src,
+                     moment_t moment, const double *means, double *sums);
+
+/* dst = src * scale + shift for contiguous rows. scale and shift are [width]; if is_constant, they
+ * have one element. They are f32 for f32 and f64 for other dtypes. src and dst may be equal. */
+void moments_apply(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, bool is_constant,
+                   const void *scale, const void *shift, const void *src, void *dst);
+
+/* Factors of batch_norm, y = x * scale[c] + shift[c]. weight and bias are [n] or NULL. */
+void moments_factors(isa_t isa, int64_t n, double epsilon, const float *weight, const float *bias,
+                     const float *mean, const float *var, float *scale, float *shift);
+
+/* dst = (src - mean) * scale * weight + bias. weight and bias are [n] or NULL; src and dst may be
+ * equal. */
+void moments_normalize(isa_t isa, int64_t n, const float *src, float mean, float scale,
+                       const float *weight, const float *bias, float *dst);
+
+/* Loops of one ISA. Sums of f32 are sums of at most MOMENTS_ROUND elements or MOMENTS_CHUNK rows of
+ * MOMENTS_LANES columns. */
+#define MOMENTS_ROUND 4096
+#define MOMENTS_CHUNK 256
+#define MOMENTS_LANES 32
+
+typedef struct moments_loops {
+    double (*line)(int64_t n, const float *src, bool squares, float mean);
+    void (*columns)(int64_t rows, int64_t width, int64_t step, const float *src, bool squares,
+                    const float *means, float *sums);
+    void (*apply)(int64_t rows, int64_t width, bool is_constant, const float *scale,
+                  const float *shift, const float *src, float *dst);
+    void (*factors)(int64_t n, double epsilon, const float *weight, const float *bias,
+                    const float *mean, const float *var, float *scale, float *shift);
+    void (*normalize)(int64_t n, const float *src, float mean, float scale, const float *weight,
+                      const float *bias, float *dst);
+} moments_loops_t;
+ISA_EXTERN(const moments_loops_t, moments);
+
+#endif
