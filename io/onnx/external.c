@@ -109,8 +109,8 @@ static status_t refuse_system(context_t *ctx, const char *name, const char *loca
 }
 
 /* Data must be in the model's folder or, if the model's file is a link, in the folder of the link's
- * target. In a download cache both are links: snapshots/1/model.onnx to
- * ../../blobs/5f, and its data to ../../blobs/8a. */
+ * target. In a download cache both are links: snapshots/1/model.onnx to ../../blobs/5f, and its
+ * data to ../../blobs/8a. */
 static status_t open_data(onnx_t *onnx, const char *name, const char *location, int *out_file)
 {
     context_t *ctx = onnx->ctx;

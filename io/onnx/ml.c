@@ -222,7 +222,7 @@ status_t ml_pass_text(onnx_t *onnx, const Onnx__NodeProto *proto, bool *out_is_t
     return STATUS_OK;
 }
 
-/* The file declares the output as a string tensor. */
+/* True if the file declares the output as a string tensor. */
 static bool is_declared_text(const Onnx__ValueInfoProto *output)
 {
     const Onnx__TypeProto *type = output->type;

@@ -51,7 +51,8 @@ static int64_t reach(context_t *ctx, const onnx_window_t *window, int i, int64_t
     return sym_add(ctx, sym_multiply(ctx, steps, window->stride[i]), extent(ctx, window, i));
 }
 
-/* Splits the total padding of dimension i. If it is odd, the end gets one more, or the start. */
+/* Splits the total padding of dimension i. If it is odd, the end gets one more or, if
+ * has_more_before, the start. */
 static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t total,
                           bool has_more_before)
 {
@@ -284,7 +285,7 @@ status_t onnx_import_max_pool(onnx_node_t *node)
 
 /* ---- MaxUnpool ---- */
 
-/* Computes the size that x had before pooling from kernel, stride and padding. */
+/* From kernel, stride and padding, computes the sizes before pooling. */
 static status_t find_unpooled(onnx_node_t *node, int64_t *sizes)
 {
     context_t *ctx = node->onnx->ctx;

@@ -3,7 +3,7 @@
  *
  *   Pad     range(-before, size + after), mapped into x according to the mode
  *   Slice   range(start, end, step), with bounds clamped according to the sign of the step
- * CumSum  sums along every dimension; the axis selects the result */
+ *   CumSum  sums along every dimension; the axis selects the result */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX

@@ -49,8 +49,8 @@ static status_t check_operands(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* As in ONNX Runtime, the zeros form one f32 constant, which is added first: zero - (ratio_a *
- * a_zero + ratio_b * b_zero). */
+/* As in ONNX Runtime, the zeros form one f32 constant, which is added first:
+ * zero - (ratio_a * a_zero + ratio_b * b_zero). */
 status_t onnx_import_qlinear_add(onnx_node_t *node)
 {
     TRY(check_operands(node));
@@ -167,7 +167,7 @@ static status_t refuse_channels_last(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* A size as an item that can be multiplied with f32. */
+/* A size as an item that can be multiplied by f32 numbers. */
 static status_t make_float(onnx_node_t *node, int64_t size, item_t *out)
 {
     if (!sym_is(size)) return onnx_number(node->onnx, (double)size, out);

@@ -92,8 +92,8 @@ static status_t train_batch_norm(onnx_node_t *node, double epsilon)
     return STATUS_OK;
 }
 
-/* Before opset 9, spatial 0 means statistics, weight and bias for each element of a sample: x *
- * factor + (bias - mean * factor), where factor = weight / sqrt(variance + epsilon). */
+/* Before opset 9, spatial 0 means statistics, weight and bias for each element of a sample:
+ * x * factor + (bias - mean * factor), where factor = weight / sqrt(variance + epsilon). */
 static status_t norm_each(onnx_node_t *node, double epsilon)
 {
     item_t number, factor, shift, out;

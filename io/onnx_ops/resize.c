@@ -164,7 +164,7 @@ static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
     return onnx_emit(&call, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
 }
 
-/* A dimension of the result has size 0. */
+/* Emits a result in which a dimension has size 0. */
 static status_t emit_nothing(onnx_node_t *node, const resize_t *resize, int dim)
 {
     item_t nothing = ITEM_NONE;

@@ -305,8 +305,9 @@ static status_t keep_where(onnx_node_t *node, item_t condition, item_t x, item_t
     return onnx_emit(&call, 3, (const item_t[]){condition, x, zero}, out);
 }
 
-/* Appends the new rows to the past of each sequence, and fills the rest with zeros. Row j is row j
- * < past ? j : min(j - past + P, P + T - 1) of the concatenation [past P][new T]. */
+/* Appends the new rows to the past of each sequence, and fills the rest with zeros. Row j of the
+ * result is a row of the concatenation [past P][new T]: if j < past, row j, else row
+ * min(j - past + P, P + T - 1). */
 static status_t append(onnx_node_t *node, const group_attention_t *group, item_t past, item_t fresh,
                        item_t *out)
 {

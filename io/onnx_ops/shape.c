@@ -446,7 +446,7 @@ static status_t take_bound(onnx_node_t *node, int input, int i, item_t *out)
     return onnx_slice(node, node->in[input], 0, i, i + 1, 1, out);
 }
 
-/* Bounds that are known only at run time; dimensions and steps are known. */
+/* Slices by bounds that are known only at run time; dimensions and steps are known. */
 static status_t slice_by(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
@@ -490,7 +490,7 @@ static status_t read_slice_dims(onnx_node_t *node, int rank, int n, int64_t *axe
     return onnx_dims_in_order(node, rank, n, axes);
 }
 
-/* Steps that are known only at run time; dimensions are known. */
+/* Slices by steps that are known only at run time; dimensions are known. */
 static status_t slice_by_steps(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0), starts = onnx_input_info(node, 1);
