@@ -44,7 +44,8 @@ static void undo(context_t *ctx, changes_t *changes)
     }
 }
 
-/* Parameters, and weights of integers. The latter are buffers, because they are not trained. */
+/* Parameters, and buffers of integers: weights of integers are buffers, because they are not
+ * trained. */
 static bool may_be_weight(const member_t *member)
 {
     if (member->kind == MEMBER_PARAMETER) return member->is.tensor != NULL;

@@ -61,7 +61,8 @@ static status_t project(context_t *ctx, const module_t *self, const tensor_t *x,
     return op_linear(ctx, x, weight, part, out);
 }
 
-/* Computes all three projections; self-attention needs only one matrix product. */
+/* Computes all three projections. If all have the same source (self-attention), one product
+ * suffices. */
 static status_t project_all(context_t *ctx, const module_t *self, int n_sources,
                             const tensor_t *const *in, int64_t embed_dim, tensor_t **out)
 {

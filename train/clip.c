@@ -97,7 +97,7 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
 typedef struct work {
     int n;
     const part_t *parts;
-    double *sums; /* [pieces] for the norm; NULL: multiplies */
+    double *sums; /* [pieces] sums of squares; NULL: multiply instead */
     float factor;
 } work_t;
 

@@ -143,7 +143,7 @@ typedef struct optimizer_run {
 /* A step with gradients that arrive one by one. Call optimizer_begin, which does all that can fail;
  * then, for each parameter in any order, optimizer_late (once, or once for each slice) or
  * optimizer_product; and in any case optimizer_end. The step is counted if all gradients arrived.
- * gradients [parameters] describes the gradients; dtype DTYPE_NONE: none. slices [parameters]
+ * gradients [parameters] describes the gradients (DTYPE_NONE: there is none). slices [parameters]
  * describes their slices. Gradients must not share bytes with parameters. Errors as for
  * optimizer_step. */
 status_t optimizer_begin(context_t *ctx, optimizer_t *optimizer, const tensor_info_t *gradients,

@@ -177,7 +177,7 @@ static bool is_known(const optimizer_t *optimizer, const char *key)
     return false;
 }
 
-/* Makes a state tensor that shares the dict's bytes until one of both is written. */
+/* Makes a state tensor that shares the dict's bytes until either is written. */
 static status_t take_state(context_t *ctx, const tensor_t *given, tensor_t **out_state)
 {
     const tensor_info_t *info = tensor_info(given);

@@ -35,9 +35,9 @@
 
 #define PRODUCT_BYTES ((size_t)1 << 20) /* smaller gradients stay in the L2 cache anyway */
 #define SLICE_BYTES ((size_t)8 << 20)
-/* Slices are multiples of this, and so of format blocks and of the tiles of matrix products (4, 6,
- * 16, 24, 48). So only the last slice has a partial tile, whose order of sums differs, as in the
- * gradient without slices. */
+/* The sizes of slices are multiples of this, which is a multiple of format blocks and of the tiles
+ * of matrix products (4, 6, 16, 24, 48). So only the last slice has a partial tile, which is summed
+ * in another order, as in the complete gradient. */
 #define MIN_SIZE 192
 #define MAX_BATCH 64 /* rows of x */
 

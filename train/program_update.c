@@ -104,8 +104,9 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* Finds the nodes that calls follow. The check comes first. Each update comes when the gradient is
- * complete and the parameter is no longer read. Returns false if that is impossible. */
+/* Finds the node after which each call comes. The check comes first. An update comes after the
+ * gradient is complete and after all nodes that read the parameter. Returns false if that is
+ * impossible. */
 static bool place_calls(calls_t *calls)
 {
     const graph_block_t *body = graph_body(calls->from);

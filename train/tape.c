@@ -109,7 +109,7 @@ static void drop_elements(tape_t *tape, record_t *record)
     record->elements = NULL;
 }
 
-/* Makes this record the record of the tensor. */
+/* Makes `record` the record of the tensor. */
 static status_t track(tape_t *tape, record_t *record, const tensor_t *tensor)
 {
     const uint64_t hash = hash_of(tensor);

@@ -34,7 +34,7 @@ typedef struct tile {
     int64_t next_plane, next_rows, next_step;
 } tile_t;
 
-/* Each step is for all sums, which so stay in registers. */
+/* Each step handles all sums, so that these stay in registers. */
 KERNEL_INLINE void clamp(const pointwise_t *p, int n_rows, vector_t *sums)
 {
     const vector_t lower = p->lower - (vector_t){0}, upper = p->upper - (vector_t){0};

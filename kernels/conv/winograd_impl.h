@@ -69,7 +69,7 @@ typedef struct winograd_weight {
 } winograd_weight_t;
 
 typedef struct winograd {
-    int tile, kernel, stride;     /* (2, 4 or 6; 3; 1), (2 or 4; 5; 1) or (2 or 4; 3; 2) */
+    int tile, kernel, stride;     /* tile 2, 4 or 6; kernel 5 or stride 2: tile 2 or 4 */
     winograd_schedule_t schedule; /* WINOGRAD_CHOOSE, except in tests */
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width;         /* size of x */

@@ -14,7 +14,7 @@
 #include "kernels/conv/winograd_points_impl.h"
 #include "kernels/vector_impl.h"
 
-/* sum(k) coefficients[k] from[2 k], with n coefficients and a last one of 1. */
+/* The sum of coefficients[k] * from[2 * k] for k < n. The last coefficient is 1 and is not read. */
 KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t *from)
 {
     vector_t sum = from[2 * (n - 1)];

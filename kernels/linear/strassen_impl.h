@@ -36,8 +36,8 @@ typedef struct strassen {
     const float *addend;  /* in the format of out; may be out; or NULL */
     bool is_clamped;      /* results are clamped to lower and upper; relu: 0 and infinity */
     float lower, upper;
-    /* Called for n finished adjacent elements, from this row (counted over all images) and column
-     * on; may change them. Or NULL. */
+    /* Called for n adjacent finished elements that begin at this row (counted over all images) and
+     * column; may change them. Or NULL. */
     void (*finish)(const void *user, int64_t row, int64_t column, int64_t n, float *values);
     const void *user;
     float *out;                            /* may not be x */

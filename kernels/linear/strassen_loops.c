@@ -93,7 +93,8 @@ static void finish(const strassen_images_t *images, const tile_t *tile, int n_ro
             s->finish(s->user, row + r, column, WIDTH, out + r * s->out_row);
 }
 
-/* Writes a quarter of a tile's results. Each step is for all sums, which so stay in registers. */
+/* Writes a quarter of a tile's results. Each step handles all sums, so that these stay in
+ * registers. */
 KERNEL_INLINE void leave(const strassen_images_t *images, const tile_t *tile, int n_rows,
                          const quarter_t *quarter, vector_t (*sums)[VECTORS])
 {

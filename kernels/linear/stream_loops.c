@@ -108,7 +108,7 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 /* Vectors in a block of a trimmed weight. A block of another weight is one vector. */
 #define TRIM_VECTORS (TRIM_ROWS / KERNEL_LANES)
 
-/* Inputs whose weights are stored together: a group of columns of a trimmed weight; else 1. */
+/* Number of inputs whose weights are stored together: in a trimmed weight, a group of columns. */
 KERNEL_INLINE int inputs_of(stream_weight_t elements)
 {
     return elements == STREAM_TRIMMED ? TRIM_COLUMNS : 1;

@@ -5,8 +5,8 @@
 #include "kernels/pool/windows_impl.h"
 #include "tensor/dtype.h"
 
-/* An index counts elements of the channel's plane, as in PyTorch; elements of the whole tensor, as
- * in ONNX; or the latter with the first spatial dimension of a plane fastest. */
+/* An index counts elements of the channel's plane, as in PyTorch; or elements of the complete
+ * tensor, as in ONNX, row-major (TENSOR) or with the first spatial dimension fastest (COLUMNS). */
 enum { POOL_ORDER_PLANE, POOL_ORDER_TENSOR, POOL_ORDER_COLUMNS };
 
 /* Index of the element at[3] of a plane; -1 if at[0] < 0, which means an empty window. */

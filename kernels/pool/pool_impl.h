@@ -23,8 +23,8 @@ typedef struct pool_span {
  *   dst[q][c] = max(d, h, s) src[d * plane_step + h * line_step
  *                                + (columns[q].first + s * column_step) * n_channels + c]
  *
- * over d < n_planes, h < n_lines, s < columns[q].count. The units of plane_step and line_step are
- * numbers, that of column_step is n_channels numbers. */
+ * over d < n_planes, h < n_lines, s < columns[q].count. plane_step and line_step count numbers,
+ * column_step counts elements of n_channels numbers. */
 typedef struct pool_line {
     bool is_bf16;
     const void *src;

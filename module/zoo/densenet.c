@@ -5,7 +5,7 @@
 
 #define N_BLOCKS 4
 
-/* Appends each layer's output to its input; later layers read all of it. */
+/* Each layer reads the block's input and the outputs of all earlier layers, concatenated. */
 static status_t forward_block(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out)
 {

@@ -20,7 +20,7 @@ enum { BLOCK, N_NUMBERS }; /* numbers stored with a packed weight */
 
 #define VERSION 1
 #define LEAST_INPUTS 16 /* with fewer inputs or outputs, packing does not pay */
-#define LEAST_ROWS 16   /* with fewer, the time is that of reading the weight */
+#define LEAST_ROWS 16   /* with fewer, reading the weight takes most of the time */
 #define SHARE 0.95      /* measured share of the peak; the default estimate is 0.9 */
 
 static const char *check_windows(const op_call_t *call)

@@ -289,7 +289,7 @@ static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int
         [TILE] = w->tile, [LANES] = lanes, [MORE_STRIDE] = w->stride - 1};
     const int64_t n_floats = winograd_weight_elements(w->tile, w->kernel, w->n_inputs, w->n_outputs,
                                                       isa);
-    const bool is_wider = w->is_bf16 && !w->in_pairs; /* than the weight's elements */
+    const bool is_wider = w->is_bf16 && !w->in_pairs; /* wider than the weight's elements */
     TRY(prepared_want_packed(ctx, prepared, WEIGHT, is_wider ? 2 * n_floats : n_floats, VERSION,
                              N_NUMBERS, numbers));
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);

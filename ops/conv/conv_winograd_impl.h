@@ -64,8 +64,8 @@ status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const 
  * and rounding the result 2^-8. */
 #define CONV_WINOGRAD_BF16_ERROR 0x1p-7
 
-/* Measures the error of size 2 for bf16 with products in pairs; 0 if it does not support the shape.
- * `bytes` is the weight, row-major f32. */
+/* Measures the error of size 2 for bf16 with products in pairs; it is 0 if that does not support
+ * the shape. `bytes` is the weight, row-major f32. */
 status_t conv_winograd_pairs_error(context_t *ctx, const conv_attrs_t *attrs,
                                    const tensor_info_t *weight, const float *bytes,
                                    double *out_error);

@@ -1,6 +1,6 @@
 /* Fully connected layers of a few rows with a weight that is trained, with our own kernel. The
- * weight stays in the format that oneDNN prefers and that the gradients share; reading it is
- * limited by memory bandwidth only. */
+ * weight stays in the format that oneDNN prefers and that its gradients have. Only memory bandwidth
+ * limits the speed. */
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/axes_impl.h"
