@@ -130,7 +130,7 @@ status_t file_open(loading_t *loading);
 /* Checks, and copies if the options say so, the bytes of all blobs that this process uses. */
 status_t file_take_blobs(loading_t *loading);
 
-/* Makes a tensor of a blob that this process uses. */
+/* Makes a tensor from a blob that this process uses. */
 status_t file_blob_tensor(loading_t *loading, int index, const tensor_info_t *info,
                           tensor_t **out_tensor);
 
@@ -142,7 +142,7 @@ bool file_is_wanted(const loading_t *loading, int index);
 /* Returns the text of a section. */
 status_t file_string(const loading_t *loading, const file_section_t *section, char **out_string);
 
-/* Makes an image of the opened file, to be written again. Its blobs stay in the mapping. */
+/* Makes an image from the opened file, to be written again. Its blobs stay in the mapping. */
 status_t file_image(const loading_t *loading, image_t *image);
 
 /* Does the work of freeze_load: makes the module and its constants. The caller calls file_close. */

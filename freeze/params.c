@@ -39,7 +39,7 @@ static status_t inline_method(context_t *ctx, module_t *module, const char *meth
 
 /* ---- parameters ---- */
 
-/* Names of operands, for operators that folding makes of a batch norm. */
+/* Names of operands, for operators that folding makes from a batch norm. */
 static const struct alias_name {
     const char *operand, *param;
 } folded_names[] = {

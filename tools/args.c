@@ -31,7 +31,7 @@ static int min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Returns the number of edits that make b of a, or WORD_MAX if a word is too long. rows[i][j] is
+/* Returns the number of edits that turn a into b, or WORD_MAX if a word is too long. rows[i][j] is
  * the number of edits between the first i letters of a and the first j letters of b. */
 static int count_edits(const char *a, const char *b)
 {

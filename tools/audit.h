@@ -11,12 +11,14 @@
  * A time stamp may precede `exec` or `primitive`. Lines about creation are skipped.
  *
  * The log does not contain the cause of a reorder. It is determined from the two formats:
- * copy        both formats are the same; only the type may differ
- * weight      one format is used by weights only: inner blocks in two dimensions or in dimension a,
- *              a not outermost, b blocked and the others out of order, winograd and packed kinds,
- *              compensation; in names of 0.x, both o and i
- * activation  otherwise, if one format is row-major: a tensor enters or leaves a chosen format
- * mismatch    otherwise: two formats that were chosen differ
+ *
+ *   copy        both formats are the same; only the type may differ
+ *   weight      one format is used by weights only: inner blocks in two dimensions or in dimension
+ *               a, a not outermost, b blocked and the others out of order, winograd and packed
+ *               kinds, compensation; in names of 0.x, both o and i
+ *   activation  otherwise, if one format is row-major: a tensor enters or leaves a chosen format
+ *   mismatch    otherwise: two formats that were chosen differ
+ *
  * Two exceptions: a 4-D weight reordered from row-major to `acdb` counts as an activation, since
  * the log shows no difference; a transposed 2-D activation (`ba`) counts as a weight.
  *

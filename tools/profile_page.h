@@ -1,4 +1,4 @@
-/* The page of tessera profile --html, made of profile.html, profile.css and profile.js. */
+/* The page of tessera profile --html, made from profile.html, profile.css and profile.js. */
 #ifndef TESSERA_TOOLS_PROFILE_PAGE_H
 #define TESSERA_TOOLS_PROFILE_PAGE_H
 

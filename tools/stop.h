@@ -1,8 +1,8 @@
 /* Ends a command early: on Ctrl-C, and at limits that every command can have.
  *
- * --limit-memory 512M    for each context
- *  --limit-time 10        seconds, for the command
- *  --limit-iterations N   for loops of the model, in each call
+ *   --limit-memory 512M    for each context
+ *   --limit-time 10        seconds, for the command
+ *   --limit-iterations N   for loops of the model, in each call
  *
  * Ctrl-C and the time limit cancel the running calls of all contexts. If the command does not end
  * shortly after that, or on a second Ctrl-C, the process exits at once. Files that it was writing

@@ -339,7 +339,7 @@ static status_t look_at(void *user, const graph_node_t *node)
     }
 }
 
-/* Runs when all members have entries. */
+/* Runs after all members have got entries. */
 static status_t look_at_call(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;

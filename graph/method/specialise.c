@@ -41,8 +41,8 @@ static status_t find_sized(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Makes constants of the results of `size` and `shape`, and of values that depend only on these and
- * on other constants. Then more sizes are known, so this repeats until nothing changes. */
+/* Turns results of `size` and `shape` into constants, and values that depend only on these and on
+ * other constants. Then more sizes are known, so this repeats until nothing changes. */
 static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **graph)
 {
     static const char *const find[] = {"sizes", NULL};

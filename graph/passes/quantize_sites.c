@@ -10,10 +10,9 @@
  * Then visits the nodes from last to first and marks the values that products read as integers. If
  * a result is read as integers:
  *
- *  moves (max_pool, views, concat)      so is the moved value, with the same scale
- *  add(product, r), with or without     so is r, whose f32 form is then not needed
- *    a relu
- *  a mean of such a sum                 so is the sum, and then a sum before it
+ *   moves (max_pool, views, concat)    so is the moved value, with the same scale
+ *   add(product, r), perhaps a relu    so is r, whose f32 form is then not needed
+ *   a mean of such a sum               so is the sum, and then a sum before it
  *
  * Values with the same scale are linked by `same`; the last one of the links stores the scale. */
 

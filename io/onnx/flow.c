@@ -180,7 +180,7 @@ static status_t add_params(loop_t *loop)
         loop->params[loop->n_carried + i] = list;
         onnx->calls[loop->call].out[2 * loop->n_carried + loop->n_lists + 1 + i] = list;
     }
-    /* Adding 0 makes a tensor of the iteration's number. */
+    /* Adding 0 turns the iteration's number into a tensor. */
     TRY(add_known(onnx, DTYPE_S64, 0, &zero));
     onnx_call(loop->node, "add", &call);
     return onnx_emit(&call, 2, (item_t[]){zero, counter}, &loop->iteration);

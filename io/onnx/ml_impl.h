@@ -45,7 +45,7 @@ typedef enum ml_transform {
 status_t ml_read_transform(onnx_node_t *node, ml_transform_t *out);
 status_t ml_transform(onnx_node_t *node, ml_transform_t transform, item_t scores, item_t *out);
 
-/* Makes scores [N][2] of s [N][1], the scores of the second class. The first class gets 1 - s if
+/* Makes scores [N][2] from s [N][1], the scores of the second class. The first class gets 1 - s if
  * the transform is logistic or `is_positive` (no weight is negative), else -s. */
 status_t ml_add_first_class(onnx_node_t *node, ml_transform_t transform, bool is_positive,
                             item_t scores, item_t *out);

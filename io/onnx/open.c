@@ -15,7 +15,7 @@ static bool is_taken(const onnx_t *onnx, const char *name)
     return false;
 }
 
-/* Makes a valid name for the graph of a name in the file: "2*N" becomes "N2_N". Sizes without a
+/* Makes a valid name for the graph from a name in the file: "2*N" becomes "N2_N". Sizes without a
  * name are called N in dimension 0, else D1, D2, ... by their dimension. */
 static void choose_name(const onnx_t *onnx, const char *param, int dim, char *out_name)
 {
