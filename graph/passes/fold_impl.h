@@ -50,7 +50,7 @@ typedef struct fold_rule {
 status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rule,
                     graph_t **out_graph);
 
-/* The constant that a value, or its source before layout conversions, is; NULL for other values. */
+/* The constant that produces a value, perhaps through layout conversions; NULL for other values. */
 const datum_t *fold_constant(const graph_t *graph, value_t value);
 
 /* The elements of a number or tensor, in row-major order, as doubles. The caller frees *out_values

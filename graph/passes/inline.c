@@ -9,9 +9,9 @@
 
 /* Replaces calls by the nodes of the called graphs, and tracks which values are modules. A method
  * made for certain argument types is inlined only if the arguments certainly have these types,
- * since no node would check them. Members of known modules are read relative to
- * self, by the first path that leads to them: a module with two paths then has one. Values that may
- * be one of several modules stay. */
+ * since no node would check them. Members of known modules are read relative to self, by the first
+ * path that leads to them: a module with two paths then has one. Values that may be one of several
+ * modules stay. */
 
 #define MAX_FRAMES 64
 #define MAX_NODES (1 << 18)

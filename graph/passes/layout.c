@@ -128,7 +128,7 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
     if (site->node->op->operands[input].role != ROLE_WEIGHT) return false;
     const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
     const graph_node_t *maker = graph_producer(emission->search.graph, value);
-    /* the interpreter too packs attributes, and only once */
+    /* the interpreter packs attributes too, and only once */
     bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT ||
                                        (maker->kind == NODE_GETATTR && !emission->has_blocks));
     /* formats that only one version of oneDNN can read are made by the plan, of a plain constant */
