@@ -440,6 +440,8 @@ static const char *const cases[] = {
     "(f32[70,1,5], s8[16,5], s8[16,4], f32[16], f32[16], none, none, none, f32[]+, f32[]+, none, "
     "none)",
     "(f32[2,67,3], s8[8,3], s8[8,2], none, none, none, none, none, f32[]+, f32[]+, none, none)",
+    "(f32[2,1,700], s8[12,700], u8[12,3], none, none, none, none, none, f32[12]+, f32[]+, none, "
+    "u8[]<9)",
     "(f32[0,2,3], s8[12,3], s8[12,3], none, none, f32[2,3], none, f32[2,3], f32[], f32[], none, "
     "none)",
     "(f32[3,0,3], s8[12,3], s8[12,3], none, none, none, none, none, f32[], f32[], none, none)",
@@ -454,13 +456,6 @@ static double flops(const op_call_t *call)
     return 2.0 * (double)(s.t * s.n) * (double)(s.g * s.h) * (double)(s.c + s.h);
 }
 
-/* 15 bits or fewer instead of the 24 of f32, relative to the largest number of a row. */
-static double amplifies(const void *attrs)
-{
-    (void)attrs;
-    return 4096.0;
-}
-
 const opdef_t op_def_lstm_quantized = {
     .name = "lstm_quantized",
     .variant = RECURRENT_LSTM,
@@ -473,7 +468,6 @@ const opdef_t op_def_lstm_quantized = {
     .infers_symbols = true,
     .kernels = kernels,
     .cancels = 1.0,
-    .amplifies = amplifies,
     .flops = flops,
     .spec = recurrent_spec,
     .cases = cases};

@@ -11,6 +11,8 @@ typedef struct sequence {
     recurrent_sizes_t s;
     int64_t n;
     double *h, *c, *next_h, *kept; /* [H]; kept: r * h */
+    double n_reads;                /* at least so many elements of operands are read */
+    double x_error, h_error;       /* for spec_rounding of x and h; see rounding_error */
 } sequence_t;
 
 static double bias(const spec_call_t *call, int operand, int64_t row)
@@ -36,21 +38,53 @@ static double weight(const spec_call_t *call, int operand, int64_t row, int64_t 
            part_at(call, scale, row);
 }
 
+/* lstm_quantized rounds the n elements of a row to integers of up to `most`, so that 32 bits hold
+ * the sums. Returns a number for spec_rounding that adds 6 standard deviations of such an error to
+ * the error bound: half a unit is sqrt(3) deviations, and dispatch_error_bound multiplies by 8 +
+ * sqrt(reads) roundings. */
+static double rounding_error(const sequence_t *q, int64_t n, double largest)
+{
+    const double most = fmin(32767.0, floor(0x7fffffff / (256.0 * (double)n)));
+    const double roundings = (8.0 + sqrt(q->n_reads)) * dtype_epsilon(DTYPE_F32);
+    return 6.0 / sqrt(3.0) * largest / (2.0 * most) / roundings;
+}
+
+static void find_errors(sequence_t *q, int64_t t)
+{
+    const bool batch_first = ((const recurrent_attrs_t *)q->call->attrs)->batch_first;
+    spec_call_t plain = *q->call;
+    double largest_x = 0.0, largest_h = 0.0;
+    plain.probe = NULL;
+    for (int64_t i = 0; i < q->s.c; i++) {
+        int64_t at[] = {batch_first ? q->n : t, batch_first ? t : q->n, i};
+        largest_x = fmax(largest_x, fabs(spec_at(&plain, RECURRENT_X, at)));
+    }
+    for (int64_t i = 0; i < q->s.h; i++) largest_h = fmax(largest_h, fabs(q->h[i]));
+    q->x_error = rounding_error(q, q->s.c, largest_x);
+    q->h_error = rounding_error(q, q->s.h, largest_h);
+}
+
 static double product_x(const sequence_t *q, int64_t t, int64_t row)
 {
     const bool batch_first = ((const recurrent_attrs_t *)q->call->attrs)->batch_first;
     double sum = bias(q->call, RECURRENT_BIAS_IH, row);
     for (int64_t i = 0; i < q->s.c; i++) {
         int64_t at[] = {batch_first ? q->n : t, batch_first ? t : q->n, i};
-        sum += spec_at(q->call, RECURRENT_X, at) * weight(q->call, RECURRENT_WEIGHT_IH, row, i);
+        const double x = spec_at(q->call, RECURRENT_X, at) +
+                         spec_rounding(q->call, (int)(t * q->s.c + i), q->x_error);
+        sum += x * weight(q->call, RECURRENT_WEIGHT_IH, row, i);
     }
     return sum;
 }
 
-static double product_h(const sequence_t *q, const double *h, int64_t row)
+static double product_h(const sequence_t *q, int64_t t, const double *h, int64_t row)
 {
     double sum = bias(q->call, RECURRENT_BIAS_HH, row);
-    for (int64_t i = 0; i < q->s.h; i++) sum += h[i] * weight(q->call, RECURRENT_WEIGHT_HH, row, i);
+    for (int64_t i = 0; i < q->s.h; i++) {
+        const int which = (int)(q->s.t * q->s.c + t * q->s.h + i);
+        sum += (h[i] + spec_rounding(q->call, which, q->h_error)) *
+               weight(q->call, RECURRENT_WEIGHT_HH, row, i);
+    }
     return sum;
 }
 
@@ -60,7 +94,7 @@ static void fill_unit(const sequence_t *q, int64_t t, int64_t j, int64_t first, 
 {
     for (int64_t g = first; g < q->s.g; g++) {
         unit->x[g] = product_x(q, t, g * q->s.h + j);
-        unit->h[g] = product_h(q, h, g * q->s.h + j);
+        unit->h[g] = product_h(q, t, h, g * q->s.h + j);
     }
 }
 
@@ -107,8 +141,12 @@ static double run(sequence_t *q, int output, const int64_t *index)
         q->h[i] = spec_has(call, RECURRENT_H0) ? spec_at(call, RECURRENT_H0, at) : 0.0;
         q->c[i] = spec_has(call, RECURRENT_C0) ? spec_at(call, RECURRENT_C0, at) : 0.0;
     }
+    const bool is_rounded = !dtype_is_floating(call->in[RECURRENT_WEIGHT_IH]->dtype);
+    const int64_t n_steps = until < 0 ? length : recurrent_time(attrs, length, until) + 1;
+    q->n_reads = (double)(n_steps * q->s.g * q->s.h) * (double)(2 * q->s.c + q->s.h);
     for (int64_t i = 0; i < length; i++) {
         int64_t t = recurrent_time(attrs, length, i);
+        if (is_rounded && call->probe != NULL) find_errors(q, t);
         step(q, t);
         if (t == until) break;
     }
