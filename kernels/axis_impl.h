@@ -1,4 +1,4 @@
-/* Offsets of indices along one dimension of a blocked tensor. */
+/* Offsets of indices in one dimension of a blocked tensor. */
 #ifndef TESSERA_KERNELS_AXIS_IMPL_H
 #define TESSERA_KERNELS_AXIS_IMPL_H
 

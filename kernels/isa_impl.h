@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-/* In ascending order of preference. */
+/* The ISAs, in ascending order of preference. */
 typedef enum isa {
     ISA_PORTABLE, /* 8 lanes, using the vectors that the compiler's target has */
     ISA_NEON,     /* 64-bit Arm: 8 lanes, in two registers */

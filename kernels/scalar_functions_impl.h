@@ -1,6 +1,6 @@
-/* exp, log and related functions of floats as straight-line code, which compilers vectorise (they
- * do not vectorise calls of the C library). Errors of exp and log are at most 2 units in the last
- * place; NaN stays NaN. Results below FLT_MIN are 0 if the processor flushes denormals. */
+/* exp, log and related functions of floats, without branches and calls of the C library, so that
+ * compilers can vectorise them. Errors of exp and log are at most 2 units in the last place; NaN
+ * stays NaN. Results below FLT_MIN are 0 if the processor flushes denormals. */
 #ifndef TESSERA_KERNELS_SCALAR_FUNCTIONS_IMPL_H
 #define TESSERA_KERNELS_SCALAR_FUNCTIONS_IMPL_H
 

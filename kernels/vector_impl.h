@@ -198,7 +198,7 @@ KERNEL_INLINE void vector_stream_as(vector_t v, void *to, int64_t at, bool is_bf
 #endif
 }
 
-/* Minimum and maximum of each lane; b if a or b is NaN. */
+/* Minimum and maximum of each lane. If a or b is NaN, the lane is b. */
 KERNEL_INLINE vector_t vector_min(vector_t a, vector_t b)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16

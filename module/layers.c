@@ -42,7 +42,7 @@ typedef struct conv_init {
     bool has_bias;
 } conv_init_t;
 
-/* He initialisation: deviation sqrt(2 / fan_in) keeps the mean square constant through relu. */
+/* He initialisation: with deviation sqrt(2 / fan_in), relu does not change the mean square. */
 static status_t init_conv(context_t *ctx, module_t *module, const void *user)
 {
     const conv_init_t *conv = user;
@@ -170,7 +170,7 @@ static status_t track(context_t *ctx, tensor_t *running, const tensor_t *batch, 
     return op_add_(ctx, running, part);
 }
 
-/* Normalizes with the statistics of the batch and, in training mode, updates the running ones. The
+/* Normalizes with the batch's statistics; in training mode, also updates the running ones. The
  * running variance uses the unbiased estimate: n / (n - 1) times the batch's variance. */
 static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t *x, double epsilon,
                                  tensor_t **out)

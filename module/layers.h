@@ -58,14 +58,14 @@ status_t layer_softmax(context_t *ctx, int64_t dim, module_t **out_module)
 status_t layer_log_softmax(context_t *ctx, int64_t dim, module_t **out_module)
     TESSERA_API(layer_log_softmax);
 /* Parameter weight [num_parameters], filled with init. num_parameters is 1, or the number of
- * channels. torch's defaults are 1 and 0.25. */
+ * channels. torch's defaults are num_parameters 1 and init 0.25. */
 status_t layer_prelu(context_t *ctx, int64_t num_parameters, double init, module_t **out_module)
     TESSERA_API(layer_prelu);
 /* Splits one dimension into n dimensions; one of the sizes may be -1. */
 status_t layer_unflatten(context_t *ctx, int64_t dim, int n, const int64_t *unflattened_size,
                          module_t **out_module) TESSERA_API(layer_unflatten);
 
-/* Conversions of the layout as layers, which select the layers of a model that run in mkldnn. */
+/* Layers that convert the layout. The layers between them run in mkldnn. */
 status_t layer_dense_to_mkldnn(context_t *ctx, module_t **out_module)
     TESSERA_API(layer_dense_to_mkldnn);
 status_t layer_mkldnn_to_dense(context_t *ctx, module_t **out_module)

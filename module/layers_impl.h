@@ -39,8 +39,8 @@ status_t layer_read_sizes(context_t *ctx, const module_t *self, const char *name
 status_t layer_read_ints(context_t *ctx, const module_t *self, const char *name, int most,
                          int *out_n, int64_t *out);
 
-/* Replaces each 0 among the LAYER_MAX_SPATIAL values: with the first value, or with the default if
- * the first is 0 too. defaults NULL: 1. */
+/* Replaces each 0 among the LAYER_MAX_SPATIAL values by the first value or, if that is 0, by the
+ * dimension's default. defaults NULL: 1. */
 void layer_replace_zeros(int64_t *values, const int64_t *defaults);
 
 /* Set attributes from C values. */
@@ -50,8 +50,8 @@ status_t layer_set_bool(context_t *ctx, module_t *module, const char *name, bool
 status_t layer_set_sizes(context_t *ctx, module_t *module, const char *name, int n,
                          const int64_t *values);
 
-/* Runs the children in order: forward of Sequential, and of modules derived from it in
- * torchvision. */
+/* Runs the children in order. This is the forward of Sequential, and of torchvision's modules that
+ * derive from it. */
 status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out);
 

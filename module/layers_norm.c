@@ -1,4 +1,4 @@
-/* Norms over the last dimensions and over groups of channels. */
+/* Norms: over the last dimensions, and over groups of channels. */
 #include "module/layers_impl.h"
 #include "module/transformer.h"
 #include "tensor/context_impl.h"

@@ -32,7 +32,7 @@ struct module {
     int n_members;
     int capacity;
     atomic_bool runs_dense; /* set by module_mkldnn's `skip`: methods run under policy per_op */
-    pthread_mutex_t lock;   /* recursive; held by a run that changes members or their tensors */
+    pthread_mutex_t lock;   /* recursive; held by runs that change members or their tensors */
 };
 
 /* Creates a module without any member, not even `training`. */

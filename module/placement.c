@@ -87,7 +87,7 @@ void placement_end(context_t *ctx, placement_t *placement)
     context_put(ctx, placement);
 }
 
-/* True if a layer's first and last operator return mkldnn tensors. `path` ends in a dot. */
+/* True if the first and the last operator of a layer return mkldnn. `path` ends in a dot. */
 static bool computes_in_mkldnn(const placement_t *placement, const char *path)
 {
     const call_t *first = NULL, *last = NULL;

@@ -15,7 +15,7 @@ typedef struct entry {
     const char *name;
     member_kind_t kind;
     tensor_t *tensor; /* borrowed from the module */
-    tensor_t *value;  /* load: contiguous, in the tensor's dtype; NULL: no new value */
+    tensor_t *value;  /* load: contiguous, with the tensor's dtype; NULL: no new value */
 } entry_t;
 
 typedef struct entries {

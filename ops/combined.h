@@ -1,4 +1,4 @@
-/* Functions that call several operators, which a trace records. The rules are in ops.h. */
+/* Functions that call several operators; a trace records these. The rules are in ops.h. */
 #ifndef TESSERA_OPS_COMBINED_H
 #define TESSERA_OPS_COMBINED_H
 
@@ -37,7 +37,7 @@ status_t op_outer(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t
  * torch.nn.functional.glu. */
 status_t op_glu(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out) TESSERA_API(op_glu);
 
-/* bool: true where x is neither NaN nor infinite. */
+/* Returns bool: true where x is neither NaN nor infinite. */
 status_t op_isfinite(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_isfinite);
 
 /* x / max(norm of x along dim, epsilon), like torch.nn.functional.normalize. PyTorch's defaults are

@@ -1,4 +1,4 @@
-/* Emits the operators that gradient rules consist of. */
+/* Emits the operators of which gradient rules consist. */
 #include "ops/gradient_impl.h"
 
 #include <string.h>

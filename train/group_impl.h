@@ -21,7 +21,7 @@ typedef struct group {
     bool has_begun;     /* this group called MPI_Init, so it has to call MPI_Finalize */
     bool is_broken;     /* a rank has ended or left; no further exchange is possible */
     int lock;           /* file of this rank; -1: none */
-    int *peers;         /* [n_ranks] their files; -1 for this rank and ranks on other machines */
+    int *peers;         /* [n_ranks] their files; -1 for this rank and other machines */
     uint64_t looked_ns; /* when the locks were last tested */
 } group_t;
 

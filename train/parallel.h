@@ -83,7 +83,7 @@ status_t parallel_sum(context_t *ctx, parallel_t *parallel, int n, double *numbe
 
 /* How gradients were exchanged in the last step. */
 typedef struct parallel_counts {
-    int n_blocked, n_plain; /* gradients summed in blocked and in plain format */
+    int n_blocked, n_plain; /* gradients summed in blocked, in plain format */
     int n_buckets;
     int n_early; /* buckets that were sent before the backward pass ended */
 } parallel_counts_t;

@@ -1,4 +1,4 @@
-/* Forward, loss and gradients of a step as one plan, for one set of input infos. */
+/* Forward, loss and gradients of a step as one plan, for one set of input sizes and formats. */
 #ifndef TESSERA_TRAIN_PROGRAM_IMPL_H
 #define TESSERA_TRAIN_PROGRAM_IMPL_H
 
@@ -35,7 +35,7 @@ struct train_program {
     plan_t *plan;
     graph_t *graph;
     module_t *step; /* the traced module; its child "model" is the trained module */
-    int *gradients; /* [parameters of the optimizer] result index of its gradient, or -1 */
+    int *gradients; /* [parameters of the optimizer] result index of the gradient, or -1 */
     train_state_t *states;
     int n_states;
     bool keep_numerics; /* from train_options_t */
@@ -69,8 +69,8 @@ void train_program_destroy(context_t *ctx, train_program_t *program);
 bool train_program_takes(const context_t *ctx, const train_program_t *program, int n_in,
                          const tensor_t *const *in);
 
-/* Sets *out_is_valid if the module still matches the trace: the same layers, methods, attributes,
- * parameter sizes and shared tensors. */
+/* Sets *out_is_valid to whether the module still matches the trace: the same layers, methods,
+ * attributes, parameter sizes and shared tensors. */
 status_t train_program_check(context_t *ctx, train_program_t *program, bool *out_is_valid);
 
 #define TRAIN_RESULT_LOSS 0

@@ -371,7 +371,7 @@ bool step_may_be_late(const tensor_t *parameter)
     return info->dtype == DTYPE_F32 && is_gapless(info);
 }
 
-/* If the parameter cannot become blocked, its own format must allow the slices. */
+/* If the parameter cannot become blocked, the format that it has must allow the slices. */
 bool step_may_slice(const tensor_t *parameter, const tensor_info_t *gradient, step_slices_t slices)
 {
     const tensor_info_t *own = tensor_info(parameter);

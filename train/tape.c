@@ -1,4 +1,4 @@
-/* The tape is an observer that records calls, and an emitter that runs what gradient rules emit. */
+/* The tape is an observer that records calls, and an emitter that runs operators for rules. */
 #include "train/tape_impl.h"
 
 #include <stdatomic.h>

@@ -59,7 +59,7 @@ void tape_resume(tape_t *tape) TESSERA_API(tape_resume);
 status_t tape_backward(context_t *ctx, tape_t *tape, const tensor_t *output, const tensor_t *grad)
     TESSERA_API(tape_backward);
 
-/* Clears the recording without propagating gradients, after a forward that needs none. */
+/* Clears the recording without propagating gradients. Use it after a forward that needs none. */
 void tape_forget(tape_t *tape) TESSERA_API(tape_forget);
 
 /* The gradient of a watched tensor, borrowed until the next call with this tape; NULL: none yet. */

@@ -52,7 +52,7 @@ typedef struct train_options {
     train_mode_t mode;
     double max_norm;      /* limit of the norm of all gradients, see clip_gradients; 0: none */
     bool keep_numerics;   /* planned: no Winograd convolutions, which round differently */
-    bool update_apart;    /* planned: update parameters after the plan, see above */
+    bool update_apart;    /* planned: update all parameters after the plan */
     size_t memory_limit;  /* planned: limit of trainer_arena_bytes; 0: none */
     parallel_t *parallel; /* the ranks that train together, borrowed; NULL: only this process */
 } train_options_t;

@@ -19,7 +19,7 @@
 typedef struct depthwise {
     int kernel; /* 3 or 5 */
     int stride; /* 1 or 2 */
-    int group;  /* 1; for 3x3 also 2, 4, 8 and multiples of the lanes */
+    int group;  /* 1; or for 3x3 also 2, 4, 8 and multiples of the lanes */
     int64_t n_images, n_channels;
     int64_t height, width;         /* size of x */
     int64_t out_height, out_width; /* elements outside x are zero */
@@ -28,16 +28,16 @@ typedef struct depthwise {
     const float *bias; /* [n_channels], or NULL */
     bool is_clamped;   /* to [lower, upper]; relu: 0 and infinity */
     float lower, upper;
-    /* Applied to each finished row of n elements, or NULL. */
+    /* Called for each finished row of n elements; may change it. Or NULL. */
     void (*finish)(const void *user, float *row, int64_t n);
     const void *user;
     float *out; /* must not be x */
 } depthwise_t;
 
-/* Computes the result on up to n_threads threads. isa_has(isa) must be true. */
+/* Computes the result on at most n_threads threads. isa_has(isa) must be true. */
 void depthwise_run(const depthwise_t *depthwise, isa_t isa, int n_threads);
 
-/* Rows [first, last) of the results of some blocks of channels of one image. */
+/* A unit of work: rows [first, last) of the results of some blocks of channels of one image. */
 typedef struct depthwise_part {
     int64_t image, first_block, last_block, first, last;
 } depthwise_part_t;

@@ -11,7 +11,7 @@
 #define AHEAD (4 * TILE) /* how many results ahead lines are prefetched */
 #define MAX_SPAN ((TILE - 1) * 2 + MAX_KERNEL)
 
-/* A row of results, with the start of its sources and weights. */
+/* A row of results, with the first of its sources and weights. */
 typedef struct row {
     const float *x, *weight;
     vector_t bias;

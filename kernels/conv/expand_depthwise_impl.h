@@ -23,7 +23,7 @@
 typedef struct expand_depthwise_act {
     bool is_clamped; /* to [lower, upper]; relu: 0 and infinity */
     float lower, upper;
-    /* Applied to n adjacent finished elements, or NULL. */
+    /* Called for n adjacent finished elements; may change them. Or NULL. */
     void (*finish)(const void *user, float *values, int64_t n);
     const void *user;
 } expand_depthwise_act_t;
@@ -41,8 +41,8 @@ typedef struct expand_depthwise {
     float *out; /* must not be x */
 } expand_depthwise_t;
 
-/* Computes the result on up to n_threads threads. isa_has(isa) must be true. scratch:
- * expand_depthwise_scratch bytes for this many threads, 64-byte aligned. */
+/* Computes the result on at most n_threads threads. isa_has(isa) must be true. scratch has
+ * expand_depthwise_scratch bytes for this many threads and is 64-byte aligned. */
 void expand_depthwise_run(const expand_depthwise_t *pair, isa_t isa, int n_threads, void *scratch);
 size_t expand_depthwise_scratch(const expand_depthwise_t *pair, isa_t isa, int n_threads);
 
@@ -51,7 +51,7 @@ size_t expand_depthwise_scratch(const expand_depthwise_t *pair, isa_t isa, int n
 #define EXPAND_DEPTHWISE_BLOCKS 2 /* blocks of channels in a group, computed together */
 #define EXPAND_DEPTHWISE_TILE 7   /* results of a row, computed together */
 
-/* Rows [first, last) of results of one image, for groups [first_group, last_group). */
+/* A unit of work: rows [first, last) of results of one image, for some groups of channels. */
 typedef struct expand_depthwise_part {
     int64_t image, first_group, last_group, first, last;
     float *ring; /* the thread's own memory for rows of e */

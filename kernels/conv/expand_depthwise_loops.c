@@ -250,8 +250,7 @@ KERNEL_INLINE void sum_row(const group_t *group, int k, int kernel, int stride, 
         pair->act.finish(pair->act.user, row.out, pair->out_width * KERNEL_LANES);
 }
 
-/* Computes each row of results as soon as its rows of e exist. Several short rows are computed at a
- * time. */
+/* Computes each row of results when its rows of e exist, and several short rows at a time. */
 KERNEL_INLINE void run_group(group_t *group, int kernel, int stride,
                              const expand_depthwise_part_t *part)
 {

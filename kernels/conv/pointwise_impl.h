@@ -36,13 +36,13 @@ typedef struct pointwise {
     const float *addend; /* same layout as out; may be out; or NULL */
     bool is_clamped;     /* to [lower, upper]; relu: 0 and infinity */
     float lower, upper;
-    /* Applied to n adjacent finished elements, or NULL. */
+    /* Called for n adjacent finished elements; may change them. Or NULL. */
     void (*finish)(const void *user, float *values, int64_t n);
     const void *user;
     float *out; /* must not be x */
 } pointwise_t;
 
-/* Computes the result on up to n_threads threads. isa_has(isa) must be true. scratch:
+/* Computes the result on at most n_threads threads. isa_has(isa) must be true. scratch has
  * pointwise_scratch bytes for these sizes and at least this many threads, 64-byte aligned. */
 void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch);
 size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads);
@@ -51,7 +51,7 @@ size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
 
 #define POINTWISE_BLOCKS 2 /* blocks of outputs in a group, computed together */
 
-/* Each image is divided evenly into tiles of at most n_rows results. */
+/* Describes the tiles: each image is divided evenly into tiles of at most n_rows results. */
 typedef struct pointwise_images {
     const pointwise_t *pointwise;
     int64_t plane; /* results of one image and channel */

@@ -15,7 +15,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* Applied to n finished elements before they are stored. */
+/* Called for n finished elements before they are stored; may change them. */
 typedef void (*taps_finish_t)(const void *user, float *values, int64_t n);
 
 typedef struct taps {
@@ -41,8 +41,8 @@ typedef struct taps_shape {
 #define TAPS_MOST_BYTES ((size_t)1 << 20)
 bool taps_describe(const taps_t *taps, taps_shape_t *out_shape);
 
-/* Computes the result on n_threads threads. isa_has(isa) must be true. scratch: taps_scratch bytes,
- * 64-byte aligned. */
+/* Computes the result on n_threads threads. isa_has(isa) must be true. scratch has taps_scratch
+ * bytes and is 64-byte aligned. */
 void taps_run(const taps_t *taps, isa_t isa, int n_threads, void *scratch);
 size_t taps_scratch(const taps_t *taps, int n_threads);
 

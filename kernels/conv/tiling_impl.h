@@ -17,7 +17,7 @@
 
 #define TILING_BLOCK 16 /* outputs in a block of the weight */
 
-/* Applied to n adjacent finished values. */
+/* Called for n adjacent finished values; may change them. */
 typedef void (*tiling_finish_t)(const void *user, float *values, int64_t n);
 
 typedef struct tiling {

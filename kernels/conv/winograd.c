@@ -46,7 +46,7 @@ static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
 /* PHASES: maximum tiles of a group. Their transforms must fit in the last-level cache. */
 #define TILES_IN_PHASES WINOGRAD_MAX_TILES
 
-/* The counters of the threads are one cache line apart. */
+/* Each thread's counter has its own cache line. */
 enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
 
 /* Rounds floats up to an odd number of cache lines. A power of two would put all elements of a tile

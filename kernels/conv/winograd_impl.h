@@ -85,14 +85,14 @@ typedef struct winograd {
     void *out;     /* must not be x */
     bool is_bf16;  /* x, addend and out are bf16; else f32 */
     bool in_pairs; /* products are those of bf16 */
-    bool streams;  /* results bypass the caches, as they are too large for these */
+    bool streams;  /* results bypass the caches, because they do not fit there */
 } winograd_t;
 
 /* True if an ISA that isa_has can multiply pairs of bf16; and if it has instructions for pairs. */
 bool winograd_has_pairs(isa_t isa);
 bool winograd_is_for_pairs(isa_t isa);
 
-/* Computes the result on up to n_threads threads. isa_has(isa) must be true. scratch:
+/* Computes the result on at most n_threads threads. isa_has(isa) must be true. scratch has
  * winograd_scratch bytes for these sizes and at least this many threads, 64-byte aligned. */
 void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *scratch);
 size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
@@ -147,7 +147,7 @@ typedef struct winograd_packing {
 } winograd_packing_t;
 
 typedef struct winograd_loops {
-    int n_rows; /* tiles whose products with a block of the weight stay in registers */
+    int n_rows; /* number of tiles whose products stay in registers */
     /* Transforms the sources of units [first, last). A unit is a tile and a block of channels; the
      * tile changes fastest. */
     void (*transform)(const winograd_group_t *group, int64_t first, int64_t last);

@@ -13,7 +13,7 @@ KERNEL_INLINE void put_sources(vector_t v, factor_t *to)
     vector_store_as(v, to, 0, true);
 }
 
-/* Stores two channels of `width` weights each, so that the two of each pair are adjacent. */
+/* Stores the weights of two channels, `width` each. The two weights of a pair are adjacent. */
 static inline void put_weights(const float *from, int width, factor_t *to)
 {
     for (int k = 0; k < width; k += KERNEL_LANES) {

@@ -1,5 +1,4 @@
-/* Loops of functions_impl.h that the compiler vectorises, compiled once for each ISA (isa_impl.h).
- */
+/* Loops of functions_impl.h that the compiler vectorises, compiled once for each ISA. */
 #include <math.h>
 
 #include "kernels/elementwise/functions_impl.h"

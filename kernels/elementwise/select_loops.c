@@ -1,5 +1,5 @@
-/* Loops that select elements, compiled once for each ISA (isa_impl.h). Elements are copied as
- * integers of their size. */
+/* Loops that select elements, compiled once for each ISA (isa_impl.h). They copy elements as
+ * integers of the same size. */
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 

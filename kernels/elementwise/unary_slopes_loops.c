@@ -18,7 +18,7 @@
 #define EXP(x) _Generic((x), float : scalar_exp, double : exp)(x)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
 
-/* Phi(x) + x phi(x), where Phi and phi are the normal distribution function and its density. */
+/* Derivative of gelu: Phi(x) + x phi(x). Phi is the normal distribution, phi its density. */
 #define GELU_SLOPE(suffix, type)                                                                   \
     static inline type gelu_slope_##suffix(type x)                                                 \
     {                                                                                              \

@@ -1,5 +1,5 @@
 /* The loops of rows_gradient_impl.h, compiled once for each ISA (isa_impl.h). Sums stay in
- * registers for all rows. While one tile is computed, the data of the next one is prefetched. */
+ * registers over all rows. While one tile is computed, the data of the next tile is prefetched. */
 #include "kernels/linear/rows_gradient_impl.h"
 #include "kernels/vector_impl.h"
 

@@ -1,5 +1,5 @@
 /* The loops of strassen_impl.h, compiled once for each ISA (isa_impl.h). The sums of KERNEL_ROWS
- * rows and two vectors of outputs stay in registers. */
+ * rows, for two vectors of outputs, stay in registers. */
 #include "kernels/linear/strassen_quarters_impl.h"
 
 #define SAVED (KERNEL_ROWS * WIDTH)

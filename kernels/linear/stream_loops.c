@@ -1,5 +1,5 @@
-/* The loops of stream_impl.h, compiled once for each ISA (isa_impl.h). The numbers of rows and of
- * weights are constants in each copy of the inner loop, so that all sums stay in registers. */
+/* The loops of stream_impl.h, compiled once for each ISA (isa_impl.h). The inner loop is compiled
+ * for each number of rows and of weights, so that all sums stay in registers. */
 #include "kernels/linear/stream_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -102,7 +102,7 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 #define MAX_GROUP (KERNEL_REGISTERS > 16 ? 9 : 6)  /* most rows of x with two sums each */
 #define MAX_SUMS (KERNEL_REGISTERS > 16 ? 24 : 12) /* most sums for three blocks or more */
 #define MAX_BLOCKS 4
-#define CHUNK 64 /* inputs whose weights stay in the first-level cache for the next row group */
+#define CHUNK 64 /* inputs whose weights stay in the first-level cache for all groups of rows */
 #define AHEAD 48 /* how many inputs ahead to prefetch */
 
 /* Vectors in a block of a trimmed weight. A block of another weight is one vector. */
@@ -279,7 +279,7 @@ KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, stream_weigh
     finish(s, block, n_blocks, (const vector_t(*)[MAX_BLOCKS])total);
 }
 
-/* Takes as many blocks at once as fit in registers; for trimmed weights, full TRIM_ROWS. */
+/* Multiplies as many blocks at once as fit in registers; of trimmed weights, full blocks. */
 KERNEL_INLINE void share_blocks(const stream_t *s, stream_weight_t elements, const float *columns,
                                 int64_t first, int64_t last)
 {

@@ -1,4 +1,4 @@
-/* AlexNet as in torchvision: one tower (Krizhevsky, "One weird trick", 2014). */
+/* AlexNet (Krizhevsky, "One weird trick", 2014), as in torchvision: not split in two towers. */
 #include "module/zoo/zoo_impl.h"
 
 static void conv(zoo_build_t *build, module_t *features, zoo_conv_t conv)

@@ -1,4 +1,4 @@
-/* DenseNet (Huang et al., 2016): each layer reads all earlier results of its block. */
+/* DenseNet (Huang et al., 2016). In a block, each layer reads the results of all earlier layers. */
 #include <stdio.h>
 
 #include "module/zoo/zoo_impl.h"

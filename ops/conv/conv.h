@@ -52,7 +52,7 @@ typedef struct conv_attrs {
     post_ops_t post;          /* applied to the result; set by the fusion pass */
 } conv_attrs_t;
 
-/* 2-D cross-correlation, as torch.nn.functional.conv2d.
+/* 2-D cross-correlation, like torch.nn.functional.conv2d.
  *
  *   out[n][k][p][q] = bias[k] + sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
  *
@@ -98,7 +98,7 @@ typedef enum batch_norm_activation {
 } batch_norm_activation_t;
 
 typedef struct batch_norm_conv_attrs {
-    conv_attrs_t conv; /* its padding is zeros, which are not normalized */
+    conv_attrs_t conv; /* its padding is 0 after the norm, not before */
     double epsilon;    /* 0 means 0, not the default */
     int activation;    /* batch_norm_activation_t */
 } batch_norm_conv_attrs_t;

@@ -17,7 +17,7 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* The operand of a sum follows the operator's own operands. */
+/* The operand of a sum comes after the operator's own operands. */
 static int addend_of(const opdef_t *op)
 {
     return op->n_operands;
@@ -31,7 +31,7 @@ static bool is_normed(const opdef_t *op)
 /* Least number of results of an image. Results are summed at the same time; with fewer of them,
  * multiplications wait for each other. */
 #define LEAST_RESULTS 7
-#define LEAST_INPUTS 96 /* with fewer, storing results dominates, and oneDNN stores them faster */
+#define LEAST_INPUTS 96 /* with fewer, storing results takes longest, which oneDNN does faster */
 
 /* Measured: sums run at SHARE of the peak (the default estimate is 0.9), and storing a result takes
  * as long as LEAVING more channels. */

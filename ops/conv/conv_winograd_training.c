@@ -50,7 +50,7 @@ static const char *obstacle(const op_call_t *call, const layer_t *layer)
 
 /* ---- the weight ---- */
 
-/* The weight format of oneDNN's direct convolution when activations are in blocks. */
+/* Finds the weight format of oneDNN's direct convolution for activations in blocks. */
 static status_t find_weight_format(context_t *ctx, const layer_t *layer, const format_t *blocks,
                                    format_t *out_format)
 {

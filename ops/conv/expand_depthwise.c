@@ -1,6 +1,6 @@
-/* A 1x1 convolution followed by a depthwise one, as at the beginning of an inverted residual block.
- * The weights have the formats of the two convolutions, ABcd16b16a and Abcd16a, so files and other
- * kernels share them. */
+/* A 1x1 convolution, then a depthwise convolution, as at the beginning of an inverted residual
+ * block. The weights have the formats of the two convolutions, ABcd16b16a and Abcd16a, so files and
+ * other kernels share them. */
 #include "ops/conv/expand_depthwise_impl.h"
 
 #include <math.h>

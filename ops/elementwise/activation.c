@@ -111,7 +111,7 @@ static status_t activation_infer(context_t *ctx, const op_call_t *call, int *out
     return STATUS_OK;
 }
 
-/* ---- functions of integers: bounds are limited to the range of s64; results wrap ---- */
+/* ---- functions of integers: bounds are limited to the range of s64; results wrap around ---- */
 
 static int64_t integer_bound(dtype_t dtype, double bound)
 {
@@ -122,7 +122,7 @@ static int64_t integer_bound(dtype_t dtype, double bound)
     return bound > -0x1p63 ? (int64_t)bound : INT64_MIN;
 }
 
-/* u64 values are passed as s64 with the same bits. */
+/* Compares two numbers of the dtype; u64 values are passed as s64 with the same bits. */
 static bool is_less(dtype_t dtype, int64_t a, int64_t b)
 {
     return dtype == DTYPE_U64 ? (uint64_t)a < (uint64_t)b : a < b;

@@ -51,7 +51,7 @@ bool broadcast_infer(context_t *ctx, const op_call_t *call, int *out_rank, int64
 
 /* ---- formats ---- */
 
-/* The blocked dimension of the result, or rank if there is none. */
+/* The blocked dimension of the result; dim is the rank if there is none. */
 typedef struct split {
     int rank, dim;
     int64_t size, block;

@@ -4,7 +4,7 @@
 
 #include "ops/gradient_impl.h"
 
-/* Emits elementwise_backward for the line `function` of kernels/elementwise/unary_slopes.def. */
+/* Emits elementwise_backward for line `function` of kernels/elementwise/unary_slopes.def. */
 void elementwise_backward_pass(const gradient_call_t *call, const char *function, double alpha,
                                double beta);
 

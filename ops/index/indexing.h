@@ -41,7 +41,7 @@ status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, cons
  *
  * x           [B..][D1..Dk][R..]   any dtype
  * index       [B..][M..][k]        k is at least 1
- * batch_dims  the number of dimensions B.., which x and the index share
+ * batch_dims  the number of dimensions B.., equal in x and the index
  * out         [B..][M..][R..] */
 status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
                       tensor_t **out) TESSERA_API(op_gather_nd);

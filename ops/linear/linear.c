@@ -281,7 +281,7 @@ static void pass(const gradient_call_t *call)
     emitter_t *e = call->emitter;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
-    /* backward_weight sums the bias in grad's dtype, which may have a smaller range */
+    /* backward_weight sums the bias in grad's dtype, which may be narrower than the bias */
     const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
                            emit_info(e, bias)->dtype == emit_info(e, grad)->dtype;
     if (call->is_wanted[X]) {

@@ -48,7 +48,7 @@ static status_t check(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* Checks the post-ops: a sum must come first, and operands must have the shape of the result. */
+/* Checks the post-ops: a sum must come first, and operands must have the result's shape. */
 static status_t settle_post(const op_call_t *call, prepared_t *prepared)
 {
     const post_ops_t *post = &((const linear_attrs_t *)call->attrs)->post;

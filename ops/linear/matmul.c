@@ -229,8 +229,8 @@ static bool are_matrices(const tensor_info_t *info)
     return strides[rank - 1] == 1 || strides[rank - 2] == 1;
 }
 
-/* Format of the result. If b's rows are contiguous, b's order of dimensions, so that the heads in
- * the result alternate like those in b. Otherwise row-major. */
+/* Format of the result: b's order of dimensions if b's rows are contiguous, so that heads alternate
+ * in the result as in b; otherwise row-major. */
 static format_t choose_order(const tensor_info_t *b)
 {
     const format_t order = accept_order(b);

@@ -618,7 +618,7 @@ static const char *const cases_nll_loss_backward[] = {
     "(f32[2,5,3], s64[2,3]<5, none, f32[2,3]) reduction=\"none\"",
     "(f64[3,7], s32[3]<7, f64[7]+, f64[]) reduction=\"sum\"", NULL};
 
-/* ---- definitions: nll_loss has no label_smoothing, the last field ---- */
+/* ---- definitions: nll_loss does not have the last field, label_smoothing ---- */
 
 #define DEFINE(op_name, op_fields)                                                                 \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \

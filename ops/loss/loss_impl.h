@@ -4,7 +4,7 @@
 
 #include "ops/ops_impl.h"
 
-/* Reductions over rows; LOSS_NONE keeps one number for each row. */
+/* Reductions over rows. LOSS_NONE returns one number for each row. */
 enum { LOSS_MEAN, LOSS_SUM, LOSS_NONE };
 
 /* Attributes of cross_entropy, nll_loss and their backward operators. Rows whose label is

@@ -59,7 +59,8 @@ void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
                const tensor_info_t *out, pool_axis_t *out_axes);
 
 /* The format in which our own kernels read x: the format of x if it is plain, channels last or
- * blocks of channels; otherwise plain. If x has several of these, as [2,1,5,5] does, the first. */
+ * blocks of channels; otherwise plain. If x has several of these formats, as [2,1,5,5] does, the
+ * first of them. */
 format_t pool_format(const tensor_info_t *x);
 
 /* Fills in a plan whose operands all have `format`. pooled: the result of the forward operator. */

@@ -54,7 +54,7 @@ bool reduce_spec_next(reduce_spec_t *spec, double *out_value);
 
 /* ---- kernels ---- */
 
-/* A loop over some dimensions of x, the last one innermost. */
+/* A loop over some dimensions of x; the last of these is innermost. */
 typedef struct reduce_loops {
     int n;
     int64_t total, sizes[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];

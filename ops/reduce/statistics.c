@@ -365,8 +365,8 @@ static value_t unless_zero(emitter_t *emitter, value_t zero, value_t x)
     return emit_where(emitter, is_zero(emitter, zero), emit_number(emitter, 0.0), x);
 }
 
-/* Divides the gradient equally among the elements that equal the result: if the maximum 3 occurs
- * twice, each receives half. */
+/* Divides the gradient equally among the elements that are equal to the result: if the maximum 3
+ * occurs twice, each 3 gets half. */
 static value_t share(const gradient_call_t *call, value_t x, value_t grad)
 {
     emitter_t *e = call->emitter;
@@ -597,7 +597,7 @@ static const char *const backward_cases[] = {"(f32[2,7], f32[2,7,5]) dims=[2]",
 
 /* ---- cases ---- */
 
-/* Odd sizes, all combinations of three dimensions, runs longer than a chunk, and parallel loops. */
+/* Odd sizes, all sets of three dimensions, lines longer than a chunk, and parallel loops. */
 #define FLOATS                                                                                     \
     "(f32[2,17,5,3]) dims=[2,3]", "(f32[3,7,31]) dims=[0]", "(f32[3,7,31]) dims=[1] keepdim=true", \
         "(f32[3,7,31]) dims=[-1]", "(f32[3,7,31]) dims=[0,1] keepdim=true",                        \

@@ -279,7 +279,7 @@ static const kernel_t slabs = {.name = "slabs", .prepare = prepare_slabs, .run =
 
 /* ---- dense kernel: copies each input with its own strides ---- */
 
-/* The result is channels last if all inputs are, else contiguous. */
+/* The result is channels last if all inputs are; otherwise contiguous. */
 static format_t dense_format(const op_call_t *call)
 {
     int rank = call->out[0].rank;

@@ -36,7 +36,7 @@ typedef struct resize_attrs {
     int coordinates;          /* resize_coordinates_t */
     floats_t scales;          /* one for each size, or none: out / in */
     double cubic_coefficient; /* -0.75 in PyTorch */
-    bool exclude_outside;  /* cubic: ignores samples outside of x; otherwise they equal the edge */
+    bool exclude_outside;  /* cubic: ignores samples outside of x; otherwise they are the edge's */
     floats_t starts, ends; /* RESIZE_CROP: one for each size */
     bool antialias; /* linear, cubic: widens the filter if a dimension shrinks, by the same factor,
                        as ONNX Resize; then exclude_outside applies to both */
