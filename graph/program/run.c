@@ -50,9 +50,8 @@ static void clear_block(run_t *run, const graph_block_t *block)
 
 static status_t run_block(run_t *run, const graph_block_t *block, slot_t *results);
 
-/* A value that has views and is written must be dense, under every policy. An
- * operator's output is converted. A tensor that others may hold, of an attribute or a call, is
- * refused. */
+/* A value that has views and is written must be dense, under every policy. An operator's
+ * output is converted. A tensor that others may hold, of an attribute or a call, is refused. */
 static status_t keep_views(run_t *run, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
