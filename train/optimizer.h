@@ -31,8 +31,8 @@ typedef struct optimizer optimizer_t;
  *   p      = p - lr * buffer
  *            nesterov: p - lr * (g + momentum * buffer)
  *
- * Without momentum there is no buffer: p = p - lr * g. nesterov requires momentum, and dampening
- * 0. */
+ * Without momentum there is no buffer: p = p - lr * g. nesterov requires momentum, and no
+ * dampening. */
 typedef struct sgd_options {
     double lr, momentum, dampening, weight_decay;
     bool nesterov;

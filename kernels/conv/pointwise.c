@@ -9,9 +9,9 @@ static const pointwise_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pointwise);
  * continues: half of a second-level cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* Measured on Granite Rapids, relative to reading one byte of x of which other cores wrote half:
- * multiplying one byte of x by the weights of one group of outputs, and reading one byte of the
- * weight, which is prefetched. */
+/* Costs, measured on Granite Rapids: of multiplying one byte of x by the weights of one group of
+ * outputs; and of reading one byte of the weight, which is prefetched. The unit is the cost of
+ * reading one byte of x, if other cores have just written half of x. */
 #define PRODUCT_COST 2.0
 #define WEIGHT_COST 0.125
 

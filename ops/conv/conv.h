@@ -12,9 +12,9 @@ TESSERA_BEGIN
  * 5 and 30 times as much), and need a larger packed weight (up to 1.8, 4 and 7.1 times). Two other
  * kinds of convolutions can use Winograd's transforms, too:
  *
- * 5x5, stride 1  tiles of 2x2 and 4x4, which the names below call 4 and 6; same rounding, 1.4
- * and 2.6 times the weight's memory 3x3, stride 2  tiles of 2x2 and 4x4; up to 1.7 times faster,
- * same memory as with stride 1
+ * 5x5, stride 1  tiles of 2x2 and 4x4, which the names below call 4 and 6; same rounding, 1.4 and
+ *                2.6 times the weight's memory
+ * 3x3, stride 2  tiles of 2x2 and 4x4; up to 1.7 times faster, same memory as with stride 1
  *
  * CONV_WINOGRAD           tiles up to 4x4, if the estimated time is lower. Calls that our own
  *                         kernel does not support use oneDNN's (2.6, on AVX-512)

@@ -42,11 +42,10 @@ status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
 status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_feature_dropout);
 
-/* For training: sets each element to 0 with probability p, and multiplies the others by 1 / (1 -
- * p).
+/* For training: sets elements to 0 with probability p, and multiplies the others by 1 / (1 - p).
  *
- * leading_dims  0: decides for each element; 1 or 2: for all elements with the same first one or
- * two indices together, such as channels of images
+ * leading_dims  0: each element separately; 1 or 2: all elements with the same first one or two
+ *               indices together, such as channels of images
  *
  * A seed determines which elements are 0, whatever the layout and the number of threads. Each run,
  * also of a plan, takes a new seed from the context's generator (context_seed). */

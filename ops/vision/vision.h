@@ -70,8 +70,8 @@ typedef struct roi_align_attrs {
  * boxes   [R][4]        (x1, y1, x2, y2), of x's dtype
  * images  [R]           s64 or s32: the image of each box
  * attrs   NULL: one bin, one sample for each pixel, not aligned, mean
- * out     [R][C][P][Q]  dense. A box has P x Q bins. ROI_ALIGN_MEAN averages the interpolated
- * samples of a bin. ROI_ALIGN_MAX, as defined by ONNX, is the largest weighted pixel
+ * out     [R][C][P][Q]  dense. A box has P x Q bins. ROI_ALIGN_MEAN averages a bin's interpolated
+ *                       samples. ROI_ALIGN_MAX, as defined by ONNX, is the largest weighted pixel
  *
  * INVALID_ARGUMENT  an image index is out of range; a box is not finite, or needs more than 65536
  *                   samples along a side */
