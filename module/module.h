@@ -123,12 +123,12 @@ status_t module_call_tensors(context_t *ctx, module_t *module, const char *metho
                              const tensor_t *const *in, int *n_out, tensor_t **out)
     TESSERA_API(module_call_tensors);
 
-/* module_forward and module_call_tensors that write the results to the caller's tensors. These may
- * be new, or use the caller's memory (tensor_borrow). Their number, dtypes and sizes must be those
- * of the results; their layouts may differ. A plan (in frozen and loaded modules) writes a result
- * directly, without allocating, if the tensor is dense, contiguous, 64-byte aligned and overlaps no
- * input or parameter. Any other result is copied once, which is counted as a copy or a reorder. So
- * a tensor may overlap an input: it is written after the input was read.
+/* Like module_forward and module_call_tensors, but write the results to the caller's tensors. These
+ * may be new, or use the caller's memory (tensor_borrow). Their number, dtypes and sizes must be
+ * those of the results; their layouts may differ. A plan (in frozen and loaded modules) writes a
+ * result directly, without allocating, if the tensor is dense, contiguous, 64-byte aligned and
+ * overlaps no input or parameter. Any other result is copied once, which is counted as a copy or a
+ * reorder. So a tensor may overlap an input: it is written after the input was read.
  *
  * INVALID_ARGUMENT  another dtype, size or number of results; two tensors that overlap. Nothing has
  *                   been written then. If a kernel fails, tensors may be partly written. */

@@ -8,7 +8,7 @@
 /* Bytes of x for a band of rows, read by each group of channels: half of a second-level cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* Adjacent bands both compute the rows of e between them, too much work for shorter bands. */
+/* Adjacent bands both compute the rows of e between them: for shorter bands, too much work. */
 #define LEAST_ROWS 12
 
 static expand_depthwise_rows_t *const loops[ISA_COUNT] = ISA_TABLE(expand_depthwise);

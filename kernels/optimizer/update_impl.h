@@ -1,6 +1,6 @@
 /* Steps of optimizers.
  *
- * This folder contains the loops of train/: updates of parameters, and sums and products over
+ * This folder contains the loops of train/: updates of parameters, and the norm and scaling of
  * gradients (gradients_impl.h). */
 #ifndef TESSERA_KERNELS_OPTIMIZER_UPDATE_IMPL_H
 #define TESSERA_KERNELS_OPTIMIZER_UPDATE_IMPL_H

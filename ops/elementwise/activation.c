@@ -186,7 +186,8 @@ static status_t activation_state(context_t *ctx, const op_call_t *call, prepared
 /* ---- oneDNN kernel: reads the tensor, in any format, as one row. Declines functions that
  * choose_eltwise or choose_is_exact exclude; our loops are as fast for these ---- */
 
-/* True if our loop in kernels/elementwise/functions is shorter, with only one division. */
+/* True if our loop in kernels/elementwise/functions has fewer steps than oneDNN's, and one
+ * division. */
 static bool is_faster_here(eltwise_t eltwise)
 {
     return isa_best() != ISA_PORTABLE && (eltwise == ELTWISE_SILU || eltwise == ELTWISE_SIGMOID);
