@@ -2,20 +2,35 @@
 #include "kernels/shape/adjoint_impl.h"
 #include "kernels/vector_impl.h"
 
-/* One row: the sum of n rows of `inner` elements. */
+static int64_t end_of(const adjoint_sum_t *sum, int64_t i, int64_t begin)
+{
+    return sum->starts != NULL ? sum->starts[i + 1] : begin + sum->n_taps;
+}
+
+/* Rows [first, last) of one plane, whose taps begin with number `begin`. Rows of one element have
+ * their own loop. */
 #define SUM(name, type)                                                                            \
-    static void name(int64_t n, const adjoint_tap_t *taps, int64_t inner, const type *from,        \
-                     type *to)                                                                     \
+    static void name(const adjoint_sum_t *sum, int64_t first, int64_t last, int64_t begin,         \
+                     const type *restrict from, type *restrict to)                                 \
     {                                                                                              \
-        type sum = 0;                                                                              \
-        for (int64_t t = 0; inner == 1 && t < n; t++)                                              \
-            sum += (type)taps[t].weight * from[taps[t].index];                                     \
-        for (int64_t j = 0; (inner == 1 || n == 0) && j < inner; j++) to[j] = sum;                 \
-        for (int64_t t = 0; inner > 1 && t < n; t++) {                                             \
-            const type *row = from + taps[t].index * inner;                                        \
-            const type weight = (type)taps[t].weight;                                              \
-            for (int64_t j = 0; t == 0 && j < inner; j++) to[j] = weight * row[j];                 \
-            for (int64_t j = 0; t > 0 && j < inner; j++) to[j] += weight * row[j];                 \
+        const adjoint_tap_t *taps = sum->taps;                                                     \
+        const int64_t inner = sum->inner;                                                          \
+        for (int64_t i = first, end; inner == 1 && i < last; i++, begin = end) {                   \
+            type all = 0;                                                                          \
+            end = end_of(sum, i, begin);                                                           \
+            for (int64_t t = begin; t < end; t++)                                                  \
+                all += (type)taps[t].weight * from[taps[t].index];                                 \
+            *to++ = all;                                                                           \
+        }                                                                                          \
+        for (int64_t i = first, end; inner != 1 && i < last; i++, begin = end, to += inner) {      \
+            end = end_of(sum, i, begin);                                                           \
+            for (int64_t j = 0; begin == end && j < inner; j++) to[j] = 0;                         \
+            for (int64_t t = begin; t < end; t++) {                                                \
+                const type *row = from + taps[t].index * inner;                                    \
+                const type weight = (type)taps[t].weight;                                          \
+                for (int64_t j = 0; t == begin && j < inner; j++) to[j] = weight * row[j];         \
+                for (int64_t j = 0; t > begin && j < inner; j++) to[j] += weight * row[j];         \
+            }                                                                                      \
         }                                                                                          \
     }
 
@@ -24,16 +39,16 @@ SUM(sum_f64, double)
 
 void KERNEL_NAME(adjoint)(const adjoint_sum_t *sum, int64_t first, int64_t last)
 {
-    int64_t outer = first / sum->n_to, i = first % sum->n_to;
-    for (int64_t row = first; row < last; row++) {
+    for (int64_t row = first, next; row < last; row = next) {
+        const int64_t outer = row / sum->n_to, i = row % sum->n_to, left = sum->n_to - i;
         const int64_t begin = sum->starts != NULL ? sum->starts[i] : i * sum->n_taps;
-        const int64_t n = sum->starts != NULL ? sum->starts[i + 1] - begin : sum->n_taps;
-        const adjoint_tap_t *taps = sum->taps + begin;
         const int64_t from = outer * sum->n_from * sum->inner, to = row * sum->inner;
+        next = last - row < left ? last : row + left;
         if (sum->is_wide)
-            sum_f64(n, taps, sum->inner, (const double *)sum->from + from, (double *)sum->to + to);
+            sum_f64(sum, i, i + next - row, begin, (const double *)sum->from + from,
+                    (double *)sum->to + to);
         else
-            sum_f32(n, taps, sum->inner, (const float *)sum->from + from, (float *)sum->to + to);
-        if (++i == sum->n_to) i = 0, outer++;
+            sum_f32(sum, i, i + next - row, begin, (const float *)sum->from + from,
+                    (float *)sum->to + to);
     }
 }
