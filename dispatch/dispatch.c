@@ -100,12 +100,14 @@ void dispatch_remove_observer(context_t *ctx, observer_t *observer)
 
 void dispatch_enter_module(context_t *ctx, const char *path)
 {
+    if (path == NULL) return;
     for (observer_t *at = first_observer(ctx); at != NULL; at = at->next)
         if (at->module_enter != NULL) at->module_enter(ctx, at->user, path);
 }
 
 void dispatch_leave_module(context_t *ctx, const char *path)
 {
+    if (path == NULL) return;
     for (observer_t *at = first_observer(ctx); at != NULL; at = at->next)
         if (at->module_leave != NULL) at->module_leave(ctx, at->user, path);
 }

@@ -183,6 +183,9 @@ status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
     TESSERA_API(dispatch_add_observer);
 void dispatch_remove_observer(context_t *ctx, observer_t *observer)
     TESSERA_API(dispatch_remove_observer);
+
+/* Tells the observers that the module at `path` begins and ends. Nothing happens if path is NULL.
+ */
 void dispatch_enter_module(context_t *ctx, const char *path) TESSERA_API(dispatch_enter_module);
 void dispatch_leave_module(context_t *ctx, const char *path) TESSERA_API(dispatch_leave_module);
 

@@ -219,6 +219,7 @@ status_t prepared_want_packed(context_t *ctx, prepared_t *prepared, int index, i
     if (prepared == NULL) return context_null(ctx, "prepared_want_packed", "prepared");
     const opdef_t *op = prepared->op;
     char owner[128];
+    TRY(check_numbers(ctx, op->name, version, n_numbers, numbers));
     REQUIRE(ctx, prepared->kernel->pack != NULL, "%s: kernel %s has no pack", op->name,
             prepared->kernel->name);
     REQUIRE(ctx,
@@ -227,7 +228,6 @@ status_t prepared_want_packed(context_t *ctx, prepared_t *prepared, int index, i
             "%s: operand %d is not a weight, only weights are packed", op->name, index);
     REQUIRE(ctx, elements > 0, "%s: a packed weight of %lld elements, 1 or more are needed",
             op->name, (long long)elements);
-    TRY(check_numbers(ctx, op->name, version, n_numbers, numbers));
     snprintf(owner, sizeof owner, "%s/%s", op->name, prepared->kernel->name);
     tensor_info_t *info = &prepared->in[index], want = *info;
     want.layout = LAYOUT_MKLDNN;

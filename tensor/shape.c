@@ -33,6 +33,7 @@ bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel)
  * guard that it is not negative; it is left out of the number of bytes. */
 status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
 {
+    if (op == NULL) return context_null(ctx, "shape_check", "op");
     REQUIRE(ctx, rank >= 0 && rank <= TENSOR_MAX_RANK, "%s: rank %d, must be 0 to %d", op, rank,
             TENSOR_MAX_RANK);
     if (rank > 0 && sizes == NULL) return context_null(ctx, op, "sizes");

@@ -237,7 +237,7 @@ static bool closes(const char *name)
 static status_t check_pipeline(context_t *ctx, const char *const *names)
 {
     bool is_inside = false;
-    for (; names != NULL && *names != NULL; names++) {
+    for (; *names != NULL; names++) {
         bool is_bracket = opens(*names) || closes(*names);
         REQUIRE(ctx, is_bracket || pass_find(*names) != NULL,
                 "pass_run: \"%s\" to run is not a pass", *names);
@@ -399,6 +399,7 @@ status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names
     TRY(context_output(ctx, "pass_run", out_graph));
     static const pass_options_t none = {0};
     if (graph == NULL) return context_null(ctx, "pass_run", "the graph");
+    if (names == NULL) return context_null(ctx, "pass_run", "names");
     if (options == NULL) options = &none;
     TRY(check_pipeline(ctx, names));
     TRY(check_names(ctx, options->skip, "to skip"));

@@ -77,9 +77,9 @@ status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, ui
                         .n_slices = step->view.n_slices,
                         .plan = run->plan,
                         .step = (int)(step - run->plan->steps)};
-    if (path != NULL) dispatch_enter_module(run->ctx, path);
+    dispatch_enter_module(run->ctx, path);
     if (status == STATUS_OK) status = dispatch_tell(run->ctx, &event);
-    if (path != NULL) dispatch_leave_module(run->ctx, path);
+    dispatch_leave_module(run->ctx, path);
     for (int i = 0; i < step->n_sources; i++) tensor_drop(watch->in[i]);
     for (int i = 0; i < step->n_outputs; i++) tensor_drop(watch->out[i]);
     return status;

@@ -79,13 +79,13 @@ static status_t run_op_node(run_t *run, const graph_node_t *node)
     bool is_watched = false, shows_inputs = false;
     if (status == STATUS_OK && node->is_in_place && writes_tensor(run, node))
         status = dispatch_is_watched(ctx, &is_watched, &shows_inputs);
-    if (node->path != NULL) dispatch_enter_module(ctx, node->path);
+    dispatch_enter_module(ctx, node->path);
     if (status == STATUS_OK && is_watched)
         status = run_op_in_place(ctx, node, attrs, run->in, run->out);
     else if (status == STATUS_OK)
         status = run_op(ctx, node->op, attrs, node->n_inputs, run->in, weights_of(run->graph, node),
                         chosen_format(run, node), node->n_outputs, run->out);
-    if (node->path != NULL) dispatch_leave_module(ctx, node->path);
+    dispatch_leave_module(ctx, node->path);
     context_put(ctx, sized);
     TRY(status);
     if (node->is_in_place && !is_watched) {
@@ -159,10 +159,10 @@ static status_t run_call(run_t *run, const graph_node_t *node)
     const char *path = node->path != NULL ? node->path : run->slots[node->inputs[0]].path;
     datum_t *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = METHOD_MAX_OUTPUTS;
-    if (path != NULL) dispatch_enter_module(ctx, path);
+    dispatch_enter_module(ctx, path);
     status_t status = call_method(ctx, module, node->name, node->n_inputs - 1, run->in, &n_out,
                                   out);
-    if (path != NULL) dispatch_leave_module(ctx, path);
+    dispatch_leave_module(ctx, path);
     TRY(status);
     if (n_out != node->n_outputs) {
         for (int i = 0; i < n_out; i++) datum_release(out[i]);

@@ -51,10 +51,9 @@ static struct {
     const datum_t *datum_list[OBJECTS_ARRAY];
     const tensor_info_t *info_list[OBJECTS_ARRAY];
     const char *name_list[OBJECTS_ARRAY];
-    int64_t numbers[OBJECTS_ARRAY];
+    int64_t numbers[3][OBJECTS_ARRAY];
     value_t values[OBJECTS_ARRAY];
     double doubles[OBJECTS_ARRAY];
-    const void *cursor;
 } made;
 
 /* Plain data: zeroed options, and memory for outputs. */
@@ -105,7 +104,9 @@ static void make_tensors(void)
     for (int i = 0; i < OBJECTS_ARRAY; i++) {
         made.tensor_list[i] = made.tensors[i % KINDS];
         made.info_list[i] = tensor_info(made.tensors[i % KINDS]);
-        made.numbers[i] = 1 + i % 3;
+        made.numbers[0][i] = 1 + i % 3;
+        made.numbers[1][i] = i % 3;
+        made.numbers[2][i] = i;
         made.values[i] = i % 3;
         made.doubles[i] = 0.5;
         made.name_list[i] = i < 3 ? (const char *const[]){"forward", "weight", "x"}[i] : NULL;
@@ -142,8 +143,6 @@ static void make_modules(void)
     freeze(ctx, made.modules[1], NULL, &made.modules[3]);
     graph_for(ctx, made.modules[1], "forward", 1, &x, &made.graph);
     plan_create(ctx, made.graph, made.modules[1], &made.plan);
-    freeze_save(ctx, made.modules[3], "net.tessera");
-    module_save_safetensors(ctx, made.modules[0], "net.safetensors", NULL);
 }
 
 static void make_training(void)
@@ -158,6 +157,14 @@ static void make_training(void)
     tape_pause(made.tape);
 }
 
+void objects_reset(void)
+{
+    freeze_save(made.ctx, made.modules[3], "net.tessera");
+    module_save_safetensors(made.ctx, made.modules[0], "net.safetensors", NULL);
+    npy_save(made.ctx, "x.npy", made.tensors[0]);
+    context_clear_error(made.ctx);
+}
+
 void objects_make(void)
 {
     const allocator_t allocator = {.get = get, .put = put};
@@ -168,18 +175,44 @@ void objects_make(void)
     make_data();
     make_modules();
     make_training();
+    objects_reset();
     graph_builder_create(ctx, "forward", &made.builder);
     graph_add_param(made.builder, "self", &(graph_type_t){.kind = TYPE_MODULE});
     dispatch_select(ctx, ops_find("relu"), NULL, 1, made.info_list, POLICY_AUTO, &made.prepared);
     safetensors_open(ctx, "net.safetensors", &made.safetensors);
     file_map(ctx, "net.safetensors", &made.mapping);
     file_write_begin(ctx, "written", &made.writer);
-    npy_save(ctx, "x.npy", made.tensors[0]);
     made.text.ctx = ctx;
     format_parse(ctx, "aBcd8b", &made.format);
     made.observer = (observer_t){.op_end = see};
     made.stream = fopen("/dev/null", "w");
     context_clear_error(ctx);
+}
+
+static struct {
+    const call_t *call;
+    const argument_t *arguments;
+} traced;
+
+static status_t forward_call(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                             int *n_out, tensor_t **out)
+{
+    const int status = traced.call->run(traced.arguments);
+    if (status != STATUS_OK && traced.call->has_status) return (status_t)status;
+    return forward(ctx, self, n_in, in, n_out, out);
+}
+
+int objects_trace(const call_t *call, const argument_t *arguments)
+{
+    const tensor_t *in = made.tensors[0];
+    module_t *module = NULL;
+    traced.call = call;
+    traced.arguments = arguments;
+    int status = module_create(made.ctx, "Traced", &module);
+    if (status == STATUS_OK) status = module_set_forward(made.ctx, module, "forward", forward_call);
+    if (status == STATUS_OK) status = graph_trace(made.ctx, module, "forward", 1, &in);
+    module_release(module);
+    return status;
 }
 
 context_t *objects_context(void)
@@ -202,6 +235,11 @@ static const char *pick_text(unsigned choice)
 /* Returns an object of the type, which is given without a leading const. */
 static void *pick_pointer(const char *type, unsigned choice)
 {
+    static const pool_attrs_t pool = {.kernel = {2, 2, 2}};
+    static const upsample_attrs_t upsample = {.size = {4, 4}};
+    static const loader_options_t loader_options = {.batch = 1};
+    static const uint64_t generator[4] = {1};
+    static const char *const passes[] = {"dead_code", NULL};
     const unsigned n = choice % KINDS;
     const struct {
         const char *type;
@@ -236,13 +274,17 @@ static void *pick_pointer(const char *type, unsigned choice)
         {"FILE *", made.stream},
         {"emitter_t *", NULL},
         {"char *", pick_text(choice)},
-        {"int64_t *", made.numbers},
+        {"pool_attrs_t *", &pool},
+        {"upsample_attrs_t *", &upsample},
+        {"loader_options_t *", &loader_options},
+        {"uint64_t *", generator},
+        {"int64_t *", made.numbers[choice % 3]},
         {"value_t *", made.values},
         {"double *", made.doubles},
         {"tensor_t *const *", made.tensor_list},
         {"datum_t *const *", made.datum_list},
         {"tensor_info_t *const *", made.info_list},
-        {"char *const *", made.name_list},
+        {"char *const *", choice % 2 ? made.name_list : passes},
     };
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++)
         if (strcmp(type, objects[i].type) == 0) return (void *)(uintptr_t)objects[i].object;

@@ -14,8 +14,14 @@
 bool objects_begin(void);
 void objects_end(void);
 
-/* Makes all objects in a new process. */
+/* Makes all objects. Child processes get copies. */
 void objects_make(void);
+
+/* Writes the files again, which calls may have replaced. */
+void objects_reset(void);
+
+/* Makes a call in the forward of a module that is traced. Returns the status of the trace. */
+int objects_trace(const call_t *call, const argument_t *arguments);
 
 /* Returns the context of the objects. */
 context_t *objects_context(void);

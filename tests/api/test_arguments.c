@@ -1,9 +1,12 @@
 /* Calls every public function with wrong arguments: none may crash or hang.
  *
- * Each call starts from valid arguments. First each argument is made wrong alone: pointers become
- * NULL, enumerators leave their range, numbers become negative or too large. Then several at once
- * are made wrong, chosen by a seed. Calls run in child processes, so that a crash costs one call.
+ * Each call starts from valid arguments, if possible from ones with which the function succeeds.
+ * First each pointer alone becomes NULL, outside and inside of a method that is traced. Then each
+ * argument is made wrong alone: enumerators leave their range, numbers become negative or too
+ * large. Then several at once are made wrong, chosen by a seed. Calls run in child processes, so
+ * that a crash costs one call.
  *
+ * A NULL must be refused as INVALID_ARGUMENT, with the words "is NULL", unless `optional` lists it.
  * A failure must have a message, and must set the object that it would have made to NULL.
  *
  * usage: test_arguments [CALLS [SEED [FUNCTION]]]   number of random calls after the systematic
@@ -23,13 +26,14 @@
 #include "tessera.h"
 #include "tests/api/objects.h"
 
-/* Rounds of valid arguments that are made wrong one by one, wrong values per kind, and calls per
- * child, which has its own objects. */
-enum { ROUNDS = 2, FLAWS = 4, BATCH = 64, SECONDS = 10, SHOWN = 40, WRONG = 3 };
+/* Rounds of valid arguments that are made wrong one by one, wrong values per kind, calls per
+ * child, which has its own objects, and choices of arguments that are tried for a success. */
+enum { ROUNDS = 2, FLAWS = 4, BATCH = 64, SECONDS = 10, SHOWN = 40, WRONG = 3, TRIES = 1000 };
 
 /* The call that a child is making, for the parent to report after a crash. */
 typedef struct progress_note {
     int64_t next;
+    int64_t valid; /* the choice of arguments with which the function succeeds */
     char call[1024];
 } note_t;
 
@@ -103,18 +107,36 @@ static void describe(const call_t *call, const argument_t *arguments)
     if ((size_t)length < size) snprintf(text + length, size - (size_t)length, ")");
 }
 
+static bool is_pointer(const call_t *call, int i)
+{
+    return strchr("pf", call->takes[i].kind) != NULL;
+}
+
+static int64_t count_pointers(const call_t *call)
+{
+    int64_t n = 0;
+    for (int i = 0; i < call->n; i++) n += is_pointer(call, i);
+    return n;
+}
+
+/* Returns the index of a call's pointer number `n`. */
+static int find_pointer(const call_t *call, int64_t n)
+{
+    for (int i = 0; i < call->n; i++)
+        if (is_pointer(call, i) && n-- == 0) return i;
+    return -1;
+}
+
 /* Counts the systematic flaws of a call: every flaw of every argument. */
 static int64_t count_flaws(const call_t *call)
 {
-    int64_t n = 0;
-    for (int i = 0; i < call->n; i++) n += strchr("pf", call->takes[i].kind) ? 1 : FLAWS;
-    return n;
+    return count_pointers(call) + FLAWS * (call->n - count_pointers(call));
 }
 
 static void spoil_one(const call_t *call, argument_t *arguments, int64_t flaw)
 {
     for (int i = 0; i < call->n; i++) {
-        const int64_t n = strchr("pf", call->takes[i].kind) ? 1 : FLAWS;
+        const int64_t n = is_pointer(call, i) ? 1 : FLAWS;
         if (flaw < n) {
             arguments[i] = spoil(call->takes[i].kind, (unsigned)flaw);
             return;
@@ -123,16 +145,40 @@ static void spoil_one(const call_t *call, argument_t *arguments, int64_t flaw)
     }
 }
 
-/* Chooses the arguments of call `index` of a function: first the systematic flaws, then random
- * ones. */
-static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t *arguments)
+static void begin_choice(const call_t *call, uint64_t seed)
 {
-    random_state = seed * 1000003u + (uint64_t)index * 7919u + 1;
+    random_state = seed;
     for (const char *c = call->name; *c; c++) random_state = random_state * 31 + (unsigned char)*c;
     for (int i = 0; i < 4; i++) draw(2);
-    for (int i = 0; i < call->n; i++)
+}
+
+/* The first half of the choices has no counts of 0, with which arrays may be NULL. */
+static void choose_valid(const call_t *call, int64_t choice, argument_t *arguments)
+{
+    begin_choice(call, (uint64_t)choice * 7919u);
+    for (int i = 0; i < call->n; i++) {
         arguments[i] = objects_pick(call->takes[i].kind, call->takes[i].type, draw(1 << 20));
-    const int64_t n_flaws = count_flaws(call);
+        if (call->takes[i].kind == 'i' && choice < TRIES / 2 && arguments[i].i == 0)
+            arguments[i].i = 1;
+    }
+}
+
+/* Chooses the arguments of call `index` of a function: first each pointer NULL, outside and inside
+ * of a method, then the systematic flaws, then random ones. */
+static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t *arguments)
+{
+    const int64_t n_pointers = count_pointers(call), n_flaws = count_flaws(call);
+    choose_valid(call, note->valid, arguments);
+    if (index < 2 * n_pointers) {
+        arguments[find_pointer(call, index % n_pointers)].p = NULL;
+        return;
+    }
+    index -= 2 * n_pointers;
+    if (index >= n_flaws) {
+        begin_choice(call, seed * 1000003u + (uint64_t)index * 7919u + 1);
+        for (int i = 0; i < call->n; i++)
+            arguments[i] = objects_pick(call->takes[i].kind, call->takes[i].type, draw(1 << 20));
+    }
     if (index < ROUNDS * n_flaws)
         spoil_one(call, arguments, index % n_flaws);
     else
@@ -187,23 +233,84 @@ static bool is_told(const call_t *call, const argument_t *arguments, int status)
     return *context_error(arguments[0].p) != '\0' && (out == NULL || *out == NULL);
 }
 
+/* True for arguments that may be NULL: contexts, attributes, options, data of the user, and those
+ * that the list has by their numbers from 0. */
+static bool is_optional(const call_t *call, int argument)
+{
+    static const char optional[] =
+        " attrs_check:2 checkpoint_load:24 checkpoint_save:24 clip_gradients:4 context_fail:2 "
+        "context_status:0 dispatch_run:5 dispatch_select_fixed:6 freeze_tune:5 "
+        "freeze_tune_for:5 graph_parse:2 graph_print:2 graph_run:2 loader_next:4 "
+        "loss_bce_with_logits:34 mkldnn_adam_step:5 mkldnn_sgd_step:3 "
+        "module_save_safetensors:3 module_set_parameter:3 op_argmax:2 op_argmin:2 "
+        "op_batch_norm:23 op_batch_norm_conv2d:345 op_batch_norm_training:23 op_compress:3 "
+        "op_conv1d:3 op_conv1d_integer:34 op_conv1d_quantized:35 op_conv2d:3 "
+        "op_conv2d_integer:34 op_conv2d_quantized:35 op_conv3d:3 op_conv3d_integer:34 "
+        "op_conv3d_quantized:35 op_conv_transpose1d:3 op_conv_transpose2d:3 "
+        "op_conv_transpose3d:3 op_dequantize:3 op_fold_bias:23456 op_fold_weight:23 "
+        "op_group_norm:34 op_instance_norm:23 op_layer_norm:34 op_linear:3 "
+        "op_matmul_integer:34 op_quantize:3 op_repeat_interleave:3 op_requantize:34 "
+        "op_rms_norm:3 op_roll:4 op_scaled_dot_product_attention:4 op_slice_by:23 "
+        "op_unique:2567 plan_create:2 prepared_decline:01 safetensors_save:3 tape_backward:3 "
+        "tensor_borrow:4 trainer_step:56 zoo_create:4 ";
+    const char *type = call->takes[argument].type;
+    if (strcmp(type, "context_t *") == 0 || strstr(type, "void *") != NULL) return true;
+    if (strstr(type, "attrs_t *") != NULL || strstr(type, "options_t *") != NULL) return true;
+    char key[128];
+    const int length = snprintf(key, sizeof key, " %s:", call->name);
+    const char *at = strstr(optional, key);
+    return at != NULL && memchr(at + length, '0' + argument, strcspn(at + length, " ")) != NULL;
+}
+
+/* True if a call with a NULL was refused, with words that say so. */
+static bool is_refused(const call_t *call, const argument_t *arguments, int argument, int status)
+{
+    if (!call->has_status || is_optional(call, argument)) return true;
+    if (status != STATUS_INVALID_ARGUMENT) return false;
+    const bool has_context = strcmp(call->takes[0].type, "context_t *") == 0;
+    return !has_context || strstr(context_error(arguments[0].p), "is NULL") != NULL;
+}
+
+static void be_quiet(void)
+{
+    if (getenv("ARGUMENTS_VERBOSE") != NULL) return;
+    const int null = open("/dev/null", O_RDWR);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+}
+
+/* Searches arguments with which a function succeeds, with new objects. */
+static void search_child(const call_t *call)
+{
+    be_quiet();
+    objects_reset();
+    for (const int64_t first = note->valid; note->valid < TRIES; note->valid++) {
+        argument_t arguments[CALL_MAX_ARGUMENTS];
+        choose_valid(call, note->valid, arguments);
+        alarm(SECONDS);
+        if (call->run(arguments) == STATUS_OK) _exit(note->valid > first ? WRONG : 0);
+    }
+    _exit(0);
+}
+
 static void run_child(const call_t *call, int64_t end, uint64_t seed)
 {
-    if (getenv("ARGUMENTS_VERBOSE") == NULL) {
-        const int null = open("/dev/null", O_RDWR);
-        dup2(null, STDOUT_FILENO);
-        dup2(null, STDERR_FILENO);
-    }
+    be_quiet();
     snprintf(note->call, sizeof note->call, "objects for %s", call->name);
-    objects_make();
-    const int64_t first = note->next;
+    objects_reset();
+    const int64_t first = note->next, n_pointers = count_pointers(call);
     for (; note->next < end; note->next++) {
         argument_t arguments[CALL_MAX_ARGUMENTS];
         choose(call, note->next, seed, arguments);
         describe(call, arguments);
         context_clear_error(objects_context());
         alarm(SECONDS);
-        if (!is_told(call, arguments, call->run(arguments))) _exit(WRONG);
+        const bool is_inside = note->next >= n_pointers && note->next < 2 * n_pointers;
+        const int status = is_inside ? objects_trace(call, arguments) : call->run(arguments);
+        if (!is_told(call, arguments, status)) _exit(WRONG);
+        if (note->next < 2 * n_pointers &&
+            !is_refused(call, arguments, find_pointer(call, note->next % n_pointers), status))
+            _exit(WRONG);
         if (consumes(call->name) || note->next - first >= BATCH) {
             note->next++;
             _exit(0);
@@ -212,14 +319,30 @@ static void run_child(const call_t *call, int64_t end, uint64_t seed)
     _exit(0);
 }
 
-/* Returns the number of calls that crashed, hung, or returned without a message or with an output
- * left. */
+/* Finds arguments with which a function succeeds, if it can. A success after other calls is tried
+ * again with new objects. */
+static void find_valid(const call_t *call)
+{
+    int status = 1;
+    for (note->valid = 0; note->valid < TRIES && status != 0;) {
+        const pid_t child = fork();
+        if (child == 0) search_child(call);
+        if (child < 0 || waitpid(child, &status, 0) != child) return;
+        if (WIFSIGNALED(status)) note->valid++;
+    }
+    if (note->valid == TRIES) note->valid = 0;
+}
+
+/* Returns the number of calls that crashed, hung, accepted a NULL, or returned without a message or
+ * with an output left. */
 static int check_function(const call_t *call, int64_t n_random, uint64_t seed)
 {
     int n_failed = 0;
-    const int64_t end = ROUNDS * count_flaws(call) + n_random;
+    const int64_t end = 2 * count_pointers(call) + ROUNDS * count_flaws(call) + n_random;
+    find_valid(call);
     note->next = 0;
     while (note->next < end) {
+        fflush(stdout);
         const pid_t child = fork();
         if (child == 0) run_child(call, end, seed);
         int status = 0;
@@ -228,11 +351,11 @@ static int check_function(const call_t *call, int64_t n_random, uint64_t seed)
         const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         if (n_failed++ < SHOWN)
             printf("%s: %s\n",
-                   signal == 0         ? "no message, or an output is left"
-                   : signal == SIGALRM ? "hang"
-                                       : strsignal(signal),
+                   signal != 0 ? signal == SIGALRM ? "hang" : strsignal(signal)
+                   : note->next < 2 * count_pointers(call)
+                       ? "NULL is not refused, or without the words \"is NULL\""
+                       : "no message, or an output is left",
                    note->call);
-        fflush(stdout);
         if (n_failed > SHOWN) return n_failed;
         note->next++;
     }
@@ -247,6 +370,7 @@ int main(int argc, char **argv)
     note = mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (note == MAP_FAILED) return 2;
     if (!objects_begin()) return 2;
+    objects_make();
     int n_failed = 0, n_functions = 0;
     for (int i = 0; i < n_calls; i++) {
         if (only != NULL && strcmp(calls[i].name, only) != 0) continue;
