@@ -384,9 +384,10 @@ static status_t find_field(reader_t *reader, const attr_table_t *table)
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
                      void *attrs)
 {
-    if (op == NULL || table == NULL || cursor == NULL || *cursor == NULL ||
-        (attrs == NULL && table->n_fields > 0))
-        return context_null(ctx, "attrs_parse", "an argument");
+    if (op == NULL) return context_null(ctx, "attrs_parse", "op");
+    if (table == NULL) return context_null(ctx, "attrs_parse", "table");
+    if (cursor == NULL || *cursor == NULL) return context_null(ctx, "attrs_parse", "cursor");
+    if (attrs == NULL && table->n_fields > 0) return context_null(ctx, "attrs_parse", "attrs");
     reader_t reader = {.ctx = ctx, .op = op, .at = *cursor};
     literal_skip_blanks(&reader.at);
     TRY(find_field(&reader, table));

@@ -176,7 +176,7 @@ static status_t add_methods(context_t *ctx, module_t *frozen, const module_t *ot
 status_t freeze_add(context_t *ctx, module_t *frozen, const module_t *other)
 {
     if (frozen == NULL) return context_null(ctx, "freeze_add", "module");
-    if (other == NULL) return context_null(ctx, "freeze_add", "the other module");
+    if (other == NULL) return context_null(ctx, "freeze_add", "other");
     REQUIRE(ctx, freeze_is_frozen(frozen) && freeze_is_frozen(other),
             "freeze_add: %s is not frozen, freeze it first",
             module_type(freeze_is_frozen(frozen) ? other : frozen));

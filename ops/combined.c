@@ -31,6 +31,7 @@ static status_t add_combined(context_t *ctx, const char *op, const tensor_t *x, 
 {
     tensor_t *both = NULL;
     TRY(context_output(ctx, op, out));
+    if (x == NULL) return context_null(ctx, op, "x");
     status_t status = combine(ctx, function, a, b, value, &both);
     if (status == STATUS_OK) status = op_add(ctx, x, both, out);
     ops_drop(ctx, both);

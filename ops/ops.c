@@ -32,7 +32,8 @@ const opdef_t *ops_find(const char *name)
 
 status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    if (call == NULL || prepared == NULL) return context_null(ctx, "ops_prepare_dense", "call");
+    if (call == NULL) return context_null(ctx, "ops_prepare_dense", "call");
+    if (prepared == NULL) return context_null(ctx, "ops_prepare_dense", "prepared");
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "dense only");
     for (int i = 0; i < call->n_in; i++)
         if (call->in[i]->dtype != DTYPE_NONE) TRY(accept_plain(call, prepared, i));

@@ -340,6 +340,7 @@ static status_t make_src(context_t *ctx, const tensor_t *x, const tensor_t *inde
                          tensor_t **out_src)
 {
     if (x == NULL) return context_null(ctx, "scatter", "x");
+    if (index == NULL) return context_null(ctx, "scatter", "index");
     return op_full_like(ctx, index, value, tensor_dtype(x), out_src);
 }
 

@@ -22,7 +22,7 @@ typedef struct call {
     int n;
     struct {
         char kind;
-        const char *type;
+        const char *type, *name;
     } takes[CALL_MAX_ARGUMENTS];
 } call_t;
 

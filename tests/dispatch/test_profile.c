@@ -127,7 +127,6 @@ static void runs_begin_and_end_by_turns(void **state)
 {
     context_t *ctx = fixture_context(state);
     profile_t *profile = NULL;
-    assert_int_equal(profile_create(ctx, NULL), STATUS_INVALID_ARGUMENT);
     CHECK_OK(ctx, profile_create(ctx, &profile));
     CHECK_FAILS(ctx, profile_end_run(profile), STATUS_INVALID_ARGUMENT,
                 "no run has begun, call profile_begin_run first");
@@ -143,9 +142,6 @@ static void runs_begin_and_end_by_turns(void **state)
     CHECK_FAILS(ctx, profile_begin_run(profile), STATUS_INVALID_ARGUMENT, "is finished");
     profile_destroy(profile);
     profile_destroy(NULL);
-    assert_int_equal(profile_begin_run(NULL), STATUS_INVALID_ARGUMENT);
-    assert_int_equal(profile_end_run(NULL), STATUS_INVALID_ARGUMENT);
-    assert_int_equal(profile_finish(NULL), STATUS_INVALID_ARGUMENT);
     assert_int_equal(profile_n_nodes(NULL) + profile_n_runs(NULL) + profile_n_left_out(NULL), 0);
     assert_true(profile_run_ns(NULL) == 0 && profile_shown_ns(NULL) == 0);
 }

@@ -362,14 +362,6 @@ static void other_names_and_methods_are_refused(void **state)
     CHECK_OK(ctx, module_create(ctx, "Bare", &bare));
     CHECK_FAILS(ctx, freeze_flags(ctx, bare, "forward", "training", false), STATUS_INVALID_ARGUMENT,
                 "freeze_flags: Bare has no graph method \"forward\"");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, freeze_params(ctx, net, "forward", NULL), STATUS_INVALID_ARGUMENT, "param");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, freeze_flags(ctx, net, "forward", NULL, true), STATUS_INVALID_ARGUMENT,
-                "flag");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, freeze_flags(ctx, NULL, "forward", "training", true), STATUS_INVALID_ARGUMENT,
-                "module");
     assert_ptr_equal(graph_of(net, "forward"), graph);
     module_release(bare);
     module_release(net);

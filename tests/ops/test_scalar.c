@@ -148,22 +148,6 @@ static void traced_numbers_are_literals(void **state)
     module_release(net);
 }
 
-static void what_the_operator_refuses_is_refused(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    tensor_t *x = NULL, *y = NULL;
-    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_BOOL, SHAPE(2), &x));
-    for (int f = 0; f < N_FUNCTIONS; f++) {
-        context_clear_error(ctx);
-        CHECK_FAILS(ctx, functions[f].scalar(ctx, NULL, 1, &y), STATUS_INVALID_ARGUMENT,
-                    "x is NULL");
-        context_clear_error(ctx);
-        CHECK_FAILS(ctx, functions[f].integer(ctx, x, 1, NULL), STATUS_INVALID_ARGUMENT, "NULL");
-        assert_null(y);
-    }
-    tensor_release(x);
-}
-
 static status_t halve(context_t *ctx)
 {
     tensor_t *x = NULL, *y = NULL;
@@ -188,7 +172,6 @@ int main(void)
         TEST(truth_becomes_a_number),
         TEST(blocked_tensors_stay_blocked),
         TEST(traced_numbers_are_literals),
-        TEST(what_the_operator_refuses_is_refused),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,13 +147,9 @@ static void a_writer_without_a_place_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     file_writer_t *writer = NULL;
-    CHECK_FAILS(ctx, file_map(ctx, NULL, &(file_mapping_t *){NULL}), STATUS_INVALID_ARGUMENT,
-                "file_map: path is NULL");
     CHECK_FAILS(ctx, file_write_begin(ctx, "/nonexistent/directory/data", &writer), STATUS_IO,
                 "file: /nonexistent/directory/data");
     assert_null(writer);
-    assert_int_equal(file_write(NULL, "x", 1), STATUS_INVALID_ARGUMENT);
-    assert_int_equal(file_write_end(NULL, true), STATUS_INVALID_ARGUMENT);
 }
 
 static void a_target_that_cannot_be_replaced_is_told(void **state)
@@ -255,8 +251,6 @@ static void what_cannot_be_mapped_says_why(void **state)
     put_text("");
     CHECK_FAILS(ctx, file_map(ctx, path, &mapping), STATUS_CORRUPT, "the file is empty");
     CHECK_FAILS(ctx, file_map(ctx, directory, &mapping), STATUS_IO, "not a regular file");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, file_map(ctx, NULL, &mapping), STATUS_INVALID_ARGUMENT, "path is NULL");
     assert_null(mapping);
 }
 

@@ -105,9 +105,6 @@ static void the_generator_goes_on_from_a_state_that_was_kept(void **state)
     assert_memory_equal(kept, others, sizeof kept);
     CHECK_FAILS(ctx, context_set_generator_state(ctx, zeros), STATUS_INVALID_ARGUMENT,
                 "at least one word must not be zero");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, context_set_generator_state(ctx, NULL), STATUS_INVALID_ARGUMENT,
-                "state is NULL");
     assert_int_equal(context_set_generator_state(NULL, generator), STATUS_INVALID_ARGUMENT);
     context_generator_state(NULL, generator);
     tensor_release(x);
@@ -224,8 +221,6 @@ static void what_does_not_fit_is_refused(void **state)
                 "dropout: x is s32[3], a floating dtype is needed");
     CHECK_FAILS(ctx, op_dropout_train(ctx, x, 0.5, 2, &y), STATUS_INVALID_ARGUMENT,
                 "0 to 2 that x has are possible");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, op_dropout_train(ctx, NULL, 0.5, 0, &y), STATUS_INVALID_ARGUMENT, "x is NULL");
     const tensor_t *in[] = {x, x};
     CHECK_FAILS(ctx, dispatch_run(ctx, &op_def_dropout_by, NULL, 2, in, NULL, &y),
                 STATUS_INVALID_ARGUMENT, "dropout: seed is f32[3], one s64 is needed");

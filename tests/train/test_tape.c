@@ -371,12 +371,7 @@ static void wrong_arguments_are_refused(void **state)
     context_t *ctx = fixture_context(state);
     tensor_t *x = vector(ctx, 2, FLOATS(1, 2)), *y = NULL, *n = NULL, *rounded = NULL;
     tape_t *tape = NULL;
-    CHECK_FAILS(ctx, tape_watch(ctx, NULL, x), STATUS_INVALID_ARGUMENT, "tape is NULL");
-    context_clear_error(ctx);
     CHECK_OK(ctx, tape_create(ctx, &tape));
-    CHECK_FAILS(ctx, tape_watch(ctx, tape, NULL), STATUS_INVALID_ARGUMENT, "tensor is NULL");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, tape_watch_module(ctx, tape, NULL), STATUS_INVALID_ARGUMENT, "module is NULL");
     CHECK_OK(ctx, tensor_arange(ctx, DTYPE_S64, 2, 0, &n));
     CHECK_FAILS(ctx, tape_watch(ctx, tape, n), STATUS_INVALID_ARGUMENT, "must be floating");
     CHECK_OK(ctx, tape_watch(ctx, tape, x));
@@ -385,9 +380,6 @@ static void wrong_arguments_are_refused(void **state)
                 "was computed from a watched tensor, cannot be watched itself");
     CHECK_FAILS(ctx, tape_backward(ctx, tape, y, NULL), STATUS_INVALID_ARGUMENT,
                 "must have one element if no gradient is given");
-    context_clear_error(ctx);
-    CHECK_FAILS(ctx, tape_backward(ctx, tape, NULL, NULL), STATUS_INVALID_ARGUMENT,
-                "output is NULL");
     context_clear_error(ctx);
     tensor_release(y);
     CHECK_OK(ctx, op_add(ctx, x, x, &y));
