@@ -1,5 +1,6 @@
 /* Checkpoints: training continues with the same bits, a checkpoint that does not fit changes
  * nothing, and a process that is killed while saving leaves a complete file. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include <dirent.h>
@@ -63,13 +64,6 @@ static status_t make_net(context_t *ctx, int64_t channels, module_t **out)
     return STATUS_OK;
 }
 
-static status_t cross_entropy(context_t *ctx, void *user, const tensor_t *output,
-                              const tensor_t *target, tensor_t **out_loss)
-{
-    (void)user;
-    return loss_cross_entropy(ctx, output, target, NULL, out_loss);
-}
-
 /* A training: the objects that a checkpoint saves and loads. */
 typedef struct training {
     context_t *ctx;
@@ -85,8 +79,9 @@ static void begin(context_t *ctx, uint64_t seed, int64_t channels, train_mode_t 
     context_seed(ctx, seed);
     CHECK_OK(ctx, make_net(ctx, channels, &training->net));
     CHECK_OK(ctx, optimizer_adamw(ctx, training->net, NULL, &training->optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, training->net, cross_entropy, NULL, training->optimizer,
-                                 &(train_options_t){.mode = mode}, &training->trainer));
+    CHECK_OK(ctx,
+             trainer_create(ctx, training->net, losses_cross_entropy, NULL, training->optimizer,
+                            &(train_options_t){.mode = mode}, &training->trainer));
 }
 
 static void end(training_t *training)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/blocks.h"
 #include "tests/support/support.h"
 
 enum { MAX_ROWS = 450, GAP = 3, EXTRA_INPUTS = 2 };
@@ -14,11 +15,6 @@ typedef struct problem {
     product_t product;
     float *x, *weight, *bias, *out, *before, *scratch;
 } problem_t;
-
-static float draw(void)
-{
-    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
-}
 
 static float *allocate(int64_t n, float value)
 {
@@ -62,14 +58,15 @@ static problem_t begin(int64_t n_rows, int64_t n_outputs, int64_t n_inputs)
     p.before = allocate(n_rows * p.product.out_stride, 77.0f);
     p.scratch = test_malloc(product_scratch(n_rows, n_inputs));
     for (int64_t r = 0; r < n_rows; r++) {
-        for (int64_t i = 0; i < n_inputs; i++) p.x[r * p.product.x_stride + i] = draw();
-        for (int64_t o = 0; o < n_outputs; o++) p.before[r * p.product.out_stride + o] = draw();
+        for (int64_t i = 0; i < n_inputs; i++) p.x[r * p.product.x_stride + i] = blocks_draw();
+        for (int64_t o = 0; o < n_outputs; o++)
+            p.before[r * p.product.out_stride + o] = blocks_draw();
     }
     for (int64_t o = 0; o < n_outputs; o++) {
-        p.bias[o] = draw();
+        p.bias[o] = blocks_draw();
         for (int64_t i = 0; i < n_inputs; i++)
             p.weight[o / PRODUCT_BLOCK * p.product.block_stride + i * PRODUCT_BLOCK +
-                     o % PRODUCT_BLOCK] = draw();
+                     o % PRODUCT_BLOCK] = blocks_draw();
     }
     p.product.x = p.x;
     p.product.weight = p.weight;
@@ -158,7 +155,7 @@ static void check_packed(isa_t isa, int64_t n_outputs, int64_t n_inputs)
     const int64_t block = (n_inputs + EXTRA_INPUTS) * PRODUCT_BLOCK, stride = n_inputs + GAP;
     float *rows = allocate(n_outputs * stride, NAN), *to = allocate(n_blocks * block, 77.0f);
     for (int64_t o = 0; o < n_outputs; o++)
-        for (int64_t i = 0; i < n_inputs; i++) rows[o * stride + i] = draw();
+        for (int64_t i = 0; i < n_inputs; i++) rows[o * stride + i] = blocks_draw();
     const product_pack_t pack = {n_outputs, n_inputs, rows, stride, to, block};
     product_pack(&pack, isa);
     for (int64_t o = 0; o < n_blocks * PRODUCT_BLOCK; o++)

@@ -6,17 +6,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/support/blocks.h"
 #include "tests/support/support.h"
-
-static float draw(void)
-{
-    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
-}
 
 static float *draw_many(int64_t n)
 {
     float *floats = test_malloc((size_t)n * sizeof *floats);
-    for (int64_t i = 0; i < n; i++) floats[i] = draw();
+    for (int64_t i = 0; i < n; i++) floats[i] = blocks_draw();
     return floats;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tensor/dtype.h"
+#include "tests/support/blocks.h"
 #include "tests/support/support.h"
 
 #define MAX_SIZE 1000
@@ -17,11 +18,6 @@ typedef struct problem {
     float *stored;           /* the weight's elements as stored, i.e. rounded */
     double *expected, *size; /* per result element: the sum, and the sum of magnitudes */
 } problem_t;
-
-static float draw(void)
-{
-    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
-}
 
 /* Packs 16 rows by four columns at a time into words, as described in tensor/trim_impl.h. `stored`
  * has the columns one after another, 16 rows each. */
@@ -43,10 +39,10 @@ static void trim(int64_t n_weights, float *stored, char *weight)
 static void fill(problem_t *p, stream_weight_t elements, int64_t n_weights, int64_t n_x,
                  int64_t n_outputs)
 {
-    for (int64_t i = 0; i < n_x; i++) p->x[i] = draw();
-    for (int64_t i = 0; i < n_outputs; i++) p->bias[i] = draw();
+    for (int64_t i = 0; i < n_x; i++) p->x[i] = blocks_draw();
+    for (int64_t i = 0; i < n_outputs; i++) p->bias[i] = blocks_draw();
     const dtype_t dtype = elements == STREAM_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    for (int64_t i = 0; i < n_weights; i++) p->stored[i] = draw();
+    for (int64_t i = 0; i < n_weights; i++) p->stored[i] = blocks_draw();
     if (elements == STREAM_TRIMMED) {
         trim(n_weights, p->stored, p->weight);
         return;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tensor/dtype.h"
+#include "tests/support/blocks.h"
 #include "tests/support/support.h"
 
 typedef struct sizes {
@@ -70,11 +71,6 @@ typedef struct problem {
     size_t x_elements, out_elements;
 } problem_t;
 
-static float draw(void)
-{
-    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
-}
-
 static int64_t blocks(int64_t n, int lanes)
 {
     return (n + lanes - 1) / lanes;
@@ -98,7 +94,7 @@ static float *make_blocked(int lanes, int64_t n, int64_t channels, int64_t heigh
         for (int64_t c = 0; c < channels; c++)
             for (int64_t y = 0; y < height; y++)
                 for (int64_t x = 0; x < width; x++)
-                    made[blocked(lanes, channels, height, width, i, c, y, x)] = draw();
+                    made[blocked(lanes, channels, height, width, i, c, y, x)] = blocks_draw();
     return made;
 }
 
@@ -182,8 +178,8 @@ static void make_as(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool 
     p->addend = make_blocked(p->lanes, s->n_images, s->n_outputs, s->out_height, s->out_width);
     p->plain = test_malloc((size_t)n_weights * sizeof(float));
     p->bias = test_malloc((size_t)s->n_outputs * sizeof(float));
-    for (int64_t i = 0; i < n_weights; i++) p->plain[i] = draw();
-    for (int64_t i = 0; i < s->n_outputs; i++) p->bias[i] = draw();
+    for (int64_t i = 0; i < n_weights; i++) p->plain[i] = blocks_draw();
+    for (int64_t i = 0; i < s->n_outputs; i++) p->bias[i] = blocks_draw();
     p->out_elements = (size_t)(s->n_images * blocks(s->n_outputs, p->lanes) * p->lanes *
                                s->out_height * s->out_width);
     p->out_memory = test_malloc((p->out_elements + 1) * sizeof(float) + 2 * LINE);

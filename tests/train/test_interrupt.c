@@ -17,6 +17,7 @@
 #include "ops/ops.h"
 #include "tensor/context_impl.h"
 #include "tensor/progress.h"
+#include "tests/support/losses.h"
 #include "tests/support/nets.h"
 #include "train/trainer.h"
 
@@ -235,19 +236,6 @@ static void another_thread_cancels_what_runs(void **state)
 
 /* ---- training ---- */
 
-static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
-                        tensor_t **out_loss)
-{
-    tensor_t *difference = NULL, *square = NULL;
-    (void)user;
-    TRY(op_sub(ctx, output, target, &difference));
-    status_t status = op_mul(ctx, difference, difference, &square);
-    if (status == STATUS_OK) status = op_mean(ctx, square, 0, NULL, false, out_loss);
-    tensor_release(square);
-    tensor_release(difference);
-    return status;
-}
-
 /* Makes a convolution, batch norm, dropout and a linear layer on f32[2,3,8,8]. */
 static module_t *make_net(context_t *ctx)
 {
@@ -285,7 +273,8 @@ static training_t begin_training(context_t *ctx, const train_options_t *options)
     t.x = draw(ctx, 1, SHAPE(2, 3, 8, 8));
     t.target = draw(ctx, 2, SHAPE(2, 5));
     CHECK_OK(ctx, optimizer_sgd(ctx, t.net, &sgd, &t.optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, t.net, squares, NULL, t.optimizer, options, &t.trainer));
+    CHECK_OK(ctx,
+             trainer_create(ctx, t.net, losses_squares, NULL, t.optimizer, options, &t.trainer));
     context_seed(ctx, 3);
     return t;
 }

@@ -1,5 +1,6 @@
 /* Data-parallel training: two ranks train like one with the doubled batch, and notice when the
  * other ends. The test starts itself with mpirun; each rank then runs its own tests. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include "train/trainer.h"
@@ -75,13 +76,6 @@ static module_t *make_net(context_t *ctx, uint64_t seed, int64_t n_results)
     return net;
 }
 
-static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
-                        tensor_t **out_loss)
-{
-    (void)user;
-    return loss_mse(ctx, output, target, REDUCTION_MEAN, out_loss);
-}
-
 /* Makes items first to first + n - 1 of a batch, without using the context's random numbers. */
 static tensor_t *make_part(context_t *ctx, uint64_t seed, int rank, const int64_t *sizes,
                            int64_t first, int64_t n)
@@ -127,8 +121,8 @@ static void make_trainer(context_t *ctx, const setting_t *setting, parallel_t *p
                          training_t *training)
 {
     const train_options_t options = {.mode = setting->mode, .parallel = parallel};
-    CHECK_OK(ctx, trainer_create(ctx, training->net, squares, NULL, training->optimizer, &options,
-                                 &training->trainer));
+    CHECK_OK(ctx, trainer_create(ctx, training->net, losses_mse, NULL, training->optimizer,
+                                 &options, &training->trainer));
 }
 
 static training_t begin_training(context_t *ctx, const setting_t *setting, parallel_t *parallel)

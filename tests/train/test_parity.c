@@ -20,6 +20,7 @@
 #include "module/zoo.h"
 #include "ops/ops.h"
 #include "tests/support/drawn.h"
+#include "tests/support/losses.h"
 #include "train/loss.h"
 #include "train/trainer.h"
 
@@ -353,13 +354,6 @@ static void check_end(context_t *ctx, const network_t *network, const char *mode
 
 /* ---- runs ---- */
 
-static status_t cross_entropy(context_t *ctx, void *user, const tensor_t *output,
-                              const tensor_t *target, tensor_t **out_loss)
-{
-    (void)user;
-    return loss_cross_entropy(ctx, output, target, NULL, out_loss);
-}
-
 static void train(context_t *ctx, const network_t *network, const char *name)
 {
     const bool is_blocked = strcmp(name, "dense") != 0;
@@ -372,7 +366,8 @@ static void train(context_t *ctx, const network_t *network, const char *name)
     const train_options_t options = {.mode = mode};
     read_numbers(network->name, "", STEPS, expected);
     if (is_blocked) CHECK_OK(ctx, module_mkldnn(ctx, module, NULL));
-    CHECK_OK(ctx, trainer_create(ctx, module, cross_entropy, NULL, optimizer, &options, &trainer));
+    CHECK_OK(ctx, trainer_create(ctx, module, losses_cross_entropy, NULL, optimizer, &options,
+                                 &trainer));
     for (int step = 0; step < STEPS; step++) {
         char key[16];
         double loss = 0.0;

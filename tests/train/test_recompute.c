@@ -1,5 +1,6 @@
 /* Recomputed activations under a memory limit: the same bits, less memory, and an error if
  * impossible. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -76,13 +77,6 @@ static module_t *make_net(context_t *ctx)
     return net;
 }
 
-static status_t cross_entropy(context_t *ctx, void *user, const tensor_t *output,
-                              const tensor_t *target, tensor_t **out_loss)
-{
-    (void)user;
-    return loss_cross_entropy(ctx, output, target, NULL, out_loss);
-}
-
 typedef struct training {
     module_t *net;
     optimizer_t *optimizer;
@@ -97,7 +91,7 @@ static training_t begin(context_t *ctx, bool is_blocked, train_options_t options
     options.mode = TRAIN_PLANNED;
     if (is_blocked) CHECK_OK(ctx, module_mkldnn(ctx, training.net, NULL));
     CHECK_OK(ctx, optimizer_sgd(ctx, training.net, &sgd, &training.optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, training.net, cross_entropy, NULL, training.optimizer,
+    CHECK_OK(ctx, trainer_create(ctx, training.net, losses_cross_entropy, NULL, training.optimizer,
                                  &options, &training.trainer));
     return training;
 }
@@ -224,7 +218,7 @@ static void eager_steps_have_no_bound(void **state)
     trainer_t *trainer = NULL;
     CHECK_OK(ctx, optimizer_sgd(ctx, net, NULL, &optimizer));
     CHECK_FAILS(ctx,
-                trainer_create(ctx, net, cross_entropy, NULL, optimizer,
+                trainer_create(ctx, net, losses_cross_entropy, NULL, optimizer,
                                &(train_options_t){.memory_limit = 1 << 20}, &trainer),
                 STATUS_INVALID_ARGUMENT,
                 "trainer_create: memory_limit 1048576, needs mode TRAIN_PLANNED");

@@ -1,5 +1,6 @@
 /* Planned steps of small networks in a separate process: the counters' reorders equal those in
  * oneDNN's log, and reorders that cannot be avoided have a reason. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include <inttypes.h>
@@ -215,13 +216,6 @@ static tensor_t *make_input(context_t *ctx, const network_t *network)
     return x;
 }
 
-static status_t cross_entropy(context_t *ctx, void *user, const tensor_t *output,
-                              const tensor_t *target, tensor_t **out_loss)
-{
-    (void)user;
-    return loss_cross_entropy(ctx, output, target, NULL, out_loss);
-}
-
 typedef struct run {
     module_t *net;
     optimizer_t *optimizer;
@@ -241,7 +235,7 @@ static run_t begin_with(context_t *ctx, const network_t *network, const char *ch
     CHECK_OK(ctx, module_mkldnn(ctx, run.net, NULL));
     CHECK_OK(ctx, optimizer_sgd(ctx, child != NULL ? module_child(run.net, child) : run.net, &sgd,
                                 &run.optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, run.net, cross_entropy, NULL, run.optimizer,
+    CHECK_OK(ctx, trainer_create(ctx, run.net, losses_cross_entropy, NULL, run.optimizer,
                                  &(train_options_t){.mode = TRAIN_PLANNED}, &run.trainer));
     run.x = make_input(ctx, network);
     CHECK_OK(ctx, tensor_empty(ctx, DTYPE_S64, SHAPE(BATCH), &run.labels));

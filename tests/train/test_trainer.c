@@ -1,5 +1,6 @@
 /* The trainer: eager and planned steps agree, weights stay blocked, and failures do not change
  * them. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -43,20 +44,6 @@ static module_t *make_net(context_t *ctx)
     return net;
 }
 
-/* Returns the mean of the squared differences. */
-static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
-                        tensor_t **out_loss)
-{
-    tensor_t *difference = NULL, *square = NULL;
-    (void)user;
-    TRY(op_sub(ctx, output, target, &difference));
-    status_t status = op_mul(ctx, difference, difference, &square);
-    if (status == STATUS_OK) status = op_mean(ctx, square, 0, NULL, false, out_loss);
-    tensor_release(square);
-    tensor_release(difference);
-    return status;
-}
-
 static tensor_t *make_batch(context_t *ctx, int64_t n, int rank, const int64_t *rest)
 {
     int64_t sizes[4] = {n};
@@ -89,7 +76,7 @@ static void run(context_t *ctx, bool is_blocked, train_mode_t mode, int n_steps,
     sgd.weight_decay = 1e-3;
     if (is_blocked) CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
     CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, optimizer,
+    CHECK_OK(ctx, trainer_create(ctx, net, losses_squares, NULL, optimizer,
                                  &(train_options_t){.mode = mode}, &trainer));
     assert_true(module_is_training(net));
     for (int i = 0; i < n_steps; i++)
@@ -131,7 +118,7 @@ static trainer_t *make_trainer(context_t *ctx, module_t *net, train_mode_t mode,
     sgd_options_t sgd = sgd_options(0.002);
     sgd.momentum = 0.9;
     CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, out_optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, *out_optimizer,
+    CHECK_OK(ctx, trainer_create(ctx, net, losses_squares, NULL, *out_optimizer,
                                  &(train_options_t){.mode = mode}, &trainer));
     return trainer;
 }
@@ -216,7 +203,8 @@ static void gradients_are_clipped_to_a_norm(void **state)
         const train_options_t options = {
             .mode = (train_mode_t)mode, .max_norm = 0.01, .keep_numerics = true};
         CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
-        CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, optimizer, &options, &trainer));
+        CHECK_OK(ctx,
+                 trainer_create(ctx, net, losses_squares, NULL, optimizer, &options, &trainer));
         const int n = read_weights(ctx, optimizer, before, 8192);
         CHECK_OK(ctx, step(ctx, trainer, 3, NULL, NULL));
         (void)read_weights(ctx, optimizer, after, 8192);
@@ -351,14 +339,14 @@ static void state_that_is_seen_through_a_view_needs_an_eager_step(void **state)
     }
 }
 
-/* Like squares, but reads elements, as a traced method may. */
+/* Like losses_squares, but reads elements, as a traced method may. */
 static status_t squares_seen(context_t *ctx, void *user, const tensor_t *output,
                              const tensor_t *target, tensor_t **out_loss)
 {
     float elements[32];
     TRY(tensor_read(ctx, output, elements, sizeof elements));
     *(float *)user = elements[0];
-    return squares(ctx, user, output, target, out_loss);
+    return losses_squares(ctx, user, output, target, out_loss);
 }
 
 static void a_loss_that_looks_at_elements_is_traced_by_running_it(void **state)
@@ -373,8 +361,8 @@ static void a_loss_that_looks_at_elements_is_traced_by_running_it(void **state)
         const sgd_options_t sgd = sgd_options(0.002);
         const train_options_t options = {.mode = TRAIN_PLANNED};
         CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
-        CHECK_OK(ctx, trainer_create(ctx, net, i == 0 ? squares : squares_seen, &seen, optimizer,
-                                     &options, &trainer));
+        CHECK_OK(ctx, trainer_create(ctx, net, i == 0 ? losses_squares : squares_seen, &seen,
+                                     optimizer, &options, &trainer));
         CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[i]));
         assert_true(isnan(seen) == (i == 0));
         trainer_destroy(trainer);
@@ -458,8 +446,8 @@ static void an_empty_batch_moves_no_weight(void **state)
         double loss = -1.0;
         CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
         CHECK_OK(ctx, optimizer_sgd(ctx, net, NULL, &optimizer));
-        CHECK_OK(ctx, trainer_create(ctx, net, i < 2 ? squares : sum_of_squares, NULL, optimizer,
-                                     &(train_options_t){.mode = mode}, &trainer));
+        CHECK_OK(ctx, trainer_create(ctx, net, i < 2 ? losses_squares : sum_of_squares, NULL,
+                                     optimizer, &(train_options_t){.mode = mode}, &trainer));
         const float before = first_weight(ctx, net);
         if (i < 2) {
             CHECK_FAILS(ctx, step(ctx, trainer, 0, NULL, &loss), STATUS_INVALID_ARGUMENT,
@@ -520,11 +508,11 @@ static void wrong_arguments_are_refused(void **state)
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, 1, in, NULL, NULL, NULL), STATUS_INVALID_ARGUMENT,
                 "trainer_step");
     CHECK_FAILS(ctx,
-                trainer_create(ctx, net, squares, NULL, optimizer,
+                trainer_create(ctx, net, losses_squares, NULL, optimizer,
                                &(train_options_t){.mode = (train_mode_t)7}, &none),
                 STATUS_INVALID_ARGUMENT, "trainer_create: mode 7");
     CHECK_FAILS(ctx,
-                trainer_create(ctx, net, squares, NULL, optimizer,
+                trainer_create(ctx, net, losses_squares, NULL, optimizer,
                                &(train_options_t){.max_norm = -1.0}, &none),
                 STATUS_INVALID_ARGUMENT, "max_norm -1, must not be negative");
     context_clear_error(ctx);
@@ -565,7 +553,7 @@ static status_t step_scarcely(context_t *ctx, train_mode_t mode)
     if (status == STATUS_OK) status = tensor_zeros(ctx, DTYPE_F32, 2, (int64_t[]){2, 2}, &target);
     if (status == STATUS_OK) status = optimizer_sgd(ctx, net, &sgd, &optimizer);
     if (status == STATUS_OK)
-        status = trainer_create(ctx, net, squares, NULL, optimizer,
+        status = trainer_create(ctx, net, losses_squares, NULL, optimizer,
                                 &(train_options_t){.mode = mode}, &trainer);
     if (status == STATUS_OK)
         status = tensor_read(ctx, module_parameter(net, "0.weight"), before, sizeof before);

@@ -1,4 +1,5 @@
 /* The trainer on modules that change between steps, and its errors. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -8,20 +9,6 @@
 #include "ops/ops.h"
 #include "train/trainer.h"
 
-/* Returns the mean of the squared differences. */
-static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
-                        tensor_t **out_loss)
-{
-    tensor_t *difference = NULL, *square = NULL;
-    (void)user;
-    TRY(op_sub(ctx, output, target, &difference));
-    status_t status = op_mul(ctx, difference, difference, &square);
-    if (status == STATUS_OK) status = op_mean(ctx, square, 0, NULL, false, out_loss);
-    tensor_release(square);
-    tensor_release(difference);
-    return status;
-}
-
 static trainer_t *make_trainer(context_t *ctx, module_t *net, train_mode_t mode,
                                optimizer_t **out_optimizer)
 {
@@ -29,7 +16,7 @@ static trainer_t *make_trainer(context_t *ctx, module_t *net, train_mode_t mode,
     sgd_options_t sgd = sgd_options(0.002);
     sgd.momentum = 0.9;
     CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, out_optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, *out_optimizer,
+    CHECK_OK(ctx, trainer_create(ctx, net, losses_squares, NULL, *out_optimizer,
                                  &(train_options_t){.mode = mode}, &trainer));
     return trainer;
 }
@@ -160,7 +147,7 @@ static void an_output_that_is_a_parameter_is_the_one_before_the_update(void **st
         tensor_release(output);
         trainer_destroy(trainer);
         trainer = NULL;
-        CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, optimizer,
+        CHECK_OK(ctx, trainer_create(ctx, net, losses_squares, NULL, optimizer,
                                      &(train_options_t){.mode = TRAIN_PLANNED}, &trainer));
         CHECK_FAILS(ctx, step_line(ctx, trainer, &output, NULL), STATUS_UNSUPPORTED, "plan: ");
         assert_null(output);
@@ -239,12 +226,12 @@ static void a_parameter_in_lent_memory_with_gaps_is_trained_there(void **state)
     }
 }
 
-/* Like squares, plus the mean of the parameter "a" of the module in `user`. */
+/* Like losses_squares, plus the mean of the parameter "a" of the module in `user`. */
 static status_t squares_and_weight(context_t *ctx, void *user, const tensor_t *output,
                                    const tensor_t *target, tensor_t **out_loss)
 {
     tensor_t *loss = NULL, *mean = NULL;
-    TRY(squares(ctx, NULL, output, target, &loss));
+    TRY(losses_squares(ctx, NULL, output, target, &loss));
     status_t status = op_mean(ctx, module_parameter(user, "a"), 0, NULL, false, &mean);
     if (status == STATUS_OK) status = op_add(ctx, loss, mean, out_loss);
     tensor_release(loss);
@@ -351,7 +338,7 @@ static status_t square_of_target(context_t *ctx, void *user, const tensor_t *out
                                  const tensor_t *target, tensor_t **out_loss)
 {
     (void)output;
-    return squares(ctx, user, target, target, out_loss);
+    return losses_squares(ctx, user, target, target, out_loss);
 }
 
 static void a_loss_that_depends_on_no_parameter_is_refused(void **state)

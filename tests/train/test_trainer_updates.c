@@ -1,5 +1,6 @@
 /* Updates inside a step's plan: the same bits as after the plan, less memory, and failures within a
  * step. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -50,13 +51,6 @@ static module_t *make_net(context_t *ctx)
     return net;
 }
 
-static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
-                        tensor_t **out_loss)
-{
-    (void)user;
-    return loss_mse(ctx, output, target, REDUCTION_MEAN, out_loss);
-}
-
 typedef enum kind { SGD, ADAM, RMSPROP, N_KINDS } kind_t;
 
 static optimizer_t *make_optimizer(context_t *ctx, module_t *net, kind_t kind)
@@ -81,7 +75,7 @@ static trainer_t *make_trainer(context_t *ctx, module_t *net, optimizer_t *optim
 {
     trainer_t *trainer = NULL;
     options.mode = TRAIN_PLANNED;
-    CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, optimizer, &options, &trainer));
+    CHECK_OK(ctx, trainer_create(ctx, net, losses_mse, NULL, optimizer, &options, &trainer));
     return trainer;
 }
 
@@ -433,7 +427,7 @@ static status_t step_scarcely(context_t *ctx)
     if (status == STATUS_OK) status = tensor_full(ctx, DTYPE_F32, 2, (int64_t[]){2, 2}, 1.5, &x);
     if (status == STATUS_OK) status = optimizer_sgd(ctx, net, NULL, &optimizer);
     if (status == STATUS_OK)
-        status = trainer_create(ctx, net, squares, NULL, optimizer,
+        status = trainer_create(ctx, net, losses_mse, NULL, optimizer,
                                 &(train_options_t){.mode = TRAIN_PLANNED}, &trainer);
     for (int i = 0; i < 5 && status == STATUS_OK; i++)
         status = tensor_read(ctx, module_parameter(net, names[i]), before[i], sizeof before[i]);

@@ -1,5 +1,6 @@
 /* Gradients of large weights that are made with the update, a tile at a time or in slices: the same
  * bits as from complete gradients, and less memory. */
+#include "tests/support/losses.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -30,13 +31,6 @@ typedef struct training {
 } training_t;
 
 typedef enum kind { SGD, ADAM, RMSPROP, N_KINDS } kind_t;
-
-static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
-                        tensor_t **out_loss)
-{
-    (void)user;
-    return loss_mse(ctx, output, target, REDUCTION_MEAN, out_loss);
-}
 
 static void append_linear(context_t *ctx, module_t *net, int64_t in, int64_t out, bool has_bias)
 {
@@ -72,7 +66,7 @@ static training_t begin(context_t *ctx, bool is_blocked, bool has_bias, kind_t k
     if (is_blocked) CHECK_OK(ctx, module_mkldnn(ctx, training.net, NULL));
     training.optimizer = make_optimizer(ctx, training.net, kind);
     const train_options_t options = {.mode = TRAIN_PLANNED, .update_apart = is_apart};
-    CHECK_OK(ctx, trainer_create(ctx, training.net, squares, NULL, training.optimizer, &options,
+    CHECK_OK(ctx, trainer_create(ctx, training.net, losses_mse, NULL, training.optimizer, &options,
                                  &training.trainer));
     return training;
 }
@@ -321,7 +315,7 @@ static void shared_weights_have_whole_gradients(void **state)
         CHECK_OK(ctx, module_mkldnn(ctx, training->net, NULL));
         training->optimizer = make_optimizer(ctx, training->net, ADAM);
         const train_options_t options = {.mode = TRAIN_PLANNED, .update_apart = k == 1};
-        CHECK_OK(ctx, trainer_create(ctx, training->net, squares, NULL, training->optimizer,
+        CHECK_OK(ctx, trainer_create(ctx, training->net, losses_mse, NULL, training->optimizer,
                                      &options, &training->trainer));
         tensor_t *x = NULL, *target = NULL;
         CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(9, 700), &x));

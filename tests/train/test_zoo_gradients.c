@@ -12,6 +12,7 @@
 #include "module/mkldnn.h"
 #include "module/zoo.h"
 #include "tests/support/drawn.h"
+#include "tests/support/losses.h"
 #include "train/loss.h"
 #include "train/trainer.h"
 
@@ -97,13 +98,6 @@ static void set_dropouts(context_t *ctx, module_t *module)
     }
 }
 
-static status_t cross_entropy(context_t *ctx, void *user, const tensor_t *output,
-                              const tensor_t *target, tensor_t **out_loss)
-{
-    (void)user;
-    return loss_cross_entropy(ctx, output, target, NULL, out_loss);
-}
-
 static tensor_t *draw_pictures(context_t *ctx, const network_t *network)
 {
     char key[16];
@@ -184,7 +178,8 @@ static void run_step(context_t *ctx, const char *name, int mode, const network_t
     set_dropouts(ctx, module);
     if (mode != DENSE) CHECK_OK(ctx, module_mkldnn(ctx, module, NULL));
     CHECK_OK(ctx, optimizer_sgd(ctx, module, &sgd, &optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, module, cross_entropy, NULL, optimizer, &options, &trainer));
+    CHECK_OK(ctx, trainer_create(ctx, module, losses_cross_entropy, NULL, optimizer, &options,
+                                 &trainer));
     tensor_t *x = draw_pictures(ctx, network);
     tensor_t *labels = drawn_integers(ctx, "labels", CLASSES, SHAPE(BATCH));
     CHECK_OK(ctx, trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, labels, NULL, &loss));
