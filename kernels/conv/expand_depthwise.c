@@ -17,7 +17,6 @@ typedef struct run {
     const expand_depthwise_t *pair;
     expand_depthwise_rows_t *rows;
     int64_t n_groups, n_bands; /* bands of rows in one image */
-    int n_shares;
     float *scratch;
     int64_t ring; /* floats for one thread */
 } run_t;
@@ -29,28 +28,24 @@ static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
            expand_depthwise_columns(pair);
 }
 
-/* A unit is a band and a group of channels. Groups change fastest, so each thread reads the same
- * band several times. */
-static void run_shares(void *user, int64_t first, int64_t last)
+/* (band, group) pairs of all images, with groups fastest, so that a thread reads the same band
+ * several times. */
+static void run_pairs(void *user, int64_t first, int64_t last, int member)
 {
     const run_t *run = user;
     const expand_depthwise_t *pair = run->pair;
-    for (int64_t share = first; share < last; share++) {
-        const int64_t n = pair->n_images * run->n_bands * run->n_groups;
-        const int64_t begin = n * share / run->n_shares, end = n * (share + 1) / run->n_shares;
-        for (int64_t i = begin; i < end;) {
-            const int64_t place = i / run->n_groups, group = i % run->n_groups;
-            const int64_t band = place % run->n_bands;
-            const int64_t some = run->n_groups - group < end - i ? run->n_groups - group : end - i;
-            const expand_depthwise_part_t part = {place / run->n_bands,
-                                                  group,
-                                                  group + some,
-                                                  pair->out_height * band / run->n_bands,
-                                                  pair->out_height * (band + 1) / run->n_bands,
-                                                  run->scratch + share * run->ring};
-            run->rows(pair, &part);
-            i += some;
-        }
+    for (int64_t i = first; i < last;) {
+        const int64_t at = i / run->n_groups, group = i % run->n_groups;
+        const int64_t band = at % run->n_bands;
+        const int64_t some = run->n_groups - group < last - i ? run->n_groups - group : last - i;
+        const expand_depthwise_part_t part = {at / run->n_bands,
+                                              group,
+                                              group + some,
+                                              pair->out_height * band / run->n_bands,
+                                              pair->out_height * (band + 1) / run->n_bands,
+                                              run->scratch + member * run->ring};
+        run->rows(pair, &part);
+        i += some;
     }
 }
 
@@ -74,11 +69,10 @@ void expand_depthwise_run(const expand_depthwise_t *pair, isa_t isa, int n_threa
     run_t run = {.pair = pair,
                  .rows = loops[isa],
                  .n_groups = divide_up(n_blocks, EXPAND_DEPTHWISE_BLOCKS),
-                 .n_shares = n_threads,
                  .scratch = scratch,
                  .ring = ring_floats(pair, isa)};
     run.n_bands = count_bands(pair, isa, run.n_groups, n_threads);
-    threads_share(n_threads, n_threads, run_shares, &run);
+    threads_share_members(n_threads, pair->n_images * run.n_bands * run.n_groups, run_pairs, &run);
 }
 
 size_t expand_depthwise_scratch(const expand_depthwise_t *pair, isa_t isa, int n_threads)

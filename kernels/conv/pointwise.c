@@ -15,29 +15,34 @@ static const pointwise_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pointwise);
 #define PRODUCT_COST 2.0
 #define WEIGHT_COST 0.125
 
+/* Each thread has several parts if they are long enough, so that a thread without a core delays one
+ * part and not its share. */
+#define PARTS_OF_THREAD 4
+#define LEAST_PRODUCTS (256 << 10) /* in a part: about 5 us */
+
 typedef struct run {
     pointwise_images_t images;
     const pointwise_loops_t *loops;
     int64_t n_tiles, n_groups;
     int64_t tiles_at_once;
     int64_t tile_elements;   /* elements of sources in a tile */
-    float *made;             /* memory for gathered or normalized x of all threads, or NULL */
-    int by_tiles, by_groups; /* numbers of parts; their product is n_threads */
+    float *made;             /* n_threads buffers for gathered or normalized sources, or NULL */
+    int by_tiles, by_groups; /* the tiles are cut into by_tiles parts, the groups into by_groups */
 } run_t;
 
-/* Chooses into how many parts the tiles and the groups of outputs are divided. A thread reads x for
- * its tiles and the weight for its groups. Minimizes the cost of all reads plus n_threads times
- * that of the products of the slowest thread. */
-static void share(run_t *run, int n_threads, double source, double weight)
+/* Divides tiles and groups of outputs into n parts. A part reads the sources of its tiles and the
+ * weights of its groups. Minimizes the cost of the products of the longest part times n, plus the
+ * cost of what all parts read. */
+static void divide(run_t *run, int n, double source, double weight)
 {
     double least = 0.0;
-    for (int by_tiles = 1; by_tiles <= n_threads; by_tiles++) {
-        const int by_groups = n_threads / by_tiles;
-        if (by_tiles * by_groups != n_threads) continue;
+    for (int by_tiles = 1; by_tiles <= n; by_tiles++) {
+        const int by_groups = n / by_tiles;
+        if (by_tiles * by_groups != n) continue;
         const double products = (double)divide_up(run->n_tiles, by_tiles) / (double)run->n_tiles *
                                 (double)divide_up(run->n_groups, by_groups);
-        const double cost = PRODUCT_COST * products * source * n_threads +
-                            WEIGHT_COST * weight * by_tiles + source * by_groups;
+        const double cost = PRODUCT_COST * products * source * n + WEIGHT_COST * weight * by_tiles +
+                            source * by_groups;
         if (by_tiles > 1 && cost >= least) continue;
         least = cost;
         run->by_tiles = by_tiles;
@@ -45,7 +50,7 @@ static void share(run_t *run, int n_threads, double source, double weight)
     }
 }
 
-static void run_shares(void *user, int64_t first, int64_t last)
+static void run_parts(void *user, int64_t first, int64_t last, int member)
 {
     const run_t *run = user;
     for (int64_t i = first; i < last; i++) {
@@ -59,7 +64,8 @@ static void run_shares(void *user, int64_t first, int64_t last)
                 begin + (end - begin) * (turn + 1) / n_turns,
                 run->n_groups * of_groups / run->by_groups,
                 run->n_groups * (of_groups + 1) / run->by_groups,
-                run->made == NULL ? NULL : run->made + i * run->tiles_at_once * run->tile_elements};
+                run->made == NULL ? NULL
+                                  : run->made + member * run->tiles_at_once * run->tile_elements};
             run->loops->multiply(&run->images, &part);
         }
     }
@@ -106,9 +112,13 @@ size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
 void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch)
 {
     run_t run = describe(pointwise, isa);
-    const int64_t lanes = isa_lanes(isa), n_blocks = divide_up(pointwise->n_inputs, lanes);
-    share(&run, n_threads, (double)(run.n_tiles * run.tile_elements) * sizeof(float),
-          (double)(n_blocks * lanes * pointwise->n_outputs) * sizeof(float));
+    const double source = (double)(run.n_tiles * run.tile_elements);
+    const double weight = (double)(run.tile_elements / run.loops->n_rows * pointwise->n_outputs);
+    const double of_thread = source * (double)pointwise->n_outputs / n_threads / LEAST_PRODUCTS;
+    const int n_parts = of_thread < 1.0 || n_threads == 1 ? 1
+                        : of_thread < PARTS_OF_THREAD     ? (int)of_thread
+                                                          : PARTS_OF_THREAD;
+    divide(&run, n_threads * n_parts, source, weight);
     if (makes_sources(pointwise)) run.made = scratch;
-    threads_share(n_threads, n_threads, run_shares, &run);
+    threads_share_members(n_threads, n_threads * n_parts, run_parts, &run);
 }

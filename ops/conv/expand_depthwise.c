@@ -318,8 +318,7 @@ typedef struct native_run {
     const prepared_t *prepared;
     void *const *in;
     void *out;
-    double *planes; /* one for each thread's share */
-    int n_shares;
+    double *planes; /* one for each thread */
 } native_run_t;
 
 static double load(const native_run_t *run, int operand, int64_t at)
@@ -362,33 +361,31 @@ static double window_sum(const native_run_t *run, int64_t k, int64_t p, int64_t 
     return sum;
 }
 
-static void run_native_shares(void *user, int64_t first, int64_t last)
+static void run_native_planes(void *user, int64_t first, int64_t last, int member)
 {
     const native_run_t *run = user;
     const tensor_info_t *x = &run->prepared->in[X], *result = &run->prepared->out[0];
-    const int64_t n_planes = result->sizes[0] * result->sizes[1];
     const int64_t size = (int64_t)dtype_size(result->dtype);
-    for (int64_t share = first; share < last; share++) {
-        double *plane = run->planes + share * x->sizes[2] * x->sizes[3];
-        for (int64_t i = n_planes * share / run->n_shares;
-             i < n_planes * (share + 1) / run->n_shares; i++) {
-            const int64_t n = i / result->sizes[1], k = i % result->sizes[1];
-            expand_plane(run, n, k, plane);
-            for (int64_t p = 0; p < result->sizes[2]; p++)
-                for (int64_t q = 0; q < result->sizes[3]; q++) {
-                    const int64_t at = (i * result->sizes[2] + p) * result->sizes[3] + q;
-                    dtype_store(result->dtype, (char *)run->out + at * size,
-                                window_sum(run, k, p, q, plane));
-                }
-        }
+    double *plane = run->planes + member * x->sizes[2] * x->sizes[3];
+    for (int64_t i = first; i < last; i++) {
+        const int64_t n = i / result->sizes[1], k = i % result->sizes[1];
+        expand_plane(run, n, k, plane);
+        for (int64_t p = 0; p < result->sizes[2]; p++)
+            for (int64_t q = 0; q < result->sizes[3]; q++) {
+                const int64_t at = (i * result->sizes[2] + p) * result->sizes[3] + q;
+                dtype_store(result->dtype, (char *)run->out + at * size,
+                            window_sum(run, k, p, q, plane));
+            }
     }
 }
 
 static status_t expand_depthwise_run_native(context_t *ctx, const prepared_t *prepared,
                                             void *const *in, void *const *out, void *scratch)
 {
-    native_run_t run = {prepared, in, out[0], scratch, context_threads(ctx)};
-    threads_share(run.n_shares, run.n_shares, run_native_shares, &run);
+    native_run_t run = {prepared, in, out[0], scratch};
+    const tensor_info_t *result = &prepared->out[0];
+    threads_share_members(context_threads(ctx), result->sizes[0] * result->sizes[1],
+                          run_native_planes, &run);
     return STATUS_OK;
 }
 
