@@ -1,4 +1,5 @@
-/* Loops over strips of channels that batch norm in training uses, forward and backward. */
+/* Loops of batch norm in training, forward and backward, over a chunk of a strip of channels
+ * (ops/norm/strips_impl.h). */
 #ifndef TESSERA_KERNELS_NORM_BATCH_NORM_IMPL_H
 #define TESSERA_KERNELS_NORM_BATCH_NORM_IMPL_H
 
@@ -9,8 +10,9 @@
 
 #define STRIP_LANES 64 /* elements that are processed together */
 
-/* Rows that loops process together, as one line, if they are contiguous: 4 rows of 16 channels are
- * one line of 64 lanes. A row with gaps is a line, and so is each row left over at the end. */
+/* Lines of a chunk. Contiguous rows are joined to one line: 4 rows of 16 channels are one line of
+ * 64 lanes. If there are gaps between rows, each row is a line, and so is each row left over at the
+ * end. */
 typedef struct lines {
     int64_t n, lanes, step;
     int64_t rows;   /* rows in a line */
@@ -23,12 +25,12 @@ typedef enum batch_factor {
     BATCH_A,
     BATCH_B,
     BATCH_C,
-    BATCH_SHIFT, /* for the activation's operand in the backward pass, see below */
+    BATCH_SHIFT, /* backward pass: used to compute v, see below */
     BATCH_HIGH,  /* upper bound of the activation; NaN: none */
     BATCH_FACTORS
 } batch_factor_t;
 
-/* Loops of one ISA for one type, of which elements and factors are.
+/* Loops of one ISA, for elements and factors of one type. g is the gradient of y.
  *
  * With an activation, relu or relu6, `scale` clamps y to [0, high]. In the backward pass, g counts
  * as 0 if v = (x - center) a + shift, the activation's operand, is outside that range. v is

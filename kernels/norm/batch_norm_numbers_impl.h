@@ -25,7 +25,7 @@ static void NUMBER_NAME(moments)(const lines_t *lines, const void *x, double *me
     }
 }
 
-/* The part of g that the activation passes back if its operand is v. */
+/* g if the activation's operand v is in its range, otherwise 0. */
 KERNEL_INLINE NUMBER NUMBER_NAME(passed)(bool is_activated, NUMBER g, NUMBER v, NUMBER high)
 {
     return is_activated && ((v <= 0) | (v >= high)) ? 0 : g;
@@ -57,7 +57,7 @@ KERNEL_INLINE void NUMBER_NAME(add)(const lines_t *lines, bool is_activated, con
     }
 }
 
-/* is_activated is a constant in each copy of the loop, here and below. */
+/* Each call passes is_activated as a constant, here and below, so that no loop tests it. */
 static void NUMBER_NAME(dots)(const lines_t *lines, bool is_activated, const void *x, const void *g,
                               const void *factors, double *sums, double *dots)
 {

@@ -1,7 +1,7 @@
 #include "kernels/norm/group_gradient_impl.h"
 
 #define LANES GROUP_LANES
-#define ROUND 4096 /* elements that are summed in float */
+#define ROUND 4096 /* elements of a channel that are summed in float before double */
 #define CHUNK 256  /* rows that are summed in float, and elements that are widened at a time */
 
 static const group_gradient_loops_t *const tables[ISA_COUNT] = ISA_TABLE(group_gradient);
@@ -27,7 +27,8 @@ static void add_columns_f32(isa_t isa, int64_t rows, int64_t width, const float 
     }
 }
 
-/* Sums n adjacent elements, of one channel if is_line, else of n channels. */
+/* Adds n adjacent elements to sums and products: elements of one channel if is_line, else one of
+ * each of n channels. */
 static void add_any(int64_t n, bool is_line, dtype_t dtype, const char *x, const char *grad,
                     const double *means, double *sums, double *products)
 {
@@ -68,7 +69,7 @@ void group_gradient_sums(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, 
 
 /* ---- gradient of x ---- */
 
-/* A row of any dtype, in double. */
+/* Computes dst for one row of any dtype, in double. step is 1, or 0 for one channel. */
 static void pass_row(int64_t n, int64_t step, dtype_t dtype, const double *const *factors,
                      const char *x, const char *grad, char *dst)
 {

@@ -13,7 +13,7 @@
 void group_gradient_sums(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, const void *x,
                          const void *grad, const double *means, double *sums, double *products);
 
-/* Factors, per channel: f32 for f32, else f64. */
+/* Factors of each channel: f32 if x is f32, else f64. */
 typedef enum group_factor {
     GROUP_OF_GRAD,
     GROUP_OF_X,
@@ -22,14 +22,14 @@ typedef enum group_factor {
     GROUP_FACTORS
 } group_factor_t;
 
-/* dst = grad of_grad + (x - mean) of_x + shift for contiguous rows of `width` channels, or, if
- * is_constant, of elements of one channel. dst may be x or grad. */
+/* dst = grad of_grad + (x - mean) of_x + shift for contiguous rows of `width` channels. If
+ * is_constant, a row is `width` elements of one channel. dst may be x or grad. */
 void group_gradient_apply(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, bool is_constant,
                           const void *const factors[GROUP_FACTORS], const void *x, const void *grad,
                           void *dst);
 
 /* Loops of one ISA. */
-#define GROUP_LANES 32 /* lanes of one sum */
+#define GROUP_LANES 32 /* columns that are summed at a time */
 typedef struct group_gradient_loops {
     /* Adds n elements of one channel to a sum and a product. */
     void (*line)(int64_t n, const float *x, const float *grad, float mean, double *sum,

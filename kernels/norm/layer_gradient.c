@@ -4,7 +4,7 @@
 
 #include "kernels/norm/moments_impl.h"
 
-#define ROUND 4096 /* elements of a row that are summed in its dtype */
+#define ROUND 4096 /* elements of a row that are summed in its dtype before double */
 
 void layer_gradient_row(const layer_gradient_t *layer, isa_t isa, const void *x, const void *grad,
                         void *of_x, void *of_weight, void *of_bias)

@@ -1,4 +1,5 @@
-/* Gradients of layer norm and rms norm for one row, see ops/norm/layer_norm_backward.c. */
+/* Gradients of layer norm and rms norm for one row. ops/norm/layer_norm_backward.c defines v and
+ * h. */
 #ifndef TESSERA_KERNELS_NORM_LAYER_GRADIENT_IMPL_H
 #define TESSERA_KERNELS_NORM_LAYER_GRADIENT_IMPL_H
 
@@ -9,14 +10,14 @@
 #include "tensor/dtype.h"
 
 typedef struct layer_gradient {
-    dtype_t dtype; /* f32 or f64, of all arrays */
+    dtype_t dtype; /* dtype of all arrays: f32 or f64 */
     bool has_mean; /* false: rms norm */
     double epsilon;
     int64_t n; /* elements in a row */
     const void *weight;
 } layer_gradient_t;
 
-/* Stores the gradient of x, which may be grad, and adds those of weight and bias. */
+/* Stores the gradient of x in of_x, which may be grad. Adds the row to of_weight and of_bias. */
 void layer_gradient_row(const layer_gradient_t *layer, isa_t isa, const void *x, const void *grad,
                         void *of_x, void *of_weight, void *of_bias);
 

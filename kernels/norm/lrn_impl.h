@@ -13,7 +13,8 @@ typedef struct lrn {
     double alpha, beta, k;
 } lrn_t;
 
-/* Channels [*out_first, *out_end) of a channel's window. An even size has one more before it. */
+/* The window of a channel is channels [*out_first, *out_end). If the size is even, it has one more
+ * channel before the given one than after it. */
 static inline void lrn_window(const lrn_t *lrn, int64_t channel, int64_t n_channels,
                               int64_t *out_first, int64_t *out_end)
 {
@@ -22,7 +23,7 @@ static inline void lrn_window(const lrn_t *lrn, int64_t channel, int64_t n_chann
     *out_end = n_channels - channel > behind ? channel + behind + 1 : n_channels;
 }
 
-/* Channels whose windows contain a channel. */
+/* Channels [*out_first, *out_end), whose windows contain the given channel. */
 static inline void lrn_reached(const lrn_t *lrn, int64_t channel, int64_t n_channels,
                                int64_t *out_first, int64_t *out_end)
 {
@@ -34,7 +35,7 @@ static inline void lrn_reached(const lrn_t *lrn, int64_t channel, int64_t n_chan
 /* Overwrites x with its gradient:
  *
  *   dx[c] = grad[c] base[c]^-beta
- *           - 2 alpha beta / size x[c] sum(j) grad[j] x[j] base[j]^(-beta - 1)
+ *           - (2 alpha beta / size) x[c] sum(j) grad[j] x[j] base[j]^(-beta - 1)
  *
  * over the channels j whose windows contain c. Arrays are [n_channels][LRN_POSITIONS], f32 or f64;
  * scale and term are buffers. */

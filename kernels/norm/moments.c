@@ -1,6 +1,6 @@
 #include "kernels/norm/moments_impl.h"
 
-#define CHUNK MOMENTS_CHUNK /* elements that are widened at a time, too */
+#define CHUNK MOMENTS_CHUNK /* also: elements that are converted to double at a time */
 #define LANES MOMENTS_LANES
 #define ROUND MOMENTS_ROUND
 
@@ -73,7 +73,7 @@ void moments_columns(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, cons
 
 /* ---- scale and shift ---- */
 
-/* Any dtype, in double. */
+/* Does moments_apply for any dtype, in double. */
 static void apply(dtype_t dtype, int64_t rows, int64_t width, bool is_constant, const double *scale,
                   const double *shift, const char *src, char *dst)
 {

@@ -1,6 +1,6 @@
-/* Loops that norms share, over a row or over channels: sums, and a scale and a shift.
+/* Loops that several norms use: sums over a row or over each channel, and x * scale + shift.
  *
- * This family holds the loops of ops/norm. */
+ * This folder holds the loops of ops/norm. */
 #ifndef TESSERA_KERNELS_NORM_MOMENTS_IMPL_H
 #define TESSERA_KERNELS_NORM_MOMENTS_IMPL_H
 
@@ -13,7 +13,7 @@
 /* Term of a sum: the element, or the squared difference from a mean. */
 typedef enum moment { MOMENT_SUM, MOMENT_SQUARES } moment_t;
 
-/* Sums n adjacent elements in double; f32 is first summed in lanes. */
+/* Sums n adjacent elements in double; f32 is first summed in f32, up to MOMENTS_ROUND elements. */
 double moments_line(isa_t isa, dtype_t dtype, int64_t n, const void *src, moment_t moment,
                     double mean);
 
@@ -35,8 +35,8 @@ void moments_factors(isa_t isa, int64_t n, double epsilon, const float *weight, 
 void moments_normalize(isa_t isa, int64_t n, const float *src, float mean, float scale,
                        const float *weight, const float *bias, float *dst);
 
-/* Loops of one ISA. Sums of f32 are sums of at most MOMENTS_ROUND elements or MOMENTS_CHUNK rows of
- * MOMENTS_LANES columns. */
+/* Loops of one ISA. So that sums in f32 stay accurate, a call sums at most MOMENTS_ROUND elements,
+ * or MOMENTS_CHUNK rows of MOMENTS_LANES columns. */
 #define MOMENTS_ROUND 4096
 #define MOMENTS_CHUNK 256
 #define MOMENTS_LANES 32

@@ -1,6 +1,6 @@
 /* Softmax, its logarithm and their gradients, over one dimension.
  *
- * This family holds the loops of ops/reduce. */
+ * This folder holds the loops of ops/reduce. */
 #ifndef TESSERA_KERNELS_REDUCE_SOFTMAX_IMPL_H
 #define TESSERA_KERNELS_REDUCE_SOFTMAX_IMPL_H
 

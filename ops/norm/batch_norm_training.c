@@ -1,8 +1,9 @@
-/* Batch norm in training, which normalizes with the statistics of the batch, and its gradients. A
- * relu or relu6 after it is computed in the same passes, in both directions.
+/* Batch norm in training, which normalizes with the mean and variance of the batch, and its
+ * gradients. Both passes, forward and backward, can include a relu or relu6 of the result.
  *
- * Both directions process one strip of channels at a time: sums over its elements, factors for each
- * channel, then the elements again, while they are in the cache. */
+ * Both passes process one strip (strips_impl.h), a few adjacent channels of all images, at a time.
+ * They sum over its elements, compute factors for each channel, then read the elements again to
+ * compute the result, while they are in the cache. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static const char *const activations[] = {"none", "relu", "relu6", NULL};
 
 typedef struct attrs {
     double epsilon;
-    int activation; /* activation_t: applied to the normalized elements */
+    int activation; /* activation_t: function applied to the result */
 } attrs_t;
 
 #define FIELDS 2
@@ -99,7 +100,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-/* Advances to the next element of a channel. Returns false after the last one. */
+/* Advances `index` to the next element of its channel. Returns false after the last one. */
 static bool next_of_channel(const tensor_info_t *x, int64_t *index)
 {
     if (shape_next(x->rank - 2, &x->sizes[2], &index[2])) return true;
@@ -137,7 +138,7 @@ static double spec_forward(const spec_call_t *call, int output, const int64_t *i
     }
 }
 
-/* Element of the gradient, or 0 if the activation does not pass it. */
+/* Element of grad, or 0 if relu or relu6 clamped the result's element, so that its slope is 0. */
 static double spec_passed(const spec_call_t *call, const int64_t *index, double mean, double scale)
 {
     const int activation = ((const attrs_t *)call->attrs)->activation;
@@ -181,12 +182,13 @@ typedef struct work {
     strips_t strips;
     const batch_loops_t *loops;
     bool is_activated;
-    dtype_t number;  /* type of the elements in the loops */
-    double *partial; /* [strips][chunks][2][width] */
+    dtype_t number;  /* dtype in which the loops compute */
+    double *partial; /* [strips][chunks][2][width]: two sums per channel */
     char *factors;   /* [strips][BATCH_FACTORS][STRIP_LANES], dtype `number` */
 } work_t;
 
-/* Requires parameters without gaps. Plain mkldnn tensors have none already. */
+/* Requests weight, bias and statistics without gaps. mkldnn tensors in the plain format never have
+ * gaps. */
 static void want_contiguous(const op_call_t *call, prepared_t *prepared)
 {
     for (int i = 0; i < call->n_in; i++) {
@@ -198,7 +200,8 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
     }
 }
 
-/* Chooses the format of x, or of grad if only grad has blocks; plain if strips support neither. */
+/* Chooses one format for x and grad: that of x, or that of grad if only grad is blocked. If
+ * strips_of supports neither, the plain format. */
 static format_t choose_format(const op_call_t *call, int operand)
 {
     const tensor_info_t *info = call->in[operand];
@@ -267,7 +270,8 @@ static char *chunk_bytes(const work_t *work, void *tensor, const chunk_t *chunk)
 
 #define WIDE_ELEMENTS 4096
 
-/* Returns the elements of a chunk: in place, or widened into `wide` without gaps between rows. */
+/* Returns the elements of a chunk in dtype `number`: the operand's own bytes, or a copy in `wide`
+ * without gaps between rows. */
 static const void *take(const work_t *work, int operand, const chunk_t *chunk, float *wide)
 {
     const dtype_t dtype = work->prepared->in[X].dtype;
@@ -279,7 +283,8 @@ static const void *take(const work_t *work, int operand, const chunk_t *chunk, f
     return wide;
 }
 
-/* Writes the widened elements back. */
+/* Converts results in `wide` to x's dtype and stores them; results of dtype `number` are stored
+ * already. */
 static void give(const work_t *work, const chunk_t *chunk, const float *wide)
 {
     const dtype_t dtype = work->prepared->in[X].dtype;
@@ -307,7 +312,8 @@ static void *factors_of(const work_t *work, int64_t strip)
     return work->factors + strip * BATCH_FACTORS * STRIP_LANES * (int64_t)dtype_size(work->number);
 }
 
-/* Sets a factor of a channel in all of its lanes. */
+/* Sets a factor of channel c in each of its lanes. With width 16, these are c, c + 16, c + 32, c +
+ * 48. */
 static void set_factor(const work_t *work, int64_t strip, int64_t width, int64_t c,
                        batch_factor_t factor, double value)
 {
@@ -340,8 +346,9 @@ static double epsilon_of(const work_t *work)
     return ((const attrs_t *)work->prepared->attrs)->epsilon;
 }
 
-/* Multiplier of a channel's elements. The variance is rounded as in the tensor that the backward
- * pass reads, so that both directions agree on the sign of the activation's operand. */
+/* Multiplier of a channel: weight / sqrt(variance + epsilon). The variance is rounded like the
+ * result that the backward pass reads, so that both passes compute the same operand of the
+ * activation. */
 static double scale_of(const work_t *work, int64_t channel, double variance)
 {
     const double given = work->number == DTYPE_F64 ? variance : (double)(float)variance;
@@ -545,7 +552,7 @@ static const kernel_t *const backward_kernels[] = {&backward, NULL};
 
 /* ---- gradients ---- */
 
-/* Reshapes a value per channel so that it broadcasts to x, in dtype. */
+/* Reshapes a value with one element per channel so that it broadcasts to x; casts it to `dtype`. */
 static value_t spread(const gradient_call_t *call, value_t value, dtype_t dtype)
 {
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
@@ -556,8 +563,8 @@ static value_t spread(const gradient_call_t *call, value_t value, dtype_t dtype)
                      dtype);
 }
 
-/* Gradient through mean and variance: dx = (dmean + 2 (x - mean) dvariance) / count; computed in
- * f32 for bf16 and f16. */
+/* The part of x's gradient that comes from the gradients of the results mean and variance: (dmean +
+ * 2 (x - mean) dvariance) / count. Computed in f32 for bf16 and f16. */
 static value_t pass_statistics(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -567,7 +574,7 @@ static value_t pass_statistics(const gradient_call_t *call)
         return VALUE_NONE;
     const value_t wide = emit_widen(e, call->in[X]);
     const tensor_info_t x = *emit_info(e, wide);
-    if (x.dtype == DTYPE_NONE) return VALUE_NONE; /* after a failure */
+    if (x.dtype == DTYPE_NONE) return VALUE_NONE; /* an earlier emitter call failed */
     of_mean = spread(call, of_mean, x.dtype);
     of_variance = spread(call, of_variance, x.dtype);
     const int64_t n = info_numel(&x) / x.sizes[1];

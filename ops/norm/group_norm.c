@@ -66,7 +66,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Sums over channels have at least the precision of f32. */
+/* The gradients of weight and bias are sums over many elements, so they are at least f32. */
 static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
                                tensor_info_t *out)
 {
@@ -83,7 +83,8 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-/* Sum of x - mean, or of its square, over the group of channel index[1]. */
+/* Sum of x - mean, or of its square, over the group of channel index[1] in image index[0]. Sets
+ * *out_n to the number of elements. */
 static double spec_sum(const spec_call_t *call, const int64_t *index, double mean, bool squares,
                        int64_t *out_n)
 {
@@ -117,8 +118,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_has(call, BIAS) ? value + spec_at(call, BIAS, &index[1]) : value;
 }
 
-/* Statistics of the group of channel index[1]: with v = grad weight and h = (x - mean) / deviation,
- * the means of v and of v h. */
+/* Statistics of one group. v is grad weight, h is (x - mean) / deviation, and deviation is
+ * sqrt(variance + epsilon). */
 typedef struct spec_group {
     double mean, deviation, mean_v, mean_vh;
 } spec_group_t;
@@ -172,8 +173,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
-/* ---- kernel: combines channel sums to group means, then to group variances; then each channel has
- * a scale and a shift, both 0 for padding ---- */
+/* ---- kernel: sums each channel, and combines the sums to group means, then likewise to variances;
+ * then computes x * scale[c] + shift[c], both 0 for padded channels ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -190,7 +191,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* Arrays are [n][channels], including padding. */
+/* The arrays have one element per channel of each image, including padding: [n][padded]. */
 typedef struct work {
     const prepared_t *prepared;
     void *const *in;
@@ -243,7 +244,7 @@ static void average_groups(const work_t *work, double *out)
     }
 }
 
-/* Computes the means, and the variances, which are stored in sums. */
+/* Computes the mean of each group into work->means, then its variance into work->sums. */
 static void add_moments(const work_t *work, int n_threads)
 {
     for (int64_t i = 0; i < work->walk.n * work->padded; i++) work->means[i] = 0.0;
@@ -260,7 +261,7 @@ static double element(const work_t *work, int operand, int64_t index, double abs
     return dtype_load(dtype, (const char *)work->in[operand] + index * (int64_t)dtype_size(dtype));
 }
 
-/* Makes scale and shift from the variances in sums. They are f32 for f32, else f64. */
+/* Computes scale and shift; work->sums has the variances. Both are f32 if x is f32, else f64. */
 static void make_factors(const work_t *work)
 {
     const attrs_t *attrs = work->prepared->attrs;
@@ -329,9 +330,10 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: with v = grad weight, h = (x - mean) / deviation, and means over the group, dx =
- * (v - mean(v) - h mean(v h)) / deviation. Sums of grad and of grad (x - mean) per channel are
- * combined per group; then dx is a factor times grad, another times x - mean, and a shift ---- */
+/* ---- gradients. With v = grad weight, h = (x - mean) / deviation, and means over the group: dx =
+ * (v - mean(v) - h mean(v h)) / deviation. The kernel sums grad and grad (x - mean) per channel and
+ * combines the sums per group. Then dx = grad of_grad + (x - mean) of_x + shift, with factors per
+ * channel ---- */
 
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -353,7 +355,8 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Arrays are [n][channels], including padding. Factors are f32 for f32, else f64. */
+/* Arrays are [n][padded], as in work_t. `products` are sums of grad (x - mean). Factors are f32 if
+ * x is f32, else f64. */
 typedef struct backward {
     work_t work;
     double *sums, *products;
@@ -388,8 +391,9 @@ static void store_factor(dtype_t dtype, char *factors, int64_t index, double val
     dtype_store(compute, factors + index * (int64_t)dtype_size(compute), value);
 }
 
-/* Makes the factors of one group of one image; work.sums has the variances. `lost` corrects the
- * products, which were computed with the mean rounded to f32. */
+/* Computes the factors of one group of one image; work.sums has the variances. For f32, the
+ * products were computed with the mean rounded to f32; `lost`, the rounding error, corrects
+ * them. */
 static void make_group(const backward_t *backward, int64_t first, int64_t channels)
 {
     const work_t *work = &backward->work;
@@ -419,7 +423,7 @@ static void make_group(const backward_t *backward, int64_t first, int64_t channe
     }
 }
 
-/* Makes the factors of all groups, and sums the gradients of weight and bias over the batch. */
+/* Computes the factors of all groups, and the gradients of weight and bias: sums over the batch. */
 static void make_gradients(const backward_t *backward, void *const *out)
 {
     const work_t *work = &backward->work;

@@ -31,7 +31,7 @@ static bool is_rms(const opdef_t *op)
     return op->variant == VARIANT_rms_norm;
 }
 
-/* Sums over rows have at least the precision of f32. */
+/* Dtype of the gradients of weight and bias: they are sums over rows, so at least f32. */
 static dtype_t dtype_of_sums(dtype_t dtype)
 {
     return dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
@@ -67,7 +67,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* Statistics of the row of an index. */
+/* Statistics of one row; v and h as at the top of the file. */
 typedef struct spec_row {
     double mean, deviation, mean_v, mean_vh;
 } spec_row_t;
@@ -132,22 +132,23 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- kernel: the rows are split into parts that depend only on the sizes, so that the sums are
- * the same with any number of threads ---- */
+/* ---- kernel: sums each of n_parts parts of the rows separately. n_parts depends only on the
+ * sizes, so that the sums are the same with any number of threads ---- */
 
 #define MAX_PARTS 16
-#define PART_ELEMENTS 8192 /* minimum for each of several parts */
-#define PENDING_ROWS 64    /* rows that are summed in the dtype of computation; then in double */
+#define PART_ELEMENTS 8192 /* fewer elements than this in each part are not worth splitting */
+#define PENDING_ROWS 64    /* rows whose sum in the computation dtype is added to a double */
 
-/* Lines of n elements in a part, each allocated as doubles: sums, pending sums, widened rows. */
+/* Scratch buffers of a part, each of n doubles: sums of weight and bias in double; pending sums of
+ * both, in the computation dtype; x and grad, converted to the computation dtype. */
 enum { LINE_SUMS, LINE_PENDING = 2, LINE_WIDE = 4, MAX_LINES = 6 };
 
 typedef struct work {
     const prepared_t *prepared;
     int64_t rows, n, n_parts;
     int n_lines;
-    layer_gradient_t layer; /* its dtype is the one of computation */
-    char *weight;           /* [n], the dtype of computation */
+    layer_gradient_t layer; /* its dtype is the computation dtype */
+    char *weight;           /* [n], in the computation dtype */
     double *lines;          /* [n_parts][n_lines][n] */
 } work_t;
 
@@ -171,8 +172,8 @@ static work_t work_of(const prepared_t *prepared, void *scratch)
     return work;
 }
 
-/* Accepts a dense gradient with any strides between rows, if each row is contiguous. The gradient
- * of a mean is one row that all rows share. */
+/* Accepts a dense gradient with any strides between rows, if each row is contiguous. Example: the
+ * gradient of a mean over rows is one row, repeated with stride 0. */
 static status_t accept_grad(const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *grad = call->in[GRAD];
@@ -214,7 +215,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* Computes the gradients of one row. x and grad have the dtype of computation; of_x may be grad. */
+/* Computes one row of x's gradient and adds the row to the pending sums. x and grad have the
+ * computation dtype; of_x may be grad. */
 static void pass_row(const work_t *work, const void *x, const void *grad, void *of_x,
                      double *const *lines)
 {
@@ -237,7 +239,7 @@ static void add_pending(const work_t *work, double *const *lines)
     }
 }
 
-/* Offset of a row in the gradient, in bytes. */
+/* Byte offset of a row in grad. */
 static int64_t find_grad(const work_t *work, int64_t row)
 {
     const tensor_info_t *grad = &work->prepared->in[GRAD];
@@ -365,7 +367,8 @@ const gradient_t rms_norm_gradient = {.pass = pass_rms_norm, .reads_in = 1u << X
         "(f32[0,5], f32[5], f32[0,5])"
 
 static const char *const cases_layer_norm[] = {CASES, "(f32[4,1], f32[1], f32[4,1])", NULL};
-/* No rows of one element: rms_norm then returns the sign, and its gradient is rounding noise. */
+/* No case has rows of one element: rms_norm returns their sign, and the gradient is rounding
+ * noise. */
 static const char *const cases_rms_norm[] = {CASES, NULL};
 
 /* ---- definitions ---- */

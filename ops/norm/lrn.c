@@ -52,7 +52,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-/* k + alpha / size * sum(x^2) over the window of a channel. */
+/* k + alpha / size * sum(x^2) over the window of channel index[1]. */
 static double spec_base(const spec_call_t *call, const int64_t *index)
 {
     const lrn_t *attrs = call->attrs;
@@ -120,7 +120,7 @@ static const kernel_t onednn = {.name = "onednn",
 
 /* ---- our own kernel ---- */
 
-#define TILE 128     /* elements that are processed at a time */
+#define TILE 128     /* positions (plain format) or channels (other formats) processed at a time */
 #define SIZE_FAST 33 /* largest window of the vectorized loops */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -144,7 +144,7 @@ static void finish(const lrn_t *attrs, int64_t n, const float *sum, const float 
         for (int64_t i = 0; i < n; i++) dst[i] = src[i] * powf(k + scale * sum[i], power);
 }
 
-/* Plain format: some adjacent positions, one channel at a time. */
+/* Plain format: n adjacent positions, one channel at a time. */
 static void run_positions(const lrn_t *attrs, const walk_t *walk, const float *src, float *dst,
                           int64_t n)
 {
@@ -162,7 +162,8 @@ static void run_positions(const lrn_t *attrs, const walk_t *walk, const float *s
 }
 
 /* Channels last or blocked channels: all channels of one position; src and dst point to channel 0.
- * Gathers the squares of a tile and of the channels around it, then adds them. */
+ * For each tile of channels, gathers the squares of its channels and their neighbours, then sums
+ * each window. */
 static void run_channels(const lrn_t *attrs, const walk_t *walk, const float *src, float *dst)
 {
     const int64_t before = attrs->size / 2, block = walk->block;
@@ -262,14 +263,15 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- gradient: all channels of some positions are gathered as [channels][POSITIONS], in any
- * format ---- */
+/* ---- gradient: copies all channels of up to POSITIONS positions from x's format to
+ * [channels][POSITIONS], and computes there ---- */
 
 #define POSITIONS LRN_POSITIONS
 #define MAX_PARTS 16
 enum { BUFFER_X, BUFFER_GRAD, BUFFER_SCALE, BUFFER_TERM, N_BUFFERS };
 
-/* The number of parts depends only on the sizes. Each part has its own buffers. */
+/* Number of parts that are divided among the threads. Each part has its own buffers; the number
+ * depends only on sizes, so that prepare_backward can count their bytes. */
 static int64_t count_parts(const walk_t *walk, int64_t *out_n_tiles)
 {
     const int64_t n = walk->n * ((walk->spatial + POSITIONS - 1) / POSITIONS);
@@ -324,7 +326,7 @@ static void run_positions_backward(const prepared_t *prepared, const walk_t *wal
 typedef struct parts {
     const prepared_t *prepared;
     walk_t walk;
-    int64_t n, n_tiles; /* parts, and tiles of POSITIONS */
+    int64_t n, n_tiles; /* parts; tiles of POSITIONS positions in the batch */
     void *const *in;
     char *out, *buffers;
 } parts_t;

@@ -36,7 +36,7 @@ enum { X, WEIGHT, BIAS, MEAN, VAR, POST };
 
 enum { VARIANT_layer_norm, VARIANT_rms_norm };
 
-/* rms_norm measures deviations from 0 instead of the mean. */
+/* True for rms_norm, which uses 0 in place of the mean. */
 static bool is_rms(const opdef_t *op)
 {
     return op->variant == VARIANT_rms_norm;
@@ -130,7 +130,8 @@ static double spec_layer(const spec_call_t *call, int output, const int64_t *ind
 
 /* ---- kernels on oneDNN ---- */
 
-/* oneDNN supports f32 and bf16, with f32 statistics, and with f32 weight and bias or neither. */
+/* oneDNN supports x in f32 and bf16, with f32 statistics. It needs f32 weight and bias, or
+ * neither. */
 static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -149,8 +150,8 @@ static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* Accepts x only in its own format: our own kernel reads every format without a reorder, too.
- * oneDNN supports one relu as the only post-op. */
+/* Never requests a reorder of x: our own kernel reads every format without one. oneDNN supports no
+ * post-op except a single relu. */
 static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const batch_attrs_t *attrs = call->attrs;
@@ -190,7 +191,6 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-/* The normalized dimensions are one row; all others are counted as rows. */
 void layer_rows(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
                 int64_t *out_length)
 {
@@ -282,7 +282,7 @@ static bool is_all_f32(const prepared_t *prepared, void *const *in)
     return is_f32;
 }
 
-/* Stores all scales, then all shifts, in scratch: f32 for f32, else f64. */
+/* Stores all scales, then all shifts, in scratch: as f32 if x is f32, else as f64. */
 static void make_factors(const prepared_t *prepared, void *const *in, const walk_t *walk,
                          void *scratch)
 {
@@ -360,7 +360,8 @@ static const kernel_t native_batch = {.name = "native",
                                       .flags = KERNEL_FUSES_POST_OPS};
 static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
 
-/* ---- our own layer and rms norm: three passes over each row ---- */
+/* ---- our own layer and rms norm: three passes over each row, for its mean, its variance and the
+ * result ---- */
 
 static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -452,7 +453,8 @@ static value_t emit_norm(const gradient_call_t *call, value_t x, value_t weight,
     return emit_op(call->emitter, &op_def_batch_norm, call->attrs, 5, in);
 }
 
-/* dx = g weight / sqrt(var + epsilon), which is the batch norm of g with a mean of 0. */
+/* With g = grad, dx = g weight / sqrt(var + epsilon): the batch norm of g with mean 0 and no
+ * bias. */
 static void pass_batch(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
