@@ -4,7 +4,7 @@
 
 #include "tensor/threads_impl.h"
 
-#define PART_ROWS 48 /* rows that use a block of the weight while it is in first-level cache */
+#define PART_ROWS 48 /* rows multiplied while a block of the weight is in the L1 cache */
 
 static const integer_loops_t *const tables[ISA_COUNT] = ISA_TABLE(integer_loops);
 

@@ -2,11 +2,11 @@
  *
  *   out[r][o] = sum(i) (x[r][i]) * (weight[o][i] - zero[o])
  *
- * The elements of x are differences of two bytes, stored as s16. Weights are s8 in memory and
- * become s16 in registers, because instructions that multiply bytes saturate their sums. Row r of x
- * is read in runs of adjacent pairs, from x + starts[r] + offsets[run] on, so that the windows of a
- * convolution need no copy. The weight's zero point is subtracted at the end: zero[o] * sums[r],
- * where sums[r] is the sum of row r. Sums wrap around. */
+ * An element of x is a byte minus its zero point, stored as s16. Weights are s8 in memory and
+ * become s16 in registers, because x86 instructions that multiply bytes saturate their sums. Row r
+ * of x is read in runs of adjacent pairs, from x + starts[r] + offsets[run] on; a convolution's
+ * windows are rows, and need no copy. The weight's zero point is subtracted at the end: zero[o] *
+ * sums[r], where sums[r] is the sum of row r. Sums wrap around. */
 #ifndef TESSERA_KERNELS_QUANTIZED_INTEGER_IMPL_H
 #define TESSERA_KERNELS_QUANTIZED_INTEGER_IMPL_H
 
@@ -17,7 +17,7 @@
 #include "kernels/isa_impl.h"
 #include "tensor/dtype.h"
 
-#define INTEGER_BLOCK 16 /* outputs of a block of the weight */
+#define INTEGER_BLOCK 16 /* outputs in a block of the packed weight */
 
 typedef struct integer {
     int64_t n_rows, n_outputs;
@@ -32,7 +32,7 @@ typedef struct integer {
     int64_t out_stride;
 } integer_t;
 
-/* Computes the sums on n_threads threads; isa_has must be true for isa. */
+/* Computes the sums on n_threads threads; isa_has(isa) must be true. */
 void integer_run(const integer_t *integer, isa_t isa, int n_threads);
 
 /* ---- preparation of x and the weight, which are s8 or u8 ---- */
@@ -60,8 +60,8 @@ void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out);
 /* Bytes of a packed weight. */
 int64_t integer_packed(int64_t n_outputs, int64_t n_pairs);
 
-/* Packs a weight; u8 becomes s8 by subtracting 128. Outputs are `step` apart. `place` returns the
- * offset of element i in an output, or -1 for padding. */
+/* Packs a weight; u8 becomes s8 by subtracting 128. Outputs are `step` elements apart. Element i of
+ * a packed output comes from offset place(i) of the output; -1 means padding. */
 typedef int64_t (*integer_place_t)(const void *user, int64_t i);
 void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
                   integer_place_t place, const void *user, const void *from, int8_t *to);
@@ -73,11 +73,11 @@ size_t integer_zero_bytes(int64_t n_outputs);
 typedef struct integer_loops {
     /* Computes rows [first, last) for the block of outputs from `output` on. */
     void (*rows)(const integer_t *integer, int64_t output, int64_t first, int64_t last);
-    /* out[i] = x[i] - zero, of bytes */
+    /* out[i] = x[i] - zero; x has bytes */
     void (*center)(int64_t n, bool is_signed, const void *x, int32_t zero, int16_t *out);
-    /* Sums of n runs of `length` elements; runs are `step` elements apart. */
+    /* Sums each of n runs of `length` elements; runs begin `step` elements apart. */
     void (*sums)(int64_t n, int64_t step, int64_t length, const int16_t *x, int32_t *out);
-    /* Adds n numbers, which are `step` apart, to n sums. All sums wrap around. */
+    /* sums[i] += numbers[i * step] for n sums, which wrap around. */
     void (*add)(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums);
     void (*flip)(int64_t n, const uint8_t *x, uint8_t *out); /* s8 to u8, by adding 128 */
 } integer_loops_t;

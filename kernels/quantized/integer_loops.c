@@ -11,7 +11,8 @@
 
 typedef vector_u32_t integer_sums_t;
 
-/* Writes the sums of a row from an output on: unsigned, because signed sums must not overflow. */
+/* Writes a row's sums for the outputs from `output` on. Unsigned, because overflow of signed
+ * integers is undefined. */
 KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
                          const integer_sums_t *sums)
 {
@@ -119,7 +120,7 @@ static void center(int64_t n, bool is_signed, const void *x, int32_t zero, int16
     }
 }
 
-/* Sums are unsigned, because signed ones must not overflow. */
+/* Sums are unsigned, because overflow of signed integers is undefined. */
 static void sum_runs(int64_t n, int64_t step, int64_t length, const int16_t *x, int32_t *out)
 {
     for (int64_t r = 0; r < n; r++, x += step) {

@@ -25,7 +25,7 @@ double quantize_spec(double quotient, double zero, dtype_t dtype)
     return value < high ? value : high;
 }
 
-/* The loops round floats below 2^22 only; larger zeros are processed in double. */
+/* The loops round only floats below 2^22, so zeros larger than FAR are processed in double. */
 #define FAR (1 << 21)
 
 static bool any_far(int64_t n, const int32_t *zero, int64_t step)

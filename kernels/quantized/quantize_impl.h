@@ -1,6 +1,6 @@
 /* Conversion of elements to integers and back, in chunks, for all quantized operators.
  *
- * The family kernels/quantized holds loops over 8- and 16-bit integers: these conversions, and sums
+ * This folder holds loops over 8- and 16-bit integers: these conversions, and sums
  * of products (integer_impl.h). */
 #ifndef TESSERA_KERNELS_QUANTIZED_QUANTIZE_IMPL_H
 #define TESSERA_KERNELS_QUANTIZED_QUANTIZE_IMPL_H
@@ -8,14 +8,14 @@
 #include "kernels/isa_impl.h"
 #include "tensor/dtype.h"
 
-/* Maximum number of elements in a chunk, and size of the callers' buffers. */
+/* Maximum number of elements in a chunk. Callers have buffers of this size. */
 #define QUANTIZE_CHUNK 512
 
 /* Returns the smallest and the largest integer of s8, u8, s16 or u16. */
 void quantize_range(dtype_t dtype, int32_t *out_low, int32_t *out_high);
 
 /* Rounds the quotient x / scale to f32, then half to even; adds zero and saturates to the range of
- * a dtype. This is the executable specification. */
+ * dtype. Specifications use it. */
 double quantize_spec(double quotient, double zero, dtype_t dtype);
 
 /* Computes round(x / scale) + zero, saturated. Scales and zeros are `step` elements apart; step 0
@@ -23,7 +23,7 @@ double quantize_spec(double quotient, double zero, dtype_t dtype);
 void quantize_divide(int64_t n, const float *x, const float *scale, const int32_t *zero,
                      int64_t step, dtype_t dtype, int32_t *out);
 
-/* The result is round((x + bias) * multiplier + shift) + zero; with relu, at least zero. */
+/* out = saturate(round((x + bias) * multiplier + shift) + zero); with relu, at least zero. */
 typedef struct requantize {
     const float *multiplier, *shift;
     const int32_t *bias, *zero;
@@ -38,20 +38,22 @@ void quantize_multiply(int64_t n, const int32_t *x, const requantize_t *how, int
 bool quantize_undo_bytes(int64_t n, dtype_t dtype, const void *x, float scale, int32_t zero,
                          float *out);
 
-/* (x + bias) * multiplier + shift; the sum of integers wraps around, the product is rounded. */
+/* (x + bias) * multiplier + shift. x + bias wraps around. The product is rounded before shift is
+ * added. */
 static inline float quantize_shifted(int32_t x, int32_t bias, float multiplier, float shift)
 {
     const float product = (float)(int32_t)((uint32_t)x + (uint32_t)bias) * multiplier;
     return product + shift;
 }
 
-/* Loops of one ISA. Steps and parameters are those of the functions above. */
+/* Loops of one ISA. Arguments are as in the functions above. */
 typedef struct quantize_loops {
     void (*divide)(int64_t n, const float *x, const float *scale, const int32_t *zero, int64_t step,
                    int32_t low, int32_t high, int32_t *out);
     void (*multiply)(int64_t n, const int32_t *x, const requantize_t *how, int32_t low,
                      int32_t high, int32_t *out);
-    /* Raises the integers of negative numbers to that of 0, at most `high`. */
+    /* relu: raises integers below `zero`, which represents 0, to `zero`, or to `high` if that is
+     * less. */
     void (*keep_positive)(int64_t n, const int32_t *zero, int64_t step, int32_t high, int32_t *out);
     /* Computes (x - zero) * scale in f32. */
     void (*undo)(int64_t n, const int32_t *x, const float *scale, const int32_t *zero, int64_t step,
@@ -67,9 +69,9 @@ typedef struct quantize_loops {
      * NULL. */
     void (*rescale)(int64_t n, const float *x, const float *multiplier, const float *addend,
                     float addend_scale, bool relu, float *out);
-    /* Rounds x to integers of at most `most` <= 32767, the largest element to +-most. Returns
-     * their scale; NaN if an element is not finite. Zeros, and numbers whose scale would be too
-     * small, become 0. */
+    /* Scales x so that its largest absolute value becomes `most` <= 32767, and rounds. Returns the
+     * scale of the integers; NaN if an element is not finite. If the scale would be too small, all
+     * integers are 0. */
     float (*round)(int64_t n, const float *x, float most, int16_t *out);
     /* out[i] = x[i] * (scale[i] * factor) */
     void (*scale)(int64_t n, const int32_t *x, const float *scale, float factor, float *out);

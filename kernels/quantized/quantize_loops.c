@@ -1,5 +1,5 @@
-/* Loops of quantize_impl.h, compiled once for each ISA (isa_impl.h), without contraction: products
- * are rounded before they are added to. */
+/* Loops of quantize_impl.h, compiled once for each ISA (isa_impl.h), without contraction: a product
+ * is rounded before something is added to it. */
 #include "kernels/quantized/quantize_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -7,13 +7,14 @@
 
 #define EACH(n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
 
-/* Rounds a float below 2^22 half to even: the sum with 1.5 * 2^23 has no fraction. */
+/* Rounds a float below 2^22 half to even: adding 1.5 * 2^23 removes its fraction. */
 KERNEL_INLINE int32_t nearest(float value)
 {
     return (int32_t)((value + 12582912.0f) - 12582912.0f);
 }
 
-/* Saturates, then rounds: the bounds are integers. NaN becomes the lower bound. */
+/* Saturates, then rounds; the bounds are integers, so the order does not matter. NaN becomes
+ * `low`. */
 KERNEL_INLINE int32_t settle(float value, int32_t zero, int32_t low, int32_t high)
 {
     const float least = (float)(low - zero), most = (float)(high - zero);
@@ -22,8 +23,8 @@ KERNEL_INLINE int32_t settle(float value, int32_t zero, int32_t low, int32_t hig
     return nearest(value) + zero;
 }
 
-/* Each function with a step has a loop for step 0, whose parameters are constants, and one for
- * step 1. */
+/* Each function with a `step` is compiled twice: for step 0, where parameters stay in registers,
+ * and for step 1. */
 KERNEL_INLINE void divide_by(int64_t n, const float *x, const float *scale, const int32_t *zero,
                              int64_t step, int32_t low, int32_t high, int32_t *out)
 {

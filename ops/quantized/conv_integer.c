@@ -1,8 +1,8 @@
 /* Convolution of 8-bit integers to s32: ONNX ConvInteger.
  *
- * oneDNN supports u8 without zero points. It supports s8 only in some implementations. With a zero
- * point, x is therefore copied as u8, padded with the zero point: out = conv(x, w) - zero * sum(w).
- * The sums of the packed weight are computed by convolving ones with it. */
+ * oneDNN convolves u8 x without zero points, and s8 x only in some implementations. If x has a zero
+ * point or oneDNN does not support its dtype, x is copied as u8 and padded with the zero point: out
+ * = conv(x, w) - zero * sum(w). Convolving ones with the packed weight computes sum(w). */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -84,13 +84,14 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 typedef struct padded {
     planes_t planes;
-    int64_t sizes[3], n; /* spatial sizes that windows cover; elements in an image */
+    int64_t sizes[3], n; /* spatial sizes covered by windows; elements in a padded image */
 } padded_t;
 
 /* Maximum number of bytes of the padded images of a call. */
 #define MAX_PADDED (INT64_MAX / 8)
 
-/* Returns false if there are more: a large stride can leave few windows on huge padding. */
+/* Returns false if a padded copy would exceed MAX_PADDED: with a large stride, huge padding can
+ * leave a small result. */
 static bool describe_padded(const op_call_t *call, padded_t *out_padded)
 {
     const conv_attrs_t *attrs = call->attrs;
@@ -109,10 +110,10 @@ static bool describe_padded(const op_call_t *call, padded_t *out_padded)
     return true;
 }
 
-/* Stores n elements of x at out[at]; padding if x is NULL. */
+/* Stores n elements of x at out[at], or n elements of padding if x is NULL. */
 typedef void (*put_t)(dtype_t dtype, int32_t zero, int64_t n, const void *x, void *out, int64_t at);
 
-/* Work to pad one image [D][H][W][C]. */
+/* Arguments of pad_rows, which pads one image [D][H][W][C]. */
 typedef struct padding {
     const padded_t *p;
     dtype_t dtype;
@@ -156,7 +157,8 @@ static void pad_image(context_t *ctx, const padded_t *p, dtype_t dtype, int32_t 
 /* ---- kernel on oneDNN ---- */
 
 typedef struct state {
-    onednn_primitive_t *sums; /* computes sums of the packed weight; NULL if x is used in place */
+    onednn_primitive_t
+        *sums; /* computes sums of the packed weight; NULL if x is read without a copy */
     padded_t padded;
     size_t sums_at, copy_at; /* offsets in scratch */
 } state_t;
@@ -192,9 +194,10 @@ static status_t describe_plain(context_t *ctx, const op_call_t *call, prepared_t
     return integer_describe(ctx, prepared, &problem, n_terms, out_primitive, &prepared->in[WEIGHT]);
 }
 
-/* Describes the convolution of ones with the packed weight; its first element for each output is
- * the sum of the weight. Tries a single window; then windows as wide as x, because oneDNN's formats
- * depend on the width. */
+/* Describes the convolution of ones with the packed weight. For each output channel, the first
+ * element of its result is the sum of the weights. Tries an x of one window first. If oneDNN has no
+ * primitive for this weight format then, tries an x of full width, because oneDNN's formats depend
+ * on the width. */
 static status_t describe_sums(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double n_terms,
                               onednn_primitive_t **out_sums)
@@ -220,7 +223,7 @@ static status_t describe_sums(context_t *ctx, const op_call_t *call, prepared_t 
     return status;
 }
 
-/* Describes a convolution of a copy of x that includes the padding, and the sums. */
+/* Describes the convolution of a padded copy of x, and the primitive that computes the sums. */
 static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                      onednn_primitive_t **out_primitive,
                                      onednn_primitive_t **out_sums)
@@ -250,7 +253,8 @@ static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prep
     return status;
 }
 
-/* Lays out scratch: oneDNN's scratch, the sums, the copy of x, and ones for the sums after it. */
+/* Lays out scratch: oneDNN's scratch, the sums of the weight, the copy of x, and after it the ones
+ * that describe_sums needs. */
 static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                        onednn_primitive_t *primitive, onednn_primitive_t *sums)
 {
@@ -367,13 +371,15 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- our own kernel: x minus its zero point as s16, weight packed for kernels/quantized ---- */
+/* ---- our own kernel: copies x minus its zero point as s16, packs the weight, and calls
+ * kernels/quantized ---- */
 
-enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* numbers of a packed weight */
+enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* numbers stored in the format of a packed weight */
 #define VERSION 1
 
-/* A window is a set of runs of adjacent elements of x, each padded to an even number. A run is a
- * row of the window if its columns and channels are contiguous, else a column. */
+/* A window is read as runs of adjacent elements of x. A run is a row of the window if the row is
+ * contiguous in x, else a single pixel of it. Packed weights pad each run to an even number of
+ * elements. */
 typedef struct window {
     int64_t groups, group_outputs, plane, columns, channels;
     int64_t n_runs, length, pairs; /* elements and pairs in a run */
@@ -398,7 +404,7 @@ static int64_t packed_group(const window_t *w)
     return integer_packed(w->group_outputs, w->n_runs * w->pairs);
 }
 
-/* Offset in a weight [C/G][plane] of element i of an output in packed order; -1 for padding. */
+/* Offset, in one output's weight [C/G][plane], of element i of the packed order; -1 for padding. */
 static int64_t find_element(const void *user, int64_t i)
 {
     const window_t *w = user;
@@ -429,14 +435,15 @@ typedef struct native_state {
     padded_t padded;
     window_t window;
     bool is_packed;
-    /* Offsets in scratch, after the copy. Sums of pixels are stored before sums of windows. */
+    /* Offsets in scratch, after the copy of x. sums_at: sums of pixels, then sums of windows. */
     size_t weight_at, offsets_at, starts_at, sums_at, zeros_at;
 } native_state_t;
 
 static void place_scratch(native_state_t *s, prepared_t *prepared)
 {
     const planes_t *planes = &s->padded.planes;
-    const size_t elements = (size_t)s->padded.n + 2; /* the last pair may read one more element */
+    const size_t elements = (size_t)s->padded.n +
+                            2; /* the last pair of x may read one element past its end */
     s->weight_at = integer_align(elements * sizeof(int16_t));
     s->offsets_at = s->weight_at;
     if (!s->is_packed)
@@ -521,7 +528,7 @@ static void find_starts(const padded_t *p, int64_t *starts)
 
 typedef struct window_sums {
     const native_state_t *s;
-    const int32_t *pixels; /* sum over the channels of a group, for each pixel */
+    const int32_t *pixels; /* for each pixel, the sum over a group's channels */
     int32_t *sums;
 } window_sums_t;
 
@@ -544,7 +551,7 @@ static void sum_window_lines(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Sums x over each window of an image and the channels of a group. */
+/* For each window of an image, sums x over the window and the channels of one group. */
 static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *x, int32_t *pixels,
                         int32_t *sums)
 {
@@ -557,7 +564,7 @@ static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *
                   planes->out[0] * planes->out[1], sum_window_lines, &windows);
 }
 
-/* Convolves one image, whose padded copy is ready. */
+/* Convolves one image; p.x is its padded copy. */
 static void run_groups(context_t *ctx, const native_state_t *s, integer_t p, const int8_t *weight,
                        const int32_t *zeros, int32_t *pixels, int32_t *out)
 {

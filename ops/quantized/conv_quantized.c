@@ -1,9 +1,9 @@
-/* Convolution of u8 with s8 that rescales the sums at once, to numbers or 8-bit integers: a
- * multiplier for each channel, an addend, a relu, and rounding.
+/* Convolution of u8 with s8 that rescales its sums in the same pass, to f32 or 8-bit integers. It
+ * applies a multiplier per channel, an addend and a relu, then rounds.
  *
- * If the CPU has dot products of bytes, oneDNN computes all of this in one pass. Otherwise oneDNN's
- * integer kernels saturate pairs of products, so the integers are convolved as floats: sums of
- * bytes below 2^24 are exact in f32. */
+ * If the CPU has dot products of bytes, oneDNN computes all of this in one primitive. Otherwise
+ * oneDNN's integer kernels saturate pairs of products to 16 bits. So oneDNN convolves the integers
+ * as floats: f32 represents sums below 2^24 exactly. */
 #include <math.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static float scale_sum(double sum, float bias, float multiplier)
     return ((float)sum + bias) * multiplier;
 }
 
-/* Saturates before rounding: the bounds are integers. */
+/* Saturates first, then rounds. The order does not matter, because the bounds are integers. */
 static double settle(float value, dtype_t dtype)
 {
     int32_t low, high;
@@ -141,7 +141,7 @@ static tensor_info_t channels_last(dtype_t dtype, const tensor_info_t *info)
     return info_mkldnn(&dense, &last);
 }
 
-/* Describes the problem with these dtypes of src, weight and dst. */
+/* Describes the convolution without post-ops for the given dtypes. */
 static void describe(const op_call_t *call, dtype_t src, dtype_t weight, dtype_t dst,
                      description_t *d)
 {
@@ -216,7 +216,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     TRY(accept_operands(call, prepared));
     describe(call, DTYPE_U8, DTYPE_S8, call->out[0].dtype, &d);
     describe_post(call, &d);
-    /* sums become f32 anyway, so rounding them to 24 bits in between loses no more */
+    /* n_terms 0 allows inexact sums: the post-ops convert them to f32 anyway */
     TRY(integer_describe(ctx, prepared, &d.problem, 0.0, &primitive, &prepared->in[WEIGHT]));
     if (call_has(call, ADDEND)) prepared->sum_operand = ADDEND;
     prepared_take_primitive(prepared, primitive);
@@ -267,7 +267,7 @@ typedef struct packing {
     const tensor_info_t *weight;
     const format_t *format;
     int n_lead;            /* 1 for outputs, 2 for groups and outputs */
-    int64_t each;          /* weights of an output */
+    int64_t each;          /* weights of one output channel */
     const int64_t *places; /* [each]: offsets from the output's first weight */
     const int8_t *in;
     float *out;
@@ -299,7 +299,7 @@ static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const voi
     memset(out, 0, info_bytes(want));
     if (n == 0) return STATUS_OK;
     TRY(context_get(ctx, (size_t)each * sizeof *places, "places of an output's weights", &places));
-    /* offsets are sums over the dimensions, so all outputs share these relative offsets */
+    /* an offset is a sum over dimensions, so these offsets are the same for every output channel */
     for (int64_t i = 0; i < each; i++) {
         places[i] = format_offset(&format, weight.sizes, index);
         (void)shape_next(weight.rank, weight.sizes, index);
@@ -359,7 +359,7 @@ static void widen(context_t *ctx, int64_t n, const void *x, float *out)
     threads_share(threads_for(ctx, n), n, widen_range, &widening);
 }
 
-/* Finishes n elements of the result from `first` on; the first one belongs to channel k. */
+/* Rescales n sums to elements of the result from `first` on; the first one belongs to channel k. */
 static void finish(const prepared_t *prepared, void *const *in, const float *sums, int64_t k,
                    int64_t first, int64_t n, char *out)
 {
@@ -441,7 +441,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Sums the window of output k at a position of the result; both are relative to one image. */
+/* Sums the products of output channel k in the window at `position`, for one image. */
 static double sum_window(const planes_t *p, const uint8_t *x, const int8_t *weight, int64_t k,
                          int64_t position)
 {

@@ -1,4 +1,4 @@
-/* Quantization to u8 with the range of the elements: ONNX DynamicQuantizeLinear. */
+/* Quantization to u8, with a scale computed from the range of x: ONNX DynamicQuantizeLinear. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -22,7 +22,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- scale and zero point of a range, which contains 0 ---- */
+/* ---- scale and zero point for a range that contains 0 ---- */
 
 typedef struct range {
     float least, most;

@@ -28,8 +28,8 @@ bool integer_zeros(const prepared_t *prepared, void *const *in, int operand, int
     return has_any;
 }
 
-/* Returns true if the sums are exact. The brgemm kernels store s32 sums directly; others convert
- * them to f32 in between. */
+/* Returns true if the implementation computes exact s32 sums. brgemm kernels do. Others with dot
+ * products of bytes convert sums to f32 in between, which is exact below 2^24. */
 static bool is_exact(const char *implementation, double n_terms)
 {
     bool has_dot_products = strstr(implementation, "vnni") != NULL ||
@@ -38,7 +38,8 @@ static bool is_exact(const char *implementation, double n_terms)
            (strncmp(implementation, "brg", 3) == 0 || n_terms * 255 * 128 <= 0x1p24);
 }
 
-/* oneDNN 3.2 lacks reorders of s8 to some formats of its primitives, for small groups. */
+/* Returns false if oneDNN cannot reorder a plain weight to this format. oneDNN 3.2 lacks such
+ * reorders of s8 for small groups. */
 static bool can_pack(context_t *ctx, const tensor_info_t *packed)
 {
     const tensor_info_t plain = info_dense(packed->dtype, packed->rank, packed->sizes);

@@ -1,9 +1,9 @@
-/* lstm with 8-bit weights, which are not converted to floats: ONNX Runtime's DynamicQuantizeLSTM.
+/* lstm that multiplies 8-bit weights as integers, like ONNX Runtime's DynamicQuantizeLSTM.
  *
  * The products with x and with the state are sums of integers (kernels/quantized). Each row of x
- * and of the state is rounded to integers of up to 15 bits, scaled to its largest absolute value:
- * as many bits as 32-bit sums allow. The weights have a quarter of the bytes of f32 weights, and
- * every step reads all of them. */
+ * and of the state is scaled to its largest absolute value and rounded to integers of up to 15
+ * bits: as many as 32-bit sums allow. This is faster than f32, because each step reads all weights,
+ * and these have a quarter of the bytes. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static const operand_t operands[RECURRENT_QUANTIZED_OPERANDS] = {
     [RECURRENT_ZERO_IH] = {"zero_ih", ROLE_STATE, true, false},
     [RECURRENT_ZERO_HH] = {"zero_hh", ROLE_STATE, true, false}};
 
-#define MOST_TERMS (1 << 22) /* maximum terms of a sum: with more, 15 bits become fewer than 2 */
+#define MOST_TERMS (1 << 22) /* maximum terms of a sum; more would leave integers below 2 bits */
 
 /* ---- inference ---- */
 
@@ -65,7 +65,7 @@ static status_t check_weight(context_t *ctx, const op_call_t *call, int operand)
     return STATUS_OK;
 }
 
-/* Infers the sizes of an lstm with f32 weights, then checks the integer weights. */
+/* Infers results as for an lstm with f32 weights; then checks the integer weights. */
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     const tensor_info_t none = {.dtype = DTYPE_NONE};
@@ -91,12 +91,12 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return check_weight(ctx, call, RECURRENT_WEIGHT_HH);
 }
 
-/* ---- products of rows of numbers with a weight ---- */
+/* ---- products of f32 rows (of x or of the state) with a weight ---- */
 
 typedef struct side {
     int weight, scale, zero; /* indices of operands */
     int64_t n_inputs, n_outputs, n_pairs;
-    float most; /* largest integer that a number is rounded to */
+    float most; /* largest integer that an element of a row is rounded to */
     /* Offsets in scratch, for the maximum number of rows. */
     size_t weight_at, rows_at, starts_at, sums_at, factors_at, zeros_at, scales_at, products_at;
     size_t numbers_at; /* results: f32 [rows][outputs] */
@@ -114,8 +114,8 @@ static size_t take(size_t bytes, size_t *at)
     return begin;
 }
 
-/* Describes the products with one weight and lays out their scratch. `most` is chosen so that sums
- * of n_inputs terms, minus the zero points, stay below 2^31. */
+/* Describes the products with one weight and lays out their scratch. Sums of n_inputs terms, minus
+ * the zero points, must stay below 2^31; this limits `most`. */
 static void describe_side(int weight, int64_t n_inputs, int64_t n_outputs, int64_t n_rows,
                           bool is_packed, side_t *side, size_t *at)
 {
@@ -163,7 +163,8 @@ static void round_row(const side_t *side, void *scratch, int64_t row, const floa
     integer_loops()->sums(1, 0, side->n_inputs, to, &sums[row]);
 }
 
-/* Prepares everything that does not depend on the rows. */
+/* Prepares everything that is the same for all rows of a run: the weight, its scales and zero
+ * points. */
 static void begin_side(const prepared_t *prepared, void *const *in, const side_t *side,
                        int64_t n_rows, bool is_packed, void *scratch, integer_t *out_product)
 {
@@ -205,7 +206,7 @@ static void scale_rows(void *user, int64_t first, int64_t last)
                                 s->numbers + row * s->n);
 }
 
-/* Multiplies n rows of rounded integers and scales the sums to numbers. */
+/* Multiplies n_rows rounded rows by the weight and scales the sums to f32. */
 static void multiply(context_t *ctx, const side_t *side, integer_t product, int64_t n_rows,
                      void *scratch)
 {
@@ -219,9 +220,9 @@ static void multiply(context_t *ctx, const side_t *side, integer_t product, int6
 
 /* ---- kernel ---- */
 
-#define ROWS_AT_ONCE 64 /* rows of x that are multiplied at once; at least those of one step */
+#define ROWS_AT_ONCE 64 /* rows of x multiplied at once; more if one step has more */
 #define VERSION 1
-enum { BLOCK, N_NUMBERS }; /* numbers of a packed weight */
+enum { BLOCK, N_NUMBERS }; /* numbers stored in the format of a packed weight */
 
 typedef struct state {
     recurrent_sizes_t s;
@@ -299,7 +300,7 @@ typedef struct run {
     int64_t first_step; /* first of the steps whose products with x are ready */
 } run_t;
 
-/* Row of x and y of sequence n at a step. After the end of the sequence, steps are not reversed. */
+/* Row of x and y for sequence n at a step. Rows after the end of a sequence are not reversed. */
 static int64_t row_of(const run_t *run, int64_t step, int64_t n)
 {
     const recurrent_sizes_t *s = &run->state->s;
@@ -448,7 +449,7 @@ static const char *const cases[] = {
     "(f32[3,2,0], s8[12,0], s8[12,3], f32[12], none, none, none, none, f32[]+, f32[]+, none, none)",
     NULL};
 
-/* Operations of the products with both weights, in all steps. */
+/* Counts the products with both weights in all steps. */
 static double flops(const op_call_t *call)
 {
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],

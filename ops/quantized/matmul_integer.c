@@ -1,10 +1,11 @@
 /* Products of matrices of 8-bit integers to s32: ONNX MatMulInteger.
  *
- * oneDNN multiplies without zero points. With sums over k:
+ * oneDNN's products have no zero points za and zb, so these are subtracted afterwards. Sums are
+ * over the K elements of a row of a or a column of b:
  *
- *   sum((a - za) * (b - zb)) = sum(a * b) - za * sum(b) - zb * (sum(a) - k * za)
+ *   sum((a - za) * (b - zb)) = sum(a * b) - za * sum(b) - zb * (sum(a) - K * za)
  *
- * The sums of the columns of the packed b are computed as a product with ones. */
+ * oneDNN computes the sums of the columns of its packed b as a product of ones with b. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -71,11 +72,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- kernel on oneDNN: one b for all rows ---- */
+/* ---- kernel on oneDNN: b is a single matrix ---- */
 
 typedef struct state {
     onednn_primitive_t *sums; /* computes sums of the columns of b; NULL if they are not needed */
-    bool is_shifted;          /* a is copied as u8 */
+    bool is_shifted;          /* a is s8 and is copied as u8 */
     int64_t m, n_rows, k, n;
     size_t sums_at, zeros_at, ones_at, copy_at; /* offsets in scratch */
 } state_t;
@@ -92,7 +93,7 @@ static tensor_info_t matrix(dtype_t dtype, int64_t rows, int64_t columns)
     return info_mkldnn(&info, &plain);
 }
 
-/* Describes the product, and the product of ones with b in the same format. */
+/* Describes the product, and if needed the product of ones with the same packed b. */
 static status_t describe_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               dtype_t dtype, state_t *state, onednn_primitive_t **out_primitive)
 {
@@ -164,7 +165,7 @@ static int32_t sum_bytes(dtype_t dtype, int64_t n, const void *x)
     return (int32_t)sum;
 }
 
-/* Subtracts the terms of the zero points from a row of the result. */
+/* Subtracts the zero-point terms (top of the file) from one row of the result. */
 static void take_zeros(const prepared_t *prepared, void *const *in, const char *a,
                        const int32_t *sums, const int32_t *zeros, int64_t row, int32_t *out)
 {
@@ -232,18 +233,20 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- our own kernel: a minus its zero point as s16, b packed for kernels/quantized ---- */
+/* ---- our own kernel: copies a minus its zero point as s16, packs b, and calls kernels/quantized
+ * ---- */
 
-enum { BLOCK, N_NUMBERS }; /* numbers of a packed b */
+enum { BLOCK, N_NUMBERS }; /* numbers stored in the format of a packed b */
 #define VERSION 1
 
 typedef struct native_state {
     bool is_packed;
-    int64_t n_pairs, packed, n_packed; /* pairs in a row of a; bytes of a matrix of b; matrices */
+    int64_t n_pairs, packed,
+        n_packed; /* pairs in a row of a; bytes of a packed matrix; number of matrices */
     size_t weight_at, starts_at, sums_at, zeros_at; /* offsets in scratch, after the rows */
 } native_state_t;
 
-/* Offset of element i of a column of b: the columns are the outputs of the packed weight. */
+/* Offset of element i of a column of b. To the kernel, a column is an output of its weight. */
 static int64_t find_element(const void *user, int64_t i)
 {
     const int64_t *sizes = user; /* [K, N] */
@@ -303,7 +306,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Subtracts the zero points from rows of a, pads these to an even length, and sums them. */
+/* Arguments of center_some_rows, which subtracts the zero points from rows of a, pads the rows to
+ * an even length, and sums each row. */
 typedef struct centering {
     const prepared_t *prepared;
     void *const *in;

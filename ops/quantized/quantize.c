@@ -1,8 +1,8 @@
-/* Numbers to integers and back, ONNX QuantizeLinear and DequantizeLinear; and sums of products to
- * integers of fewer bits.
+/* Conversion of real numbers to integers and back, as in ONNX QuantizeLinear and DequantizeLinear,
+ * and of sums of products to integers of fewer bits (requantize).
  *
- * Scales and zero points are converted to f32 and s32 first. Elements are then processed in memory
- * order, in lines that have one scale, or one for each element. */
+ * Scales become f32 and zero points s32 first. Then elements are processed in memory order, in
+ * lines. A line has one scale for all its elements, or one scale for each. */
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ static const attr_field_t dequantize_fields[] = {DIM, BLOCK_SIZE};
 static const attr_field_t requantize_fields[] = {
     DIM, DTYPE, {"relu", ATTR_BOOL, false, offsetof(quantize_attrs_t, relu), 0, 0, NULL}};
 
-/* Operands of all variants; only requantize has a bias, the last one. */
+/* Operands of all variants. The last one, the bias, belongs to requantize only. */
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"scale", ROLE_STATE, false, false},
                                      {"zero", ROLE_STATE, true, false},
@@ -63,7 +63,8 @@ static bool is_one(const tensor_info_t *info)
     return info->rank <= 1 && info_numel(info) == 1;
 }
 
-/* Checks a scale, zero or bias: one for all, for each index of dim, or for each block of them. */
+/* Checks the sizes of a scale, zero or bias: one for all, for each index of dim, or for each block
+ * of indices. */
 static status_t check_sizes(context_t *ctx, const op_call_t *call, int operand)
 {
     const quantize_attrs_t *attrs = call->attrs;
@@ -186,14 +187,14 @@ static int64_t count_parameters(const prepared_t *prepared)
     return n;
 }
 
-/* Number of copies of the parameters. If a few channels are last, a line has all of them several
- * times, because short lines would cost more than their elements. */
+/* Number of times that scratch repeats the parameters. In channels last with few channels, a line
+ * covers several pixels, because short lines cost more than their elements. */
 static int64_t count_copies(int64_t n_parameters)
 {
     return n_parameters > 1 && n_parameters < QUANTIZE_CHUNK ? QUANTIZE_CHUNK / n_parameters : 1;
 }
 
-/* Scales as f32, zeros and biases as s32, and f32 biases as shifts; as many of each. */
+/* All arrays have the same length. An s32 bias is `bias`; an f32 bias is `shift`. */
 typedef struct parameters {
     float *scale, *shift;
     int32_t *zero, *bias;
@@ -232,15 +233,15 @@ static void spread(const prepared_t *prepared, void *const *in, int operand, int
                (size_t)n * dtype_size(dtype));
 }
 
-/* A line has `length` contiguous elements. Line l of channel c and outer index o begins with
- * parameter (o * n_blocks + c / block_size) * stride. */
+/* A line has `length` contiguous elements. Channel c is an index of dim, and o the index of the
+ * dimensions before it. The line begins with parameter (o * n_blocks + c / block_size) * stride. */
 typedef struct lines {
     int64_t n, length, total;
-    int64_t step; /* stride of parameters from element to element */
+    int64_t step; /* stride of parameters within a line: 0 for one scale, else 1 */
     int64_t channels, block_size, n_blocks, stride;
 } lines_t;
 
-/* Number of contiguous elements for each index of dim. */
+/* Number of elements that are contiguous for one index of dim. */
 static int64_t count_inner(const tensor_info_t *x, int dim)
 {
     int64_t n = 1;

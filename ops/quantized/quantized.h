@@ -2,8 +2,8 @@
  * for all operators are in ops.h.
  *
  * Sums of products are exact modulo 2^32: they have 32 bits and wrap around. Numbers are converted
- * to integers in f32: rounded half to even, then saturated. Results are those of ONNX Runtime. A
- * zero point that is NULL counts as 0. */
+ * to integers in f32: rounded half to even, then saturated. Results equal those of ONNX Runtime. A
+ * NULL zero point counts as 0. */
 #ifndef TESSERA_OPS_QUANTIZED_QUANTIZED_H
 #define TESSERA_OPS_QUANTIZED_QUANTIZED_H
 
@@ -15,8 +15,8 @@ TESSERA_BEGIN
 /* ---- numbers to integers and back ----
  *
  * A scale or zero point has one of these shapes: [] or [1], one for the tensor; [C], one for each
- * index along dim; or, with block_size B > 0, the sizes of x except ceil(C / B) along dim, one for
- * each block of B indices. */
+ * of the C indices along dim; or, with block_size B > 0, the sizes of x with ceil(C / B) instead of
+ * C, one for each block of B indices along dim. */
 
 /* ONNX QuantizeLinear:
  *
@@ -25,7 +25,7 @@ TESSERA_BEGIN
  * x       f32, bf16, f16 or s32; NaN becomes the smallest integer
  * scale   f32, bf16 or f16
  * zero    NULL, or of the result's dtype, or s32
- * dtype   of the result: s8, u8, s16 or u16; DTYPE_NONE: that of zero, or u8 if zero is NULL */
+ * dtype   of the result: s8, u8, s16 or u16; DTYPE_NONE: zero's dtype, or u8 if zero is NULL */
 status_t op_quantize(context_t *ctx, const tensor_t *x, const tensor_t *scale, const tensor_t *zero,
                      int64_t dim, int64_t block_size, dtype_t dtype, tensor_t **out)
     TESSERA_API(op_quantize);
@@ -50,13 +50,13 @@ status_t op_dequantize(context_t *ctx, const tensor_t *x, const tensor_t *scale,
  * multiplier  f32 [], [1] or [C]: the scale of x divided by the scale of the result
  * bias        NULL; or s32 [1] or [C], in units of x; or f32, in units of the result
  * zero        [] or [1] of the result's dtype, or s32, or NULL
- * relu        raises results below `zero` to it: it represents the number 0
+ * relu        raises results below `zero`, which represents the number 0, to `zero`
  * dtype       as in op_quantize */
 status_t op_requantize(context_t *ctx, const tensor_t *x, const tensor_t *multiplier,
                        const tensor_t *bias, const tensor_t *zero, int64_t dim, bool relu,
                        dtype_t dtype, tensor_t **out) TESSERA_API(op_requantize);
 
-/* ONNX DynamicQuantizeLinear: quantizes to u8. The range covers all elements and 0:
+/* ONNX DynamicQuantizeLinear: quantizes to u8. min and max are over all elements and 0:
  *
  *   scale = (max - min) / 255, or 1 if that is 0
  *   zero  = saturate(round(-min / scale))
@@ -77,11 +77,10 @@ status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_i
  *                                * (weight[k][c][r][s] - weight_zero[k])
  *
  * x            [N][C][H][W]     s8 or u8; padding is x_zero
- * weight       [K][C/G][R][S]   s8 or u8; s8 without zeros is fastest, and module_mkldnn packs it
- * x_zero       [] or [1] of x's dtype, or NULL
- * weight_zero  [], [1] or [K] of the weight's dtype, or NULL
- * attrs        as in op_conv2d, without post-ops and algorithm
- * out          [N][K][P][Q]     s32, channels last */
+ * weight       [K][C/G][R][S]   s8 or u8; fastest as s8 without weight_zero; module_mkldnn packs it
+ * then x_zero       [] or [1] of x's dtype, or NULL weight_zero  [], [1] or [K] of the weight's
+ * dtype, or NULL attrs        as in op_conv2d, without post-ops and algorithm out [N][K][P][Q] s32,
+ * channels last */
 status_t op_conv1d_integer(context_t *ctx, const tensor_t *x, const tensor_t *weight,
                            const tensor_t *x_zero, const tensor_t *weight_zero,
                            const conv_attrs_t *attrs, tensor_t **out)
@@ -107,8 +106,8 @@ typedef struct conv_quantized_attrs {
  *   sum[n][k][p][q] = sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
  *   out[n][k][p][q] = (sum + bias[k]) * multiplier[k] + addend_scale * addend[n][k][p][q]
  *
- * then relu. Integer results are rounded half to even and saturated. The computation is in f32, so
- * a number close to the middle of two integers may be rounded to either.
+ * then relu. Integer results are rounded half to even and saturated. `out` is computed in f32, so a
+ * number close to the middle of two integers may be rounded to either.
  *
  * x            [N][C][H][W]     u8; padding is 0
  * weight       [K][C/G][R][S]   s8; module_mkldnn packs it
@@ -134,7 +133,7 @@ status_t op_conv3d_quantized(context_t *ctx, const tensor_t *x, const tensor_t *
  *
  *   out[m][n] = sum(k) (a[m][k] - a_zero[m]) * (b[k][n] - b_zero[n])
  *
- * a, b     s8 or u8; a single matrix b of s8 is fastest, and module_mkldnn packs it
+ * a, b     s8 or u8; fastest if b is a single s8 matrix; module_mkldnn packs it then
  * a_zero   [], [1] or [M] of a's dtype, or NULL
  * b_zero   [], [1] or [N] of b's dtype, or NULL
  * out      s32 */
@@ -144,8 +143,8 @@ status_t op_matmul_integer(context_t *ctx, const tensor_t *a, const tensor_t *b,
 
 /* ---- recurrent layers ---- */
 
-/* Like recurrent_weights_t, with integer weights. Scales and zero points are [], [1] or [4 H]; with
- * [4 H], there is one for each row of the weight. */
+/* recurrent_weights_t with integer weights. Scales and zero points are [] or [1], one for a weight,
+ * or [4 H], one for each of its rows. */
 typedef struct lstm_quantized_weights {
     const tensor_t *weight_ih;           /* s8 or u8 [4 H][C] */
     const tensor_t *weight_hh;           /* s8 or u8 [4 H][H] */
@@ -154,10 +153,10 @@ typedef struct lstm_quantized_weights {
     const tensor_t *zero_ih, *zero_hh;   /* dtype of the weight, or NULL */
 } lstm_quantized_weights_t;
 
-/* op_lstm with f32 x and the weights scale * (integer - zero). Each row of x and of the state is
- * rounded to integers for its products. They have up to 15 bits, scaled to the row's largest
- * absolute value. For a weight with more than 256 columns they have fewer: the largest integer is
- * 2^31 / 256 / columns. A row with a number that is not finite results in NaN.
+/* op_lstm with f32 x and the weights scale * (integer - zero). For the products, each row of x and
+ * of the state is scaled to its largest absolute value and rounded to integers of up to 15 bits. If
+ * a weight has more than 256 columns, the integers have fewer bits: at most 2^31 / 256 / columns. A
+ * row with a number that is not finite results in NaN.
  *
  * attrs  reverse and batch_first
  *
