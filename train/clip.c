@@ -6,12 +6,12 @@
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
-/* A gradient: its elements without gaps, and the bytes that will be written. */
+/* A gradient, with its elements in an array without gaps and the bytes that will be written. */
 typedef struct part {
     tensor_t *gradient;
     tensor_t *copy;  /* copy of a gradient with gaps, or whose elements share memory */
-    float *written;  /* the gradient's own bytes */
-    float *elements; /* the same bytes, or the copy's */
+    float *written;  /* the gradient's bytes */
+    float *elements; /* the array without gaps: the gradient's bytes, or the copy's */
     int64_t n;       /* number of elements, with padding */
     bool is_repeat;  /* an earlier gradient has the same bytes */
     uint8_t *seen;   /* one bit for each element in memory, if elements may share memory; or NULL */
@@ -25,14 +25,15 @@ static bool is_gapless(const tensor_info_t *info)
     return format_of_strides(info->rank, info->sizes, info->format.strides).kind == FORMAT_TAG;
 }
 
-/* True if elements may share memory: f32[3,2]{1,1} has 4 in memory. Strides are not negative. */
+/* True if elements may share memory: f32[3,2] with strides {1,1} has 6 elements but only 4 in
+ * memory. Strides are never negative. */
 static bool may_overlap(const tensor_info_t *info)
 {
     int64_t last = 0; /* largest offset in the dimensions so far, in elements */
     bool is_done[TENSOR_MAX_RANK] = {false};
     for (int k = 0; k < info->rank; k++) {
         int next = 0;
-        while (is_done[next]) next++; /* k of them are done */
+        while (is_done[next]) next++; /* k dimensions are done */
         for (int d = next + 1; d < info->rank; d++)
             if (!is_done[d] && info->format.strides[d] < info->format.strides[next]) next = d;
         is_done[next] = true;
@@ -51,7 +52,8 @@ static status_t make_seen(context_t *ctx, const tensor_info_t *info, uint8_t **o
     return context_get_zeroed(ctx, (size_t)(last / 8 + 1), "elements of a gradient", out_seen);
 }
 
-/* Marks a gradient whose bytes an earlier gradient has, as for both operands of a sum. */
+/* Marks a gradient that has the same bytes as an earlier one: both operands of a sum can get the
+ * same gradient tensor. */
 static status_t find_repeat(context_t *ctx, const part_t *parts, part_t *part)
 {
     const tensor_t *gradient = part->gradient;
@@ -89,15 +91,16 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
     return make_seen(ctx, info, &part->seen);
 }
 
-/* ---- the norm: sums of pieces, added in order ---- */
+/* ---- the norm: pieces of PIECE elements are summed in parallel; then their sums are added in
+ * order ---- */
 
 #define PIECE 8192
 
-/* Pieces are numbered over all gradients. */
+/* Work that threads divide. Pieces are numbered over all gradients. */
 typedef struct work {
     int n;
     const part_t *parts;
-    double *sums; /* [pieces] sums of squares; NULL: multiply instead */
+    double *sums; /* [pieces] sums of squares; NULL: multiply by `factor` instead */
     float factor;
 } work_t;
 
@@ -130,7 +133,8 @@ static void run_pieces(void *user, int64_t first, int64_t last)
 
 /* ---- multiplication ---- */
 
-/* Multiplies each element in memory once, even if several indices refer to it. */
+/* Multiplies a gradient with gaps. Multiplies each element in memory once, even if several indices
+ * refer to it. */
 static void multiply_gapped(const part_t *part, float factor)
 {
     const tensor_info_t *info = &part->gradient->info;
@@ -146,7 +150,8 @@ static void multiply_gapped(const part_t *part, float factor)
     } while (shape_next(info->rank, info->sizes, index));
 }
 
-/* Handles the rest: multiplies gradients with gaps, and sets padded lanes that are NaN to 0. */
+/* Multiplies a gradient with gaps. If the factor is NaN, sets the padding of a blocked gradient
+ * back to 0. */
 static void finish(const part_t *part, float factor)
 {
     const tensor_info_t info = convert_inner_info(&part->gradient->info);

@@ -1,4 +1,5 @@
-/* Gradients of graphs: copies the graph, then appends the nodes that the gradient rules emit. */
+/* Gradients of graphs: copies the graph, then appends the nodes that the gradient rules of its
+ * operators add. */
 #include "train/graph_grad_impl.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* The arguments: gradients of `loss` with respect to `wrt`; values `more` become results, too. */
+/* Arguments: the new graph returns `more`, then the gradients of `loss` with respect to `wrt`. */
 typedef struct grad_asked {
     int loss, n_more, n_wrt;
     const value_t *more, *wrt;
@@ -27,7 +28,7 @@ typedef struct grad_builder {
     value_t *map;     /* [values of from] their copies in the new graph */
     value_t *grad;    /* [values of from] their gradients, in the new graph */
     bool *is_tracked; /* [values of from] */
-    bool *is_written; /* [values of from] some node writes it in place; indexed by new number */
+    bool *is_written; /* [values of the new graph] some node writes it in place */
     tensor_info_t number;
 } grad_builder_t;
 
@@ -128,8 +129,8 @@ static bool is_floating(const graph_t *graph, value_t value)
     return type->kind == TYPE_TENSOR && type->has_info && dtype_is_floating(type->info.dtype);
 }
 
-/* True if gradients may pass through a value. A value of unknown dtype counts as tracked; it is an
- * error if a gradient reaches it. */
+/* True if gradients may pass through a value. This includes values of unknown dtype; if a gradient
+ * reaches such a value, graph_grad fails. */
 static bool may_pass(const graph_t *graph, value_t value)
 {
     const graph_type_t *type = graph_value_type(graph, value);
@@ -160,7 +161,7 @@ static void note_written(grad_builder_t *grads)
 
 /* ---- gradients ---- */
 
-/* Fails if sizes are not known, because gradient rules need them. */
+/* Fails if the sizes of a value are not known, because gradient rules need them. */
 static status_t check_known(const grad_builder_t *grads, const graph_node_t *node, value_t value)
 {
     const graph_type_t *type = value >= 0 ? graph_value_type(grads->from, value) : NULL;

@@ -4,7 +4,8 @@
 
 #include "train/graph_grad.h"
 
-/* graph_grad that also returns the values `more`, between the graph's results and the gradients. */
+/* Like graph_grad, but the new graph also returns the values `more`, after the results of `graph`
+ * and before the gradients. */
 status_t graph_grad_after(context_t *ctx, const graph_t *graph, int loss, int n_more,
                           const value_t *more, int n_wrt, const value_t *wrt, int *out_results,
                           graph_t **out_graph);

@@ -13,7 +13,7 @@
 #define HOST_BYTES 256
 #define PATH_TEMPLATE "/tmp/tessera-rank-XXXXXX"
 
-/* Information about its file that a rank sends to the others. */
+/* Describes a rank's lock file to the other ranks. */
 typedef struct card {
     char host[HOST_BYTES];
     char path[sizeof PATH_TEMPLATE];
@@ -34,14 +34,15 @@ static int find_ended(const group_t *group)
     return -1;
 }
 
-/* When a rank has ended, pending operations get this long: the rank may have done its part. */
+/* After a rank has ended, pending operations get this long to complete: the rank may have sent its
+ * data before. */
 #define GRACE_NS UINT64_C(300000000)
 #define LOOK_NS UINT64_C(20000000)
-/* group_wait tests continuously for this long, then sleeps between tests. */
+/* group_wait tests without pause for this long, then sleeps between tests. */
 #define SPIN_NS UINT64_C(200000)
 
 typedef struct wait {
-    uint64_t begin_ns, ended_ns; /* ended_ns: when a rank had ended; 0: none has */
+    uint64_t begin_ns, ended_ns; /* ended_ns: when an ended rank was found, or 0 */
     int ended;
 } wait_t;
 

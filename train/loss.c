@@ -74,7 +74,7 @@ static status_t with_number(context_t *ctx, binary_t op, const tensor_t *x, doub
     return status;
 }
 
-/* Takes ownership of the losses, also on failure. */
+/* Applies the reduction. Takes ownership of `losses`, also on failure. */
 static status_t reduce_take(context_t *ctx, tensor_t *losses, reduction_t reduction, tensor_t **out)
 {
     if (reduction == REDUCTION_NONE) {
@@ -87,7 +87,7 @@ static status_t reduce_take(context_t *ctx, tensor_t *losses, reduction_t reduct
     return status;
 }
 
-/* Reduces of(x - target), where `of` is the loss of a difference. */
+/* Applies `of` to x - target, then the reduction. */
 static status_t run_difference(context_t *ctx, const char *op, unary_t of, const tensor_t *x,
                                const tensor_t *target, reduction_t reduction, tensor_t **out)
 {
@@ -112,7 +112,8 @@ status_t loss_l1(context_t *ctx, const tensor_t *x, const tensor_t *target, redu
     return run_difference(ctx, "loss_l1", op_abs, x, target, reduction, out);
 }
 
-/* With near = min(|d|, beta): near^2 / (2 beta) + (|d| - near). This form needs no branch. */
+/* smooth_l1 of the distances |d|, without a branch: near^2 / (2 beta) + (|d| - near), where near =
+ * min(|d|, beta). */
 static status_t smooth(context_t *ctx, const tensor_t *distance, double beta, tensor_t **out)
 {
     tensor_t *near = NULL, *square = NULL, *part = NULL, *far = NULL;
@@ -144,7 +145,7 @@ status_t loss_smooth_l1(context_t *ctx, const tensor_t *x, const tensor_t *targe
 
 /* ---- binary cross entropy ---- */
 
-/* log sigmoid(x), times 1 + (pos_weight - 1) target if pos_weight is given. */
+/* Computes log sigmoid(x), multiplied by 1 + (pos_weight - 1) target if pos_weight is not NULL. */
 static status_t weigh_positive(context_t *ctx, const tensor_t *x, const tensor_t *target,
                                const tensor_t *pos_weight, tensor_t **out)
 {
@@ -162,7 +163,8 @@ static status_t weigh_positive(context_t *ctx, const tensor_t *x, const tensor_t
     return status;
 }
 
-/* x - x target - log sigmoid(x), because log(1 - sigmoid(x)) is log sigmoid(x) - x. */
+/* Computes x - x target - log sigmoid(x), which equals the formula in loss.h without weight because
+ * log(1 - sigmoid(x)) is log sigmoid(x) - x. */
 static status_t run_bce(context_t *ctx, const tensor_t *x, const tensor_t *target,
                         const tensor_t *pos_weight, tensor_t **out)
 {

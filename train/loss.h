@@ -1,5 +1,5 @@
-/* Losses, as in torch.nn.functional. They call operators, so tapes record them, and graph_trace
- * traces them. Targets get no gradient. */
+/* Losses, as in torch.nn.functional. They call operators, so a tape (train/tape.h) can record them,
+ * and graph_trace can trace them. Targets get no gradient. */
 #ifndef TESSERA_TRAIN_LOSS_H
 #define TESSERA_TRAIN_LOSS_H
 
@@ -7,21 +7,22 @@
 
 TESSERA_BEGIN
 
-/* Returns the mean of all losses, their sum, or all losses. */
+/* A loss function returns the mean of the losses of all items, their sum, or the separate
+ * losses. */
 typedef enum reduction { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE } reduction_t;
 
 typedef struct cross_entropy_options {
     reduction_t reduction;
     const tensor_t *weight; /* [C], one number per class, or NULL */
     int64_t ignore_index;   /* rows with this label are ignored */
-    double label_smoothing; /* part of the target shared by all classes; not for nll */
+    double label_smoothing; /* share of the target spread over all classes; not for nll */
 } cross_entropy_options_t;
 
-/* PyTorch's defaults: REDUCTION_MEAN, no weight, ignore_index -100, label_smoothing 0. */
+/* Returns PyTorch's defaults: REDUCTION_MEAN, no weight, ignore_index -100, label_smoothing 0. */
 cross_entropy_options_t cross_entropy_options(void) TESSERA_API(cross_entropy_options);
 
-/* Cross entropy of scores, as one numerically stable operator; and negative log likelihood of
- * log-probabilities, such as the result of log_softmax.
+/* loss_cross_entropy takes scores and is one numerically stable operator. loss_nll (negative log
+ * likelihood) takes log-probabilities, such as the result of log_softmax.
  *
  *   loss[n] = - weight[t] log softmax(x[n])[t]          t = target[n]
  *   mean    = sum(n) loss[n] / sum(n) weight[target[n]]
@@ -32,7 +33,7 @@ cross_entropy_options_t cross_entropy_options(void) TESSERA_API(cross_entropy_op
  *                                        over rows.
  * options  NULL: PyTorch's defaults
  *
- * INVALID_ARGUMENT  sizes disagree; a label is out of range (the message names it) */
+ * INVALID_ARGUMENT  the sizes do not match; a label is out of range (the message names it) */
 status_t loss_cross_entropy(context_t *ctx, const tensor_t *x, const tensor_t *target,
                             const cross_entropy_options_t *options, tensor_t **out)
     TESSERA_API(loss_cross_entropy);

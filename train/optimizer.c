@@ -9,7 +9,7 @@
 
 /* ---- construction ---- */
 
-/* Lists the floating parameters of one module. */
+/* Callback of module_walk: lists the floating-point parameters of one module. */
 static status_t list_parameters(context_t *ctx, void *user, const char *path, module_t *module)
 {
     optimizer_t *optimizer = user;
@@ -30,8 +30,8 @@ static status_t list_parameters(context_t *ctx, void *user, const char *path, mo
 }
 
 /* Fails if two parameters share bytes: two threads would write them, and one tensor would be
- * updated twice. Checked at each step, because a module may get such parameters later. Messages
- * begin with `op`. */
+ * updated twice. Checked again after any module has changed, because parameters may be replaced.
+ * Messages begin with `op`. */
 static status_t check_apart(context_t *ctx, const char *op, optimizer_t *optimizer)
 {
     const uint64_t changes = module_changes();
@@ -162,7 +162,8 @@ status_t optimizer_find(context_t *ctx, const char *op, const optimizer_t *optim
     return STATUS_OK;
 }
 
-/* Checks the info of a parameter's gradient, then appends its item and increases n_items. */
+/* Checks dtype and sizes of a parameter's gradient (`given`), then appends the parameter to
+ * items. */
 static status_t list_item(context_t *ctx, optimizer_t *optimizer, int index,
                           const tensor_info_t *given, int *n_items, step_item_t *items)
 {
@@ -339,7 +340,7 @@ int optimizer_n_states(const optimizer_t *optimizer)
     return n;
 }
 
-/* Index of the nth state that the options use, or -1. */
+/* Index in state_names of the nth state that the options use, or -1. */
 static int state_place(const optimizer_t *optimizer, int nth)
 {
     for (int s = 0; optimizer != NULL && s < UPDATE_MAX_STATES; s++)

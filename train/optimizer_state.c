@@ -11,7 +11,7 @@ static const char step_key[] =
 
 /* ---- export ---- */
 
-/* Takes ownership of the tensor, also on failure. */
+/* Adds an entry to the dict. Takes ownership of the tensor, also on failure. */
 static status_t put_take(context_t *ctx, datum_t *dict, const char *key, tensor_t *tensor)
 {
     datum_t *value = NULL;
@@ -22,7 +22,8 @@ static status_t put_take(context_t *ctx, datum_t *dict, const char *key, tensor_
     return status;
 }
 
-/* Makes a copy. Otherwise state would keep a second form, and later steps would change the dict. */
+/* Makes a dense copy for the dict. Without a copy, later steps would change the dict, and blocked
+ * state would also have to be stored in dense format. */
 static status_t copy_dense(context_t *ctx, const tensor_t *state, tensor_t **out_copy)
 {
     const tensor_info_t *info = tensor_info(state);
@@ -32,7 +33,7 @@ static status_t copy_dense(context_t *ctx, const tensor_t *state, tensor_t **out
     return convert_make(ctx, state, &dense, CAUSE_OUTPUT, out_copy);
 }
 
-/* A dict that is being made. With prefix "optimizer", a key is "optimizer.fc.weight.exp_avg". */
+/* A dict that is being filled. With prefix "optimizer", a key is "optimizer.fc.weight.exp_avg". */
 typedef struct listing {
     const char *prefix;
     bool is_dense; /* false: add the state tensors themselves */
@@ -158,7 +159,8 @@ static status_t find_lr(context_t *ctx, const datum_t *dict, double *out_lr)
     return STATUS_OK;
 }
 
-/* True if the key is the name of a parameter and of one of its states: "fc.weight.exp_avg". */
+/* True if the optimizer has this key: "lr", "step", or a parameter's name with a state's name or
+ * "step", such as "fc.weight.exp_avg". */
 static bool is_known(const optimizer_t *optimizer, const char *key)
 {
     const char *dot = strrchr(key, '.');
@@ -177,7 +179,8 @@ static bool is_known(const optimizer_t *optimizer, const char *key)
     return false;
 }
 
-/* Makes a state tensor that shares the dict's bytes until either is written. */
+/* Makes a state tensor from an entry of the dict. A dense tensor shares the dict's bytes until one
+ * of the two is written. */
 static status_t take_state(context_t *ctx, const tensor_t *given, tensor_t **out_state)
 {
     const tensor_info_t *info = tensor_info(given);
@@ -199,7 +202,7 @@ static status_t load_state(context_t *ctx, const optimizer_loaded_t *loaded, int
     return take_state(ctx, given, &loaded->entries[index].state[s]);
 }
 
-/* A parameter without updates has no entries in the dict. */
+/* Loads the state of one parameter. A parameter without updates has no entries in the dict. */
 static status_t load_entry(context_t *ctx, const optimizer_loaded_t *loaded, int index)
 {
     const optimizer_t *optimizer = loaded->optimizer;

@@ -8,7 +8,7 @@
 
 /* ---- creation ---- */
 
-/* An MPI_Op that sums bf16. All ranks add the same pairs, so that all get the same sum. */
+/* An MPI_Op that sums bf16 numbers in f32 and rounds the sum to bf16. */
 static void add_bf16(void *in, void *in_out, int *n, MPI_Datatype *type)
 {
     const uint16_t *a = in;

@@ -13,22 +13,24 @@
  *     if (parallel_rank(parallel) == 0) checkpoint_save(ctx, model, optimizer, path, NULL);
  *
  * All ranks make the same calls with the same module and options. trainer_create copies rank 0's
- * state to all ranks. The loss and the gradients of a step are means over all items of all ranks.
- * So if the loss is a mean over the items of a batch, two ranks train like one rank with the
- * doubled batch. With class weights or ignored labels, this also needs equal sums of weights on all
- * ranks. Batch norm uses only the statistics of the rank's own items, also for running statistics.
- * All ranks use the same random numbers.
+ * state to all ranks. The loss and the gradients of a step are means over the items (samples of the
+ * batch) of all ranks. So if the loss is a mean over the items of a batch, two ranks train like one
+ * rank with the doubled batch. With class weights or ignored labels, this holds only if the weights
+ * of the items have the same sum on all ranks. Batch norm uses only the statistics of the rank's
+ * own items, for running statistics too. All ranks use the same random numbers.
  *
- * Gradients are summed in their blocked format, in buckets. At the first step, and whenever a
- * parameter gets its first gradient, ranks compare hashes of the gradients' formats. If these
- * differ between ranks, the gradient is summed in plain layout. A bucket is sent as soon as its
- * gradients are complete. In mode TRAIN_EAGER, from the second step on, buckets are sent during the
- * backward pass. A plan returns all gradients at its end, so a bucket is only sent while later ones
- * are packed.
+ * Gradients are summed in their blocked format. They are packed one after another into an array
+ * that is divided into buckets of 4 MB. At the first step, and whenever a parameter gets its first
+ * gradient, ranks compare hashes of the gradients' formats. A gradient whose formats differ between
+ * ranks is summed in plain (row-major) layout. A bucket is sent as soon as its gradients are
+ * complete. In mode TRAIN_EAGER, from the second step on, buckets are sent during the backward
+ * pass. In mode TRAIN_PLANNED, all gradients are complete only at the end of the backward pass;
+ * then a bucket is sent while later ones are packed.
  *
- * If a rank ends, by a signal or after a failure, no other rank waits forever: its current call
- * returns IO within a second if the rank was on the same machine. On other machines mpirun ends the
- * ranks with SIGTERM. Without Open MPI at build time all calls return UNSUPPORTED.
+ * If a rank ends, by a signal or after a failure, no other rank waits for it forever: on the same
+ * machine, the current call of each other rank fails with STATUS_IO within a second. On other
+ * machines mpirun ends the ranks with SIGTERM. Without Open MPI at build time all calls return
+ * UNSUPPORTED.
  *
  * A parallel_t belongs to its context and to the thread that created it. */
 #ifndef TESSERA_TRAIN_PARALLEL_H
@@ -49,20 +51,21 @@ typedef struct parallel_options {
 /* Joins the ranks of MPI_COMM_WORLD; all of them must call it. Initialises MPI if the program has
  * not done so. A program that was not started with mpirun is the only rank.
  *
- * INVALID_ARGUMENT  MPI was already finalised; a process can initialise it only once
+ * INVALID_ARGUMENT  MPI has already been finalised; a process cannot initialise it again
  * UNSUPPORTED       this build has no Open MPI
- * IO                a rank has ended; no file can be created in /tmp, by which ranks watch
- *                   each other */
+ * IO                a rank has ended; or the file in /tmp cannot be created that tells other ranks
+ *                   whether this rank still runs */
 status_t parallel_create(context_t *ctx, const parallel_options_t *options,
                          parallel_t **out_parallel) TESSERA_API(parallel_create);
 
-/* Waits until all ranks call it, and finalises MPI if parallel_create initialised it. After a
- * failed rank or parallel_leave it does neither, because finalising MPI would wait for the other
- * ranks; the process should then exit with a status other than 0. */
+/* Waits until all ranks call it, and finalises MPI if parallel_create initialised it. After a rank
+ * has failed or called parallel_leave, it does neither, because finalising MPI would wait for that
+ * rank; the process should then exit with a nonzero status. */
 void parallel_destroy(parallel_t *parallel) TESSERA_API(parallel_destroy);
 
 /* Reports that this rank cannot continue, for a reason that other ranks do not know. Calls in which
- * they wait for it then fail. Not needed after a failed step, which fails on all ranks. */
+ * they wait for this rank then fail. Not needed after a failed step, because a step that fails on
+ * one rank fails on all. */
 void parallel_leave(parallel_t *parallel) TESSERA_API(parallel_leave);
 
 int parallel_rank(const parallel_t *parallel) TESSERA_API(parallel_rank);
@@ -83,7 +86,7 @@ status_t parallel_sum(context_t *ctx, parallel_t *parallel, int n, double *numbe
 
 /* How gradients were exchanged in the last step. */
 typedef struct parallel_counts {
-    int n_blocked, n_plain; /* gradients summed in blocked, in plain format */
+    int n_blocked, n_plain; /* gradients summed in a blocked format, and in plain layout */
     int n_buckets;
     int n_early; /* buckets that were sent before the backward pass ended */
 } parallel_counts_t;

@@ -1,7 +1,8 @@
-/* Replaces the gradients of all ranks by their mean. All gradients are packed one after another
- * into one array, which is divided into buckets. A bucket is sent when it and all earlier buckets
- * are complete, so all ranks send the same buckets in the same order. Then follows a vote, a sum
- * over the ranks: whether a step has failed, the number of items, and which gradients exist. */
+/* Replaces the gradients of each rank by the mean over all ranks. All gradients are packed one
+ * after another into one array, which is divided into buckets (ranges). A bucket is sent when it
+ * and all earlier buckets are complete, so all ranks send the same buckets in the same order. Then
+ * follows a "vote": the ranks sum a few numbers, which say whether a step has failed, how many
+ * items there are, and which gradients exist. */
 #ifdef TESSERA_HAVE_MPI
 
 #include <string.h>
@@ -31,7 +32,8 @@ void parallel_clear(parallel_t *parallel)
 
 /* ---- packing ---- */
 
-/* Packs a gradient, multiplied by this rank's number of items. NULL is packed as zeros. */
+/* Writes a gradient, multiplied by this rank's number of items, into the array. NULL counts as
+ * zeros. */
 static status_t pack(parallel_t *parallel, int index, const tensor_t *gradient)
 {
     context_t *ctx = parallel->ctx;
@@ -70,7 +72,7 @@ static status_t begin_bucket(parallel_t *parallel, bucket_t *bucket)
                                       group->comm, &bucket->request));
 }
 
-/* Marks a gradient as packed, and sends all buckets that are complete now. */
+/* Marks a gradient as packed, and starts to sum the buckets that are complete now. */
 static status_t note_ready(parallel_t *parallel, int index)
 {
     exchanged_t *gradient = &parallel->gradients[index];
@@ -108,7 +110,8 @@ void parallel_begin(parallel_t *parallel, int64_t n_items)
     parallel->status = begin_step(parallel);
 }
 
-/* Tests the last bucket, because MPI makes progress only inside of its functions. */
+/* Packs a gradient as soon as it is complete. Then tests the last bucket, because MPI makes
+ * progress only while one of its functions runs. */
 void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradient)
 {
     int is_done = 0;
@@ -123,7 +126,8 @@ void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradien
                                                 &is_done, MPI_STATUS_IGNORE));
 }
 
-/* Packs all remaining gradients; zeros if this rank's step has failed, with the status in *own. */
+/* Packs all remaining gradients. If this rank's step has failed (*own), packs zeros, because the
+ * other ranks still wait for its buckets. Sets *own if packing fails. */
 static status_t begin_rest(parallel_t *parallel, status_t *own, tensor_t *const *gradients)
 {
     for (int i = parallel->n - 1; i >= 0; i--) {
@@ -169,7 +173,8 @@ static status_t judge(parallel_t *parallel, status_t own, const double *votes)
          "%s: rank %g has failed, so no rank has made the step", op, votes[FAILED_RANK]);
 }
 
-/* The number by which sums are divided, not 0: without items, all sums are 0. */
+/* The number of items by which sums are divided, or 1 if there are no items (then all sums are
+ * 0). */
 static double weight_of(const double *votes)
 {
     return votes[ITEMS] > 0.0 ? votes[ITEMS] : 1.0;
@@ -185,7 +190,7 @@ static bool needs_plan(const parallel_t *parallel, int n, const double *votes)
 
 /* ---- the plan: which gradients exist, their formats and offsets ---- */
 
-/* True for a blocked format that others than its owner can write. */
+/* True for a blocked format whose order of elements is known, unlike oneDNN's opaque formats. */
 static bool is_blocked(const tensor_info_t *info)
 {
     const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
@@ -193,7 +198,7 @@ static bool is_blocked(const tensor_info_t *info)
            info->layout == LAYOUT_MKLDNN && !tensor_lies_like(info, &dense);
 }
 
-/* Hash of a gradient's format; 0: no gradient, 1: plain. */
+/* Hash of a gradient's blocked format; 0: no gradient, 1: dense or an opaque format. */
 static uint64_t hash_of(const tensor_t *gradient)
 {
     if (gradient == NULL) return 0;
@@ -201,8 +206,9 @@ static uint64_t hash_of(const tensor_t *gradient)
     return is_blocked(info) ? format_hash(&info->format, info->sizes, 2) | 2 : 1;
 }
 
-/* Uses a blocked format if all ranks have the same hash of it. group_max returns the largest hash
- * and the largest complement, which is the complement of the smallest hash. */
+/* Uses a gradient's blocked format if its hash is the same on all ranks, else a dense format. To
+ * compare hashes, group_max finds the largest hash and the largest complement of a hash, which is
+ * the complement of the smallest. */
 static status_t choose_infos(parallel_t *parallel, const optimizer_t *optimizer,
                              tensor_t *const *gradients, const double *votes, uint64_t *hashes,
                              exchanged_t *plan)
@@ -225,10 +231,11 @@ static status_t choose_infos(parallel_t *parallel, const optimizer_t *optimizer,
     return STATUS_OK;
 }
 
-/* Floats in a cache line. Each gradient starts at a multiple. */
+/* Floats in a cache line. Each gradient starts at a multiple of it in the array. */
 #define LINE 16
 
-/* Assigns offsets. The last parameter comes first, because its gradient is ready first. */
+/* Assigns offsets in the array. The last parameter comes first, because its gradient is ready
+ * first. */
 static void place(int n, exchanged_t *plan, int64_t *out_n)
 {
     *out_n = 0;
@@ -255,7 +262,7 @@ static status_t make_elements(parallel_t *parallel, int64_t n)
                        &parallel->sent);
 }
 
-/* Elements of a bucket: a number that fits in MPI's int. */
+/* Number of elements of a bucket. MPI counts elements in int, so it is limited. */
 static int64_t bucket_size(const parallel_t *parallel)
 {
     const size_t n = parallel->options.bucket_bytes / sizeof(float), most = (size_t)1 << 30;
@@ -324,7 +331,7 @@ static status_t make_plan(parallel_t *parallel, const optimizer_t *optimizer,
 
 /* ---- the exchange ---- */
 
-/* Replaces each gradient by a tensor with the mean, which uses memory of `parallel`. */
+/* Replaces each gradient by the mean over the ranks: a tensor in the memory of `parallel`. */
 static status_t take(parallel_t *parallel, const double *votes, tensor_t **gradients)
 {
     const int64_t n = info_numel(tensor_info(parallel->elements));
@@ -353,7 +360,8 @@ static status_t check_dtypes(context_t *ctx, const optimizer_t *optimizer,
     return STATUS_OK;
 }
 
-/* A failed step is reported in *own. If the function itself fails, the caller leaves the group. */
+/* Exchanges the gradients. A step that has failed on some rank is reported in *own. If the function
+ * itself fails, the caller leaves the group. */
 static status_t exchange(parallel_t *parallel, status_t *own, const optimizer_t *optimizer,
                          tensor_t **gradients, double *loss, double *votes)
 {

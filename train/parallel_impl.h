@@ -6,11 +6,11 @@
 #include "train/group_impl.h"
 #include "train/parallel.h"
 
-/* The calls of one step. parallel_begin: this rank's batch has n_items. parallel_ready, during the
- * backward pass: the gradient of a parameter is complete. parallel_exchange: replaces gradients and
- * loss by their means over all ranks, or fails on all ranks; every rank calls it with the status of
- * its own step, also after a failure. The new gradients use memory of the parallel_t and are valid
- * until the next step. */
+/* The calls of one step. parallel_begin starts it and passes the number of items in this rank's
+ * batch. parallel_ready reports, during the backward pass, that the gradient of a parameter is
+ * complete. parallel_exchange replaces gradients and loss by their means over all ranks, or fails
+ * on all ranks. Every rank calls it, even after its own step has failed; `own` is the status of
+ * that step. The new gradients use memory of the parallel_t and are valid until the next step. */
 void parallel_begin(parallel_t *parallel, int64_t n_items);
 void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradient);
 status_t parallel_exchange(context_t *ctx, parallel_t *parallel, status_t own,
@@ -18,18 +18,19 @@ status_t parallel_exchange(context_t *ctx, parallel_t *parallel, status_t own,
 
 #ifdef TESSERA_HAVE_MPI
 
-/* The gradient of one parameter, as a range of the array of exchanged elements. */
+/* The gradient of one parameter: its range in the array that ranks sum. */
 typedef struct exchanged {
     tensor_info_t info; /* the format of the gradient in the array, on all ranks */
-    bool is_planned;    /* some rank had this gradient in some step */
-    bool is_ready;      /* its elements are packed */
-    int64_t first, n;   /* range of elements, with padding */
+    bool is_planned;    /* some rank has had this gradient, now or in an earlier step */
+    bool is_ready;      /* this step's elements are in the array */
+    int64_t first, n;   /* range of elements in the array, with padding */
 } exchanged_t;
 
-/* A range of elements that are summed at once; it may contain parts of several gradients. */
+/* A range of the array that is summed with one MPI call; it may contain parts of several
+ * gradients. */
 typedef struct bucket {
     int64_t first, n;
-    int n_gradients, n_missing; /* gradients with elements in the bucket; how many are not ready */
+    int n_gradients, n_missing; /* gradients that overlap the bucket; of these, not ready */
     MPI_Request request;
 } bucket_t;
 
@@ -45,7 +46,7 @@ struct parallel {
     exchanged_t *gradients;
     tensor_t *elements; /* f32, all gradients; the last parameter's comes first */
     float *data;        /* its bytes */
-    uint16_t *sent;     /* the elements as bf16, which are sent instead; or NULL */
+    uint16_t *sent;     /* the elements rounded to bf16, which are sent instead of f32; or NULL */
     bucket_t *buckets;
     int n_buckets, n_begun;
     status_t status; /* status of packing during the backward pass */

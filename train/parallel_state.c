@@ -57,7 +57,7 @@ static status_t check_same(context_t *ctx, group_t *group, const datum_t *dict,
 
 /* ---- tensors ---- */
 
-/* Sends a dense, contiguous tensor from rank 0 to all others. */
+/* Sends `own` from rank 0 to all other ranks as a dense, contiguous tensor. */
 static status_t exchange_tensor(context_t *ctx, group_t *group, const tensor_t *own,
                                 const tensor_info_t *info, tensor_t **out_tensor)
 {
@@ -122,7 +122,8 @@ static status_t exchange_states(context_t *ctx, group_t *group, const optimizer_
     return STATUS_OK;
 }
 
-/* Counts are sent first, because they determine which tensors follow. */
+/* Sends the learning rate and the numbers of steps, which determine the state tensors that
+ * follow. */
 static status_t exchange_counts(context_t *ctx, group_t *group, const optimizer_t *optimizer,
                                 int64_t *counts, optimizer_loaded_t *loaded)
 {

@@ -1,4 +1,4 @@
-/* The plan of a step: traces forward and loss, adds gradients, chooses formats.
+/* Creates a program: traces forward and loss, adds gradients, chooses formats, makes the plan.
  *
  *   graph step(%self : module, %x, %target) {
  *     %w = getattr(%self) name="model.0.weight"
@@ -7,9 +7,9 @@
  *     return %loss, %output, %states.., %gradients..
  *   }
  *
- * The trace runs on a copy of the module, so that running statistics do not change, and if possible
- * without computing. A tensor that it writes in place (running statistics of a batch norm) becomes
- * a result of the graph, which the trainer copies to the module's buffer. */
+ * The trace runs on a copy of the module, so that running statistics do not change. If possible it
+ * computes no elements. A tensor that the forward pass writes in place (running statistics of a
+ * batch norm) becomes a result of the graph, which the trainer copies to the module's buffer. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static status_t make_step(context_t *ctx, module_t *module, step_state_t *state,
     return status;
 }
 
-/* Traces the step on a copy of the module, and releases the copy. */
+/* Traces the step on `copy`, and releases it. */
 static status_t trace_copy(context_t *ctx, module_t *copy, step_state_t *state, int n_in,
                            const tensor_t *const *in, graph_t **out_graph)
 {
@@ -99,7 +99,7 @@ static status_t trace_copy(context_t *ctx, module_t *copy, step_state_t *state, 
     return status;
 }
 
-/* Traces without computing: operators only infer sizes, so that activations need no memory. */
+/* Traces without computing elements: operators only infer sizes, so activations need no memory. */
 static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
                              const tensor_t *const *in, graph_t **out_graph)
 {
@@ -126,8 +126,8 @@ static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_
     return status;
 }
 
-/* Traces without computing if possible; with computing if a method reads elements. Restores the
- * random generator, so that the trace does not affect later steps. */
+/* Traces without computing elements, or, if a method needs to read some, with computing. Restores
+ * the random generator, so that the trace does not affect later steps. */
 static status_t trace(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
                       const tensor_t *const *in, graph_t **out_graph)
 {
@@ -146,8 +146,8 @@ static status_t trace(context_t *ctx, const module_t *module, step_state_t *stat
     return status;
 }
 
-/* Fails if a constant of the trace shares memory with a tensor of the module. Steps would read its
- * elements at the time of the trace, and compute no gradient for it. */
+/* Fails if a constant of the trace shares memory with a tensor of the module: later steps would
+ * read the old elements, and compute no gradient for the tensor. */
 static status_t check_constant(context_t *ctx, const module_t *module, const tensor_t *constant)
 {
     tree_t tree = {0};
@@ -191,7 +191,8 @@ typedef struct states {
     int n, items_capacity, values_capacity;
 } states_t;
 
-/* The path of the attribute that an in-place operator writes; NULL if it writes no attribute. */
+/* The path of the module's tensor that an in-place operator writes; NULL if it writes another
+ * tensor. */
 static const char *path_written(const graph_t *graph, const graph_node_t *node)
 {
     const graph_node_t *maker = node;
@@ -224,7 +225,8 @@ static bool shares_with(const alias_t *alias, value_t value, int class)
     return value >= 0 && alias_class(alias, value) == class;
 }
 
-/* True if a later node reads the memory that `writer` writes, through a value made before. */
+/* True if a node after the in-place operator `writer` reads the memory that it writes through a
+ * value from before the write. */
 static bool is_seen_later(const graph_t *graph, const alias_t *alias, const graph_node_t *writer,
                           bool *is_made)
 {
@@ -252,8 +254,8 @@ static const tensor_t *tensor_at(const module_t *module, const char *path)
     return tensor == NULL && path != NULL ? module_parameter(module, path) : tensor;
 }
 
-/* True if the graph reads another attribute that is a view of the written tensor; the graph does
- * not know that both share memory. */
+/* True if the graph also reads a view of the written tensor under another name. The graph alone
+ * does not show that both share memory. */
 static bool is_seen_by_view(const graph_t *graph, const module_t *step, const graph_node_t *writer)
 {
     const graph_block_t *body = graph_body(graph);
@@ -283,8 +285,8 @@ static status_t check_state(context_t *ctx, const graph_t *graph, const module_t
     return STATUS_OK;
 }
 
-/* Replaces an in-place operator on an attribute by the normal operator, and makes its value a
- * result of the graph. */
+/* Replaces an in-place operator on a tensor of the module by the normal operator, and makes its
+ * value a result of the graph. */
 static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     states_t *states = rewrite->user;
@@ -305,7 +307,7 @@ static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *o
 /* ---- parameters ---- */
 
 /* Finds the graph values of the optimizer's parameters; VALUE_NONE if the step does not read the
- * parameter. A trace reads a tensor once, even if it has several names. */
+ * parameter. If a tensor has several names, the trace reads it under one of them. */
 static void find_parameters(const graph_t *graph, const module_t *module,
                             const optimizer_t *optimizer, value_t *values)
 {
@@ -322,7 +324,8 @@ static void find_parameters(const graph_t *graph, const module_t *module,
     }
 }
 
-/* Adds the gradients of the parameters that are read. gradients [parameters]: result, or -1. */
+/* Adds the gradients of the parameters that the graph reads. gradients [parameters] receives the
+ * index of each gradient among the results, or -1. */
 static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *module,
                               optimizer_t *optimizer, const states_t *states, int *gradients,
                               graph_t **out_graph)
@@ -363,7 +366,7 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
 
 /* ---- compilation ---- */
 
-/* Index of the result that is the gradient of the parameter that the node reads, or -1. */
+/* If the node reads a parameter, returns the index of its gradient among the results, else -1. */
 static int result_stepping(const graph_node_t *node, const optimizer_t *optimizer,
                            const train_program_t *program)
 {
@@ -375,7 +378,8 @@ static int result_stepping(const graph_node_t *node, const optimizer_t *optimize
     return result;
 }
 
-/* Chooses formats. An activation becomes a post-op if only its own gradient reads its operand. */
+/* Chooses formats. First fuses an activation into the operator before it (as a post-op) if nothing
+ * but the activation's own gradient reads that operator's result. */
 static status_t choose_formats(context_t *ctx, const optimizer_t *optimizer, const graph_t *graph,
                                train_program_t *program)
 {
@@ -400,9 +404,9 @@ static status_t choose_formats(context_t *ctx, const optimizer_t *optimizer, con
     return status;
 }
 
-/* Compiles the trace: cleans it up, turns states into results, adds gradients, chooses formats.
- * Skips flatten_into_linear: a linear weight that reads the unflattened layout would need different
- * formats in the forward and the backward pass. */
+/* Compiles the trace: simplifies it, turns states into results, adds gradients, chooses formats.
+ * Skips the pass flatten_into_linear, because a linear weight for unflattened inputs would need
+ * different formats in the forward and the backward pass. */
 static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer,
                         const graph_t *traced, states_t *states, train_program_t *program)
 {
@@ -435,7 +439,8 @@ static status_t add_updates(context_t *ctx, optimizer_t *optimizer, train_progra
     return program->n_updates > 0 ? train_program_set_calls(ctx, program) : STATUS_OK;
 }
 
-/* `shares` is all zeros: no value shares memory with tensors outside of the plan. */
+/* Makes the plan. `shares` is all zeros: no value shares memory with tensors outside of the
+ * plan. */
 static status_t make_plan(context_t *ctx, optimizer_t *optimizer, train_program_t *program)
 {
     plan_share_t *shares = NULL;
@@ -471,7 +476,7 @@ static void clear_plan(context_t *ctx, train_program_t *program)
 
 /* ---- a plan within the memory limit ---- */
 
-/* A step's graph and the results of its gradients, before updates are added. */
+/* A step's graph before updates are added, with the indices of its gradients among the results. */
 typedef struct bounded {
     context_t *ctx;
     optimizer_t *optimizer;
@@ -481,7 +486,8 @@ typedef struct bounded {
     size_t limit;
 } bounded_t;
 
-/* Makes the plan with *n recomputed activations, see train_recompute. */
+/* Makes the plan with *n recomputed activations (see train_recompute), and compares its memory with
+ * the limit. */
 static status_t plan_with(bounded_t *bounded, int *n, bool *out_fits)
 {
     train_program_t *program = bounded->program;
@@ -494,7 +500,8 @@ static status_t plan_with(bounded_t *bounded, int *n, bool *out_fits)
     return STATUS_OK;
 }
 
-/* Finds the smallest number of recomputed activations by bisection, because each costs time. */
+/* Recomputing costs time, so this finds by bisection the smallest number of recomputed activations
+ * that fits the limit. */
 static status_t find_plan(bounded_t *bounded)
 {
     int too_few = 0, enough = -1;
@@ -531,7 +538,7 @@ static status_t make_bounded_plan(context_t *ctx, optimizer_t *optimizer, size_t
 
 /* ---- does the module still match the trace? ---- */
 
-/* The tensors of a module tree. A tensor with several names is listed under each of them. */
+/* The tensors of a module tree. A tensor with several names is listed several times. */
 typedef struct names {
     text_t *text;
     const tensor_t **tensors;
@@ -551,8 +558,8 @@ static status_t print_ties(context_t *ctx, names_t *names, const tensor_t *tenso
     return STATUS_OK;
 }
 
-/* True if the text is not sufficient to identify the member, so that its change number is printed:
- * for a method, or an attribute with incomplete text. */
+/* True if the text of module_print does not identify the member's value, so that its change number
+ * must be printed too: methods, and attributes that are tensors or containers. */
 static bool is_told_by_change(const member_t *member)
 {
     if (member->kind == MEMBER_METHOD) return true;
@@ -560,7 +567,7 @@ static bool is_told_by_change(const member_t *member)
            (datum_as_tensor(member->is.datum) != NULL || datum_length(member->is.datum) > 0);
 }
 
-/* Prints what module_print omits: methods, and which names share a tensor. */
+/* Prints what module_print omits: change numbers, and which names share a tensor. */
 static status_t print_members(context_t *ctx, const module_t *module, text_t *text)
 {
     tree_t tree = {0};

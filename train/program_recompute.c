@@ -5,7 +5,7 @@
  *   ...                                                forward, loss
  *   %g = conv2d_backward_weight(%y, ..)                keeps %y alive until here
  *
- * If %x is stored anyway, for the gradient of the batch norm, this becomes
+ * If %x is stored anyway, for the gradient of the batch norm, the last line becomes
  *
  *   %n2, .. = batch_norm_training(%x, %w, %b)          the same nodes, so the same bits
  *   %y2 = relu(%n2)
@@ -13,8 +13,8 @@
  *
  * An activation can be dropped if a few cheap operators (no convolutions, fully connected or
  * recurrent layers) can recompute it from values that exist when the backward pass first reads it.
- * Candidates are ordered by bytes saved per estimated time. Values from which dropped ones are
- * recomputed are not dropped. */
+ * Candidates are ordered by bytes saved per estimated time. A value from which another one is
+ * recomputed is never dropped. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@
 typedef struct chain {
     value_t value;
     int at;               /* the first node of the backward pass that reads it */
-    int nodes[MAX_CHAIN]; /* in the order of running */
+    int nodes[MAX_CHAIN]; /* in the order in which they run */
     int n_nodes;
     value_t leaves[MAX_LEAVES]; /* stored values from which it is computed */
     int n_leaves;
@@ -45,13 +45,13 @@ typedef struct recompute {
     const graph_t *from;
     const alias_t *alias;
     int first_backward; /* the first node after the loss */
-    int *made;          /* [values] index of the node that makes it; -1: parameter */
+    int *made;          /* [values] index of the node that computes it; -1: an input of the graph */
     int *first, *last;  /* [values] first and last reader in the backward pass; -1: none */
-    bool *is_used;      /* [values] it will be dropped, or a chain reads it */
+    bool *is_used;      /* [values] it will be dropped, or a chosen chain reads it */
     int n_chains, capacity;
     chain_t *chains;
     graph_builder_t *to;
-    value_t *map, *again; /* [values] in the new graph: the original; the recomputed copy */
+    value_t *map, *again; /* [values] in the new graph: the value itself; its recomputed copy */
 } recompute_t;
 
 /* ---- selection ---- */
@@ -77,7 +77,8 @@ static bool is_forward(const recompute_t *r, value_t value)
     return r->made[value] >= 0 && r->made[value] < r->first_backward;
 }
 
-/* True for operators without a preferred layout that return the same result in each run. */
+/* True for operators without a preferred layout (convolutions and others have one) that return the
+ * same result each time. */
 static bool is_cheap(const graph_node_t *node)
 {
     return node->kind == NODE_OP && !node->is_in_place && node->op->preference != OP_PREFERS &&
@@ -85,7 +86,8 @@ static bool is_cheap(const graph_node_t *node)
            !graph_is_conversion(node->op);
 }
 
-/* True if the value exists during the complete run: input, attribute, constant, or conversion. */
+/* True if the value exists during the complete step: an input, a tensor of the module, a constant,
+ * or a conversion of one of the last two. */
 static bool is_lasting(const recompute_t *r, value_t value)
 {
     const graph_node_t *node = graph_producer(r->from, value);
@@ -100,7 +102,8 @@ static double bytes_of(const recompute_t *r, value_t value)
     return type != NULL && type_is_static(type) ? (double)info_bytes(&type->info) : 0.0;
 }
 
-/* True if the value has its own memory, which it shares with no other value. */
+/* True if dropping the value saves enough memory: a forward value that the backward pass reads, and
+ * that shares its memory with no other value. */
 static bool may_be_dropped(const recompute_t *r, value_t value)
 {
     const alias_class_t *class = &r->alias->classes[alias_class(r->alias, value)];
@@ -133,7 +136,8 @@ static status_t cost_of(const recompute_t *r, const graph_node_t *node, double *
 
 static bool add_node(const recompute_t *r, chain_t *chain, int k);
 
-/* Adds an operand. Returns false unless it exists when the chain runs, or is in the chain. */
+/* Makes an operand available to a chain: as a leaf if it still exists when the chain runs, else by
+ * adding the node that computes it. Returns false if neither is possible. */
 static bool add_operand(const recompute_t *r, chain_t *chain, value_t value)
 {
     if (value < 0 || is_lasting(r, value)) return true;
@@ -159,7 +163,8 @@ static bool add_node(const recompute_t *r, chain_t *chain, int k)
     return true;
 }
 
-/* Sums the times of a chain. *out_cost is 0 if a node would need a conversion of formats. */
+/* Sums the times of a chain's nodes. *out_cost is 0 if a node would need its operands in other
+ * formats. */
 static status_t add_costs(const recompute_t *r, const chain_t *chain, double *out_cost)
 {
     double sum = 0.0;
@@ -205,7 +210,7 @@ static bool is_free(const recompute_t *r, const chain_t *chain)
     return is_free;
 }
 
-/* Chooses the best chains. Their inputs are not dropped, and a dropped value is not an input. */
+/* Chooses the best chains, such that no chosen chain reads a value that is dropped. */
 static void choose_chains(recompute_t *r)
 {
     int n = 0;
@@ -224,7 +229,7 @@ static void choose_chains(recompute_t *r)
 
 /* ---- rewriting ---- */
 
-/* Copies a node. In the backward pass, it reads the recomputed values that exist already. */
+/* Copies a node. In the backward pass, it reads recomputed values instead of dropped ones. */
 static void copy_node(recompute_t *r, const graph_node_t *node, bool is_backward,
                       value_t *out_values)
 {
@@ -246,7 +251,7 @@ static void copy_node(recompute_t *r, const graph_node_t *node, bool is_backward
         *(out_values != NULL ? &out_values[i] : &r->map[node->outputs[i]]) = outputs[i];
 }
 
-/* Copies the nodes of a chain. Other nodes read only the chain's last value. */
+/* Copies the nodes of a chain. Nodes outside of the chain read only its last value. */
 static void add_chain(recompute_t *r, const chain_t *chain)
 {
     const graph_block_t *body = graph_body(r->from);

@@ -17,10 +17,10 @@
  *   %g = linear_backward_weight(%x, %s) : f32[64,25088]@AB16b64a                6 MB
  *   call(%self, "fc.weight", %g, 64) method="update"
  *
- * All slices use the same memory, and they are still in the cache when they are read. This is for
- * few rows of x: each element is then summed in the same order in any slice. With many rows,
- * threads would divide the sum; but then the product takes most of the time, and the gradient is
- * small compared with activations. */
+ * All slices use the same memory, so a slice is still in the cache when the update reads it. Slices
+ * are used only for few rows of x, because each element is then summed in the same order as without
+ * slices. With many rows, threads would divide the sum. But then the product takes most of the
+ * time, and the gradient is small compared with activations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,11 +33,11 @@
 #include "ops/shape/slabs_impl.h"
 #include "train/program_impl.h"
 
-#define PRODUCT_BYTES ((size_t)1 << 20) /* smaller gradients stay in the L2 cache anyway */
+#define PRODUCT_BYTES ((size_t)1 << 20) /* smaller gradients fit in the L2 cache anyway */
 #define SLICE_BYTES ((size_t)8 << 20)
-/* The sizes of slices are multiples of this, which is a multiple of format blocks and of the tiles
- * of matrix products (4, 6, 16, 24, 48). So only the last slice has a partial tile, which is summed
- * in another order, as in the complete gradient. */
+/* The size of a slice is a multiple of 192, which is a multiple of the sizes of format blocks and
+ * of the tiles of matrix products (4, 6, 16, 24, 48). So only the last slice has a partial tile,
+ * which is summed in another order; the complete gradient ends with the same partial tile. */
 #define MIN_SIZE 192
 #define MAX_BATCH 64 /* rows of x */
 
@@ -61,7 +61,8 @@ static tensor_info_t plain_info(const tensor_info_t *info, int64_t last)
     return info_mkldnn(&sliced, &plain);
 }
 
-/* True if each output is read at most once, by the update of its parameter. */
+/* True for a linear_backward_weight with row-major inputs of known sizes, if each of its outputs is
+ * read at most once (by the update of its parameter). */
 static bool is_read_once(const graph_t *graph, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->op != &op_def_linear_backward_weight) return false;
@@ -74,7 +75,7 @@ static bool is_read_once(const graph_t *graph, const graph_node_t *node)
     return type_is_static(graph_value_type(graph, node->outputs[0]));
 }
 
-/* Describes a gradient for slices: as an mkldnn tensor, even if it is row-major. */
+/* Describes the complete gradient as an mkldnn tensor, even if it is row-major. */
 static tensor_info_t whole_info(const graph_t *graph, value_t value)
 {
     const tensor_info_t *info = &graph_value_type(graph, value)->info;
@@ -88,7 +89,8 @@ static int sliced_operand(int dim)
     return dim == 0 ? GRAD : X;
 }
 
-/* Finds the implementation for n indices in the complete gradient's format; "" if none. */
+/* Finds the name of the implementation that computes a slice of n indices in the complete
+ * gradient's format; "" if there is none. */
 static status_t find_kernel(context_t *ctx, const graph_t *graph, const graph_node_t *node, int dim,
                             int64_t n, char *out_name)
 {
@@ -131,7 +133,7 @@ static int64_t rows_of(const tensor_info_t *x)
     return shape_numel(x->rank - 1, x->sizes, &rows) ? rows : INT64_MAX;
 }
 
-/* True if the complete gradient and slices of these sizes have the same implementation. */
+/* Sets *out_is_one if the same implementation is chosen for slices of all three sizes. */
 static status_t check_kernels(context_t *ctx, const graph_t *graph, const graph_node_t *node,
                               int dim, const int64_t sizes[3], bool *out_is_one)
 {
@@ -172,7 +174,7 @@ static void set_int(const graph_node_t *node, void *attrs, const char *name, int
     *(int64_t *)rewrite_attr_in(node, attrs, name, ATTR_INT) = value;
 }
 
-/* Adds a slice of the last dimension. */
+/* Adds a node that takes a slice of the last dimension. */
 static value_t add_slice(graph_builder_t *to, const tensor_info_t *info, const char *path,
                          value_t value, int64_t first, int64_t n)
 {

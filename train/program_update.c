@@ -10,9 +10,10 @@
  *     return %loss, %output
  *   }
  *
- * A gradient is then not a result, and needs memory only from its node to its call. Large gradients
- * are computed in the call, or in slices (see program_slices.c). If a later node would read memory
- * that a call writes, the graph is not changed, and the update runs after the plan. */
+ * Then a gradient is not a result of the graph, and needs memory only from the node that computes
+ * it to its call. Large gradients are computed by the call, or in slices (see program_slices.c). If
+ * a later node would read memory that a call writes, the graph is not changed, and the trainer
+ * updates all parameters after the plan. */
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
@@ -27,10 +28,10 @@
 typedef struct written {
     const tensor_t *tensor;
     const char *path;           /* attribute name that the graph reads, or NULL */
-    value_t gradient;           /* in the old graph; VALUE_NONE: no gradient, or state */
-    int last, at;               /* last node that reads it, or -1; node after which it is written */
-    const graph_node_t *sliced; /* node whose gradient is computed in slices, or NULL */
-    bool is_beside;             /* a bias that is updated in the same place as its weight */
+    value_t gradient;           /* in the old graph; VALUE_NONE: none, or state */
+    int last, at;               /* last node that reads it, or -1; node before its call */
+    const graph_node_t *sliced; /* node that calls or slices replace, or NULL */
+    bool is_beside;             /* a bias that is updated together with its weight */
 } written_t;
 
 typedef struct calls {
@@ -43,7 +44,7 @@ typedef struct calls {
     int n_parameters, n_written;
     written_t *written;
     int *owner;   /* [values] index of the written tensor whose memory the value may share, or -1 */
-    int *made;    /* [values] index of the node that makes it; -1: graph parameter */
+    int *made;    /* [values] index of the node that computes it; -1: an input of the graph */
     value_t *map; /* [values] in the new graph */
     int check;    /* node after which the loss is checked */
 } calls_t;
@@ -56,7 +57,8 @@ static const tensor_t *tensor_at(const module_t *step, const char *path)
     return tensor != NULL ? tensor : module_buffer(step, path);
 }
 
-/* Returns false if the attribute shares memory with a written tensor, but is another tensor. */
+/* Records which written tensor the node reads. Returns false if the node reads a tensor that shares
+ * memory with a written tensor but is not the same one. */
 static bool own_attribute(calls_t *calls, const graph_node_t *node)
 {
     const tensor_t *tensor = tensor_at(calls->program->step, node->name);
@@ -72,7 +74,8 @@ static bool own_attribute(calls_t *calls, const graph_node_t *node)
     return true;
 }
 
-/* Outputs of conversions and views may share the memory of the input. */
+/* If the input is a written tensor, records that outputs of a conversion or view may share its
+ * memory. */
 static void own_outputs(calls_t *calls, const graph_node_t *node, value_t input)
 {
     const bool converts = node->kind == NODE_OP && graph_is_conversion(node->op);
@@ -104,9 +107,9 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* Finds the node after which each call comes. The check comes first. An update comes after the
- * gradient is complete and after all nodes that read the parameter. Returns false if that is
- * impossible. */
+/* Finds the node after which each call comes. The check of the loss comes first. An update comes
+ * after the node that completes the gradient and after all nodes that read the parameter. Returns
+ * false if that is impossible. */
 static bool place_calls(calls_t *calls)
 {
     const graph_block_t *body = graph_body(calls->from);
@@ -176,7 +179,8 @@ static void add_check(calls_t *calls, value_t *inputs)
     add_call(calls, TRAIN_CHECK, n + 1, inputs);
 }
 
-/* Adds an update. first: first index of the slice; -1: the complete gradient. */
+/* Adds a call that updates a parameter. first: first index of the slice; -1: the complete
+ * gradient. */
 static status_t add_update(calls_t *calls, int parameter, value_t gradient, int64_t first)
 {
     train_program_t *program = calls->program;
@@ -195,8 +199,8 @@ static status_t add_update(calls_t *calls, int parameter, value_t gradient, int6
     return status;
 }
 
-/* Adds a call that computes a gradient in tiles and updates with each tile: for a weight from x and
- * grad, for a bias from grad. */
+/* Adds a call that computes a gradient in tiles and updates the parameter with each tile. `rows`
+ * are the call's arguments: x and grad for a weight, grad for a bias. */
 static status_t add_product(calls_t *calls, int parameter, int n_rows, const value_t *rows)
 {
     train_program_t *program = calls->program;
@@ -253,7 +257,7 @@ static bool is_sliced(const calls_t *calls, const graph_node_t *node)
     return false;
 }
 
-/* Adds the updates that follow node k. */
+/* Adds the updates that come after node k. */
 static status_t add_updates(calls_t *calls, int k)
 {
     for (int i = 0; i < calls->n_parameters; i++) {
@@ -269,7 +273,7 @@ static status_t add_updates(calls_t *calls, int k)
     return STATUS_OK;
 }
 
-/* `inputs` must have as many elements as any node has inputs. */
+/* Copies the graph and adds the calls. `inputs` is temporary space for the inputs of any node. */
 static status_t copy_graph(calls_t *calls, value_t *inputs, graph_t **out_graph)
 {
     const graph_block_t *body = graph_body(calls->from);
@@ -330,8 +334,8 @@ static bool may_slice(const calls_t *calls, int parameter, step_slices_t slices)
     return type_is_static(type) && step_may_slice(written->tensor, &type->info, slices);
 }
 
-/* True if a call may read the node's operands later: they are results of operators or inputs of the
- * step, because calls cannot take attributes and constants, and no earlier call writes them. */
+/* True if a call can read the node's operands at a later position: they are results of operators or
+ * inputs of the step (calls accept no attributes or constants), and no call writes their memory. */
 static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_inputs; i++) {
@@ -343,7 +347,8 @@ static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
     return true;
 }
 
-/* Makes calls replace the node. Weight and bias are both updated at the later position. */
+/* Notes that calls replace the node. Weight and bias are both updated at the later of their two
+ * positions. */
 static void take_node(calls_t *calls, int parameter, int bias, const graph_node_t *node)
 {
     written_t *written = &calls->written[parameter];
@@ -374,7 +379,8 @@ static status_t choose_product(calls_t *calls, int parameter, const graph_node_t
     return STATUS_OK;
 }
 
-/* Splits a parameter's gradient, and the gradient of a bias from the same node, if possible. */
+/* Decides whether the gradient of a weight, and of the bias that the same node computes, is
+ * computed in the call or in slices. *n_more counts the additional calls. */
 static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
 {
     written_t *written = &calls->written[parameter];
@@ -394,7 +400,7 @@ static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
     const int64_t size = tensor_info(written->tensor)->sizes[slices.dim];
     take_node(calls, parameter, bias, node);
     calls->program->slices[parameter] = slices;
-    *n_more += 2 * (int)(size / slices.size); /* 2: for the bias, too */
+    *n_more += 2 * (int)(size / slices.size); /* 2: weight and bias */
     if (bias >= 0 && slices.dim == 0) calls->program->slices[bias] = slices;
     return STATUS_OK;
 }
@@ -479,7 +485,7 @@ bool train_program_may_slice(const train_program_t *program, const optimizer_t *
     return true;
 }
 
-/* Runs an update. Updates run in the order of their calls. */
+/* Runs a call of "update". Calls run in the order of program->order, which tells the parameter. */
 static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -498,7 +504,7 @@ static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in
 
 static void release_call(void *state)
 {
-    (void)state; /* the program, to which the module belongs */
+    (void)state; /* the program, which owns the module */
 }
 
 static const method_class_t check_class = {.name = "c", .run = run_check, .release = release_call};
@@ -511,7 +517,8 @@ status_t train_program_set_calls(context_t *ctx, train_program_t *program)
     return module_set_method_take(ctx, program->step, TRAIN_UPDATE, &update_class, program);
 }
 
-/* Records the format of each gradient in the plan; all slices of a gradient have one format. */
+/* Records the format that each gradient has in the plan. All slices of a gradient have the same
+ * format. */
 void train_program_note_gradients(const optimizer_t *optimizer, train_program_t *program)
 {
     int n = 0;

@@ -26,7 +26,7 @@ rmsprop_options_t rmsprop_options(double lr)
 
 /* ---- checks ---- */
 
-/* The comparison also rejects NaN. */
+/* Fails unless value >= 0, so it also rejects NaN. */
 static status_t check_option(context_t *ctx, const char *op, const char *name, double value)
 {
     REQUIRE(ctx, value >= 0.0, "%s: %s %g, must not be negative", op, name, value);

@@ -25,7 +25,8 @@ one_cycle_options_t one_cycle_options(double max_lr, int64_t total_steps)
                                  .final_div_factor = 1e4};
 }
 
-/* Interpolates between the rates at both ends of a phase. `way` is the fraction of the phase. */
+/* Interpolates between the rates at both ends of a phase. `way` is the fraction of the phase that
+ * has passed. */
 static double anneal(bool is_linear, double from, double to, double way)
 {
     return is_linear ? from + (to - from) * way : to + (from - to) / 2.0 * (1.0 + cos(pi * way));

@@ -16,15 +16,15 @@ TESSERA_BEGIN
 double schedule_step(double lr, int64_t step, int64_t step_size, double gamma)
     TESSERA_API(schedule_step);
 
-/* Follows half a cosine from lr at step 0 to lr_min at step t_max, then back up. A t_max below 1
- * counts as 1. */
+/* Falls along half a cosine from lr at step 0 to lr_min at step t_max, then rises again. A t_max
+ * below 1 counts as 1. */
 double schedule_cosine(double lr, int64_t step, int64_t t_max, double lr_min)
     TESSERA_API(schedule_cosine);
 
-/* In the first pct_start of total_steps, rises from the initial rate, max_lr / div_factor, to
- * max_lr. Then falls to the initial rate / final_div_factor. With three_phase, it first falls to
- * the initial rate, as slowly as it rose. A phase is half a cosine, or a straight line if
- * is_linear. */
+/* The first pct_start * total_steps steps raise the rate from the initial rate, max_lr /
+ * div_factor, to max_lr. The rest lower it to the initial rate / final_div_factor. With
+ * three_phase, it first falls back to the initial rate, in as many steps as it rose. A phase is
+ * half a cosine, or a straight line if is_linear. */
 typedef struct one_cycle_options {
     double max_lr;
     int64_t total_steps;
@@ -36,7 +36,7 @@ typedef struct one_cycle_options {
 one_cycle_options_t one_cycle_options(double max_lr, int64_t total_steps)
     TESSERA_API(one_cycle_options);
 
-/* Steps after the last one have the learning rate of the last one. */
+/* After total_steps, the rate stays that of the last step. */
 double schedule_one_cycle(const one_cycle_options_t *options, int64_t step)
     TESSERA_API(schedule_one_cycle);
 

@@ -1,6 +1,6 @@
-/* One optimizer step of some tensors. First it does all that can fail: chooses formats, converts
- * gradients, creates state, makes bytes writable. This changes no element. Then the loops run,
- * which cannot fail. */
+/* One optimizer step on some parameters. First it does all that can fail, which changes no element:
+ * chooses formats, converts gradients, creates state, makes bytes writable. Then the loops update
+ * the elements, which cannot fail. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,8 @@ tensor_info_t step_slice_info(const tensor_info_t *info, step_slices_t slices, i
     return slice;
 }
 
-/* True if a packed form may become the master copy, so that plain bytes need no updates. */
+/* True if the parameter may be stored only in a blocked format, so that its row-major bytes need no
+ * updates. */
 static bool may_be_blocked(const tensor_t *parameter)
 {
     const tensor_info_t *info = tensor_info(parameter);
@@ -47,7 +48,8 @@ static bool may_be_blocked(const tensor_t *parameter)
            info_bytes(info) == storage_bytes(parameter->storage);
 }
 
-/* True if gradient tiles of a weight fit this format. A bias is plain. */
+/* True if the gradient of a tensor in this format can be computed in tiles. A bias (rank 1) is
+ * row-major. */
 static bool takes_product(const tensor_info_t *info)
 {
     return info->rank == 1 || linear_gradient_fits(info);
@@ -56,15 +58,17 @@ static bool takes_product(const tensor_info_t *info)
 static bool is_candidate(const step_item_t *item, const tensor_info_t *info)
 {
     const tensor_info_t *own = tensor_info(item->parameter);
-    /* Vectors stay plain: blocks would only pad them, and all operators read biases plain. */
+    /* Vectors stay row-major: blocks would only pad them, and all operators read row-major
+     * biases. */
     return info->layout == LAYOUT_MKLDNN && is_gapless(info) &&
            (item->slices.size == 0 || step_lies_in_slices(info, item->slices)) &&
            (!item->slices.is_product || takes_product(info)) &&
            (own->rank > 1 || !convert_moves_bytes(own, info));
 }
 
-/* Chooses the format of the step. If the parameter may be blocked, it is the format of its state,
- * or of its gradient if there is no state yet. Otherwise it is the parameter's own format. */
+/* Chooses the format in which the step runs. If the parameter may be blocked, this is the format of
+ * its state, or of its gradient if there is no state yet. Otherwise it is the parameter's own
+ * format, or row-major if the parameter has gaps. */
 static tensor_info_t choose_format(const step_item_t *item)
 {
     const tensor_info_t *own = tensor_info(item->parameter);
@@ -111,8 +115,8 @@ typedef struct extent {
     const tensor_t *parameter;
 } extent_t;
 
-/* If plain bytes were released, uses the address of the storage: such a tensor can share bytes only
- * with tensors of the same storage. */
+/* If the row-major bytes were released, uses the address of the storage object instead: such a
+ * tensor can share bytes only with tensors of the same storage. */
 static extent_t extent_of(const tensor_t *tensor)
 {
     const void *place = storage_place(tensor->storage);
@@ -127,8 +131,8 @@ static int compare_extents(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* True if the gradient overlaps a parameter. Searches sorted ranges by bisection, so that only
- * parameters at nearby addresses are compared. */
+/* True if the gradient overlaps a parameter. Finds the last range that begins before the gradient's
+ * end by bisection, and goes back from there while ranges can reach the gradient. */
 static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gradient)
 {
     const extent_t own = extent_of(gradient);
@@ -196,7 +200,8 @@ static status_t write_state(context_t *ctx, const char *op, const char *name, bo
     return STATUS_OK;
 }
 
-/* Uses a copy without gaps to update a parameter with gaps. */
+/* Prepares the update of a parameter with gaps: the loops update a copy without gaps, which is
+ * copied back at the end. */
 static status_t write_gapped(context_t *ctx, const char *op, step_item_t *item)
 {
     void *bytes = NULL;
@@ -258,8 +263,8 @@ static void set_numbers(const update_rule_t *rule, int64_t step, update_t *updat
     update->is_nesterov = rule->is_nesterov;
 }
 
-/* True if the update keeps zeros, as padded lanes require. With eps 0 (0 divided by 0) or an
- * infinite learning rate it does not. */
+/* True if the update turns zeros into zeros, as the padding of blocks requires. With eps 0 (0
+ * divided by 0) or an infinite learning rate it makes NaN. */
 static bool keeps_zeros(update_kind_t kind, const update_t *update)
 {
     float parameter = 0.0f, state[UPDATE_MAX_STATES] = {0.0f};
@@ -285,7 +290,8 @@ static void zero_padding(const step_item_t *item)
 
 /* ---- the step ---- */
 
-/* form_written cannot fail here, because the form became the parameter's master copy before. */
+/* Completes the update of one parameter. form_written records that the blocked bytes are now the
+ * valid ones. It cannot fail here, because the preparation has already done its allocations. */
 static void finish(context_t *ctx, update_kind_t kind, step_item_t *item)
 {
     const tensor_info_t *info = tensor_info(item->parameter);
@@ -371,7 +377,8 @@ bool step_may_be_late(const tensor_t *parameter)
     return info->dtype == DTYPE_F32 && is_gapless(info);
 }
 
-/* If the parameter cannot become blocked, the format that it has must allow the slices. */
+/* If the parameter may be blocked, the step uses the gradient's format, so only this must allow
+ * slices. Otherwise the parameter's own format must allow them too. */
 bool step_may_slice(const tensor_t *parameter, const tensor_info_t *gradient, step_slices_t slices)
 {
     const tensor_info_t *own = tensor_info(parameter);
@@ -394,7 +401,8 @@ bool step_is_last(const step_item_t *item, int64_t first)
     return item->slices.size == 0 || first + item->slices.size >= size;
 }
 
-/* Sets the elements of the gradient, in the format of the step. */
+/* Sets the gradient's elements that the loops read. Converts the gradient to the step's format
+ * first, if it has another. */
 static status_t take_gradient(context_t *ctx, step_item_t *item, const tensor_info_t *want,
                               const tensor_t *gradient)
 {
@@ -408,7 +416,7 @@ static status_t take_gradient(context_t *ctx, step_item_t *item, const tensor_in
     return STATUS_OK;
 }
 
-/* Updates the elements of one slice, which follow those of earlier slices in memory. */
+/* Updates the elements of one slice. In memory they come after those of all earlier slices. */
 static void run_slice(context_t *ctx, const update_rule_t *rule, step_item_t *item,
                       const tensor_info_t *slice, int64_t first)
 {

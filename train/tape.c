@@ -1,4 +1,5 @@
-/* The tape is an observer that records calls, and an emitter that runs operators for rules. */
+/* The tape has two roles. As an observer of the context, it records each operator call. As an
+ * emitter, it runs the operators that gradient rules call during the backward pass. */
 #include "train/tape_impl.h"
 
 #include <stdatomic.h>
@@ -12,28 +13,29 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A tensor that took part in a call, or that a rule emitted. If a rule reads it, `elements` is
- * held; otherwise only its dtype and sizes are known. */
+/* An operand or result of a recorded call, or a tensor that a gradient rule computed. If a rule
+ * reads its elements, the record holds the tensor (`elements`); otherwise only its dtype and
+ * sizes. */
 typedef struct record {
     value_t number;
     tensor_info_t info;
     const tensor_t *key; /* address of the tensor. A later tensor may reuse the address; then
-                            `taped` differs. Leaves and emitted tensors are held. */
+                            `taped` differs. Leaves (watched tensors) are held. */
     uint32_t taped;
     tensor_t *elements;
-    uint64_t version; /* version of the storage when the elements were recorded */
-    uint64_t seen;    /* version of the storage when the tensor was made or last written in place */
-    bool is_tracked;  /* gradients pass through it */
+    uint64_t version; /* write counter of the storage when the elements were recorded */
+    uint64_t seen;    /* the same when the tensor was made or last written by a recorded call */
+    bool is_tracked;  /* needs a gradient: is a leaf or depends on one */
     bool is_leaf;
-    tensor_t *grad; /* during backward; for a leaf, until gradients are zeroed */
-    int first_use;  /* for a leaf, during backward: the first call that read it */
+    tensor_t *grad; /* exists during tape_backward; for a leaf, until tape_zero_gradients */
+    int first_use;  /* for a leaf, during tape_backward: index of the first call that read it */
 } record_t;
 
 typedef struct entry {
     const opdef_t *op;
     void *attrs;
     int n_in, n_out;
-    value_t *in, *out; /* in one block: attrs, in, out */
+    value_t *in, *out; /* attrs, in and out are one allocation */
 } entry_t;
 
 struct tape {
@@ -46,8 +48,8 @@ struct tape {
     entry_t *entries;
     int n_entries, entries_capacity;
     hash_table_t by_tensor; /* records of tracked tensors, by address */
-    value_t written;        /* result of the in-place call whose target is about to be written */
-    tensor_t **targets;     /* tensors that tracked in-place calls wrote, held */
+    value_t written;        /* result of an in-place call that will now write its target */
+    tensor_t **targets;     /* tensors that recorded in-place calls wrote, retained */
     int n_targets, targets_capacity;
     size_t bytes;
     tape_ready_t ready; /* callback or NULL */
@@ -68,7 +70,8 @@ static record_t *find(const tape_t *tape, const tensor_t *tensor)
     return atomic_load(&tensor->taped) == record->taped ? record : NULL;
 }
 
-/* A number that identifies the tensor for all tapes. The first tape assigns it. */
+/* A number that identifies the tensor, even if another tensor later gets its address. The first
+ * tape that sees the tensor assigns the number; all tapes use it. */
 static uint32_t number_of(const tensor_t *tensor)
 {
     static atomic_uint last;
@@ -109,7 +112,7 @@ static void drop_elements(tape_t *tape, record_t *record)
     record->elements = NULL;
 }
 
-/* Makes `record` the record of the tensor. */
+/* Makes `record` the record of the tensor, unless the tensor is a leaf. */
 static status_t track(tape_t *tape, record_t *record, const tensor_t *tensor)
 {
     const uint64_t hash = hash_of(tensor);
@@ -155,7 +158,7 @@ void tape_forget(tape_t *tape)
 
 /* ---- recording ---- */
 
-/* Records an operand. Holds its elements if the rule reads them. */
+/* Records an operand. Holds its elements if the operator's gradient rule reads them. */
 static status_t record_input(tape_t *tape, const op_event_t *event, int i, value_t *out_value)
 {
     const tensor_t *tensor = event->in[i];
@@ -198,7 +201,8 @@ static status_t add_entry(tape_t *tape, const op_event_t *event, entry_t **out_e
     return STATUS_OK;
 }
 
-/* True if gradients can pass through the call: from a floating result to a tracked input. */
+/* True if gradients can pass through the call: it has a floating-point result and an input that
+ * depends on a watched tensor. */
 static bool passes(const tape_t *tape, const op_event_t *event)
 {
     bool is_tracked = false, is_floating = false;
@@ -212,7 +216,8 @@ static bool passes(const tape_t *tape, const op_event_t *event)
 
 static const char *const advice = "tape_pause stops recording";
 
-/* Fails if the target is a view of a leaf: writing it would change the leaf without a record. */
+/* Fails if the target is a leaf or shares memory with one: writing it would change the leaf without
+ * a record. */
 static status_t check_target(const tape_t *tape, const op_event_t *event)
 {
     for (int i = 0; i < tape->n_leaves && event->target != NULL; i++)
@@ -225,8 +230,8 @@ static status_t check_target(const tape_t *tape, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* True if the elements of an input are not those that the tape knows. Either a tracked tensor was
- * written through another tensor, or an untracked tensor shares memory with the target of a
+/* True if an input has elements that no recorded call has computed. Either the input has a record,
+ * but was written through another tensor; or it has none, but shares memory with the target of a
  * recorded in-place call. */
 static bool was_written(const tape_t *tape, const tensor_t *tensor)
 {
@@ -261,8 +266,8 @@ static status_t check_dtype(const tape_t *tape, const op_event_t *event)
          tensor_text(event->out[0]), tensor_text(event->target));
 }
 
-/* Remembers the target: from now on, elements of its untracked views depend on watched tensors.
- * record_call has reserved the array element. */
+/* Stores the target of an in-place call, because views of it that have no record now have elements
+ * that depend on watched tensors. record_call has reserved the array element. */
 static void add_target(tape_t *tape, tensor_t *target)
 {
     for (int i = 0; i < tape->n_targets; i++)
@@ -277,7 +282,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     entry_t *entry = NULL;
     tape->written = VALUE_NONE;
     if (tape->n_paused > 0) return STATUS_OK;
-    /* A plan's tensors belong to the plan, and it is not known how they were computed. */
+    /* A plan's tensors are parts of its memory, which later steps of the plan reuse. */
     if (event->is_planned)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "%s: runs in a plan, which a tape cannot record; use a module with C methods, or %s",
@@ -291,7 +296,7 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
                          sizeof *tape->targets));
     opdef_t op = *event->op;
     op_event_t call = *event;
-    if (op.gradient == NULL) { /* no rule: an error if a gradient reaches the call */
+    if (op.gradient == NULL) { /* without a rule: fails later if a gradient reaches the call */
         op.gradient = &missing;
         call.op = &op;
     }
@@ -313,7 +318,8 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* From now on, the target stands for the result of the in-place call. */
+/* Assigns the record of the in-place call's result to the target, which now contains that
+ * result. */
 static status_t note_written(context_t *ctx, void *user, tensor_t *target)
 {
     tape_t *tape = user;
@@ -326,7 +332,7 @@ static status_t note_written(context_t *ctx, void *user, tensor_t *target)
     return track(tape, record, target);
 }
 
-/* ---- the emitter: runs the operators that rules emit ---- */
+/* ---- the emitter: runs the operators that gradient rules call ---- */
 
 static tape_t *tape_of(const emitter_t *emitter)
 {
@@ -346,7 +352,7 @@ static status_t give_constant(emitter_t *emitter, tensor_t *tensor, value_t *out
     return status;
 }
 
-/* Finds the elements of a value. Fails if they were written after they were recorded. */
+/* Finds the tensor of a value. Fails if its elements were written after they were recorded. */
 static status_t take_elements(tape_t *tape, const opdef_t *op, value_t value,
                               const tensor_t **out_tensor)
 {
@@ -398,7 +404,7 @@ static const emitter_class_t emitter_class = {run_emitted, give_constant, info_o
 
 /* ---- gradients ---- */
 
-/* Makes a value for a gradient; VALUE_NONE if there is none. */
+/* Makes a value for a gradient, so that a rule can read it; VALUE_NONE if grad is NULL. */
 static status_t lend_gradient(tape_t *tape, const tensor_t *grad, value_t *out_value)
 {
     *out_value = VALUE_NONE;
@@ -421,7 +427,8 @@ static status_t add_gradient(tape_t *tape, record_t *record, tensor_t *grad)
     return STATUS_OK;
 }
 
-/* Propagates the gradients of an entry's results to its inputs. */
+/* Computes the gradients of a recorded call's inputs from those of its results, with its gradient
+ * rule. */
 static status_t pass_entry(tape_t *tape, const entry_t *entry)
 {
     value_t out_grad[OP_MAX_OUTPUTS], in_grad[OP_MAX_INPUTS];
@@ -452,7 +459,8 @@ static status_t pass_entry(tape_t *tape, const entry_t *entry)
     return STATUS_OK;
 }
 
-/* Releases the results of the entry and their gradients; no remaining entry needs them. */
+/* Releases what only this call and later ones needed: the call's results, their gradients, and the
+ * elements of inputs without gradients. */
 static void end_entry(tape_t *tape, const entry_t *entry)
 {
     for (int i = 0; i < entry->n_out; i++) {
@@ -471,8 +479,8 @@ static bool is_leaf(const tape_t *tape, value_t value)
     return value >= 0 && value < tape->n_leaves;
 }
 
-/* Finds the first entry that reads each leaf. Entries are processed from last to first, so after
- * this entry the gradient of the leaf is complete. */
+/* Finds the first call that read each leaf. Calls are processed from last to first, so after this
+ * call the gradient of the leaf is complete. */
 static void find_first_uses(tape_t *tape)
 {
     for (int i = tape->n_entries - 1; i >= 0; i--)
@@ -516,7 +524,8 @@ static status_t make_one(context_t *ctx, const tensor_t *output, tensor_t **out_
     return STATUS_OK;
 }
 
-/* Exchanges the leaves' gradients with `kept`: sets them aside, or restores them on failure. */
+/* Exchanges the leaves' gradients with `kept`. The first call sets earlier gradients aside; a
+ * second one restores them after a failure. */
 static void swap_gradients(tape_t *tape, tensor_t **kept)
 {
     for (int i = 0; i < tape->n_leaves; i++) {
@@ -542,7 +551,8 @@ static status_t add_kept(tape_t *tape, tensor_t **kept)
     return STATUS_OK;
 }
 
-/* Copies gradients that are the caller's tensor or a view of it, since the caller may write it. */
+/* Copies each leaf gradient that shares memory with the caller's tensor `grad`, because the caller
+ * may write that tensor later. */
 static status_t part_from(tape_t *tape, const tensor_t *grad)
 {
     for (int i = 0; i < tape->n_leaves; i++) {
@@ -655,7 +665,7 @@ status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor)
     REQUIRE(ctx, record == NULL,
             "tape_watch: %s was computed from a watched tensor, cannot be watched itself",
             tensor_text(tensor));
-    /* Leaves must be the first records. */
+    /* Records of leaves must come first, before those of any call. */
     REQUIRE(ctx, tape->n_entries == 0,
             "tape_watch: %s, must be watched before the tape records calls", tensor_text(tensor));
     TRY(add_record(tape, &tensor->info, &record));

@@ -15,7 +15,7 @@
 #include "train/program_impl.h"
 #include "train/tape_impl.h"
 
-/* A buffer of the module, and its value before the forward. */
+/* A buffer of the module (such as a running mean), and its value before the forward pass. */
 typedef struct kept_buffer {
     tensor_t *buffer, *before;
 } kept_buffer_t;
@@ -29,21 +29,21 @@ struct trainer {
     train_options_t options;
     train_times_t times;
     int64_t n_steps;
-    tape_t *tape;              /* eager */
+    tape_t *tape;              /* eager mode */
     uint64_t changes;          /* module_changes() when the tape was created */
     uint64_t checked;          /* module_changes() at the last check of the parameters */
-    train_program_t *programs; /* planned; the most recently used one first */
+    train_program_t *programs; /* planned mode; the most recently used one first */
     tensor_t **gradients;      /* [parameters] */
     int n_spare;
-    tensor_t **spare; /* [parameters] the last step's gradients, to reuse; or NULL */
+    tensor_t **spare; /* [parameters] gradients of the last step, whose memory is reused */
     uint64_t simple;  /* module_changes() when may_update was computed */
-    bool may_update;  /* a plan may update the parameters */
-    bool is_broken;   /* a failed step has updated only some parameters */
+    bool may_update;  /* updates may be part of the plan, see find_may_update */
+    bool is_broken;   /* a step has failed after updating some of the parameters */
     /* State of the current step. */
     tensor_t *loss_value;
     tensor_t *output;
     bool wants_output;
-    tensor_t *given; /* the output, if the plan updates parameters */
+    tensor_t *given; /* output for the caller, taken before the plan's first update */
     double loss_number;
     optimizer_run_t run;
     uint64_t update_ns;
@@ -93,14 +93,15 @@ static status_t update(trainer_t *trainer)
         TRY(clip_gradients(ctx, optimizer_n_parameters(trainer->optimizer), trainer->gradients,
                            trainer->options.max_norm, NULL));
     status_t status = optimizer_step(ctx, trainer->optimizer, trainer->gradients);
-    if (status != STATUS_OK) parallel_leave(trainer->options.parallel); /* others have updated */
+    if (status != STATUS_OK) parallel_leave(trainer->options.parallel); /* other ranks did it */
     TRY(status);
     trainer->times.update_ns = context_now() - begin;
     trainer->n_steps++;
     return STATUS_OK;
 }
 
-/* Returns the module's output before the update: a copy if it is a parameter or a view of one. */
+/* Returns the output for the caller. An output that shares memory with a parameter is copied,
+ * because the update will write the parameter. */
 static status_t give_output(trainer_t *trainer, tensor_t **out_output)
 {
     context_t *ctx = trainer->ctx;
@@ -132,8 +133,9 @@ static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const 
     return status;
 }
 
-/* The index of a leaf is that of its parameter, unless two parameters have become one tensor.
- * Gradients of later parameters are then exchanged at the end of the step instead of early. */
+/* Starts to exchange a gradient with the other ranks. A leaf is a watched tensor; its index is that
+ * of its parameter, unless two parameters are now the same tensor, which is watched once. Then the
+ * gradients of the parameters after these two are exchanged at the end of the step. */
 static void tell_ready(void *user, int leaf, const tensor_t *watched, const tensor_t *gradient)
 {
     const trainer_t *trainer = user;
@@ -159,8 +161,8 @@ static status_t watch(trainer_t *trainer)
     return STATUS_OK;
 }
 
-/* Layers write running statistics during forward. If the step fails later, these snapshots restore
- * them. A snapshot copies bytes only when a layer writes. */
+/* Takes a snapshot of each buffer, because layers write running statistics during the forward pass
+ * and a step that fails later restores them. A snapshot copies bytes only when a layer writes. */
 static status_t keep_buffer(context_t *ctx, void *user, const char *path, module_t *module)
 {
     trainer_t *trainer = user;
@@ -194,7 +196,8 @@ static status_t keep_buffers(trainer_t *trainer)
     return status;
 }
 
-/* Restores the buffers. The error of the step stays the one that is reported. */
+/* Restores the buffers after a failed step. An error here is ignored; the caller sees the step's
+ * error. */
 static void put_buffers_back(trainer_t *trainer)
 {
     scope_attempt(trainer->ctx);
@@ -235,7 +238,8 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
 
 /* ---- planned ---- */
 
-/* Maximum number of programs, one for each set of input sizes. Batches usually have few sizes. */
+/* Maximum number of programs (traced steps), one for each set of input sizes. A training run
+ * usually has only a few: for example, the last batch is smaller. */
 #define MAX_PROGRAMS 8
 
 static void drop_programs(trainer_t *trainer, int n_kept)
@@ -296,9 +300,9 @@ static status_t write_state(const trainer_t *trainer, const train_program_t *pro
     return tensor_copy(trainer->ctx, buffer, value);
 }
 
-/* Holds the gradient tensors of a plan for the next step, because touching new pages takes as long
- * as computing the elements. They are held separately, because parallel_exchange replaces
- * trainer->gradients. */
+/* Holds the gradient tensors that a plan has returned, so that the next step can reuse their
+ * memory: the first write to new memory pages takes as long as computing the elements. They are
+ * held separately, because parallel_exchange replaces trainer->gradients. */
 static void keep_spare(trainer_t *trainer, const train_program_t *program, tensor_t *const *results)
 {
     for (int i = 0; i < trainer->n_spare; i++) {
@@ -326,10 +330,10 @@ static status_t take_results(trainer_t *trainer, const train_program_t *program,
     return STATUS_OK;
 }
 
-/* ---- planned, with updates in the plan ---- */
+/* ---- planned mode if the plan contains the updates ---- */
 
-/* Parameters can be updated in the plan if no option needs all gradients together (max_norm, ranks,
- * update_apart), and if each parameter is f32 without gaps. */
+/* The plan can contain the updates if no option needs all gradients together (max_norm, parallel,
+ * update_apart), and if each parameter is f32 and contiguous. */
 static void find_may_update(trainer_t *trainer)
 {
     const train_options_t *options = &trainer->options;
@@ -342,7 +346,8 @@ static void find_may_update(trainer_t *trainer)
     trainer->simple = changes;
 }
 
-/* Takes loss, output and state from `in`, writes the state, and prepares the updates. */
+/* Callback before the first update: takes loss, output and state from `in`, writes the state, and
+ * prepares the updates. */
 static status_t begin_updates(context_t *ctx, void *user, const train_program_t *program,
                               datum_t *const *in)
 {
@@ -379,7 +384,8 @@ static status_t update_product(context_t *ctx, void *user, int parameter, const 
     return status;
 }
 
-/* Reports a failure after which only some parameters are updated. */
+/* If some parameters were updated before the failure, marks the trainer as broken and says so in
+ * the error message. */
 static status_t tell_broken(trainer_t *trainer, status_t status)
 {
     char why[CONTEXT_ERROR_MAX];
@@ -417,7 +423,7 @@ static status_t run_updating(trainer_t *trainer, train_program_t *program, int n
     return STATUS_OK;
 }
 
-/* ---- a planned step ---- */
+/* ---- one step in planned mode ---- */
 
 /* Inputs of a plan must not share memory with the module. */
 static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t *const *in)
@@ -430,7 +436,8 @@ static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t 
     return STATUS_OK;
 }
 
-/* Offers the memory of the last step's gradients for this step's, if nothing else holds it. */
+/* Offers the memory of the last step's gradients to the plan, which can write this step's gradients
+ * into it. Skips gradients that somebody else still holds. */
 static void want_spare(const trainer_t *trainer, const train_program_t *program, tensor_t **wanted)
 {
     for (int i = 0; i < optimizer_n_parameters(trainer->optimizer); i++) {
@@ -476,7 +483,8 @@ static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const 
 
 /* ---- public functions ---- */
 
-/* Checks the parameters if some module has changed since the last check. */
+/* Checks that the module still has all parameters, with the same dtypes and sizes. Skips the check
+ * if no module has changed since the last one. */
 static status_t check_parameters(context_t *ctx, trainer_t *trainer)
 {
     const uint64_t changes = module_changes();

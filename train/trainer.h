@@ -5,33 +5,34 @@
  *     trainer_create(ctx, model, cross_entropy, NULL, optimizer, NULL, &trainer);
  *     trainer_step(ctx, trainer, 1, &x, labels, NULL, &loss);
  *
- * Weights that module_mkldnn has marked stay blocked during training, like their gradients and the
- * optimizer's state. State dicts always contain plain tensors.
+ * Weights that module_mkldnn has prepared for blocked formats stay blocked during training, like
+ * their gradients and the optimizer's state. State dicts always contain dense tensors.
  *
  * TRAIN_EAGER runs the module's operators one by one and records them on a tape. TRAIN_PLANNED
- * traces forward and loss for each set of input sizes, adds the gradients, and runs all of it as
- * one plan, whose formats are chosen together. A trace fixes some values, see graph_trace. Both
- * modes return the same numbers, except for the order of sums. The plans of the eight most recently
- * used sets of input sizes are stored.
+ * traces forward and loss once for each set of input sizes, adds the gradients, and compiles all of
+ * it to a plan: a list of operators whose formats are chosen together. A trace turns some values
+ * into constants, see graph_trace. Both modes return the same numbers, except for the order of
+ * sums. The plans of the eight most recently used sets of input sizes are kept.
  *
  * A plan fuses a batch norm and a relu or relu6 after it. The gradient is 0 where the relu clamps
- * the norm's result, which is computed again from x. For results that are within a rounding error
- * of the bound, this can differ from eager mode.
+ * the norm's result. To find these elements, the backward pass computes the norm's result again
+ * from x; where it is within a rounding error of the bound, the gradient can differ from eager
+ * mode.
  *
- * A plan updates each parameter as soon as its gradient is complete and the parameter is no longer
- * read; then the gradient's memory is reused. Before the first update, the plan checks the loss and
- * allocates what the updates need. If a kernel fails later, for example for lack of memory, only
- * some parameters are updated; the message says so, and the trainer rejects further steps. A large
- * gradient of a fully connected layer is computed in slices, and each slice is applied before the
- * next is computed. With AVX-512, slices do not change any bit of the result; on other machines,
- * the order of sums at the edges of tiles may differ. With update_apart, max_norm or ranks, or if a
- * parameter is not f32 or has gaps, the plan returns all gradients, and all parameters are updated
- * after it.
+ * A plan updates each parameter as soon as its gradient is complete and no later operator reads the
+ * parameter; then the gradient's memory is reused. Before the first update, the plan checks the
+ * loss and allocates what the updates need. If an operator fails later, for example for lack of
+ * memory, only some parameters have been updated; the message says so, and the trainer rejects
+ * further steps. A large weight gradient of a fully connected layer is computed in slices; each
+ * slice updates its part of the weight before the next slice is computed. With AVX-512, slices do
+ * not change any bit of the result; on other machines, the order of sums at the edges of tiles may
+ * differ. With update_apart, max_norm or parallel, or if a parameter is not f32 or not contiguous,
+ * the plan returns all gradients, and all parameters are updated after it.
  *
  * With a memory_limit, as few activations as necessary are released after the forward pass and
- * recomputed during the backward pass, with the same operators and so with the same bits. Only
- * results of batch norms, activations, sums, pooling and similar operators whose operands are still
- * stored can be recomputed. */
+ * recomputed during the backward pass, with the same operators, so the results have the same bits.
+ * Only results of batch norms, activations, sums, pooling and similar operators whose operands are
+ * still stored can be recomputed. */
 #ifndef TESSERA_TRAIN_TRAINER_H
 #define TESSERA_TRAIN_TRAINER_H
 
@@ -44,7 +45,8 @@ typedef struct trainer trainer_t;
 
 typedef enum train_mode { TRAIN_EAGER, TRAIN_PLANNED } train_mode_t;
 
-/* Computes the loss, a floating tensor of one element, from the first result, using operators. */
+/* Computes the loss, a floating-point tensor of one element, from the module's first result, using
+ * operators. */
 typedef status_t (*train_loss_t)(context_t *ctx, void *user, const tensor_t *output,
                                  const tensor_t *target, tensor_t **out_loss);
 
@@ -63,27 +65,28 @@ typedef struct train_times {
 } train_times_t;
 
 /* Creates a trainer and switches the module to training mode (module_train). The trainer retains
- * the module. The optimizer must belong to this module and exist longer than the trainer. If
- * options has ranks (parallel), all ranks must call this; it calls parallel_broadcast. options
- * NULL: eager mode. */
+ * the module. The optimizer must belong to this module and exist longer than the trainer. With
+ * options->parallel, all ranks must call this function, which calls parallel_broadcast. NULL
+ * options mean eager mode. */
 status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
                         optimizer_t *optimizer, const train_options_t *options,
                         trainer_t **out_trainer) TESSERA_API(trainer_create);
 void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
 
-/* Runs one step on a batch: forward on n_in inputs, loss, gradients, update. out_output gets the
- * module's result before the update; the caller releases it. out_output may be NULL. With ranks,
- * the loss is the mean over all items of all ranks, and a step that fails on one rank fails on all.
+/* Runs one step on a batch: forward on n_in inputs, loss, gradients, update. out_output receives
+ * the module's first result, computed before the update; the caller releases it. out_output may be
+ * NULL. With parallel, the loss is the mean over the items of all ranks, and a step that fails on
+ * one rank fails on all.
  *
  * INVALID_ARGUMENT  a memory_limit that is too small even if every possible activation is
  *                   recomputed; a loss that is not finite or depends on no parameter of the
- *                   optimizer; a parameter that the module no longer has, or has with another dtype
- *                   or sizes. After any failure before the update itself, parameters, optimizer
- *                   state and random numbers are unchanged. Running statistics are unchanged too,
- *                   unless memory for the update could not be allocated.
- * CANCELLED, LIMIT  the step was interrupted, and nothing has changed. Once a step has started to
- *                   write state or parameters, it completes and returns OK; a cancel then applies
- *                   to the next call.
+ *                   optimizer; a parameter that has been removed from the module, or whose dtype or
+ *                   sizes have changed. After any failure before the update itself, parameters,
+ *                   optimizer state and random numbers are unchanged. Running statistics are
+ *                   unchanged too, unless memory for the update cannot be allocated.
+ * CANCELLED, LIMIT  the step was cancelled or has reached a limit, and nothing has changed. Once a
+ *                   step has started to write state or parameters, it completes and returns OK; a
+ *                   cancel then applies to the next call.
  * UNSUPPORTED       an operator without a gradient rule; something that a plan cannot run, but
  *                   TRAIN_EAGER can
  * IO                a rank has ended */
@@ -95,7 +98,8 @@ train_times_t trainer_times(const trainer_t *trainer) TESSERA_API(trainer_times)
 /* The graph of the last step's plan: forward, gradients and conversions of the layout; borrowed.
  * NULL if the trainer is eager or has not run. */
 const graph_t *trainer_graph(const trainer_t *trainer) TESSERA_API(trainer_graph);
-/* Bytes of the last plan's arena; 0 if there is no plan. */
+/* Bytes of the memory block (arena) in which the last plan stores its values; 0 if there is no
+ * plan. */
 size_t trainer_arena_bytes(const trainer_t *trainer) TESSERA_API(trainer_arena_bytes);
 
 TESSERA_END
