@@ -1,5 +1,5 @@
-/* A table of all public functions, each callable with arguments from an array. make_calls.awk
- * writes it from tests/packages/abi.txt. */
+/* A table of all public functions, each of which can be called with arguments from an array.
+ * make_calls.awk writes the table from tests/packages/abi.txt. */
 #ifndef TESSERA_TESTS_CALLS_H
 #define TESSERA_TESTS_CALLS_H
 

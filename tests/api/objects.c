@@ -56,7 +56,7 @@ static struct {
     double doubles[OBJECTS_ARRAY];
 } made;
 
-/* Plain data: zeroed options, and memory for outputs. */
+/* Zeroed options and other input structs, and memory for outputs. */
 static _Alignas(64) char zeros[BYTES], room[BYTES];
 
 static status_t see(context_t *ctx, void *user, const op_event_t *event)
@@ -232,7 +232,7 @@ static const char *pick_text(unsigned choice)
     return choice % (n + 1) == n ? path : texts[choice % (n + 1)];
 }
 
-/* Returns an object of the type, which is given without a leading const. */
+/* Returns an object of this type, whose name is passed without a leading const. */
 static void *pick_pointer(const char *type, unsigned choice)
 {
     static const pool_attrs_t pool = {.kernel = {2, 2, 2}};

@@ -1,4 +1,4 @@
-/* Valid arguments of every type, to call any public function with. */
+/* Valid arguments of every type, with which tests can call any public function. */
 #ifndef TESSERA_TESTS_OBJECTS_H
 #define TESSERA_TESTS_OBJECTS_H
 
@@ -7,20 +7,21 @@
 #include "tensor/context.h"
 #include "tests/api/calls.h"
 
-/* Items of each array. */
+/* Length of each array argument. */
 #define OBJECTS_ARRAY 1024
 
-/* Creates a directory for files and makes it the current one; removes it. */
+/* objects_begin creates a directory for files and makes it the current one; objects_end removes
+ * it. */
 bool objects_begin(void);
 void objects_end(void);
 
 /* Makes all objects. Child processes get copies. */
 void objects_make(void);
 
-/* Writes the files again, which calls may have replaced. */
+/* Writes the files again, because earlier calls may have replaced them. */
 void objects_reset(void);
 
-/* Makes a call in the forward of a module that is traced. Returns the status of the trace. */
+/* Makes a call while a method is traced. Returns the status of the trace. */
 int objects_trace(const call_t *call, const argument_t *arguments);
 
 /* Returns the context of the objects. */

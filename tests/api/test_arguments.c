@@ -1,14 +1,13 @@
-/* Calls every public function with wrong arguments: none may crash or hang.
+/* Calls every public function with wrong arguments. No call may crash or hang.
  *
  * Each call starts from valid arguments, if possible from ones with which the function succeeds.
- * First each pointer alone becomes NULL, outside and inside of a method that is traced. Then each
- * argument is made wrong alone: enumerators leave their range, numbers become negative or too
- * large. Then several at once are made wrong, chosen by a seed. Calls run in child processes, so
- * that a crash costs one call.
+ * Three series of calls make them wrong: (1) one pointer is NULL, in plain calls and then in calls
+ * that a trace records; (2) one argument is wrong: a number out of range, or a NULL; (3) several
+ * random arguments are wrong. Calls run in child processes, so the test goes on after a crash.
  *
- * A NULL must be refused as INVALID_ARGUMENT, with words such as "x is NULL" that have the name of
- * the argument in the header, unless `optional` lists the argument.
- * A failure must have a message, and must set the object that it would have made to NULL.
+ * A NULL must fail with INVALID_ARGUMENT and a message such as "x is NULL", where x is the
+ * argument's name in the header. is_optional lists the exceptions. A call that fails must set a
+ * message, and must set the pointer to its result to NULL.
  *
  * usage: test_arguments [CALLS [SEED [FUNCTION]]]   number of random calls after the systematic
  * ones */
@@ -27,14 +26,15 @@
 #include "tessera.h"
 #include "tests/api/objects.h"
 
-/* Rounds of valid arguments that are made wrong one by one, wrong values per kind, calls per
- * child, which has its own objects, and choices of arguments that are tried for a success. */
+/* ROUNDS: how often every wrong value is tried, with other valid arguments. FLAWS: wrong values of
+ * a number. BATCH: calls of one child. SECONDS: time limit of a call. SHOWN: failures to print.
+ * WRONG: exit code of a failed child. TRIES: choices of arguments to search for a success. */
 enum { ROUNDS = 2, FLAWS = 4, BATCH = 64, SECONDS = 10, SHOWN = 40, WRONG = 3, TRIES = 1000 };
 
-/* The call that a child is making, for the parent to report after a crash. */
+/* Written by a child, so that the parent can report the call in which it crashed. */
 typedef struct progress_note {
     int64_t next;
-    int64_t valid; /* the choice of arguments with which the function succeeds */
+    int64_t valid; /* choice of arguments with which the function succeeds */
     char call[1024];
 } note_t;
 
@@ -47,7 +47,7 @@ static unsigned draw(unsigned n)
     return (unsigned)(random_state >> 33) % n;
 }
 
-/* True for numbers that exceed every array; such calls get no array. */
+/* True for counts that exceed every array: the function then gets NULL instead of an array. */
 static bool is_huge(char kind, const char *type, argument_t argument)
 {
     if (kind != 'i') return false;
@@ -55,8 +55,8 @@ static bool is_huge(char kind, const char *type, argument_t argument)
     return argument.i > OBJECTS_ARRAY || argument.i < (is_size ? 0 : -OBJECTS_ARRAY);
 }
 
-/* True if a count and a stride may together leave an array. A function without status, such as
- * dtype_cast, cannot check that. */
+/* True if a count and a stride may together exceed an array. Functions that return no status, such
+ * as dtype_cast, cannot check that. */
 static bool leaves_arrays(const call_t *call, const argument_t *arguments)
 {
     double product = 1.0;
@@ -120,7 +120,7 @@ static int64_t count_pointers(const call_t *call)
     return n;
 }
 
-/* Returns the index of a call's pointer number `n`. */
+/* Returns the index of the n-th pointer among the arguments, counted from 0. */
 static int find_pointer(const call_t *call, int64_t n)
 {
     for (int i = 0; i < call->n; i++)
@@ -128,7 +128,7 @@ static int find_pointer(const call_t *call, int64_t n)
     return -1;
 }
 
-/* Counts the systematic flaws of a call: every flaw of every argument. */
+/* Counts the calls of series 2: one for each wrong value of each argument. */
 static int64_t count_flaws(const call_t *call)
 {
     return count_pointers(call) + FLAWS * (call->n - count_pointers(call));
@@ -153,7 +153,8 @@ static void begin_choice(const call_t *call, uint64_t seed)
     for (int i = 0; i < 4; i++) draw(2);
 }
 
-/* The first half of the choices has no counts of 0, with which arrays may be NULL. */
+/* In the first half of the choices, counts are not 0, because arrays may be NULL if their count is
+ * 0. */
 static void choose_valid(const call_t *call, int64_t choice, argument_t *arguments)
 {
     begin_choice(call, (uint64_t)choice * 7919u);
@@ -164,8 +165,7 @@ static void choose_valid(const call_t *call, int64_t choice, argument_t *argumen
     }
 }
 
-/* Chooses the arguments of call `index` of a function: first each pointer NULL, outside and inside
- * of a method, then the systematic flaws, then random ones. */
+/* Chooses the arguments of call `index`: first series 1 (pointers that are NULL), then 2 and 3. */
 static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t *arguments)
 {
     const int64_t n_pointers = count_pointers(call), n_flaws = count_flaws(call);
@@ -192,7 +192,7 @@ static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t 
         if (objects_is_array(call->takes[i].type)) arguments[i].p = NULL;
 }
 
-/* True for functions after which an argument must not be used again. */
+/* True for functions that consume an argument: the next call needs a new object. */
 static bool consumes(const char *name)
 {
     static const char *const words[] = {"release", "destroy", "close",  "_take", "_end",
@@ -202,7 +202,7 @@ static bool consumes(const char *name)
     return false;
 }
 
-/* Returns the output of a call that makes one object; NULL for others, including arrays. */
+/* Returns the last argument if it is the only output and is one object; otherwise NULL. */
 static void **output_of(const call_t *call, const argument_t *arguments)
 {
     const char *type = call->n > 0 ? call->takes[call->n - 1].type : "";
@@ -224,7 +224,7 @@ static void **output_of(const call_t *call, const argument_t *arguments)
 static bool is_told(const call_t *call, const argument_t *arguments, int status)
 {
     if (status == 0 || !call->has_status) return true;
-    /* context_fail returns the given status; dispatch_select_fixed may answer no without a
+    /* context_fail returns the status that it was given. dispatch_select_fixed may fail without a
      * message. */
     if (strcmp(call->name, "context_fail") == 0 || strcmp(call->name, "dispatch_select_fixed") == 0)
         return true;
@@ -234,8 +234,8 @@ static bool is_told(const call_t *call, const argument_t *arguments, int status)
     return *context_error(arguments[0].p) != '\0' && (out == NULL || *out == NULL);
 }
 
-/* True for arguments that may be NULL: contexts, attributes, options, data of the user, and those
- * that the list has by their numbers from 0. (parallel_* refuse the objects here before.) */
+/* True for arguments that may be NULL: contexts, attributes, options, user data, and those listed
+ * here by index. parallel_* are listed because other arguments of the test fail first. */
 static bool is_optional(const call_t *call, int argument)
 {
     static const char optional[] =
@@ -266,8 +266,8 @@ static bool is_optional(const call_t *call, int argument)
     return at != NULL && memchr(at + length, '0' + argument, strcspn(at + length, " ")) != NULL;
 }
 
-/* True if the context's error says that this argument is NULL: by the name that it has in the
- * header, as an output or target, or by a word that the list has for the name. */
+/* True if the error message says that this argument is NULL. The message may use the argument's
+ * name in the header, the word "output" or "target", or a synonym from the list. */
 static bool names_argument(const call_t *call, const char *error, int argument)
 {
     static const char other[] =
@@ -289,7 +289,8 @@ static bool names_argument(const call_t *call, const char *error, int argument)
     return (int)strlen(name) == length && strncmp(noun, name, (size_t)length) == 0;
 }
 
-/* True if a call with a NULL was refused, with words that say so. */
+/* True if a call with a NULL failed with the right status and message, or if the NULL is
+ * allowed. */
 static bool is_refused(const call_t *call, const argument_t *arguments, int argument, int status)
 {
     if (!call->has_status || is_optional(call, argument)) return true;
@@ -306,7 +307,7 @@ static void be_quiet(void)
     dup2(null, STDERR_FILENO);
 }
 
-/* Searches arguments with which a function succeeds, with new objects. */
+/* Makes new objects, and searches arguments with which the function succeeds. */
 static void search_child(const call_t *call)
 {
     be_quiet();
@@ -346,8 +347,8 @@ static void run_child(const call_t *call, int64_t end, uint64_t seed)
     _exit(0);
 }
 
-/* Finds arguments with which a function succeeds, if it can. A success after other calls is tried
- * again with new objects. */
+/* Finds arguments with which the function succeeds, or uses choice 0. If the success followed other
+ * calls, a new child repeats it, because those calls may have changed the objects. */
 static void find_valid(const call_t *call)
 {
     int status = 1;
@@ -360,8 +361,8 @@ static void find_valid(const call_t *call)
     if (note->valid == TRIES) note->valid = 0;
 }
 
-/* Returns the number of calls that crashed, hung, accepted a NULL, or returned without a message or
- * with an output left. */
+/* Returns the number of calls that crashed, hung, accepted a NULL, set no message or left an output
+ * that is not NULL. */
 static int check_function(const call_t *call, int64_t n_random, uint64_t seed)
 {
     int n_failed = 0;

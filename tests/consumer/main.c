@@ -1,4 +1,4 @@
-/* A C program with an installed Tessera. Its own headers, macros and functions have names that
+/* A C program that uses an installed Tessera. Its own headers, macros and functions have names that
  * Tessera uses internally. */
 #include "graph/graph.h"
 #include "tensor/tensor.h"
@@ -49,7 +49,8 @@ int main(void)
     tensor_item(ctx, z, &sum);
     if (scope_end(ctx) != STATUS_OK) return fail(ctx);
     context_destroy(ctx);
-    /* 16 + 16 sums of 9, 6 and 4 elements: 16 * 9 + 16 * 6 + 4 * 4, of 8 channels, 8 times. */
+    /* Each of 8 output channels sums 8 input channels: 16 elements see 9 inputs, 16 see 6, 4 see
+     * 4. */
     if (fabs(sum - 8 * 8 * 0.5 * (16 * 9 + 16 * 6 + 4 * 4)) > 1e-3) FAIL();
     printf("%s\n", tessera_version_text());
     return 0;

@@ -130,7 +130,8 @@ static void normalizing_replaces_zeros_only_where_they_stand_for_the_default(voi
     assert_memory_equal(&again, &got, sizeof got);
 }
 
-/* Fills bytes between fields, after the end of a list, and after the last post-op differently. */
+/* a and b differ only in unused bytes: between fields, after a list's end, after the last
+ * post-op. */
 static void what_means_the_same_has_the_same_bytes_once_normalised(void **state)
 {
     (void)state;
@@ -400,7 +401,7 @@ static void strings_have_the_escapes_of_json(void **state)
     }
 }
 
-/* The choices are what a careless parser would make of the strings. */
+/* A careless parser would decode the strings below to one of these choices, and accept them. */
 static void strings_that_are_no_json_are_refused(void **state)
 {
     (void)state;

@@ -52,7 +52,7 @@ static status_t call_conv(context_t *ctx, const operands_t *operands, tensor_t *
     return op_conv2d(ctx, operands->x, operands->w, NULL, &(conv_attrs_t){.padding = {1, 1}}, out);
 }
 
-/* From the second call on. */
+/* The first call of an operator also fills caches; later calls allocate only their output. */
 static void a_small_output_is_all_that_a_call_allocates(void **state)
 {
     static const call_t calls[] = {call_relu, call_add, call_conv};

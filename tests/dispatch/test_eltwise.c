@@ -190,7 +190,7 @@ static void clamp_with_crossed_bounds_is_the_upper_bound(void **state)
     for (int x = -5; x <= 5; x++) assert_true(eltwise_value(ELTWISE_CLAMP, x, 2, -1) == -1);
 }
 
-/* movers: the functions without parameters for which f(0) is not 0. */
+/* `movers` lists all functions without parameters for which f(0) is not 0. */
 static void zero_is_kept_by_the_functions_through_the_origin(void **state)
 {
     (void)state;

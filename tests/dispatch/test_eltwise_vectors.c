@@ -1,4 +1,5 @@
-/* Elementwise functions in single precision, as vectors compute them, compared with double. */
+/* Elementwise functions that are computed with vector instructions in single precision, compared
+ * with the same functions in double. */
 #include "dispatch/eltwise.h"
 
 #include <float.h>
@@ -8,7 +9,7 @@
 
 enum { N = 48001 };
 
-/* Fills -12 to 12, and numbers at the limits of floats. */
+/* Fills x with numbers from -12 to 12, a tiny one, and two near the limits of float. */
 static int fill(float *x)
 {
     for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) / 2000.0f;
@@ -38,7 +39,7 @@ static void vectors_are_near_double(void **state)
     }
 }
 
-/* torch.nn.functional.gelu and torch.erf of 1 and -0.5. */
+/* Results of torch.nn.functional.gelu and torch.erf for 1 and -0.5. */
 static void they_are_what_pytorch_gives(void **state)
 {
     static const float x[] = {1.0f, -0.5f};

@@ -1,4 +1,4 @@
-/* Custom operators, defined as a user would. examples/own_operator.c shows that they need only the
+/* Custom operators, as users write them. examples/own_operator.c shows that they need only the
  * installed header. */
 #include "tests/support/support.h"
 
@@ -31,7 +31,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return ops_prepare_dense(ctx, call, prepared);
 }
 
-/* Copies through the scratch memory. */
+/* Adds attrs->by. Copies x to the scratch memory first, to test that memory. */
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -87,7 +87,7 @@ static void it_runs_on_views_and_on_blocked_tensors(void **state)
     tensor_release(x);
 }
 
-/* Calls another operator, which evicts this one from the cache, and clears the cache. */
+/* Runs another operator, which takes the only slot of the cache, and clears the cache. */
 static status_t run_nested(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
@@ -121,7 +121,7 @@ static void a_kernel_may_run_operators_and_clear_the_cache(void **state)
         assert_int_equal(counters.cache_entries, 0);
         assert_int_equal(counters.cache_bytes, 0);
     }
-    assert_int_equal(counters.cache_misses, 6); /* this operator and exp, each time */
+    assert_int_equal(counters.cache_misses, 6); /* this operator and exp, in each of 3 runs */
     tensor_release(x);
     context_destroy(ctx);
 }

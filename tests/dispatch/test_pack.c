@@ -1,4 +1,4 @@
-/* A custom operator whose kernel packs its weight and owns data with a destructor:
+/* A custom operator whose kernel packs its weight, and has a state with a destructor:
  *
  *   y[n][k] = sum(c) x[n][c] * weight[k][c]
  *
@@ -135,7 +135,7 @@ static void make_operands(context_t *ctx, tensor_t **out_x, tensor_t **out_weigh
     CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(K, C), weight, out_weight));
 }
 
-/* Compares y with `times` the product in double. */
+/* Compares y with `times` the product, which is computed in double. */
 static void check_product(context_t *ctx, const tensor_t *y, double times)
 {
     float elements[N * K];
@@ -290,7 +290,7 @@ static void a_traced_and_a_frozen_module_pack_once_for_their_plan(void **state)
     module_release(net);
 }
 
-/* The weight is the plan's input: x[N][C] times itself. */
+/* Computes x times its transpose, so the weight is an input of the graph and not a parameter. */
 static status_t forward_square(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -397,7 +397,7 @@ static void every_allocation_may_fail(void **state)
 
 /* ---- errors ---- */
 
-/* Parameters of prepare_wrong. */
+/* What prepare_wrong passes on; each case of the test below makes one of them wrong. */
 static struct {
     int index, version, n_numbers;
     int64_t elements, number;

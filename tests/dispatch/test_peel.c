@@ -1,5 +1,5 @@
-/* Kernels of custom operators that fuse all, some or no post-ops: dispatch computes the others
- * after the kernel. */
+/* Custom operators whose kernels fuse all, some or none of their post-ops. Dispatch computes the
+ * other post-ops after the kernel. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static status_t prepare_without(context_t *ctx, const op_call_t *call, prepared_
     return ops_prepare_dense(ctx, call, prepared);
 }
 
-/* Fuses only a single relu. */
+/* Declines all post-ops except a single relu. */
 static status_t prepare_relu(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const post_ops_t *post = &((const thrice_attrs_t *)call->attrs)->post;
@@ -99,7 +99,7 @@ static double combine(post_kind_t kind, double value, double operand)
     }
 }
 
-/* Checks thrice(x; operand) post=[kind, "sigmoid"] for an operand of these sizes. */
+/* Checks 3 x with post-ops [kind, "sigmoid"]. The operand of `kind` has rows x columns elements. */
 static void check_kind(context_t *ctx, const opdef_t *op, post_kind_t kind, int rows, int columns)
 {
     thrice_attrs_t attrs = {
@@ -129,7 +129,7 @@ static void every_kind_is_computed_behind_a_kernel_that_fuses_none(void **state)
 {
     for (int kind = POST_SUM; kind < POST_ELTWISE; kind++) {
         check_kind(fixture_context(state), &without, (post_kind_t)kind, ROWS, COLUMNS);
-        if (kind == POST_SUM) continue; /* has no broadcasts */
+        if (kind == POST_SUM) continue; /* the operand of a sum is not broadcast */
         check_kind(fixture_context(state), &without, (post_kind_t)kind, 1, COLUMNS);
         check_kind(fixture_context(state), &without, (post_kind_t)kind, ROWS, 1);
         check_kind(fixture_context(state), &without, (post_kind_t)kind, 1, 1);
@@ -196,7 +196,7 @@ static void a_view_of_ones_own_shares_its_bytes(void **state)
     tensor_release(x);
 }
 
-/* The result has one element, so that the call is not empty. */
+/* The result has one element even if x is empty: a kernel for an empty x is then still needed. */
 static status_t infer_one(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)ctx, (void)out_n;

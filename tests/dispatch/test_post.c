@@ -7,7 +7,7 @@
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
 
-/* Runs an operator on ones with post=["sum"], whose operand is all fives. */
+/* Runs an operator on tensors of ones, with post=["sum"], which adds a tensor of fives. */
 static status_t run_with_sum(context_t *ctx, const char *name, int rank, const int64_t *x_sizes,
                              const int64_t *weight_sizes, const int64_t *sum_sizes,
                              dtype_t sum_dtype, tensor_t **out)
@@ -62,7 +62,7 @@ static void the_operand_of_a_sum_has_the_dtype_of_the_result(void **state)
     }
 }
 
-/* oneDNN's relu loses NaN, so it and all later post-ops are left to our own loops. */
+/* oneDNN's relu turns NaN into 0, so our own loops compute relu and all post-ops after it. */
 static void post_ops_that_onednn_gets_right_are_fused_and_the_others_run_behind_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -91,7 +91,7 @@ static void post_ops_that_onednn_gets_right_are_fused_and_the_others_run_behind_
                                       (const tensor_info_t *const[]){&x, &weight, &none},
                                       POLICY_AUTO, &prepared));
         if (strncmp(prepared_kernel(prepared), "onednn", 6) ==
-            0) { /* other kernels fuse all of them */
+            0) { /* our own kernels fuse all post-ops */
             assert_string_equal(prepared_kernel(prepared), cases[i].kernel);
             assert_int_equal(prepared->post_left, cases[i].n_left);
         }

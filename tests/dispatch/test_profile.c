@@ -8,7 +8,8 @@
 #include "ops/ops.h"
 #include "tests/support/support.h"
 
-/* conv, relu, conv with policy per_op: each convolution reorders its input, weight and result. */
+/* Operands of run(): convolution, relu and, if is_twice, another convolution. With policy per_op
+ * each convolution reorders its input, weight and result. */
 typedef struct operands {
     tensor_t *x, *w;
 } operands_t;
@@ -50,7 +51,7 @@ static void nodes_have_their_time_reorders_and_producers(void **state)
     counters_t counters;
     make_operands(ctx, &operands);
     CHECK_OK(ctx, profile_create(ctx, &profile));
-    run(ctx, &operands, true); /* outside a run: not recorded */
+    run(ctx, &operands, true); /* before profile_begin_run: not recorded */
     for (int i = 0; i < 3; i++) {
         CHECK_OK(ctx, profile_begin_run(profile));
         counters_reset(ctx);
@@ -137,7 +138,7 @@ static void runs_begin_and_end_by_turns(void **state)
                 "the profile is in a run, no other run can begin");
     CHECK_FAILS(ctx, profile_finish(profile), STATUS_INVALID_ARGUMENT, "and an incomplete one");
     CHECK_OK(ctx, profile_end_run(profile));
-    CHECK_OK(ctx, profile_finish(profile)); /* a profile without runs */
+    CHECK_OK(ctx, profile_finish(profile)); /* its only run has no operators */
     assert_int_equal(profile_n_nodes(profile), 0);
     CHECK_FAILS(ctx, profile_begin_run(profile), STATUS_INVALID_ARGUMENT, "is finished");
     profile_destroy(profile);
@@ -146,7 +147,7 @@ static void runs_begin_and_end_by_turns(void **state)
     assert_true(profile_run_ns(NULL) == 0 && profile_shown_ns(NULL) == 0);
 }
 
-/* After a profile ends during a run, later events are ignored. */
+/* Operators may run after a profile was destroyed between its begin_run and end_run. */
 static void a_profile_may_be_destroyed_in_a_run(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -8,7 +8,7 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
-/* Input and weight of ones for conv2d, which sums the elements under the kernel. */
+/* Input and weight of ones. Each result of conv2d is then the number of inputs under the kernel. */
 typedef struct layer {
     tensor_t *x, *weight;
 } layer_t;
@@ -27,7 +27,7 @@ static void release_layer(layer_t *layer)
     tensor_release(layer->weight);
 }
 
-/* Checks that the result has `size` rows, and `corner` as its first element. */
+/* Checks the number of rows of the result, and its first element. */
 static void check_conv(context_t *ctx, const layer_t *layer, const conv_attrs_t *attrs,
                        int64_t size, double corner)
 {
@@ -65,7 +65,7 @@ static void calls_that_differ_in_one_attribute_are_told_apart(void **state)
     release_layer(&layer);
 }
 
-/* Two spellings of one call share an entry, in whichever order they run. */
+/* Attributes with written defaults and attributes without them share one entry of the cache. */
 static void defaults_that_are_written_and_left_out_are_one_entry(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -83,7 +83,7 @@ static void defaults_that_are_written_and_left_out_are_one_entry(void **state)
     release_layer(&layer);
 }
 
-/* Bytes between fields and after the end of a list have no meaning. */
+/* Bytes of the struct that belong to no field, or to the unused end of a list, are ignored. */
 static void garbage_that_no_field_has_changes_nothing(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -119,7 +119,7 @@ static void policy_and_threads_belong_to_a_call(void **state)
         assert_int_equal(tensor_layout(out), layouts[i % 3]);
         tensor_release(out);
     }
-    for (int i = 0; i < 4; i++) { /* the policy stays; the number of threads changes */
+    for (int i = 0; i < 4; i++) { /* the policy stays strict; only the number of threads changes */
         CHECK_OK(ctx, context_set_threads(ctx, 3 + i % 2));
         CHECK_OK(ctx, op_conv2d(ctx, layer.x, layer.weight, NULL, NULL, &out));
         tensor_release(out);
@@ -142,7 +142,7 @@ static void the_layout_of_an_input_belongs_to_a_call(void **state)
         if (i % 3 == 2) {
             const int64_t *strides = NULL;
             CHECK_OK(ctx, tensor_strides(ctx, out, &strides));
-            assert_int_equal(strides[3], 4); /* strides of the input */
+            assert_int_equal(strides[3], 4); /* the strides of the input are preserved */
         }
         tensor_release(out);
     }
@@ -151,7 +151,7 @@ static void the_layout_of_an_input_belongs_to_a_call(void **state)
     tensor_release(dense);
 }
 
-/* A cache of one entry: every call evicts the previous one, which is no longer found. */
+/* With a cache of one entry, each call evicts the entry of the previous call. */
 static void a_call_that_lost_its_entry_is_selected_again(void **state)
 {
     context_t *small = NULL;
@@ -169,7 +169,8 @@ static void a_call_that_lost_its_entry_is_selected_again(void **state)
     context_destroy(small);
 }
 
-/* All parts of a key count. Entries are only compared, so numbers can replace them. */
+/* A call with one different part is not found. recent_t does not read entries, so any pointer can
+ * be used as an entry. */
 static void a_call_is_found_by_what_was_kept_until_its_entry_is_forgotten(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -182,7 +183,7 @@ static void a_call_is_found_by_what_was_kept_until_its_entry_is_forgotten(void *
     cache_entry_t *entry = (cache_entry_t *)(void *)&key;
     memset(&recent, 0, sizeof recent);
     cache_call_t call = {.op = op, .given = &attrs, .n_in = 3, .in = in, .n_threads = 1};
-    assert_false(recent_key(&call, &key)); /* tensors without stamps have no key */
+    assert_false(recent_key(&call, &key)); /* no tensor has a stamp yet */
     tensor_set_stamp(layer.x, tensor_new_stamp());
     tensor_set_stamp(layer.weight, tensor_new_stamp());
     assert_true(recent_key(&call, &key));
@@ -207,8 +208,8 @@ static void a_call_is_found_by_what_was_kept_until_its_entry_is_forgotten(void *
     release_layer(&layer);
 }
 
-/* A result has its call's stamp from the start, so chains of calls are found though their tensors
- * are new each time. */
+/* A stamp identifies dtype, sizes and format. Results get one at once, so that the next operator's
+ * call is found, too. */
 static void results_of_one_call_have_one_stamp(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -9,7 +9,8 @@
 #include "tensor/convert.h"
 #include "tests/support/support.h"
 
-/* Returns the error of `values` as an operator's result for x. */
+/* Returns the error that dispatch_verify computes for `values` as an operator's result for x. More
+ * than 1 is too much. */
 static double judge(context_t *ctx, const char *name, const void *attrs, int64_t n, const float *x,
                     const float *values)
 {
@@ -24,7 +25,8 @@ static double judge(context_t *ctx, const char *name, const void *attrs, int64_t
     return error;
 }
 
-/* softplus(-20) is 2.06e-9; -1.9e-6 is close only relative to softplus(3). */
+/* softplus(-20) is 2.06e-9. The wrong value -1.9e-6 is small only compared with softplus(3) =
+ * 3.05. */
 static void a_small_result_is_wrong_without_its_digits(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -44,7 +46,8 @@ static void log_softmax_may_not_be_positive_by_more_than_its_sum_rounds(void **s
     assert_true(judge(ctx, "log_softmax", NULL, 2, x, wrong) > 1);
 }
 
-/* Each element is compared by its own magnitude, also alone, without the large one. */
+/* The bound of an element depends on its own size, also if the 4 elements that are checked do not
+ * include the large one. */
 static void softmax_with_one_large_element_is_right_wherever_it_is_looked_at(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -72,7 +75,7 @@ static void softmax_with_one_large_element_is_right_wherever_it_is_looked_at(voi
     tensor_release(out);
 }
 
-/* 1 - 1 + tiny: the sum loses digits of its terms. */
+/* In floats, 1e6 + 0.1 - 1e6 is 0.125. That is right, because the bound depends on the terms. */
 static void a_sum_that_cancels_is_judged_by_its_terms(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -105,7 +108,7 @@ static void infinity_is_right_only_where_the_result_is_too_large(void **state)
     assert_true(judge(ctx, "exp", NULL, 3, x, lost) > 1);
 }
 
-/* exp(0) = 1 does not depend on the rounding of 0. */
+/* 0 is exact, so the bound has no term for the rounding of x. */
 static void a_function_may_be_off_by_four_units_in_the_last_place(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -114,7 +117,8 @@ static void a_function_may_be_off_by_four_units_in_the_last_place(void **state)
     assert_true(judge(ctx, "exp", NULL, 1, &x, &wrong) > 1);
 }
 
-/* Returns the error of a convolution with 16 channels, one element of which is off by this much. */
+/* Returns the error of a convolution of 16 channels after `off` is added to one element of its
+ * result. */
 static double judge_conv(context_t *ctx, int algorithm, float off)
 {
     const conv_attrs_t direct = {.padding = {1, 1}};
@@ -138,8 +142,8 @@ static double judge_conv(context_t *ctx, int algorithm, float off)
     return error;
 }
 
-/* Winograd's transforms multiply rounding errors by ten; other algorithms do not get this
- * tolerance. */
+/* Winograd's transforms enlarge rounding errors about tenfold; only Winograd may be that
+ * inexact. */
 static void only_winograd_has_the_allowance_of_winograd(void **state)
 {
     context_t *ctx = fixture_context(state);

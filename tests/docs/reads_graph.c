@@ -1,5 +1,4 @@
-/* Fails unless each graph of a file parses, verifies, and prints to text that parses to the same.
- */
+/* Fails unless all graphs of a file are valid and print to text that parses to the same graph. */
 #include <stdio.h>
 #include <string.h>
 #include <tessera.h>

@@ -1,4 +1,5 @@
-/* The example digits: it trains with blocked weights, and the frozen network predicts the same. */
+/* The example digits trains with blocked weights. The frozen network, before and after saving, must
+ * predict the same digits. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -10,9 +11,9 @@
 
 #define FOLDER TESSERA_SOURCE_DIR "/examples/digits"
 
-/* Sanitizers take ten times as long. */
+/* Sanitizers make training ten times slower. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { EPOCHS = 4, WANTED = 323 /* 90 % */ };
+enum { EPOCHS = 4, WANTED = 323 /* 90 % of the test images */ };
 #else
 enum { EPOCHS = 12, WANTED = 354 /* 98.5 % */ };
 #endif

@@ -1,5 +1,5 @@
-/* The example finetune: MiniLM's last layers learn topics with blocked weights, the others stay,
- * and a loaded file predicts the same. tools/models downloads the weights. */
+/* The example finetune trains MiniLM's last layers on topics, with blocked weights, and changes no
+ * other layer. Saved and loaded weights must predict the same. tools/models downloads MiniLM. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_SAFETENSORS
@@ -15,13 +15,13 @@
 #define FOLDER TESSERA_SOURCE_DIR "/build/models/minilm"
 #define SENTENCES TESSERA_SOURCE_DIR "/examples/finetune/sentences.txt"
 
-/* Sanitizers take ten times as long. */
+/* Sanitizers make training ten times slower. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { EPOCHS = 1 };
 #else
 enum { EPOCHS = 4 };
 #endif
-enum { WANTED = 58 /* out of 64: 90 % */ };
+enum { WANTED = 58 /* 90 % of 64 sentences */ };
 
 static bool is_there(void)
 {
@@ -108,7 +108,7 @@ static void the_last_layers_learn_topics_and_are_saved(void **state)
     module_release(network);
 }
 
-/* Front followed by back equals the model. */
+/* Running front and then back must equal running the model. */
 static void two_halves_are_the_whole(void **state)
 {
     context_t *ctx = fixture_context(state);

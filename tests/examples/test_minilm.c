@@ -1,6 +1,6 @@
-/* The example minilm compared with PyTorch: minilm_values.py writes minilm_values.txt, and
- * tools/models downloads the weights. Tests every mode, sentences of several lengths with one
- * graph, and a batch of two. */
+/* The example minilm compared with PyTorch, in every mode: sentences of several lengths with one
+ * graph, and a batch of two. minilm_values.py writes minilm_values.txt; tools/models downloads the
+ * weights. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_SAFETENSORS

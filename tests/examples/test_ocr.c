@@ -1,5 +1,5 @@
-/* The example ocr on two pictures of different sizes from ocr_pictures.py, with networks that
- * tools/models downloads. */
+/* The example ocr reads two pictures of different sizes, which ocr_pictures.py draws. tools/models
+ * downloads the networks. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_PNG
@@ -55,12 +55,12 @@ static void bytes_of_a_picture_are_blue_green_red(void **state)
 static void a_part_is_scaled_by_what_lies_between_its_points(void **state)
 {
     context_t *ctx = fixture_context(state);
-    uint8_t bytes[2 * 3 * 3]; /* blue is 10 x + 100 y */
+    uint8_t bytes[2 * 3 * 3]; /* blue at (x, y) is 10 x + 100 y */
     float elements[3 * 2 * 5];
     tensor_t *tensor = NULL;
     for (int i = 0; i < 18; i++) bytes[i] = (uint8_t)(i / 3 % 3 * 10 + i / 9 * 100 + i % 3);
     const picture_t picture = {3, 2, bytes};
-    /* The two right columns, scaled to four pixels and followed by an empty one. */
+    /* The right two columns become four columns, followed by one of padding. */
     CHECK_OK(ctx, picture_tensor(ctx, &picture, &(box_t){1, 0, 3, 2}, 2, 4, 5, &tensor));
     CHECK_OK(ctx, tensor_read(ctx, tensor, elements, sizeof elements));
     static const double blue[] = {10, 12.5, 17.5, 20, 127.5, 110, 112.5, 117.5, 120, 127.5};

@@ -1,5 +1,5 @@
-/* The example vad compared with ONNX Runtime: vad_values.py writes the sounds and vad_values.txt,
- * and tools/models downloads the network. Also tests its WAV reader and its segments. */
+/* The example vad, its WAV reader and its segments, compared with ONNX Runtime. vad_values.py
+ * writes the sounds and vad_values.txt; tools/models downloads the network. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -18,7 +18,7 @@ enum { MAX_CHUNKS = 128, MAX_LINE = 4096 };
 
 /* ---- the reader ---- */
 
-/* A common 44-byte header with a chunk that must be skipped, and samples. */
+/* A small file: a chunk to skip, the format, four samples. The enum has offsets of fields. */
 enum { RATE = 36, BITS = 46, CHANNELS = 34, FORMAT = 32, ODD = 16, N_BYTES = 64 };
 static const unsigned char whole[N_BYTES] = {
     'R', 'I', 'F', 'F', 56,   0,    0,   0, 'W',  'A',  'V', 'E', 'L',  'I',  'S',  'T',
@@ -80,7 +80,7 @@ static void check_refused(const unsigned char *bytes, size_t n_bytes, const char
     fclose(file);
 }
 
-/* Checks the file with n bytes changed. */
+/* Checks the message for the file with n changed bytes at offset `at`. */
 static void check_changed(size_t at, size_t n, const void *bytes, const char *message)
 {
     unsigned char changed[N_BYTES];
@@ -124,8 +124,8 @@ static void a_file_of_another_format_is_refused_in_words(void **state)
 
 /* ---- segments ---- */
 
-/* Probabilities in tenths for chunks of 0.05 s; expects "begin end ..." in samples, 100 per
- * chunk. */
+/* Checks segments "begin end ...", in samples. Each digit is the probability of a chunk of 100
+ * samples (0.05 s) in tenths. */
 static void check_segments(const char *tenths, const char *wanted)
 {
     segments_t segments = segments_begin(2000, 100);
@@ -145,11 +145,11 @@ static void speech_is_what_is_loud_for_long_and_not_quiet_for_long(void **state)
 {
     (void)state;
     check_segments("0000000", "");
-    check_segments("00777777000", "140 860 ");   /* 0.03 s are 60 samples */
-    check_segments("777777000", "0 660 ");       /* a segment cannot start before the sound */
+    check_segments("00777777000", "140 860 ");   /* 0.03 s (60 samples) are added at both ends */
+    check_segments("777777000", "0 660 ");       /* but not before the sound */
     check_segments("0077777000", "");            /* 0.25 s is too short */
-    check_segments("00777777", "140 790 ");      /* it ends with the sound */
-    check_segments("007770077777", "140 1190 "); /* quiet for one chunk less than 0.1 s */
+    check_segments("00777777", "140 790 ");      /* nor after the sound */
+    check_segments("007770077777", "140 1190 "); /* only a third quiet chunk ends it */
     check_segments("0077744444770", "140 1290 ");
     check_segments("0077777714000", "140 860 ");
     check_segments("00777777000777777000", "140 860 1040 1760 ");
@@ -216,8 +216,8 @@ static void check_sound(context_t *ctx, module_t *model, int rate, const int64_t
     }
 }
 
-/* From the stored probabilities: at 16000 Hz, chunks 13 to 37 and 49 to 72, each extended by 0.03
- * s. */
+/* From the stored probabilities. At 16000 Hz speech is in chunks 13 to 37 and 49 to 72, each range
+ * extended by 0.03 s. */
 static const int64_t segments_8000[] = {3088, 10224, 12304, 19184};
 static const int64_t segments_16000[] = {6176, 19424, 24608, 37344};
 

@@ -1,5 +1,5 @@
-/* A program, in C and in C++, whose own names collide with those of tessera.h. It uses the header
- * in which every name is prefixed. */
+/* A program, in C and in C++, with names of its own that are also in tessera.h. It uses the header
+ * in which every name has a prefix. */
 #include <stdio.h>
 #include <string.h>
 

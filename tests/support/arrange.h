@@ -1,4 +1,4 @@
-/* Memory arrangements of an activation's elements. */
+/* Copies a tensor to another arrangement of its elements in memory. */
 #ifndef TESSERA_TESTS_ARRANGE_H
 #define TESSERA_TESTS_ARRANGE_H
 
@@ -18,7 +18,8 @@ typedef enum arrangement {
 
 const char *arrange_name(arrangement_t arrangement);
 
-/* Returns true if a dense tensor can have the arrangement; channels-last ones need channels. */
+/* Returns true if a dense tensor can have the arrangement. Channels last needs a channel
+ * dimension. */
 bool arrange_is_possible(const tensor_t *tensor, arrangement_t arrangement);
 
 /* Makes a tensor with the same elements in this arrangement. */

@@ -5,7 +5,7 @@
  *
  * Operands have random elements. Floats are standard normal; "+" takes the magnitude and adds 0.1,
  * "*" multiplies by scale. Integers are in [0, limit), or in [-5, 5] (u8: [0, 10]). A number such
- * as 2.5 or 3 takes part in type promotion as in PyTorch. */
+ * as 2.5 or 3 is a Python-like scalar in type promotion, as in PyTorch. */
 #ifndef TESSERA_TESTS_CASE_H
 #define TESSERA_TESTS_CASE_H
 
@@ -19,8 +19,8 @@ typedef struct case_operand {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK];
     bool is_positive;
-    int64_t limit; /* 0: unlimited */
-    int64_t scale; /* 0: 1 */
+    int64_t limit; /* 0: none was written */
+    int64_t scale; /* 0: none was written */
     bool is_number;
     double number;
 } case_operand_t;
@@ -37,7 +37,8 @@ status_t case_parse(context_t *ctx, const opdef_t *op, const char *text, case_ca
 /* Makes a dense contiguous tensor from the context's random numbers; NULL for an absent operand. */
 status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out_tensor);
 
-/* Infers the outputs of an operator for these tensors, from elements if it needs them. */
+/* Infers the outputs of an operator for these tensors. Reads their elements if the sizes of the
+ * outputs depend on them. */
 status_t case_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                     tensor_t *const *in, int *out_n, tensor_info_t *out);
 

@@ -1,16 +1,15 @@
-/* Pseudo-random numbers determined by a name, the same in C and Python (draw.py). They replace
- * trained weights. */
+/* Pseudo-random numbers that depend only on a name. C and Python (draw.py) compute the same ones,
+ * so tests need no stored weights. */
 #ifndef TESSERA_TESTS_DRAWN_H
 #define TESSERA_TESTS_DRAWN_H
 
 #include "module/module.h"
 
-/* Element i is shift + scale * d, rounded once to f32. d in [-1, 1) depends only on the key and
- * i. */
+/* Element i is shift + scale * d, rounded once to f32, where d in [-1, 1) depends on key and i. */
 void drawn_fill(const char *key, double shift, double scale, int64_t n, float *out_elements);
 
-/* Fills weights by their names, like fill in tests/train/parity.py: scaled by the length of their
- * sums; norms near 1, biases near 0. */
+/* Fills all weights, depending on their names, as fill in tests/train/parity.py does: weights of
+ * norms near 1, other vectors near 0, other weights scaled by the number of terms in their sums. */
 void drawn_weights(context_t *ctx, module_t *module);
 
 /* Makes s64 integers from 0 to limit - 1. */

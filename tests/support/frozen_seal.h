@@ -4,7 +4,7 @@
 
 #include "freeze/file_impl.h"
 
-/* Corrects the size and every checksum in the file, as an attacker would. */
+/* Corrects the size and every checksum in a changed file, as an attacker would. */
 void frozen_seal(void *bytes, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* Losses of trainings in tests. Each is a train_loss_t that ignores `user`. */
+/* Loss functions for training in tests. Each is a train_loss_t that ignores `user`. */
 #ifndef TESSERA_TESTS_LOSSES_H
 #define TESSERA_TESTS_LOSSES_H
 

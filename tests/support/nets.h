@@ -5,13 +5,13 @@
 #include "module/module.h"
 
 /* conv 7x7 stride 2, relu, grouped conv, relu, flatten, linear: f32[N,3,32,32] to f32[N,10]. The
- * graph is typed for N = 1. */
+ * graph's types are for N = 1. */
 module_t *net_grouped(context_t *ctx);
 
 /* conv, batch norm, relu, and a residual addition. */
 module_t *net_residual(context_t *ctx);
-/* For x [batch, 96, 32, 32]: y = conv2d(x), two more convolutions of y, then the sum with y, relu
- * and max_pool2d. The plan writes the sum to the memory of y. */
+/* Maps x [batch, 96, 32, 32]: y = conv2d(x), two more convolutions of y, the sum of their result
+ * and y, relu, max_pool2d. The sum overwrites y. */
 module_t *net_sum(context_t *ctx, int64_t batch);
 
 /* Makes a random input of net_grouped and net_residual. */

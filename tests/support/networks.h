@@ -1,4 +1,4 @@
-/* Lists the networks of the zoo, for tests with one test per network. */
+/* Lists of the zoo's networks, for macros that make one test per network. */
 #ifndef TESTS_SUPPORT_NETWORKS_H
 #define TESTS_SUPPORT_NETWORKS_H
 

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Returns element i: never 0, and seldom equal to its neighbours. shake changes each by a small
- * relative amount. */
+/* Returns element i: never 0, and seldom equal to its neighbours. `shake` is the relative size of a
+ * small change to each number. */
 static inline double number_of(int64_t i, double shake)
 {
     double number = (double)(i % 5 - 2) + 0.25 * (double)(i % 3 + 1);

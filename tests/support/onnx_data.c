@@ -35,7 +35,7 @@ static void plain_put(void *user, void *block)
     free(block);
 }
 
-/* The importer takes the bytes out of the message, so it gets a copy. */
+/* Importing takes the bytes out of the message, so it gets a copy of the message. */
 status_t onnx_data_tensor(context_t *ctx, const Onnx__TensorProto *proto, tensor_t **out_tensor)
 {
     onnx_t onnx = {.ctx = ctx, .allocator = {plain_get, plain_put, NULL}};
@@ -53,7 +53,7 @@ status_t onnx_data_tensor(context_t *ctx, const Onnx__TensorProto *proto, tensor
 
 /* ---- sequences and optionals ---- */
 
-/* A part of a message: the bytes of one field. */
+/* The bytes of one field of a message. */
 typedef struct part {
     const uint8_t *bytes;
     size_t n;
@@ -71,8 +71,8 @@ static uint64_t take_varint(part_t *message)
     return number;
 }
 
-/* Reads the next field of type bytes; returns false at the end. onnx-data.proto has no fixed-size
- * numbers. */
+/* Reads the next field of type bytes; returns false at the end. Fields of other wire types are not
+ * supported, because onnx-data.proto has no fixed-size numbers. */
 static bool next_part(part_t *message, uint64_t *out_field, part_t *out_part)
 {
     while (message->n > 0) {
@@ -104,7 +104,7 @@ static bool read_tensor(context_t *ctx, part_t message, datum_t **out_datum)
     return true;
 }
 
-/* SequenceProto: field 3 is a tensor of the sequence. */
+/* Field 3 of a SequenceProto is one tensor of the sequence. */
 static bool read_sequence(context_t *ctx, part_t message, datum_t **out_datum)
 {
     uint64_t field = 0;
@@ -124,7 +124,7 @@ static bool read_sequence(context_t *ctx, part_t message, datum_t **out_datum)
     return true;
 }
 
-/* OptionalProto: field 3 is a tensor, field 5 a sequence. */
+/* Field 3 of an OptionalProto is a tensor, field 5 is a sequence. */
 static bool read_optional(context_t *ctx, const Onnx__TypeProto *type, part_t message,
                           datum_t **out_datum)
 {

@@ -1,5 +1,5 @@
-/* The ONNX project's test data: reads messages and tensors from files, compares results with them,
- * and lists the modes in which one imported model runs. */
+/* The ONNX project's test data: reads messages and tensors from files, and compares results with
+ * them. Also lists the modes in which an imported model runs. */
 #ifndef TESSERA_TESTS_ONNX_DATA_H
 #define TESSERA_TESTS_ONNX_DATA_H
 

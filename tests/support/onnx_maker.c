@@ -7,7 +7,7 @@
 
 #include "tests/support/support.h"
 
-/* protobuf-c's fields are not const. */
+/* protobuf-c's fields are not const, so const data needs this conversion. */
 static void *writable(const void *given)
 {
     void *same;
@@ -123,7 +123,7 @@ Onnx__TensorProto *maker_initializer(maker_t *maker, const char *name, int data_
     return tensor;
 }
 
-/* Splits at blanks; the parts are stored in the node. */
+/* Splits names at blanks. The node's buffer stores the parts. */
 static size_t split(maker_node_t *node, size_t *used, const char *names, char **out)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* Makes small ONNX models for tests: begin, add, pack. Texts are borrowed until the pack; arrays
- * are copied. */
+/* Makes small ONNX models for tests: maker_begin, functions that add parts, maker_pack. Texts are
+ * borrowed until maker_pack; arrays are copied. */
 #ifndef TESSERA_TESTS_ONNX_MAKER_H
 #define TESSERA_TESTS_ONNX_MAKER_H
 
@@ -12,7 +12,7 @@
 #include <onnx.pb-c.h>
 
 #define MAKER_MAX 24    /* inputs and outputs of the model and of a node */
-#define MAKER_NODES 240 /* nodes; initializers */
+#define MAKER_NODES 240 /* nodes, and initializers */
 #define MAKER_ATTRS 8   /* per node */
 #define MAKER_NAMES 256 /* bytes of a node's names */
 #define MAKER_DIMS 6
@@ -60,10 +60,10 @@ void maker_input(maker_t *maker, const char *name, int data_type, int rank, cons
 void maker_open(maker_t *maker, int dim, const char *name);
 void maker_output(maker_t *maker, const char *name);
 
-/* Raw little-endian elements. */
+/* Adds an initializer. `elements` are raw little-endian bytes. */
 Onnx__TensorProto *maker_initializer(maker_t *maker, const char *name, int data_type, int rank,
                                      const int64_t *sizes, const void *elements, size_t n_bytes);
-/* Makes a separate tensor, for attributes. */
+/* Makes a tensor for an attribute, which the model does not contain otherwise. */
 void maker_tensor(maker_t *maker, Onnx__TensorProto *out_tensor, int data_type, int rank,
                   const int64_t *sizes, const void *elements, size_t n_bytes);
 
@@ -74,7 +74,7 @@ void maker_int(maker_node_t *node, const char *name, int64_t value);
 void maker_float(maker_node_t *node, const char *name, float value);
 void maker_ints(maker_node_t *node, const char *name, int n, const int64_t *values);
 void maker_string(maker_node_t *node, const char *name, const char *value);
-/* Sets the graph of another maker, which must exist until the pack. */
+/* Sets an attribute to the graph of another maker, which must exist until maker_pack. */
 void maker_attr_graph(maker_node_t *node, const char *name, maker_t *block);
 void maker_attr_tensor(maker_node_t *node, const char *name, Onnx__TensorProto *tensor);
 

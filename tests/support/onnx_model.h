@@ -1,4 +1,4 @@
-/* Makes one ONNX model at a time, imports, runs and checks it. */
+/* Makes one ONNX model at a time, and imports, runs and checks it. */
 #ifndef TESSERA_TESTS_ONNX_MODEL_H
 #define TESSERA_TESTS_ONNX_MODEL_H
 
@@ -29,8 +29,7 @@ status_t load_model_with(context_t *ctx, const onnx_options_t *options, module_t
 /* Fails unless the model's graph contains this line. */
 void check_model_line(context_t *ctx, const module_t *model, const char *line);
 
-/* The ramp is 1, 2, 3, ... Runs the model on the ramp in x's shape and compares all elements of the
- * result. */
+/* Runs the model on 1, 2, 3, ... (model_ramp) in the shape of x, and compares all elements. */
 extern const float model_ramp[64];
 void check_model_result(context_t *ctx, module_t *model, int64_t n, const float *wanted);
 

@@ -1,6 +1,6 @@
 /* ONNX models with stored inputs and outputs. NAME.values is a GraphProto whose initializers are
  * the tensors of several runs: "0/x" is input or output x in run 0. "0/x drawn" has only the sizes
- * of an input; its elements are determined by the name "0/x" (drawn.h). */
+ * of an input; drawn_fill computes its elements from the name "0/x". */
 #ifndef TESSERA_TESTS_ONNX_RUNS_H
 #define TESSERA_TESTS_ONNX_RUNS_H
 
@@ -37,7 +37,7 @@ void onnx_runs_inputs(context_t *ctx, const onnx_runs_t *runs, int run, const mo
 
 /* Runs the module on the inputs of this run. All outputs must match the stored ones within atol +
  * rtol * |element|, or, if rtol is 0, within atol * |largest element|. Prints differences and
- * messages of failed calls; `form` names the module in them. */
+ * messages of failed calls; `form` says in them which module ran. */
 bool onnx_runs_check(context_t *ctx, const onnx_runs_t *runs, int run, const model_t *model,
                      runner_t *runner, double rtol, double atol, const char *form);
 

@@ -154,7 +154,7 @@ void sizes_numbers(void)
 void sizes_size_of(const char *of, const char *shape, const char *dim, const char *out)
 {
     char inputs[64];
-    static char kept[8][64]; /* the maker borrows texts */
+    static char kept[8][64]; /* the maker borrows its texts */
     static int n;
     snprintf(inputs, sizeof inputs, "%s %s", shape, dim);
     char *place = strcpy(kept[n++ % 8], inputs);

@@ -1,5 +1,5 @@
-/* Tests ONNX models with open sizes, made as in onnx_model.h: each is imported at one set of sizes
- * of input "x" and run at others, as imported, frozen, and saved and loaded. */
+/* Tests ONNX models with open sizes. Each is imported at one set of sizes of input "x" and runs at
+ * others: as imported, frozen, and saved and loaded. */
 #ifndef TESSERA_TESTS_ONNX_SIZES_H
 #define TESSERA_TESTS_ONNX_SIZES_H
 
@@ -15,7 +15,7 @@ int sizes_remove_file(void **state);
 
 /* ---- running ---- */
 
-/* Returns element i of the input and of every weight. */
+/* Returns element i of the input, and of every weight. */
 double sizes_element(int64_t i);
 
 /* Callbacks: element `index` of the expected result for an input with these sizes, and the result's
@@ -52,7 +52,8 @@ void sizes_number(const char *name, int64_t value);
 void sizes_weight(const char *name, int rank, const int64_t *sizes);
 /* Adds the scalars "zero" and "one", and the vectors "v0" and "v1" of one element. */
 void sizes_numbers(void);
-/* Adds Shape of a value, and Gather with the index in the scalar or vector `dim`. */
+/* Adds Shape of the value `of`, and Gather of one of its sizes; the scalar or vector `dim` is the
+ * index. */
 void sizes_size_of(const char *of, const char *shape, const char *dim, const char *out);
 
 #endif

@@ -4,11 +4,11 @@
 
 #include <stdint.h>
 
-/* Pixels of red, green and blue, [height][width][3]. */
+/* `points` are pixels of red, green and blue, [height][width][3]. */
 void pictures_write_png(const char *path, int height, int width, const uint8_t *points);
 void pictures_write_jpeg(const char *path, int height, int width, const uint8_t *points);
 
-/* Pixels of gray and alpha, [height][width][2]. */
+/* `points` are pixels of gray and alpha, [height][width][2]. */
 void pictures_write_gray_png(const char *path, int height, int width, const uint8_t *points);
 
 /* Truncates a file to its first n bytes. */

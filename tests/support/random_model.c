@@ -24,8 +24,8 @@
 #define MAX_VALUES (2 * MAX_NODES + 1)
 #define OPSET 17
 
-/* A value of the model. Known sizes are at least 1. Unknown sizes are negative; equal numbers mean
- * equal sizes. */
+/* A value of the model. Known sizes are at least 1. A negative number stands for an unknown size;
+ * equal negative numbers are equal sizes. */
 typedef struct value {
     char name[8];
     int rank;
@@ -57,7 +57,7 @@ static char *text(draft_t *draft)
     return draft->texts[draft->n_texts++];
 }
 
-/* Chooses one of the last four values and marks it as read. */
+/* Chooses one of the last four values for a node to read. */
 static item_t *pick(draft_t *draft)
 {
     int back = draw(draft, draft->n_values < 4 ? draft->n_values : 4);
@@ -118,7 +118,7 @@ static bool has_channels(const item_t *x)
     return x->rank == 4 && x->sizes[1] > 0 && x->sizes[1] <= 64;
 }
 
-/* ---- nodes: false if x is not suitable ---- */
+/* ---- nodes: each function returns false, and adds nothing, if x is not suitable ---- */
 
 static bool add_unary(draft_t *draft, item_t *x)
 {
@@ -238,7 +238,7 @@ static bool add_transpose(draft_t *draft, item_t *x)
     return true;
 }
 
-/* Reshapes [a, b, c, d] to [a, b, c d], or [a, b, c] to [a, b, 1, c]. */
+/* Reshapes [a, b, c, d] to [a, b, c * d], or [a, b, c] to [a, b, 1, c]. */
 static bool add_reshape(draft_t *draft, item_t *x)
 {
     char inputs[48];

@@ -264,7 +264,7 @@ static const step_t steps[] = {pool,    resize, crop_half, crop_columns, windows
                                flatten, pad,    positions, expand,       branch};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
-/* The first three bytes per run choose sizes; the model's bytes follow. */
+/* Three bytes per run choose sizes; they precede the bytes that choose the model. */
 void random_sizes_draw(const uint8_t *bytes, size_t n_bytes,
                        int64_t out_sizes[RANDOM_SIZES_RUNS][4])
 {

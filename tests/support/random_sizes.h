@@ -17,7 +17,7 @@ enum { RANDOM_SIZES_RUNS = 6 };
 void random_sizes_draw(const uint8_t *bytes, size_t n_bytes,
                        int64_t out_sizes[RANDOM_SIZES_RUNS][4]);
 
-/* Makes the model, which the caller frees. x has these sizes; NULL: open sizes named N, H and W. */
+/* Makes the model, which the caller frees. sizes: those of x; NULL: open sizes named N, H and W. */
 uint8_t *random_sizes_make(const uint8_t *bytes, size_t n_bytes, const int64_t *sizes,
                            size_t *out_n_packed);
 

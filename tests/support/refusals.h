@@ -5,20 +5,20 @@
 
 #include "tests/support/support.h"
 
-/* Initial target of an output pointer. */
+/* An output pointer points here before a call, so that a call that does not set it is detected. */
 extern int refusals_garbage;
 
 /* Fails unless the status is a failure with a message in the context, and the output is NULL. */
 void check_refused(const context_t *ctx, status_t status, const void *out, const char *call);
 
-/* A call that returns only a status. */
+/* Checks a call that returns only a status. */
 #define REFUSES(call)                                                                              \
     do {                                                                                           \
         context_clear_error(ctx);                                                                  \
         check_refused(ctx, call, NULL, #call);                                                     \
     } while (0)
 
-/* A call that returns an object in `out`. */
+/* Checks a call that sets `out` to an object. */
 #define GIVES_NULL(type, call)                                                                     \
     do {                                                                                           \
         type out = (type)(void *)&refusals_garbage;                                                \

@@ -64,7 +64,7 @@ static bool is_container(datum_kind_t kind)
     return kind == DATUM_LIST || kind == DATUM_TUPLE || kind == DATUM_DICT;
 }
 
-/* Reads the elements; returns false unless it is a small f32 tensor. */
+/* Reads the elements. Returns false if the tensor is not a small f32 tensor. */
 static bool read_floats(context_t *ctx, const tensor_t *tensor, float *values)
 {
     if (tensor_dtype(tensor) != DTYPE_F32 || tensor_numel(tensor) > MAX_ELEMENTS) return false;

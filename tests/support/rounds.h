@@ -1,4 +1,4 @@
-/* Round trips of graphs through their text, and comparison of results. */
+/* Prints graphs and parses their text again; compares results. */
 #ifndef TESSERA_TESTS_ROUNDS_H
 #define TESSERA_TESTS_ROUNDS_H
 

@@ -1,4 +1,4 @@
-/* Runs one oneDNN primitive on row-major numbers, in whatever formats it chooses. */
+/* Runs one oneDNN primitive on row-major numbers. The primitive may choose its memory formats. */
 #ifndef TESSERA_TESTS_RUN_PRIMITIVE_H
 #define TESSERA_TESTS_RUN_PRIMITIVE_H
 
@@ -19,11 +19,12 @@ void run_primitive_end(run_primitive_t *run);
 void run_primitive_put(run_primitive_t *run, int argument, const double *values);
 void run_primitive_get(const run_primitive_t *run, int argument, double *out_values);
 
-/* Does the same for an argument whose format Tessera may not describe, through `plain`. */
+/* Do the same if Tessera cannot describe the argument's format. `plain` describes the row-major
+ * elements. */
 void run_primitive_pack(run_primitive_t *run, int argument, const tensor_info_t *plain,
                         const double *values);
 
-/* Copies the bytes of an argument from another primitive: a workspace. */
+/* Copies the bytes of an argument from another primitive, for workspaces. */
 void run_primitive_copy(run_primitive_t *run, int argument, const run_primitive_t *from);
 
 void run_primitive_go(run_primitive_t *run);

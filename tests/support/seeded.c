@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 static uint64_t random_state;
-static uint64_t only_seed; /* 0: all */
+static uint64_t only_seed; /* 0: all seeds run */
 static const char *program = "?";
 
 void seeded_begin(uint64_t seed)

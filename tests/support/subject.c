@@ -47,7 +47,7 @@ static void append_getattrs(const module_t *net, const char *parameters, char *t
     }
 }
 
-/* Defines a method; a getattr for each parameter precedes the body. */
+/* Defines a method. Before the body, a getattr reads each parameter. */
 void subject_method(context_t *ctx, module_t *net, const char *method, const char *parameters,
                     const char *inputs, const char *body)
 {
@@ -140,8 +140,6 @@ static void compare(const subject_t *s, module_t *a, module_t *b, double toleran
     }
 }
 
-/* Checks fused against unfused results (1e-5), and the frozen module against the original
- * (1e-4). */
 void subject_check_values(const subject_t *s)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
@@ -171,8 +169,8 @@ static uint64_t moves(const counters_t *counters, reorder_cause_t cause)
     return counters->reorders[cause] + counters->copies[cause];
 }
 
-/* At most one tensor enters blocked formats and `n_out` leave them: at the end, or earlier if plain
- * tensors are cheaper for the rest, e.g. for few channels. */
+/* A tensor may leave blocked formats before the end if dense tensors are cheaper for the rest, e.g.
+ * for few channels. */
 void subject_check_borders(const subject_t *s, uint64_t n_out)
 {
     tensor_t *out[OP_MAX_OUTPUTS];

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GARBAGE_BYTES 4096 /* start of a fresh block; filling large ones takes too long */
+#define GARBAGE_BYTES 4096 /* filled part of a new block: large ones would take too long */
 
 static void *get_counted(void *user, size_t bytes)
 {
@@ -45,7 +45,7 @@ void counting_fail(counting_t *counting, long n, bool for_ever)
     atomic_store(&counting->fail_at, n);
 }
 
-/* n_threads 0: the default of this machine. */
+/* n_threads 0 means this machine's default. */
 static status_t create(counting_t *counting, int n_threads, context_t **out_ctx)
 {
     context_options_t options = {.allocator = &counting->allocator, .n_threads = n_threads};
@@ -76,7 +76,7 @@ int fixture_teardown(void **state)
     return live == 0 ? 0 : -1;
 }
 
-/* Returns true if an allocation failed in the run. */
+/* Runs the scenario with failing allocations. Returns true if one failed. */
 static bool run_refused(status_t (*scenario)(context_t *ctx), int n_threads, long n, bool for_ever)
 {
     counting_t counting;
@@ -101,7 +101,8 @@ static bool run_refused(status_t (*scenario)(context_t *ctx), int n_threads, lon
     return refused > 0;
 }
 
-/* With sanitizers every n up to 500 runs, then fewer and fewer: later failures make longer runs. */
+/* With sanitizers every n up to 500 is tested, then fewer and fewer, because later failures make
+ * longer runs. */
 static void refuse_by_turns(status_t (*scenario)(context_t *ctx), int n_threads)
 {
     long n = 1;
@@ -130,7 +131,7 @@ void check_allocations_by_turns(status_t (*scenario)(context_t *ctx))
 
 void skip_without(const char *what)
 {
-    /* CI builds presets one after another, so the first finds no other build. */
+    /* CI builds presets one after another, so there is no other build when it tests the first. */
     static const char *const may_lack[] = {"a build of another preset"};
     bool is_allowed = getenv("CI") == NULL;
     for (size_t i = 0; i < sizeof may_lack / sizeof *may_lack; i++)

@@ -17,13 +17,14 @@
 #include "tensor/context.h"
 #include "tensor/status_impl.h"
 
-/* Fresh blocks are filled with garbage, so that tests detect code that relies on zeros. */
+/* Counts allocations. New blocks are filled with garbage, so that tests detect code that relies on
+ * zeros. */
 typedef struct counting {
     allocator_t allocator;
     atomic_long live;     /* blocks not freed */
     atomic_long requests; /* since the last counting_fail */
     atomic_long fail_at;  /* index of the request that fails; 0: none */
-    atomic_bool for_ever; /* all later requests fail, too */
+    atomic_bool for_ever; /* all later requests fail as well */
     atomic_long refused;
 } counting_t;
 
@@ -49,8 +50,8 @@ static inline context_t *fixture_context(void **state)
     return ((fixture_t *)*state)->ctx;
 }
 
-/* Tests take ten times as long with the address or thread sanitizer. Such builds run only a share
- * of numerous similar cases; other builds run all. */
+/* Tests take ten times as long with the address or thread sanitizer. Such builds run only some of
+ * many similar cases; other builds run all. */
 #ifndef __has_feature
 #define __has_feature(feature) 0
 #endif
@@ -61,7 +62,7 @@ static inline context_t *fixture_context(void **state)
 #define IS_SANITIZED false
 #endif
 
-/* The same holds for tests of foreign kernels in an emulator. */
+/* Tests of kernels for other CPUs, in an emulator, are as slow. */
 #ifdef TESSERA_EMULATED
 #define IS_SLOW true
 #else
@@ -69,13 +70,14 @@ static inline context_t *fixture_context(void **state)
 #endif
 
 /* Runs the scenario in a fresh context once for every n, with the n-th allocation failing,
- * including those of the context: once failing alone and once with all later ones, until a run has
- * no failed allocation. With sanitizers these two variants alternate, and only a share of n above
- * 500 runs. Nothing may leak, and each failure must be OUT_OF_MEMORY with a message. */
+ * including those of the context, until a run has no failed allocation. For each n there are two
+ * runs: in the second, all allocations after the n-th fail, too. With sanitizers the two kinds of
+ * run alternate, and many n above 500 are skipped. Nothing may leak, and each run that fails must
+ * return OUT_OF_MEMORY with a message. */
 void check_every_allocation(status_t (*scenario)(context_t *ctx));
 
 /* Like check_every_allocation, in less than half the time, for scenarios with thousands of
- * allocations: on one thread, and the two variants alternate. */
+ * allocations: uses one thread, and the two kinds of run alternate. */
 void check_allocations_by_turns(status_t (*scenario)(context_t *ctx));
 
 /* Ends the running test as skipped because this machine lacks `what`, e.g. "dot". If CI is set, the

@@ -1,4 +1,4 @@
-/* A user's own header, of a name that one of Tessera's has, too. */
+/* A user's own header that has the same name as one of Tessera's. */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 

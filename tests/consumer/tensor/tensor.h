@@ -1,4 +1,4 @@
-/* A user's own header, of a name that one of Tessera's has, too. */
+/* A user's own header that has the same name as one of Tessera's. */
 #ifndef TENSOR_TENSOR_H
 #define TENSOR_TENSOR_H
 
@@ -6,7 +6,7 @@ typedef struct my_tensor {
     int rank;
 } my_tensor_t;
 
-/* Macros that test frameworks and projects have. */
+/* Names that test frameworks and other projects use, too. */
 #define TRY(x) x
 #define FAIL() return 1
 #define REQUIRE(x) (void)(x)
