@@ -397,7 +397,7 @@ static void every_allocation_may_fail(void **state)
 
 /* ---- errors ---- */
 
-/* What prepare_wrong passes on; each case of the test below makes one of them wrong. */
+/* Arguments that prepare_wrong passes on. Each case of the test below makes one of them wrong. */
 static struct {
     int index, version, n_numbers;
     int64_t elements, number;

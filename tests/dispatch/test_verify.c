@@ -75,7 +75,8 @@ static void softmax_with_one_large_element_is_right_wherever_it_is_looked_at(voi
     tensor_release(out);
 }
 
-/* In floats, 1e6 + 0.1 - 1e6 is 0.125. That is right, because the bound depends on the terms. */
+/* In floats, 1e6 + 0.1 - 1e6 is 0.125. The bound accepts it, because the bound depends on the
+ * terms. */
 static void a_sum_that_cancels_is_judged_by_its_terms(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,5 @@
-/* The arena of a frozen network is at most 5 % larger than the peak of its live bytes. */
+/* The arena of a frozen network (one allocation for all intermediate results) is at most 5 % larger
+ * than the largest sum of bytes in use during one step. */
 #include "freeze/freeze.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* No placement needs less than the bytes that are live during one step. */
+/* Returns the largest sum of bytes in use during one step. No arena can be smaller. */
 static size_t lower_bound(const plan_t *plan, int block)
 {
     size_t most = 0;
@@ -40,8 +41,8 @@ static bool lie_in_common(const plan_root_t *a, const plan_root_t *b)
     return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
-/* Buffers of a block overlap in time with each other, and all of them with their copy of the block,
- * which contains nothing else while the loop runs. */
+/* True if two buffers overlap in memory while both are in use. Buffers of different blocks (bodies
+ * of loops) overlap if the outer buffers with the blocks' copies do. */
 static bool overlap(const plan_t *plan, const plan_root_t *a, const plan_root_t *b)
 {
     if (a->kind != ROOT_ARENA || b->kind != ROOT_ARENA || a->first_step > b->last_step ||
@@ -53,10 +54,10 @@ static bool overlap(const plan_t *plan, const plan_root_t *a, const plan_root_t 
     return outer_a != outer_b && lie_in_common(outer_a, outer_b);
 }
 
-/* Buffers found in blocks. */
+/* buffers that check_blocks found in blocks */
 static int n_in_blocks;
 
-/* All copies of a block's buffers must be inside it, and nearly as compact as possible. */
+/* Checks that a block's copies contain all its buffers, nearly as compactly as possible. */
 static void check_blocks(const plan_t *plan)
 {
     for (int r = 0; r < plan->n_roots; r++) {
@@ -76,7 +77,7 @@ static void check_blocks(const plan_t *plan)
     }
 }
 
-/* True for two buffers with a common offset, one of which ends where the other begins. */
+/* True if the plan stores two buffers at one offset on purpose: one ends where the other begins. */
 static bool are_twins(const plan_t *plan, int a, int b)
 {
     const plan_root_t *first = &plan->roots[a], *second = &plan->roots[b];
@@ -84,7 +85,7 @@ static bool are_twins(const plan_t *plan, int a, int b)
            (first->last_step == second->first_step || second->last_step == first->first_step);
 }
 
-/* Runs the network on x and releases it. */
+/* Checks the arena of the frozen network. Releases the network. */
 static void check_take(context_t *ctx, const char *name, module_t *net, const tensor_t *x)
 {
     module_t *frozen = NULL;
@@ -128,10 +129,10 @@ static void arenas_are_nearly_as_small_as_can_be(void **state)
     context_t *ctx = fixture_context(state);
     for (const char *const *name = zoo_names(); *name != NULL; name++)
         for (int64_t batch = 1; batch <= 2; batch++) check(ctx, *name, batch);
-    if (context_threads(ctx) == 2) assert_true(n_in_blocks > 0); /* workers of both images */
+    if (context_threads(ctx) == 2) assert_true(n_in_blocks > 0); /* buffers of both workers */
 }
 
-/* ---- a network that narrows, widens again and joins earlier results ---- */
+/* ---- a network that narrows, widens again and reads earlier results ---- */
 
 static void add_take(context_t *ctx, module_t *net, const char *name, module_t *child)
 {

@@ -1,6 +1,6 @@
-/* How close to optimal the choice of formats and kernels is, and how long it takes: every network
- * of the zoo, frozen, with one image and with sixteen. Widths are divided by 4 to save time;
- * `tessera explain zoo:NAME --certificate --batch N` reports on the full ones. */
+/* How close to optimal freezing chooses formats and kernels, and how long the choice takes: for
+ * every network of the zoo, with one image and with sixteen. Widths are divided by 4 to save time.
+ * `tessera explain zoo:NAME --certificate --batch N` reports on networks of full width. */
 #include <stdio.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #include "tensor/text.h"
 #include "tests/support/support.h"
 
-/* Sanitizers and emulators are slower. */
+/* Limits are higher for sanitizers and emulators, which are slower. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
 #define MOST_SECONDS 10.0
 #else
@@ -68,7 +68,8 @@ static void every_network_of_the_zoo_is_near_its_bound(void **state)
 
 /* ---- long networks ---- */
 
-/* A pooling with blocked candidates, and an operator that overwrites its input. */
+/* Makes a chain of poolings, which can run in blocked formats, and operators that overwrite their
+ * input. */
 static module_t *make_chain(context_t *ctx, int64_t batch, int n_nodes)
 {
     module_t *net = NULL;
@@ -87,7 +88,7 @@ static module_t *make_chain(context_t *ctx, int64_t batch, int n_nodes)
     return net;
 }
 
-/* Quadratic time would exceed the limit a hundredfold. */
+/* The limit is a hundredth of what a search in quadratic time would need. */
 static void a_chain_of_thousands_is_frozen_in_seconds(void **state)
 {
     context_t *ctx = fixture_context(state);

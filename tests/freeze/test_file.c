@@ -116,7 +116,7 @@ static void saving_what_was_loaded_gives_the_same_bytes(void **state)
         CHECK_OK(ctx, freeze_save(ctx, loaded, OTHER));
         check_same_bytes(PATH, OTHER);
         check_same(ctx, frozen, loaded, 1);
-        check_same(ctx, frozen, loaded, 2); /* another plan, whose forms are saved, too */
+        check_same(ctx, frozen, loaded, 2); /* plans for batch 2, whose weights are saved, too */
         CHECK_OK(ctx, freeze_save(ctx, loaded, PATH));
         module_release(loaded);
         CHECK_OK(ctx, freeze_load(ctx, PATH, &loaded));
@@ -129,8 +129,8 @@ static void saving_what_was_loaded_gives_the_same_bytes(void **state)
     remove(OTHER);
 }
 
-/* In net_grouped, weights run with separate groups, and spread over flattened inputs. With AVX2 one
- * of the two keeps the model's sizes. */
+/* Two weights of net_grouped may be stored with another rank: that of the grouped convolution, and
+ * that of the linear layer after flatten. With AVX2 one of them keeps the model's rank. */
 static void each_constant_is_stored_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -149,7 +149,7 @@ static void each_constant_is_stored_once(void **state)
         assert_int_equal(blob.constant, i);
         n_regrouped += blob.rank != blob.constant_rank;
     }
-    /* also the weight of the grouped convolution, if it runs in blocks */
+    /* also the weight of the grouped convolution, if it is blocked */
     assert_in_range(n_regrouped, 1, 2);
     free(bytes);
     module_release(frozen);
@@ -270,7 +270,7 @@ static void a_machine_is_added_once(void **state)
     module_t *frozen = NULL, *reference = NULL;
     CHECK_OK(ctx, context_set_threads(ctx, 2));
     save(ctx, net_grouped, &frozen);
-    save(ctx, net_grouped, &reference); /* other weights: only to keep a module of 2 threads */
+    save(ctx, net_grouped, &reference); /* another module with 2 threads */
     module_release(frozen);
     (void)reorders_of_loading(ctx, 1, reference);
     assert_int_equal(count_machines(PATH), 1);
@@ -312,8 +312,7 @@ static void every_failing_allocation_is_a_status(void **state)
     remove(OTHER);
 }
 
-/* One child under two names, and one buffer under two: a write through one name is visible through
- * the other. */
+/* One child has two names, and one buffer has two: writes through one name change the other. */
 static void what_a_module_shares_is_shared_in_the_file(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Every damage of a file is reported: run with the address sanitizer. */
+/* Loading reports every kind of damage to a file. Run it with the address sanitizer. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -63,7 +63,7 @@ static void every_flipped_bit_of_the_header_is_refused(void **state)
     end(&sample);
 }
 
-/* Every length of the header and the text, then 4,000 of the rest. */
+/* Tries every length up to the end of the header and a bit of the text, then 4,000 longer ones. */
 static void every_truncation_is_refused(void **state)
 {
     enum { REST = 4000 };
@@ -155,7 +155,7 @@ static void a_header_that_lies_is_refused(void **state)
     end(&sample);
 }
 
-/* Changes one field of blob 0 and corrects the checksums. */
+/* Changes one field of blob 0 (the bytes of a constant) and corrects the checksums. */
 static void check_blob_refused(const sample_t *sample, size_t field, const void *value, size_t size,
                                const char *part)
 {
@@ -304,7 +304,8 @@ static void deep_nesting_is_refused(void **state)
     end(&sample);
 }
 
-/* Hints only suggest results; wrong ones lead to a search. */
+/* A file has choices of the layout pass as hints. If they are wrong, the loader must search
+ * again. */
 static void hints_that_lie_do_no_harm(void **state)
 {
     sample_t sample = begin(state);
@@ -318,7 +319,7 @@ static void hints_that_lie_do_no_harm(void **state)
     CHECK_OK(sample.ctx, module_forward(sample.ctx, right, x, &expected));
     char *hints = sample.bytes + machine.hints.offset;
     size_t first = 0;
-    while (hints[first] != ';') first++; /* the method */
+    while (hints[first] != ';') first++; /* skips the method's name */
     for (first++; hints[first] != ';';) first++;
     for (size_t i = first + 1; i < machine.hints.bytes; i++) {
         const char others[] = {'0', '1', '4', '7', 'd', '-', ' ', '\n', ';', '\0'};

@@ -1,4 +1,4 @@
-/* A process that is killed while saving leaves the complete old or the complete new file. */
+/* If a process is killed while it saves, the file is the complete old or the complete new one. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -36,7 +36,8 @@ static module_t *frozen_with_version(context_t *ctx, int64_t version)
     return frozen;
 }
 
-/* A process that was killed between linking and renaming leaves the file under a temporary name. */
+/* Removes files with temporary names, which remain if a process is killed before it renames
+ * them. */
 static void remove_temporaries(void)
 {
     DIR *folder = opendir(FOLDER);
@@ -50,8 +51,8 @@ static void remove_temporaries(void)
     closedir(folder);
 }
 
-/* The child's position, in shared memory. The file is written between the last constant and the end
- * of the save. */
+/* State of the child, in shared memory. is_writing is true from the last constant to the end of a
+ * save. */
 typedef struct place {
     atomic_bool is_writing;
     atomic_int n_saved;
@@ -77,7 +78,7 @@ static void save_for_ever(context_t *ctx, module_t *const *versions, place_t *pl
 static void a_killed_save_leaves_a_whole_file(void **state)
 {
     context_t *ctx = fixture_context(state);
-    CHECK_OK(ctx, context_set_threads(ctx, 1)); /* no other thread is lost in the fork */
+    CHECK_OK(ctx, context_set_threads(ctx, 1)); /* fork copies no other threads, so use none */
     module_t *const versions[] = {frozen_with_version(ctx, 0), frozen_with_version(ctx, 1)};
     char *whole[2];
     size_t n[2];

@@ -92,8 +92,8 @@ static void every_way_gives_the_same_and_reorders_no_weight(void **state)
     remove(OTHER);
 }
 
-/* Channel attention: at a single pixel, 88 channels in blocks of 8 have the same bytes as without
- * blocks. The weight must be packed for the format that the layout pass chose. */
+/* A single pixel with 88 channels has the same bytes in blocks of 8 channels as without blocks. The
+ * packed weight must still match the format that the layout pass chose. */
 static void weights_at_one_pixel_are_in_the_file_as_they_are_read(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -139,7 +139,7 @@ static void weights_at_one_pixel_are_in_the_file_as_they_are_read(void **state)
     remove(PATH);
 }
 
-/* Constants of the method, in the order in which its graph uses them. */
+/* The file has a method's constants in the order in which the graph uses them. */
 static void copied_constants_lie_in_the_order_of_use(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -190,7 +190,7 @@ static void a_damaged_constant_is_refused_unless_it_is_unchecked(void **state)
     size_t n = 0;
     char *bytes = frozen_file_read(PATH, &n);
     const file_blob_t blob = blob_of(bytes, 0);
-    memset(bytes + blob.at.offset, 0x40, blob.at.bytes); /* all are 3.0 */
+    memset(bytes + blob.at.offset, 0x40, blob.at.bytes); /* all elements become 3.0 */
     frozen_file_write(OTHER, bytes, n);
     for (int w = 0; w < N_WAYS; w++) {
         module_t *loaded = NULL;
@@ -221,7 +221,7 @@ static void check_refused(context_t *ctx, const char *bytes, size_t n, const cha
     }
 }
 
-/* The files have correct checksums. */
+/* The files are damaged outside of constants, and then get correct checksums. */
 static void all_but_the_bytes_of_constants_is_checked_in_every_way(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -266,7 +266,7 @@ static void modules_of_one_file_do_not_see_each_other(void **state)
     remove(PATH);
 }
 
-/* Accessing a mapping of a truncated file would crash. */
+/* Reading a mapping of a file that was truncated since would crash. */
 static void a_copied_module_needs_no_file(void **state)
 {
     context_t *ctx = fixture_context(state);

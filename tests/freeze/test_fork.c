@@ -1,5 +1,5 @@
-/* Children of a process that used the library run it with their own threads: forked before and
- * after the first run, with one thread and more, by another thread than the one that ran, and by a
+/* After a fork, children run the library with their own threads. Forks happen before and after the
+ * first run, with one thread and more, from a thread other than the one that ran, and in a
  * child. */
 #define _DEFAULT_SOURCE
 
@@ -38,7 +38,8 @@ static void run(context_t *ctx, module_t *net, int64_t batch, float *out)
     tensor_release(x);
 }
 
-/* Computes a run as before, one with new sizes, and one in another context from the file. */
+/* Runs the module as the parent did, then with another batch size, then loads the file in a new
+ * context and runs that. */
 static void answer(context_t *ctx, module_t *net, const char *path, answer_t *out)
 {
     context_t *own = NULL;
@@ -58,10 +59,11 @@ typedef struct family {
     context_t *ctx;
     module_t *net;
     const char *path;
-    answer_t *answers; /* one per process, MAX_DEPTH in shared memory */
+    answer_t *answers; /* [MAX_DEPTH], one per process, in shared memory */
 } family_t;
 
-/* Forks a child that computes answers and forks its own child, MAX_DEPTH levels deep. */
+/* Forks a child, which forks its own child up to MAX_DEPTH levels deep and then computes
+ * answers. */
 static void have_child(const family_t *family, int depth)
 {
     int status = 0;
@@ -113,7 +115,7 @@ static void check_threads(int n_threads, bool is_frozen)
     CHECK_OK(family.ctx, freeze_save(family.ctx, frozen, path));
     if (!is_frozen) CHECK_OK(family.ctx, module_mkldnn(family.ctx, net, NULL));
     family.net = is_frozen ? frozen : net;
-    check(&family, false); /* before the first run */
+    check(&family, false); /* forks before the first run */
     check(&family, false);
     check(&family, true);
     module_release(frozen);

@@ -13,7 +13,7 @@ static tensor_t *run(context_t *ctx, module_t *net, const tensor_t *x)
     return y;
 }
 
-/* Compares b on a batch with module a, which is typed for one image. */
+/* Compares b, on a whole batch, with a, which runs one image at a time. */
 static void check_same(context_t *ctx, module_t *a, module_t *b, int64_t batch)
 {
     tensor_t *x = net_input(ctx, batch), *actual = run(ctx, b, x);
@@ -55,7 +55,7 @@ static void batch_norm_and_the_addition_are_folded_into_the_convolution(void **s
     assert_null(strstr(printed, "getattr"));
     assert_null(strstr(printed, " relu("));
     assert_non_null(
-        strstr(printed, "post=[\"add\",\"relu\"]")); /* the convolution reads the operand, too */
+        strstr(printed, "post=[\"add\",\"relu\"]")); /* the convolution adds the operand, too */
     text_clear(&text);
     module_release(net);
     module_release(frozen);
@@ -157,7 +157,7 @@ static void freezing_twice_changes_nothing(void **state)
     module_release(twice);
 }
 
-/* Five layers, frozen and run: conv, batch norm, relu, conv, add. */
+/* Freezes and runs five layers: conv, batch norm, relu, conv, add. */
 static status_t scenario(context_t *ctx)
 {
     static const char text[] = "graph forward(%self : module, %x : f32[1,8,6,6]) {\n"

@@ -1,6 +1,6 @@
-/* Tests of folded, kept and removed attributes: those of PyTorch's class TestFreezing under their
- * names there. Tests of shared bytes are in test_freezing_aliases.c, those of preserved names in
- * test_freezing_preserved.c. */
+/* Attributes that freezing folds, keeps and removes. The tests of PyTorch's class TestFreezing have
+ * the names that they have there. test_freezing_aliases.c tests attributes that share bytes,
+ * test_freezing_preserved.c tests preserved names. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -126,8 +126,8 @@ static void freeze_module_with_submodule(void **state)
     module_release(net);
 }
 
-/* PyTorch keeps an attribute in all instances of a class if one needs it; here each instance is
- * separate. */
+/* If one instance of a class needs an attribute, PyTorch keeps it in all instances; Tessera keeps
+ * it in that instance only. */
 static void freeze_module_with_sharedclasstype(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -163,7 +163,7 @@ static void freeze_module_with_sharedclasstype(void **state)
     module_release(net);
 }
 
-/* One module under two paths: sub.inner and inner. */
+/* Makes a module that can be reached by two paths: sub.inner and inner. */
 static module_t *make_shared(context_t *ctx, bool is_scalar)
 {
     module_t *net = mini_module(ctx, "Net"), *sub = mini_child(ctx, net, "sub", "Sub");
@@ -199,7 +199,8 @@ static void freeze_module_with_nestedaliasing(void **state)
     module_release(net);
 }
 
-/* Scripting copies scalars, so PyTorch does not detect this; Tessera does. */
+/* Both paths lead to one number, which a method changes. PyTorch misses that, because scripting
+ * copies numbers. */
 static void freeze_module_with_nestedaliasingscalar(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -266,7 +267,7 @@ static void module_with_shared_type_instances(void **state)
     module_release(net);
 }
 
-/* The module is chosen at run time, so both stay; the rest does not. */
+/* The module is chosen at run time, so both modules stay, but nothing else does. */
 static void module_getattr_indirection(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -301,7 +302,7 @@ static void module_getattr_indirection(void **state)
     module_release(net);
 }
 
-/* If the choice is known, only the chosen module stays. */
+/* If freezing knows the choice, only the chosen module stays. */
 static void a_choice_between_modules_that_is_known_is_made(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -334,7 +335,7 @@ static void a_choice_between_modules_that_is_known_is_made(void **state)
     module_release(net);
 }
 
-/* The IR has no list of modules: parsing fails. */
+/* A graph cannot have a list of modules: parsing it fails. */
 static void freeze_module_with_non_static_module_container_index(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -385,7 +386,7 @@ static void freeze_module_return_sub_module(void **state)
     module_release(net);
 }
 
-/* A tuple that a child packs and its caller unpacks disappears. */
+/* A tuple that a child makes and its caller takes apart disappears. */
 static void freeze_module_with_tupleoutput_submodule(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -412,7 +413,7 @@ static void freeze_module_with_tupleoutput_submodule(void **state)
     module_release(net);
 }
 
-/* A constant object is saved with the method that was inlined. */
+/* A method that was inlined reads a constant object, which is saved. */
 static void freeze_module_inlining(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -433,7 +434,7 @@ static void freeze_module_inlining(void **state)
     module_release(net);
 }
 
-/* Attributes of a plain object: entries of a dict. */
+/* A dict stands for PyTorch's plain object; its entries are the attributes. */
 static void freeze_non_module_class_getattr(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -466,7 +467,7 @@ static void freeze_module_in_training_mode(void **state)
     module_release(net);
 }
 
-/* An attribute that only a dead branch changes is constant. */
+/* An attribute is constant if the only branch that changes it never runs. */
 static void a_branch_that_is_never_taken_keeps_nothing(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -489,7 +490,7 @@ static void a_branch_that_is_never_taken_keeps_nothing(void **state)
     module_release(net);
 }
 
-/* An attribute that is read in a branch and after it becomes one constant. */
+/* An attribute that is read in a branch and after the branch becomes a single constant. */
 static void one_constant_stands_for_an_attribute(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,7 +1,8 @@
-/* Attributes that stay because they may be written: in place, through views, containers or other
- * attributes. The tests of PyTorch's class TestFreezing under their names there. PyTorch does not
- * look into containers, shares storage with the original, and gives up if attributes overlap. Here
- * only the necessary attributes stay, and results are those of the module. */
+/* Attributes that freezing keeps because they may be written: in place, through views, containers
+ * or other attributes. The tests of PyTorch's class TestFreezing have the names that they have
+ * there. PyTorch ignores containers, shares storage with the original module, and gives up if
+ * attributes overlap. Tessera keeps the attributes that may change, and its results equal the
+ * module's. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -10,7 +11,8 @@
 
 #include "tests/support/mini.h"
 
-/* Compares the module and its frozen form step by step; n_left attributes stay. */
+/* Compares results of the module and its frozen form over several calls; n_left attributes must
+ * stay. */
 static module_t *check_steps(context_t *ctx, module_t *net, int n_left)
 {
     module_t *frozen = mini_freeze(ctx, net, NULL);
@@ -77,7 +79,8 @@ static void freeze_module_with_mutable_dict(void **state)
     drop(net, frozen);
 }
 
-/* PyTorch's constant shares the original's storage, so edits of it change the constant. */
+/* PyTorch's constant shares storage with the original module, so a write to the module changes the
+ * constant. Tessera's does not. */
 static void freeze_module_with_mutable_tensor(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -93,7 +96,8 @@ static void freeze_module_with_mutable_tensor(void **state)
     drop(net, frozen);
 }
 
-/* The same holds for writes to a result that is a constant, both in a plan and interpreted. */
+/* A caller may write to a result that is a constant. The next run must return the constant again,
+ * both in a plan and interpreted. */
 static void results_that_are_constants_can_be_written(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -141,8 +145,8 @@ static void freeze_module_with_tensor(void **state)
     drop(net, frozen);
 }
 
-/* A tensor in a tuple or list is written in a branch. PyTorch folds it nevertheless, and its
- * constant changes with each run for everyone who shares it. */
+/* A branch writes to a tensor in a tuple or list. PyTorch makes the tensor a constant nevertheless,
+ * so each run changes it. */
 static void check_written_item(context_t *ctx, datum_kind_t kind)
 {
     module_t *net = mini_module(ctx, "Net");
@@ -197,7 +201,7 @@ static void freeze_module_with_aliased_tensor_attr(void **state)
     drop(net, frozen);
 }
 
-/* a = {"0": t}; b = {"0": view of t}: PyTorch reports an overlap and gives up. */
+/* a = {"0": t}; b = {"0": view of t}. PyTorch reports an overlap and gives up. */
 static void freeze_module_with_aliased_tensor_attr2(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -233,7 +237,7 @@ static void freeze_module_with_aliased_tensor_attr3(void **state)
     drop(net, check_steps(ctx, net, 2));
 }
 
-/* c is an unwritten list with a tensor that another method writes through a list. */
+/* Nobody writes to list c, but another method writes to the tensor in it, through another list. */
 static void freeze_module_with_aliased_tensor_attr4(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -259,7 +263,7 @@ static void freeze_module_with_aliased_tensor_attr4(void **state)
     drop(net, frozen);
 }
 
-/* Three overlapping windows of one storage: an error in PyTorch. Attributes that overlap a written
+/* Three windows of one storage overlap, which PyTorch refuses. The windows that overlap a written
  * one stay. */
 static void freeze_module_with_overlapping_attrs(void **state)
 {
@@ -288,7 +292,8 @@ static void freeze_module_with_overlapping_attrs(void **state)
 
 /* ---- lists shared by two attributes ---- */
 
-/* Scripting copies aliased lists; here they remain one list, and stay. */
+/* Two attributes are one list. PyTorch's scripting copies it; here it remains one list, and
+ * stays. */
 static void freeze_module_with_aliased_attr(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -337,7 +342,7 @@ static void freeze_module_with_aliased_attr3(void **state)
     drop(net, check_steps(ctx, net, 1));
 }
 
-/* A value stored in an attribute is written through it by another method. */
+/* One method stores a value in an attribute; another method writes to it through the attribute. */
 static void what_is_put_into_an_attribute_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -361,8 +366,8 @@ static void what_is_put_into_an_attribute_stays(void **state)
     drop(net, frozen);
 }
 
-/* One of two modules is chosen at run time; its attribute is written in place, and the bytes are
- * read elsewhere. */
+/* A method chooses one of two modules at run time and writes to its attribute in place. Another
+ * attribute shares the bytes and must stay, too. */
 static void what_is_written_in_one_of_two_modules_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -390,7 +395,7 @@ static void what_is_written_in_one_of_two_modules_stays(void **state)
     drop(net, frozen);
 }
 
-/* If a list grows, the list stays, but not the tensors in it. */
+/* If a list grows, the list stays as an attribute, but the tensors in it become constants. */
 static void a_list_that_grows_leaves_its_items_alone(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -419,7 +424,7 @@ static status_t add_one(context_t *ctx, module_t *self, int n_in, const tensor_t
     return op_add(ctx, in[0], module_parameter(self, "count"), out);
 }
 
-/* A C method may change its module and its arguments. */
+/* A method in C may change its module and its arguments. */
 static void what_a_method_in_c_is_given_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -442,7 +447,7 @@ static void what_a_method_in_c_is_given_stays(void **state)
     drop(net, frozen);
 }
 
-/* A recursive call stays: the method stays in addition to forward, and is frozen, too. */
+/* A method that calls itself cannot be inlined, so it stays next to forward; it is frozen, too. */
 static void a_method_that_calls_itself_stays(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Preserved attributes, modules and methods stay, wherever they are. The tests of PyTorch's class
- * TestFreezing under their names there. */
+/* Preserved attributes, modules and methods stay, in the module and in its children. The tests of
+ * PyTorch's class TestFreezing have the names that they have there. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -45,7 +45,8 @@ static void freeze_module_with_user_preserved_attr(void **state)
     drop(net, frozen);
 }
 
-/* The attribute is kept though nobody reads it; attributes that share its bytes change with it. */
+/* The preserved attribute stays although no method reads it. Attributes that share its bytes stay,
+ * too, because writes to one change the other. */
 static void what_shares_bytes_with_what_is_preserved_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -69,7 +70,7 @@ static void what_shares_bytes_with_what_is_preserved_stays(void **state)
     drop(net, frozen);
 }
 
-/* sub1.a and sub1.b are read; forward does not use sub2. */
+/* forward reads sub1.a and sub1.b; it does not use sub2. */
 static module_t *make_subs(context_t *ctx)
 {
     module_t *net = mini_module(ctx, "Net");
@@ -195,14 +196,14 @@ static void freeze_module_with_user_preserved_method(void **state)
         mini_same(ctx, net, frozen, "modify_a", 1.0);
     }
     drop(net, frozen);
-    net = make_two_methods(ctx); /* without preserved methods, nothing is changed */
+    net = make_two_methods(ctx); /* if no method is preserved, method_b does not matter */
     frozen = mini_freeze(ctx, net, NULL);
     assert_int_equal(mini_n_left(ctx, frozen), 0);
     mini_same(ctx, net, frozen, "forward", 1.0);
     drop(net, frozen);
 }
 
-/* Attributes that either method changes stay in both. */
+/* If one of two preserved methods changes an attribute, it stays for both. */
 static void freeze_module_with_user_preserved_method2(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -238,7 +239,7 @@ static void freeze_module_with_user_preserved_method_on_submodule(void **state)
     assert_false(mini_says(ctx, module_child(frozen, "sub1"), "method_a", "getattr"));
     mini_same(ctx, net, frozen, "sub1.method_a", 1.0);
     drop(net, frozen);
-    frozen = NULL; /* method_b changes an attribute that forward reads */
+    frozen = NULL; /* method_b changes an attribute that forward reads, so it stays */
     net = make_subs(ctx);
     frozen = mini_freeze(ctx, net, MINI_PATHS("sub1.method_b"));
     assert_int_equal(mini_n_left(ctx, frozen), 1);
@@ -298,7 +299,8 @@ static status_t give_back(context_t *ctx, module_t *self, int n_in, const tensor
     return tensor_clone(ctx, in[0], out);
 }
 
-/* 40 levels, each with two children that are the same module: 2^40 paths lead to the last. */
+/* There are 40 levels. On each, a module has one child under two names, so 2^40 paths lead to the
+ * last. */
 static void modules_that_are_shared_at_many_levels_are_set_and_frozen(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -336,7 +338,7 @@ static void freeze_no_forward(void **state)
 
 /* ---- memory ---- */
 
-/* Calls, a branch, a growing list, preserved names of each kind; frozen, explained and taken. */
+/* Freezes, explains and takes a module with calls, a branch, a growing list and preserved names. */
 static status_t scenario(context_t *ctx)
 {
     module_t *net = NULL, *sub = NULL, *frozen = NULL, *taken = NULL;

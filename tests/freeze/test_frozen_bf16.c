@@ -1,6 +1,6 @@
-/* Networks frozen with dtype bf16: within bf16's rounding of f32, layer by layer; casts only where
- * needed; layers kept in f32; from a file, at other sizes, called twice; and on processors without
- * bf16 instructions, where f32 computes. */
+/* Networks frozen with dtype bf16: each layer is within bf16's rounding of f32; there are casts
+ * only where needed; some layers are kept in f32. They are run twice, from a file and at other
+ * sizes, and on processors without bf16 instructions, where f32 computes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "tensor/onednn/onednn.h"
 #include "tests/support/subject.h"
 
-/* A number is rounded to 8 bits: by at most half of 2^-7, relative. */
+/* bf16 has 8 bits of precision, so the relative rounding error is at most 2^-8. */
 #define ROUNDING 0x1p-8
 
 static bool has_bf16(void)
@@ -38,8 +38,8 @@ static int count_steps(const module_t *frozen, const char *name)
     return n;
 }
 
-/* Checks that products run in bf16, or all in f32 without bf16 instructions, and none with a
- * reference implementation. */
+/* Checks that products run in bf16; on processors without bf16 instructions all run in f32. None
+ * may use oneDNN's slow reference implementation. */
 static void check_steps(const module_t *frozen, const char *product, bool is_kept)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -67,8 +67,8 @@ static tensor_t *magnitude(context_t *ctx, const tensor_t *x)
     return out;
 }
 
-/* Checks the result against the largest possible effect of rounding: of both operands, in
- * proportion to the magnitudes of their products, and of the result. */
+/* Checks that the result differs by at most the largest effect of rounding the two operands and the
+ * result. Running the net on absolute values shows how large that is. */
 static void check_within_rounding(context_t *ctx, module_t *net, module_t *narrow,
                                   const tensor_t *x)
 {
@@ -113,7 +113,8 @@ static void check_within_rounding(context_t *ctx, module_t *net, module_t *narro
     tensor_release(most);
 }
 
-/* Checks a product with these parameters, input and line: its result, a second call, and a file. */
+/* Freezes a single product with these parameters, input and line. Checks its result, a second call,
+ * and a file. */
 static void check_layer(context_t *ctx, const char *parameters, const char *input, const char *line)
 {
     char body[512], product[32] = "";
@@ -177,7 +178,8 @@ static void other_products_do(void **state)
 
 /* ---- winograd ---- */
 
-/* Tiles of 6 in f32, and of 2 with pairs of bf16; then stride 2, and with an addition. */
+/* Winograd computes tiles of 6 in f32, and of 2 in bf16. The 3x3 convolutions have a 1x1 one with
+ * stride 2 between them; an addition follows. */
 #define TILES_PARAMETERS "a=128,128,3,3 b=128 c=256,256,3,3 d=256 e=256,128,1,1"
 #define TILES                                                                                      \
     "  %1 = conv2d(%x, %a, %b) padding=[1,1] at \"first\"\n"                                       \
@@ -302,7 +304,7 @@ static void check_alike(context_t *ctx, module_t *wide, module_t *narrow, int64_
     tensor_release(x);
 }
 
-/* Four layers in a row; each result and its operands are rounded by at most 2^-9. */
+/* Four layers follow each other; each rounds its result and its operands. */
 #define OF_NETWORK (16.0 * ROUNDING)
 
 static void a_network_has_two_casts_and_no_reorder(void **state)
@@ -315,7 +317,7 @@ static void a_network_has_two_casts_and_no_reorder(void **state)
     check_alike(ctx, wide, narrow, 3, OF_NETWORK);
     check_steps(narrow, "conv2d", false);
     check_steps(narrow, "linear", false);
-    assert_true(count_steps(narrow, "cast") <= (has_bf16() ? 3 : 0)); /* x; two results */
+    assert_true(count_steps(narrow, "cast") <= (has_bf16() ? 3 : 0)); /* x, and two results */
     tensor_t *x = NULL, *out[2];
     int n = 2;
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, 4, (const int64_t[]){3, 3, 12, 12}, &x));
@@ -423,8 +425,8 @@ static report_t freeze_measured(context_t *ctx, module_t *net, const tensor_t *x
     return report;
 }
 
-/* In f32, the linear with one row would read its weight in 3 bytes an element; measuring rounds it
- * to bf16 like a plain weight. */
+/* In f32, a linear with one row would store its weight in 3 bytes an element. To measure the error,
+ * it is rounded to bf16 like other weights. */
 static void a_linear_of_few_rows_is_measured(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -467,7 +469,8 @@ static void layers_above_the_bound_stay_f32(void **state)
     module_release(net);
 }
 
-/* Also without bf16 instructions; then the actual error is smaller. */
+/* The report includes what transforms lose even on processors without bf16 instructions, where the
+ * actual error is smaller. */
 static void what_transforms_lose_is_part_of_a_layers_error(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -556,7 +559,7 @@ static void wrong_options_are_named(void **state)
     module_release(net);
 }
 
-/* The same with freeze_optimize, if freeze left optimisation out. */
+/* The same result if freeze left out optimisation and freeze_optimize follows. */
 static void what_is_optimized_later_is_made_of_bf16(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Regions of blocked tensors in frozen modules: tensors that enter and leave them, with no reorders
- * between. The names are those of PyTorch's TestFrozenOptimizations. */
+/* Frozen modules convert few tensors to and from blocked formats, and none between operators that
+ * support them. The names are those of PyTorch's TestFrozenOptimizations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static void conv_to_mkldnn(void **state)
     subject_end(&s);
 }
 
-/* There is no build without oneDNN; a dtype that oneDNN does not support runs dense instead. */
+/* Tessera always has oneDNN, so a dtype that oneDNN does not support replaces PyTorch's build
+ * without it. */
 static void conv_to_mkldnn_no_mkldnn(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -50,7 +51,8 @@ static void collapse_adjacent_conversions(void **state)
     subject_end(&s);
 }
 
-/* PyTorch raises an error when adding a blocked and a dense tensor; Tessera converts. */
+/* PyTorch raises an error if a blocked and a dense tensor are added; Tessera converts one of
+ * them. */
 static void fuser_broadcasting(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -115,7 +117,7 @@ static void freeze_conv_relu_fusion_not_forward(void **state)
     module_release(net);
 }
 
-/* More activations than can be fused, so that the rest runs on the padded tensor. */
+/* More activations than a convolution can fuse, so the others run on the padded tensor. */
 static void numel_less_than_size_with_padding(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -183,7 +185,7 @@ static void pool3d_batchnorm(void **state)
     }
 }
 
-/* Includes bounds that exclude 0, which PyTorch's conversion omits. */
+/* Also tests bounds that exclude 0, which PyTorch does not convert. */
 static void conv_hardswish(void **state)
 {
     static const char *const activations[] = {"hardswish(%1)",

@@ -1,5 +1,5 @@
-/* Folding in frozen modules, with the names of PyTorch's TestFrozenOptimizations. Each network is
- * text with random parameters; results are compared before and after freezing. */
+/* Folding in frozen modules, with the names of PyTorch's TestFrozenOptimizations. Each network is a
+ * text with random parameters. Its results before and after freezing are compared. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"
@@ -14,8 +14,8 @@
 
 /* ---- networks ---- */
 
-/* A getattr in the text names each parameter; those named "var..." are positive, "int..." are
- * ones. */
+/* Makes the parameter that a getattr in the text names. Those named "var..." are positive, those
+ * named "int..." are ones. */
 static void set_parameter(context_t *ctx, module_t *net, const graph_node_t *node,
                           const tensor_info_t *info)
 {
@@ -120,8 +120,8 @@ static module_t *freeze_and_check(context_t *ctx, module_t *net, const freeze_op
     return frozen;
 }
 
-/* Checks that the network contains the word, and whether the frozen one does. fold_weight and
- * fold_bias never remain. */
+/* Checks that the network contains the word, and that the frozen network does only if it `stays`.
+ * fold_weight and fold_bias never remain. */
 static void check_word(context_t *ctx, const char *text, const char *word, bool stays,
                        double tolerance)
 {
@@ -143,8 +143,8 @@ static const char spatial[][16] = {"", ",6", ",6,5", ",4,5,3"};
 static const char kernels[][16] = {"", ",3", ",3,3", ",3,3,3"};
 static const char ones[][16] = {"", ",1", ",1,1", ",1,1,1"};
 
-/* Returns a conv of n dimensions, with or without a bias, followed by that text: its input is %c,
- * its result %y, and it has the constants %k, %gamma, %beta, %mean and %var. */
+/* Returns the text of a conv of n dimensions, with or without a bias, followed by the other texts:
+ * its input is %c, its result %y, and it has the constants %k, %gamma, %beta, %mean and %var. */
 static const char *conv_text(int n, const char *dtype, bool has_bias, const char *constant,
                              const char *behind)
 {
@@ -218,7 +218,7 @@ static void conv_bn_folding(void **state)
             module_release(frozen);
             module_release(net);
         }
-    /* Our batch_norm always has statistics; if they are not constant, it stays. */
+    /* Our batch_norm always has statistics. It stays if they are not constant. */
     module_t *net = make_net(ctx, conv_text(2, "f32", true, no_constant, norm));
     const char *const preserved[] = {"mean", "var", NULL};
     module_t *frozen = freeze_and_check(ctx, net, &(freeze_options_t){.preserved = preserved},
@@ -421,7 +421,7 @@ static void remove_detach(void **state)
                "identity", false, 1e-5);
 }
 
-/* There is no `is`; a write to one value shows whether both are the same. */
+/* Graphs have no `is`. A write to one value shows whether two values share memory. */
 static void remove_detach_not_applied(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -439,7 +439,7 @@ static void remove_detach_not_applied(void **state)
     graph_release(result);
 }
 
-/* The first product is folded into the conv, the others share it. */
+/* The first product is folded into the conv; all other uses share its result. */
 static void scalar_mul(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -487,8 +487,8 @@ static void freeze_mkdlnn(void **state)
     tensor_release(x);
 }
 
-/* With a single channel, the input has the bytes of two formats, for which oneDNN chooses
- * differently. */
+/* With a single channel, two formats have the same bytes, but oneDNN chooses other kernels for
+ * them. */
 static void a_conv_that_winograd_takes_runs_whatever_its_weight_was_packed_for(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -509,8 +509,8 @@ static unsigned draw(unsigned *seed, unsigned n)
     return (*seed >> 16) % n;
 }
 
-/* Writes a conv of 1 to 3 dimensions, grouped or transposed or neither, with K channels, followed
- * by up to six operations that all fold. */
+/* Writes a random conv (1 to 3 dimensions; plain, grouped or transposed; K channels) and up to six
+ * operations, all of which freezing folds into it. */
 static void write_chain(unsigned *seed, char *text, size_t size)
 {
     static const int channels[] = {1, 3, 7, 17, 31};
@@ -542,7 +542,7 @@ static void write_chain(unsigned *seed, char *text, size_t size)
     snprintf(text + at, size - at, "  return %%v%d\n}\n", length);
 }
 
-/* Without winograd, which has a larger tolerance. */
+/* Winograd is left out, because it needs a larger tolerance. */
 static void chains_by_chance_become_one_operator(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Fusion and merging in frozen modules, compared with the module frozen without them and with the
- * module itself, and by counting remaining operators. The names of merging tests are those of
+/* Fused and merged operators in frozen modules: the number that remains, and results compared with
+ * those of the module and of a module frozen without fusion. The tests of merging have the names of
  * PyTorch's TestFrozenOptimizations. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +46,8 @@ static const char *with_number(const char *text, int k, char *out, size_t size)
     return out;
 }
 
-/* Checks one anchor followed by one or more lines, from %1 to %y; e is another parameter of these
- * sizes. */
+/* Checks an operator that can fuse others (the anchor), followed by lines that compute %y from its
+ * result %1. The lines may read %e, another parameter, with the sizes `operand`. */
 static void check_fused(context_t *ctx, int anchor, int k, const char *operand, const char *lines,
                         const char *gone)
 {
@@ -95,7 +95,8 @@ static void every_activation_fuses_behind_every_operator(void **state)
         }
 }
 
-/* oneDNN's exponential and logarithm are too inaccurate, so our own loops run these. */
+/* oneDNN's exponential and logarithm are inaccurate, so our own loops compute them after the
+ * operator. */
 static void exp_log_and_softplus_stay_behind_the_operator(void **state)
 {
     static const char *const activations[] = {"exp", "log", "softplus"};
@@ -117,7 +118,7 @@ static void exp_log_and_softplus_stay_behind_the_operator(void **state)
     }
 }
 
-/* The tanh prevents folding the number into the bias. */
+/* The tanh keeps the number from being folded into the bias. */
 static void arithmetic_with_numbers_fuses_behind_every_operator(void **state)
 {
     static const char *const lines[] = {"add(%r, 1.5)", "sub(2.0, %r)",      "mul(-3, %r)",
@@ -146,7 +147,8 @@ static void every_operator_of_two_operands_fuses_behind_every_operator(void **st
                                       : shape == 1 ? anchors[a].channels
                                                    : "1";
                 char lines[128], gone[32];
-                /* a constant per channel folds unless an activation precedes it */
+                /* A constant per channel would be folded; the activation before it prevents
+                 * that. */
                 snprintf(lines, sizeof lines, "  %%r = tanh(%%1)\n  %%y = %.*s(%s\n",
                          (int)strcspn(binaries[i], "("), binaries[i], strchr(binaries[i], '(') + 1);
                 for (char *at = strstr(lines, "%y"); (at = strstr(at, "%1")) != NULL;) at[1] = 'r';
@@ -156,7 +158,8 @@ static void every_operator_of_two_operands_fuses_behind_every_operator(void **st
             }
 }
 
-/* A dead residual is accumulated into, whichever operand it is, and the relu is fused, too. */
+/* If nobody reads the other summand later, the operator accumulates into it, whether it is the
+ * first or the second operand. The relu is fused as well. */
 static void a_sum_and_a_relu_fuse_behind_every_operator(void **state)
 {
     static const char *const orders[] = {"add(%1, %r)", "add(%r, %1)"};
@@ -223,8 +226,8 @@ static void linear_concat(void **state)
     subject_end(&s);
 }
 
-/* With many rows the parts would be copied, which costs more than merging saves; PyTorch merges
- * only on CUDA. */
+/* For many rows, splitting the merged result costs more than merging saves. PyTorch merges only on
+ * CUDA. */
 static void linear_concat_of_many_rows_stays(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=12,16 b=12 u=5,16 c=5", "%x : f32[4,16]",
@@ -235,7 +238,8 @@ static void linear_concat_of_many_rows_stays(void **state)
     subject_end(&s);
 }
 
-/* Three linears on one input, one without bias, with other operators between and after them. */
+/* Three linears read one input. One has no bias, and other operators stand between and after
+ * them. */
 static void linear_concat_complex(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=12,16 b=12 u=5,16 p=12,16 c=12 q=7,17",
@@ -266,7 +270,7 @@ static void linear_concat_different_input(void **state)
     subject_end(&s);
 }
 
-/* Only linears of the same block merge: a conditional one must not run unconditionally. */
+/* Only linears in the same block merge: one in a branch must not run if the branch does not. */
 static void linear_multiple_blocks(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -316,7 +320,8 @@ static void linear_multiple_blocks(void **state)
     module_release(net);
 }
 
-/* Batch norm and activation are folded and fused first; the parts are views of one conv. */
+/* Batch norm and activation are folded and fused before the convs merge. Their results are views of
+ * the merged conv's result. */
 static void convs_of_a_large_input_merge(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=16,4,1,1 b=16 u=7,4,1,1 v=7",
@@ -353,7 +358,7 @@ static void convs_of_a_small_input_or_other_windows_stay(void **state)
     subject_end(&s);
 }
 
-/* The weight packs once; PyTorch makes it a product with a transposed constant. */
+/* The transposed weight is packed once. PyTorch multiplies by a transposed constant instead. */
 static void linear_transpose(void **state)
 {
     subject_t s = subject_begin(fixture_context(state), "w=32,16 b=32", "%x : f32[4,16]",

@@ -1,5 +1,5 @@
-/* Linear layers in frozen modules: the kernel that runs them, weights packed once for the source's
- * format, and packed weights in files. */
+/* Linear layers in frozen modules: which kernel runs, that weights are packed once for the format
+ * of the input, and packed weights in files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static const prepared_t *linear_of(const module_t *frozen)
     return found;
 }
 
-/* Reports the kernel that ran, with its reason. */
+/* Fails, with the reasons of the choice, if another kernel ran. */
 static void check_kernel(const module_t *frozen, const char *wanted)
 {
     const prepared_t *linear = linear_of(frozen);
@@ -53,7 +53,7 @@ static void check_run(context_t *ctx, module_t *frozen, const tensor_t *x)
     tensor_release(y);
 }
 
-/* With many rows. */
+/* Returns the kernel for many rows. */
 static const char *kernel_of(int64_t outputs, int64_t features)
 {
     const bool is_packed = outputs >= 64 && features >= 16 && isa_best() != ISA_PORTABLE;
@@ -82,7 +82,7 @@ static void few_rows_are_streamed_and_many_are_not(void **state)
         }
 }
 
-/* Following operators are applied to parts of rows as they are finished. */
+/* After each part of the rows, the kernel applies the operators that follow. */
 static void many_rows_are_multiplied_by_a_packed_weight(void **state)
 {
     static const struct {
@@ -96,7 +96,7 @@ static void many_rows_are_multiplied_by_a_packed_weight(void **state)
         {"w=65,17 b=65", "%x : f32[31,17], %r : f32[31,65]",
          "  %s = silu(%1)\n  %m = mul(%s, %r)\n  %2 = add(%m, %r)\n", "product"},
         {"w=130,801 b=130", "%x : f32[197,801]", "  %2 = clamp(%1) min=-1.0 max=0.5\n", "product"},
-        /* Operators with operands of other sizes than the result run after the kernel. */
+        /* If an operand has other sizes than the result, the operator runs after the kernel. */
         {"w=65,17 b=65", "%x : f32[31,17], %r : f32[65]", "  %s = relu(%1)\n  %2 = mul(%s, %r)\n",
          "product"},
         {"w=65,17 b=65", "%x : f32[31,17], %r : f32[65]", "  %s = tanh(%1)\n  %2 = add(%s, %r)\n",
@@ -118,7 +118,7 @@ static void many_rows_are_multiplied_by_a_packed_weight(void **state)
     }
 }
 
-/* The classifier has no reorder, whatever blocks its source has. */
+/* The linear layer reads its blocked source without a reorder, whatever the size of the blocks. */
 static void a_flattened_source_is_read_as_it_lies(void **state)
 {
     static const int64_t rows[] = {1, 4, 5, 8, 16};
@@ -187,7 +187,7 @@ static void a_file_has_the_packed_weight(void **state)
     }
 }
 
-/* A weight packed on a machine with other vector widths is packed again correctly. */
+/* A weight packed for other vector widths is packed again when the file is loaded. */
 static void a_weight_in_blocks_of_another_width_is_packed_again(void **state)
 {
     static const char *const formats[] = {"ABcd8b8a", "ABcd16b16a"};
@@ -215,7 +215,8 @@ static void a_weight_in_blocks_of_another_width_is_packed_again(void **state)
     }
 }
 
-/* Weights in training have the format of oneDNN's gradients; unmarked weights stay plain. */
+/* Weights in training have the format of oneDNN's gradients; weights that module_mkldnn did not
+ * convert stay dense. */
 static void weights_that_may_be_stepped_are_left_to_onednn(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Pairs of a 1x1 convolution and a depthwise one in frozen modules, which plans join. */
+/* Frozen modules join a 1x1 convolution and a depthwise one into one step, a pair. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char body[] = "  %1 = conv2d(%x, %a, %b)\n  %2 = relu6(%1)\n"
                            "  %9 = silu(%8)\n  %10 = conv2d(%9, %h, none)\n"
                            "  %11 = add(%5, %10)\n  return %11\n";
 
-/* Counts steps of that operator with our kernel. */
+/* Counts steps of this operator that run as pairs with our kernel. */
 static int count_pairs(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -80,7 +80,8 @@ static void pairs_give_what_the_two_give(void **state)
     subject_end(&s);
 }
 
-/* All blocks but the first expand. Small images in a batch may stay unpaired. */
+/* All blocks of MobileNet but the first begin with a 1x1 convolution. Small images in a batch may
+ * run without pairs. */
 static void mobilenet_runs_its_blocks_as_pairs(void **state)
 {
     context_t *ctx = fixture_context(state);

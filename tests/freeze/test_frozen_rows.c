@@ -1,5 +1,5 @@
-/* 1-D convolutions as products of rows in frozen modules: which ones run so, with the values of the
- * unfrozen graph. */
+/* Frozen modules compute some 1-D convolutions as products of rows. Tests which ones, and compares
+ * with the values of the unfrozen graph. */
 #include <stdio.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void windows_of_rows_are_multiplied(void **state)
         check(fixture_context(state), &problems[i]);
 }
 
-/* Windows that leave the source, skip elements, or have few elements to sum. */
+/* Padding, dilation, groups and small or odd sizes prevent it. */
 static void other_windows_are_not(void **state)
 {
     static const problem_t problems[] = {

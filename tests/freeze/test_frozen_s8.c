@@ -1,6 +1,6 @@
-/* Networks frozen with dtype s8: integers where a range is known, exactly as the scales determine;
- * close to f32; ranges by each calibration; layers kept in f32; from a file, at other sizes;
- * invalid examples. */
+/* Networks frozen with dtype s8. Products with known ranges are exact sums of integers, and results
+ * are close to f32. Also tests each calibration, layers kept in f32, files, other sizes and invalid
+ * examples. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void note_layer(void *user, const freeze_layer_t *layer)
     report->n_kept += layer->is_kept;
 }
 
-/* Each example is one tensor. */
+/* Freezes with n examples of one tensor each. */
 static status_t freeze_s8(context_t *ctx, module_t *net, int n, tensor_t *const *x,
                           freeze_options_t options, module_t **out_frozen)
 {
@@ -88,7 +88,7 @@ typedef struct numbers {
     int zero, least, most;
 } numbers_t;
 
-/* Sums a 3x3 window with padding 1 in 64 bits. */
+/* Sums the quantized products of a 3x3 window with padding 1 in 64 bits. */
 static int64_t sum_products(const float *x, const numbers_t *of_x, const float *w, double w_scale,
                             int p, int q)
 {
@@ -104,8 +104,7 @@ static int64_t sum_products(const float *x, const numbers_t *of_x, const float *
     return sum;
 }
 
-/* Returns scale and zero for x: from the larger bound with zero 0, unless the range is
- * one-sided. */
+/* Returns scale and zero point for x. If the range is symmetric, the zero point is 0. */
 static numbers_t numbers_of(const float *x)
 {
     double low = 0.0, high = 0.0;
@@ -149,7 +148,8 @@ static void check_layer(context_t *ctx, double low, double high)
         for (int i = 0; i < SIDE * SIDE; i++) {
             const int64_t sum = sum_products(elements, &of_x, w + k * C * 9, w_scale, i / SIDE,
                                              i % SIDE);
-            /* Recovers the integer; a step of one changes the result by this much. */
+            /* Recovers the integer sum from the result. Adding 1 to the sum adds `step` to the
+             * result. */
             const double step = of_x.scale * w_scale;
             const double integer = ((double)got[k * SIDE * SIDE + i] - (double)b[k]) / step;
             if (!(fabs(integer - (double)sum) < 0.1))
@@ -291,8 +291,8 @@ static void each_calibration_agrees_with_f32(void **state)
         assert_int_equal(count_steps(frozen, "conv2d_quantized"), N_PRODUCTS - 1);
         assert_int_equal(count_steps(frozen, "matmul_integer"), 1);
         assert_int_equal(count_steps(frozen, "conv2d"), 0);
-        /* sums, relus and scales are part of the products */
-        assert_int_equal(count_steps(frozen, "add"), 1); /* the bias of the linear */
+        /* The products include sums, relus and scales. */
+        assert_int_equal(count_steps(frozen, "add"), 1); /* the bias of the linear layer */
         assert_int_equal(count_steps(frozen, "relu") + count_steps(frozen, "requantize"), 0);
         module_release(frozen);
     }
@@ -356,7 +356,8 @@ static void what_is_kept_or_above_the_bound_stays_f32(void **state)
 
 /* ---- examples ---- */
 
-/* An outlier of 100 among numbers below 1: minmax keeps it, the others cut it off. */
+/* One element is 100, all others are below 1. Minmax keeps the range; other calibrations cut it
+ * off. */
 static void outliers_are_cut_off(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -375,7 +376,7 @@ static void outliers_are_cut_off(void **state)
         const freeze_options_t options = {.calibration = (calibration_t)kind};
         CHECK_OK(ctx, freeze_s8(ctx, net, 1, &y, options, &frozen));
         differences[kind] = difference_of(ctx, net, frozen, x);
-        const bool is_cut = difference_of(ctx, net, frozen, y) > 0.5; /* 100 is about 1 */
+        const bool is_cut = difference_of(ctx, net, frozen, y) > 0.5; /* 100 became about 1 */
         assert_int_equal(is_cut, kind != CALIBRATION_MINMAX);
         module_release(frozen);
     }
@@ -387,8 +388,7 @@ static void outliers_are_cut_off(void **state)
     module_release(net);
 }
 
-/* The second example is larger: the counts of the first must be kept. */
-/* All numbers are far from 0, so no small numbers need resolution. */
+/* No number is near 0, so calibration must not cut the range to resolve small numbers better. */
 static void numbers_far_from_zero_keep_their_range(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -411,8 +411,8 @@ static void numbers_far_from_zero_keep_their_range(void **state)
     module_release(net);
 }
 
-/* Duplicates become one value only after other passes, and then part of a silu: value names are not
- * those of the first round. */
+/* Value names change between the rounds of passes: %a and %b become one value late, and then part
+ * of a silu. Ranges must follow their values. */
 static void ranges_stay_with_their_values(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -435,6 +435,7 @@ static void ranges_stay_with_their_values(void **state)
     module_release(net);
 }
 
+/* The second example is larger. Its range must not discard what was counted for the first one. */
 static void ranges_grow_with_the_examples(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -534,7 +535,8 @@ static void wrong_examples_and_options_are_named(void **state)
     module_release(net);
 }
 
-/* Another method may have values of the same names; its products stay f32. */
+/* Another method may have values of the same names. Its products stay f32, because no examples are
+ * run through it. */
 static void other_methods_stay_f32(void **state)
 {
     static const char *const preserved[] = {"other", NULL};

@@ -1,4 +1,4 @@
-/* Strassen's algorithm in frozen modules: which layers may use it, the effect of the error bound,
+/* Strassen's algorithm in frozen modules: which layers may use it, how the error bound limits it,
  * and the results. */
 #include <math.h>
 #include <stdio.h>
@@ -26,19 +26,19 @@ static int count_text(context_t *ctx, const module_t *frozen, const char *part)
     return n;
 }
 
-/* Counts layers of the frozen graph that may use it. */
+/* Counts layers of the frozen graph that may use Strassen's algorithm. */
 static int count_allowed(context_t *ctx, module_t *net, const freeze_options_t *options)
 {
     module_t *frozen = NULL;
     CHECK_OK(ctx, freeze(ctx, net, options, &frozen));
     const int n = count_text(ctx, frozen, "algorithm=\"strassen\"");
-    CHECK_OK(ctx, freeze_optimize(ctx, frozen, options)); /* changes nothing */
+    CHECK_OK(ctx, freeze_optimize(ctx, frozen, options)); /* optimising again changes nothing */
     assert_int_equal(count_text(ctx, frozen, "algorithm=\"strassen\""), n);
     module_release(frozen);
     return n;
 }
 
-/* Counts steps of the plan that use it. */
+/* Counts steps of the plan that use Strassen's algorithm. */
 static int count_run(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -50,7 +50,8 @@ static int count_run(const module_t *frozen)
     return n;
 }
 
-/* Tests linears; the conformance tests cover convolutions, whose weights need not be constant. */
+/* Tests linears. The conformance tests cover convolutions, because there weights need not be
+ * constant. */
 static void the_kernel_that_is_asked_for_gives_the_values(void **state)
 {
     static const struct {
@@ -79,7 +80,7 @@ static void the_kernel_that_is_asked_for_gives_the_values(void **state)
     }
 }
 
-/* Checks that n operators of such a net may use Strassen's algorithm. */
+/* Checks that n operators of this net may use Strassen's algorithm. */
 static void check_allowed(context_t *ctx, const char *parameters, const char *input,
                           const char *body, int n)
 {
@@ -133,7 +134,7 @@ static void the_bound_and_numerics_decide(void **state)
     module_release(net);
 }
 
-/* Winograd saves more time relative to its error, so it uses the error bound first. */
+/* Winograd saves more time relative to its error, so it uses up the error bound first. */
 static void winograd_has_the_bound_first(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -145,7 +146,7 @@ static void winograd_has_the_bound_first(void **state)
     CHECK_OK(ctx, conv_winograd_error(ctx, tensor_info(kernel), tensor_bytes(kernel), 1, 6,
                                       &of_winograd));
     CHECK_OK(ctx, strassen_error(ctx, 64, 64, tensor_bytes(weight), &of_strassen));
-    assert_true(of_strassen < of_winograd); /* Strassen would be first if only the error counted */
+    assert_true(of_strassen < of_winograd); /* by the error alone, Strassen would be first */
     for (int n = 0; n < 2; n++) {
         const double bound = of_winograd + of_strassen * (n == 0 ? 0.99 : 1.01);
         const freeze_options_t options = {.rounding_error = bound};
@@ -158,7 +159,7 @@ static void winograd_has_the_bound_first(void **state)
     module_release(net);
 }
 
-/* Weights that are not finite exceed any bound. */
+/* Weights that are not finite have an infinite error, which no bound allows. */
 static void the_error_is_that_of_the_weight(void **state)
 {
     enum { OUTPUTS = 128, INPUTS = 64 };
@@ -168,7 +169,7 @@ static void the_error_is_that_of_the_weight(void **state)
     for (int i = 0; i < OUTPUTS * INPUTS; i++) weight[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
     CHECK_OK(ctx, strassen_error(ctx, OUTPUTS, INPUTS, weight, &even));
     assert_true(even > 1e-8 && even < 1e-5);
-    for (int i = 0; i < OUTPUTS; i++) { /* also in outputs that are not sampled */
+    for (int i = 0; i < OUTPUTS; i++) { /* also for outputs that the estimate does not sample */
         weight[i * INPUTS + i % INPUTS] = i % 2 == 0 ? (float)INFINITY : (float)NAN;
         CHECK_OK(ctx, strassen_error(ctx, OUTPUTS, INPUTS, weight, &infinite));
         assert_true(isinf(infinite));
@@ -187,8 +188,8 @@ static void save_and_load(context_t *ctx, module_t *frozen, module_t **out_loade
     unlink(path);
 }
 
-/* A transformer layer and a ResNet layer: with vectors of 16 they are faster this way, and a loaded
- * file runs like the saved module. */
+/* With vectors of 16, Strassen is faster for a transformer's and a ResNet's layer. A loaded file
+ * must run like the saved module. */
 static void large_layers_run_by_it_where_it_is_faster(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Linears with weights in 3 bytes an element: which ones, the effect of the error bound, and
- * correct files for other instruction sets and batch sizes. */
+/* Linears whose weights are stored in 3 bytes an element ("trimmed"): which ones are, how the error
+ * bound limits it, and files that work with other instruction sets and batch sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static module_t *make_net(context_t *ctx, const char *batch)
     return subject_net(ctx, parameters, input, body);
 }
 
-/* In the frozen graph. */
+/* Counts trimmed constants of the frozen graph. */
 static int count_trimmed(const module_t *frozen)
 {
     const graph_t *graph = graph_of(frozen, "forward");
@@ -103,7 +103,7 @@ static void the_bound_and_numerics_decide(void **state)
     module_release(net);
 }
 
-/* The bound allows one of two, also the second time (count_of optimises twice). */
+/* The bound allows one of two linears. It must count that one when count_of optimises again. */
 static void what_is_trimmed_counts_when_more_is_optimised(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -141,7 +141,8 @@ static void many_rows_small_and_shared_weights_stay(void **state)
     }
 }
 
-/* Elements that are or would become infinite are not trimmed. */
+/* Weights with infinite elements, or elements that rounding would make infinite, are not
+ * trimmed. */
 static void weights_that_are_not_finite_stay(void **state)
 {
     static const uint32_t elements[] = {0x7f800000, 0xff800000, 0x7fc00000, 0x7f7fffff};
@@ -171,8 +172,7 @@ static int save(context_t *ctx, module_t *frozen, char *path)
     return (int)status.st_size;
 }
 
-/* The linear's source is blocked, and the weight in the file has the matching order; it is stored
- * once. */
+/* The linear's source is blocked. The file stores the weight once, in the order of that source. */
 static void a_file_has_3_bytes_an_element(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -200,8 +200,7 @@ static void a_file_has_3_bytes_an_element(void **state)
     remove(path);
 }
 
-/* Batches with more rows than the streaming kernel takes use the same numbers, packed
- * differently. */
+/* For large batches another kernel runs. It reads the same numbers in another order. */
 static void other_batches_read_the_same_numbers(void **state)
 {
     static const int64_t batches[] = {2, 1, 16, 17, 40, 3};
@@ -231,7 +230,7 @@ static void other_batches_read_the_same_numbers(void **state)
     remove(path);
 }
 
-/* Runs in a separate process: compares a file's result with path.result. */
+/* Compares a file's result with path.result, in a separate process. */
 static int check_file(const char *path)
 {
     char of_result[256];

@@ -1,4 +1,4 @@
-/* Winograd in frozen modules: how the error bound is kept, and what is saved in files. */
+/* Winograd in frozen modules: the sum of errors stays in the bound, and what files contain. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const char input[] = "%x : f32[1,64,28,28]";
 static const char body[] = "  %1 = conv2d(%x, %a, none) padding=[1,1]\n  %2 = relu(%1)\n"
                            "  %3 = conv2d(%2, %b, none) padding=[1,1]\n  %4 = relu(%3)\n"
                            "  %5 = conv2d(%4, %c, none) padding=[1,1]\n  return %5\n";
-/* The second one has stride 2. */
+/* The second of three convolutions has stride 2. */
 static const char strided_parameters[] = "a=192,64,3,3 b=192,192,3,3 c=64,192,3,3";
 static const char strided_body[] = "  %1 = conv2d(%x, %a, none) padding=[1,1]\n  %2 = relu(%1)\n"
                                    "  %3 = conv2d(%2, %b, none) stride=[2,2] padding=[1,1]\n"
@@ -30,7 +30,7 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-/* Counts convolutions with tiles of up to 2, 4 and 6. */
+/* Counts convolutions that may use Winograd with tiles of up to 2, 4 and 6. */
 static void count_allowed(context_t *ctx, module_t *net, const freeze_options_t *options, int *out)
 {
     static const char *const names[] = {"algorithm=\"winograd_up_to_2\"", "algorithm=\"winograd\"",
@@ -38,7 +38,7 @@ static void count_allowed(context_t *ctx, module_t *net, const freeze_options_t 
     module_t *frozen = NULL;
     text_t text = text_begin(ctx);
     CHECK_OK(ctx, freeze(ctx, net, options, &frozen));
-    CHECK_OK(ctx, freeze_optimize(ctx, frozen, options)); /* changes nothing */
+    CHECK_OK(ctx, freeze_optimize(ctx, frozen, options)); /* optimising again changes nothing */
     CHECK_OK(ctx, graph_print(ctx, graph_of(frozen, "forward"), NULL, &text));
     for (int i = 0; i < 3; i++) out[i] = count(text_string(&text), names[i]);
     text_clear(&text);
@@ -136,7 +136,7 @@ static void check_file(context_t *ctx, const char *of_parameters, const char *of
     remove(path);
 }
 
-/* The file has the plain weights, which are transformed when it is loaded. */
+/* The file has the original weights; loading transforms them. */
 static void a_file_is_hardly_larger_than_its_weights(void **state)
 {
     check_file(fixture_context(state), parameters, body, 3 * 64 * 64 * 9);

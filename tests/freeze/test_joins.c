@@ -1,5 +1,5 @@
-/* Producers write their results directly into the result of a concat: frozen nets give the eager
- * results, twice, and plans report how many parts need no copy. */
+/* Operators write their results directly into the result of a concat. Compares frozen nets, run
+ * twice, with the modules, and checks how many parts of a concat need no copy. */
 #include "freeze/freeze.h"
 
 #include <math.h>
@@ -11,12 +11,12 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
-/* The context of the running test, and its modules. */
+/* the context and modules of the running test */
 static context_t *ctx;
 static module_t *net, *frozen;
 static const plan_t *plan;
 
-/* Batches run unsliced; test_slices tests slices. */
+/* Batches run as a whole; test_slices tests batches that run in parts. */
 static int setup(void **state)
 {
     setenv("TESSERA_CPU_CACHE", "0", 1);
@@ -26,8 +26,8 @@ static int setup(void **state)
     return failed;
 }
 
-/* Weights are so small that a convolution keeps the magnitude of its input: large values have
- * larger rounding errors, which tanh near zero would reveal. */
+/* Weights are small, so that a convolution keeps the magnitude of its input. Larger values would
+ * have larger rounding errors, which a tanh after them shows. */
 static void add_parameter(const char *name, int64_t out, int64_t in, int64_t kernel)
 {
     tensor_t *tensor = NULL;
@@ -41,8 +41,9 @@ static void add_parameter(const char *name, int64_t out, int64_t in, int64_t ker
     tensor_release(tensor);
 }
 
-/* Makes a module with two 3x3 kernels, %w of `channels` to `channels` and %v to 16 outputs, and a
- * tensor %k as large as the input. Fusion is skipped, so that each operator is a separate step. */
+/* Makes a module from statements, with %w, a 3x3 kernel of `channels` to `channels`, %v, one of
+ * `channels` to 16, and %k, a tensor as large as the input. Fusion is skipped, so that each
+ * operator is a step of its own. */
 static void freeze_statements(int64_t batch, int64_t channels, const char *statements)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
@@ -107,8 +108,8 @@ static void done(void)
     plan = NULL;
 }
 
-/* Checks that the n-th concat needs no copy for `joined` parts. If its format is channels-last, as
- * on some processors, the parts interleave and must be copied. */
+/* Checks that the n-th concat needs no copy for `joined` parts. On some processors its format is
+ * channels-last. Then parts are not contiguous and must be copied. */
 static void check_concat(int n, int joined)
 {
     const plan_step_t *concat = step("concat", n);
@@ -118,7 +119,8 @@ static void check_concat(int n, int joined)
     assert_int_equal(concat->n_joined, is_between ? 0 : joined);
 }
 
-/* Freezes, runs and compares; the n-th concat needs no copy of joined[n] of its parts. */
+/* Freezes and runs the statements and compares results. Concat n needs no copy of joined[n]
+ * parts. */
 static void check_joins(int64_t batch, int64_t channels, const char *statements, int n_concats,
                         const int *joined)
 {
@@ -289,7 +291,7 @@ static void a_sum_over_a_part_is_written_elsewhere_than_the_join(void **state)
     done();
 }
 
-/* Checks that each image of the result begins with that image of the first part. */
+/* Checks that each image of the concat's result begins with that image of the first part. */
 static status_t compare_parts(context_t *context, void *user, const op_event_t *event)
 {
     if (strcmp(event->op->name, "concat") != 0) return STATUS_OK;
@@ -307,9 +309,9 @@ static status_t compare_parts(context_t *context, void *user, const op_event_t *
     return STATUS_OK;
 }
 
-/* Freezes, runs and compares; checks whether the result of the concat begins in the bytes of its
- * first part. Returns the arena's bytes, or 0 if the concat has another layout, as on other
- * processors. */
+/* Freezes and runs the statements and compares results. Checks whether (grows) the concat's result
+ * is stored at the address of its first part. Returns the arena's bytes, or 0 if the concat is not
+ * blocked, as on some processors. */
 static size_t check_growth(int64_t batch, int64_t channels, const char *statements, bool grows)
 {
     int n_seen = 0;
@@ -366,7 +368,7 @@ static void a_part_that_is_read_again_or_longer_than_the_rest_does_not_grow(void
                        false);
 }
 
-/* None of DenseNet's 58 concats moves a byte, and its relus are fused into the preceding norms. */
+/* None of DenseNet's 58 concats copies a byte. Its relus are fused into the norms before them. */
 static void densenet_copies_no_part(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Input sizes that never repeat: our memory stays constant once the caches are full, and the
+/* With input sizes that never repeat, Tessera's memory stays constant once the caches are full, and
  * counters report evictions. perf/sizes measures the entire process.
  *
  * For more sizes, up to 10,000: test_many_sizes N_SIZES. */
@@ -19,7 +19,7 @@ static int n_sizes = 300;
 
 /* ---- an allocator that counts ---- */
 
-/* Precedes each block; as large as the alignment of blocks. */
+/* Precedes each block. Its size is the alignment of blocks. */
 typedef struct header {
     alignas(64) size_t bytes;
 } header_t;
@@ -58,7 +58,8 @@ static context_t *counted_context(void)
 
 /* ---- runs at many sizes ---- */
 
-/* Makes an image; height and width are all pairs of SIDE numbers, shuffled, without repetition. */
+/* Makes an image. `number` selects one of all pairs of SIDE heights and SIDE widths, in a shuffled
+ * order without repetition. */
 static tensor_t *image(context_t *ctx, int number)
 {
     tensor_t *x = NULL;
@@ -86,8 +87,8 @@ static module_t *frozen_network(context_t *ctx)
     return frozen;
 }
 
-/* Runs all sizes. The memory in use after a run, averaged over fifty, must never exceed that at the
- * end of the first hundred. Sizes are shuffled, so any fifty are comparable. */
+/* Runs all sizes. The memory in use, averaged over any fifty runs, must never exceed that at the
+ * end of the first hundred. Fifty runs are comparable because sizes are shuffled. */
 static void run_all(context_t *ctx, module_t *frozen, const tensor_t *weight, counters_t *counters)
 {
     enum { N_MEAN = 50 };

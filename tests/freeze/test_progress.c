@@ -11,7 +11,8 @@
 #include "freeze/freeze.h"
 #include "graph/program/plan.h"
 
-/* The parts of a call, each with its last report. */
+/* Reports that a listener received: counts, whether `done` ever exceeded `total`, and the last
+ * reports of planning, of saving constants, and of anything. */
 typedef struct heard {
     int n_all, n_passes;
     bool is_backwards;

@@ -1,5 +1,5 @@
-/* PyTorch's TestMKLDNNReinplacing (and inplace_removal of TestFrozenOptimizations), under the same
- * names: a plan overwrites values that nobody reads again, and never others. */
+/* PyTorch's TestMKLDNNReinplacing (and inplace_removal of TestFrozenOptimizations), with the names
+ * that they have there. A plan overwrites values that nobody reads again, and never others. */
 #include "freeze/freeze.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "tests/support/support.h"
 
-/* The context of the running test, and its modules. */
+/* the context and modules of the running test */
 static context_t *ctx;
 static module_t *net, *frozen;
 static const plan_t *plan;
@@ -27,8 +27,8 @@ static void add_parameter(const char *name, int rank, const int64_t *sizes)
     tensor_release(tensor);
 }
 
-/* Makes a module with a conv's weight and a tensor of its output's size. Folding and fusion are
- * skipped, so that each operator is a separate step. */
+/* Makes a module from statements, with a conv's weight and a tensor of the sizes of its output.
+ * Folding and fusion are skipped, so that each operator is a step of its own. */
 static void freeze_statements(const char *statements)
 {
     static const char *const skip[] = {"fold_scale", "fuse_post_ops", NULL};
@@ -45,7 +45,8 @@ static void freeze_statements(const char *statements)
     CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.skip = skip}, &frozen));
 }
 
-/* Runs both twice, so that anything spoilt in the first run shows in the second. */
+/* Runs the module and the frozen one twice: the second run reveals what the first has
+ * overwritten. */
 static void check_same(void)
 {
     tensor_t *x = NULL, *before = NULL;
@@ -85,7 +86,7 @@ static const plan_step_t *step(const char *name, int n)
     return NULL;
 }
 
-/* Checks that a uses the memory of b. */
+/* Checks that step a overwrites its input `input`, the result of step b. */
 static void check_over(const plan_step_t *a, int input, const plan_step_t *b)
 {
     assert_int_equal(a->overwrites, input);

@@ -1,5 +1,5 @@
-/* Tuning: measured times choose formats and kernels, files keep the choices for similar machines,
- * and results do not change. */
+/* Tuning: measured times decide which formats and kernels run, files keep the decisions for similar
+ * machines, and results do not change. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static int count_kernels(const module_t *frozen, const char *kernel)
     return n;
 }
 
-/* Runs the passes up to the layout pass on the frozen graph, for the subject's input. */
+/* Runs the passes up to the layout pass on the frozen graph, for the subject's input, with these
+ * times. */
 static status_t choose(context_t *ctx, const subject_t *s, const char *timings,
                        layout_tuning_t *tuning, text_t *chosen, graph_t **out_graph)
 {
@@ -39,7 +40,7 @@ static status_t choose(context_t *ctx, const subject_t *s, const char *timings,
     return pass_run(ctx, graph_of(s->frozen, "forward"), names, &options, out_graph);
 }
 
-/* Changes measured lines: one kernel becomes fast and all others slow. */
+/* Returns the measured times with one kernel made fast and all others slow. */
 static char *prefer(const char *lines, const char *kernel)
 {
     const size_t room = strlen(lines) * 2 + 64;
@@ -70,8 +71,8 @@ static void run_and_compare(context_t *ctx, module_t *module, const tensor_t *x,
     tensor_release(y);
 }
 
-/* Estimates choose winograd for two of the convolutions; measured times that contradict them
- * win. */
+/* The estimates favour winograd for two of the convolutions. Measured times say the opposite, and
+ * decide. */
 static void measured_times_choose_kernels_and_files_keep_them(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -107,7 +108,7 @@ static void measured_times_choose_kernels_and_files_keep_them(void **state)
     CHECK_OK(ctx, freeze_save(ctx, s.frozen, path));
     test_free(preferred);
 
-    /* Loading does not search, so it needs no times and uses the kernels of the file. */
+    /* Loading needs no times, because it uses the kernels that the file names. */
     CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
     text_t kept = text_begin(ctx);
     CHECK_OK(ctx, plan_layouts(ctx, loaded, "forward", &kept));
@@ -122,7 +123,7 @@ static void measured_times_choose_kernels_and_files_keep_them(void **state)
     unlink(path);
 }
 
-/* A hint is valid for one number of threads. */
+/* A file's choice of kernels is valid for one number of threads. */
 static void what_is_loaded_runs_as_the_file_says_on_as_many_threads_only(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -205,7 +206,8 @@ static void tuning_keeps_results_and_its_time(void **state)
     subject_end(&s);
 }
 
-/* Layers with two weights, and an integer quotient, in which invented elements may divide by 0. */
+/* Tuning makes up operands. Here are layers with two weights, and an integer quotient, which must
+ * not divide by 0. */
 static void what_is_measured_gets_operands_that_it_can_run_on(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -252,7 +254,7 @@ static void lines_of_other_sizes_stay(void **state)
     subject_end(&s);
 }
 
-/* A median slightly below the bound, as noise can cause, does not count. */
+/* A median slightly below the limit does not count as faster, because noise can cause it. */
 static void only_what_is_clearly_faster_counts(void **state)
 {
     static const struct {
