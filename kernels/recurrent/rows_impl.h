@@ -1,5 +1,5 @@
-/* Forward and backward steps of lstm and gru cells, vectorised over f32 elements of one sequence,
- * and dot products. Only for PyTorch's activations, without clip and peephole. */
+/* Forward and backward steps of lstm and gru cells, vectorised over the f32 state elements of one
+ * sequence; and dot products. Only for PyTorch's activations, without clip and peephole. */
 #ifndef TESSERA_KERNELS_RECURRENT_ROWS_IMPL_H
 #define TESSERA_KERNELS_RECURRENT_ROWS_IMPL_H
 
@@ -7,11 +7,11 @@
 
 #include "kernels/isa_impl.h"
 
-/* n elements of one sequence at one step. Gate g starts gate_step * g floats after gate 0, which
- * the pointers address. Fields that a cell does not have are not read. */
+/* n state elements of one sequence in one step. Pointers address gate 0; gate g starts gate_step *
+ * g floats later. Fields that the cell does not have are not read. */
 typedef struct recurrent_rows {
     int64_t n, gate_step;
-    float *sums;       /* in: products with x; out: sums that enter the gates, with biases */
+    float *sums;       /* in: products with x; out: operands of the gates, biases included */
     float *inner;      /* out, gru: U h + b' of the candidate */
     const float *step; /* products with h */
     const float *bias_ih, *bias_hh; /* NULL: 0 */
@@ -23,11 +23,11 @@ typedef struct recurrent_rows_back {
     int64_t n, gate_step;
     const float *sums, *inner, *old_h, *old_c, *new_c; /* results of the step */
     const float *grad_y;                               /* NULL: 0 */
-    const float *diff_h; /* gradient of h through the sums of the next step */
-    float *direct_h;     /* in: the rest of that gradient; out: the same for the old h */
+    const float *diff_h; /* gradient of h through the next step's products */
+    float *direct_h;     /* in: the rest of h's gradient; out: of the old h's gradient */
     float *diff_c;       /* in and out, lstm: gradient of c */
     float *diffs;        /* out: gradients of the products with x */
-    float *h_diffs;      /* out: of the products with h; lstm: unused */
+    float *h_diffs;      /* out: gradients of the products with h; lstm: unused */
     float *step;         /* out: a copy of h_diffs (lstm: of diffs) */
 } recurrent_rows_back_t;
 

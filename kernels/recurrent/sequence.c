@@ -9,8 +9,8 @@
 
 static const sequence_loops_t *const loops[ISA_COUNT] = ISA_TABLE(sequence);
 
-/* Rows of x multiplied at once: enough to amortise reading the weight from memory. With Strassen's
- * algorithm fewer, so that the factors made of x stay in the L2 cache. */
+/* Rows of x multiplied at once: enough to amortise reading the weight from memory. Strassen's
+ * algorithm multiplies fewer, so that its sums of quarters of x stay in the L2 cache. */
 #define ROWS_AT_ONCE 64
 #define STRASSEN_ROWS_AT_ONCE 32
 
@@ -53,7 +53,8 @@ bool sequence_halves_elements(int64_t n_elements, int64_t n_inputs, int64_t *out
            !__builtin_mul_overflow(*out_n, n_inputs, out_n);
 }
 
-/* Packs one output of each half for all inputs, in the order that sequence_halves_impl.h reads. */
+/* Packs two outputs, `first` and `last` from the two halves of the outputs, in the order in which
+ * sequence_halves_impl.h reads them. */
 static void pack_outputs(int64_t n_inputs, int64_t lanes, const float *first, const float *last,
                          float *out)
 {
@@ -78,14 +79,14 @@ void sequence_pack_halves(int64_t n_elements, int64_t n_inputs, int64_t lanes, c
 
 /* ---- scratch ---- */
 
-/* Rounds up to an odd number of cache lines, in floats. With a power of two, all rows would share
- * one set of the L1 cache. */
+/* Rounds n floats up to an odd number of cache lines. If the stride of rows were a power of two,
+ * all rows would share one set of the L1 cache. */
 static int64_t odd_lines(int64_t n)
 {
     return ((n + 15) / 16 | 1) * 16;
 }
 
-/* Floats for the factors made of up to n_rows rows. */
+/* Number of floats in the sources of up to n_rows rows (sums of quarters, strassen_impl.h). */
 static int64_t count_sources(int64_t n_rows, int64_t n_inputs, isa_t isa)
 {
     const int64_t half = divide_up(n_rows, 2), most = loops[isa]->n_rows;
@@ -121,7 +122,7 @@ static bool place(int64_t n, int64_t floats, char *scratch, int64_t *at, float *
            !__builtin_add_overflow(*at, bytes / 64 * 64, at);
 }
 
-/* Places all buffers in scratch and counts its bytes. scratch NULL: only counts. */
+/* Places all buffers in scratch and counts its bytes. If scratch is NULL, only counts. */
 static bool place_all(sequence_run_t *run, int n_threads, char *scratch, int64_t *out_bytes)
 {
     const sequence_t *s = run->sequence;
@@ -165,7 +166,8 @@ bool sequence_scratch(const sequence_t *sequence, isa_t isa, int n_threads, size
 
 /* ---- before and after the steps ---- */
 
-/* Adds [n_parts][elements] to [blocks][of][lanes], at parts 0 to n_parts - 1. */
+/* Adds from[part][element] to to[block][part][lane] for all n_parts parts. `of` is the number of
+ * parts of `to`. */
 static void add_blocks(const sequence_run_t *run, const float *from, int n_parts, int of, float *to)
 {
     const int64_t n = run->sequence->n_elements, lanes = run->lanes;
@@ -229,8 +231,8 @@ static void meet(int n_members)
     }
 }
 
-/* Work of one thread. Barriers before x is read and after each step cost less than a parallel
- * region for each step. */
+/* The work of one thread: a range of blocks in every step. Threads wait for each other before x is
+ * read and after each step, which costs less than a parallel region for each step. */
 static void run_member(const sequence_run_t *whole, const sequence_loops_t *isa, int member,
                        int n_members)
 {

@@ -1,8 +1,8 @@
 /* Products of rows with a packed weight of sequence_impl.h, using Strassen's algorithm and vectors
  * of KERNEL_LANES floats. Included by sequence_loops.c.
  *
- * The first half of the outputs is gates i and f, the last half g and o: HALF_WIDTH elements of
- * each block. */
+ * The first half of the outputs is gates i and f, the last half is g and o. In a block, a half has
+ * HALF_WIDTH elements. */
 #include "kernels/linear/strassen_sources_impl.h"
 #include "kernels/tiles_impl.h"
 
@@ -17,12 +17,12 @@
 #define FAR_AHEAD 8192
 #define AHEAD 1024
 
-/* Position of each weight factor in the packed form, in reading order. W12 is missing: it is W11 +
- * W12_11. */
+/* Position of each weight factor (kernels/linear/strassen_impl.h) in a packed weight, in the order
+ * in which they are read. W12 is not packed, because W12 = W11 + W12_11. */
 static const int packed_at[N_WEIGHTS] = {
     [W11] = 0, [W21] = 1, [W22_T1] = 2, [W22_12] = 3, [W21_T2] = 4, [W12_11] = 5, [W22] = 6};
 
-/* Eight plain products, for rows that must not be mixed. */
+/* Eight plain products instead of seven, for rows that Strassen's algorithm must not mix. */
 static const quarter_t halves_apart[] = {
     {false, false, 2, {{NOTHING, X11, W11, U1}, {NOTHING, X12, W21, NOTHING}}},
     {false, true, 2, {{U1, X11, W12_11, NOTHING}, {NOTHING, X12, W22, NOTHING}}},
@@ -31,14 +31,13 @@ static const quarter_t halves_apart[] = {
 
 /* ---- tiles ---- */
 
-/* A tile is rows [begin, begin + n_rows) of the first half of all rows, with their partners `half`
- * rows later. */
+/* A tile is a range of rows in the first half of all rows, and the rows `half` later. */
 typedef struct tiles {
     int64_t n, n_rows, half, n_inputs;
     float *sources; /* STRASSEN_TILE floats for each tile */
 } tiles_t;
 
-/* Rows in the last half of a tile; may be one less than in the first half. */
+/* Number of rows in the last half of a tile. May be one less than in the first half. */
 static int64_t last_rows(const tiles_t *tiles, tile_at_t at)
 {
     const int64_t n = tiles->n_rows - tiles->half - at.begin;
@@ -65,8 +64,8 @@ static source_rows_t begin_rows(const tiles_t *tiles, tile_at_t at, const float 
 
 /* Product of a tile with a block of the weight. */
 typedef struct halves {
-    bool is_apart, misses_last; /* rows are not mixed; the last half has one row less */
-    int64_t n_blocks;           /* blocks in half the inputs */
+    bool is_apart, misses_last; /* multiply with halves_apart; the last half has one row less */
+    int64_t n_blocks;           /* blocks of KERNEL_LANES in half of the inputs */
     const float *sources, *weight;
     const float *from[2]; /* initial sums of the first and the last rows */
     int64_t from_stride;  /* 0: same initial sums for all rows */
@@ -130,7 +129,7 @@ KERNEL_INLINE void save(vector_t (*sums)[HALF_GATES], int n_rows, float *to)
         vector_store(sums[r][v], to + r * HALF_WIDTH + v * KERNEL_LANES);
 }
 
-/* The steps stay a loop, so that the sums of all steps use the same registers. */
+/* The steps of a quarter stay a loop, so that all of them use the same registers for sums. */
 KERNEL_INLINE void multiply_halves(const halves_t *halves, int n_rows)
 {
     for (int q = 0; q < 4; q++) {

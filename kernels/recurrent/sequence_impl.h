@@ -1,5 +1,5 @@
 /* Recurrent layers over sequences. Weights are packed once; the state stays in the CPU caches. Each
- * step computes from (h, c) and from x at its time:
+ * step computes from the state (h, c) and from x at its time:
  *
  *   lstm  i, f, o = sigmoid(W x + b + U h + b' + p * c), g = tanh(W x + b + U h + b')
  *         c' = f * c + i * g, y = h' = o * tanh(c'); o uses p * c'       gates i, f, g, o
@@ -8,14 +8,13 @@
  *
  * State elements are in blocks of one vector (lanes = isa_lanes). Weight [gates * elements][inputs]
  * is packed as [blocks][inputs][gates][lanes], with zero padding, so all gates of a block are
- * adjacent. Each thread computes the same blocks in every step, in alternating direction: the
- * weights it read last are still in its L2 cache. Products with x are computed for several steps at
- * once.
+ * adjacent. Each thread computes the same blocks in every step, up and down alternately, because
+ * the weights that it read last are still in its L2 cache. Products with x are computed for several
+ * steps at once.
  *
- * lstm can use Strassen's algorithm; the error bound of strassen_impl.h applies to rows that are
- * steps of sequences. Quarters of a weight are halves of the inputs times gates (i, f) or (g, o).
- * The packed form [blocks][7][inputs / 2][gates / 2][lanes] holds the weight factors of all 7
- * products. */
+ * lstm can use Strassen's algorithm (kernels/linear/strassen_impl.h), which divides matrices into
+ * quarters. A quarter of the weight has half of the inputs, and gates (i, f) or (g, o). The packed
+ * form [blocks][7][inputs / 2][gates / 2][lanes] holds the weight factors of all 7 products. */
 #ifndef TESSERA_KERNELS_RECURRENT_SEQUENCE_IMPL_H
 #define TESSERA_KERNELS_RECURRENT_SEQUENCE_IMPL_H
 
@@ -28,7 +27,7 @@
 typedef enum sequence_cell { SEQUENCE_LSTM, SEQUENCE_GRU } sequence_cell_t;
 #define SEQUENCE_MAX_GATES 4
 
-/* Optional pointers may be NULL, which means 0. */
+/* Biases, peephole, h0 and c0 may be NULL, which counts as 0. */
 typedef struct sequence {
     sequence_cell_t cell;
     bool by_strassen; /* needs sequence_has_halves for x and for the state */
@@ -36,8 +35,8 @@ typedef struct sequence {
     const float *weight_ih, *weight_hh; /* packed */
     const float *bias_ih, *bias_hh;     /* [gates][elements] */
     const float *peephole;              /* lstm: [3][elements], gates i, f, o */
-    /* Length of each sequence, in [0, n_steps]; after its end the state stays and y is 0. With
-     * is_reverse, steps read from its last element to its first. */
+    /* Length of each sequence, in [0, n_steps]. After its end the state does not change and y is 0.
+     * With is_reverse, a sequence is read from its last element to its first. */
     const int64_t *lengths;
     bool is_reverse;
     const float *x; /* [time][sequence][n_inputs]; strides in elements */
@@ -56,7 +55,8 @@ bool sequence_weight_elements(sequence_cell_t cell, int64_t n_elements, int64_t 
 void sequence_pack(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, int64_t lanes,
                    const float *weight, float *out);
 
-/* The same for by_strassen. sequence_pack_halves writes all of `out`. */
+/* Packing for by_strassen: whether the sizes allow it, then like the two functions above.
+ * sequence_pack_halves writes all of `out`. */
 bool sequence_has_halves(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, int64_t lanes);
 bool sequence_halves_elements(int64_t n_elements, int64_t n_inputs, int64_t *out_n);
 void sequence_pack_halves(int64_t n_elements, int64_t n_inputs, int64_t lanes, const float *weight,
@@ -65,7 +65,7 @@ void sequence_pack_halves(int64_t n_elements, int64_t n_inputs, int64_t lanes, c
 /* Bytes of 64-byte aligned scratch for a run on up to n_threads threads. False on overflow. */
 bool sequence_scratch(const sequence_t *sequence, isa_t isa, int n_threads, size_t *out_bytes);
 
-/* Runs on n_threads threads with an ISA that isa_has. */
+/* Runs on n_threads threads. isa_has(isa) must be true. */
 void sequence_run(const sequence_t *sequence, isa_t isa, int n_threads, void *scratch);
 
 /* ---- for the loops ---- */
@@ -75,7 +75,7 @@ static inline int sequence_gates(sequence_cell_t cell)
     return cell == SEQUENCE_LSTM ? 4 : 3;
 }
 
-#define SEQUENCE_HALVES 7 /* packed weight factors: quarters and sums of quarters */
+#define SEQUENCE_HALVES 7 /* number of packed weight factors: quarters and sums of quarters */
 
 /* Steps [first_step, last_step) of a run. Rows of x are ordered [steps][sequences]. */
 typedef struct sequence_run {
@@ -93,7 +93,8 @@ typedef struct sequence_run {
     int64_t first_step, last_step;
 } sequence_run_t;
 
-/* Offset of a row in x, in elements. For steps after the end of a sequence it is any valid row. */
+/* Offset of a row in x, in elements. After the end of its sequence, the row's content does not
+ * matter. */
 static inline int64_t sequence_row(const sequence_run_t *run, int64_t row)
 {
     const sequence_t *s = run->sequence;
@@ -103,8 +104,8 @@ static inline int64_t sequence_row(const sequence_run_t *run, int64_t row)
     return time * s->x_time + n * s->x_sequence;
 }
 
-/* Loops of one ISA for blocks [first, last): project computes the sums of all rows, step one
- * step. */
+/* Loops of one ISA for blocks [first, last). `project` multiplies all rows of x in a run by W;
+ * `step` computes one step. */
 typedef struct sequence_loops {
     int n_rows; /* by_strassen: rows in half a tile */
     void (*project)(const sequence_run_t *run, int64_t first, int64_t last);

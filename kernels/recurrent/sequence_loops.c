@@ -10,7 +10,7 @@
 #else
 #define SEQUENCE_ROWS 3
 #endif
-#define CHUNK 512    /* inputs at once: their weights stay in the L2 cache for all rows */
+#define CHUNK 512    /* inputs processed at once, so that their weights stay in the L2 cache */
 #define MOST_ROWS 32 /* rows that share one read of a weight block */
 
 /* Product of a few rows with one block of a weight: sums[rows][gates][lanes] = from + product. */
@@ -19,13 +19,13 @@ typedef struct tile {
     int64_t stride, n_inputs; /* stride: floats between rows of numbers */
     const float *from;
     int64_t from_stride;    /* 0: same initial sums for all rows */
-    const float *last_from; /* initial sum of the last gate if not in `from`, or NULL */
+    const float *last_from; /* initial sum of the last gate; NULL if it is in `from` */
     float *sums;
     const char *ahead; /* prefetched: ahead_step bytes per input */
     int64_t ahead_step;
 } tile_t;
 
-/* A single row uses two accumulators per gate, since each addition waits for the one before it. */
+/* For a single row: two accumulators per gate, since each addition waits for the one before it. */
 KERNEL_INLINE int64_t multiply_pairs(const tile_t *tile, int n_gates,
                                      vector_t sum[SEQUENCE_MAX_GATES])
 {
@@ -81,7 +81,7 @@ KERNEL_INLINE void multiply(const tile_t *tile, int n_rows, int n_gates)
 #define ROWS(n)                                                                                    \
     case n: multiply(tile, n, n_gates); break
 
-/* The row count is a constant in each copy, so that all sums stay in registers. */
+/* Each case passes the row count as a constant, so that all sums stay in registers. */
 KERNEL_INLINE void multiply_rows(const tile_t *tile, int64_t n_rows, int n_gates)
 {
     switch (n_rows) {
@@ -125,8 +125,8 @@ KERNEL_INLINE void finish_gru(const float *sums, const float *fresh, const float
 
 /* ---- products ---- */
 
-/* Product of rows with one block of a weight; from and last_from as in tile_t. `next` is the next
- * weight block, which is prefetched meanwhile. */
+/* Product of any number of rows with one block of a weight; from and last_from as in tile_t. `next`
+ * is the block to prefetch meanwhile. */
 typedef struct rows {
     const float *numbers, *weight, *next;
     int64_t n, stride, n_inputs;
@@ -212,7 +212,8 @@ static float *part_sums(const part_t *part, int64_t row)
     return sums_of(run, part->block, of_step + part->first + row);
 }
 
-/* Finishes a step of one sequence. After its end y is 0 and the state stays. */
+/* Computes h, c and y of one sequence from its sums. After its end y is 0 and the state does not
+ * change. */
 static void finish(const part_t *part, int64_t row, const float *sums)
 {
     static const float zeros[KERNEL_LANES];
@@ -240,7 +241,7 @@ static void finish(const part_t *part, int64_t row, const float *sums)
         memcpy(y, from, (size_t)rest * sizeof *y);
 }
 
-/* Prefetches what finish reads and writes. */
+/* Prefetches the memory that `finish` reads and writes. */
 static void fetch_states(const part_t *part)
 {
     const sequence_run_t *run = part->run;
@@ -253,8 +254,8 @@ static void fetch_states(const part_t *part)
     }
 }
 
-/* The sums with h start from the sums with x, except gru's last gate, whose two sums stay
- * separate. */
+/* Computes a step of one block. Products with h are added to those with x, except in gru's last
+ * gate, where they must stay separate. */
 static void step_block(const part_t *part)
 {
     const sequence_run_t *run = part->run;
@@ -293,7 +294,7 @@ static void step(const sequence_run_t *run, int64_t number, int64_t first, int64
 
 /* ---- Strassen's algorithm ---- */
 
-/* Cuts n_rows rows into tiles. A tile pairs rows of the first half with rows of the last half. */
+/* Divides rows into tiles. A tile pairs rows of the first half with rows of the last half. */
 static tiles_t cut_rows(const sequence_run_t *run, int64_t n_rows, int64_t n_inputs)
 {
     tiles_t tiles = {.n_rows = n_rows, .half = divide_up(n_rows, 2), .n_inputs = n_inputs};

@@ -314,7 +314,7 @@ static const kernel_t *const gru_kernels[] = {&recurrent_sequence, &recurrent_on
                                               &recurrent_native, NULL};
 static const kernel_t *const rnn_kernels[] = {&recurrent_onednn, &recurrent_native, NULL};
 
-/* Counts the products with both weights over all steps. */
+/* Floating-point operations of the products with both weights in all steps. */
 static double flops(const op_call_t *call)
 {
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
@@ -349,8 +349,8 @@ static double amplifies(const void *attrs)
         .gradient = &recurrent_gradient,                                                           \
         .cases = op##_cases}
 
-/* cancels: the result adds terms of opposite sign, each at most about 1: f * c and i * g, (1 - z) *
- * n and z * h. */
+/* The last number (opdef_t.cancels): results add terms that may have opposite signs, each at most
+ * about 1, such as f * c and i * g, or (1 - z) * n and z * h. */
 DEFINE(lstm, RECURRENT_LSTM, RECURRENT_N_OPERANDS, 3, lstm_kernels, 1.0);
 DEFINE(gru, RECURRENT_GRU, RECURRENT_C0, 2, gru_kernels, 1.0);
 DEFINE(rnn, RECURRENT_RNN, RECURRENT_C0, 2, rnn_kernels, 0.0);

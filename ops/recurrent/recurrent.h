@@ -28,7 +28,8 @@ typedef struct recurrent_activation {
     double alpha, beta;
 } recurrent_activation_t;
 
-/* How lstm multiplies. Strassen's algorithm needs 7 products of quarters instead of 8.
+/* How lstm multiplies. Strassen's algorithm divides matrices into quarters and needs 7 products of
+ * quarters instead of 8.
  *
  * RECURRENT_DIRECT         plain products
  * RECURRENT_STRASSEN       Strassen's algorithm if it is faster
@@ -40,19 +41,19 @@ typedef enum recurrent_algorithm {
 } recurrent_algorithm_t;
 
 typedef struct recurrent_attrs {
-    bool reverse;      /* read each sequence from its last element to its first */
+    bool reverse;      /* read each sequence from its last step to its first */
     bool batch_first;  /* x and y are [N][T][..] */
     bool input_forget; /* lstm: the forget gate is 1 - the input gate */
     bool reset_before; /* gru: apply the reset gate to h before the product, not after it */
-    double clip; /* clamp the sums that enter gates and candidates to [-clip, clip]; 0: no clamp */
+    double clip;       /* clamp the operands of gate and candidate to [-clip, clip]; 0: no clamp */
     recurrent_activation_t gate;      /* activation of the gates; lstm, gru */
     recurrent_activation_t candidate; /* activation of the candidate for the new state */
-    recurrent_activation_t output; /* activation of the cell state before the output gate; lstm */
-    int algorithm;                 /* recurrent_algorithm_t; lstm */
+    recurrent_activation_t output;    /* activation of the new cell state; lstm */
+    int algorithm;                    /* recurrent_algorithm_t; lstm */
 } recurrent_attrs_t;
 
 /* Parameters of a layer with G gates and H elements of state; gates are in PyTorch's order. Biases
- * and peephole may be NULL (0). */
+ * and peephole may be NULL, which counts as 0. */
 typedef struct recurrent_weights {
     const tensor_t *weight_ih; /* [G H][C] */
     const tensor_t *weight_hh; /* [G H][H] */
@@ -71,8 +72,8 @@ typedef struct recurrent_weights {
  *   y[t] = h' = o * tanh(c')
  *
  * x        [T][N][C]           any layout; f32, f64, bf16, f16
- * h0, c0   [N][H] or NULL: 0   the initial state
- * lengths  [N] or NULL: T      s32, s64: length of each sequence; y is 0 after its end
+ * h0, c0   [N][H], NULL: 0     the initial state
+ * lengths  [N], NULL: T        s32 or s64: length of each sequence; y is 0 after its end
  * weights  gates i, f, g, o; of x's dtype
  * out_y    [T][N][H]
  * out_h, out_c  [N][H]         the final state

@@ -28,7 +28,7 @@ static const operand_t lstm_operands[] = {LAYER,
                                           GRADS,
                                           {"grad_c", ROLE_ACTIVATION, true, false}};
 
-/* The layer operand whose gradient each result is. */
+/* For each result, the operand of the layer whose gradient it is. */
 static const int operand_of[RECURRENT_N_DIFFS] = {[RECURRENT_DIFF_X] = RECURRENT_X,
                                                   [RECURRENT_DIFF_WEIGHT_IH] = RECURRENT_WEIGHT_IH,
                                                   [RECURRENT_DIFF_WEIGHT_HH] = RECURRENT_WEIGHT_HH,
@@ -162,7 +162,7 @@ static const kernel_t *const kernels[] = {&recurrent_backward_native, NULL};
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .cancels = 1.0, /* as for the layer itself */                                              \
+        .cancels = 1.0, /* as for the layer, see recurrent.c */                                    \
         .spec = recurrent_backward_spec,                                                           \
         .cases = op##_cases}
 

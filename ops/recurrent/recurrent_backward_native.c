@@ -1,11 +1,12 @@
 /* Gradients of recurrent layers.
  *
- * The layer runs forward again and keeps, for each row of x, the sums that enter its gates and the
- * old state. The backward steps then compute the gradients of these sums; one product per step
- * computes the gradient of the old state. Products over all rows come last. oneDNN computes the f32
+ * The forward steps run again. For each row of x (a step of a sequence), they store the operands of
+ * the gates and the state before the step. The backward steps compute the gradients of these
+ * operands. Each step takes one product to compute the gradient of the state before it. At the end,
+ * products over all rows compute the gradients of x and the weights. oneDNN computes the f32
  * products, but not the layer: its backward layers return wrong weight gradients without initial
- * states. Data is f32 (f64 for f64 tensors). Common lstm and gru cells use vector loops; others are
- * computed in double, element by element. */
+ * states. Data is f32, or f64 for f64 tensors. Common lstm and gru cells use vector loops; others
+ * are computed element by element in double. */
 #include <string.h>
 
 #include "kernels/recurrent/rows_impl.h"
@@ -16,7 +17,7 @@
 
 /* ---- products ---- */
 
-/* STATE and STATE_GRAD cover one step, the others all rows of x. */
+/* STATE and STATE_GRAD are products of one step. The others cover all rows of x. */
 enum { INPUTS, STATE, STATE_GRAD, X_GRAD, WEIGHT_IH_GRAD, WEIGHT_HH_GRAD, N_PRODUCTS };
 
 /* out[m][n] = sum(k) a[m][k] b[k][n]. Transposed, a is stored as [k][m] and b as [n][k]. */
@@ -40,7 +41,7 @@ static tensor_info_t matrix(int64_t rows, int64_t columns, bool is_transposed)
     return info_mkldnn(&info, &format);
 }
 
-/* Keeps the loop if oneDNN has no optimised implementation. */
+/* Leaves p->primitive NULL if oneDNN has no optimised implementation. */
 static status_t describe(context_t *ctx, product_t *p, size_t *scratch_bytes)
 {
     const tensor_info_t a = matrix(p->m, p->k, p->transposes_a), out = matrix(p->m, p->n, false);
@@ -111,7 +112,8 @@ static void multiply_by_loop(context_t *ctx, const product_t *p, dtype_t dtype, 
 
 /* ---- data of a call ---- */
 
-/* Blocks of scratch memory, or operands and results of dtype `number`. Rows are rows of x. */
+/* Arrays ("blocks") in scratch memory. For operands and results that already have dtype `number`,
+ * their own memory. Rows are rows of x, [T * N]. */
 enum {
     X,
     WEIGHT_IH,
@@ -120,17 +122,17 @@ enum {
     BIAS_HH,
     PEEPHOLE,
     GRAD_Y,
-    SUMS,     /* [rows][G H] inputs of the gates; gru's candidate: without U h + b' */
+    SUMS,     /* [rows][G H] operands of the gates; gru's candidate: without U h + b' */
     INNER,    /* [rows][H] gru: U h + b' of the candidate */
     OLD_H,    /* [rows][H] h before the step */
     OLD_C,    /* [rows][H] */
     NEW_C,    /* [rows][H] */
     DIFFS,    /* [rows][G H] gradients of the products with x */
-    H_DIFFS,  /* [rows][G H] of the products with h; lstm, rnn: same block as DIFFS */
-    STEP,     /* [N][G H] products with h of one step, or their gradients */
+    H_DIFFS,  /* [rows][G H] gradients of the products with h; lstm, rnn: DIFFS */
+    STEP,     /* [N][G H] products with h in one step, or their gradients */
     H,        /* [N][H] */
     C,        /* [N][H] */
-    DIFF_H,   /* [N][H] gradient of h through the sums of the next step */
+    DIFF_H,   /* [N][H] gradient of h through the next step's products */
     DIRECT_H, /* [N][H] the rest of that gradient, such as gru's z * h */
     DIFF_C,   /* [N][H] */
     RESULTS,
@@ -146,7 +148,7 @@ typedef struct backward {
     dtype_t dtype, number; /* tensor dtype, computation dtype */
     int64_t size;          /* bytes of an element of dtype `number` */
     bool goes_by_rows;
-    char *blocks[N_BLOCKS]; /* NULL: absent operand */
+    char *blocks[N_BLOCKS]; /* NULL if the operand is absent */
     int64_t *lengths;       /* [N] */
     char *product_scratch;
 } backward_t;
@@ -199,7 +201,8 @@ static bool count_blocks(recurrent_cell_t cell, const recurrent_sizes_t *s, int6
     return fits;
 }
 
-/* Byte offsets of each block, of the lengths and of the products' scratch; then the total. */
+/* Byte offset of each block, of the lengths and of the products' scratch; the last entry is the
+ * total. False on overflow. */
 static bool place_blocks(recurrent_cell_t cell, const backward_state_t *state, dtype_t number,
                          int64_t *out_places)
 {
@@ -282,7 +285,7 @@ static status_t multiply(const backward_t *b, int which, int from_a, int from_b,
     return STATUS_OK;
 }
 
-/* Uses the operand as the block if it has dtype `number`; otherwise casts it into the block. */
+/* If the tensors have dtype `number`, the block is the operand's memory; otherwise a cast copy. */
 static void take(backward_t *b, int block, int64_t n, const void *from)
 {
     if (from == NULL)
@@ -293,7 +296,7 @@ static void take(backward_t *b, int block, int64_t n, const void *from)
         dtype_cast(n, b->dtype, from, 1, b->number, b->blocks[block], 1);
 }
 
-/* Copies a state or its gradient; zeros if there is none. */
+/* Copies a state or its gradient into a block; fills it with zeros if `from` is NULL. */
 static void take_state(backward_t *b, int block, int64_t n, const void *from)
 {
     if (from == NULL)
@@ -318,7 +321,7 @@ static void take_all(backward_t *b, const int64_t *counts, int first_grad, void 
     take_state(b, DIFF_H, counts[H], in[first_grad + RECURRENT_H]);
     take_state(b, DIFF_C, counts[C], is_lstm ? in[first_grad + RECURRENT_C] : NULL);
     memset(b->blocks[DIRECT_H], 0, (size_t)(counts[H] * b->size));
-    /* for rows after the end of a sequence */
+    /* the steps do not write rows after the end of a sequence */
     memset(b->blocks[OLD_H], 0, (size_t)(counts[OLD_H] * b->size));
     memset(b->blocks[OLD_C], 0, (size_t)(counts[OLD_C] * b->size));
     memset(b->blocks[NEW_C], 0, (size_t)(counts[NEW_C] * b->size));
@@ -335,7 +338,7 @@ static inline int64_t row_of(const backward_t *b, int64_t step, int64_t n)
     return recurrent_row(b->attrs, &b->s, recurrent_time(b->attrs, b->lengths[n], step), n);
 }
 
-/* Gathers the gate inputs and the old state of element j for recurrent_step. */
+/* Gathers what recurrent_step reads for element j: the operands of the gates and the old state. */
 static recurrent_unit_t unit_of(const backward_t *b, int64_t row, int64_t j)
 {
     const int64_t h = b->s.h;
@@ -370,7 +373,7 @@ static void step_unit(const backward_t *b, int64_t row, int64_t n, int64_t j)
     store(b, NEW_C, row * h + j, c);
 }
 
-/* Elements of a sequence in one unit of work. */
+/* State elements of a sequence in a part, the unit of work of the vector loops. */
 #define PART 64
 
 static float *at(const backward_t *b, int block, int64_t index)
@@ -450,11 +453,12 @@ static status_t run_forward(const backward_t *b)
     return STATUS_OK;
 }
 
-/* ---- one element of one backward step: gradients of its sums from those of h and c ---- */
+/* ---- one element of a backward step: the gradients of its gates' operands from those of h and c
+ * ---- */
 
 typedef struct diffs {
     double x[RECURRENT_MAX_GATES], h[RECURRENT_MAX_GATES];
-    double old_h, old_c; /* the part that does not pass through the sums */
+    double old_h, old_c; /* the part that does not pass through the gates' operands */
 } diffs_t;
 
 static diffs_t back_lstm(const backward_t *b, const recurrent_unit_t *unit, double c, double diff_h,
@@ -517,7 +521,7 @@ static diffs_t back_of(const backward_t *b, const recurrent_unit_t *unit, double
     return d;
 }
 
-/* Backward step of one element. After a sequence has ended (row < 0), gradients pass unchanged. */
+/* Backward step of one element. After the end of a sequence (row < 0), gradients do not change. */
 static void back_unit(const backward_t *b, int64_t row, int64_t n, int64_t j)
 {
     const int64_t h = b->s.h, own = n * h + j, gates = b->s.g * h;
@@ -595,9 +599,10 @@ static status_t run_back(const backward_t *b)
 
 /* ---- results ---- */
 
-enum { SUM_WIDTH = 16 }; /* gates that are summed together */
+enum { SUM_WIDTH = 16 }; /* columns that are summed at a time */
 
-/* Gradients of biases and peephole: sums over all rows, for `width` gates from `first` on. */
+/* Gradients of biases and peephole: sums over all rows, for `width` columns of [G H] from `first`
+ * on. */
 static void sum_gates(const backward_t *b, int64_t first, int64_t width)
 {
     const int64_t h = b->s.h, gates = b->s.g * h, rows = b->s.t * b->s.n;

@@ -1,6 +1,6 @@
-/* Specification of recurrent gradients, in forward mode: the layer computes values together with
- * their derivatives with respect to one operand element. The element's gradient is the sum over all
- * results of derivative times result gradient. */
+/* Specification of recurrent gradients, by forward-mode differentiation: runs the layer on values
+ * together with their derivatives with respect to one element of an operand. The element's gradient
+ * is the sum over all result elements of derivative times gradient. */
 #include <math.h>
 #include <string.h>
 
@@ -37,13 +37,13 @@ typedef struct sequence {
     const spec_call_t *call;
     const recurrent_attrs_t *attrs;
     recurrent_sizes_t s;
-    int operand; /* derivatives are with respect to its `element` */
+    int operand; /* derivatives are with respect to `element` of it */
     const int64_t *element;
     int64_t n;
     dual_t *h, *next, *c; /* [H] */
 } sequence_t;
 
-/* An operand element; 0 if the operand is absent. */
+/* Reads an element of an operand; 0 if the operand is absent. */
 static dual_t read(const sequence_t *q, int operand, int rank, const int64_t *index)
 {
     dual_t number = {0.0, 0.0};
@@ -125,7 +125,7 @@ static dual_t step(const sequence_t *q, int64_t t, int64_t j)
     return apply(&q->attrs->candidate, q->attrs->clip, gate(q, t, 0, j));
 }
 
-/* Derivative of a result element times its gradient. */
+/* `derivative` of a result element, times the element's gradient. */
 static double term(const sequence_t *q, int result, const int64_t *index, double derivative)
 {
     const int operand = recurrent_grad(q->call->op) + result;

@@ -5,7 +5,7 @@
 #include "dispatch/prepared_impl.h"
 #include "ops/recurrent/recurrent.h"
 
-/* Operands. Only lstm has C0 and later ones. */
+/* Operands. Only lstm has those from C0 on. */
 enum {
     RECURRENT_X,
     RECURRENT_WEIGHT_IH,
@@ -47,21 +47,22 @@ static inline int64_t recurrent_row(const recurrent_attrs_t *attrs, const recurr
     return attrs->batch_first ? n * s->t + t : t * s->n + n;
 }
 
-/* Time index that a step reads in a sequence of `length` elements. */
+/* Time that a step reads in a sequence of `length` elements: the step itself, or from the end if
+ * reversed. */
 static inline int64_t recurrent_time(const recurrent_attrs_t *attrs, int64_t length, int64_t step)
 {
     return attrs->reverse ? length - 1 - step : step;
 }
 
-/* Inputs of one state element at one step: for each gate the products with x and with h (biases
- * included), and the old state. */
+/* Inputs of one state element in one step: for each gate, the products with x and with h, biases
+ * included; and the old state. */
 typedef struct recurrent_unit {
     double x[RECURRENT_MAX_GATES], h[RECURRENT_MAX_GATES];
     double peephole[3];
     double old_h, old_c;
 } recurrent_unit_t;
 
-/* Returns the new h; for lstm, also sets *out_c. */
+/* Computes one element in one step. Returns the new h; for lstm, also sets *out_c. */
 double recurrent_step(recurrent_cell_t cell, const recurrent_attrs_t *attrs,
                       const recurrent_unit_t *unit, double *out_c);
 /* Value of gru's reset gate. */
@@ -79,11 +80,11 @@ double recurrent_slope(const recurrent_activation_t *activation, double clip, do
 status_t recurrent_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 double recurrent_spec(const spec_call_t *call, int output, const int64_t *index);
 
-/* Name of an attribute that the sequence kernels do not support, or NULL if they support all. */
+/* Name of an attribute with a value that recurrent_sequence.c does not support, or NULL. */
 const char *recurrent_unusual(bool is_lstm, const recurrent_attrs_t *attrs);
 
-/* True if the sizes allow Strassen's algorithm and it may be faster on some machine (at least 12
- * sequences, sizes in whole blocks). */
+/* True if Strassen's algorithm may be faster on some machine: at least 12 sequences, and sizes that
+ * are multiples of its blocks. */
 bool recurrent_strassen_suits(const recurrent_attrs_t *attrs, const recurrent_sizes_t *sizes);
 
 /* Relative error of an lstm that uses Strassen's algorithm; see recurrent_strassen_error.c.
@@ -103,7 +104,7 @@ extern const attr_field_t recurrent_lstm_fields[14], recurrent_gru_fields[10],
 /* ---- gradients: lstm_backward(x, weight_ih, .., grad_y, grad_h, grad_c), gru_ and rnn_ ----
  *
  * Operands: those of the layer, then the gradients of its results (absent: 0). Results: a gradient
- * for each operand of the layer, including absent ones. */
+ * for each operand of the layer, even if it is absent. */
 enum {
     RECURRENT_DIFF_X,
     RECURRENT_DIFF_WEIGHT_IH,
@@ -116,7 +117,8 @@ enum {
     RECURRENT_N_DIFFS
 };
 
-/* Operand index of the gradient of result 0; those of the other results follow. */
+/* Operand index of the gradient of the layer's result 0; the gradients of its other results
+ * follow. */
 static inline int recurrent_grad(const opdef_t *op)
 {
     return op->variant == RECURRENT_LSTM ? RECURRENT_N_OPERANDS : RECURRENT_C0;

@@ -1,8 +1,9 @@
 /* Portable recurrent kernel for dtypes, activations and lengths that oneDNN does not support.
  *
  * Products with x do not depend on the state, so all of them are computed first. In each step the
- * threads share the state elements; each element takes a dot product of h with one weight row per
- * gate. Data is f32 (f64 for f64 tensors); activations are computed in double. */
+ * state elements are divided among the threads. For each element and gate, a thread computes the
+ * dot product of h with one row of the weight. Data is f32, or f64 for f64 tensors; activations are
+ * computed in double. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 
 /* ---- data of a call ---- */
 
-/* Blocks of scratch memory. */
+/* Arrays ("blocks") in scratch memory. */
 enum {
     XS,
     WEIGHT_IH,
@@ -37,7 +38,7 @@ typedef struct layer {
     size_t size;           /* bytes of an element of dtype `number` */
     recurrent_dot_t *dot;
     bool is_reset_before;
-    char *blocks[N_BLOCKS]; /* NULL: absent operand */
+    char *blocks[N_BLOCKS]; /* NULL if the operand is absent */
     int64_t *lengths;       /* [N] */
     char *y;
 } layer_t;
@@ -105,7 +106,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 
 /* ---- running ---- */
 
-/* Uses the operand as the block if it has dtype `number`; otherwise casts it into the block. */
+/* If the tensors have dtype `number`, the block is the operand's memory; otherwise a cast copy. */
 static void take(const layer_t *layer, int64_t n, const void *from, char **block)
 {
     if (from == NULL)
@@ -116,7 +117,7 @@ static void take(const layer_t *layer, int64_t n, const void *from, char **block
         dtype_cast(n, layer->dtype, from, 1, layer->number, *block, 1);
 }
 
-/* Copies the initial state; zeros if there is none. */
+/* Copies an initial state into a block; fills it with zeros if `from` is NULL. */
 static void take_state(const layer_t *layer, int64_t n, const void *from, char *block)
 {
     if (from == NULL)
@@ -197,8 +198,8 @@ typedef struct one_step {
     int64_t step;
 } one_step_t;
 
-/* W x + b for every step, sequence and weight row. The outer loop is over rows, so each row is read
- * once. */
+/* Computes W x + b for all steps and sequences. The outer loop is over rows of W, so each row is
+ * read from memory once. */
 static void multiply_rows(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;
@@ -219,7 +220,8 @@ static void multiply_inputs(context_t *ctx, const layer_t *layer)
     threads_share(threads_for(ctx, n * rows * (layer->s.c + 1)), rows, multiply_rows, &all);
 }
 
-/* Computes the inputs of gates [first, last) for element j of sequence n at time t. */
+/* Computes the operands of gates [first, last) for element j of sequence n at time t. `state` is
+ * the block that U is multiplied by: H, or KEPT for r * h. */
 static void fill_gates(const layer_t *layer, int64_t t, int64_t n, int64_t j, int first, int last,
                        int state, recurrent_unit_t *unit)
 {
@@ -233,7 +235,7 @@ static void fill_gates(const layer_t *layer, int64_t t, int64_t n, int64_t j, in
     }
 }
 
-/* r * h of one step, for a gru with reset_before. */
+/* Computes r * h of one step into KEPT, for a gru with reset_before. */
 static void reset_units(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;
@@ -256,8 +258,8 @@ static void reset(context_t *ctx, const layer_t *layer, int64_t step)
     threads_share(threads_for(ctx, n_units * h), n_units, reset_units, &one);
 }
 
-/* Advances element j of sequence n by one step. After the sequence has ended, y is 0 and the state
- * stays. */
+/* Advances element j of sequence n by one step. After the end of the sequence, y is 0 and the state
+ * does not change. */
 static void step_unit(const layer_t *layer, int64_t step, int64_t n, int64_t j)
 {
     const int64_t h = layer->s.h, own = n * h + j;
@@ -279,8 +281,8 @@ static void step_unit(const layer_t *layer, int64_t step, int64_t n, int64_t j)
                 is_inside ? next : 0.0);
 }
 
-/* The inner loop is over sequences, so the weight rows of an element are read once for all
- * sequences. */
+/* i counts sequences faster than elements, so that an element's weight rows, read for one sequence,
+ * are still in the cache for the next. */
 static void step_units(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;

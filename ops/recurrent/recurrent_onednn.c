@@ -1,9 +1,10 @@
 /* Recurrent operators with oneDNN: f32, sequences of equal length, the common activations.
  *
  * oneDNN reads a weight as [L][D][C][G][H] (here one layer, one direction) and orders gru's gates
- * differently from PyTorch, so weights are always packed. The format is the one oneDNN asks for if
- * a tag can express it, such as blocks of 32 state elements. Otherwise it is plain: oneDNN repacks
- * in each run, since its formats depend on the number of steps and sequences. */
+ * differently from PyTorch, so weights are always packed. The packed format is the one that oneDNN
+ * prefers, such as blocks of 32 state elements, if a format tag can describe it. Otherwise it is
+ * plain, and oneDNN packs the weight again in each run, in a format that depends on the number of
+ * steps and sequences. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -28,7 +29,7 @@ static int64_t gate_of(int64_t n_gates, int64_t gate)
     return n_gates == 3 && gate < 2 ? 1 - gate : gate;
 }
 
-/* ---- packed weights: a tag encoded as numbers ---- */
+/* ---- packed weights: a format tag encoded as numbers ---- */
 
 enum { N_GATES, ORDER, FIRST_BLOCK };
 
@@ -60,7 +61,7 @@ static format_t format_of_numbers(const int64_t *numbers)
     return format;
 }
 
-/* The offset of an element is the sum of its offsets along each dimension. */
+/* An element's offset is the sum of offsets along each dimension, which are computed once. */
 static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out)
 {
@@ -168,8 +169,8 @@ static void fill_problem(const op_call_t *call, const layer_state_t *state,
                                     .dst = p->dst};
 }
 
-/* Creates the primitive, first with weights in any format, then with plain ones. Sets p->weight to
- * the formats that the primitive needs. */
+/* Creates a primitive that chooses the weights' formats. If no tag describes these, creates one for
+ * plain weights. Sets p->weight to the formats that the primitive needs. */
 static status_t describe(context_t *ctx, layer_problem_t *p, onednn_primitive_t **out_primitive)
 {
     const format_t formats[] = {{.kind = FORMAT_ANY}, format_plain(WEIGHT_RANK)};
@@ -254,8 +255,8 @@ static void add(int64_t n, const float *src, float *dst)
     for (int64_t i = 0; src != NULL && i < n; i++) dst[i] += src[i];
 }
 
-/* Combines PyTorch's two biases into oneDNN's one bias per gate. lbr_gru keeps the candidate's
- * bias_hh separate. */
+/* Adds PyTorch's two biases to oneDNN's single bias per gate. For gru (oneDNN's lbr_gru), the
+ * candidate's bias_hh stays separate. */
 static void fill_bias(const layer_state_t *state, bool has_own, const float *bias_ih,
                       const float *bias_hh, float *out)
 {
@@ -269,7 +270,7 @@ static void fill_bias(const layer_state_t *state, bool has_own, const float *bia
     }
 }
 
-/* The initial state, or zeros if only the other state (h0 or c0) is present. */
+/* h0 or c0; zeros if only the other one of the two is present. */
 static void *state_or_zeros(const layer_state_t *state, void *given, char *scratch)
 {
     if (given != NULL) return given;

@@ -1,5 +1,5 @@
 /* lstm and gru kernels that keep packed weights in the CPU caches from step to step. They support
- * f32, the common activations and sequences of any lengths; lstm also with Strassen's algorithm. */
+ * f32, the common activations and sequences of any lengths. lstm can use Strassen's algorithm. */
 #include "kernels/recurrent/sequence_impl.h"
 
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
-/* Parameters in the format of a packed weight. */
+/* Numbers stored in the format of a packed weight. */
 enum { GATES, LANES, N_NUMBERS };
 
-#define LEAST_SEQUENCES 12 /* with fewer, reading 7 quarters instead of 4 costs too much */
-#define STRASSEN_TIME 0.93 /* time relative to plain products; 16 sequences, Zen 4 */
+#define LEAST_SEQUENCES 12 /* with fewer, reading 7 weight factors instead of 4 costs too much */
+#define STRASSEN_TIME 0.93 /* time relative to plain products; 16 sequences on Zen 4 */
 
 static sequence_cell_t cell_of(const opdef_t *op)
 {

@@ -1,4 +1,4 @@
-/* Specification of the recurrent operators: computes one sequence step by step. */
+/* Specification of the recurrent operators: computes a single sequence, step by step. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ typedef struct sequence {
     recurrent_sizes_t s;
     int64_t n;
     double *h, *c, *next_h, *kept; /* [H]; kept: r * h */
-    double n_reads;                /* at least so many elements of operands are read */
-    double x_error, h_error;       /* for spec_rounding of x and h; see rounding_error */
+    double n_reads;                /* lower bound of the operand elements that are read */
+    double x_error, h_error;       /* arguments of spec_rounding for x and h, see rounding_error */
 } sequence_t;
 
 static double bias(const spec_call_t *call, int operand, int64_t row)
@@ -38,10 +38,10 @@ static double weight(const spec_call_t *call, int operand, int64_t row, int64_t 
            part_at(call, scale, row);
 }
 
-/* lstm_quantized rounds the n elements of a row to integers of up to `most`, so that 32 bits hold
- * the sums. Returns a number for spec_rounding that adds 6 standard deviations of such an error to
- * the error bound: half a unit is sqrt(3) deviations, and dispatch_error_bound multiplies by 8 +
- * sqrt(reads) roundings. */
+/* lstm_quantized rounds the n elements of a row to integers of up to `most`, so that their sums fit
+ * in 32 bits. Returns the argument of spec_rounding that adds 6 standard deviations of this
+ * rounding error to the error bound. Half a unit is sqrt(3) standard deviations. The result is
+ * divided by `roundings`, by which dispatch_error_bound multiplies. */
 static double rounding_error(const sequence_t *q, int64_t n, double largest)
 {
     const double most = fmin(32767.0, floor(0x7fffffff / (256.0 * (double)n)));
@@ -88,7 +88,7 @@ static double product_h(const sequence_t *q, int64_t t, const double *h, int64_t
     return sum;
 }
 
-/* Computes the inputs of the gates from `first` on, for element j. */
+/* Computes the operands of the gates from `first` on, for element j. */
 static void fill_unit(const sequence_t *q, int64_t t, int64_t j, int64_t first, const double *h,
                       recurrent_unit_t *unit)
 {

@@ -1,6 +1,7 @@
-/* Measures the error of an lstm with Strassen's algorithm. An error in h enters the next step's
- * sums, so measuring single products would underestimate it. Therefore up to 64 steps run with the
- * kernel and in double, on random inputs. */
+/* Measures the error of an lstm with Strassen's algorithm. An error in h enters the products of the
+ * next step, so the error of a single product would be too small a measure. Therefore the kernel
+ * runs up to 64 steps on random inputs, and its results are compared with those computed in
+ * double. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "ops/sample_impl.h"
 #include "tensor/context_impl.h"
 
-#define MOST_STEPS 64 /* by then errors no longer grow in layers that forget */
+#define MOST_STEPS 64 /* in layers that forget, errors do not grow any more by then */
 
 enum { N_SEQUENCES = 4 };
 
@@ -24,9 +25,10 @@ typedef struct sample {
     void *scratch;
 } sample_t;
 
-/* ---- in double ---- */
+/* ---- the same steps in double ---- */
 
-/* sums[row][s] += dot product of weight row (n elements) and the numbers of sequence s. */
+/* sums[row][s] += dot product of a weight row (n elements) and sequence s of numbers
+ * [n][sequences]. */
 static void add_products(int64_t n_rows, int64_t n, const float *weight, const double *numbers,
                          double *sums)
 {
@@ -85,7 +87,7 @@ static double compare(const sample_t *s, double *x)
     return sample_ratio(&error);
 }
 
-/* ---- with the kernel ---- */
+/* ---- the steps with the kernel ---- */
 
 static bool are_finite(int64_t n, const float *elements)
 {
