@@ -1,7 +1,8 @@
 #include "module/layers_impl.h"
 #include "tensor/context_impl.h"
 
-/* A function with a `unary` has no parameters. The others read theirs from attributes. */
+/* An activation layer. If `unary` is set, the function has no parameters; otherwise the layer reads
+ * them from its attributes. */
 typedef status_t (*unary_t)(context_t *ctx, const tensor_t *x, tensor_t **out);
 
 typedef struct activation {

@@ -83,7 +83,7 @@ static void release_datums(int n, datum_t *const *datums)
     for (int i = 0; i < n; i++) datum_release(datums[i]);
 }
 
-/* Converts n tensors to datums; a NULL tensor becomes none. */
+/* Converts n tensors to datums; NULL becomes a datum of kind DATUM_NONE. */
 static status_t wrap(context_t *ctx, int n, const tensor_t *const *tensors, datum_t **out_datums)
 {
     for (int i = 0; i < n; i++) {
@@ -175,8 +175,9 @@ forward_t module_c_forward(const member_t *method)
     return ((const c_method_t *)method->is.method.state)->forward;
 }
 
-/* Makes the caller own one reference for each result. A result that is not in the scope's list was
- * retained by the function, or is also an earlier result. */
+/* Makes the caller own one reference for each result. If the scope does not hold a result, either
+ * the function has retained it, or it is the same tensor as an earlier result, which needs another
+ * reference. Returns false if a result is NULL. */
 static bool take_results(context_t *ctx, int n, tensor_t *const *made)
 {
     bool is_whole = true;
@@ -194,7 +195,7 @@ static bool take_results(context_t *ctx, int n, tensor_t *const *made)
     return is_whole;
 }
 
-/* Runs the function in its own scope. The caller owns the results, also on failure. */
+/* Runs the function in its own scope. The caller owns the results in `made`, also on failure. */
 static status_t run_in_scope(context_t *ctx, module_t *module, const char *method,
                              forward_t forward, int n_in, const tensor_t *const *in, int *n_out,
                              tensor_t **made)
@@ -245,7 +246,7 @@ static status_t check_call(context_t *ctx, const char *op, int n_in, const void 
     return STATUS_OK;
 }
 
-/* Finds a method by its path. *module becomes the module that has the method. */
+/* Finds a method by its path, and sets *module to the module that has the method. */
 static status_t find_method(context_t *ctx, module_t **module, const char *name,
                             const member_t **out_method)
 {
@@ -258,8 +259,8 @@ static status_t find_method(context_t *ctx, module_t **module, const char *name,
     return STATUS_OK;
 }
 
-/* The policy for layers that module_mkldnn skipped: their methods, and all that these call, run in
- * plain layouts. */
+/* Layers that module_mkldnn has skipped run under policy per_op, and so do all layers and operators
+ * that their methods call. `before` is the policy to restore. */
 typedef struct layer_policy {
     bool is_switched;
     policy_t before;
@@ -296,8 +297,9 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
     return interrupt_end(ctx, status);
 }
 
-/* Runs a method that takes datums on tensors. The caller owns the results. The run may set members,
- * so `name` must not belong to the method, and `method` is not read after the run. */
+/* Runs a method that is not a C method: converts tensors to datums and back. The caller owns the
+ * results. The method may replace members, even itself, so `name` must not belong to the method,
+ * and `method` is not read after the run. */
 static status_t run_method(context_t *ctx, module_t *module, const char *name,
                            const member_t *method, int n_in, const tensor_t *const *in, int *n_out,
                            tensor_t **out)
@@ -426,7 +428,8 @@ static bool is_same(const tensor_t *a, const tensor_t *b)
            tensor_lies_like(&a->info, &b->info);
 }
 
-/* Copies each result that overlaps a tensor that will be written, other than the result's own. */
+/* Makes a copy of each result that overlaps one of the caller's tensors, because writing that
+ * tensor would change the result. A result that already is in its caller's tensor needs no copy. */
 static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_t *const *wanted)
 {
     for (int i = 0; i < n; i++) {
@@ -443,7 +446,8 @@ static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_
     return STATUS_OK;
 }
 
-/* Also counts copies that keep the order of elements, because tensor_copy does not. */
+/* Copies a result to the caller's tensor. tensor_copy counts only reorders, so this function counts
+ * a copy between equal formats. */
 static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *wanted)
 {
     if (is_same(made, wanted)) return STATUS_OK;
@@ -465,7 +469,8 @@ static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *want
     return STATUS_OK;
 }
 
-/* Lets the method write to the caller's tensors if it can. Otherwise runs it like call_tensors. */
+/* Lets the method write to the caller's tensors if it can. Otherwise the results are new
+ * tensors. */
 static status_t run_into(context_t *ctx, module_t *module, const char *name, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_made, tensor_t **made)

@@ -6,12 +6,12 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* Maps originals to clones. Each object is cloned once, so that shared objects stay shared. A
- * storage is cloned completely, so that views of one storage stay views of one storage. The clone
- * owns the values of the map. */
+/* Maps from originals to clones. Each object is cloned once, so that shared objects stay shared. A
+ * storage (the bytes of one or more tensors) is cloned completely, so that views of one storage
+ * stay views of one storage. The cloned module owns the clones. */
 typedef struct cloner {
     context_t *ctx;
-    bool shares_bytes; /* until either copy is written */
+    bool shares_bytes; /* a tensor and its clone share bytes until one is written */
     map_t modules;
     map_t tensors;
     map_t storages;
@@ -52,7 +52,7 @@ static status_t clone_storage(cloner_t *cloner, storage_t *storage, storage_t **
     return STATUS_OK;
 }
 
-/* Returns the clone's tensor; the caller releases it. */
+/* Returns the clone of a tensor; the caller releases it. */
 static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_tensor)
 {
     tensor_t *copy = map_get(&cloner->tensors, tensor);
@@ -191,7 +191,7 @@ static status_t clone_module(cloner_t *cloner, const module_t *module, module_t 
     return STATUS_OK;
 }
 
-/* The scope releases the tensors that to_dense creates. */
+/* Clones a module in a scope, which releases the temporary tensors that to_dense creates. */
 static status_t clone_tree(context_t *ctx, const module_t *module, bool shares_bytes,
                            module_t **out_module)
 {

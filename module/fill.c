@@ -3,7 +3,8 @@
 #include "module/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* splitmix64 with random access: returns word i for a seed. */
+/* Returns the i-th number of the random generator splitmix64 for a seed, without computing those
+ * before. */
 static uint64_t word(uint64_t seed, int64_t i)
 {
     uint64_t z = seed + ((uint64_t)i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -12,8 +13,8 @@ static uint64_t word(uint64_t seed, int64_t i)
     return z ^ (z >> 31);
 }
 
-/* Approximates normally distributed numbers by sums of four uniform 16-bit numbers. Without library
- * functions, the result is the same on every machine. */
+/* Approximates normally distributed numbers by sums of four uniform 16-bit numbers. This needs no
+ * library functions such as log, so the result is the same on every machine. */
 static void fill_normal(float *elements, int64_t n, uint64_t seed, double deviation)
 {
     const float scale = (float)(deviation / 37837.227);
@@ -32,7 +33,7 @@ static void fill_uniform(float *elements, int64_t n, uint64_t seed, double low, 
         elements[i] = (float)low + (float)(int32_t)(word(seed, i) >> 40) * scale;
 }
 
-/* The tensor must be contiguous f32, as all tensors of layers are. */
+/* The tensor must be contiguous f32; layers create only such tensors. */
 status_t layer_fill(context_t *ctx, tensor_t *tensor, fill_t fill, double a, double b)
 {
     INVARIANT(tensor->info.dtype == DTYPE_F32 && info_is_contiguous(&tensor->info));
@@ -88,7 +89,7 @@ status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int ra
 
 /* ---- attributes ---- */
 
-/* Takes ownership of the value. */
+/* Sets an attribute. Takes ownership of the value. */
 static status_t set(context_t *ctx, module_t *module, const char *name, datum_t *value)
 {
     status_t status = module_set_attribute(ctx, module, name, value);

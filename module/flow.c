@@ -31,8 +31,9 @@ static void drop(flow_t *flow)
     flow->held = NULL;
 }
 
-/* Continues the flow with *next, which the forward's scope holds. `next` is a pointer, because the
- * call that sets *next may be another argument of step. */
+/* Makes *next, the result of a step, the current tensor, and takes it from the forward's scope.
+ * `next` is a pointer because callers compute *next in the argument `status`, and C does not say
+ * which argument is evaluated first. */
 static void step(flow_t *flow, status_t status, tensor_t *const *next)
 {
     drop(flow);

@@ -37,12 +37,13 @@ static status_t forward_conv(context_t *ctx, module_t *self, int n_in, const ten
 
 typedef struct conv_init {
     int n_spatial;
-    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* weight sizes */
+    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* sizes of the weight */
     conv_attrs_t attrs;
     bool has_bias;
 } conv_init_t;
 
-/* He initialisation: with deviation sqrt(2 / fan_in), relu does not change the mean square. */
+/* He initialisation: with standard deviation sqrt(2 / fan_in), a convolution followed by relu keeps
+ * the mean square of its input. */
 static status_t init_conv(context_t *ctx, module_t *module, const void *user)
 {
     const conv_init_t *conv = user;
@@ -145,8 +146,8 @@ status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features,
 
 /* ---- batch norm ---- */
 
-/* Reads the weight of a new batch in the running statistics, attribute `momentum`. 0.1 if it is
- * absent. -1 if it is None, so that the running statistics are means over all batches. */
+/* Reads attribute `momentum`, the weight of a new batch in the running statistics: 0.1 if it is
+ * absent; -1 if it is None, which means that the running statistics are means over all batches. */
 static status_t read_momentum(context_t *ctx, const module_t *self, double *out)
 {
     const datum_t *momentum = module_attribute(self, "momentum");
@@ -157,7 +158,8 @@ static status_t read_momentum(context_t *ctx, const module_t *self, double *out)
     return STATUS_OK;
 }
 
-/* running += (batch * scale - running) * momentum. If momentum is negative, it is 1 / n_tracked. */
+/* running += (batch * scale - running) * momentum. A negative momentum stands for 1 / n_tracked,
+ * which makes running a mean over all batches. */
 static status_t track(context_t *ctx, tensor_t *running, const tensor_t *batch, double scale,
                       double momentum, const tensor_t *n_tracked)
 {
@@ -170,8 +172,8 @@ static status_t track(context_t *ctx, tensor_t *running, const tensor_t *batch, 
     return op_add_(ctx, running, part);
 }
 
-/* Normalizes with the batch's statistics; in training mode, also updates the running ones. The
- * running variance uses the unbiased estimate: n / (n - 1) times the batch's variance. */
+/* Normalizes with the batch's statistics; in training mode, also updates the running statistics.
+ * The running variance uses the unbiased estimate: n / (n - 1) times the batch's variance. */
 static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t *x, double epsilon,
                                  tensor_t **out)
 {
@@ -196,7 +198,8 @@ static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t 
     return track(ctx, variance, batch_variance, n / (n - 1), momentum, n_tracked);
 }
 
-/* If there are no running statistics, inference uses the statistics of the batch, too. */
+/* Uses the running statistics in inference if the layer has them; otherwise the statistics of the
+ * batch. */
 static status_t forward_batch_norm(context_t *ctx, module_t *self, int n_in,
                                    const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -298,8 +301,8 @@ static status_t forward_alpha_dropout(context_t *ctx, module_t *self, int n_in,
     return forward_dropout(ctx, self, n_in, in, n_out, out);
 }
 
-/* In training, an input without a batch dimension has channels first: rank 2 for Dropout1d, rank 4
- * for Dropout3d. Dropout2d treats every input as a batch, as PyTorch does. */
+/* In training, a rank-2 input of Dropout1d and a rank-4 input of Dropout3d have no batch dimension
+ * and begin with the channels. Dropout2d treats every input as a batch, as PyTorch does. */
 static status_t forward_feature_dropout(context_t *ctx, module_t *self, int n_in,
                                         const tensor_t *const *in, int *n_out, tensor_t **out)
 {

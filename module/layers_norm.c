@@ -1,10 +1,11 @@
-/* Norms: over the last dimensions, and over groups of channels. */
+/* Layer norm and RMS norm (over the last dimensions), group norm and instance norm (over groups of
+ * channels). */
 #include "module/layers_impl.h"
 #include "module/transformer.h"
 #include "tensor/context_impl.h"
 #include "tensor/shape.h"
 
-/* Weights start as 1, biases as 0. */
+/* How to create a norm. Its weight is 1 and its bias 0 at first. */
 typedef struct norm_init {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK]; /* sizes of weight and bias */

@@ -1,13 +1,13 @@
-/* A map from addresses to addresses, for example from originals to their clones. */
+/* A map from addresses to addresses, for example from modules to their clones. */
 #ifndef TESSERA_MODULE_MAP_IMPL_H
 #define TESSERA_MODULE_MAP_IMPL_H
 
 #include "tensor/hash_impl.h"
 
-/* Initialise ctx, and the rest with zeros. Keys and values are borrowed and not NULL. */
+/* Initialise it with {.ctx = ctx}. Keys and values are borrowed and not NULL. */
 typedef struct map {
     context_t *ctx;
-    hash_table_t table; /* finds values by the hash of the key's address; hashes are unique */
+    hash_table_t table; /* values by a unique hash of the key's address */
 } map_t;
 
 /* The value of a key, or NULL if the key is absent. */

@@ -13,7 +13,8 @@
 
 /* ---- changes of one call, for undoing ---- */
 
-/* Storages that were marked packable, and modules whose runs_dense was changed. */
+/* Storages (bytes of weights) that this call has marked as packable, and modules whose runs_dense
+ * it has changed. */
 typedef struct changes {
     storage_t **storages; /* retained */
     int n_storages, storage_capacity;
@@ -29,7 +30,8 @@ static void clear(context_t *ctx, changes_t *changes)
     context_put(ctx, changes->modules);
 }
 
-/* Undoes the changes. A weight whose plain bytes cannot be restored stays packed. */
+/* Undoes the changes. If there is not enough memory for a weight's row-major bytes, the weight
+ * stays packed. */
 static void undo(context_t *ctx, changes_t *changes)
 {
     for (int i = 0; i < changes->n_storages; i++) {
@@ -44,8 +46,8 @@ static void undo(context_t *ctx, changes_t *changes)
     }
 }
 
-/* Parameters, and buffers of integers: weights of integers are buffers, because they are not
- * trained. */
+/* True for parameters, and for buffers of s8 or u8: quantized layers store their weights in
+ * buffers, because these weights are not trained. */
 static bool may_be_weight(const member_t *member)
 {
     if (member->kind == MEMBER_PARAMETER) return member->is.tensor != NULL;
@@ -82,7 +84,7 @@ static status_t set_dense(context_t *ctx, module_t *module, bool runs_dense, cha
 
 /* ---- skipped modules ---- */
 
-/* Adds all modules of a subtree to the skipped modules. */
+/* Adds a module and all modules below it to the skipped modules. */
 static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
 {
     tree_t tree = {0};
@@ -94,7 +96,7 @@ static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
     return status;
 }
 
-/* Skips the children whose path matches the pattern. Adds their number to *n. */
+/* Skips those children of a module whose path matches the pattern. Adds their number to *n. */
 static status_t skip_children(context_t *ctx, const tree_item_t *item, const char *pattern,
                               map_t *skipped, int *n)
 {
@@ -206,8 +208,9 @@ status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t 
 
 /* ---- module_dense ---- */
 
-/* Restores the plain bytes of packed weights. For parameters and buffers in mkldnn layout, makes
- * dense tensors, one for each shared tensor; the scope holds them until put_plain sets them. */
+/* Restores the row-major bytes of packed weights. For parameters and buffers in mkldnn layout,
+ * makes dense tensors (one if several members share the tensor). The scope holds these until
+ * put_plain makes them members. */
 static status_t make_plain(context_t *ctx, const module_t *module, map_t *plain)
 {
     for (int i = 0; i < module->n_members; i++) {

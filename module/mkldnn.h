@@ -1,10 +1,11 @@
 /* module_mkldnn: one call makes a model run in blocked layouts.
  *
- * It walks the tree and marks the weights, as .cuda() in PyTorch moves them. The first operator
- * that reads a marked weight packs it into the format that the operator needs; the packed form is
- * stored, so this happens once. Tensors that modules share stay shared, and a second call does
- * nothing. Dispatch converts around layers that have no mkldnn kernel. State dicts, clones and
- * files always contain plain weights. */
+ * Like .cuda() in PyTorch, it changes the module in place. It marks each weight as one that may be
+ * stored in a blocked format. The first operator that reads a marked weight packs it, which means
+ * that it reorders the weight into the format that the operator needs, and the packed bytes are
+ * stored for later calls. A tensor that several modules share is packed once. Before and after
+ * layers that have no mkldnn kernel, tensors are converted automatically. State dicts, clones and
+ * files always contain row-major weights. */
 #ifndef TESSERA_MODULE_MKLDNN_H
 #define TESSERA_MODULE_MKLDNN_H
 
@@ -14,17 +15,18 @@ TESSERA_BEGIN
 
 typedef struct mkldnn_options {
     /* Paths of modules to skip, NULL-terminated; NULL: none. A star matches any text: "layer1.*",
-     * "*.downsample". Skipped modules and all modules below them compute in plain layouts, under
-     * policy per_op, whenever their methods are called. module_print marks them "dense". This has
-     * no effect on traced and frozen graphs. */
+     * "*.downsample". Skipped modules and all modules below them read and return row-major tensors
+     * (policy per_op) whenever their methods are called. module_print shows them as "dense". This
+     * has no effect on traced and frozen graphs. */
     const char *const *skip;
-    /* Inputs, NULL-terminated. If given, forward runs once, so that all weights are packed when the
-     * call returns. If NULL, the first run packs the weights. */
+    /* Inputs of forward, NULL-terminated. If example is not NULL, forward runs once on them, so
+     * that all weights are packed when module_mkldnn returns. If it is NULL, the first call of
+     * forward packs them. */
     const tensor_t *const *example;
     /* Inserts conversion layers into the module, which must be a Sequential: a Dense2Mkldnn before
      * each sequence of layers that compute in mkldnn with the example, and a Mkldnn2Dense after it.
-     * Nested Sequentials of which only some layers compute in mkldnn get them too. "dense2mkldnn_3"
-     * is inserted before "3"; names and weights of other layers do not change. */
+     * Nested Sequentials are changed too if only some of their layers compute in mkldnn.
+     * "dense2mkldnn_3" is inserted before "3"; names and weights of other layers do not change. */
     bool transitions;
 } mkldnn_options_t;
 
@@ -36,8 +38,8 @@ typedef struct mkldnn_options {
 status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t *options)
     TESSERA_API(module_mkldnn);
 
-/* Undoes module_mkldnn: releases packed forms, makes weights plain, cancels `skip`, and removes the
- * conversion layers that module_mkldnn inserted. */
+/* Undoes module_mkldnn: makes weights row-major, releases their packed copies, cancels `skip`, and
+ * removes the conversion layers that module_mkldnn inserted. */
 status_t module_dense(context_t *ctx, module_t *module) TESSERA_API(module_dense);
 
 TESSERA_END

@@ -139,7 +139,8 @@ static member_t *find_here(const module_t *module, const char *name, size_t leng
     return NULL;
 }
 
-/* Returns the child whose name the path begins with, and advances the path; or NULL. */
+/* Returns the child whose name is the first of the path, and advances *path to the next name.
+ * Returns NULL if the path has only one name, or if there is no such child. */
 static module_t *descend(const module_t *module, const char **path)
 {
     const char *dot = strchr(*path, '.');
@@ -150,7 +151,8 @@ static module_t *descend(const module_t *module, const char **path)
     return member->is.child;
 }
 
-/* Names contain no dots, so the rest of a path is a member here, or begins with a child. */
+/* Follows the path from child to child. Names contain no dots, so only the last name is that of the
+ * member. */
 const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind)
 {
     while (*module != NULL && path != NULL) {
@@ -168,7 +170,7 @@ const member_t *module_find(const module_t *module, const char *path, member_kin
     return module_find_owned(&owner, path, kind);
 }
 
-/* "conv1, bn1, ...": as many names of this kind as fit in the text. */
+/* Makes a text such as "conv1, bn1, ..." with as many names of this kind as fit. */
 static const char *list_names(const module_t *module, member_kind_t kind, char *out_text)
 {
     static const char more[] = ", ...";
@@ -203,7 +205,7 @@ status_t module_no_member(context_t *ctx, const module_t *module, const char *pa
 
 /* ---- setters ---- */
 
-/* Follows the path to its last module; *path becomes the name of the member in this module. */
+/* Follows the path to the module that has the member; *path becomes the name of the member. */
 static status_t find_owner(context_t *ctx, module_t **module, const char **path)
 {
     if (*module == NULL) return context_null(ctx, "module", "module");
@@ -271,7 +273,8 @@ status_t module_put_take(context_t *ctx, module_t *module, const member_t *membe
     return status;
 }
 
-/* The name is only read. member_t's name is not const, and copying the pointer avoids a cast. */
+/* A member whose name is only read. The field is not const; memcpy stores a const pointer in it
+ * without a cast. */
 static member_t member_of(member_kind_t kind, const char *name)
 {
     member_t member = {.kind = kind};

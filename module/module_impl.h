@@ -11,9 +11,9 @@
 typedef struct member {
     member_kind_t kind;
     char *name;
-    uint64_t change; /* module_changes() when the member was last set; unique */
+    uint64_t change; /* unique number: module_changes() when the member was set */
     union {
-        tensor_t *tensor; /* parameter, NULL when absent; or buffer */
+        tensor_t *tensor; /* parameter (NULL when absent) or buffer */
         datum_t *datum;   /* attribute */
         module_t *child;
         struct {
@@ -23,7 +23,8 @@ typedef struct member {
     } is;
 } member_t;
 
-/* Members are in the order of setting. All memory comes from the creating context's allocator. */
+/* Members are in the order in which they were set. All memory comes from the allocator of the
+ * context that created the module. */
 struct module {
     atomic_int n_references;
     allocator_t allocator;
@@ -31,8 +32,8 @@ struct module {
     member_t *members;
     int n_members;
     int capacity;
-    atomic_bool runs_dense; /* set by module_mkldnn's `skip`: methods run under policy per_op */
-    pthread_mutex_t lock;   /* recursive; held by runs that change members or their tensors */
+    atomic_bool runs_dense; /* module_mkldnn skips it: its methods run under policy per_op */
+    pthread_mutex_t lock;   /* recursive; held by calls that change members or their tensors */
 };
 
 /* Creates a module without any member, not even `training`. */
@@ -42,12 +43,12 @@ status_t module_make(context_t *ctx, const char *type_name, module_t **out_modul
  * unchanged, members that were found by path are still valid. */
 uint64_t module_changes(void);
 
-/* Guard a run that changes the state of the module or of modules below it. Such runs of one module
- * exclude each other, but nested runs in one thread do not wait. */
+/* Guard a method call that changes the state of the module or of modules below it. Only one thread
+ * at a time runs such a call; calls nested in the same thread do not wait. */
 void module_lock(module_t *module);
 void module_unlock(module_t *module);
 
-/* Makes a copy that shares the tensors' bytes, until the original or the copy is written. */
+/* Makes a copy of the module. A tensor and its copy share bytes until one of the two is written. */
 status_t module_snapshot(context_t *ctx, const module_t *module, module_t **out_module);
 
 /* True if a tensor shares memory with a tensor of the module or of a module below it. */
@@ -66,16 +67,18 @@ status_t module_put_take(context_t *ctx, module_t *module, const member_t *membe
 status_t module_no_member(context_t *ctx, const module_t *module, const char *path,
                           member_kind_t kind);
 
-/* Fails if a caller's tensor for result `index` has another dtype or size than the result. */
+/* Fails if the tensor that the caller passed for result `index` has another dtype or other sizes
+ * than the result. */
 status_t module_check_result(context_t *ctx, int index, const tensor_info_t *made,
                              const tensor_info_t *wanted);
 
 /* ---- C methods ---- */
 
-/* The function of a C method; NULL for methods of other classes. */
+/* Returns the function of a C method; NULL for methods of other classes. */
 forward_t module_c_forward(const member_t *method);
 
-/* Runs a function in its own scope. The caller owns the results, at most METHOD_MAX_OUTPUTS. */
+/* Runs the function of a C method in its own scope. The caller owns the results (at most
+ * METHOD_MAX_OUTPUTS). */
 status_t module_run_forward(context_t *ctx, module_t *module, const char *method, forward_t forward,
                             int n_in, const tensor_t *const *in, int *n_out, tensor_t **out);
 
@@ -98,7 +101,7 @@ typedef struct tree {
 status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree);
 void tree_clear(context_t *ctx, tree_t *tree);
 
-/* Joins "layer1" and "conv1" to "layer1.conv1". With an empty path, returns the name. */
+/* Makes "layer1.conv1" of "layer1" and "conv1". With an empty path, returns a copy of the name. */
 status_t tree_join(context_t *ctx, const char *path, const char *name, char **out_path);
 
 #endif

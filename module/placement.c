@@ -14,16 +14,16 @@
 /* One call of an operator. */
 typedef struct call {
     char *path;
-    bool is_mkldnn; /* layout of its first result */
+    bool is_mkldnn; /* its first result is in mkldnn layout */
 } call_t;
 
 struct placement {
     observer_t observer;
     char path[PATH_MAX_BYTES];
-    bool is_cut; /* a path was too long and was truncated */
+    bool is_cut; /* `path` was too long and was truncated */
     call_t *calls;
     int n, capacity;
-    module_t **changed; /* Sequentials that got conversion layers */
+    module_t **changed; /* Sequentials into which conversion layers were inserted */
     int n_changed, changed_capacity;
 };
 
@@ -87,7 +87,8 @@ void placement_end(context_t *ctx, placement_t *placement)
     context_put(ctx, placement);
 }
 
-/* True if the first and the last operator of a layer return mkldnn. `path` ends in a dot. */
+/* True if the first and the last operator that a layer called returned mkldnn tensors. `path` is
+ * the layer's path, followed by a dot. */
 static bool computes_in_mkldnn(const placement_t *placement, const char *path)
 {
     const call_t *first = NULL, *last = NULL;
@@ -113,7 +114,8 @@ static bool has_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Checks name and type, because users may add conversion layers under other names. */
+/* True for a layer that `insert` has inserted. Checks name and type, because users may add
+ * conversion layers under other names. */
 static bool is_placed(const member_t *member)
 {
     if (member->kind != MEMBER_CHILD) return false;
@@ -131,7 +133,8 @@ static bool has_placed(const module_t *module)
 
 typedef status_t (*maker_t)(context_t *ctx, module_t **out_module);
 
-/* Inserts a new layer as member `at`. Its name is the prefix and the neighbour's name. */
+/* Inserts a new layer as member `at`. Its name is the prefix followed by the name of the
+ * neighbouring layer. */
 static status_t insert(context_t *ctx, module_t *module, int at, const char *prefix,
                        const char *beside, maker_t make)
 {
@@ -159,10 +162,11 @@ static status_t insert(context_t *ctx, module_t *module, int at, const char *pre
     return STATUS_OK;
 }
 
-/* Works from the last layer to the first, so that earlier indices stay valid. */
+/* Inserts conversion layers around each sequence of mkldnn layers. Works from the last layer to the
+ * first, so that the indices of earlier members stay valid. */
 static status_t place_here(context_t *ctx, module_t *module, const bool *is_mkldnn)
 {
-    int end = -1; /* last layer of the current sequence */
+    int end = -1; /* index of the last layer of the current sequence; -1: none */
     for (int i = module->n_members - 1; i >= 0; i--) {
         if (!is_mkldnn[i]) continue;
         if (end < 0) end = i;
@@ -176,7 +180,8 @@ static status_t place_here(context_t *ctx, module_t *module, const bool *is_mkld
     return STATUS_OK;
 }
 
-/* `path` ends in a dot, or is empty. */
+/* Inserts layers into a Sequential and into nested ones. `path` is the path of `module` followed by
+ * a dot, or empty. */
 static status_t place(context_t *ctx, placement_t *placement, module_t *module, const char *path)
 {
     const int n = module->n_members;

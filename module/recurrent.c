@@ -7,7 +7,7 @@
 #include "module/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Maximum of layers * directions: the states of all of them are concatenated in one call. */
+/* Maximum of layers * directions, because one operator call concatenates all final states. */
 #define MAX_STATES 64
 
 typedef enum kind { LSTM, GRU, RNN } kind_t;
@@ -34,7 +34,7 @@ typedef struct stack {
     int64_t n_layers, n_directions;
     recurrent_attrs_t attrs;
     bool is_single;                  /* x is one sequence, without a batch dimension */
-    const tensor_t *given[2];        /* initial states, or NULL */
+    const tensor_t *given[2];        /* initial states h0 and c0, or NULL */
     tensor_t *states[2][MAX_STATES]; /* final states, [1][N][H] each */
     const tensor_t *x;
 } stack_t;
@@ -99,7 +99,8 @@ static status_t check_states(const stack_t *s)
     return STATUS_OK;
 }
 
-/* Extracts initial state `index`, [N][H], or NULL if no states were given. */
+/* Extracts the initial state [N][H] of one layer and direction (`index`) from h0 or c0 (`which`).
+ * Sets NULL if it was not passed. */
 static status_t take_state(const stack_t *s, int which, int64_t index, tensor_t **out)
 {
     tensor_t *part = NULL;

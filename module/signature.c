@@ -81,7 +81,8 @@ typedef struct question {
     int index; /* -1: only count */
 } question_t;
 
-/* Sets *out_n to -1 if the number is not known. */
+/* Asks a method for the number of its arguments or results, and for one of them. Sets *out_n to -1
+ * if the number is not known. */
 static status_t ask(context_t *ctx, const module_t *module, const char *method,
                     const question_t *question, int *out_n, module_value_t *out_value)
 {
@@ -134,7 +135,8 @@ static status_t answer(context_t *ctx, const module_t *module, const char *metho
     if (out_value == NULL) return context_null(ctx, op, "the output");
     module_value_t value = {.rank = -1};
     int n = -1;
-    /* A negative index means "only count". No value has index INT32_MAX, so none is described. */
+    /* A negative index is an error here, but `ask` would only count. INT32_MAX is an index that no
+     * value has. */
     question_t asked = *question;
     if (asked.index < 0) asked.index = INT32_MAX;
     TRY(ask(ctx, module, method, &asked, &n, &value));

@@ -14,7 +14,8 @@ status_t signature_create(context_t *ctx, int n_in, const module_value_t *in, in
                           const module_value_t *out, signature_t **out_signature);
 void signature_release(signature_t *signature);
 
-/* Implements method_class_t.describe. If the signature is NULL, leaves *out_n unchanged. */
+/* Implements method_class_t.describe (module.h) for a C method. If the signature is NULL, leaves
+ * *out_n unchanged. */
 status_t signature_describe(const signature_t *signature, bool is_output, int index, int *out_n,
                             module_value_t *out_value);
 

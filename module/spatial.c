@@ -15,7 +15,7 @@ static status_t check_spatial(context_t *ctx, const char *op, int n_spatial)
     return STATUS_OK;
 }
 
-/* Length of a list attribute; 0 if it is absent. */
+/* Returns the length of a list attribute; 0 if it is absent. */
 static int count(const module_t *self, const char *name)
 {
     const datum_t *value = module_attribute(self, name);
@@ -46,12 +46,13 @@ static status_t forward_conv_transpose(context_t *ctx, module_t *self, int n_in,
 
 typedef struct conv_init {
     int n_spatial;
-    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* weight sizes */
+    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* sizes of the weight */
     conv_transpose_attrs_t attrs;
     bool has_bias;
 } conv_init_t;
 
-/* He initialisation as in layer_conv: at stride 1, an output sums C/G channels and the kernel. */
+/* He initialisation as in layer_conv. fan_in is the number of products in an output at stride 1:
+ * C/G times the kernel's size. */
 static status_t init_conv_transpose(context_t *ctx, module_t *module, const void *user)
 {
     const conv_init_t *conv = user;
@@ -117,7 +118,8 @@ typedef status_t (*pool_t)(context_t *ctx, const tensor_t *x, const pool_attrs_t
 static const pool_t max_pools[] = {op_max_pool1d, op_max_pool2d, op_max_pool3d};
 static const pool_t avg_pools[] = {op_avg_pool1d, op_avg_pool2d, op_avg_pool3d};
 
-/* Reads the attributes that both kinds share, and selects the operator by the kernel's rank. */
+/* Reads the attributes that max and average pooling share, and selects the operator for the number
+ * of spatial dimensions. */
 static status_t read_pool(context_t *ctx, const module_t *self, int n_in, const pool_t *pools,
                           pool_attrs_t *attrs, pool_t *out_pool)
 {

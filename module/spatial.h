@@ -14,7 +14,8 @@ status_t layer_conv_transpose(context_t *ctx, int n_spatial, int64_t in_channels
                               const conv_transpose_attrs_t *attrs, bool has_bias,
                               module_t **out_module) TESSERA_API(layer_conv_transpose);
 
-/* MaxPool1d to 3d, AvgPool1d to 3d. The default of torch.nn.AvgPool2d is count_include_pad true. */
+/* MaxPool1d to 3d, AvgPool1d to 3d. In zero-initialised attrs, count_include_pad is false; the
+ * default of torch.nn.AvgPool2d is true. */
 status_t layer_max_pool(context_t *ctx, int n_spatial, const pool_attrs_t *attrs,
                         module_t **out_module) TESSERA_API(layer_max_pool);
 status_t layer_avg_pool(context_t *ctx, int n_spatial, const pool_attrs_t *attrs,
@@ -26,11 +27,12 @@ status_t layer_adaptive_avg_pool(context_t *ctx, int n_spatial, const int64_t *o
 status_t layer_adaptive_max_pool(context_t *ctx, int n_spatial, const int64_t *output_size,
                                  module_t **out_module) TESSERA_API(layer_adaptive_max_pool);
 
-/* Set either sizes or factors. A 0 in an array stands for the array's first number. */
+/* Set either size or scale_factor. If only the first number of an array is set, it holds for all
+ * dimensions. */
 typedef struct upsample_attrs {
     int64_t size[3];
-    double scale_factor[3]; /* a size of 5 becomes floor(5 scale_factor) */
-    resize_mode_t mode;     /* nearest; linear is torch's "linear", "bilinear", "trilinear" */
+    double scale_factor[3]; /* a size of 5 becomes floor(5 * scale_factor) */
+    resize_mode_t mode;     /* nearest, or linear (torch's "linear", "bilinear" or "trilinear") */
     bool align_corners;     /* not for nearest */
 } upsample_attrs_t;
 
@@ -43,9 +45,9 @@ status_t layer_pixel_shuffle(context_t *ctx, int64_t upscale_factor, module_t **
 status_t layer_pixel_unshuffle(context_t *ctx, int64_t downscale_factor, module_t **out_module)
     TESSERA_API(layer_pixel_unshuffle);
 
-/* ZeroPad1d to 3d, ConstantPad, ReflectionPad, ReplicationPad, CircularPad. padding has 2 n_spatial
- * numbers, the last dimension first, as in torch: left, right, top, bottom. value is for
- * PAD_CONSTANT. */
+/* ZeroPad1d to 3d, ConstantPad, ReflectionPad, ReplicationPad, CircularPad. padding has 2 *
+ * n_spatial numbers, the last dimension first, as in torch: left, right, top, bottom. Only
+ * PAD_CONSTANT uses value. */
 status_t layer_pad(context_t *ctx, int n_spatial, const int64_t *padding, pad_mode_t mode,
                    double value, module_t **out_module) TESSERA_API(layer_pad);
 

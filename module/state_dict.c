@@ -11,11 +11,11 @@
 /* A parameter or buffer of the module and its new value. */
 typedef struct entry {
     char *key;
-    module_t *owner; /* the module that has it as a member */
+    module_t *owner; /* the module of which it is a member */
     const char *name;
     member_kind_t kind;
     tensor_t *tensor; /* borrowed from the module */
-    tensor_t *value;  /* load: contiguous, with the tensor's dtype; NULL: no new value */
+    tensor_t *value;  /* new value, contiguous, with the tensor's dtype; NULL: none */
 } entry_t;
 
 typedef struct entries {
@@ -85,7 +85,8 @@ status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
 
 /* ---- import ---- */
 
-/* Counters of batches: older files do not contain them, and inference does not read them. */
+/* True for counters of batches, because older files do not contain them, and inference does not
+ * read them. */
 static bool may_be_absent(const char *key)
 {
     static const char name[] = "num_batches_tracked";
@@ -93,7 +94,8 @@ static bool may_be_absent(const char *key)
     return strcmp(dot != NULL ? dot + 1 : key, name) == 0;
 }
 
-/* If a tensor has several keys, its value is that of the last key in the dict. */
+/* Finds the new value of a tensor. If the dict has several keys of the same tensor, the last one of
+ * the module's order counts. */
 static const datum_t *find_value(const datum_t *dict, const entries_t *entries,
                                  const entry_t *entry)
 {
@@ -114,7 +116,8 @@ static bool has_key(const entries_t *entries, const char *key, int hint)
     return false;
 }
 
-/* Faults of a dict, as text with "; " between them, with at most MOST_NAMES names of each kind. */
+/* The faults of a dict are listed in a text, with "; " between the kinds of faults, and at most
+ * MOST_NAMES names of each kind. */
 #define MOST_NAMES 12
 
 static void begin_clause(text_t *faults)
@@ -161,7 +164,7 @@ static void check_values(text_t *faults, const module_t *module, const datum_t *
     if (n > MOST_NAMES) text_append(faults, " and %d more do not fit", n - MOST_NAMES);
 }
 
-/* `"a", "b" and 3 more are`: appends one name, and the end of the list. */
+/* Appends one name to a list that will read `"a", "b" and 3 more are`. */
 static void tell_name(text_t *faults, const char *name, int *n)
 {
     if (++*n > MOST_NAMES) return;
@@ -215,7 +218,8 @@ static status_t check(context_t *ctx, const module_t *module, const datum_t *dic
     return status;
 }
 
-/* Sets the entry's new value, cast to the tensor's dtype. */
+/* Finds the entry's new value, makes it dense and contiguous, and casts it to the tensor's
+ * dtype. */
 static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *entries,
                         entry_t *entry)
 {
@@ -229,13 +233,14 @@ static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *en
     return STATUS_OK;
 }
 
-/* An mkldnn tensor keeps its format: its elements are overwritten, even to assign a new tensor. */
+/* True if the new elements are written to the existing tensor. module_assign_state_dict does this
+ * only for an mkldnn tensor, which keeps its format. */
 static bool is_written(const entry_t *entry, bool is_assigned)
 {
     return !is_assigned || tensor_layout(entry->tensor) != LAYOUT_DENSE;
 }
 
-/* Does all that can fail before the first value is written. */
+/* Prepares the new value of an entry: all that can fail, before the first value is written. */
 static status_t prepare(context_t *ctx, const datum_t *dict, const entries_t *entries,
                         entry_t *entry, bool is_assigned)
 {

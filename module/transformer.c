@@ -38,7 +38,7 @@ typedef struct attention_init {
     bool has_bias;
 } attention_init_t;
 
-/* [N][T][E] -> [N][heads][T][E / heads], using views. */
+/* Turns [N][T][E] into [N][heads][T][E / heads], without copying elements. */
 static status_t split_heads(context_t *ctx, const tensor_t *x, int64_t n_heads, tensor_t **out)
 {
     static const int64_t order[] = {0, 2, 1, 3};
@@ -49,7 +49,8 @@ static status_t split_heads(context_t *ctx, const tensor_t *x, int64_t n_heads, 
     return op_permute(ctx, split, 4, order, out);
 }
 
-/* One of the three projections: rows [index E, (index + 1) E) of weight and bias. */
+/* Computes the projection of query, key or value (index 0, 1, 2), with rows [index E, (index + 1)
+ * E) of weight and bias. */
 static status_t project(context_t *ctx, const module_t *self, const tensor_t *x, int64_t index,
                         int64_t embed_dim, tensor_t **out)
 {
@@ -61,8 +62,8 @@ static status_t project(context_t *ctx, const module_t *self, const tensor_t *x,
     return op_linear(ctx, x, weight, part, out);
 }
 
-/* Computes all three projections. If all have the same source (self-attention), one product
- * suffices. */
+/* Computes the projections of query, key and value. If all three are the same tensor
+ * (self-attention), one product computes them. */
 static status_t project_all(context_t *ctx, const module_t *self, int n_sources,
                             const tensor_t *const *in, int64_t embed_dim, tensor_t **out)
 {

@@ -17,7 +17,7 @@ status_t tree_join(context_t *ctx, const char *path, const char *name, char **ou
     return STATUS_OK;
 }
 
-/* Takes ownership of the path, also on failure. */
+/* Adds a module to the list unless it was `seen`. Takes ownership of the path, also on failure. */
 static status_t list_take(context_t *ctx, tree_t *tree, map_t *seen, module_t *module, char *path)
 {
     status_t status = STATUS_OK;
@@ -40,7 +40,7 @@ static status_t list_take(context_t *ctx, tree_t *tree, map_t *seen, module_t *m
     return STATUS_OK;
 }
 
-/* The module is const, because collecting only changes reference counts. */
+/* `module` is const although its reference count changes. */
 status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -104,7 +104,7 @@ status_t module_train(context_t *ctx, module_t *module, bool is_training)
 
 typedef struct printer {
     text_t *text;
-    map_t paths; /* the first path of each module */
+    map_t paths; /* [module] the first path that leads to it */
     map_t printed;
 } printer_t;
 
@@ -115,7 +115,7 @@ static void print_tensor(text_t *text, const char *name, const tensor_t *tensor)
                 tensor != NULL ? info_text(tensor_info(tensor), described) : "none");
 }
 
-/* Attribute `training` is printed only if it is true. */
+/* Returns false for attribute `training` if it is false: the usual value is not printed. */
 static bool is_worth_printing(const module_t *module, const member_t *member)
 {
     return strcmp(member->name, "training") != 0 || module_is_training(module);

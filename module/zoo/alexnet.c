@@ -1,4 +1,5 @@
-/* AlexNet (Krizhevsky, "One weird trick", 2014), as in torchvision: not split in two towers. */
+/* AlexNet (Krizhevsky, "One weird trick", 2014), as in torchvision: all channels on one device, not
+ * split into two parts. */
 #include "module/zoo/zoo_impl.h"
 
 static void conv(zoo_build_t *build, module_t *features, zoo_conv_t conv)

@@ -9,8 +9,9 @@ int64_t zoo_width(const zoo_build_t *build, int64_t width)
     return divided > 8 ? divided : 8;
 }
 
-/* Every constructor ends with this. Stores the first failure. `module` is a pointer, because the
- * call that sets *module may be another argument of settle. */
+/* Every constructor returns the result of settle, which stores the first failure. `module` is a
+ * pointer because callers set *module in the argument `status`, and C does not say which argument
+ * is evaluated first. */
 static module_t *settle(zoo_build_t *build, status_t status, module_t *const *module)
 {
     if (build->status == STATUS_OK) build->status = status;

@@ -1,11 +1,12 @@
-/* DenseNet (Huang et al., 2016). In a block, each layer reads the results of all earlier layers. */
+/* DenseNet (Huang et al., 2016). */
 #include <stdio.h>
 
 #include "module/zoo/zoo_impl.h"
 
 #define N_BLOCKS 4
 
-/* Each layer reads the block's input and the outputs of all earlier layers, concatenated. */
+/* In a dense block, each layer reads the block's input and the outputs of all earlier layers,
+ * concatenated. */
 static status_t forward_block(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out)
 {

@@ -4,7 +4,8 @@
 
 #define EPSILON 1e-3
 
-/* Output channels of the branches; reduce3 and reduce5 are widths before 3x3 convolutions. */
+/* Output channels of the four branches. reduce3 and reduce5 are the channels between the 1x1 and
+ * the 3x3 convolution of the second and third branch. */
 typedef struct inception {
     const char *name;
     int64_t one, reduce3, three, reduce5, five, pool;

@@ -1,7 +1,8 @@
 /* MobileNetV2 (Sandler et al., 2018): inverted residuals with depthwise convolutions. */
 #include "module/zoo/zoo_impl.h"
 
-/* Scale of projections: no relu follows these, so the next layer reads their full mean square. */
+/* Scale of the batch norm after a projection (the last 1x1 convolution of a block). No relu
+ * follows, which would halve the mean square; so the scale does. */
 #define PROJECTION_SCALE 0.7
 
 static status_t forward_residual(context_t *ctx, module_t *self, int n_in,

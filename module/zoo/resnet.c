@@ -1,12 +1,13 @@
-/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016). The 3x3 convolution has the stride. */
+/* ResNet (He et al., 2015) and ResNeXt (Xie et al., 2016). The 3x3 convolution of a block has the
+ * stride (as in torchvision), not the 1x1 convolution. */
 #include <stdio.h>
 
 #include "module/zoo/zoo_impl.h"
 
 typedef struct design {
     bool is_bottleneck;
-    int64_t groups;         /* groups of the 3x3 convolution, before division */
-    int64_t width_of_group; /* channels per group at 64 planes */
+    int64_t groups;         /* groups of the 3x3 convolution in the original network */
+    int64_t width_of_group; /* channels per group where planes (the block's base width) is 64 */
     int n_blocks[4];
 } design_t;
 
@@ -63,7 +64,8 @@ static module_t *basic(zoo_build_t *build, int64_t in, int64_t planes, int64_t s
     return block;
 }
 
-/* With divided widths, there are fewer groups of the same width. Powers of two divide them all. */
+/* If widths are divided (zoo_options_t), there are fewer groups, each with as many channels as
+ * before. Numbers of groups are powers of two, so that they divide all widths. */
 static int64_t divided_groups(const zoo_build_t *build, const design_t *design)
 {
     int64_t groups = design->groups;

@@ -1,4 +1,5 @@
-/* SqueezeNet 1.1 (Iandola et al., 2016): fire modules squeeze channels, then expand them twice. */
+/* SqueezeNet 1.1 (Iandola et al., 2016): a "fire" module reduces the channels with a 1x1
+ * convolution, then expands them with a 1x1 and a 3x3 convolution. */
 #include "module/zoo/zoo_impl.h"
 
 static status_t forward_fire(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,

@@ -41,7 +41,8 @@ static status_t unknown(context_t *ctx, const char *name)
     FAIL(ctx, STATUS_INVALID_ARGUMENT, "zoo: unknown network \"%s\", known are %s", name, list);
 }
 
-/* Builds the network with random numbers from a seed, then restores the context's generator. */
+/* Builds the network with random numbers from a seed, then restores the state of the context's
+ * generator. */
 static status_t build_seeded(context_t *ctx, const network_t *network, zoo_build_t *build,
                              uint64_t seed, module_t **out_module)
 {

@@ -1,6 +1,6 @@
 /* A builder for networks. It stores the first failure, so that the code of a network is a list of
- * its layers without checks. If a module could not be created, it is NULL; all functions accept
- * NULL. */
+ * its layers without error checks. A function that cannot create a module returns NULL, and all
+ * functions accept NULL modules. */
 #ifndef TESSERA_MODULE_ZOO_ZOO_IMPL_H
 #define TESSERA_MODULE_ZOO_ZOO_IMPL_H
 
@@ -10,7 +10,8 @@
 
 #define ZOO_EPSILON 1e-5
 
-/* Weight of the last batch norm of a residual branch; it limits the sum over all blocks. */
+/* Scale of the last batch norm in a residual branch. Below 1, so that the sums of many blocks do
+ * not grow too large. */
 #define ZOO_BRANCH_SCALE 0.3
 
 typedef struct zoo_build {
@@ -20,18 +21,20 @@ typedef struct zoo_build {
     status_t status;
 } zoo_build_t;
 
-/* A width of the original network, divided by the option `divide`: a multiple of 8, at least 8. */
+/* Divides a width (number of channels) of the original network by the option `divide`. The result
+ * is a multiple of 8, at least 8. */
 int64_t zoo_width(const zoo_build_t *build, int64_t width);
 
-/* Creates an empty module of a type. If forward is NULL, it runs the children in order. */
+/* Creates an empty module of the given type. If forward is NULL, the module runs its children in
+ * order. */
 module_t *zoo_module(zoo_build_t *build, const char *type, forward_t forward);
 module_t *zoo_sequential(zoo_build_t *build);
 
-/* Take ownership of the child. zoo_append names it by its number. */
+/* Take ownership of the child. zoo_append names it "0", "1" and so on. */
 void zoo_add(zoo_build_t *build, module_t *module, const char *name, module_t *child);
 void zoo_append(zoo_build_t *build, module_t *sequential, module_t *child);
 
-/* A convolution with a square kernel. Channels are used as given, not divided. */
+/* A convolution with a square kernel. The numbers of channels are used as given, not divided. */
 typedef struct zoo_conv {
     int64_t in, out, kernel;
     int64_t stride; /* 0: 1 */
@@ -41,7 +44,7 @@ typedef struct zoo_conv {
 } zoo_conv_t;
 module_t *zoo_conv(zoo_build_t *build, const zoo_conv_t *conv);
 module_t *zoo_linear(zoo_build_t *build, int64_t in, int64_t out);
-/* A batch norm with weight uniform in [0.5, 1.5) * scale. */
+/* A batch norm whose weight is uniform in [0.5, 1.5) * scale. */
 module_t *zoo_batch_norm(zoo_build_t *build, int64_t channels, double epsilon, double scale);
 module_t *zoo_relu(zoo_build_t *build);
 module_t *zoo_dropout(zoo_build_t *build, double p);
