@@ -8,12 +8,12 @@
 
 static const softmax_loops_t *const tables[ISA_COUNT] = ISA_TABLE(softmax);
 
-/* The n elements that one softmax is over, or `width` of them side by side if they are f32. */
+/* A call. A unit of work is one softmax over n elements, or for f32 up to `width` adjacent ones. */
 typedef struct run {
     const softmax_t *softmax;
     const softmax_loops_t *loops;
-    int64_t width, n_parts; /* parts of a row of inner elements */
-    const char *x, *grad;   /* gradients: x is y */
+    int64_t width, n_parts; /* parts of `width` elements of the inner dimension */
+    const char *x, *grad;   /* in the backward pass, x is y */
     char *out;
 } run_t;
 
@@ -125,7 +125,7 @@ void softmax_backward(const softmax_t *softmax, isa_t isa, int n_threads, const 
     threads_share(n_threads, softmax->outer * run.n_parts, pass_parts, &run);
 }
 
-/* ---- parts of softmax for others ---- */
+/* ---- parts of softmax that other kernels use ---- */
 
 static void spread_rows(void *user, int64_t first, int64_t last)
 {

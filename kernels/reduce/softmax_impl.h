@@ -10,29 +10,30 @@
 #include "kernels/isa_impl.h"
 #include "tensor/dtype.h"
 
-/* Memory is [outer][n][inner]; softmax is over n. */
+/* Tensors are [outer][n][inner] in memory; softmax is over n. */
 typedef struct softmax {
     bool is_logarithm;
-    dtype_t dtype; /* floating */
+    dtype_t dtype; /* any floating dtype */
     int64_t outer, n, inner;
 } softmax_t;
 
-/* out must not overlap x. */
+/* Computes softmax of x, or its logarithm. out must not overlap x. */
 void softmax_forward(const softmax_t *softmax, isa_t isa, int n_threads, const void *x, void *out);
 
-/* y is the result of softmax_forward, grad its gradient. out may be y or grad. */
+/* Computes the gradient of x. y is the result of softmax_forward, grad its gradient. out may be y
+ * or grad. */
 void softmax_backward(const softmax_t *softmax, isa_t isa, int n_threads, const void *y,
                       const void *grad, void *out);
 
 /* Fills each row of out, f32 or bf16, with NaN if it contains a NaN. inner is 1. */
 void softmax_spread_nan(const softmax_t *softmax, isa_t isa, int n_threads, void *out);
 
-/* dst[i] = exp(src[i] - largest); returns their sum. dst may be src. */
+/* dst[i] = exp(src[i] - largest element of src). Returns their sum. dst may be src. */
 float softmax_exponentials(isa_t isa, int64_t n, const float *src, float *dst, float *out_largest);
 
-#define SOFTMAX_COLUMNS 64 /* largest number of columns at a time */
+#define SOFTMAX_COLUMNS 64 /* columns processed at a time */
 
-/* Loops of one ISA: rows of n adjacent elements, and columns of n elements, `inner` apart. */
+/* Loops of one ISA. A row has n adjacent elements; a column has n elements, `inner` apart. */
 typedef struct softmax_loops {
     float (*exponentials)(int64_t n, const float *src, float *dst, float *out_largest);
     void (*row)(bool is_logarithm, int64_t n, const float *src, float *dst);

@@ -74,7 +74,8 @@ static void run_columns(bool is_logarithm, int64_t n, int64_t inner, int64_t wid
         }
 }
 
-/* Elements of a gradient, when `sums` of the row or columns are known; step is 0 for one sum. */
+/* Computes elements of a gradient from the sums of the gradient's formula: sums[0] for all if step
+ * is 0 (a row), else sums[i] (columns). */
 KERNEL_INLINE void finish(bool is_logarithm, int64_t n, const float *y, const float *grad,
                           const float *sums, int64_t step, float *dst)
 {

@@ -25,7 +25,8 @@ enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
 
 /* ---- inference ---- */
 
-/* True if `other` has query's batch dimensions. With enable_gqa, the last may be a divisor. */
+/* True if `other` has query's batch dimensions. With enable_gqa, its last one may also divide
+ * query's. */
 static bool is_batch_of(context_t *ctx, const attention_attrs_t *attrs, const tensor_info_t *query,
                         const tensor_info_t *other)
 {
@@ -84,14 +85,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 double attention_scale(const attention_attrs_t *attrs, int64_t n)
 {
-    if (attrs->scale != 0.0 || n == 0) return attrs->scale; /* with n = 0 all products are 0 */
+    if (attrs->scale != 0.0 || n == 0) return attrs->scale; /* n = 0: all products are 0 */
     return 1.0 / sqrt((double)n);
 }
 
 /* ---- specification ---- */
 
-/* Score of query `index` for key s; -inf if the query does not attend to it. at: scratch, an index
- * of key. */
+/* Score of query `index` for key s; -inf if the query does not attend to the key. `at` is the index
+ * of a key; its last two numbers are overwritten. */
 static double spec_score(const spec_call_t *call, const int64_t *index, int64_t s, int64_t *at)
 {
     const attention_attrs_t *attrs = call->attrs;
@@ -140,7 +141,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- both kernels ---- */
 
-/* Accepts any unblocked layout with contiguous rows as it is; otherwise needs the plain one. */
+/* Accepts the operand as it is if it has no blocks and its rows are contiguous; otherwise requests
+ * the plain format. */
 static status_t accept_rows(const op_call_t *call, prepared_t *prepared, int index)
 {
     const tensor_info_t *info = call->in[index];
@@ -167,7 +169,8 @@ static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
     return accept_out(call, prepared, 0, &format);
 }
 
-/* Operands of one head: [L][E], [S][E], [S][V], [L][S] and [L][V]. */
+/* Operands and result of one head: query [L][E], key [S][E], value [S][V], mask [L][S] and out
+ * [L][V]. */
 typedef struct head {
     const char *in[MASK + 1]; /* NULL: no mask */
     char *out;
@@ -203,8 +206,8 @@ static bool has_mask(const problem_t *p)
     return p->prepared->n_in > MASK && p->in[MASK] != NULL;
 }
 
-/* Offset of a head, in elements. Dimensions of size 1, and heads shared by several query heads, are
- * repeated. */
+/* Offset of query head `number` in a tensor, in elements. Query heads may share a head of the
+ * tensor: dimensions of size 1 are repeated, and with enable_gqa heads, too. */
 static int64_t find_head(const problem_t *p, const tensor_info_t *info, int64_t number,
                          int64_t *out_row, int64_t *out_step)
 {
@@ -241,11 +244,11 @@ static head_t describe_head(const problem_t *p, int64_t number)
     return head;
 }
 
-/* ---- kernel for f32, bf16 and f16: copies transposed keys and values into panels of PANEL columns
- * once for each head; then each block of queries takes two matrix products ---- */
+/* ---- kernel for f32, bf16 and f16: for each head, copies transposed keys, and values, into panels
+ * of PANEL columns; then computes two matrix products for each block of queries ---- */
 
-#define PANEL PRODUCT_BLOCK /* columns a product computes at a time */
-#define BLOCK 42            /* queries in a block: 3 times the rows a product computes at a time */
+#define PANEL PRODUCT_BLOCK /* columns that product_run computes at a time */
+#define BLOCK 42            /* queries in a block: 3 times the rows of product_run */
 
 static int64_t round_up(int64_t n)
 {
@@ -265,10 +268,10 @@ typedef struct room {
 
 typedef struct panels_state {
     int n_threads;
-    int64_t floats; /* scratch floats of one thread */
+    int64_t floats; /* floats of scratch for each thread */
 } panels_state_t;
 
-/* False on overflow. */
+/* Counts the floats of scratch for each thread. Returns false on overflow. */
 static bool count_floats(int64_t n_keys, int64_t length, int64_t out_length, int64_t *out)
 {
     const int64_t limit = INT64_C(1) << 30;
@@ -411,8 +414,8 @@ static void add_mask(const problem_t *p, const head_t *head, int64_t query, int6
         for (int64_t s = 0; s < n; s++) row[s] += wide[s];
 }
 
-/* Replaces a row of scores with exponentials; elements from n on become 0. Returns 1 / their sum,
- * or 0 if the query attends to no key. */
+/* Replaces n scores with their exponentials and fills the row up to `padded` with 0. Returns 1 /
+ * sum, or 0 if the query attends to no key. */
 static float soften(int64_t n, int64_t padded, float *row)
 {
     float largest = -INFINITY;
@@ -434,8 +437,8 @@ static bool is_all_finite(int64_t n, const float *values)
     return found == 0;
 }
 
-/* Recomputes sums that are not finite from the keys with nonzero weight: a NaN value at weight 0
- * must not spread. */
+/* Recomputes sums that are not finite, using only keys with nonzero weight: in the product, a NaN
+ * value with weight 0 makes a sum NaN. */
 static void mend(const problem_t *p, int64_t n_keys, const float *weights, const room_t *room,
                  float *sums)
 {
@@ -450,8 +453,8 @@ static void mend(const problem_t *p, int64_t n_keys, const float *weights, const
     }
 }
 
-/* Prefetches rows [first, first + n) of the next head. Its rows may be far apart, so hardware
- * prefetching misses them. */
+/* Prefetches rows [first, first + n) of a head that is computed next. Rows may be far apart in
+ * memory, so the hardware does not prefetch them. */
 static void fetch_rows(const problem_t *p, const head_t *head, int64_t first, int64_t n)
 {
     const int64_t n_rows[] = {p->n_queries, p->n_keys, p->n_keys};
@@ -472,7 +475,7 @@ static void run_block(const problem_t *p, const head_t *head, int64_t first, int
     const attention_attrs_t *attrs = p->prepared->attrs;
     const dtype_t dtype = p->prepared->out[0].dtype;
     const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t last = first + n; /* upper bound of keys they attend to */
+    const int64_t last = first + n; /* is_causal: number of keys to which they may attend */
     const int64_t n_keys = attrs->is_causal && last < p->n_keys ? last : p->n_keys;
     const int64_t all = round_up(p->n_keys), padded = round_up(n_keys);
     const int64_t values = round_up(p->out_length);
@@ -501,7 +504,7 @@ typedef struct blocks {
     const problem_t *p;
     int64_t n_blocks; /* blocks in each head */
     float *scratch;
-    size_t floats; /* floats of scratch for one thread */
+    size_t floats; /* floats of scratch for each thread */
 } blocks_t;
 
 /* Computes a range of query blocks. The blocks of a head are adjacent, so keys and values are
@@ -547,7 +550,7 @@ static const kernel_t panels = {
 
 typedef struct rows_state {
     int n_threads;
-    int64_t n_keys; /* doubles of scratch per thread: the weight of each key */
+    int64_t n_keys; /* number of keys; each thread has a double of scratch for each */
 } rows_state_t;
 
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)

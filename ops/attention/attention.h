@@ -8,8 +8,8 @@ TESSERA_BEGIN
 
 typedef struct attention_attrs {
     bool is_causal;  /* query i attends only to keys 0 to i */
-    bool enable_gqa; /* key and value may have fewer heads; each serves a group of query heads */
-    double scale;    /* factor for query . key; 0: 1 / sqrt(E) */
+    bool enable_gqa; /* key and value may have fewer heads; a group of query heads shares each */
+    double scale;    /* factor of query . key; 0 means 1 / sqrt(E) */
 } attention_attrs_t;
 
 /* torch.nn.functional.scaled_dot_product_attention without dropout.
@@ -17,15 +17,15 @@ typedef struct attention_attrs {
  *   weight[..][l][s] = softmax over s of scale * query[..][l] . key[..][s] + attn_mask[..][l][s]
  *   out[..][l] = sum over s of weight[..][l][s] * value[..][s]
  *
- * query      [..][L][E]    floating; [..] are batch dimensions, the last one counts heads
+ * query      [..][L][E]    floating; [..] are batch dimensions, of which the last counts heads
  * key        [..][S][E]    of the same dtype and batch dimensions
  * value      [..][S][V]    with the same rules as key
- * attn_mask  NULL, or broadcasts to [..][L][S]. bool: true where a query attends; floating: added
+ * attn_mask  NULL, or broadcasts to [..][L][S]. bool: true where the query attends; floating: added
  * attrs      NULL means the defaults
- * out        [..][L][V]    memory order of query's dimensions
+ * out        [..][L][V]    dimensions in memory in the order of query's
  *
- * A query that attends to no key results in zeros. NaN in a value affects only queries that attend
- * to its key. */
+ * The result of a query that attends to no key is zeros. NaN in a value affects only queries that
+ * attend to its key. */
 status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
                                          const tensor_t *value, const tensor_t *attn_mask,
                                          const attention_attrs_t *attrs, tensor_t **out)

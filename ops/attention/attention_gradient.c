@@ -1,16 +1,17 @@
-/* Gradients of attention. The weights are recomputed, not kept. */
+/* Gradients of attention. The forward pass does not store the softmax weights, so they are
+ * recomputed. */
 #include <math.h>
 
 #include "ops/attention/attention_impl.h"
 
 enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
 
-/* Common state of the rule; query and key have the dtype of its computations. */
+/* State of the gradient rule. query and key have the dtype in which it computes. */
 typedef struct backward {
     emitter_t *emitter;
     const gradient_call_t *call;
     double scale;
-    tensor_info_t query, key; /* key: before heads are repeated */
+    tensor_info_t query, key; /* key: before repeat_heads */
 } backward_t;
 
 static value_t swap_last(emitter_t *emitter, value_t x)
@@ -21,8 +22,8 @@ static value_t swap_last(emitter_t *emitter, value_t x)
     return emit_ints(emitter, &op_def_permute, x, rank, dims);
 }
 
-/* Sizes [..][heads of key][n][L][E], where n query heads share one head of key. Returns the
- * rank. */
+/* Sets sizes [..][heads of key][n][L][E], where n query heads share one head of key. Returns their
+ * number. */
 static int split_heads(const backward_t *b, const tensor_info_t *x, int64_t n, int64_t *out_sizes)
 {
     const int head = x->rank - 3;
@@ -39,7 +40,7 @@ static int64_t heads_for_one(const backward_t *b)
     return b->query.sizes[head] / b->key.sizes[head];
 }
 
-/* Repeats each head of key or value for each query head that it serves. */
+/* Repeats each head of key or value for all query heads that share it. */
 static value_t repeat_heads(const backward_t *b, value_t x)
 {
     const int64_t n = heads_for_one(b);
@@ -54,7 +55,7 @@ static value_t repeat_heads(const backward_t *b, value_t x)
     return emit_ints(b->emitter, &op_def_reshape, x, info.rank, info.sizes);
 }
 
-/* Adds up the gradients of repeated heads. */
+/* Adds the gradients of repeated heads; reverses repeat_heads. */
 static value_t add_heads(const backward_t *b, value_t grad)
 {
     const int64_t n = heads_for_one(b);
@@ -67,7 +68,7 @@ static value_t add_heads(const backward_t *b, value_t grad)
     return emit_reduce(b->emitter, &op_def_sum, grad, 1, &dim, false);
 }
 
-/* Sets the gradient of key or value. */
+/* Sets the gradient of key or value from that of the repeated heads. */
 static void give(const backward_t *b, int operand, value_t grad)
 {
     const gradient_call_t *call = b->call;
@@ -96,8 +97,9 @@ static value_t hide(const backward_t *b, value_t scores)
     return emit_cast(e, sum, b->query.dtype);
 }
 
-/* With weights P and dP = dO V^T, the gradient of the scores is P (dP - sum over keys of P dP).
- * bf16 and f16 are computed in f32: their scores have too few digits for exp. */
+/* With P the softmax weights, dO the gradient of the result and dP = dO V^T, the gradient of the
+ * scores is P (dP - sum over keys of P dP). bf16 and f16 are computed in f32, because scores in 16
+ * bits have too few digits for exp. */
 static void pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -106,7 +108,7 @@ static void pass(const gradient_call_t *call)
     value_t key = emit_widen(e, call->in[KEY]), value = emit_widen(e, call->in[VALUE]);
     backward_t b = {
         .emitter = e, .call = call, .query = *emit_info(e, query), .key = *emit_info(e, key)};
-    if (b.query.rank == 0) return; /* after a failure */
+    if (b.query.rank == 0) return; /* an earlier emitter call failed */
     if (heads_for_one(&b) > 1 && b.query.rank == TENSOR_MAX_RANK) {
         emit_fail(e, STATUS_UNSUPPORTED,
                   "%s: heads that are shared and rank %d, gradients pass it to rank %d",

@@ -8,7 +8,7 @@
 /* Operand index of query; key, value and the mask follow. */
 #define ATTENTION_QUERY 0
 
-/* Factor for the products of queries and keys with n elements. */
+/* The attribute `scale`, or its default 1 / sqrt(n) for queries and keys of n elements. */
 double attention_scale(const attention_attrs_t *attrs, int64_t n);
 
 extern const gradient_t attention_gradient;

@@ -32,7 +32,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* NaN comes before all numbers. The first of equal elements counts, or the last if select_last. */
+/* NaN is larger than all numbers for argmax, and smaller for argmin. If elements are equal, returns
+ * the first one, or the last one if select_last is set. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -52,7 +53,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return (double)best_at;
 }
 
-/* ---- dense kernel: skips chunks whose largest element is not larger than the best so far ---- */
+/* ---- dense kernel: reads x in chunks and skips those whose largest element does not exceed the
+ * best so far ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -65,7 +67,7 @@ static bool is_same(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
-/* Index of an element that is equal to `wanted`; there is at least one. */
+/* Index of the first or last element that equals `wanted`, or is also NaN. There must be one. */
 static int64_t find(const double *x, int64_t n, double wanted, bool from_the_end)
 {
     int64_t i = from_the_end ? n - 1 : 0;
@@ -144,7 +146,8 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */
 
-/* `<4` makes the numbers repeat, so that the first and the last of equal elements differ. */
+/* `<4` limits x to few different numbers, so that the first and the last of equal elements
+ * differ. */
 static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
                                     "(f32[3,7,31]) dims=[1] keepdim=true",
                                     "(f32[3,7,31]) dims=[-1]",

@@ -6,7 +6,7 @@
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
-enum { CUMSUM, CUMPROD }; /* variants */
+enum { CUMSUM, CUMPROD }; /* opdef_t.variant */
 
 static const attr_field_t fields[] = {
     {"dim", ATTR_INT, false, offsetof(cumsum_attrs_t, dim), 0, 0, NULL},
@@ -42,7 +42,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     if (rank == 0 && !attrs->exclusive) return spec_at(call, 0, index);
     int64_t at[TENSOR_MAX_RANK], first = 0, last = rank > 0 ? index[dim] : -1;
     double total = is_product;
-    uint64_t wrapped = is_product; /* for integers: modulo 2^64, like the result */
+    uint64_t wrapped = is_product; /* result for integers, modulo 2^64 */
     if (attrs->reverse && rank > 0) {
         first = index[dim];
         last = call->out->sizes[dim] - 1;
@@ -70,7 +70,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
-/* One line along the dimension. `step` is its stride, negative if it is read from the end. */
+/* The elements along the dimension for one index of the others. `step` is the stride between them,
+ * negative if they are read from the end. */
 typedef struct line {
     bool is_product, exclusive;
     int64_t n, step;
@@ -104,14 +105,14 @@ static void add_integers(const line_t *line, dtype_t dtype, dtype_t out_dtype)
     }
 }
 
-/* All lines along the dimension; `step` is the stride of a line. */
+/* All lines; `step` is the stride between the elements of a line. */
 typedef struct lines {
     const prepared_t *prepared;
     const cumsum_attrs_t *attrs;
     int64_t n, step;
     const char *x, *grad;
     char *out;
-    double *sums; /* [threads][n]: scratch memory of the gradient */
+    double *sums; /* [threads][n]: scratch memory for multiply_back */
 } lines_t;
 
 static lines_t lines_of(const prepared_t *prepared, const tensor_info_t *x)
@@ -123,7 +124,8 @@ static lines_t lines_of(const prepared_t *prepared, const tensor_info_t *x)
     return lines;
 }
 
-/* Offset of the element with which a line's sum begins. */
+/* Offset of the element that a line's sum starts with: the first one, or the last one if
+ * reversed. */
 static int64_t line_begin(const lines_t *lines, int64_t line)
 {
     const int64_t first = line / lines->step * lines->n * lines->step + line % lines->step;
@@ -167,7 +169,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* The gradient of cumsum is a cumsum of grad in the other direction. */
+/* The gradient of cumsum is the cumsum of grad in the opposite direction. */
 static void pass_sum(const gradient_call_t *call)
 {
     cumsum_attrs_t attrs = *(const cumsum_attrs_t *)call->attrs;
@@ -198,7 +200,8 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     return infer(ctx, call, out_n, out);
 }
 
-/* Sums over all results i that contain x[j]: grad[i] times the product of the other elements. */
+/* Sum over all results i that contain x[j]: grad[i] times the product of the result's other
+ * elements. */
 static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -242,10 +245,10 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* With P[j] the product of all elements before j, and S[j] = grad[j] + x[j + 1] S[j + 1] (if
- * exclusive, S[j] = grad[j + 1] + x[j + 1] S[j + 1]), the gradient is P[j] S[j]. Nothing is divided
- * by x, so elements may be 0. S is double: where P[j] is small, S[j] may exceed the range of x's
- * dtype. */
+/* The gradient of x[j] is P[j] S[j]. P[j] is the product of all elements before j. S[j] is grad[j]
+ * + x[j + 1] S[j + 1], or, if exclusive, grad[j + 1] + x[j + 1] S[j + 1]. Nothing is divided by x,
+ * so elements may be 0. S is double, because S[j] may exceed the range of x's dtype if P[j] is
+ * small. */
 static void multiply_back(const line_t *line, dtype_t dtype, const char *grad, double *sums)
 {
     const int64_t size = line->step * (int64_t)dtype_size(dtype);

@@ -69,7 +69,7 @@ static bool is_over_space(const op_call_t *call)
     return true;
 }
 
-/* True if the channels of each image, with padding, are contiguous, and the images too. */
+/* True if the pooled result is contiguous as [images][channels], including padded channels. */
 static bool has_rows(const tensor_info_t *pooled)
 {
     const format_t *format = &pooled->format;
@@ -82,8 +82,8 @@ static bool has_rows(const tensor_info_t *pooled)
            (padded[1] == block || strides[1] == block);
 }
 
-/* Without keepdim, the result cannot have padded channels, so rows with padding are pooled to
- * scratch memory. */
+/* Without keepdim, the result has no padded channels. If the pooled tensor has some, it is computed
+ * in scratch memory, and then copied without them. */
 static status_t drop_space(const op_call_t *call, prepared_t *prepared, const tensor_info_t *pooled)
 {
     TRY(accept_out_plain(call, prepared, 0));
@@ -118,7 +118,7 @@ static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_
     if (n_under > REDUCE_NAIVE_MOST)
         return prepared_decline(prepared, "pooling: it adds %lld elements in one float",
                                 (long long)n_under);
-    op_call_t pooling = *call; /* out_format has no spatial dimensions */
+    op_call_t pooling = *call; /* out_format may be for a result without spatial dimensions */
     if (!keepdim) pooling.out_format = NULL;
     TRY(choose_formats(ctx, &pooling, prepared, &problem, 0.0));
     if (keepdim) return STATUS_OK;
@@ -126,7 +126,7 @@ static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_
     return drop_space(call, prepared, &pooled);
 }
 
-/* Number of elements of one row of channels in the pooled result, with padding. */
+/* Number of channels in the pooled tensor, including padding. */
 static int64_t padded_channels(const prepared_t *prepared)
 {
     const tensor_info_t *x = &prepared->in[0];
@@ -190,7 +190,7 @@ static status_t prepare_channels(context_t *ctx, const op_call_t *call, prepared
     return accept_out_plain(call, prepared, 0);
 }
 
-/* Lanes [first, first + n) of one block of channels, at all positions of the images. */
+/* Channels [first, first + n) of one block, at all positions of some images. */
 typedef struct lanes {
     const walk_t *walk;
     const tensor_info_t *x;
@@ -222,14 +222,14 @@ static void add_lanes(const lanes_t *lanes, double *out_sums)
 typedef struct channels {
     const prepared_t *prepared;
     walk_t walk;
-    int64_t n_images, n_parts; /* images per sum; parts of LANES channels per block */
+    int64_t n_images, n_parts; /* images in a sum; parts of up to LANES channels in a block */
     double divisor;
     const void *x;
     char *out;
 } channels_t;
 
-/* With keepdim, the result has the blocks of x. Otherwise it has one element for each channel,
- * without padding. */
+/* Computes parts of the result. With keepdim, the result has the blocks of x, including padded
+ * channels; otherwise it is plain. */
 static void add_parts(void *user, int64_t begin, int64_t end)
 {
     const channels_t *c = user;
@@ -318,7 +318,8 @@ static int64_t add_integers(dtype_t dtype, const char *x, int64_t n, int64_t str
     return (int64_t)sum;
 }
 
-/* Computes one element of the result: a sum over ranges of the innermost dimension. */
+/* Computes one element of the result: sums the elements along the innermost dimension for each
+ * index of the others. */
 static void add_all(const tensor_info_t *x, const reduce_loops_t *loops, const char *from,
                     double *out_sum, int64_t *out_integer)
 {
@@ -402,7 +403,7 @@ static void pass_sum(const gradient_call_t *call)
     call->in_grad[0] = emit_repeat(call->emitter, call->out_grad[0], &attrs->dims, call->in[0]);
 }
 
-/* Divides before repeating, because there are fewer elements then. */
+/* Divides grad before repeating its elements, because it has fewer elements then. */
 static void pass_mean(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

@@ -9,7 +9,7 @@ TESSERA_BEGIN
 
 /* ---- reductions ----
  *
- * dims     the n dimensions to reduce; if n is 0, all
+ * dims     the n dimensions to reduce; n = 0: all dimensions
  * keepdim  keeps the reduced dimensions, with size 1
  *
  * Sums are rounded only once, to the dtype of the result. Integers and bool are summed and
@@ -21,7 +21,7 @@ status_t op_sum(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, b
                 tensor_t **out) TESSERA_API(op_sum);
 status_t op_prod(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_prod);
-/* The largest and the smallest element; any dtype. NaN if one of the elements is NaN.
+/* The largest and the smallest element; any dtype. The result is NaN if an element is NaN.
  * INVALID_ARGUMENT if a reduced dimension has no elements. */
 status_t op_amax(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_amax);
@@ -49,7 +49,7 @@ status_t op_std(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, i
                 bool keepdim, tensor_t **out) TESSERA_API(op_std);
 
 /* The s64 index of the largest or smallest element along *dim. If dim is NULL, the row-major index
- * among all elements. The first of equal elements counts, and NaN comes before all numbers. bool is
+ * among all elements. The first of equal elements counts. NaN is chosen before all numbers. bool is
  * not supported. INVALID_ARGUMENT if there are no elements. */
 status_t op_argmax(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
                    tensor_t **out) TESSERA_API(op_argmax);
@@ -69,7 +69,7 @@ status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **ou
 typedef struct cumsum_attrs {
     int64_t dim;
     bool exclusive; /* out[i] does not include x[i] */
-    bool reverse;   /* sums from the end: x[j] for j >= i */
+    bool reverse;   /* sums from the end: out[i] = sum of x[j] for j >= i */
 } cumsum_attrs_t;
 status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
                          tensor_t **out) TESSERA_API(op_cumsum_attrs);

@@ -8,14 +8,15 @@
 #include "dispatch/prepared_impl.h"
 
 /* oneDNN sums in one float (or one vector of floats), so errors grow with the number of elements:
- * the error of a mean is 1e-6 for 4,096 elements and 4e-5 for a million. Sums of more elements (in
- * each lane) than this are left to our own kernels, which use kernels/sums_impl.h. */
+ * the error of a mean is 1e-6 for 4,096 elements and 4e-5 for a million. If a lane has to sum more
+ * elements than this limit, oneDNN is not used, but our own kernels, which sum accurately
+ * (kernels/sums_impl.h). */
 #define REDUCE_NAIVE_MOST 1024
 
 typedef struct reduce_attrs {
     ints_t dims; /* empty: all */
     bool keepdim;
-    int64_t correction; /* var, std: subtracted from the number of elements by which they divide */
+    int64_t correction; /* var, std: the divisor is the number of elements minus this */
     double p;           /* norm */
     bool select_last;   /* argmax, argmin: return the last of equal elements */
 } reduce_attrs_t;
@@ -27,10 +28,11 @@ typedef struct reduce_attrs {
         "keepdim", ATTR_BOOL, false, offsetof(reduce_attrs_t, keepdim), 0, 0, NULL                 \
     }
 
-/* Marks the reduced dimensions. Returns false if one is out of range or repeated. */
+/* Sets out_gone[d] to true for each reduced dimension d, else to false. Returns false if one is out
+ * of range or repeated. */
 bool reduce_mark(const ints_t *dims, int rank, bool *out_gone);
 
-/* Infers the result: the reduced shape, with elements of `dtype`. */
+/* Infers the result: x's sizes without the reduced dimensions (1 with keepdim), and `dtype`. */
 status_t reduce_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
 /* Fails with INVALID_ARGUMENT if a reduced dimension has no elements. */
@@ -47,32 +49,33 @@ typedef struct reduce_spec {
     int64_t at[TENSOR_MAX_RANK], range[TENSOR_MAX_RANK], step[TENSOR_MAX_RANK];
 } reduce_spec_t;
 
-/* Starts at the first element. Returns the number of elements. */
+/* Starts at the first element of x for result element `index`. Returns the number of elements. */
 int64_t reduce_spec(const spec_call_t *call, const int64_t *index, reduce_spec_t *out_spec);
 /* Reads the current element and advances to the next. Returns false after the last one. */
 bool reduce_spec_next(reduce_spec_t *spec, double *out_value);
 
 /* ---- kernels ---- */
 
-/* A loop over some dimensions of x; the last of these is innermost. */
+/* Nested loops over some dimensions of x, the last one innermost. total: product of the sizes. */
 typedef struct reduce_loops {
     int n;
     int64_t total, sizes[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];
 } reduce_loops_t;
 
-/* Splits x into a loop over the result's elements, and an inner loop over the elements that are
- * combined to one. The innermost dimension of the inner loop has the smallest stride. */
+/* Splits the dimensions of x into loops over the result's elements, and inner loops over the
+ * elements that are combined into one result element. The innermost dimension has the smallest
+ * stride. */
 void reduce_split(const prepared_t *prepared, reduce_loops_t *out_kept, reduce_loops_t *out_inner);
 void reduce_split_of(const tensor_info_t *x, const ints_t *dims, reduce_loops_t *out_kept,
                      reduce_loops_t *out_inner);
 
-/* Offset, in elements, of row-major index `place` in the n outermost dimensions. */
+/* Offset of the element with row-major index `place` in the n outermost dimensions, in elements. */
 int64_t reduce_offset(const reduce_loops_t *loops, int n, int64_t place);
 
 #define REDUCE_CHUNK 256
 
-/* Reads at most REDUCE_CHUNK elements of a loop, from index `first` on, to `chunk`, as f64 or s64.
- * x is the loop's first element. Returns how many were read. */
+/* Converts up to REDUCE_CHUNK elements of the loops, from index `first` on, to f64 or s64 (`as`) in
+ * `chunk`. x is the element with index 0. Returns the number of elements. */
 int64_t reduce_read(const reduce_loops_t *loops, dtype_t dtype, const char *x, int64_t first,
                     dtype_t as, void *chunk);
 
@@ -82,11 +85,12 @@ static inline double reduce_larger(double a, double b)
     return a > b || isnan(a) ? a : b;
 }
 
-/* Maximum of `best` and n numbers. */
+/* Maximum of `best` and n numbers, with NaN as above. */
 double reduce_largest(double best, int64_t n, const double *x);
 
-/* A mask for which x ^ mask, compared as s64, has the order of x, or the reverse order. Flipping
- * the sign bit maps the order of u64 to that of s64; flipping all bits reverses it. */
+/* Returns a mask so that comparing x ^ mask as s64 compares numbers of this dtype, or compares them
+ * in reverse. Flipping the sign bit maps the order of u64 to that of s64; flipping all bits
+ * reverses the order. */
 static inline int64_t reduce_order_mask(dtype_t dtype, bool is_reversed)
 {
     int64_t mask = dtype == DTYPE_U64 ? INT64_MIN : 0;
@@ -95,7 +99,7 @@ static inline int64_t reduce_order_mask(dtype_t dtype, bool is_reversed)
 
 /* ---- public functions ---- */
 
-/* Runs `op` with the n dims added to `attrs`. */
+/* Sets attrs.dims to the n dims, then runs `op` on x. */
 status_t reduce_call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
                      const int64_t *dims, reduce_attrs_t attrs, tensor_t **out);
 

@@ -31,7 +31,7 @@ static bool is_log(const opdef_t *op)
     return op->variant == VARIANT_log_softmax;
 }
 
-/* The dimension counted from the front; `infer` has checked it. */
+/* The attribute `dim`, from 0 to rank - 1. `infer` has checked it. */
 static int dim_of(const void *attrs, int rank)
 {
     return ops_dim(rank, ((const attrs_t *)attrs)->dim);
@@ -99,8 +99,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return is_log(call->op) ? grad - exp(element) * sum : element * (grad - sum);
 }
 
-/* ---- oneDNN kernel: softmax of contiguous rows. Its log_softmax is not used: it computes wrong
- * logarithms of sums near 1, so results can be positive ---- */
+/* ---- oneDNN kernel: softmax of contiguous rows. oneDNN's log_softmax is not used: its logarithms
+ * of sums near 1 are wrong, so results can be positive ---- */
 
 static bool has_blocks(const format_t *format, int dim)
 {
@@ -109,7 +109,7 @@ static bool has_blocks(const format_t *format, int dim)
     return false;
 }
 
-/* Memory of x, of which this dimension has no blocks. */
+/* Describes x for kernels/reduce. Dimension `dim` must not be blocked. */
 static softmax_t describe(const opdef_t *op, const tensor_info_t *x, int dim)
 {
     int64_t strides[TENSOR_MAX_RANK] = {1};
@@ -147,7 +147,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* oneDNN sets only the NaN itself; all elements of its row are NaN. */
+/* If a row contains a NaN, all its results must be NaN, but oneDNN makes only that element NaN. */
 static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {

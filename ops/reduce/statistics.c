@@ -1,5 +1,6 @@
-/* Extremes, products, any and all, norms and variances over dimensions, with one kernel. Floating
- * elements are combined in f64 and rounded once. Integers stay integers. */
+/* Reductions other than sum and mean: extremes, products, any and all, norms and variances, all
+ * with one kernel. Floating elements are combined in f64 and rounded once. Integers are combined as
+ * s64. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -121,7 +122,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     (void)output;
     reduce_spec_t elements;
     double value = 0.0, product = 1.0;
-    uint64_t wrapped = 1; /* product of integers modulo 2^64, like the result */
+    uint64_t wrapped = 1; /* product of integers, modulo 2^64 */
     bool any = false, all = true;
     const bool is_floating = dtype_is_floating(call->in[X]->dtype);
     switch (call->op->variant) {
@@ -144,11 +145,12 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return call->op->variant == ANY ? any : all;
 }
 
-/* ---- dense kernel: combines chunks of f64 or s64, in lanes that the compiler vectorises ---- */
+/* ---- dense kernel: reads x in chunks of f64 or s64 and combines these in lanes, which the
+ * compiler vectorises ---- */
 
 #define LANES 8
 
-/* The elements that are combined to one element of the result. */
+/* The elements that are combined into one element of the result. */
 typedef struct elements {
     const reduce_loops_t *loops;
     dtype_t dtype;
@@ -177,7 +179,7 @@ static double fold_sum(double sum, int64_t n, const double *x)
     return lanes[0];
 }
 
-/* Function that is applied to each element before the sum or maximum; `a` is a parameter. */
+/* Function of each element that is then summed, multiplied or compared; `a` is its parameter. */
 typedef enum term {
     TERM_ITSELF,
     TERM_NEGATIVE,
@@ -259,7 +261,8 @@ static double variance_of(const elements_t *elements, int64_t correction)
     return sum_of(elements, TERM_SQUARE, mean) / fmax(n - (double)correction, 0.0);
 }
 
-/* Subtracts the largest element from all, so that sums do not overflow, and one term is 1. */
+/* Subtracts the largest element from all others, so that one term is exp(0) = 1 and the sum does
+ * not overflow. */
 static double logsumexp_of(const elements_t *elements)
 {
     double most = largest_of(elements, TERM_ITSELF);
@@ -359,7 +362,7 @@ static value_t is_zero(emitter_t *emitter, value_t x)
     return emit_binary(emitter, &op_def_eq, x, emit_number(emitter, 0.0));
 }
 
-/* `x` if `zero` is not 0, otherwise 0. */
+/* x where `zero` is not 0, otherwise 0. */
 static value_t unless_zero(emitter_t *emitter, value_t zero, value_t x)
 {
     return emit_where(emitter, is_zero(emitter, zero), emit_number(emitter, 0.0), x);
@@ -390,8 +393,8 @@ static void pass_product(const gradient_call_t *call)
     call->in_grad[X] = emit_op(call->emitter, &op_def_prod_backward, &attrs, 2, in);
 }
 
-/* grad exp(x - out). For bf16 and f16, out is computed again in f32: near 40, the error of a bf16
- * is up to 1/8, and exp(1/8) is 1.13. */
+/* grad exp(x - out). For bf16 and f16, out is computed again in f32: near 40, a bf16 has an error
+ * of up to 1/8, and exp(1/8) is 1.13. */
 static void pass_logsumexp(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -405,8 +408,9 @@ static void pass_logsumexp(const gradient_call_t *call)
     call->in_grad[X] = emit_cast(e, part, emit_info(e, call->in[X])->dtype);
 }
 
-/* With y the norm: for p = 2, grad (x / y); otherwise grad sign(x) (|x| / y)^(p - 1); 0 where y is
- * 0. x / y is computed first, because it is at most 1, whereas grad / y may be infinite. */
+/* For p = 2: grad (x / y), where y is the norm. For other p: grad sign(x) (|x| / y)^(p - 1). 0
+ * where y is 0. x / y is computed first, because it is at most 1, whereas grad / y may be
+ * infinite. */
 static void pass_norm(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -433,8 +437,9 @@ static void pass_norm(const gradient_call_t *call)
     call->in_grad[X] = times(e, sign, part);
 }
 
-/* With n = max(0, N - correction): for var, 2 grad (x - mean) / n; for y = std, grad ((x - mean) /
- * y) / n, or 0 where y is 0. bf16 and f16 are computed in f32, as their mean has too few digits. */
+/* var: 2 grad (x - mean) / n, with n = max(0, N - correction). std: grad ((x - mean) / std) / n, or
+ * 0 where std is 0. bf16 and f16 are computed in f32, because a mean in 16 bits has too few
+ * digits. */
 static void pass_deviation(const gradient_call_t *call, bool is_std)
 {
     emitter_t *e = call->emitter;
@@ -493,7 +498,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     return STATUS_OK;
 }
 
-/* Finds the index in grad of an element of x. */
+/* Finds the index of the element of grad that belongs to an element of x. */
 static void find_kept(const reduce_attrs_t *attrs, int rank, const int64_t *index, int64_t *out_at)
 {
     bool gone[TENSOR_MAX_RANK];
@@ -530,7 +535,8 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return accept_plain(call, prepared, BACKWARD_X);
 }
 
-/* Product of all elements but x, given the product of nonzero elements, and the number of zeros. */
+/* Product of all elements but x, given the product of all nonzero elements and the number of
+ * zeros. */
 static double product_of_others(double product, int64_t n_zeros, double x)
 {
     if (n_zeros == 0) return product / x;

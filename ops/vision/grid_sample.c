@@ -1,7 +1,7 @@
 /* Samples images between their pixels, at the positions of a grid.
  *
  * A position has one coordinate for each spatial dimension. Along each dimension, one, two or four
- * pixels with weights (taps) contribute. A sample is the sum over all combinations of taps. */
+ * pixels contribute with weights (taps). A sample is the sum over all combinations of taps. */
 #include <math.h>
 #include <string.h>
 
@@ -56,13 +56,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- taps ---- */
 
-/* Position along one dimension in pixels; its derivative with respect to the grid coordinate. */
+/* Position along one dimension in pixels, and its derivative with respect to the grid's number. */
 typedef struct place {
     double at, slope;
 } place_t;
 
-/* In mode nearest, rounds intermediate results to the grid's dtype, like PyTorch and ONNX Runtime;
- * otherwise halves would be rounded differently. Other modes are continuous and stay in double. */
+/* Mode nearest rounds intermediate results to f32 (unless the grid is f64), like PyTorch and ONNX
+ * Runtime: a position halfway between pixels must be rounded to the same pixel. Small errors do not
+ * matter in other modes, which stay in double. */
 static double round_place(const grid_sample_attrs_t *attrs, dtype_t dtype, double at)
 {
     return attrs->mode == GRID_NEAREST && dtype != DTYPE_F64 ? (double)(float)at : at;
@@ -81,7 +82,7 @@ static place_t reflect(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t 
     return (place_t){round_place(attrs, dtype, span - rest + begin), -slope};
 }
 
-/* Moves a position inside, as the padding requires. At the edge, the derivative is 0. */
+/* Moves a position into x, as the padding requires. At the edge, the derivative is 0. */
 static place_t move_inside(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t place,
                            int64_t size)
 {
@@ -95,7 +96,8 @@ static place_t move_inside(const grid_sample_attrs_t *attrs, dtype_t dtype, plac
     return place;
 }
 
-/* Index of the pixel at an integral position; -1 if the position is outside or NaN. */
+/* Index of the pixel at a position that is an integer; -1 if the position is outside of x or
+ * NaN. */
 static int64_t pixel_at(double at, int64_t size)
 {
     return at >= 0.0 && at < (double)size ? (int64_t)at : -1;
@@ -142,7 +144,7 @@ grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, doub
     const double low = floor(place.at), first = is_cubic ? low - 1.0 : low;
     for (int i = 0; i < taps.n; i++) {
         place_t pixel = {first + i, 0.0};
-        /* Subtracts `low` first: it is near place.at, so that the difference is exact. */
+        /* Subtracts `low` first: it is near place.at, so the difference is exact. */
         const double distance = place.at - low - (is_cubic ? i - 1 : i);
         taps.weight[i] = is_cubic ? cubic_weight(distance) : 1.0 - fabs(distance);
         taps.slope[i] = place.slope * (is_cubic ? cubic_slope(distance) : i == 0 ? -1.0 : 1.0);
@@ -166,7 +168,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     double sum = 0.0;
     for (int d = 0; d < n_spatial; d++) place[d + 1] = index[d + 2];
     for (int d = 0; d < n_spatial; d++) {
-        place[n_spatial + 1] = n_spatial - 1 - d; /* the grid has x, y, z */
+        place[n_spatial + 1] = n_spatial - 1 - d; /* the grid's order is x, y, z */
         taps[d] = grid_find_taps(call->attrs, x->dtype, spec_at(call, GRID, place),
                                  x->sizes[d + 2]);
     }
@@ -231,7 +233,7 @@ static double sample(const pixels_t *pixels, dtype_t dtype, const char *channel)
 
 typedef struct positions {
     const prepared_t *prepared;
-    int64_t n_pixels, n_positions; /* in one image: pixels, samples */
+    int64_t n_pixels, n_positions; /* pixels and samples in one image */
     const char *x, *grid;
     char *out;
 } positions_t;

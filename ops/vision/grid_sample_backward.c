@@ -1,7 +1,7 @@
-/* Gradients of grid_sample. For the image, each sample's gradient is added to its taps, times their
- * weights. For the grid, it is multiplied by the derivatives of the weights. As in PyTorch, the
- * grid has no gradient in mode nearest, and none in dimensions in which the position was moved to
- * the edge. */
+/* Gradients of grid_sample. A sample's gradient, times the weights of its taps (grid_sample.c), is
+ * added to the taps' pixels. Times the derivatives of the weights, it is the gradient of the grid.
+ * As in PyTorch, the grid has no gradient in mode nearest, and none in dimensions in which the
+ * position was moved to the edge. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -43,7 +43,7 @@ static sample_t find_sample(const grid_sample_attrs_t *attrs, const tensor_info_
 {
     sample_t s = {.n_spatial = x->rank - 2};
     for (int d = 0; d < GRID_MAX_SPATIAL; d++) s.taps[d] = (grid_taps_t){.n = 1, .weight = {1.0}};
-    for (int d = 0; d < s.n_spatial; d++) /* the grid has x, y, z */
+    for (int d = 0; d < s.n_spatial; d++) /* the grid's order is x, y, z */
         s.taps[d] = grid_find_taps(attrs, x->dtype, place[s.n_spatial - 1 - d], x->sizes[d + 2]);
     return s;
 }
@@ -53,8 +53,8 @@ static int count_combinations(const sample_t *s)
     return s->taps[0].n * s->taps[1].n * s->taps[2].n;
 }
 
-/* Pixel and weight of combination i of taps. For dimension `moved` (-1: none), the derivative
- * replaces the weight. Returns false if the pixel is outside. */
+/* Pixel and weight of combination i of the taps of all dimensions. In dimension `moved` (-1: none),
+ * the derivative replaces the weight. Returns false if the pixel is outside of x. */
 static bool combine(const sample_t *s, int i, int moved, int64_t *out_at, double *out_weight)
 {
     const int which[] = {i / s->taps[2].n / s->taps[1].n, i / s->taps[2].n % s->taps[1].n,
@@ -85,7 +85,7 @@ static sample_t spec_sample(const spec_call_t *call, const int64_t *place)
     return find_sample(call->attrs, x, numbers);
 }
 
-/* Sums over all samples to which the pixel contributes. */
+/* Gradient of a pixel: a sum over all samples to which it contributes. */
 static double spec_x(const spec_call_t *call, const int64_t *index)
 {
     const tensor_info_t *grad = call->in[GRAD];
@@ -107,7 +107,7 @@ static double spec_x(const spec_call_t *call, const int64_t *index)
     return sum;
 }
 
-/* Sums over the channels; they all have the same taps. */
+/* Gradient of a grid element: a sum over the channels, which all have the same taps. */
 static double spec_grid(const spec_call_t *call, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
@@ -196,7 +196,8 @@ static double load(const run_t *run, const char *from, int64_t index)
     return dtype_load(dtype, from + (size_t)index * dtype_size(dtype));
 }
 
-/* Gradient of n channels of one image. Channels are numbered over all images, from `first` on. */
+/* Computes the image gradient of n channels from `first` on, all of one image. Channels are
+ * numbered over all images. */
 static void give(const run_t *run, int64_t first, int64_t n, double *sums, char *out)
 {
     const sizes_t *sizes = &run->sizes;
@@ -243,7 +244,7 @@ static void move(const run_t *run, int64_t place, char *out)
 
 typedef struct parts {
     const run_t *run;
-    int64_t per_image; /* groups of LANES channels */
+    int64_t per_image; /* groups of LANES channels in an image */
     double *sums;      /* [members][n_pixels][LANES] */
     char *out;
 } parts_t;

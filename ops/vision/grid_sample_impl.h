@@ -23,8 +23,8 @@ typedef struct grid_taps {
 } grid_taps_t;
 
 /* Finds the taps of a grid coordinate `number`: -1 is the first pixel and 1 the last (their centres
- * with align_corners, otherwise their outer edges). Padding moves a position outside of x inside;
- * in mode cubic, it moves each pixel instead. */
+ * with align_corners, otherwise their outer edges). A position outside of x is moved into x, as the
+ * padding requires. In mode cubic, each pixel is moved instead. */
 grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
                            int64_t size);
 

@@ -62,14 +62,15 @@ static bool overlaps(const box_t *a, const box_t *b, double threshold)
     return shared > 0.0 && shared > threshold * (area_of(a) + area_of(b) - shared);
 }
 
-/* ---- boxes of each class, sorted by score ---- */
+/* ---- candidates: the boxes of one class of one image, sorted by score ---- */
 
 typedef struct candidate {
     double score;
     int64_t index;
 } candidate_t;
 
-/* Scratch memory: the boxes [images][boxes], buffers for sorting, and the rows of the result. */
+/* Scratch memory: all boxes [images][boxes], two buffers for sorting, and the rows of the
+ * result. */
 typedef struct work {
     int64_t n_images, n_classes, n_boxes;
     box_t *boxes;
@@ -103,7 +104,8 @@ static bool comes_first(const candidate_t *a, const candidate_t *b)
     return a->score > b->score || (a->score == b->score && a->index < b->index);
 }
 
-/* Merge sort: merges pairs of sorted runs of 1, 2, 4, ... candidates. Returns the sorted buffer. */
+/* Merge sort: merges pairs of sorted runs of 1, 2, 4, ... candidates between two buffers. Returns
+ * the one that is sorted at the end. */
 static candidate_t *sort(int64_t n, candidate_t *from, candidate_t *to)
 {
     for (int64_t width = 1; width < n; width *= 2) {
@@ -123,7 +125,7 @@ static candidate_t *sort(int64_t n, candidate_t *from, candidate_t *to)
     return from;
 }
 
-/* Collects and sorts the candidates above the score threshold. NaN is never above it. */
+/* Collects and sorts the candidates with a score above the threshold, so without NaN. */
 static candidate_t *find_candidates(const work_t *work, const nms_attrs_t *attrs, dtype_t dtype,
                                     const char *scores, int64_t *out_n)
 {
@@ -235,7 +237,7 @@ static bool is_better(const spec_call_t *call, int64_t image, int64_t class, int
     return x > y || (x == y && a < b);
 }
 
-/* True if the box is in the result: it overlaps no better box of the result. */
+/* True if the box is in the result: it does not overlap a better box that is in the result. */
 static bool stays(const spec_call_t *call, int64_t image, int64_t class, int64_t index)
 {
     const nms_attrs_t *attrs = call->attrs;

@@ -1,4 +1,4 @@
-/* Resamples the last dimensions, one after the other. */
+/* Resize: resamples the last dimensions of x, one after the other. */
 #include <math.h>
 #include <string.h>
 
@@ -40,13 +40,14 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
 /* ---- dimensions ---- */
 
-/* One resized dimension. scale 0: out / in. start and end: cropped range; 0 to 1 is all of x. */
+/* One resized dimension. scale 0 means out / in. start and end: range of RESIZE_CROP, where 0 to 1
+ * is all of x. */
 typedef struct axis {
     int64_t in, out;
     double scale, start, end;
 } axis_t;
 
-/* True if ONNX Runtime copies x: no size changes, whatever the scales are. */
+/* True if ONNX Runtime copies x. It does so if no size changes, whatever the scales are. */
 static bool is_copy(const resize_attrs_t *attrs, const tensor_info_t *x, const tensor_info_t *out)
 {
     return attrs->as_onnx && attrs->coordinates != RESIZE_CROP &&
@@ -72,7 +73,7 @@ static double find_stretch(const resize_attrs_t *attrs, const axis_t *axis)
     return attrs->antialias && scale < 1.0 ? 1.0 / scale : 1.0;
 }
 
-/* Number of input elements that contribute to an output element. */
+/* Number of taps: input elements that contribute to an output element, with weights. */
 static int64_t count_taps(const resize_attrs_t *attrs, const axis_t *axis)
 {
     if (attrs->mode == RESIZE_NEAREST) return 1;
@@ -82,7 +83,7 @@ static int64_t count_taps(const resize_attrs_t *attrs, const axis_t *axis)
 
 /* ---- inference ---- */
 
-/* Larger positions would not be exact. */
+/* Limit of starts and ends, because larger positions would not be exact. */
 #define MAX_CROP 65536.0
 
 static status_t check_crop(context_t *ctx, const resize_attrs_t *attrs)
@@ -100,7 +101,7 @@ static status_t check_crop(context_t *ctx, const resize_attrs_t *attrs)
     return STATUS_OK;
 }
 
-/* Limit of taps: with antialias, a tiny scale makes a filter that is much wider than x. */
+/* Limit of taps. With antialias and a tiny scale, a filter can be much wider than x. */
 #define MAX_TAPS ((double)((int64_t)1 << 36))
 
 static status_t check_taps(context_t *ctx, const resize_attrs_t *attrs, const tensor_info_t *x,
@@ -154,7 +155,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- taps of an output index ---- */
 
-/* Input position of output element i, with the roundings of ONNX Runtime. */
+/* Input position of output element i, rounded at each step like ONNX Runtime's. */
 static double find_place_in_f32(int coordinates, const axis_t *axis, int64_t i)
 {
     const float in = (float)axis->in, out = (float)axis->out, at = (float)i;
@@ -204,8 +205,8 @@ static double find_place(const resize_attrs_t *attrs, const axis_t *axis, int64_
     }
 }
 
-/* The position that mode nearest rounds. PyTorch multiplies by an f32 factor, so 29 * (1 / 29f) is
- * less than 1. */
+/* The position that mode nearest rounds. PyTorch multiplies i by an f32 factor: for i = 29 and a
+ * factor of 1 / 29, the position is less than 1. */
 static double find_nearest_place(const resize_attrs_t *attrs, const axis_t *axis, int64_t i)
 {
     if (attrs->as_onnx || attrs->coordinates != RESIZE_ASYMMETRIC)
@@ -221,7 +222,8 @@ static int64_t clamp_index(int64_t index, int64_t n)
     return index < 0 ? 0 : index >= n ? n - 1 : index;
 }
 
-/* Tolerance of ONNX Runtime around a half, for rounding errors of f32 positions. */
+/* ONNX Runtime treats positions this close to a half as a half, because f32 positions have
+ * errors. */
 #define HALF_WIDTH 1e-6F
 
 static int64_t find_nearest(const resize_attrs_t *attrs, const axis_t *axis, int64_t i)
@@ -249,8 +251,9 @@ static double weigh_cubic(double a, double distance)
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0.0;
 }
 
-/* Filter of an output element: n input elements from `first` on. Elements outside repeat the edge,
- * or are excluded and the other weights rescaled. */
+/* Filter of an output element: the weights of n input elements from `first` on. An index outside of
+ * x counts as the edge element, or has weight 0 (exclude_outside); then the other weights are
+ * rescaled by `sum`. */
 typedef struct filter {
     const resize_attrs_t *attrs;
     const axis_t *axis;
@@ -269,7 +272,7 @@ static double weigh(const filter_t *filter, int64_t at)
     return distance < 1.0 ? 1.0 - distance : 0.0;
 }
 
-/* Filter of output element i, with its position shifted by `moved`. */
+/* Filter of output element i. `moved` is added to its position. */
 static filter_t make_filter(const resize_attrs_t *attrs, const axis_t *axis, int64_t i,
                             double moved)
 {
@@ -314,7 +317,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
         axes[i] = describe_axis(attrs, x, &call->out[output], i);
         double place = find_place(attrs, &axes[i], index[first + i]);
         double moved = spec_rounding(call, i,
-                                     fabs(place) + 0.5); /* half pixels are subtracted last */
+                                     fabs(place) + 0.5); /* before subtracting half a pixel */
         filters[i] = make_filter(attrs, &axes[i], index[first + i], moved);
         counts[i] = filters[i].n;
     }
@@ -330,9 +333,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- oneDNN kernel: for attributes that sample the same positions ---- */
+/* ---- oneDNN kernel: for attributes with which oneDNN samples the same positions ---- */
 
-/* True if an output size is 1: there PyTorch's half pixels differ. */
+/* True if an output size is 1. RESIZE_PYTORCH_HALF_PIXEL is a special case then. */
 static bool has_one(const ints_t *sizes)
 {
     for (int i = 0; i < sizes->n; i++)
@@ -354,7 +357,7 @@ static bool repeats_elements(const resize_attrs_t *attrs, const tensor_info_t *x
     return true;
 }
 
-/* True if scales equal the ratios of sizes, rounded to f32. */
+/* True if each scale equals out / in in f32. */
 static bool has_scales_of_sizes(const resize_attrs_t *attrs, const tensor_info_t *x)
 {
     for (int d = 0; d < attrs->scales.n; d++)
@@ -400,10 +403,10 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- native kernel: one pass for each dimension that changes, plain or channels last ---- */
+/* ---- native kernel: one pass for each dimension that changes; x is plain or channels last ---- */
 
-/* [outer][in][inner] becomes [outer][out][inner]. The taps of output index q start at taps[at + q *
- * n_taps]. */
+/* Resizes [outer][in][inner] to [outer][out][inner]. Output index q has n_taps taps, from taps[at +
+ * q * n_taps] on. */
 typedef struct pass {
     int64_t outer, in, out, inner, n_taps;
     size_t at;
@@ -412,7 +415,7 @@ typedef struct pass {
 typedef struct plan {
     int n_passes;
     pass_t passes[TENSOR_MAX_RANK];
-    dtype_t compute;     /* DTYPE_NONE: elements are copied */
+    dtype_t compute;     /* DTYPE_NONE: mode nearest, which copies elements */
     size_t buffer_bytes; /* size of each of two buffers for intermediate results */
     adjoint_tap_t taps[];
 } plan_t;
@@ -423,14 +426,15 @@ static bool changes(const axis_t *axis)
                             axis->start != 0.0 || axis->end != 1.0);
 }
 
-/* Index of a dimension in memory order, slowest first. */
+/* Index of a dimension when dimensions are ordered as in memory, outermost first. is_last: channels
+ * last. */
 static int find_place_of_dim(int dim, int rank, bool is_last)
 {
     if (!is_last || dim == 0) return dim;
     return dim == 1 ? rank - 1 : dim - 1;
 }
 
-/* Fills in the passes without their taps. Returns the number of taps. */
+/* Describes the passes, without taps. Returns the number of taps of all passes. */
 static size_t make_passes(const op_call_t *call, bool is_last, plan_t *plan)
 {
     const resize_attrs_t *attrs = call->attrs;
@@ -504,7 +508,7 @@ typedef struct planes {
     char *to;
 } planes_t;
 
-/* Copies planes [in][inner] to [out][inner]. */
+/* Mode nearest: copies rows of planes [in][inner] to [out][inner]. */
 static void move_planes(void *user, int64_t first, int64_t last)
 {
     const planes_t *p = user;
@@ -536,7 +540,7 @@ static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, siz
         adjoint_sum(&sum, isa_best(), n_threads);
 }
 
-/* bf16 and f16 are converted to f32 in the buffers. */
+/* Converts bf16 and f16 to f32 before the first pass and back after the last. */
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
@@ -567,7 +571,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- gradients: resize_backward has the same attributes, but its `sizes` are those of x ---- */
+/* ---- gradients: resize_backward has the attributes of resize, but `sizes` has the sizes of x
+ * ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                          int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-/* Position in the input of element i of `out` elements. It goes from `start` to `end`, where 0 is
- * the first of `in` elements and 1 the last. Computed in f32, like ONNX Runtime. */
+/* Position, among `in` input elements, of element i of `out` output elements. Positions are spread
+ * from `start` to `end`, where 0 is the first input element and 1 the last. Computed in f32, like
+ * ONNX Runtime. */
 static inline float resize_crop_place(int64_t in, int64_t out, float start, float end, int64_t i)
 {
     const float last = (float)(in - 1);

@@ -1,8 +1,8 @@
 /* Resamples boxes of images to one size, as detectors do with regions of interest.
  *
  * A box is divided into P x Q bins, and a bin into a grid of cells. Each cell's centre is a sample,
- * interpolated from the four pixels around it. A bin is the mean of its samples, or the largest
- * weighted pixel. */
+ * interpolated from the four pixels around it. The result of a bin is the mean of its samples, or
+ * the largest product of a pixel and its weight. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -59,14 +59,14 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- geometry, separately for height and width ---- */
 
-/* Rounds to f32 unless the dtype is f64. */
+/* Rounds a number to f32, unless dtype is f64. */
 static double narrow(dtype_t dtype, double number)
 {
     return dtype == DTYPE_F64 ? number : (double)(float)number;
 }
 
-/* Computes in f32, like torchvision and ONNX Runtime, because the number of samples depends on the
- * last digit of the length. */
+/* Computes in f32, like torchvision and ONNX Runtime: the number of samples can depend on the last
+ * bit of the length. */
 roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
                          int64_t n_bins, int64_t size)
 {

@@ -1,6 +1,6 @@
 /* Gradient of roi_align's images: each bin adds its gradient to the pixels of its samples, times
- * their weights. In mode max, only the first of the largest weighted pixels, or the last NaN, gets
- * the gradient. */
+ * their weights. In mode max, only one pixel gets the gradient: the first one whose product with
+ * its weight is the largest, or the last one with NaN. */
 #include <math.h>
 #include <string.h>
 
@@ -36,7 +36,8 @@ typedef struct bin {
     int64_t p, q;
 } bin_t;
 
-/* Pixel `tap` of the sample in row i and column k of a bin. Returns false if it is outside. */
+/* Finds pixel `tap` (0 to 3) of the sample in row i and column k of a bin. Returns false if the
+ * sample is outside. */
 static bool find_pixel(const bin_t *bin, int64_t i, int64_t k, int tap, int64_t *out_at,
                        double *out_weight)
 {
@@ -105,7 +106,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- dense kernel: planes are divided among the threads; boxes are added in order ---- */
+/* ---- dense kernel: the threads divide the planes; each adds the gradients of all boxes in order
+ * ---- */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -125,7 +127,7 @@ static double pixel(dtype_t dtype, const char *plane, int64_t i)
     return dtype_load(dtype, plane + (size_t)i * dtype_size(dtype));
 }
 
-/* Adds a bin's gradient to its pixels. x is the plane, which mode max reads. */
+/* Adds a bin's gradient to its pixels in `sums`. Mode max reads the pixels of x, a plane. */
 static void give_bin(int mode, dtype_t dtype, const bin_t *bin, double grad, const char *x,
                      double *sums)
 {

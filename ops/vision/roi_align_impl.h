@@ -12,16 +12,17 @@ enum { ROI_X, ROI_BOXES, ROI_IMAGES, ROI_GRAD };
 extern const attr_field_t roi_align_fields[5];
 
 typedef struct roi_side {
-    double start, bin, n_samples; /* n_samples: integer, in a bin */
+    double start, bin, n_samples; /* n_samples: an integer, per bin */
     int64_t size;                 /* image size in pixels */
 } roi_side_t;
 
-/* Computes one side of a box from `low` to `high`; at least one pixel unless attrs->aligned. */
+/* Computes one side of a box, from `low` to `high`. Unless attrs->aligned, it is at least one pixel
+ * long. */
 roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
                          int64_t n_bins, int64_t size);
 
-/* The two pixels next to a sample. is_outside: the sample is more than one pixel outside of the
- * image, and has value 0. */
+/* The two pixels next to a sample along one side, with weights. is_outside: the sample is more than
+ * one pixel outside of the image and counts as 0. */
 typedef struct roi_taps {
     bool is_outside;
     int64_t index[2];
@@ -29,7 +30,7 @@ typedef struct roi_taps {
 } roi_taps_t;
 roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample);
 
-/* For `run`: finds height and width of a box, and its image; checks all boxes. */
+/* Used by `run`: the height and width of a box; the index of its image; checks of all boxes. */
 void roi_find_sides(const prepared_t *prepared, const void *boxes, int64_t box,
                     roi_side_t *out_sides);
 int64_t roi_image_at(dtype_t dtype, const void *images, int64_t box);

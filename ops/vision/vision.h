@@ -7,21 +7,21 @@
 TESSERA_BEGIN
 
 typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode_t;
-/* Position in the input that output element i samples. scale is out / in, unless attrs set it. */
+/* Position in the input of output element i. scale is out / in, unless the attributes set it. */
 typedef enum resize_coordinates {
     RESIZE_ASYMMETRIC,           /* i / scale */
     RESIZE_HALF_PIXEL,           /* (i + 0.5) / scale - 0.5 */
     RESIZE_ALIGN_CORNERS,        /* i * (in - 1) / (scale * in - 1) */
     RESIZE_PYTORCH_HALF_PIXEL,   /* as RESIZE_HALF_PIXEL, but 0 if out is 1 */
     RESIZE_HALF_PIXEL_SYMMETRIC, /* RESIZE_HALF_PIXEL + in / 2 * (1 - out / (scale * in)) */
-    /* (start + i * (end - start) / (out - 1)) * (in - 1), where `starts` and `ends` count from 0,
-     * the first element, to 1, the last; the middle if out is 1 */
+    /* (start + i * (end - start) / (out - 1)) * (in - 1), where `starts` and `ends` are 0 for the
+     * first element and 1 for the last; if out is 1, the middle of the range */
     RESIZE_CROP,
     RESIZE_TF_HALF_PIXEL /* (i + 0.5) / scale */
 } resize_coordinates_t;
 
 /* How RESIZE_NEAREST rounds a position. PREFER_FLOOR and PREFER_CEIL differ only at halves.
- * BY_SCALE rounds up if the dimension shrinks and down if it grows, as ONNX did before opset 11. */
+ * BY_SCALE, as in ONNX before opset 11, rounds up if the dimension shrinks and down if it grows. */
 typedef enum resize_rounding {
     RESIZE_FLOOR,
     RESIZE_CEIL,
@@ -34,19 +34,19 @@ typedef struct resize_attrs {
     ints_t sizes;             /* output sizes of the last dimensions */
     int mode;                 /* resize_mode_t */
     int coordinates;          /* resize_coordinates_t */
-    floats_t scales;          /* one for each size, or none: out / in */
+    floats_t scales;          /* one for each size; none means out / in */
     double cubic_coefficient; /* -0.75 in PyTorch */
-    bool exclude_outside;  /* cubic: ignores samples outside of x; otherwise they are the edge's */
+    bool exclude_outside;  /* cubic: ignores samples outside of x, instead of repeating the edge */
     floats_t starts, ends; /* RESIZE_CROP: one for each size */
     bool antialias; /* linear, cubic: widens the filter if a dimension shrinks, by the same factor,
-                       as ONNX Resize; then exclude_outside applies to both */
+                       as ONNX Resize; exclude_outside applies to both then */
     int rounding;   /* nearest: resize_rounding_t */
     bool as_onnx;   /* computes positions like ONNX Runtime, in f32 with the scale rounded to f32;
                        otherwise like PyTorch */
 } resize_attrs_t;
 
-/* Resizes the last n dimensions to `sizes`, one after the other. Nearest copies the element at the
- * rounded position, linear weights two neighbours, cubic four, like
+/* Resizes the last n dimensions to `sizes`, one after the other. Mode nearest copies the element at
+ * the rounded position, linear interpolates between two elements, cubic between four, like
  * torch.nn.functional.interpolate. A dimension of size 0 stays 0. */
 status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *sizes,
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
@@ -59,8 +59,8 @@ typedef enum roi_align_mode { ROI_ALIGN_MEAN, ROI_ALIGN_MAX } roi_align_mode_t;
 typedef struct roi_align_attrs {
     int64_t output_size[2];
     double spatial_scale;   /* pixels of x per unit of the boxes; 0: 1 */
-    int64_t sampling_ratio; /* samples along a side of a bin; 0: one for each pixel */
-    bool aligned;           /* shifts boxes by half a pixel: coordinates are pixel corners */
+    int64_t sampling_ratio; /* samples along a side of a bin; 0: one for each pixel of the bin */
+    bool aligned;           /* coordinates count pixel corners: subtracts half a pixel */
     int mode;               /* roi_align_mode_t */
 } roi_align_attrs_t;
 
@@ -69,9 +69,9 @@ typedef struct roi_align_attrs {
  * x       [N][C][H][W]
  * boxes   [R][4]        (x1, y1, x2, y2), of x's dtype
  * images  [R]           s64 or s32: the image of each box
- * attrs   NULL: one bin, one sample for each pixel, not aligned, mean
+ * attrs   NULL: one bin, one sample for each pixel, not aligned, ROI_ALIGN_MEAN
  * out     [R][C][P][Q]  dense. A box has P x Q bins. ROI_ALIGN_MEAN averages a bin's interpolated
- *                       samples. ROI_ALIGN_MAX, as defined by ONNX, is the largest weighted pixel
+ *                       samples. ROI_ALIGN_MAX, from ONNX, is the largest pixel times weight
  *
  * INVALID_ARGUMENT  an image index is out of range; a box is not finite, or needs more than 65536
  *                   samples along a side */
@@ -97,14 +97,14 @@ status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid,
     TESSERA_API(op_grid_sample);
 
 /* Non-maximum suppression, like ONNX NonMaxSuppression. For one image and one class, column 2 of
- * the result is that of torchvision.ops.nms.
+ * the result equals the result of torchvision.ops.nms.
  *
  *   iou(a, b) = area of the intersection of a and b / area of their union
  *
  * boxes            [N][M][4]    two opposite corners, or (x, y, width, height) if is_center
  * scores           [N][C][M]    of the same floating dtype
  * max_per_class    maximum number of boxes for each class of each image; negative: all
- * iou_threshold    drops a box if its iou with a better box of the result is greater
+ * iou_threshold    drops a box if its iou with a better box of the result exceeds this
  * score_threshold  drops boxes with this score or less, or NaN
  * out              s64 [n][3]   image, class and box, sorted by image, class, and descending score;
  *                               boxes with equal scores by index */
