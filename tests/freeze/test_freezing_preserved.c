@@ -196,7 +196,7 @@ static void freeze_module_with_user_preserved_method(void **state)
         mini_same(ctx, net, frozen, "modify_a", 1.0);
     }
     drop(net, frozen);
-    net = make_two_methods(ctx); /* if no method is preserved, method_b does not matter */
+    net = make_two_methods(ctx); /* forward alone changes no attribute */
     frozen = mini_freeze(ctx, net, NULL);
     assert_int_equal(mini_n_left(ctx, frozen), 0);
     mini_same(ctx, net, frozen, "forward", 1.0);
@@ -239,7 +239,7 @@ static void freeze_module_with_user_preserved_method_on_submodule(void **state)
     assert_false(mini_says(ctx, module_child(frozen, "sub1"), "method_a", "getattr"));
     mini_same(ctx, net, frozen, "sub1.method_a", 1.0);
     drop(net, frozen);
-    frozen = NULL; /* method_b changes an attribute that forward reads, so it stays */
+    frozen = NULL; /* method_b changes an attribute of forward, which stays */
     net = make_subs(ctx);
     frozen = mini_freeze(ctx, net, MINI_PATHS("sub1.method_b"));
     assert_int_equal(mini_n_left(ctx, frozen), 1);

@@ -1,4 +1,4 @@
-/* Values that may share memory, checked by the table that the analysis prints. */
+/* Which values of a graph may share memory. The tests compare the table that graph_alias prints. */
 #include "graph/analysis/alias_impl.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "tests/support/support.h"
 
-/* The context of the running test. */
+/* the context of the running test */
 static context_t *ctx;
 
 static int setup(void **state)
@@ -227,7 +227,6 @@ static void what_has_no_type_may_be_anything(void **state)
                 "[0] %x %v %w: holds [0]; input; written by %w = relu_(%v)\n");
 }
 
-/* A list that contains itself. */
 static void a_container_may_hold_itself(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Memory shared by the runs of plans. */
+/* Arenas: memory that runs of plans share. */
 #include "graph/program/arenas_impl.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static void blocks_far_larger_than_any_plan_needs_are_freed(void **state)
     arenas_t *arenas = NULL;
     CHECK_OK(ctx, arenas_create(ctx, &arenas));
     char *large = arenas_lease(arenas, 1000), *small = arenas_lease(arenas, 100);
-    arenas_trim(arenas, 10); /* leased blocks stay */
+    arenas_trim(arenas, 10); /* blocks that are in use stay */
     memset(large, 1, 1000);
     arenas_return(arenas, small);
     arenas_return(arenas, large);

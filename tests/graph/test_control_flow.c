@@ -1,5 +1,5 @@
-/* Methods with control flow, containers and state: parsed from their text and frozen, each gives
- * the same results. */
+/* Methods with control flow, containers and state give the same results as text, parsed again and
+ * frozen. */
 #include "freeze/freeze.h"
 #include "graph/ir/graph.h"
 
@@ -12,7 +12,7 @@
 
 #define FORWARD(body) MINI_METHOD("forward", body)
 
-/* Checks the result of `forward` for ones, as text. */
+/* Runs `forward` on ones and compares the printed result. */
 static void check_run(context_t *ctx, module_t *net, const char *what, const char *wanted)
 {
     datum_t *out[METHOD_MAX_OUTPUTS], *in = NULL;
@@ -34,8 +34,8 @@ static void check_run(context_t *ctx, module_t *net, const char *what, const cha
     tensor_release(x);
 }
 
-/* Runs twice, since the first run may change state: the module, its copy parsed from text, and the
- * frozen one. Releases the module. */
+/* Runs the module, its copy parsed from text, and the frozen module, each twice, because the first
+ * run may change state. Releases the module. */
 static void check_twice(context_t *ctx, module_t *net, const char *first, const char *second)
 {
     module_t *all[] = {net, rounds_of_module(ctx, net), mini_freeze(ctx, net, NULL)};
@@ -101,7 +101,8 @@ static void branches_in_a_branch_in_a_loop(void **state)
     check_twice(ctx, net, "<60 60>, 5", "<120 120>, 6");
 }
 
-/* Three iterations and five: the string, the list and the tensor change in each. */
+/* The loop runs three times in the first call and five times in the second. Each iteration changes
+ * the string, the list and the tensor. */
 static void a_loop_carries_a_list_a_tensor_and_a_string(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -194,7 +195,7 @@ static void dicts_have_strings_as_keys(void **state)
                   "index: the dict has no \"b\"");
 }
 
-/* The error occurs when the method is made if the type is known then, else at run time. */
+/* If the key's type is known, making the method fails; otherwise the run fails. */
 static void keys_of_another_kind_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -309,7 +310,7 @@ static void what_is_set_is_got_after(void **state)
                                                       "}\n" MINI_GET("o", "n") MINI_GET(
                                                           "w",
                                                           "inner.w") "return %y, %k, %o, %w\n"));
-    /* Each iteration replaces a by a (a + i) - (a + i + 1), starting from 1. */
+    /* Starting from a = 1, iteration i replaces a by a (a + i) - (a + i + 1). */
     check_twice(ctx, net, "<-1 -1>, 2, 4, <1 1>", "<87599 87599>, 8, 16, <301 301>");
 }
 
@@ -383,7 +384,7 @@ static void a_method_that_calls_itself_without_end_is_refused(void **state)
     CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(2), &x));
     CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
     module_t *const modules[] = {module, frozen};
-    for (int i = 0; i < 4; i++) /* twice each: the counter of calls has its old value */
+    for (int i = 0; i < 4; i++) /* twice each: a failure must reset the count of nested calls */
         CHECK_FAILS(ctx, module_forward(ctx, modules[i % 2], x, &y), STATUS_INVALID_ARGUMENT,
                     "call: \"forward\" of Endless, methods call each other 128 deep");
     tensor_release(x);

@@ -1,5 +1,6 @@
-/* The solver of cost function networks, compared with all choices on random small networks; and its
- * bound if tables are too large for an exact solution. */
+/* The solver of cost networks (cost_network_impl.h). On small random networks it must find the
+ * optimum, which the test finds by trying all choices. On networks that are too dense, its bound
+ * must hold. */
 #include "graph/passes/cost_network_impl.h"
 
 #include "tests/support/support.h"
@@ -10,7 +11,7 @@
 
 enum { VARIABLES = 40, VALUES = 6, FORMS = 5, READERS = 12, FANS = 60 };
 
-/* A network and the memory that it points to. */
+/* A network, and the arrays that it points to. */
 typedef struct made {
     network_t network;
     int n_values[VARIABLES];
@@ -58,7 +59,7 @@ static void add_fan(made_t *made, int maker, int n_readers, const int *readers)
                                     FORMS, made->moves[f]};
 }
 
-/* Computes the cost as defined in the header, from the sets of requested forms. */
+/* Computes the cost by the formula in the header, one set of needed forms per fan. */
 static double count_cost(const made_t *made, const int *chosen)
 {
     double cost = 0.0;
@@ -108,7 +109,8 @@ static void solve(context_t *ctx, const made_t *made, network_certificate_t *out
     assert_true(out->lower_bound <= out->cost);
 }
 
-/* Any structure: makers that read themselves, readers that occur twice in a fan, fixed ends. */
+/* Networks of any structure: a maker may read its own data, a reader may occur twice in a fan, and
+ * makers or readers may have a fixed form. */
 static void small_networks_are_solved_to_the_optimum(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -130,7 +132,7 @@ static void small_networks_are_solved_to_the_optimum(void **state)
     }
 }
 
-/* 40 variables, each read by the next two, as in a residual network. */
+/* There are 40 variables. The next two variables read each, as in a residual network. */
 static void long_chains_with_skips_are_exact(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -145,7 +147,7 @@ static void long_chains_with_skips_are_exact(void **state)
     }
 }
 
-/* Every pair of variables is connected, which exceeds any table. */
+/* So many variables share fans that tables for eliminating them would be too large. */
 static void what_is_too_dense_has_a_bound_below_the_choice(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -167,8 +169,7 @@ static void what_is_too_dense_has_a_bound_below_the_choice(void **state)
     assert_true(n_inexact > 0);
 }
 
-/* One maker, and readers that all need a form that it produces by conversion: the conversion costs
- * once. */
+/* Three readers need a form that the maker can only convert to. The conversion costs 100, once. */
 static void a_form_that_many_want_is_converted_to_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -182,7 +183,7 @@ static void a_form_that_many_want_is_converted_to_once(void **state)
     int chosen[4];
     network_certificate_t certificate;
     CHECK_OK(ctx, network_solve(ctx, &network, 0, NULL, chosen, &certificate));
-    assert_int_equal(chosen[0], 0); /* 100, not 300, compared with 150 */
+    assert_int_equal(chosen[0], 0); /* 100 for one conversion is less than 150 for the other form */
     assert_float_equal(certificate.cost, 100.0, 0);
     assert_float_equal(certificate.lower_bound, 100.0, 0);
 }
@@ -204,15 +205,15 @@ enum { LONG = 500, TIMES = 8, MAX_WAYS = 3 };
 
 typedef enum pattern { CHAIN, RESIDUAL, TREE, HUB, N_PATTERNS } pattern_t;
 
-/* Returns the variable that makes the input of v; in RESIDUAL v also reads another one. */
+/* Returns the variable whose data v reads. In RESIDUAL, v also reads that of v - 3. */
 static int maker_of(pattern_t pattern, int v)
 {
     if (pattern == TREE) return (v - 1) / 2;
     return pattern == HUB ? 0 : v - 1;
 }
 
-/* Returns the work for a network of n variables. Each fan has one reader; in HUB one fan has
- * all. */
+/* Returns the solver's work for a network of n variables. Each fan has one reader, but HUB is one
+ * fan with all readers. */
 static int64_t work_of(context_t *ctx, pattern_t pattern, int n)
 {
     static const int forms[MAX_WAYS] = {0, 1, 2};

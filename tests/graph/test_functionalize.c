@@ -1,5 +1,5 @@
-/* Random programs of writes in place, views, lists, branches and loops: passes must not change
- * their results, nor what they write to their inputs. */
+/* Random programs with writes in place, views, lists, branches and loops. Passes must not change
+ * the results, nor the writes to inputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define N_ELEMENTS 4
 #define MAX_VALUES 48
 
-/* The context of the running test. */
+/* the context of the running test */
 static context_t *ctx;
 
 static int setup(void **state)
@@ -28,7 +28,7 @@ typedef struct program {
     size_t length;
     uint32_t seed;
     int n_made;
-    int tensors[MAX_VALUES], n_tensors; /* in scope */
+    int tensors[MAX_VALUES], n_tensors; /* visible to the next statement */
     int lists[MAX_VALUES], n_lists;
 } program_t;
 
@@ -38,7 +38,7 @@ static unsigned draw(program_t *program, unsigned n)
     return (program->seed >> 16) % n;
 }
 
-/* The newest is as likely as all others together. */
+/* Picks the newest tensor half of the time. */
 static int any_tensor(program_t *program)
 {
     unsigned n = (unsigned)program->n_tensors;

@@ -1,4 +1,4 @@
-/* A batch norm that only a 1x1 convolution reads is fused with it if formats are blocked; results
+/* If only a 1x1 convolution reads a batch norm and formats are blocked, the two are fused. Results
  * do not change. */
 #include "graph/passes/pass.h"
 
@@ -55,7 +55,7 @@ static int count(const text_t *text, const char *word)
     return n;
 }
 
-/* Compares with and without the pass; `wanted` norms must be fused. */
+/* Compares results with and without the pass. `wanted` norms must be fused. */
 static void compare(void **state, const char *text, int wanted)
 {
     context_t *ctx = fixture_context(state);
@@ -65,13 +65,13 @@ static void compare(void **state, const char *text, int wanted)
     run(ctx, text, NULL, &fused, &of_fused);
     run(ctx, text, "fuse_norm_conv", &apart, &of_apart);
     assert_int_equal(count(&apart, "batch_norm_conv2d("), 0);
-    /* The portable kernels have no blocks. */
+    /* Portable kernels use no blocked formats, so the pass does nothing. */
     if (isa_best() != ISA_PORTABLE) {
         assert_int_equal(count(&fused, "batch_norm_conv2d("), wanted);
         assert_int_equal(count(&fused, "batch_norm("), count(&apart, "batch_norm(") - wanted);
     }
     CHECK_OK(ctx, tensor_max_rel_diff(ctx, of_fused, of_apart, &difference));
-    assert_true(difference < 1e-4); /* a clamp to 6 hides most of sums of hundreds */
+    assert_true(difference < 1e-4); /* sums are in the hundreds, most results at most 6 */
     text_clear(&fused);
     text_clear(&apart);
     tensor_release(of_fused);
@@ -92,22 +92,22 @@ static void a_norm_is_computed_as_the_convolution_reads(void **state)
 
 static void what_somebody_else_reads_or_no_kernel_takes_stays(void **state)
 {
-    /* another reader */
+    /* something else reads the norm */
     compare(state,
             HEAD "  " NORM "\n  %y = conv2d(%n, %w, %b)\n  %z = sum(%n) dims=[1,2,3]\n"
                  "  return %y, %z\n}\n",
             0);
-    /* another activation */
+    /* the kernel cannot compute this activation */
     compare(state, HEAD "  " NORM " post=[\"tanh\"]\n  %y = conv2d(%n, %w, %b)\n  return %y\n}\n",
             0);
-    /* a stride */
+    /* the convolution has a stride */
     compare(state, HEAD "  " NORM "\n  %y = conv2d(%n, %w, %b) stride=[2,2]\n  return %y\n}\n", 0);
-    /* something between them */
+    /* a tanh stands between the two */
     compare(state,
             HEAD "  " NORM "\n  %z = tanh(%c)\n  %y = conv2d(%n, %w, %b)\n  return %y, %z\n}\n", 0);
 }
 
-/* The norm's input is plain before the reorder, but the kernel accepts only blocked formats. */
+/* A reorder has changed the norm's input to `formats`; the kernel accepts blocked ones only. */
 static void a_norm_of_what_was_reordered_stays(void **state)
 {
     static const char *const names[] = {"fuse_norm_conv", NULL};

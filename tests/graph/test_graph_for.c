@@ -130,7 +130,7 @@ static void what_is_shown_runs(void **state)
     module_release(shown);
 }
 
-/* Counts reorders in the second run of the graph from graph_for. */
+/* Runs the graph that graph_for returns twice, and counts reorders in the second run. */
 static uint64_t reorders(context_t *ctx, module_t *net, const tensor_t *x)
 {
     graph_t *graph = NULL;

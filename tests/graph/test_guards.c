@@ -1,4 +1,5 @@
-/* Guards of graphs: printed, parsed, kept by passes and files, checked before a run. */
+/* Guards: conditions on sizes that a graph needs. They are printed, parsed, kept by passes and
+ * files, and checked before a run. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -43,7 +44,7 @@ static void guards_print_and_parse(void **state)
     graph_t *graph = read_graph(ctx, text);
     check_print(ctx, graph, text);
     graph_release(graph);
-    /* implied guards are left out; any spelling parses */
+    /* a guard that follows from another one is left out; other spellings parse */
     graph = read_graph(ctx, "graph f(%x : f32[H=16]) fixed \"why\" guard H>4 from a \"b\"\n"
                             "guard H>=2 guard 2*H%16==0\n {\n  return %x\n}\n");
     check_print(ctx, graph,
@@ -119,7 +120,7 @@ static void passes_keep_guards(void **state)
                 "graph f(%x : f32[H=16])\n  guard H % 8 == 0 from r\n  guard H >= 9\n{\n"
                 "  %1 = relu(%x) : f32[16]\n  %2 = add(%1, %1) : f32[16]\n"
                 "  %y = reshape(%2) sizes=[2,-1] where sizes[0]=H/8 : f32[2,8]\n  return %y\n}\n");
-    /* at given sizes they are decided */
+    /* with given sizes a guard is true or false, so it disappears */
     graph_t *resized = NULL;
     const tensor_info_t small = info_dense(DTYPE_F32, SHAPE(24));
     CHECK_OK(ctx, graph_resize(ctx, graph, &small, true, &resized));

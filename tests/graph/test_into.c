@@ -1,5 +1,5 @@
-/* module_call_into: results in the caller's memory, written directly by plans, otherwise with one
- * copy. */
+/* module_call_into writes results to the caller's memory. Plans write them directly if they can;
+ * otherwise there is one copy. */
 #include "tests/support/support.h"
 
 #include <stdalign.h>
@@ -10,7 +10,7 @@
 
 #define N 16
 
-/* y = relu(x w^T) for x f32[4,4], and a view of it. */
+/* A graph of relu(x w^T). */
 static const char layer_text[] = "graph forward(%self : module, %x : f32[4,4]) {\n"
                                  "  %w = getattr(%self) name=\"w\" : f32[4,4]\n"
                                  "  %h = linear(%x, %w, none) : f32[4,4]\n"
@@ -51,8 +51,8 @@ static module_t *frozen(context_t *ctx, const char *text)
     return result;
 }
 
-/* Checks relu(x w^T) for x and w that count up from these numbers, which are small enough to be
- * exact. */
+/* Checks y = relu(x w^T), where the elements of x count up from x0 and those of w from w0. All sums
+ * are small integers, so results are exact. */
 static void check_layer(const float *y, float x0, float w0)
 {
     for (int i = 0; i < 4; i++)
@@ -98,7 +98,7 @@ static void a_plan_writes_aligned_memory_straight_away(void **state)
     module_release(net);
 }
 
-/* `out` is in memory that a plan does not write, so one copy is made. */
+/* A plan cannot write directly to `out`, so there is one copy. */
 static void check_copied(context_t *ctx, module_t *net, const tensor_t *x, tensor_t *out)
 {
     counters_t counters = counted_run(ctx, net, x, out);
@@ -136,14 +136,14 @@ static void other_memory_gets_one_copy(void **state)
     module_release(net);
 }
 
-/* A value is read after the first result would overwrite it. */
+/* %q reads %x after %p, the first result, may have been written to the same memory. */
 static const char late_text[] = "graph forward(%self : module, %x : f32[4,4]) {\n"
                                 "  %w = getattr(%self) name=\"w\" : f32[4,4]\n"
                                 "  %p = relu(%x) : f32[4,4]\n"
                                 "  %q = add(%w, %x) : f32[4,4]\n"
                                 "  return %p, %q\n}\n";
 
-/* Checks the results for x counting up from -3 and w from -5. */
+/* Checks p = relu(x) and q = w + x, where x counts up from -3 and w from -5. */
 static void check_late(context_t *ctx, const tensor_t *p, const tensor_t *q)
 {
     float first[N], second[N];

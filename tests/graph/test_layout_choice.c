@@ -1,4 +1,5 @@
-/* The choices of the layout pass can be printed, and are then used without a search. */
+/* The layout pass can print its choices. If it gets the text back, it uses them without a
+ * search. */
 #include "graph/passes/pass.h"
 
 #include "tests/support/nets.h"
@@ -21,7 +22,8 @@ static graph_t *parsed(context_t *ctx)
     return graph;
 }
 
-/* Returns the graph after the pass as text; the caller clears `out_chosen`. */
+/* Runs the pass with these choices (NULL: none). Returns the choices that it made, and the graph;
+ * the caller clears both texts. */
 static void run(context_t *ctx, const char *layout, text_t *out_chosen, text_t *out_text)
 {
     graph_t *graph = parsed(ctx), *result = NULL;
@@ -41,7 +43,7 @@ static void what_is_said_is_taken(void **state)
     int n_others = 0;
     run(ctx, NULL, &chosen, &text);
     assert_non_null(strstr(text_string(&chosen), " d "));
-    /* Each candidate that a node has must be usable, whether it is the best or not. */
+    /* The pass must use each candidate that a node has, even if it is not the best one. */
     for (char candidate = '0'; candidate <= '4'; candidate++) {
         char wish[] = {candidate, ' ', candidate, ' ', 'd', ' ', '\0'};
         text_t again, other;
@@ -55,7 +57,7 @@ static void what_is_said_is_taken(void **state)
         text_clear(&again);
         text_clear(&other);
     }
-    assert_true(n_others > 0); /* without a search */
+    assert_true(n_others > 0); /* a search would have found the best one */
     text_clear(&chosen);
     text_clear(&text);
 }
@@ -80,7 +82,7 @@ static void what_does_not_fit_means_a_search(void **state)
     text_clear(&text);
 }
 
-/* A method without plans, at two sizes; values without a choice have no certificate. */
+/* graph_certificate needs no plan, so it works for two sizes of a method that has none. */
 static void a_certificate_bounds_what_was_chosen(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Reorders saved by moving them, counted at run time. */
+/* The pass that moves reorders: how many reorders it saves, counted at run time. */
 #include <stdio.h>
 
 #include "graph/passes/pass.h"
@@ -31,8 +31,8 @@ static datum_t *make_input(context_t *ctx, const graph_type_t *type, int64_t num
     return of_tensor(ctx, tensor);
 }
 
-/* Counts the reorders of one run, by oneDNN and by our loops, with any cause. Integers and bools
- * among the inputs are `number`. The caller releases the result. */
+/* Counts the reorders of one run, by oneDNN or our loops, with any cause. Inputs that are integers
+ * or bools have the value `number`. The caller releases the result. */
 static int count_run(context_t *ctx, const graph_t *graph, int64_t number, datum_t **out_result)
 {
     datum_t *in[METHOD_MAX_OUTPUTS], *out[METHOD_MAX_OUTPUTS];
@@ -60,7 +60,7 @@ static void check_equal(context_t *ctx, datum_t *a, datum_t *b)
     datum_release(b);
 }
 
-/* Checks the counts before and after the pass for one number. */
+/* Counts reorders of runs before and after the pass, with `number` as above. */
 static void check_counts(context_t *ctx, const char *text, int64_t number, int before, int after)
 {
     static const char *const names[] = {"move_reorders", NULL};
@@ -135,7 +135,7 @@ static void nested_loops_convert_at_the_ends_of_the_outermost(void **state)
     check_counts(ctx, text, 4, 24, 2);
 }
 
-/* %e needs the form in any case: one conversion before the branch replaces two. */
+/* %e needs a blocked form in either case, so one conversion before the branch replaces two. */
 static void a_branch_and_what_follows_convert_once(void **state)
 {
     static const char *const text =
@@ -243,7 +243,7 @@ static void convolutions_in_a_loop_are_entered_and_left_once(void **state)
     graph_release(graph);
 }
 
-/* Returns true if some kernel produces the type of the result. */
+/* Returns true if some kernel produces the format in the type of the graph's result. */
 static bool is_possible(context_t *ctx, const graph_t *graph)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -259,7 +259,7 @@ static bool is_possible(context_t *ctx, const graph_t *graph)
     return status == STATUS_OK;
 }
 
-/* Types with formats that some kernel makes from a plain image. */
+/* Whenever a kernel can make the format of a type, the interpreter must produce that format. */
 static void the_interpreter_gives_the_format_that_a_type_says(void **state)
 {
     static const char *const formats[] = {"aBcd16b", "aBcd8b", "acdb", "abcd"};
@@ -290,7 +290,8 @@ static void the_interpreter_gives_the_format_that_a_type_says(void **state)
     assert_true(n_given >= n_possible);
 }
 
-/* Twice the batch in the text, and a loop whose tensor grows, so that its size is unknown. */
+/* The graph's types are for a batch of 1, but it runs with 2, too. The loop doubles %q in each
+ * iteration, so its size is unknown. */
 static void loops_are_typed_for_the_shapes_they_get(void **state)
 {
     static const char *const text = "graph forward(%self : module, %x : f32[N=1,4]) {\n"
@@ -347,7 +348,7 @@ static status_t move_all(context_t *ctx)
         "  return %y\n"
         "}\n";
     graph_t *graph = NULL, *result = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it hides a failed allocation */
     TRY(graph_parse(ctx, text, NULL, &graph));
     status_t status = pass_run(ctx, graph, pass_pipeline_plan(), NULL, &result);
     graph_release(result);

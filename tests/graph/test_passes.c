@@ -49,7 +49,7 @@ typedef struct test_case {
 
 /* ---- declarations of a case ---- */
 
-/* "f32[8,3] randn" */
+/* Makes a tensor from a text such as "f32[8,3] randn". */
 static tensor_t *make_tensor(context_t *ctx, const char *text)
 {
     char dtype[16] = "", fill[32] = "";
@@ -104,7 +104,8 @@ static void declare_blob(context_t *ctx, test_case_t *test, const char *text)
     tensor_release(tensor);
 }
 
-/* Finds or makes the module of a dotted path; *path becomes the last name. */
+/* Finds or makes the module to which a dotted path leads. *path becomes the last name in the
+ * path. */
 static module_t *owner_of(context_t *ctx, module_t *module, const char **path)
 {
     const char *dot;
@@ -145,7 +146,7 @@ static void declare_member(context_t *ctx, test_case_t *test, const char *text, 
     tensor_release(tensor);
 }
 
-/* Defines the method whose text is complete. */
+/* Defines the method after the last line of its text. */
 static void declare_method(context_t *ctx, test_case_t *test)
 {
     if (test->method[0] == '\0') return;
@@ -376,7 +377,7 @@ static void run_file(void **state, const char *name)
     assert_true(n_cases > 0);
 }
 
-/* The test of one file. */
+/* Defines the test of one file. */
 #define OF_FILE(name, file)                                                                        \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -429,7 +430,8 @@ static const char *const reads_all = "graph forward(%self : module, %x : f32[2])
                                      "  return %l\n"
                                      "}\n";
 
-/* `step` writes a, and b shares its bytes; c is set in the child; nothing changes d and n. */
+/* Makes a module: `step` writes a, and b shares a's bytes; c is set in the child; d and n never
+ * change. */
 static module_t *make_changing(context_t *ctx)
 {
     module_t *root = NULL, *sub = NULL;
@@ -652,7 +654,8 @@ static void the_table_and_the_pipelines_agree(void **state)
 
 /* ---- allocation ---- */
 
-/* A list of a weight, a statistic and a tensor of the same shape as the result. */
+/* Makes the pool of a graph: a list of a weight, a statistic, and a tensor as large as the
+ * result. */
 static status_t make_pool(context_t *ctx, datum_t *pool)
 {
     static const int64_t sizes[3][4] = {{4, 3, 3, 3}, {4, 0, 0, 0}, {4, 1, 1, 0}};
@@ -692,7 +695,7 @@ static status_t optimize(context_t *ctx)
                                     "}\n";
     datum_t *pool = NULL;
     graph_t *graph = NULL, *constant = NULL, *result = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it hides a failed allocation */
     TRY(datum_list(ctx, 0, NULL, &pool));
     status_t status = make_pool(ctx, pool);
     if (status == STATUS_OK) status = graph_parse(ctx, text, pool, &graph);

@@ -17,8 +17,8 @@
 
 typedef module_t *(*make_net_t)(context_t *ctx);
 
-/* Compares the planned method on a batch with the interpreted graph, typed for one image, on each
- * image. */
+/* Runs the planned method on a batch and the interpreted graph on each of its images, and
+ * compares. */
 static void compare(context_t *ctx, module_t *interpreted, module_t *planned, int64_t batch)
 {
     tensor_t *x = net_input(ctx, batch), *actual = NULL;
@@ -29,7 +29,8 @@ static void compare(context_t *ctx, module_t *interpreted, module_t *planned, in
     tensor_release(actual);
 }
 
-/* Returns a clone whose forward runs as plans, with marked weights. */
+/* Returns a clone whose forward runs as plans (at most `capacity` are kept) and whose weights are
+ * packed once. */
 static module_t *plan_clone(context_t *ctx, module_t *net, int capacity)
 {
     module_t *clone = NULL;
@@ -153,14 +154,14 @@ static void a_graph_that_is_no_straight_line_runs_and_leaves_no_failure(void **s
 
 /* ---- threads ---- */
 
-/* Runs into one tensor, in its own context with counted allocations; some runs use a tensor that
- * the plan makes. */
+/* Arguments and findings of a thread. It runs in its own context, which counts allocations; most
+ * runs write to one tensor, the last ones to new tensors. */
 typedef struct runner {
     module_t *net;
     const tensor_t *x;
     const tensor_t *expected;
     int n_wrong;
-    long n_allocations; /* in all runs but the first ten */
+    long n_allocations; /* in runs that write to one tensor, except the first ten */
 } runner_t;
 
 enum { RUNS = IS_SANITIZED ? 500 : 10000, FORWARDS = 50 };
@@ -241,7 +242,7 @@ static module_t *frozen_conv(context_t *ctx)
     return frozen;
 }
 
-/* Each context has its own allocator, which gets its memory back. */
+/* The other context allocates from its own allocator, and gives back all of it. */
 static void a_method_may_be_run_by_a_context_with_another_allocator(void **state)
 {
     context_t *ctx = fixture_context(state), *other = NULL;
@@ -258,8 +259,7 @@ static void a_method_may_be_run_by_a_context_with_another_allocator(void **state
     assert_int_equal(atomic_load(&memory.live), 0);
 }
 
-/* An allocator that, once armed, delays a request until the test has seen it and some time has
- * passed. */
+/* An allocator that delays one request, so that the test can call plan_of meanwhile. */
 typedef struct slow {
     allocator_t allocator, inner;
     atomic_bool is_armed, is_inside, was_answered, was_answered_inside;
@@ -294,7 +294,7 @@ static void *run_once(void *argument)
     return NULL;
 }
 
-/* While the allocator is called, the method's entries are being changed: plan_of waits. */
+/* A run that makes a plan holds the method's lock while it allocates. plan_of must wait for it. */
 static void plan_of_waits_for_a_run_that_makes_a_plan(void **state)
 {
     fixture_t *fixture = *state;
@@ -349,7 +349,7 @@ static status_t scenario(context_t *ctx)
     return status;
 }
 
-/* Compares the text's forward as a plan and interpreted; `scale` is a parameter. */
+/* Runs the text's forward as a plan and interpreted, and compares. `scale` is a parameter. */
 static void check_planned(context_t *ctx, const char *text, tensor_t *scale, tensor_t *x)
 {
     module_t *net = NULL, *planned = NULL;
@@ -416,7 +416,8 @@ static datum_t *pool_of(context_t *ctx, tensor_t *tensor)
     return pool;
 }
 
-/* Checks the graph's only result as a plan; $0 is `constant`. */
+/* Runs a graph with one result as a plan, and compares. The constant $0 of the graph is
+ * `constant`. */
 static void check_constant(context_t *ctx, const char *text, tensor_t *constant, tensor_t *x)
 {
     datum_t *pool = pool_of(ctx, constant), *in = NULL, *wanted[METHOD_MAX_OUTPUTS];
@@ -505,7 +506,8 @@ static void check_filled(context_t *ctx, const tensor_t *tensor, float value)
         assert_float_equal(((const float *)data)[i], value, 1e-6);
 }
 
-/* The plan returns f(0) and the constant, both 1, even after its tensor is written. */
+/* The plan must return f(0) and the constant, which are both 1, even after someone has written to
+ * the constant's tensor. */
 static void check_written(context_t *ctx, const char *text)
 {
     tensor_t *constant = NULL, *x = NULL, *y[2];
@@ -574,7 +576,8 @@ static void a_parameter_has_no_format_that_no_tag_describes(void **state)
     tensor_release(x);
 }
 
-/* Only a parameter: no input, constant or output precedes the first step. */
+/* The method has only a parameter. Its plan has no inputs, constants or outputs before the first
+ * step. */
 static void a_method_without_inputs_runs_as_a_plan(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -605,7 +608,7 @@ static void a_method_without_inputs_runs_as_a_plan(void **state)
     module_release(net);
 }
 
-/* 40 separate operands, whose last use is the concat. */
+/* The plan has 40 operands at once, because the concat is the last reader of each. */
 static void a_concat_of_many_operands_runs_as_a_plan(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -633,7 +636,8 @@ static void a_concat_of_many_operands_runs_as_a_plan(void **state)
     module_release(net);
 }
 
-/* The least recently used plan is evicted, and built again when needed. */
+/* At most two plans are kept. The least recently used plan is removed, and made again when
+ * needed. */
 static void plans_are_counted_and_bounded_as_asked(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -646,7 +650,7 @@ static void plans_are_counted_and_bounded_as_asked(void **state)
     static const int64_t batches[] = {1, 2, 1, 3, 1, 2};
     for (int i = 0; i < 6; i++) compare(ctx, net, frozen, batches[i]);
     counters_read(ctx, &counters);
-    assert_int_equal(counters.plans_built, 3); /* freezing built the plan for 1 */
+    assert_int_equal(counters.plans_built, 3); /* freezing made the plan for batch 1 */
     assert_int_equal(counters.plans_evicted, 2);
     plan_set_capacity(frozen, "forward", 1);
     assert_int_equal(plan_capacity(frozen, "forward"), 1);

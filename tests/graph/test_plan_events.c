@@ -1,4 +1,4 @@
-/* Events of plans: observers and the trace see their steps; the tracer rejects them. */
+/* Steps of plans as events: observers and the trace see each step; a tracer refuses plans. */
 #include "graph/program/plan.h"
 
 #include "tests/support/support.h"
@@ -14,7 +14,7 @@
 
 typedef module_t *(*make_net_t)(context_t *ctx);
 
-/* Returns a clone whose forward runs as plans, with marked weights. */
+/* Returns a clone whose forward runs as plans, and whose weights are packed once. */
 static module_t *plan_clone(context_t *ctx, module_t *net)
 {
     module_t *clone = NULL;
@@ -53,7 +53,8 @@ static void watch_module(context_t *ctx, void *user, const char *path)
     ((watch_t *)user)->n_modules++;
 }
 
-/* One step overwrites an operand (the residual sum); all match the specification. */
+/* In one net a step overwrites its operand, which observers must still see. All results are
+ * compared with the operator's specification. */
 static void observers_see_the_steps_of_a_plan(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -152,7 +153,7 @@ static void the_trace_tells_steps_of_plans_and_evictions(void **state)
     CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.plans = 1}, &frozen));
     for (int64_t batch = 1; batch <= 2; batch++) {
         tensor_t *x = net_input(ctx, batch), *y = NULL;
-        int n_runs = 0; /* each slice of the batch is one */
+        int n_runs = 0; /* a step has one event for each slice of the batch */
         n_told = 0;
         CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
         const plan_t *plan = plan_of(frozen, "forward");

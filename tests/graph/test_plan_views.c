@@ -1,5 +1,5 @@
-/* Matrix products in a plan with views as operands: heads of attention are read through strides,
- * without copies; views of weights are packed once. */
+/* Matrix products in plans, with views as operands. Kernels read the heads of attention through
+ * strides, without copies, and views of weights are packed once. */
 #include "dispatch/dispatch.h"
 #include "graph/passes/pass.h"
 #include "graph/program/plan.h"
@@ -14,7 +14,8 @@
 
 enum { N = 2, T = 5, H = 3, D = 7 };
 
-/* scores[n][h][t][u] = sum(d) q[n][t][h][d] k[n][u][h][d], from a joint projection. */
+/* Computes scores[n][h][t][u] = sum(d) q[n][t][h][d] k[n][u][h][d]. q and k are views of one
+ * result. */
 static const char *const attention = "graph forward(%self : module, %x : f32[2,5,6,7]) {\n"
                                      "  %q = slice(%x) dim=2 start=0 end=3\n"
                                      "  %k = slice(%x) dim=2 start=3 end=6\n"
@@ -84,7 +85,8 @@ static void heads_are_multiplied_where_they_lie(void **state)
 
 enum { ROWS = 97 * 4, IN = 128, OUT = 64, WIDE = 256 };
 
-/* All read x[4,8,97,16] as rows of 128 elements, in the order n h b d; only the weight differs. */
+/* All nets read x[4,8,97,16] as rows of 128 elements, permuted. They differ in the weight, which is
+ * a view. */
 static const struct {
     const char *weight; /* an expression of parameter %w, as %v : f32[OUT,IN] */
     int rows, columns;  /* sizes of %w */
@@ -153,7 +155,7 @@ static void check_products(context_t *ctx, int view, const tensor_t *x, const te
     }
 }
 
-/* The specification gets the view, too. */
+/* Compares a step with the specification, which reads the same view. */
 static status_t check_operator(context_t *ctx, void *user, const op_event_t *event)
 {
     double error = 0;

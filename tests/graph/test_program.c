@@ -1,5 +1,6 @@
-/* Graphs with control flow run as regions: which operators become plans, in which formats tensors
- * pass between regions, and which nodes run one by one. */
+/* Graphs with control flow run as regions: sequences of operators that become plans. Tests which
+ * operators form regions, in which formats tensors pass between them, and which nodes run one by
+ * one. */
 #include "graph/method/method_impl.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static double last_float(context_t *ctx, const tensor_t *tensor)
     return (double)values[tensor_numel(tensor) - 1];
 }
 
-/* Counts the regions of the program; each must have run as its plan. */
+/* Counts the program's regions, and checks that each is listed for its block. */
 static int count_regions(const subject_t *s)
 {
     program_t *program = program_of(s->frozen, "forward");
@@ -53,7 +54,7 @@ static int count_planned_runs(const subject_t *s)
     return n;
 }
 
-/* Checks that regions give the same bits as running node by node. */
+/* Checks that running regions gives the same bits as running node by node. */
 static void check_as_interpreted(const subject_t *s)
 {
     program_t *program = program_of(s->frozen, "forward");
@@ -87,14 +88,14 @@ static void the_operators_of_a_loops_body_are_one_region(void **state)
                                 "return %y\n");
     CHECK_OK(s.ctx, tensor_fill(s.ctx, s.in[1], 7));
     tensor_release(run_frozen(&s));
-    /* Regions: conversion before the loop, its body, conversion after it. */
+    /* The regions are a conversion before the loop, the loop's body, and a conversion after it. */
     assert_int_equal(count_regions(&s), 3);
     assert_int_equal(count_planned_runs(&s), 3);
     check_as_interpreted(&s);
     subject_end(&s);
 }
 
-/* 2 -> 2x3+1 -> ... five times, with numbers that are easy to verify. */
+/* 2 becomes 2 * 3 + 1, and so on, five times. */
 static void a_loop_computes_what_its_text_says(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -139,7 +140,8 @@ static void tensors_pass_between_branches_and_stages_in_blocks(void **state)
     subject_end(&s);
 }
 
-/* The write may affect the branch's result, so it is not part of a region. */
+/* The view that the branch writes may belong to other values, so the write is outside of
+ * regions. */
 static void a_write_in_place_is_control(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -163,7 +165,7 @@ static void a_write_in_place_is_control(void **state)
     subject_end(&s);
 }
 
-/* 40 tensors live on after one region, and a plan returns at most 32. */
+/* The first region makes 40 tensors that are read later, but a plan returns at most 32. */
 static void a_stretch_with_many_results_is_cut(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -179,7 +181,7 @@ static void a_stretch_with_many_results_is_cut(void **state)
     CHECK_OK(ctx, tensor_fill(ctx, s.in[0], 1.0));
     CHECK_OK(ctx, tensor_fill(ctx, s.in[1], 1.0));
     tensor_t *y = run_frozen(&s);
-    /* a0 = 1 once more, and the sum of 1 + i for 0 <= i < 40. */
+    /* The sum of all %a (1 + i for i < 40) is 820; a0 = 1 is added once more. */
     assert_true(last_float(ctx, y) == 1.0 + 820.0);
     tensor_release(y);
     assert_in_range(count_regions(&s), 3, 4);
@@ -188,7 +190,8 @@ static void a_stretch_with_many_results_is_cut(void **state)
 
 /* ---- work done before a run ---- */
 
-/* Conversions that the layout pass left to plans have their primitives from the start. */
+/* If the layout pass leaves a conversion to a plan, the plan creates its primitive when it is
+ * built. */
 static void conversions_have_their_primitive_when_the_plan_is_built(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -251,7 +254,7 @@ static double scaled(context_t *ctx, module_t *net, const tensor_t *x)
     return value;
 }
 
-/* A frame caches modules found by path until some module changes. */
+/* A program caches the modules that it found by their paths, until some module changes. */
 static void a_parameter_that_is_replaced_below_is_seen_by_the_next_run(void **state)
 {
     context_t *ctx = fixture_context(state);

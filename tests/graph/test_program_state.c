@@ -1,5 +1,5 @@
-/* Programs with state: in-place operators and setattr in regions have the same effect as node by
- * node, and tensors share the same bytes. */
+/* Programs that change state, with in-place operators and setattr in regions. They must have the
+ * same effect as running node by node, and tensors must share the same bytes. */
 #include "graph/method/method_impl.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 /* ---- modules ---- */
 
-/* Adds f32[2,3] of one value; the result is borrowed. */
+/* Adds a buffer f32[2,3] filled with one value. The result is borrowed. */
 static tensor_t *add_buffer(context_t *ctx, module_t *net, const char *name, double value)
 {
     tensor_t *tensor = NULL;
@@ -25,8 +25,8 @@ static tensor_t *add_buffer(context_t *ctx, module_t *net, const char *name, dou
     return tensor;
 }
 
-/* Makes a module with `total` of 1 and `last` of 0, both f32[2,3], and a method that runs as
- * programs. */
+/* Makes a module with buffers `total` (ones) and `last` (zeros), f32[2,3], and a method that runs
+ * as regions. */
 static module_t *make_net(context_t *ctx, const char *inputs, const char *body)
 {
     char text[4096];
@@ -80,7 +80,7 @@ static double buffer_element(context_t *ctx, module_t *net, const char *name)
 
 /* ---- execution paths ---- */
 
-/* Checks the number of regions, each of which ran as its plan, and of all their steps. */
+/* Checks that n_regions regions have run as plans, with n_steps steps in all. */
 static void check_regions(module_t *net, int n_regions, int n_steps)
 {
     program_t *program = program_of(net, "forward");
@@ -95,7 +95,7 @@ static void check_regions(module_t *net, int n_regions, int n_steps)
     program_release(program);
 }
 
-/* Counts the program's nodes outside regions, except getattr. */
+/* Counts the nodes outside of regions, except getattr. */
 static int count_control(module_t *net)
 {
     program_t *program = program_of(net, "forward");
@@ -139,7 +139,8 @@ static void a_running_sum_is_one_step_in_the_modules_own_bytes(void **state)
     module_release(net);
 }
 
-/* As in torch: total is 1, s = total.clone(); after total.add_(x), s is still 1. */
+/* As with torch's clone, a copy in another layout keeps its elements when the original is
+ * written. */
 static void snapshots_keep_what_they_had(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -156,7 +157,7 @@ static void snapshots_keep_what_they_had(void **state)
     module_release(net);
 }
 
-/* The result of a run is the state itself, which the next run changes. */
+/* The result is a view of the buffer, so it changes with the next run. */
 static void a_result_that_is_the_state_follows_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -178,8 +179,8 @@ static void a_result_that_is_the_state_follows_it(void **state)
     module_release(net);
 }
 
-/* total += x where x is the state, a transposed view of it, or the state under a second name:
- * operands are read before anything is written, and later reads see the sum. */
+/* The input x is the buffer `total` itself, and `last` is a second name of it. Operands are read
+ * before the target is written, and later reads see the sum. */
 static void the_state_may_be_an_input_too(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -191,10 +192,10 @@ static void the_state_may_be_an_input_too(void **state)
     tensor_t *total = module_buffer(net, "total");
     CHECK_OK(ctx, module_set_buffer(ctx, net, "last", total));
     tensor_t *y = run(ctx, net, total);
-    /* 1 + 1, then 2 + 2, and 4 + 4 of the two names. */
+    /* total becomes 1 + 1, then 2 + 2; y is 4 + 4. */
     assert_true(element(ctx, total, 5) == 4.0);
     assert_true(element(ctx, y, 5) == 8.0);
-    /* The original graph ran, not the program. */
+    /* The region did not run as a plan, because the input is a target. */
     program_t *program = program_of(net, "forward");
     assert_int_equal(program->n_regions, 1);
     assert_null(program->regions[0].plan->idle);
@@ -217,7 +218,7 @@ static void an_operand_that_lies_across_the_target_is_read_first(void **state)
     CHECK_OK(ctx, module_set_buffer(ctx, net, "total", total));
     CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 3), 10, &x));
     tensor_t *y = run(ctx, net, x);
-    /* [[1,2,3],[4,5,6]] + [4,5,6] = [[5,7,9],[8,10,12]], then the second row times 10. */
+    /* Row 2 is added to both rows of [[1,2,3],[4,5,6]]; then row 2 is multiplied by 10. */
     static const double expected[] = {5, 7, 9, 80, 100, 120};
     for (int i = 0; i < 6; i++) assert_true(element(ctx, y, i) == expected[i]);
     for (int i = 0; i < 6; i++) assert_true(element(ctx, total, i) == expected[i]);
@@ -228,8 +229,8 @@ static void an_operand_that_lies_across_the_target_is_read_first(void **state)
     module_release(net);
 }
 
-/* A blocked buffer of 17 channels: its 15 padded lanes are zero after a sigmoid, which maps zero to
- * 0.5, and no plain bytes are used. */
+/* Writes to a blocked buffer of 17 channels, without a dense copy. The sigmoid would set the 15
+ * padding channels to 0.5, but they must stay 0. */
 static void check_blocked_state(context_t *ctx, const char *type)
 {
     char body[512];
@@ -254,7 +255,7 @@ static void check_blocked_state(context_t *ctx, const char *type)
     assert_int_equal(tensor_layout(y), LAYOUT_MKLDNN);
     assert_true(fabs(element(ctx, y, 67) - 4 / (1 + exp(-2.0))) < 1e-5);
     const float *lanes = tensor_bytes(blocked);
-    for (int i = 0; i < 4; i++) /* positions of the second block: lane 0 is channel 16 */
+    for (int i = 0; i < 4; i++) /* in the second block only lane 0 is a channel, number 16 */
         for (int lane = 1; lane < 16; lane++) assert_true(lanes[64 + i * 16 + lane] == 0.0F);
     check_regions(net, 1, 2);
     tensor_release(y);
@@ -271,7 +272,7 @@ static void a_blocked_state_is_written_in_its_blocks(void **state)
 
 /* ---- setattr ---- */
 
-/* Other references to the old tensor are unchanged; the result and the attribute are one tensor. */
+/* The old tensor does not change. The result is the new tensor. */
 static void setattr_replaces_the_tensor(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -307,7 +308,7 @@ static void an_attribute_that_is_read_after_it_was_set_is_the_new_one(void **sta
     tensor_t *x = NULL;
     CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(2, 3), 4, &x));
     tensor_t *y = run(ctx, net, x);
-    /* The attribute is the input itself: 4 + 1, times 3. */
+    /* setattr stores the input itself, so the write changes it: (4 + 1) * 3. */
     assert_true(element(ctx, y, 5) == 15.0);
     assert_true(element(ctx, x, 5) == 5.0);
     assert_ptr_equal(module_buffer(net, "last")->storage, x->storage);
@@ -338,7 +339,7 @@ static void a_state_of_another_form_runs_node_by_node(void **state)
 
 /* ---- control ---- */
 
-/* 1 is added and the sum doubled three times: 1 -> 4 -> 10 -> 22; odd iterations set `last`. */
+/* Each of three iterations adds 1 and doubles: 1, 4, 10, 22. Odd ones set `last`. */
 static void loops_and_branches_write_in_order(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -370,7 +371,8 @@ static void loops_and_branches_write_in_order(void **state)
     module_release(net);
 }
 
-/* The second write does not fit. As in PyTorch, the first one remains and nothing else happens. */
+/* Reading `gone` fails after the first write. As in PyTorch, that write remains and no other
+ * happens. */
 static void what_fails_midway_leaves_what_was_before_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -419,7 +421,7 @@ static void *run_often(void *user)
     return NULL;
 }
 
-/* Each run adds 1 twice in any thread: none is lost, and no intermediate state is visible. */
+/* Both threads add 1 twice in each run. No addition may be lost, and no odd sum may be visible. */
 static void runs_of_two_threads_wait_for_each_other(void **state)
 {
     context_t *ctx = fixture_context(state);

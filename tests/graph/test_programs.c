@@ -1,5 +1,5 @@
-/* Programs of a method: which threads wait while one is compiled. A blocking allocator halts the
- * compilation. */
+/* While one thread compiles a program (a method for given sizes), which other threads wait? An
+ * allocator that blocks halts the compilation. */
 #include "graph/method/programs_impl.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ static bool wait_for(sem_t *semaphore)
 typedef struct halted {
     counting_t memory;
     allocator_t allocator;
-    atomic_long halt_at; /* index among the coming requests; 0: none */
+    atomic_long halt_at; /* the request to halt at, counted from now; 0: none */
     atomic_bool is_refusing;
     sem_t is_inside, may_go;
     context_t *ctx;
@@ -102,7 +102,8 @@ static void *call_halted(void *user)
     return NULL;
 }
 
-/* Halts at half of a call's requests, which is during compilation. */
+/* Starts a thread that calls the method for n rows, and waits until it halts while compiling: in
+ * the middle of its allocations. */
 static void halted_begin(halted_t *halted, module_t *net, int64_t n)
 {
     counting_begin(&halted->memory);
@@ -129,7 +130,7 @@ static void halted_join(halted_t *halted)
     assert_true(halted->was_let_go);
 }
 
-/* The module is released first, since it uses this thread's memory. */
+/* Call it after the module is released, because the module uses memory of this thread. */
 static void halted_end(halted_t *halted)
 {
     context_destroy(halted->ctx);
@@ -196,7 +197,7 @@ static void the_second_who_wants_the_same_sizes_waits(void **state)
     static other_t other;
     halted_begin(&halted, net, 3);
     other_begin(&other, net, 3);
-    /* If it compiled by itself, it would soon be done. */
+    /* If it compiled the program itself, it would be done after this time. */
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     assert_int_not_equal(sem_trywait(&other.is_done), 0);
     halted_join(&halted);
@@ -210,7 +211,8 @@ static void the_second_who_wants_the_same_sizes_waits(void **state)
     halted_end(&halted);
 }
 
-/* The first thread's allocation fails. The second one must not fail because of it. */
+/* The first thread fails to allocate. The second one, which waited for it, must compile and
+ * succeed. */
 static void who_waited_for_one_that_failed_compiles_himself(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -230,7 +232,8 @@ static void who_waited_for_one_that_failed_compiles_himself(void **state)
     halted_end(&halted);
 }
 
-/* Capacity for one: a program being compiled does not count, and is the one that stays. */
+/* The method keeps one program. The one that is being compiled must stay, and the other one
+ * goes. */
 static void what_is_being_compiled_is_not_evicted(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -254,7 +257,7 @@ static void what_is_being_compiled_is_not_evicted(void **state)
 
 /* ---- many sizes ---- */
 
-/* Rows with i + 1 in row i: relu and tanh of them are known. */
+/* Fills row i with i + 1, and checks the result, whose values are known. */
 static void check_rows(context_t *ctx, module_t *net, int64_t n)
 {
     tensor_t *x = NULL, *y = NULL;
@@ -332,7 +335,8 @@ static void *meet_sizes(void *user)
     return NULL;
 }
 
-/* Each thread evicts programs of the others: eleven sizes, and capacity for two. */
+/* Four threads use eleven sizes, but the method keeps few programs, so each thread removes programs
+ * of others. */
 static void a_plan_that_is_run_by_another_thread_may_be_evicted(void **state)
 {
     enum { N = 4 };

@@ -1,5 +1,5 @@
-/* Random graphs with every kind of node: they verify, parse back from their text, and give the same
- * results after the passes, in two runs of a module that they change.
+/* Random graphs with every kind of node. They must verify, parse back from their text, and give the
+ * same results after the passes, in two runs that change the module.
  *
  * To run a single graph: test_random_graphs SEED. */
 #include "freeze/freeze.h"
@@ -19,7 +19,7 @@
 
 typedef enum kind {
     KIND_TENSOR, /* f32[2,3] */
-    KIND_INT,    /* from 0 to 96, or a count */
+    KIND_INT,    /* an index from 0 to 96, or a count */
     KIND_FLOAT,
     KIND_BOOL,
     KIND_STRING,
@@ -36,7 +36,7 @@ typedef struct making {
     struct {
         value_t value;
         kind_t kind;
-    } seen[MAX_VALUES]; /* from the outermost block to this one */
+    } seen[MAX_VALUES]; /* visible values: those of this block and of enclosing ones */
 } making_t;
 
 static value_t add(making_t *making, kind_t kind, value_t value)
@@ -55,7 +55,7 @@ static value_t put_datum(making_t *making, datum_t *datum, bool is_literal)
     return value;
 }
 
-/* f32[2,3], from `first` in steps of 0.25 */
+/* Makes f32[2,3] that counts up from `first` in steps of 0.25. */
 static datum_t *make_tensor(context_t *ctx, double first)
 {
     float values[6];
@@ -97,7 +97,7 @@ static value_t make_dict(making_t *making)
     return BUILTIN(making, "dict", literal_text(making, "a"), a, literal_text(making, "b"), b);
 }
 
-/* A new value without operands. */
+/* Adds a value that is made from no other one. */
 static value_t fresh(making_t *making, kind_t kind)
 {
     context_t *ctx = making->ctx;
@@ -126,7 +126,7 @@ static value_t pick(making_t *making, kind_t kind)
 
 /* ---- nodes ---- */
 
-/* Results stay small and continuous, so the last bits do not matter. */
+/* Adds an operator. Results stay small, and small changes of operands change them little. */
 static void make_op(making_t *making)
 {
     static const char *const unary[] = {"relu", "tanh", "sigmoid", "neg", "hardswish", "gelu"};
@@ -137,7 +137,7 @@ static void make_op(making_t *making)
         out = graph_add_op(making->to, ops_find(unary[seeded_below(6)]), NULL, 1, in, "m");
     } else {
         kind_t kind = operands[seeded_below(4)];
-        int n_binary = kind == KIND_BOOL ? 4 : 5; /* bools cannot be subtracted */
+        int n_binary = kind == KIND_BOOL ? 4 : 5; /* subtraction, the fifth, is not for bools */
         in[1] = pick(making, kind);
         out = graph_add_op(making->to, ops_find(binary[seeded_below(n_binary)]), NULL, 2, in, NULL);
         out = graph_add_op(making->to, ops_find("tanh"), NULL, 1, &out, NULL);
@@ -307,7 +307,7 @@ static void make_if(making_t *making)
     for (int i = 0; i < n; i++) add(making, kinds[i], out[i]);
 }
 
-/* At most three iterations, by count or by condition. */
+/* Adds a loop of at most three iterations, ended by its count or by its condition. */
 static void make_loop(making_t *making)
 {
     kind_t kinds[3];
@@ -447,7 +447,7 @@ static datum_t *run_twice(context_t *ctx, module_t *net)
 
 /* ---- checks ---- */
 
-/* Releases the module. */
+/* Compares the module's results with `wanted`, and releases the module. */
 static void check_same(context_t *ctx, uint64_t seed, const graph_t *graph, const datum_t *wanted,
                        module_t *net, const char *what)
 {

@@ -1,6 +1,7 @@
 /* Random nets of convolutions, pools, views, concats and writes in place, with channel counts that
- * are not a multiple of a block: same results dense and blocked, eager, planned, frozen and loaded.
- * The dense run is the reference; each of its operators is compared with the specification.
+ * are not a multiple of a block. Results must be the same dense and blocked, eager, planned, frozen
+ * and loaded. The dense run is the reference; each of its operators is compared with the
+ * specification.
  *
  * To run a single net: test_random_nets SEED. */
 #include "freeze/freeze.h"
@@ -27,7 +28,7 @@
 typedef struct known {
     int name, rank;
     int64_t sizes[6];
-    bool is_fixed; /* several elements share memory: must not be written */
+    bool is_fixed; /* its elements share memory, so it must not be written */
 } known_t;
 
 typedef struct making {
@@ -50,7 +51,7 @@ static const known_t *pick(const making_t *making)
     return &making->seen[making->n - 1 - seeded_below(making->n < back ? making->n : back)];
 }
 
-/* Picks a value of this rank, or returns NULL. */
+/* Picks a value of this rank, or returns NULL if there is none. */
 static const known_t *pick_rank(const making_t *making, int rank)
 {
     for (int i = 0; i < 8; i++) {
@@ -72,7 +73,7 @@ static known_t *begin(making_t *making, const known_t *like)
     return made;
 }
 
-/* Adds a parameter and its getattr; writes its name. */
+/* Adds a parameter, and a getattr of it to the text. */
 static void read_parameter(making_t *making, int rank, const int64_t *sizes, double scale,
                            double offset, char name[32])
 {
@@ -235,7 +236,7 @@ static void make_flatten(making_t *making)
     text_append(&making->text, "flatten(%%v%d) start_dim=%d\n", x.name, start);
 }
 
-/* Splits one dimension in two, or joins two adjacent ones. */
+/* Splits one dimension in two, or joins two adjacent ones into one. */
 static void make_reshape(making_t *making)
 {
     known_t x = *pick(making);
@@ -331,7 +332,7 @@ static module_t *make_net(context_t *ctx, uint64_t seed, int64_t out_sizes[4])
 typedef struct way {
     const char *name;
     policy_t policy;
-    bool is_blocked; /* packed weights and an mkldnn input */
+    bool is_blocked; /* weights are packed and the input is mkldnn */
     bool is_planned, is_frozen, is_loaded;
 } way_t;
 
@@ -344,7 +345,7 @@ static const way_t ways[] = {
     {.name = "loaded", .policy = POLICY_AUTO, .is_frozen = true, .is_loaded = true},
 };
 
-/* Returns the net in the form that this variant runs; the caller releases it. */
+/* Returns the net in the form that this variant (a way_t) runs. The caller releases it. */
 static module_t *prepare(context_t *ctx, const way_t *way, module_t *net)
 {
     module_t *made = NULL;
@@ -386,7 +387,7 @@ static datum_t *make_input(context_t *ctx, const way_t *way, const int64_t sizes
     return datum;
 }
 
-/* Appends a dense copy to the list. */
+/* Appends a dense copy of the datum to the list. */
 static void keep(context_t *ctx, datum_t *all, const datum_t *datum)
 {
     tensor_t *dense = NULL;
@@ -438,7 +439,7 @@ static status_t check_op(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Prints the first difference. */
+/* Returns false, and prints the first difference, if the results differ by too much. */
 static bool is_near(context_t *ctx, int index, const datum_t *given, const datum_t *wanted)
 {
     const tensor_t *a = datum_as_tensor(given), *b = datum_as_tensor(wanted);

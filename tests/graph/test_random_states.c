@@ -1,6 +1,6 @@
-/* Random methods that write in place and set attributes, in loops and branches, on a module some of
- * whose members share bytes: programs must give the same results and state as node-by-node
- * execution, before and after the passes, with equal bits.
+/* Random methods that write in place and set attributes, in loops and branches, on a module with
+ * members that share bytes. Running them as programs must give the same bits, in results and state,
+ * as running the nodes one by one, before and after the passes.
  *
  * To run a single method: test_random_states SEED. */
 #include "graph/method/method_impl.h"
@@ -21,7 +21,7 @@
 
 typedef enum kind {
     KIND_WHOLE,  /* f32[2,3] */
-    KIND_TURNED, /* f32[3,2]: transposed views of those */
+    KIND_TURNED, /* f32[3,2]: transposed views of f32[2,3] */
     KIND_FLAT,   /* f32[6] */
     KIND_ROW,    /* f32[1,3] */
     N_KINDS
@@ -35,7 +35,7 @@ typedef struct making {
     struct {
         int name;
         kind_t kind;
-    } seen[MAX_VALUES]; /* values "%v<name>" of this block and enclosing ones */
+    } seen[MAX_VALUES]; /* values "%v<name>" that the next node may read */
 } making_t;
 
 static int put(making_t *making, kind_t kind)
@@ -46,7 +46,8 @@ static int put(making_t *making, kind_t kind)
     return making->n_made++;
 }
 
-/* The first value of a method is of KIND_WHOLE; other kinds may be missing. */
+/* Picks a value of this kind. There is always one of KIND_WHOLE; for other kinds it may return
+ * false. */
 static bool pick(const making_t *making, kind_t kind, int *out_name)
 {
     int n = 0;
@@ -97,7 +98,7 @@ static void make_view(making_t *making)
     }
 }
 
-/* a, b and the parameter q are one tensor; d is c transposed. */
+/* Members of the module. a, b and the parameter q are one tensor; d is c transposed. */
 static const struct {
     const char *name;
     kind_t kind;
@@ -202,7 +203,7 @@ static graph_t *make_method(context_t *ctx)
 
 /* ---- modules ---- */
 
-/* A module, its inputs, and all its results. */
+/* A module, its inputs, and the results of all its runs. */
 typedef struct subject {
     module_t *net;
     datum_t *in[N_INPUTS];
@@ -297,7 +298,7 @@ static const tensor_t *member(const module_t *net, const char *name)
     return buffer != NULL ? buffer : module_parameter(net, name);
 }
 
-/* Returns the first difference in members, inputs or results so far, or NULL. */
+/* Returns a name of the first difference in members, inputs or results, or NULL. */
 static const char *find_difference(context_t *ctx, const subject_t *a, const subject_t *b)
 {
     for (int i = 0; i < N_MEMBERS; i++)
@@ -315,7 +316,7 @@ static const char *find_difference(context_t *ctx, const subject_t *a, const sub
 
 /* ---- test runs ---- */
 
-/* Writes in place or to attributes by executed steps of plans, over all methods. */
+/* Number of steps that ran in plans and wrote to a tensor or an attribute, over all methods. */
 static int n_writes;
 
 static void count_writes(const program_t *program)
@@ -360,7 +361,7 @@ static void check(context_t *ctx, uint64_t seed)
         bool condition = seeded_below(2) != 0;
         for (int i = 0; i < 3; i++) set_condition(ctx, &subjects[i], condition);
         run_once(ctx, graph, &subjects[0], &subjects[1], &subjects[2]);
-        /* If an input is a member, the method runs the graph before the passes. */
+        /* If an input is also a member, the program runs the graph as it was before the passes. */
         const char *difference = given == GIVEN_STATE
                                      ? NULL
                                      : find_difference(ctx, &subjects[0], &subjects[1]);
@@ -382,7 +383,7 @@ static void check(context_t *ctx, uint64_t seed)
 static void programs_leave_what_their_nodes_leave(void **state)
 {
     seeded_check(fixture_context(state), N_METHODS, check);
-    /* A view of an input that is a member, written afterwards. */
+    /* This method writes to a view of an input that is also a member. */
     check(fixture_context(state), 1180);
     assert_true(n_writes > 0);
 }

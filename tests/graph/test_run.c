@@ -32,7 +32,7 @@ static datum_t *of_bool(context_t *ctx, bool value)
     return datum;
 }
 
-/* f32[n], from values */
+/* Makes f32[n] from values. */
 static datum_t *of_floats(context_t *ctx, int64_t n, const float *values)
 {
     tensor_t *tensor = NULL;
@@ -58,7 +58,7 @@ static void check_floats(context_t *ctx, const datum_t *datum, int64_t n, const 
     check_floats((ctx), (datum), (int64_t)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)),        \
                  (float[]){__VA_ARGS__})
 
-/* Runs a text on inputs and releases them; returns the only result. */
+/* Runs a graph's text on inputs, which it releases. Returns the only result. */
 static datum_t *run_text(context_t *ctx, module_t *self, const char *text, int n, datum_t **in)
 {
     datum_t *out[METHOD_MAX_OUTPUTS] = {NULL};
@@ -352,7 +352,7 @@ static void a_result_that_is_written_does_not_change_a_constant_of_the_graph(voi
     datum_release(constant);
 }
 
-/* Each new attribute lists the method again. */
+/* The list of the module's members changes with each new attribute while the method runs. */
 static void a_method_may_set_new_attributes_of_its_module(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -426,7 +426,7 @@ static void a_list_that_is_constant_is_new_at_every_run(void **state)
 
 /* ---- modules ---- */
 
-/* Makes a module whose child `inner` has `scale` of two elements and no bias. */
+/* Makes a module whose child `inner` has a `scale` of two elements, and no bias. */
 static module_t *make_module(context_t *ctx)
 {
     module_t *root = NULL, *inner = NULL;
@@ -571,7 +571,7 @@ static void a_clone_has_the_method_but_its_own_attributes(void **state)
 
 /* ---- lifetimes ---- */
 
-/* Counts allocated blocks when the graph calls it. */
+/* A method that returns the number of allocated blocks. */
 static status_t probe(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                       int *n_out, tensor_t **out)
 {
@@ -667,8 +667,7 @@ static void inputs_that_do_not_fit_are_refused(void **state)
           0, NULL, STATUS_INVALID_ARGUMENT, "f: takes a module as its first input");
 }
 
-/* For an empty list, join and stack return their third operand; otherwise they use the list's
- * tensors. */
+/* If the list is empty, join and stack return their third operand. Otherwise they use the list. */
 static void an_empty_list_gives_what_stands_for_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -742,7 +741,7 @@ static status_t run_all(context_t *ctx)
     tensor_t *tensor = NULL;
     datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = METHOD_MAX_OUTPUTS;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it hides a failed allocation */
     TRY(module_create(ctx, "Root", &root));
     status_t status = tensor_full(ctx, DTYPE_F32, SHAPE(2), 2.0, &tensor);
     if (status == STATUS_OK) status = module_set_parameter(ctx, root, "w", tensor);

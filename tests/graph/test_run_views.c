@@ -1,4 +1,5 @@
-/* Views in graphs that write in place: they share bytes with the written tensor in any layout. */
+/* Graphs that write in place to a tensor of which they have views. A view must share bytes with the
+ * tensor in any layout. */
 #include "graph/ir/graph.h"
 
 #include "tensor/convert.h"
@@ -6,7 +7,7 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
-/* Flattening a blocked result would copy; under each policy it must share with %t. */
+/* Flattening a blocked %t would copy, but %f must share memory with %t under each policy. */
 static void views_share_with_what_is_written_under_every_policy(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -49,7 +50,8 @@ static void views_share_with_what_is_written_under_every_policy(void **state)
     graph_release(graph);
 }
 
-/* A dense tensor whose elements are only in a form, and an mkldnn tensor that has a form. */
+/* In-place operators must also write to forms, which are copies of a tensor in other formats: for a
+ * dense tensor whose elements are only in a form, and for an mkldnn tensor that has one. */
 static void in_place_operators_reach_the_forms_of_what_they_write(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -93,7 +95,7 @@ static void in_place_operators_reach_the_forms_of_what_they_write(void **state)
     graph_release(graph);
 }
 
-/* The module's own tensor cannot become dense for one run. */
+/* A view needs a dense tensor, but a run must not change the format of the module's tensor. */
 static void a_view_of_a_blocked_attribute_is_not_written(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Attributes of one module that are views of each other: a write through one is visible through the
- * other, eager, traced, as text, and frozen. */
+/* Two attributes of one module share memory: a write to one changes the other, in C, traced, as
+ * text, and frozen. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@
 
 #define N 4
 
-/* Runs the layer before and after adding 1 to the first row of its weight: the results differ by
- * the sum of x, and by 0 in other rows. `row` is a buffer that is a view of the weight. */
+/* Returns linear(x) after 1 was added to the buffer `row`, minus linear(x) before. `row` is a view
+ * of the weight's first row, so element 0 of the result is the sum of x, and others are 0. */
 static status_t forward(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                         int *n_out, tensor_t **out)
 {
@@ -67,7 +67,7 @@ static void end(layer_t *layer)
     tensor_release(layer->x);
 }
 
-/* Runs twice, since plans and forms are kept from the first run. */
+/* Runs twice, because the second run reuses plans and forms of the first. */
 static void check(context_t *ctx, module_t *module, const tensor_t *x)
 {
     for (int run = 0; run < 2; run++) {

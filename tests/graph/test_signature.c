@@ -1,4 +1,5 @@
-/* Inputs and outputs of graph methods, in every state of a model. */
+/* The inputs and outputs that a model reports for a graph method: traced, packed, frozen and
+ * loaded. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@
 #include "module/zoo.h"
 #include "tensor/scope.h"
 
-/* "x f32[N,3,H=-1]": open sizes by name or "?", each followed by the size it was made at. */
+/* Compares an input or output with a text such as "x f32[N,3,H=-1]". Open sizes have a name or "?",
+ * followed by the size at which the graph was made. */
 static void check_value(context_t *ctx, const module_t *module, bool is_output, int index,
                         const char *expected)
 {
@@ -75,7 +77,7 @@ static void sizes_are_the_same_parsed_frozen_and_loaded(void **state)
     CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
     unlink(path);
     check_pooled(ctx, loaded);
-    assert_int_equal(context_status(ctx), STATUS_OK); /* attempts at other sizes leave no trace */
+    assert_int_equal(context_status(ctx), STATUS_OK); /* attempts at other sizes leave no error */
     module_release(loaded);
     module_release(frozen);
     module_release(net);
@@ -171,7 +173,7 @@ static void check_asked(context_t *ctx, const module_t *net)
                 "forward: input k is s64[5], the graph was made for f32[N=2]");
     in[1] = NULL;
     CHECK_OK(ctx, module_check_inputs(ctx, net, "forward", 2, in));
-    /* A negative answer is not a failure of the scope. */
+    /* module_check_inputs may return false without failing the scope. */
     CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 0, NULL, &after));
     CHECK_OK(ctx, scope_end(ctx));
 }

@@ -1,4 +1,5 @@
-/* Expressions of sizes: fitted to values at some sizes, they give the same values at others. */
+/* Expressions of sizes that are fitted to values at some sizes must give the right values at
+ * others. */
 #include "graph/ir/size_fit_impl.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ static const size_variable_t names[N_NAMES] = {{.name = "H", .dim = 0}, {.name =
 
 typedef int64_t (*wanted_t)(int64_t h, int64_t w);
 
-/* Sizes of H and W of each sample, and the wanted value. */
+/* Samples: sizes H and W, and the value for them. */
 typedef struct sampled {
     int n;
     int64_t sizes[N_NAMES][SIZE_MAX_SAMPLES];
@@ -29,7 +30,8 @@ static void add_sample(sampled_t *sampled, int64_t h, int64_t w)
     sampled->sizes[1][sampled->n++] = w;
 }
 
-/* Each name alone from 1 to `most`, and both together at some sizes. */
+/* Samples with one of H and W from 1 to `most` and the other fixed, and a few in which both
+ * change. */
 static void sample_to(sampled_t *sampled, int64_t most)
 {
     sampled->n = 0;
@@ -153,7 +155,7 @@ static int64_t windows_in_rows(int64_t h, int64_t w)
     return windows(h) * w + 5;
 }
 
-/* The difference between an image of half the size and two of a quarter. */
+/* Half of the size minus twice a quarter of it, both rounded down. */
 static int64_t lost_by_pooling(int64_t h, int64_t w)
 {
     (void)w;
@@ -215,7 +217,8 @@ static void what_has_no_such_form_is_not_found(void **state)
     assert_false(size_fit_any(&samples, sampled.values, &expr));
 }
 
-/* Up to 20, (H+29)/30 fits, too; with samples up to 200 only one quotient fits. */
+/* With H up to 20, several quotients such as (H+29)/30 fit, so none is chosen. With H up to 200
+ * only one fits. */
 static void one_of_several_quotients_is_not_taken(void **state)
 {
     (void)state;
@@ -374,7 +377,8 @@ static void text_that_is_no_expression_is_refused(void **state)
 
 /* ---- execution ---- */
 
-/* Pads to a multiple of windows of 4, uses these as rows, and cuts again. */
+/* The graph pads to a multiple of 4, splits into windows of 4, joins them, and cuts to the old
+ * size. */
 static void a_graph_with_quotients_runs_at_other_sizes(void **state)
 {
     context_t *ctx = fixture_context(state);

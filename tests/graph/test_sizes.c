@@ -1,4 +1,5 @@
-/* Graphs hold for the sizes in their parameters' types: a number is that size, a name any size. */
+/* A graph is valid for the sizes in the types of its parameters: a number means that size, a name
+ * means any size. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -8,8 +9,8 @@
 #include "graph/program/plan.h"
 #include "ops/ops.h"
 
-/* Makes a module whose forward is this function, traced on f32[batch, 4]; *out_eager is not
- * traced. */
+/* Makes a module with this forward function, traced on f32[batch, 4]. *out_eager is a copy that is
+ * not traced. */
 static module_t *traced(context_t *ctx, forward_t forward, int64_t batch, module_t **out_eager)
 {
     module_t *module = NULL;
@@ -23,7 +24,7 @@ static module_t *traced(context_t *ctx, forward_t forward, int64_t batch, module
     return module;
 }
 
-/* Checks that C, interpreted and frozen methods agree. */
+/* Checks that the C function, the graph and the frozen graph return the same. */
 static void check_same(context_t *ctx, module_t *eager, module_t *graph, int64_t batch)
 {
     tensor_t *x = NULL, *expected = NULL, *y = NULL;
@@ -140,7 +141,8 @@ static void a_slice_by_half_a_size_holds_for_every_batch(void **state)
 
 enum { WINDOW = 4 };
 
-/* x[T][4] as windows of 4 rows, rolled by 2, each less its mean; then back, and cut to T. */
+/* Splits x[T][4], padded and rolled by 2, into windows of 4 rows, subtracts each window's mean, and
+ * undoes the roll and the padding. */
 static status_t windows_less_mean(context_t *ctx, module_t *self, int n_in,
                                   const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -173,7 +175,7 @@ static void windows_that_rows_are_padded_to_hold_for_every_number_of_rows(void *
     }
 }
 
-/* Pools by 2 and upsamples, then pads to the original rows. */
+/* Averages pairs of rows, repeats each average, and pads to the original number of rows. */
 static status_t grown_again(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                             int *n_out, tensor_t **out)
 {
@@ -358,7 +360,8 @@ static void a_name_is_one_size_wherever_it_stands(void **state)
     module_release(module);
 }
 
-/* At batch 1 a sum of [N,4] and [1,4] has equal shapes, which a post-op would accept. */
+/* Made for batch 1, both operands of the sum have the same shape, but at other batches %r is
+ * broadcast. So the sum must not become a post-op, which does not broadcast. */
 static void passes_do_not_take_a_batch_of_one_for_a_broadcast(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -471,7 +474,7 @@ static void sizes_are_values_and_constants_of_a_plan(void **state)
 
 /* ---- called methods ---- */
 
-/* Counts the calls in the frozen graph. */
+/* Counts the calls of methods in the frozen graph. */
 static int count_calls(const module_t *frozen)
 {
     const graph_block_t *body = graph_body(graph_of(frozen, "forward"));
@@ -480,7 +483,8 @@ static int count_calls(const module_t *frozen)
     return n;
 }
 
-/* Frozen, forward accepts f32[2,4] and rejects f32[3,4], like the method made for two rows. */
+/* `two` is made for two rows. `forward`, which calls it, must accept f32[2,4] and reject f32[3,4],
+ * frozen or not. */
 static void check_called(context_t *ctx, const char *forward, int n_calls)
 {
     module_t *module = NULL, *frozen = NULL;
@@ -535,8 +539,8 @@ static void a_method_for_fixed_sizes_is_inlined_where_these_are_given(void **sta
                  0);
 }
 
-/* `pair` needs two inputs of equal size: x and its first row are equal only for N = 1, and passes
- * must not assume [4,4] for N. */
+/* `pair` needs two inputs of equal sizes. x and its first row are so only for N = 1, and passes
+ * must not assume that N is 1. */
 static void what_a_call_inside_a_call_refuses_is_refused_when_frozen(void **state)
 {
     context_t *ctx = fixture_context(state);

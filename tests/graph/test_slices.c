@@ -1,6 +1,6 @@
-/* Plans that run a large batch in slices: same results as the plan on the entire batch and as the
- * module operator by operator; which steps are sliced; and effects on observers, profiles and the
- * arena. */
+/* Plans that run a large batch in slices of a few images. Results must equal those of the plan for
+ * the entire batch and of the module. Also tests which steps are sliced, and effects on observers,
+ * profiles and the arena. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +14,18 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"
 
-/* A quarter of it holds the input and output of a step for an image of 32 channels of 64 by 64. */
+/* A quarter of CACHE holds the input and output of a step for an image of 32 channels, 64 x 64. */
 enum { CACHE = 4 << 20, NETWORK_CACHE = 8 << 20 };
 
-/* Without vector instructions computing takes longer than memory access, so slices do not help. */
+/* False without vector instructions: computing then takes longer than memory access, so that slices
+ * do not help. */
 static bool memory_counts(void)
 {
     return isa_best() > ISA_PORTABLE;
 }
 
-/* Makes a context with this cache size and number of threads. One thread runs all slices in order;
- * with more, each thread runs its own slices as a worker. */
+/* Makes a context with this cache size and number of threads. A single thread runs all slices in
+ * order. Several threads are workers: each runs some slices. */
 static context_t *context_with_cache(long bytes, int n_threads)
 {
     char text[32];
@@ -36,8 +37,8 @@ static context_t *context_with_cache(long bytes, int n_threads)
     return ctx;
 }
 
-/* Makes a net from %x, f32[batch,channels,size,size], with %w [channels,channels,3,3], %d
- * [channels,1,3,3], %p [channels,channels,1,1], %c [1,channels,1,1] and %k [batch,channels,1,1];
+/* Makes a net with input %x [batch,channels,size,size] and parameters %w [channels,channels,3,3],
+ * %d [channels,1,3,3], %p [channels,channels,1,1], %c [1,channels,1,1] and %k [batch,channels,1,1];
  * "groups=?" means one group per channel. */
 static module_t *make_net(context_t *ctx, int64_t batch, int64_t channels, int64_t size,
                           const char *statements)
@@ -62,7 +63,7 @@ static module_t *make_net(context_t *ctx, int64_t batch, int64_t channels, int64
     return subject_net(ctx, parameters, input, body);
 }
 
-/* Counts sliced steps; with several threads there must be workers. */
+/* Counts the sliced steps of this name. Checks that all or one of the threads run each step. */
 static int count_sliced(const module_t *frozen, const char *name, int n_threads)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -76,7 +77,7 @@ static int count_sliced(const module_t *frozen, const char *name, int n_threads)
     return n;
 }
 
-/* Counts steps that workers run; for odd batches all threads may share a slice. */
+/* Counts steps that workers run. For odd batches all threads may work on the same slice instead. */
 static int count_of_workers(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");
@@ -85,7 +86,7 @@ static int count_of_workers(const module_t *frozen)
     return n;
 }
 
-/* Runs a method twice on x; returns the results of the second run. */
+/* Runs the module twice on x. Returns the results of the second run. */
 static int run(context_t *ctx, module_t *module, tensor_t *x, datum_t **out)
 {
     int n = 0;
@@ -115,11 +116,11 @@ static void release_all(int n, datum_t **results)
     for (int i = 0; i < n; i++) datum_release(results[i]);
 }
 
-/* Cache size for the checks, and steps run by two threads' workers in the last one. */
+/* Cache size of the next check, and the number of steps that two workers ran in the last one. */
 static long cache = CACHE;
 static int n_of_workers;
 
-/* Freezes without fusion, so that each operator is a separate step. Runs with a small cache and
+/* Freezes without fusion, so that each operator is a step of its own. Runs with a small cache and
  * n_threads, and compares with a run without slices. Returns the number of sliced steps of this
  * name. */
 static int check_threads(int n_threads, int64_t batch, int64_t channels, int64_t size,
@@ -159,8 +160,8 @@ static int check_threads(int n_threads, int64_t batch, int64_t channels, int64_t
     return sliced;
 }
 
-/* Checks one thread and two, which slice equally here, and three, which need not and are skipped
- * with sanitizers. */
+/* Checks one thread and two, which slice equally here. Then checks three, which may slice
+ * otherwise; sanitizers skip that. */
 static int check_same(int64_t batch, int64_t channels, int64_t size, const char *statements,
                       const char *name, size_t *out_arenas)
 {
@@ -193,8 +194,8 @@ static void a_chain_of_convolutions_is(void **state)
     }
 }
 
-/* Values read outside the loop need complete tensors: a result, an addend read in and after it, and
- * operands without a batch dimension or with nothing else. */
+/* A tensor must be complete if steps outside of the sliced loop read it: results, an addend that is
+ * read inside and after the loop, operands without a batch dimension. */
 static void values_that_others_read_lie_whole(void **state)
 {
     (void)state;
@@ -214,7 +215,8 @@ static void values_that_others_read_lie_whole(void **state)
         fail_msg("%d and %d steps sliced", n, n_of_workers);
 }
 
-/* A part of a concat is written directly if a slice is one image; otherwise it is copied. */
+/* If a slice is one image, parts of a concat are written directly to its result; otherwise
+ * copied. */
 static void concats_inside_are_joined(void **state)
 {
     static const char statements[] = "  %1 = conv2d(%x, %p, none)\n"
@@ -228,15 +230,15 @@ static void concats_inside_are_joined(void **state)
     (void)state;
     for (int64_t batch = 8; batch <= 11; batch += IS_SANITIZED ? 3 : 1)
         assert_int_equal(check_same(batch, 32, 64, statements, "concat", NULL), 1);
-    cache = 4 * CACHE; /* holds slices of both threads */
+    cache = 4 * CACHE; /* holds slices of two threads */
     assert_int_equal(check_threads(2, 8, 32, 64, statements, "concat", NULL), 1);
     assert_true(n_of_workers >= 2);
     cache = CACHE;
 }
 
-/* For an unsliced plan: %1 has 4 MB and lives until %4, which reads it and %3, 8 MB. The plan needs
- * 12 MB, since %4 reuses %1. A loop over the last steps keeps %1 and %3 while it runs, and the
- * slices of %4 that are made at the same time. */
+/* Without slices the plan needs 12 MB: 4 for %3, and 8 for %4, which takes over the memory of %1. A
+ * sliced loop over the last steps keeps %1 and %3 (8 MB) while it runs, so 4 MB are left for slices
+ * of %4. */
 static void slices_have_no_room_for_more_than_the_plan_needs(void **state)
 {
     (void)state;
@@ -277,7 +279,7 @@ static void slices_have_no_room_for_more_than_the_plan_needs(void **state)
     context_destroy(ctx);
 }
 
-/* Operators that mix elements of the batch, or have no batch. */
+/* Steps that mix images of the batch, or have no batch, are not sliced. */
 static void other_steps_are_not(void **state)
 {
     (void)state;
@@ -298,7 +300,7 @@ static void other_steps_are_not(void **state)
                      0);
 }
 
-/* A constant with as many elements as the batch cannot be cut: it is packed. */
+/* A constant has the batch dimension, too, but it cannot be sliced, because it is packed. */
 static void a_constant_of_the_batch_stays_whole(void **state)
 {
     (void)state;
@@ -313,8 +315,8 @@ static void a_constant_of_the_batch_stays_whole(void **state)
     assert_int_equal(n, 0);
 }
 
-/* A loop must not read a view of some batch elements if one of its steps writes these bytes: only
- * one slice at a time would exist. */
+/* A sliced loop must not read a view of some images if one of its steps writes them: while it runs,
+ * only one slice exists. */
 static void elements_of_what_a_loop_writes_are_read_whole(void **state)
 {
     static const char *const statements[] = {"  %1 = sigmoid(%x)\n"
@@ -377,7 +379,7 @@ static void zoo_networks_give_the_same(void **state)
 
 typedef struct watch {
     int n_events, n_first;
-    int64_t batch; /* sum over the slices */
+    int64_t batch; /* sum of images over the slices */
 } watch_t;
 
 static status_t note(context_t *ctx, void *user, const op_event_t *event)

@@ -5,7 +5,7 @@
 #include "graph/ir/graph.h"
 #include "tests/support/support.h"
 
-/* The context of the running test, and a pool of three tensors. */
+/* The context of the running test, and a pool of three tensors for constants. */
 static context_t *ctx;
 static datum_t *pool;
 
@@ -49,7 +49,7 @@ static int teardown(void **state)
     return fixture_teardown(state);
 }
 
-/* Prints the graph parsed from a text; fills the pool again. */
+/* Parses a text with the pool, and prints the graph. */
 static void print_parsed(const char *text, text_t *out_text)
 {
     graph_t *graph = NULL;
@@ -61,7 +61,7 @@ static void print_parsed(const char *text, text_t *out_text)
     graph_release(graph);
 }
 
-/* Checks that `text` parses and prints as `wanted`, which parses to the same graph. */
+/* Checks that `text` parses and prints as `wanted`, and that `wanted` parses to the same graph. */
 static void check_print(const char *text, const char *wanted)
 {
     text_t first = text_begin(ctx), second = text_begin(ctx);
@@ -79,7 +79,7 @@ static void check_same(const char *text)
     check_print(text, text);
 }
 
-/* Checks a graph that returns one statement. */
+/* Checks a graph that consists of one statement and returns its value. */
 static void check_statement(const char *statement)
 {
     char text[4096];
@@ -579,7 +579,8 @@ static void long_texts_are_read(void **state)
 
 /* ---- arbitrary texts ---- */
 
-/* Uses an exact block, so that sanitizers detect reads beyond the end. */
+/* Copies the text to a block of its exact length, so that sanitizers detect reads beyond its
+ * end. */
 static void parse_prefix(const char *text, size_t length)
 {
     graph_t *graph = NULL;

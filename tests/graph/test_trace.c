@@ -18,14 +18,14 @@ static tensor_t *image(context_t *ctx)
     return x;
 }
 
-/* Calls layer_append_take on a new layer, or returns the failure to make it. */
+/* Appends a new layer, or returns the failure of making it. */
 static status_t append(context_t *ctx, module_t *net, status_t made, module_t **child)
 {
     module_t *taken = made == STATUS_OK ? *child : NULL;
     return made == STATUS_OK ? layer_append_take(ctx, net, taken) : made;
 }
 
-/* conv, batch norm, relu */
+/* Makes conv, batch norm, relu. */
 static status_t make_block(context_t *ctx, module_t **out_block)
 {
     const conv_attrs_t padded = {.padding = {1, 1}};
@@ -43,7 +43,7 @@ static status_t make_block(context_t *ctx, module_t **out_block)
     return status;
 }
 
-/* The block, flatten and linear. */
+/* Makes a block followed by flatten and linear. */
 static status_t make_net(context_t *ctx, module_t **out_net)
 {
     module_t *net = NULL, *layer = NULL;
@@ -64,7 +64,7 @@ static void trace(context_t *ctx, module_t *net, const tensor_t *x)
     CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, &x));
 }
 
-/* Checks that forward gives the same before and after tracing. */
+/* Checks that the traced forward returns the same as the original one. */
 static void check_trace(context_t *ctx, module_t *net, const tensor_t *x)
 {
     tensor_t *before = NULL, *behind = NULL;
@@ -136,7 +136,8 @@ static void a_network_becomes_its_operators_with_their_paths(void **state)
     module_release(net);
 }
 
-/* Gives the same graph, and no operator runs. */
+/* Tracing with the inputs' infos only, not their elements, gives the same graph and runs no
+ * operator. */
 static void infos_alone_give_the_trace_of_tensors(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -368,7 +369,8 @@ static void a_write_that_is_no_operator_is_refused(void **state)
     module_release(root);
 }
 
-/* Writes its weight, a tensor that it made, and one that no operator made. */
+/* Writes in place to its weight, to a tensor that it makes with an operator, and to one made
+ * without. */
 static status_t by_calls_in_place(context_t *ctx, module_t *self, int n_in,
                                   const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -397,7 +399,7 @@ static void check_ones(context_t *ctx, module_t *root, const tensor_t *x, double
     tensor_release(full);
 }
 
-/* For ones, the n-th call returns 3 + 0.5 + n; the trace is the first call. */
+/* For an input of ones the n-th call returns 3 + 0.5 + n. Tracing is the first call. */
 static void calls_in_place_are_recorded(void **state)
 {
     context_t *ctx = fixture_context(state);

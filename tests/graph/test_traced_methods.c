@@ -1,5 +1,5 @@
-/* Random C methods that query sizes, traced at one set of sizes and run at others: the graph,
- * interpreted and frozen, must give the method's result or fail with an error.
+/* Random C methods that query sizes are traced at one set of sizes and run at others. Their graphs,
+ * interpreted and frozen, must give the method's result or fail.
  *
  * For more or other seeds: test_traced_methods N_SEEDS FIRST_SEED. */
 #include "freeze/freeze.h"
@@ -30,28 +30,28 @@ typedef enum step_kind {
     STEP_RESHAPE_PAIRS,  /* {s0 * s1, -1} */
     STEP_RESHAPE_LAST,   /* {-1, last} */
     STEP_RESHAPE_HALVES, /* {2 * s0, -1} */
-    STEP_RESHAPE_NUMBER, /* {s0 at the trace, -1} */
+    STEP_RESHAPE_NUMBER, /* {s0, -1} with s0 as a number at the trace */
     STEP_FLATTEN,
     STEP_HALF,     /* x[s / 2:] */
     STEP_BUT_LAST, /* x[:s - a] */
-    STEP_BY_OTHER, /* x[:(other s + 1) / 2] */
+    STEP_BY_OTHER, /* x[:(s of another dimension + 1) / 2] */
     STEP_WHOLE,    /* padded to a multiple of 3 + a */
     STEP_EVEN_CUT, /* x[:s - s % (2 + a)] */
-    STEP_WINDOWS,  /* {s0 * (the last, padded, in windows of 2 + a), 2 + a} */
+    STEP_WINDOWS,  /* {s0 * (number of windows of 2 + a in the padded last dimension), 2 + a} */
     STEP_CONCAT,
-    STEP_MEAN,          /* sum over a dimension / its size */
+    STEP_MEAN,          /* sum over a dimension, divided by its size */
     STEP_MEAN_PLANE,    /* x / (s0 * last) */
     STEP_SCALE,         /* x * (s / 2 + a) */
     STEP_XOR,           /* x * (s ^ a) */
     STEP_BRANCH,        /* s > a: relu, else sigmoid */
     STEP_BRANCH_ON_TWO, /* s0 > 3 and last > a: relu, else sigmoid */
     STEP_EVEN,          /* s even: -x, else x * x */
-    STEP_EACH_ROW,      /* as many operators as rows */
+    STEP_EACH_ROW,      /* one operator per row */
     STEP_LINEAR,
     STEP_CONV,
     STEP_POOL,
     STEP_PERMUTE,
-    STEP_ADAPTIVE_POOL, /* to {s2 / 2, s3} */
+    STEP_ADAPTIVE_POOL, /* adaptive pool to {s2 / 2, s3} */
     N_STEP_KINDS
 } step_kind_t;
 
@@ -61,10 +61,10 @@ typedef struct step {
     char weight[16];
 } step_t;
 
-/* The method that runs, in a global since forward has no state. */
+/* The method that runs: a global, because a forward function gets no user data. */
 static struct {
     int n_steps, n_params;
-    int64_t batch; /* batch at the trace */
+    int64_t batch; /* the batch with which it was traced */
     step_t steps[MAX_STEPS];
 } method;
 
@@ -110,7 +110,7 @@ static status_t permute(context_t *ctx, const tensor_t *x, int rank, int by, ten
     return op_permute(ctx, x, rank, dims, out);
 }
 
-/* Pads `more` elements at the end of dimension dim. */
+/* Appends `more` elements at the end of dimension dim. */
 static status_t pad_end(context_t *ctx, const tensor_t *x, int dim, int64_t more, tensor_t **out)
 {
     const int64_t before[TENSOR_MAX_RANK] = {0};
@@ -129,7 +129,7 @@ static status_t make_windows(context_t *ctx, const tensor_t *x, int64_t window, 
     return op_reshape(ctx, padded, 2, (int64_t[]){tensor_sizes(x)[0] * n, window}, out);
 }
 
-/* Steps that change shapes. */
+/* Runs a step that changes shapes. */
 static status_t run_shape(context_t *ctx, const step_t *step, const tensor_t *x, const tensor_t *y,
                           tensor_t **out)
 {
@@ -158,7 +158,7 @@ static status_t run_shape(context_t *ctx, const step_t *step, const tensor_t *x,
     }
 }
 
-/* Steps that compute with sizes or query them. */
+/* Runs a step that computes with sizes or branches on them. */
 static status_t run_number(context_t *ctx, const step_t *step, const tensor_t *x, tensor_t **out)
 {
     const int64_t *sizes = tensor_sizes(x);
@@ -229,8 +229,8 @@ static bool is_read(int value)
     return false;
 }
 
-/* Returns the values that no step reads, newest first: in a frozen graph, unused values are not
- * computed and cannot fail. */
+/* Returns the values that no step reads, newest first. A frozen graph does not compute unused
+ * values, so these could not fail there. */
 static status_t run_method(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                            int *n_out, tensor_t **out)
 {
@@ -271,7 +271,7 @@ static void clear(results_t *results)
     results->n = 0;
 }
 
-/* Adds a weight for values with this number of channels or features. */
+/* Adds a weight to the module for a step on values with this number of channels or features. */
 static void add_weight(context_t *ctx, module_t *module, step_t *step, int64_t features)
 {
     tensor_t *weight = NULL;
@@ -357,8 +357,8 @@ static bool are_near(context_t *ctx, const results_t *given, const results_t *wa
     return true;
 }
 
-/* modules: the method, its graph, and the frozen graph. Returns true if the frozen graph accepted
- * x. */
+/* Runs the method, its graph, and the frozen graph on x, and compares. Returns true if the frozen
+ * graph accepted x. */
 static bool check_input(context_t *ctx, uint64_t seed, module_t *const modules[3],
                         const tensor_t *x)
 {
@@ -377,7 +377,8 @@ static bool check_input(context_t *ctx, uint64_t seed, module_t *const modules[3
     return is_taken;
 }
 
-/* Makes an input of a run; run 0 is the trace. Images, matrices and rows of vectors. */
+/* Makes an input for a run; run 0 is the trace. It is a batch of images, a matrix, or rows of
+ * vectors. */
 static tensor_t *input(context_t *ctx, int run, int rank)
 {
     static const int64_t batches[N_RUNS] = {2, 1, 3, 5, 4}, heights[N_RUNS] = {6, 6, 6, 6, 9};

@@ -4,7 +4,7 @@
 #include "graph/ir/graph.h"
 #include "tests/support/support.h"
 
-/* The context of the running test. */
+/* the context of the running test */
 static context_t *ctx;
 
 static int setup(void **state)

@@ -1,6 +1,6 @@
-/* Workers, threads that each run slices of a batch: their results, counters, events and failures,
- * in contexts with more and fewer threads than the plan was made for, with several callers, and the
- * effect on the host's threads. */
+/* Workers: threads that each run slices of a batch. Tests results, counters, events and failures,
+ * with fewer and more threads than the plan was made for and with several callers, and that the
+ * host's threads get their state back. */
 #include <math.h>
 #include <omp.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "tests/support/nets.h"
 #include "tests/support/subject.h"
 
-/* Holds slices of all threads, but not entire batches. */
+/* Cache size: holds slices of all threads, but not the entire batch. */
 #define CACHE "4194304"
 
 enum { BATCH = 9, CHANNELS = 96, SIZE = 32 };
@@ -34,8 +34,8 @@ static context_t *create(int n_threads, bool flush_denormals)
     return ctx;
 }
 
-/* Makes a depthwise convolution, a 1x1 convolution with stride 2, which needs scratch memory, and a
- * pooling, each a separate step; and their input. */
+/* Makes a net and its input. Its steps are a depthwise convolution, a 1x1 convolution with stride
+ * 2, which needs scratch memory, and a pooling. */
 static module_t *make_net(context_t *ctx, int64_t batch, tensor_t **out_x)
 {
     char input[64];
@@ -63,7 +63,7 @@ static plan_t *find_plan(const module_t *frozen)
     return plan;
 }
 
-/* A frozen net whose plan has workers, and its result for x without slices. */
+/* A frozen net whose plan has workers, and its result for x computed without slices. */
 typedef struct cut_net {
     module_t *net, *frozen;
     tensor_t *x, *wanted;
@@ -147,7 +147,7 @@ typedef struct order {
     const float *wanted; /* for the entire batch */
     int64_t at;
     int n_told;
-    int fails_at; /* the slice that is rejected, or -1 */
+    int fails_at; /* the slice for which the observer fails; -1: none */
 } order_t;
 
 static status_t compare_slice(context_t *ctx, void *user, const op_event_t *event)
@@ -168,7 +168,8 @@ static status_t compare_slice(context_t *ctx, void *user, const op_event_t *even
     return STATUS_OK;
 }
 
-/* Also if the last iteration has work for only one of two workers. */
+/* Observers see the slices in order, even if only one of two workers has work in the last
+ * iteration. */
 static void they_are_told_of_in_the_order_of_the_batch(void **state)
 {
     (void)state;
@@ -209,7 +210,7 @@ static status_t verify_all(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* An observer of inputs sees the operand of a sum before workers overwrite it. */
+/* A sum overwrites its operand. An observer must see the operand as it was before. */
 static void what_they_overwrite_is_shown_as_it_was(void **state)
 {
     (void)state;
@@ -239,8 +240,8 @@ static void what_they_overwrite_is_shown_as_it_was(void **state)
 
 /* ---- numbers of threads ---- */
 
-/* A plan made for two threads runs in contexts of fewer and more, and in the caller's parallel
- * region, which has one. */
+/* A plan made for two threads must run in contexts with fewer and more threads, and inside the
+ * caller's parallel region, which leaves one thread. */
 static void contexts_of_all_sizes_run_a_plan(void **state)
 {
     (void)state;
@@ -320,7 +321,8 @@ static int count_flushing(int n_threads)
     return n;
 }
 
-/* With as many threads as the plan was made for, with more, and after a failed run. */
+/* Workers set the mode of denormals. Threads must get their own mode back, in contexts with more
+ * threads than the plan was made for, and after a failed run, too. */
 static void threads_get_their_mode_of_denormals_back(void **state)
 {
     (void)state;
@@ -357,7 +359,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Doubles each element; fails if the very first is negative. */
+/* Doubles each element. Fails if the first element of its operand is negative. */
 static status_t twice(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                       void *scratch)
 {
