@@ -13,7 +13,7 @@
 #include "tests/support/case.h"
 #include "train/tape.h"
 
-/* Values from batch_norm_values.py; momentum -1: None. */
+/* Values from batch_norm_values.py. A momentum of -1 stands for PyTorch's None. */
 static const struct {
     int rank;
     int64_t sizes[4];
@@ -70,7 +70,7 @@ static const struct {
     },
 };
 
-/* Element i is (i step % 97 - 48) / 16 + offset. */
+/* Makes a tensor whose element i is (i step % 97 - 48) / 16 + offset. */
 static tensor_t *fill(context_t *ctx, int step, double offset, int rank, const int64_t *sizes)
 {
     tensor_t *tensor = NULL;
@@ -136,7 +136,7 @@ static void check_row(context_t *ctx, size_t r, bool is_mkldnn)
     tensor_t *x = fill(ctx, 31, rows[r].offset, rows[r].rank, rows[r].sizes);
     tensor_t *grad = fill(ctx, 13, 0, rows[r].rank, rows[r].sizes), *y = NULL, *twice = NULL;
     tape_t *tape = NULL;
-    /* f32 has seven digits of 1000.01, so the deviation from the mean has five */
+    /* f32 keeps seven digits of 1000.01, so only five of its difference from the mean */
     const float bound = rows[r].offset == 0 ? 1e-5f : 1e-4f;
     if (rows[r].momentum != 0.1) set_momentum(ctx, norm, rows[r].momentum);
     CHECK_OK(ctx, op_mul_scalar(ctx, x, 2, &twice));
@@ -257,8 +257,8 @@ static void blocked_tensors_stay_blocked(void **state)
     tensor_release(x);
 }
 
-/* Results of a norm with a fused or separate activation: y and the gradients of x, weight and
- * bias. */
+/* The results of a norm followed by an activation, fused or not: y, and the gradients of x, weight
+ * and bias. */
 typedef struct passed {
     tensor_t *y, *grads[3];
 } passed_t;

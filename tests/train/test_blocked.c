@@ -1,4 +1,4 @@
-/* Gradients of blocked tensors are blocked: the backward pass reorders and copies nothing. */
+/* If tensors are blocked, so are their gradients: the backward pass reorders and copies nothing. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static void check_blocked(const tensor_t *tensor)
 typedef status_t (*function_t)(context_t *ctx, const tensor_t *x, const tensor_t *gate,
                                tensor_t **out);
 
-/* Checks the gradients of x and of a gate per channel. */
+/* Checks the gradients of x, and of a gate with one element per channel. */
 static void check(context_t *ctx, function_t forward, int64_t height, int64_t width)
 {
     tensor_t *x = blocked(ctx, 6, 5), *gate = blocked(ctx, 1, 1), *y = NULL;
@@ -58,7 +58,7 @@ static void check(context_t *ctx, function_t forward, int64_t height, int64_t wi
     tensor_release(x);
 }
 
-/* Applies functions of one tensor one after another. */
+/* Applies functions of one tensor, one after another. */
 static status_t chain(context_t *ctx, int n,
                       status_t (*const *functions)(context_t *, const tensor_t *, tensor_t **),
                       const tensor_t *x, tensor_t **out)

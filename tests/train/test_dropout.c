@@ -1,6 +1,6 @@
-/* Dropout in training: the share of dropped elements, gradients that match the mask, masks
- * independent of layout and threads, and new masks in every run of a plan. Bounds are six standard
- * deviations. */
+/* Dropout in training. Tests the share of dropped elements, that gradients match the mask, that
+ * masks do not depend on layout and threads, and that every run of a plan has new masks. Bounds of
+ * random counts are six standard deviations. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -137,7 +137,8 @@ static const char text[] = "graph g(%x: f32[2,17,25,20]) {\n"
                            "  return %y, %z\n"
                            "}\n";
 
-/* No pass may merge two seeds or treat them as constants. */
+/* A dropout reads a random seed in each run, so no pass may merge two seeds or make one a
+ * constant. */
 static void every_run_of_a_plan_draws_again(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -199,7 +200,7 @@ static void layers_drop_in_training_alone(void **state)
     CHECK_OK(ctx, module_train(ctx, channels, true));
     CHECK_OK(ctx, module_train(ctx, alpha, true));
     assert_in_range(count_zeros(ctx, elements, x), 8, 56);
-    /* in rank 2, rows are channels, as in PyTorch's Dropout1d */
+    /* if x has rank 2, rows are channels, as in PyTorch's Dropout1d */
     assert_int_equal(count_zeros(ctx, channels, x) % 8, 0);
     CHECK_FAILS(ctx, module_forward(ctx, alpha, x, &y), STATUS_UNSUPPORTED,
                 "AlphaDropout: the layer is in training mode");
@@ -233,7 +234,7 @@ static void append(context_t *ctx, module_t *net, module_t *layer)
     CHECK_OK(ctx, layer_append_take(ctx, net, layer));
 }
 
-/* A network from f32[n,3,8,8] to f32[n,5] that drops channels and elements. */
+/* Makes a network from f32[n,3,8,8] to f32[n,5] that drops channels and elements. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *layer = NULL;
@@ -288,7 +289,7 @@ static void train(context_t *ctx, train_mode_t mode, double lr, int n_steps, dou
     tensor_release(x);
 }
 
-/* With a learning rate near 0, losses differ only because of the masks. */
+/* The learning rate is almost 0, so losses differ only because of the masks. */
 static void planned_steps_drop_what_eager_ones_do(void **state)
 {
     context_t *ctx = fixture_context(state);

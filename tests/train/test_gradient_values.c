@@ -1,5 +1,5 @@
-/* Gradients at kinks, ties, zeros and points without slope, compared with numbers from PyTorch:
- * gradient_values.py prints the table. Also errors of backward operators. */
+/* Gradients at points where the slope is not unique or is zero, such as kinks and ties, compared
+ * with PyTorch. gradient_values.py prints the table. Also tests errors of backward operators. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "tests/support/case.h"
 #include "train/tape.h"
 
-/* Operators with one or two inputs of rank 1. */
+/* A case: an operator, its inputs of rank 1, and PyTorch's gradients. */
 typedef struct value {
     const char *op, *attrs;
     int n[2];
@@ -214,7 +214,7 @@ static bool is_near(float got, float expected)
     return fabsf(got - expected) <= 2e-6f * fabsf(expected) + 2e-6f;
 }
 
-/* Makes the result's gradient: 1, 2, 3, ... */
+/* Makes the gradient of the result: 1, 2, 3, ... */
 static tensor_t *count_up(context_t *ctx, const tensor_t *like)
 {
     tensor_t *grad = NULL;
@@ -266,7 +266,7 @@ static void gradients_at_kinks_and_ties_are_those_of_pytorch(void **state)
         check_row(fixture_context(state), &values[i]);
 }
 
-/* Checks that a call, given as a case, fails. */
+/* Checks that a call, written as a case (tests/support/case.h), fails. */
 static void check_refusal(context_t *ctx, const opdef_t *op, const char *text, const char *part)
 {
     case_call_t call;
@@ -311,7 +311,8 @@ static void gradients_that_do_not_fit_are_refused(void **state)
         check_refusal(fixture_context(state), refused[i].op, refused[i].call, refused[i].part);
 }
 
-/* Checks that the gradient rule of a call, given as a case, fails for input `watched`. */
+/* Checks that the gradient rule of a call fails for input `watched`. The call is written as a
+ * case. */
 static void check_rule_refusal(context_t *ctx, const opdef_t *op, const char *text, int watched,
                                const char *part)
 {
@@ -348,7 +349,8 @@ static void boxes_have_no_gradient(void **state)
                        "roi_align: boxes have no gradient, detached ones are needed");
 }
 
-/* Each row is summed by one thread, in the order of the index. */
+/* One thread sums each row of the gradient, in the order of the index, so results are
+ * reproducible. */
 static void embeddings_have_the_same_bits_on_any_number_of_threads(void **state)
 {
     (void)state;

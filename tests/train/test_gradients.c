@@ -1,9 +1,10 @@
-/* Gradients of every operator with a rule, for every case with floating inputs, dense and mkldnn:
- * the tape's gradients are compared with finite differences of the specification in double.
+/* Gradients of every operator that has a gradient rule. For every case with float inputs, dense and
+ * mkldnn, compares the tape's gradients with finite differences of the operator's specification, in
+ * double.
  *
- * The loss is a sum of elements of one output with random weights. For an element x of an input,
- * differences from x - h to x + h are taken. If the two halves differ, the function has a kink
- * there, and another element is used.
+ * The loss is a sum of some elements of one output (terms), with random factors. An element x of an
+ * input is tested (probed) by changing it to x - h and x + h. If the two slopes differ, the
+ * function has a kink at x, and another element is tested instead.
  *
  * usage: test_gradients [OPERATOR[:CASE]] */
 #include "tests/support/support.h"
@@ -19,11 +20,11 @@
 #include "tests/support/case.h"
 #include "train/tape.h"
 
-#define MAX_PROBES 12      /* elements tested per input */
-#define MIN_PROBES 3       /* the same if a term reads many elements, as in recurrent layers */
-#define MAX_TERMS 96       /* elements of the output in the loss */
+#define MAX_PROBES 12      /* elements to test per input */
+#define MIN_PROBES 3       /* the same if a term reads many elements, e.g. of recurrent layers */
+#define MAX_TERMS 96       /* elements of the output that the loss sums */
 #define MIN_TERMS 4        /* the same if a term reads many elements */
-#define MAX_READS 20000    /* by all terms, if more than MIN_TERMS */
+#define MAX_READS 20000    /* elements that all terms read, or more with MIN_TERMS */
 #define MAX_ELEMENTS 50000 /* elements of the inputs; larger cases are skipped */
 
 static const char *filter;
@@ -38,7 +39,7 @@ typedef struct subject {
     tensor_t *dense[CASE_MAX_INPUTS];
     const tensor_info_t *infos[CASE_MAX_INPUTS];
     const void *data[CASE_MAX_INPUTS];
-    float *floats[CASE_MAX_INPUTS]; /* elements of f32 inputs, which the test changes */
+    float *floats[CASE_MAX_INPUTS]; /* elements of f32 inputs, which differ() changes */
     int n_out;
     tensor_info_t out[OP_MAX_OUTPUTS];
     _Alignas(16) char attrs[CASE_MAX_ATTRS];
@@ -58,7 +59,7 @@ static int64_t draw_below(subject_t *subject, int64_t n)
     return drawn < n ? drawn : n - 1;
 }
 
-/* The elements of the output in the loss. */
+/* The elements of an output that the loss sums, and their factors. */
 typedef struct loss {
     int output, n;
     int n_probes; /* elements to test per input */
@@ -76,7 +77,7 @@ static spec_call_t call_of(const subject_t *subject)
                          .out = subject->out};
 }
 
-/* Counts the elements that the first and last element of the output read together. */
+/* Returns the number of elements that the first and the last element of the output depend on. */
 static int64_t count_reads(const subject_t *subject, int output)
 {
     const tensor_info_t *out = &subject->out[output];
@@ -99,7 +100,7 @@ static void draw_loss(subject_t *subject, int output, loss_t *loss)
 {
     const int64_t numel = info_numel(&subject->out[output]);
     const int64_t wanted = 2 * MAX_READS /
-                           count_reads(subject, output); /* terms, limited by their time */
+                           count_reads(subject, output); /* number of terms that may run */
     const int64_t most = clamp_count(wanted, MIN_TERMS, MAX_TERMS);
     *loss = (loss_t){.output = output,
                      .n = (int)(numel < most ? numel : most),
@@ -127,8 +128,8 @@ static double loss_value(const subject_t *subject, const loss_t *loss)
     return sum;
 }
 
-/* Computes d loss / d element by differences in both directions, and the distance of the two.
- * Returns false if they disagree. */
+/* Computes d loss / d element with steps to both sides. *out_apart is the difference of the two
+ * slopes. Returns false if they disagree. */
 static bool differ(const subject_t *subject, const loss_t *loss, float *x, double step, double *out,
                    double *out_apart)
 {
@@ -147,8 +148,8 @@ static bool differ(const subject_t *subject, const loss_t *loss, float *x, doubl
     return isfinite(*out) && *out_apart <= 0.05 * (fabs(left) + fabs(right)) + 1e-4;
 }
 
-/* Returns false at a kink, a jump, or NaN. A jump is as large over a smaller step, so differences
- * are larger. */
+/* Returns false at a kink, a jump, or NaN. At a jump, the slope grows as the step shrinks, so
+ * slopes of two step sizes disagree. */
 static bool differentiate(const subject_t *subject, const loss_t *loss, float *x, double *out,
                           double *out_apart)
 {
@@ -161,7 +162,7 @@ static bool differentiate(const subject_t *subject, const loss_t *loss, float *x
 
 /* ---- gradients from the tape ---- */
 
-/* Boxes have no gradient; test_gradient_values checks that. */
+/* Boxes of regions have no gradient; test_gradient_values.c checks that. */
 static bool is_watched(const subject_t *subject, int i)
 {
     if (subject->op == &op_def_roi_align && i == 1) return false;
@@ -199,7 +200,7 @@ static void compare(subject_t *subject, const loss_t *loss, int input, const ten
     if (grad != NULL)
         CHECK_OK(subject->ctx, tensor_read(subject->ctx, grad, got, (size_t)numel * sizeof *got));
     for (int tries = 0; tries < 3 * loss->n_probes && n < loss->n_probes && n < numel; tries++) {
-        /* half of the tested elements have a nonzero gradient */
+        /* if possible, half of the tested elements have a gradient that is not zero */
         int64_t place = draw_below(subject, numel);
         for (int k = 0; tries % 2 == 0 && k < 50 && got[place] == 0; k++)
             place = draw_below(subject, numel);
@@ -258,7 +259,7 @@ static void check_output(subject_t *subject, int output, bool is_mkldnn)
     for (int i = 0; i < subject->call.n_in; i++) tensor_release(in[i]);
 }
 
-/* Returns false if a case has no gradient to check or is too large. */
+/* Returns false if the case is too large or has no gradient to check. */
 static bool prepare(subject_t *subject)
 {
     context_t *ctx = subject->ctx;
@@ -320,7 +321,7 @@ static void check_all(bool is_mkldnn)
         if (op->gradient == NULL || op->gradient == &gradient_zero || op->cases == NULL) continue;
         for (int index = 0; op->cases[index] != NULL; index++) {
             if (!is_chosen(op, index)) continue;
-            /* With sanitizers, after one case has tested the rule, dense and mkldnn alternate. */
+            /* With sanitizers, one case runs both dense and mkldnn; then the two alternate. */
             if (IS_SANITIZED && filter == NULL && n_passed > 0 && index % 2 == is_mkldnn) continue;
             subject_t subject = {.op = op, .index = index, .random = (uint64_t)(i * 100 + index)};
             counting_t memory;

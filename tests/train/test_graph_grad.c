@@ -1,5 +1,5 @@
-/* graph_grad: the graph with gradients gives the graph's results, and gradients match finite
- * differences. */
+/* graph_grad returns a graph that computes gradients, too. Its other results must not change, and
+ * gradients must match finite differences. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static tensor_t *number(context_t *ctx, float value)
     return x;
 }
 
-/* Runs a graph of two numbers, as a plan or with the interpreter. */
+/* Runs a graph of two numbers, as a plan or with the interpreter. Returns the number of results. */
 static int run(context_t *ctx, const graph_t *graph, bool is_planned, float x, float y,
                double *results)
 {
@@ -75,7 +75,7 @@ static void gradients_follow_the_results(void **state)
     CHECK_OK(ctx, graph_grad(ctx, graph, 1, 3, wrt, at, &grads));
     CHECK_OK(ctx, graph_verify(ctx, grads));
     assert_int_equal(at[0], 2);
-    assert_int_equal(at[1], -1); /* the loss does not depend on it */
+    assert_int_equal(at[1], -1); /* the loss does not depend on %d */
     assert_int_equal(at[2], 3);
     for (int is_planned = 0; is_planned < 2; is_planned++) {
         assert_int_equal(run(ctx, grads, is_planned, 3, 2, results), 4);
@@ -157,8 +157,8 @@ static void what_gradients_cannot_pass_is_named(void **state)
     graph_release(graph);
 }
 
-/* Rules must not use unknown sizes, and a value of unknown dtype must not be taken for a
- * constant. */
+/* A gradient rule must not use sizes that are not known, and a value whose dtype is not known must
+ * not be taken for a constant. */
 static void what_is_not_known_has_no_gradient(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -182,7 +182,7 @@ static void what_is_not_known_has_no_gradient(void **state)
                 STATUS_UNSUPPORTED, "a gradient reaches reshape at the module itself");
     graph_release(graph);
 
-    /* the loss does not depend on the unknown value */
+    /* here the loss does not depend on the value of unknown type */
     graph = parse(ctx, "graph f(%x : f32[1], %y : tensor) {\n"
                        "  %a = mul(%x, %y)\n"
                        "  %b = mul(%x, %x)\n"

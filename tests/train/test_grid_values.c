@@ -1,4 +1,4 @@
-/* Gradients of grid_sample for the image and the grid, compared with PyTorch's. */
+/* Gradients of grid_sample with respect to the image and the grid, compared with PyTorch's. */
 #include "tests/support/support.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Cancelling and limits: an interrupted call reports it, loses no data, and can run again. */
+/* Cancels and limits. A call that is interrupted says so, loses no data, and can run again. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -43,7 +43,7 @@ static bool is_same(context_t *ctx, const tensor_t *a, const tensor_t *b)
     return is_same;
 }
 
-/* Counts operators, and cancels after a given number. */
+/* An observer that counts operators and cancels after a given number. */
 typedef struct countdown {
     int at, n;
 } countdown_t;
@@ -124,7 +124,7 @@ static void a_run_may_be_cancelled_after_any_operator(void **state)
     module_release(frozen);
 }
 
-/* Cancels at a given progress step. */
+/* A listener to progress reports that cancels at report `at`. */
 typedef struct telling {
     context_t *ctx;
     int at, n;
@@ -181,7 +181,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The bound is generous, since other processes use the cores. */
+/* The limit of 5 s is generous, because other processes may use the cores. */
 static void a_signal_handler_cancels_what_runs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -236,7 +236,7 @@ static void another_thread_cancels_what_runs(void **state)
 
 /* ---- training ---- */
 
-/* Makes a convolution, batch norm, dropout and a linear layer on f32[2,3,8,8]. */
+/* Makes a convolution, batch norm, dropout and a linear layer for f32[2,3,8,8]. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *layer = NULL;
@@ -294,7 +294,7 @@ static void end_training(const training_t *t)
     module_release(t->net);
 }
 
-/* Compares parameters, running statistics and their count. */
+/* Returns true if parameters, running statistics and their count are equal. */
 static bool has_state_of(context_t *ctx, module_t *a, module_t *b)
 {
     datum_t *first = NULL, *second = NULL;
@@ -311,8 +311,8 @@ static bool has_state_of(context_t *ctx, module_t *a, module_t *b)
 
 enum { N_STEPS = 3 };
 
-/* Wherever a step is cancelled, the state is that before or after the step, and later steps
- * continue normally. */
+/* Cancels the second step after every possible number of operators. The state must be that before
+ * or after the step, and further steps must work as usual. */
 static void check_training(context_t *ctx, const train_options_t *options)
 {
     double wanted[N_STEPS], losses[N_STEPS];
@@ -449,7 +449,7 @@ static void a_limit_of_memory_is_named_and_ends_with_its_last_block(void **state
         tensor_release(large);
     }
     context_destroy(ctx);
-    tensor_release(small); /* the fixture checks for leaks */
+    tensor_release(small); /* the fixture then checks for leaks */
 }
 
 static void bad_limits_are_refused(void **state)

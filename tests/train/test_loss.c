@@ -40,7 +40,7 @@ static tensor_t *make_weight(context_t *ctx)
     return weight;
 }
 
-/* Returns the number of "name=" in a line, or a default. */
+/* Returns the number after "name=" in a line, or a default. */
 static double option(const char *line, const char *name, double otherwise)
 {
     char word[40];

@@ -1,7 +1,8 @@
-/* Gradients of bf16 and f16 tensors: they equal the f32 gradients for the same numbers, rounded
- * once. test_gradients.c compares those in f32 with the specification.
+/* Gradients of bf16 and f16 tensors must equal the f32 gradients for the same numbers, rounded
+ * once. test_gradients.c tests f32 gradients.
  *
- * In each case a sum, count or difference inside the rule does not fit the inputs' dtype. */
+ * In each case, some number inside the gradient rule (a sum, count or difference) is too large or
+ * too precise for the inputs' dtype. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -16,9 +17,8 @@
 
 typedef struct row {
     const char *op, *call;
-    double tolerance; /* relative to the largest gradient; depends on the precision of the result
-                         that the rule reads */
-    int output;       /* the output that has a gradient */
+    double tolerance; /* relative to the largest gradient; larger if a rule reads rounded results */
+    int output;       /* the output whose gradient is given */
 } row_t;
 
 static const row_t rows[] = {
@@ -57,7 +57,7 @@ static bool is_floating(const tensor_t *tensor)
     return tensor != NULL && dtype_is_floating(tensor_dtype(tensor));
 }
 
-/* Computes the gradients of op's inputs in f32, for an output gradient `grad`. */
+/* Computes the gradients of op's inputs in f32 from the gradient `grad` of its output. */
 static void pass_back(context_t *ctx, const row_t *row, const case_call_t *call,
                       tensor_t *const *in, const tensor_t *grad, tensor_t **out_gradients)
 {
@@ -148,7 +148,7 @@ static void narrow_gradients_are_those_in_f32_rounded(void **state)
         check_row(fixture_context(state), &rows[i]);
 }
 
-/* Computes the gradient of x in f16, if each result has the gradient of_result. */
+/* Computes the gradient of x in f16. The gradient of each result is of_result. */
 static void pass_f16(context_t *ctx, const char *name, const char *attrs, const tensor_t *x,
                      double of_result, float *out_got)
 {
@@ -175,7 +175,7 @@ static void pass_f16(context_t *ctx, const char *name, const char *attrs, const 
     tensor_release(in);
 }
 
-/* The largest f16 number is 65504. */
+/* 70000 elements are equal, which is more than f16's largest number, 65504. */
 static void equal_elements_may_be_more_than_f16_counts(void **state)
 {
     static float got[70000];
@@ -216,8 +216,8 @@ static void equal_elements_at_one_place_may_be_more_than_f16_counts(void **state
     tensor_release(x);
 }
 
-/* With x = 2^-10, 2^-10, 300, 300 and y its running products, d(sum y) / dx is 1 + x1 + x1 x2 +
- * ...; its part x2 + x2 x3 exceeds f16. */
+/* With x = 2^-10, 2^-10, 300, 300 and y its running products, d(sum y) / dx[0] is 1 + x1 + x1 x2 +
+ * x1 x2 x3. A partial sum, x2 + x2 x3, exceeds f16. */
 static void partial_sums_of_a_running_product_may_be_larger_than_f16_has(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -15,7 +15,8 @@
 
 enum { N = 6, STEPS = 8, MAX_LINE = 4096 };
 
-/* Format of a convolution's weight and of its gradients; 2 and 3 channels of 16 lanes each. */
+/* Format of a convolution's weight and of its gradient. The weights have 2 to 17 channels, in
+ * blocks of 16. */
 #define BLOCKED "ABcd16b16a"
 
 static tensor_t *drawn(context_t *ctx, const char *key, int rank, const int64_t *sizes)
@@ -67,7 +68,7 @@ static void read_weight(context_t *ctx, const module_t *module, float *elements,
     CHECK_OK(ctx, tensor_read(ctx, module_parameter(module, "weight"), elements, bytes));
 }
 
-/* Checks that the weight has one clean form with zeros in padded lanes. */
+/* Checks that the weight has one form (copy in another format), whose padding is zero. */
 static void check_blocked(const tensor_t *weight)
 {
     tensor_t *forms[4];
@@ -89,7 +90,7 @@ static uint64_t count_moves(const context_t *ctx)
 
 /* ---- stored numbers ---- */
 
-/* Returns the number of "name=" in a line, or a default. */
+/* Returns the number after "name=" in a line, or a default. */
 static double option(const char *line, const char *name, double otherwise)
 {
     char word[40];
@@ -133,7 +134,7 @@ static status_t make_rmsprop(context_t *ctx, module_t *module, const char *line,
     return optimizer_rmsprop(ctx, module, &options, out);
 }
 
-/* Makes the optimizer of a line; NULL if the line describes something else. */
+/* Makes the optimizer that the line describes; NULL if the line describes something else. */
 static optimizer_t *make_optimizer(context_t *ctx, module_t *module, const char *line)
 {
     optimizer_t *optimizer = NULL;
@@ -223,7 +224,7 @@ static void a_blocked_step_gives_the_bits_of_a_dense_one_and_moves_nothing(void 
             CHECK_OK(ctx, optimizer_step(ctx, of_dense, &plain));
             const uint64_t before = count_moves(ctx);
             CHECK_OK(ctx, optimizer_step(ctx, of_blocked, &grad));
-            assert_int_equal(count_moves(ctx) - before, step == 1); /* the weight, once */
+            assert_int_equal(count_moves(ctx) - before, step == 1); /* the weight, in step 1 */
             check_blocked(module_parameter(blocked, "weight"));
             tensor_release(plain);
             tensor_release(grad);
@@ -273,7 +274,7 @@ static void a_gradient_of_another_format_is_reordered_once(void **state)
         CHECK_OK(ctx, optimizer_step(ctx, optimizer, &gradient));
         counters_read(ctx, &counters);
         assert_int_equal(counters_gradient_reorders(&counters), step > 1);
-        assert_int_equal(count_moves(ctx), 1); /* the weight, at the first step */
+        assert_int_equal(count_moves(ctx), 1); /* the weight, in step 1 */
         tensor_release(gradient);
     }
     check_blocked(module_parameter(module, "weight"));
@@ -281,7 +282,7 @@ static void a_gradient_of_another_format_is_reordered_once(void **state)
     module_release(module);
 }
 
-/* module_mkldnn during training, and module_dense later. */
+/* module_mkldnn before step 2, and module_dense before step 4, must not change results. */
 static void layouts_may_change_between_steps(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -311,7 +312,7 @@ static void layouts_may_change_between_steps(void **state)
 
 /* ---- other parameters ---- */
 
-/* Memory of the caller, in which every other element belongs to the parameter. */
+/* The parameter has every other element of the caller's memory. The others must not change. */
 static void a_parameter_with_gaps_is_written_between_them(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -363,7 +364,7 @@ static void a_step_reaches_memory_that_was_lent(void **state)
     CHECK_OK(ctx, optimizer_step(ctx, optimizer, &gradient));
     assert_memory_equal(memory, wanted, sizeof wanted);
     tensor_release(gradient);
-    CHECK_OK(ctx, optimizer_step(ctx, optimizer, &weight)); /* the weight as its own gradient */
+    CHECK_OK(ctx, optimizer_step(ctx, optimizer, &weight)); /* the weight is its own gradient */
     assert_true(memory[3] == 1.0f);
     optimizer_destroy(optimizer);
     module_release(module);
@@ -499,7 +500,7 @@ static void single_tensors_are_stepped_in_their_format(void **state)
     CHECK_OK(ctx, tensor_fill(ctx, momentum, 0.0));
     CHECK_OK(ctx, mkldnn_adam_step(ctx, p, gradient, momentum, square, NULL, NULL, 1));
     CHECK_OK(ctx, tensor_read(ctx, p, before, sizeof before));
-    for (int i = 0; i < 6; i++) /* the first step has length lr */
+    for (int i = 0; i < 6; i++) /* the first step's length is the learning rate */
         assert_float_equal(after[i] - before[i], given[i] > 0 ? 1e-3f : -1e-3f, 1e-6);
     assert_true(convert_padding_is_zero(tensor_info(p), tensor_bytes(p)));
     CHECK_FAILS(ctx, mkldnn_sgd_step(ctx, p, gradient, zeros, &options, 1), STATUS_INVALID_ARGUMENT,
@@ -558,7 +559,7 @@ static void state_that_was_put_in_a_dict_and_back_goes_on_with_the_same_bits(voi
     module_release(copy);
 }
 
-/* Adds a tensor with one number to the dict. */
+/* Adds a tensor of one number to the dict. */
 static void put_number(context_t *ctx, datum_t *dict, const char *key, dtype_t dtype, double number)
 {
     tensor_t *tensor = NULL;
@@ -638,7 +639,8 @@ static void the_number_of_threads_changes_no_bit(void **state)
     }
 }
 
-/* Checks that the weights are those after a step, or unchanged if it failed. */
+/* Runs a step. If it fails, the weight must not have changed, and the optimizer must have no
+ * state. */
 static status_t step_or_nothing(context_t *ctx, module_t *module, optimizer_t *optimizer,
                                 tensor_t *const *gradients)
 {

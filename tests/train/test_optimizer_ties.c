@@ -5,7 +5,7 @@
 
 #include "train/optimizer.h"
 
-/* Makes the four elements first, first + 1, ... */
+/* Makes a vector of four elements: first, first + 1, ... */
 static tensor_t *vector(context_t *ctx, float first)
 {
     const float elements[] = {first, first + 1, first + 2, first + 3};
@@ -90,7 +90,7 @@ static void parameters_that_were_tied_since_are_not_stepped_twice(void **state)
     tensor_release(gradient);
 }
 
-/* As for a product, in which each factor is the other's gradient. */
+/* In a product of two parameters, each is the gradient of the other one. */
 static void parameters_may_be_each_others_gradients(void **state)
 {
     context_t *ctx = fixture_context(state);

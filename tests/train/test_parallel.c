@@ -1,5 +1,6 @@
-/* Data-parallel training: two ranks train like one with the doubled batch, and notice when the
- * other ends. The test starts itself with mpirun; each rank then runs its own tests. */
+/* Data-parallel training. Two ranks (processes) train like one with the doubled batch, and a rank
+ * notices if the other one ends. The test starts itself with mpirun; each rank then runs its own
+ * tests. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -25,7 +26,7 @@
 #include "train/loss.h"
 
 #define N_STEPS 5
-#define N_ITEMS 7 /* total: 4 of rank 0, 3 of rank 1 */
+#define N_ITEMS 7 /* in the batch: 4 on rank 0, 3 on rank 1 */
 
 /* ---- training on several ranks or one ---- */
 
@@ -34,7 +35,7 @@ typedef struct setting {
     train_mode_t mode;
     bool is_blocked;
     bool is_bf16;
-    bool is_warm; /* rank 0 trains two steps before the others join */
+    bool is_warm; /* rank 0 trains two steps alone before it trains with the other */
 } setting_t;
 
 static const setting_t settings[] = {
@@ -76,7 +77,7 @@ static module_t *make_net(context_t *ctx, uint64_t seed, int64_t n_results)
     return net;
 }
 
-/* Makes items first to first + n - 1 of a batch, without using the context's random numbers. */
+/* Makes n items of a batch, from item `first` on, without the context's random numbers. */
 static tensor_t *make_part(context_t *ctx, uint64_t seed, int rank, const int64_t *sizes,
                            int64_t first, int64_t n)
 {
@@ -93,7 +94,8 @@ static tensor_t *make_part(context_t *ctx, uint64_t seed, int rank, const int64_
     return copy;
 }
 
-/* Runs a step on this rank's part of a batch of N_ITEMS; `spoil` may spoil the target. */
+/* Runs a step on this rank's part of a batch of N_ITEMS. If `spoil` is not 0, it fills the
+ * target. */
 static status_t step(context_t *ctx, trainer_t *trainer, const parallel_t *parallel, int number,
                      double spoil, double *out_loss)
 {
@@ -130,7 +132,7 @@ static training_t begin_training(context_t *ctx, const setting_t *setting, paral
     const int rank = parallel_rank(parallel);
     sgd_options_t sgd = sgd_options(0.01);
     sgd.momentum = 0.9;
-    /* ranks start with different weights */
+    /* ranks start with different weights, which must become equal */
     training_t training = {.net = make_net(ctx, 5 + (uint64_t)rank, 5)};
     if (setting->is_blocked) CHECK_OK(ctx, module_mkldnn(ctx, training.net, NULL));
     CHECK_OK(ctx, optimizer_sgd(ctx, training.net, &sgd, &training.optimizer));
@@ -170,8 +172,7 @@ static void run_steps(context_t *ctx, const setting_t *setting, parallel_t *para
     end_training(&training);
 }
 
-/* True for blocks of 16, which kernels of older processors do not use; depends on the processor and
- * the environment of this process. */
+/* True if this process uses blocks of 16, as on AVX-512. Kernels for older processors do not. */
 static bool has_wide_blocks(void)
 {
     return __builtin_cpu_supports("avx512f") != 0 && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
@@ -186,7 +187,7 @@ static void check_counts(const setting_t *setting, bool is_equal, const parallel
 {
     const bool is_planned = setting->mode == TRAIN_PLANNED;
     if (!is_equal && has_wide_blocks()) assert_int_equal(counts->n_blocked, 0);
-    /* for batches of 4 and 3 items formats may differ: in plans, and on old processors eagerly */
+    /* weight gradients for 4 and 3 items may differ in format: in plans, and on older processors */
     if (is_equal && setting->is_blocked)
         assert_in_range(counts->n_blocked, is_planned || !has_avx2() ? 1 : 3, 3);
     assert_int_equal(counts->n_blocked + counts->n_plain, 6);
@@ -197,7 +198,7 @@ static void check_counts(const setting_t *setting, bool is_equal, const parallel
         assert_in_range(counts->n_early, counts->n_buckets / 2, counts->n_buckets);
 }
 
-/* Returns true if all ranks have kernels for processors of the same age. */
+/* Returns true if all ranks have kernels for AVX2, or none has. */
 static bool are_equal(context_t *ctx, parallel_t *parallel)
 {
     double n = has_avx2() ? 1.0 : 0.0;
@@ -205,7 +206,7 @@ static bool are_equal(context_t *ctx, parallel_t *parallel)
     return n != 1.0;
 }
 
-/* Rank 0 also trains alone, for comparison. */
+/* Trains on both ranks. Rank 0 then trains alone with the entire batch, and compares. */
 static void compare(context_t *ctx, const setting_t *setting)
 {
     const parallel_options_t options = {.bf16_gradients = setting->is_bf16, .bucket_bytes = 2000};
@@ -231,7 +232,7 @@ static void two_ranks_train_as_one_with_the_doubled_batch(void **state)
     for (int i = 0; i < N_SETTINGS; i++) compare(ctx, &settings[i]);
 }
 
-/* Rank 1 uses kernels for older processors, with smaller blocks than those of AVX-512. */
+/* Rank 1 uses kernels for older processors, whose blocks are smaller than those of AVX-512. */
 static void formats_that_differ_are_exchanged_plain(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -264,7 +265,7 @@ static void a_step_that_fails_on_one_rank_has_failed_on_all(void **state)
         context_clear_error(ctx);
         CHECK_OK(ctx, step(ctx, training.trainer, parallel, 0, 0.0, &loss));
     }
-    /* all still have the same weights; the sum of the next loss over ranks shows it */
+    /* if weights are equal on all ranks, the sum of the next loss is twice this rank's */
     CHECK_OK(ctx, step(ctx, training.trainer, parallel, 1, 0.0, &loss));
     sum = loss;
     CHECK_OK(ctx, parallel_sum(ctx, parallel, 1, &sum));
@@ -305,7 +306,7 @@ static status_t sum_of_squares(context_t *ctx, void *user, const tensor_t *outpu
     return loss_mse(ctx, output, target, REDUCTION_SUM, out_loss);
 }
 
-/* The sum of nothing is 0 on every rank, and so are loss and gradients of all ranks. */
+/* If no rank has items, the sum of the losses is 0, and so are gradients. */
 static void empty_batches_of_all_ranks_move_no_weight(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -337,7 +338,7 @@ static void empty_batches_of_all_ranks_move_no_weight(void **state)
     }
 }
 
-/* Records the largest requested block. */
+/* Records the size of the largest block that was requested. */
 static void *get_measured(void *user, size_t bytes)
 {
     size_t *most = user;
@@ -378,7 +379,7 @@ static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
         CHECK_OK(ctx, step(ctx, training.trainer, parallel, 0, 0.0, NULL));
     }
     counters_read(ctx, &counters);
-    /* with AVX2 and oneDNN 3, a weight read in two formats is copied at each step */
+    /* a weight that is read in two formats is copied in each step, e.g. with AVX2 and oneDNN 3 */
     if (counters_weight_reorders(&counters) == 0)
         assert_true(most < 3 * 8 * 8 * 1024 * sizeof(float));
     end_training(&training);
@@ -424,7 +425,7 @@ static int run_rank_tests(void)
         TEST(what_the_system_refuses_is_told),
     };
     const struct CMUnitTest after[] = {TEST(mpi_is_begun_once)};
-    /* the test initialises MPI itself, so that ranks can join repeatedly */
+    /* initialised here, because ranks join several times and MPI can start only once */
     MPI_Init(NULL, NULL);
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();
@@ -443,7 +444,7 @@ static int run_format_tests(void)
     return n_failed;
 }
 
-/* Rank 1 ends with a signal or leaves; rank 0 writes the message that it gets. */
+/* Rank 1 is killed, or leaves. Rank 0 prints the error that it gets. */
 static int lose_rank(bool is_killed)
 {
     context_t *ctx = NULL;
@@ -467,7 +468,7 @@ static int lose_rank(bool is_killed)
 
 static char output[1 << 16];
 
-/* Open MPI's leaks are ignored; the tests count the library's allocations. */
+/* Leaks of Open MPI are ignored. The tests themselves count the library's allocations. */
 static int run_ranks(const char *what)
 {
     char self[1024], line[2048];

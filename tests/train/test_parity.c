@@ -1,6 +1,6 @@
-/* Fifty training steps from the same weights and batches as in PyTorch (parity.py): losses match in
- * modes dense, mkldnn and planned, and so do outputs with the final weights, which are saved under
- * PyTorch's names. */
+/* Fifty training steps from the same weights and batches as in PyTorch (parity.py), in modes dense,
+ * mkldnn and planned. Losses must match, and so must outputs with the final weights, which are
+ * saved under PyTorch's names. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static void add_take(context_t *ctx, module_t *parent, const char *name, module_
     module_release(child);
 }
 
-/* Returns the last time step of the recurrent layer's result. */
+/* Runs the network; its recurrent layer passes on the last time step only. */
 static status_t forward_recurrent(context_t *ctx, module_t *self, int n_in,
                                   const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -173,7 +173,7 @@ typedef struct network {
     int rank;
     int64_t sizes[4];
     int64_t n;     /* labels per batch */
-    int64_t limit; /* inputs are integers below it; 0: floats */
+    int64_t limit; /* inputs are integers from 0 to limit - 1; 0: floats */
 } network_t;
 
 static const network_t networks[] = {
@@ -199,8 +199,8 @@ static tensor_t *draw_input(context_t *ctx, const network_t *network, int batch)
     return x;
 }
 
-/* Returns the rest of the line in parity_values.txt that begins with this word; the caller frees
- * it. */
+/* Returns the rest of the line in parity_values.txt that begins with `name` and `of`. The caller
+ * frees it. */
 static char *read_line(const char *name, const char *of)
 {
     enum { CAPACITY = 1 << 14 };
@@ -247,10 +247,11 @@ static tensor_t *run_first(context_t *ctx, const network_t *network, module_t *m
     return y;
 }
 
-/* Checks the largest difference from PyTorch's outputs, relative to its largest. PyTorch's outputs
- * differ by `rounding` between f32 and f64. Ours may differ by ten times that if the last losses
- * agree, since winograd and other orders of sums round differently. If rounding flips the sign of a
- * relu's input, gradients and later losses jump; then 1e-3 is allowed. */
+/* Checks the largest difference from PyTorch's outputs, relative to PyTorch's largest output.
+ * `rounding` is the difference of PyTorch's own outputs in f32 and f64. Tessera's may differ ten
+ * times as much, because winograd and other orders of sums round differently. If rounding has
+ * flipped the sign of a relu's input, gradients and later losses have jumped (has_leapt); then 1e-3
+ * is allowed. */
 static void check_outputs(context_t *ctx, const network_t *network, bool has_leapt,
                           const tensor_t *y)
 {
@@ -297,7 +298,7 @@ static void check_names(context_t *ctx, const network_t *network, const char *pa
     free(line);
 }
 
-/* Saves for parity.py --load: weights, and the module's outputs as test.outputs. */
+/* Saves a file for parity.py --load: the weights, and the module's outputs as test.outputs. */
 static void save_for_pytorch(context_t *ctx, const network_t *network, const char *mode,
                              module_t *module, tensor_t *y)
 {
@@ -314,8 +315,8 @@ static void save_for_pytorch(context_t *ctx, const network_t *network, const cha
     datum_release(state);
 }
 
-/* Checks that saved weights are the trained ones: a new module that loads them gives the same
- * outputs. */
+/* Loads the saved weights into a new module, and checks that its outputs equal the trained
+ * module's. */
 static void check_file(context_t *ctx, const network_t *network, module_t *module,
                        const tensor_t *y)
 {

@@ -1,4 +1,4 @@
-/* Gradients of pooling: which of equal elements gets the gradient of the maximum, layouts,
+/* Gradients of pooling: which of several equal elements gets the gradient of the maximum; layouts;
  * errors. */
 #include "tests/support/support.h"
 

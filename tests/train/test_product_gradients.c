@@ -1,10 +1,10 @@
-/* Reorders and copies in gradients of matrix products and linear layers. */
+/* Counts reorders and copies in the gradients of matrix products and linear layers. */
 #include "tests/support/support.h"
 
 #include "ops/ops.h"
 #include "train/tape.h"
 
-/* Counts reorders and copies of the backward pass. */
+/* Runs the backward pass, and returns the number of its reorders and copies. */
 static uint64_t pass_back(context_t *ctx, tape_t *tape, const tensor_t *out)
 {
     tensor_t *grad = NULL;

@@ -1,5 +1,5 @@
-/* Recomputed activations under a memory limit: the same bits, less memory, and an error if
- * impossible. */
+/* With a memory limit, a step recomputes activations. It must give the same bits in less memory,
+ * and an error if the limit is too small. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -154,15 +154,14 @@ static void check_equal(context_t *ctx, module_t *first, module_t *second)
     datum_release(dicts[1]);
 }
 
-/* Runs two steps of two sizes each; returns the arena of the last. */
+/* Runs two steps each with two batch sizes. Returns the bytes of the last step's arena. */
 static size_t run(context_t *ctx, training_t *training, double *losses)
 {
     for (int i = 0; i < 4; i++) CHECK_OK(ctx, step(ctx, training, i % 2 == 0 ? 2 : 3, &losses[i]));
     return trainer_arena_bytes(training->trainer);
 }
 
-/* Reads the least memory for a step of 3 images from the message about a limit that is too
- * small. */
+/* Finds the least possible limit for a step of 3 images: the error about a smaller one tells it. */
 static size_t find_least(context_t *ctx, bool is_blocked, train_options_t options)
 {
     size_t least = 0;
@@ -186,7 +185,7 @@ static void check_bounds(context_t *ctx, bool is_blocked, train_options_t option
     const size_t least = find_least(ctx, is_blocked, options);
     int before = count(&free_of, "relu");
     assert_true(least < whole - whole / 8);
-    /* those after batch norms are fused and need no mask */
+    /* relus after batch norms are fused with them; the others have a step of their own */
     assert_int_equal(count(&free_of, "elementwise_backward"), N_BLOCKS / 2);
     for (int i = 0; i <= 3; i++) {
         options.memory_limit = whole - (whole - least) / 3 * (size_t)i;

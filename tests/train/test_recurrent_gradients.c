@@ -1,5 +1,5 @@
-/* Gradients of recurrent layers, two stacked layers in both directions, compared with PyTorch:
- * recurrent_gradient_values.py prints the table. Also errors of their gradients. */
+/* Gradients of recurrent layers (two stacked layers, both directions), compared with PyTorch.
+ * recurrent_gradient_values.py prints the table. Also tests errors of these gradients. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 enum { T = 5, N = 3, C = 4, H = 6, NUMBER_OF_X = 100, GRAD = 55, WEIGHTS = 77 };
 enum { ROWS = 17 }; /* rows of the table per kind: x and 16 parameters */
 
-/* The weighted sum of a gradient's elements, and the sum of their squares. */
+/* For each gradient, a weighted sum of its elements, and the sum of their squares. */
 static const struct {
     const char *name;
     double weighted, squares;
@@ -159,7 +159,7 @@ static void layers_of_both_directions_pass_pytorchs_gradients(void **state)
         }
         check_layer(ctx, net, ROWS * kind);
         CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
-        check_layer(ctx, net, ROWS * kind); /* the weights are packed for the layer by now */
+        check_layer(ctx, net, ROWS * kind); /* by now the weights are packed */
         check_layer(ctx, net, ROWS * kind);
         module_release(net);
     }

@@ -171,9 +171,10 @@ static void graph_grad_refuses_what_is_not_in_the_graph(void **state)
 
 /* ---- the table ---- */
 
-/* Operators without a rule: backward operators; operators on integers; folding of weights, which
- * are not trained then; fused operators, which plans make after gradients were added; unique;
- * trees, which are constant between thresholds and have untrained leaves. */
+/* True for operators that need no gradient rule: backward operators; operators on integers; those
+ * that fold weights, which are then not trained; fused operators, which plans make after gradients
+ * were added; unique; trees, which are constant between thresholds and whose leaves are not
+ * trained. */
 static bool may_lack_a_rule(const char *name)
 {
     static const char *const names[] = {"fold_weight",      "fold_bias",        "quantize",

@@ -13,7 +13,7 @@
 
 enum { MAX_LINE = 4096, N = 6 };
 
-/* Finds the line that begins with these words; returns the numbers after its colon. */
+/* Finds the line that begins with these words. Returns the text after its colon. */
 static char *find_line(const char *words)
 {
     static char line[MAX_LINE];
@@ -167,8 +167,8 @@ static void what_has_the_same_bytes_is_multiplied_once(void **state)
     tensor_release(all[2]);
 }
 
-/* As from unfold: windows of 3, one element apart, over 6 elements in memory; the windows share
- * elements. */
+/* As in a result of unfold, 4 windows of 3 elements start one element apart, so they share
+ * elements. Each element must be multiplied once. */
 static void elements_that_windows_share_are_multiplied_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -190,7 +190,8 @@ static void elements_that_windows_share_are_multiplied_once(void **state)
     tensor_release(whole);
 }
 
-/* Even and odd columns are two gradients without overlap; columns and the entire matrix overlap. */
+/* Even and odd columns are two gradients whose elements alternate in memory. Such gradients are
+ * allowed. A gradient that shares only some elements with another one is refused. */
 static void slices_between_each_other_are_clipped_each(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -206,7 +207,7 @@ static void slices_between_each_other_are_clipped_each(void **state)
     assert_float_equal(norm, 10.0, 1e-6);
     for (int i = 0; i < 8; i++) assert_float_equal(memory[i], columns_are[i % 2], 1e-6);
 
-    /* the first and last bytes overlap, but elements between do not */
+    /* their first and last elements are the same, but those between are not */
     tensor_t *apart[] = {NULL, NULL};
     CHECK_OK(ctx, tensor_as_strided(ctx, matrix, 1, &sizes[0], (const int64_t[]){4}, 0, &ends));
     CHECK_OK(ctx, tensor_as_strided(ctx, matrix, 1, (const int64_t[]){5}, (const int64_t[]){1}, 0,
@@ -217,7 +218,7 @@ static void slices_between_each_other_are_clipped_each(void **state)
     tensor_release(apart[1]);
     tensor_release(ends);
 
-    /* equal offsets in different memory */
+    /* they share one element, at different offsets */
     for (int i = 0; i < 2; i++)
         CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, 1, &sizes[0], NULL, &memory[i], NULL, NULL,
                                     &apart[i]));

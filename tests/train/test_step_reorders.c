@@ -1,5 +1,5 @@
-/* Planned steps of small networks in a separate process: the counters' reorders equal those in
- * oneDNN's log, and reorders that cannot be avoided have a reason. */
+/* Planned training steps of small networks, in a separate process: the counters must count as many
+ * reorders as oneDNN's log shows, and each remaining reorder must have a reason. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -25,7 +25,7 @@
 #define BEGIN "steps begin"
 #define END "steps end"
 #define N_STEPS 5
-#define N_FIRST 2 /* steps that make forms, before the counted ones */
+#define N_FIRST 2 /* steps that are not counted, because they make forms */
 #define CLASSES 10
 #define BATCH 4
 #define SIDE 32
@@ -38,8 +38,8 @@ static void add_take(context_t *ctx, module_t *parent, const char *name, module_
     module_release(child);
 }
 
-/* Adds conv1, a convolution that keeps height and width apart from its stride, and its batch norm
- * bn1. */
+/* Adds convolution conv<index>, which changes height and width only by its stride, and its batch
+ * norm bn<index>. */
 static void add_conv(context_t *ctx, module_t *parent, int index, int64_t in, int64_t out,
                      int64_t kernel, int64_t stride)
 {
@@ -76,7 +76,8 @@ static status_t forward_bottleneck(context_t *ctx, module_t *self, int n_in,
     return flow_end(&flow, out);
 }
 
-/* As in ResNet-50: 1x1, 3x3 with the stride, 1x1, and in parallel a 1x1 with the stride. */
+/* Makes a bottleneck of ResNet-50: 1x1, 3x3 with the stride, 1x1, and in parallel a 1x1 with the
+ * stride. */
 static module_t *make_bottleneck(context_t *ctx, int64_t in, int64_t width, int64_t stride)
 {
     module_t *block = NULL;
@@ -114,7 +115,7 @@ static status_t forward_net(context_t *ctx, module_t *self, int n_in, const tens
     return flow_end(&flow, out);
 }
 
-/* Makes a stem and two bottlenecks, the second with strides. */
+/* Makes a first convolution and two bottlenecks, the second with stride 2. */
 static module_t *make_residual(context_t *ctx)
 {
     module_t *net = NULL, *fc = NULL;
@@ -187,14 +188,14 @@ typedef struct network {
     module_t *(*make)(context_t *ctx);
     dtype_t dtype;
     int rank;
-    int64_t sizes[4]; /* input sizes; s64 elements are below 50 */
+    int64_t sizes[4]; /* s64 elements are below 50 */
     int n_convolutions;
-    uint64_t most_reorders; /* activation reorders per step, each with a reason */
+    uint64_t most_reorders; /* activation reorders per step; the layout pass has reasons for them */
 } network_t;
 
-/* On older processors images enter channels-last. AlexNet's classifier reads rows of a blocked
- * tensor, a first convolution with few outputs is plain, and if registers are split in halves
- * (AVX-512 on Zen 4) one in the middle is faster channels-last. */
+/* Reasons for the reorders of activations: on older processors images are channels-last first.
+ * AlexNet's classifier reads rows of a blocked tensor, its first convolution is dense, and on Zen 4
+ * another one is faster channels-last. */
 static const network_t networks[] = {
     {"residual", make_residual, DTYPE_F32, 4, {BATCH, 3, SIDE, SIDE}, 9, 1},
     {"alexnet", make_alexnet, DTYPE_F32, 4, {BATCH, 3, 127, 127}, 5, 5},
@@ -223,7 +224,7 @@ typedef struct run {
     tensor_t *x, *labels;
 } run_t;
 
-/* The optimizer has the parameters of a child; NULL: of the entire network. */
+/* The optimizer has the parameters of this child, or of the entire network if it is NULL. */
 static run_t begin_with(context_t *ctx, const network_t *network, const char *child)
 {
     context_seed(ctx, 11);
@@ -266,7 +267,8 @@ static void end(run_t *run)
 
 /* ---- the child process ---- */
 
-/* Runs steps whose reorders oneDNN logs between two marker lines; then prints the counters. */
+/* Prints two marker lines, with steps between them whose reorders oneDNN logs; then the
+ * counters. */
 static int run_steps(const network_t *network)
 {
     context_t *ctx = NULL;
@@ -289,10 +291,10 @@ static int run_steps(const network_t *network)
 
 typedef struct counted {
     uint64_t weights, activations, gradients, copies;
-    uint64_t reasons; /* one per activation that the layout pass reorders */
+    uint64_t reasons; /* activations that the layout pass reorders for a reason */
 } counted_t;
 
-/* Reads the child's counters, and oneDNN's log between the two markers. */
+/* Runs the child process. Reads its counters, and oneDNN's log between the two markers. */
 static counted_t run_child(const network_t *network, audit_t *audit)
 {
     char line[4096], command[1024];
@@ -334,7 +336,7 @@ static void check_steps(const network_t *network)
                   counted.copies);
     assert_int_equal(audit.n_malformed, 0);
     if (network->n_convolutions >
-        0) /* both gradients, except that of the images; results of some */
+        0) /* two gradients each, except that of the images; some forward passes have other names */
         assert_true(audit_of(&audit, "convolution").n >=
                     (uint64_t)((2 * network->n_convolutions - 1) * N_STEPS));
     assert_int_equal(audit_reorders(&audit).n,
@@ -368,15 +370,15 @@ static uint64_t count_weight_reorders(context_t *ctx, const char *child)
     return counters_weight_reorders(&counters) + counters.reorders[CAUSE_GRADIENT];
 }
 
-/* An optimizer's names are relative to its module; the step finds the weights in the trained
- * module. */
+/* An optimizer of a child knows weights by their names in the child. The step must find the same
+ * weights in the network. */
 static void an_optimizer_of_a_part_reorders_no_more(void **state)
 {
     context_t *ctx = fixture_context(state);
     assert_int_equal(count_weight_reorders(ctx, "inner"), count_weight_reorders(ctx, NULL));
 }
 
-/* Checks that the elements are only in a blocked form. */
+/* Checks that the weight's elements are only in blocked forms. */
 static void check_weight(const tensor_t *weight)
 {
     tensor_t *forms[4] = {NULL};
@@ -425,7 +427,7 @@ static void all_that_a_step_updates_stays_blocked(void **state)
     end(&run);
 }
 
-/* A format in which an operator reads a weight; the first is that of the forward operator. */
+/* A format in which an operator reads a weight. is_first: it is the forward operator. */
 typedef struct reading {
     const tensor_t *weight;
     char format[FORMAT_TEXT_MAX];
@@ -435,12 +437,12 @@ typedef struct reading {
 typedef struct readings {
     reading_t items[32];
     int n;
-    const prepared_t *gradients[16]; /* weight gradients */
+    const prepared_t *gradients[16]; /* operators that compute weight gradients */
     int n_gradients;
 } readings_t;
 
-/* If a backward operator declines the forward operator's format of a weight or its gradient, its
- * reason names that format. */
+/* A backward operator that does not use the forward operator's weight format must name that format
+ * in its reason. */
 static bool has_reason(const prepared_t *prepared, const char *forward_format)
 {
     char reason[FORMAT_TEXT_MAX + 64];
@@ -486,7 +488,8 @@ static status_t see(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Checks that a weight gradient in another format than the forward operator's has a reason. */
+/* Checks that an operator gives a reason for a weight gradient that is not in the forward
+ * operator's format. */
 static void check_gradient(const readings_t *readings, const tensor_info_t *stepped,
                            const char *format, const char *forward_format)
 {
@@ -501,7 +504,7 @@ static void check_gradient(const readings_t *readings, const tensor_info_t *step
                  format, forward_format);
 }
 
-/* Counts the forms of a weight that are made from the stepped one. */
+/* Counts forms of a weight that a step makes from the form that the optimizer updates. */
 static int count_other(const readings_t *readings, const tensor_t *weight, const tensor_t *state)
 {
     char format[FORMAT_TEXT_MAX];

@@ -1,4 +1,5 @@
-/* The tape: recorded calls, errors, and sums of gradients. */
+/* The tape records operators and computes gradients: which calls it records, its errors, and how
+ * gradients add up. */
 #include "tests/support/support.h"
 
 #include <pthread.h>
@@ -73,7 +74,7 @@ static void uses_and_calls_add_up_until_gradients_are_zeroed(void **state)
     tensor_release(x);
 }
 
-/* The gradient of a sum is passed on unchanged. */
+/* The gradient of a sum's operand is the gradient of the sum itself. It must be a copy. */
 static void the_callers_gradient_is_not_given_away(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -189,7 +190,7 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
                 "was written since the tape recorded it, through another tensor");
     tensor_release(y);
 
-    /* nothing of the rejected call is left */
+    /* the call that failed is not recorded */
     CHECK_OK(ctx, op_mul(ctx, x, w, &y));
     CHECK_OK(ctx, tape_backward(ctx, tape, y, NULL));
     check_elements(ctx, tape_gradient(tape, x), 1, FLOATS(5));
@@ -200,7 +201,7 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
     tensor_release(view);
 }
 
-/* u is constant, y = x * w is not; u's halves are views of it. */
+/* y = x * w has a gradient and u does not. Then y is added to ends[0], a view of half of u. */
 static void what_a_call_wrote_through_a_view_is_no_constant(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -216,13 +217,13 @@ static void what_a_call_wrote_through_a_view_is_no_constant(void **state)
                 "mul: input 0, f32[4], was written");
     CHECK_FAILS(ctx, op_add_(ctx, u, u), STATUS_UNSUPPORTED, "add: input 0, f32[4], was written");
 
-    /* the view has a gradient; the other half is constant */
+    /* ends[0] has a gradient now; ends[1], the other half, is constant */
     CHECK_OK(ctx, op_mul(ctx, ends[0], ends[1], &z));
     CHECK_OK(ctx, tape_backward(ctx, tape, z, w));
     check_elements(ctx, tape_gradient(tape, x), 2, FLOATS(4, 4));
     tensor_release(z);
 
-    /* the records are dropped, so everything is constant */
+    /* tape_backward has dropped what was recorded, so all tensors are constant */
     CHECK_OK(ctx, op_mul(ctx, u, u, &z));
     tape_destroy(tape);
     for (int i = 0; i < 2; i++) tensor_release(ends[i]);
@@ -288,7 +289,7 @@ static void an_output_that_was_written_has_no_gradient_to_pass(void **state)
     tensor_release(view);
 }
 
-/* x * w + x: each tape has the gradients of the tensors that it watches. */
+/* Two tapes record x * w + x. Each has gradients only of the tensors that it watches. */
 static void tapes_of_one_context_do_not_disturb_each_other(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -301,7 +302,7 @@ static void tapes_of_one_context_do_not_disturb_each_other(void **state)
     CHECK_OK(ctx, tape_watch(ctx, one, w));
     CHECK_OK(ctx, op_mul(ctx, x, w, &y));
     CHECK_OK(ctx, op_add_(ctx, y, x));
-    CHECK_OK(ctx, op_mul(ctx, x, x, &z)); /* irrelevant for the second tape */
+    CHECK_OK(ctx, op_mul(ctx, x, x, &z)); /* the second tape does not watch x */
     assert_int_equal(tape_n_operators(both), 3);
     assert_int_equal(tape_n_operators(one), 2);
     tape_pause(one);
@@ -384,7 +385,7 @@ static void wrong_arguments_are_refused(void **state)
     tensor_release(y);
     CHECK_OK(ctx, op_add(ctx, x, x, &y));
     CHECK_FAILS(ctx, tape_backward(ctx, tape, y, n), STATUS_INVALID_ARGUMENT, "the gradient is");
-    CHECK_OK(ctx, op_div_floor(ctx, y, x, &rounded)); /* constant between steps */
+    CHECK_OK(ctx, op_div_floor(ctx, y, x, &rounded)); /* constant except for jumps */
     CHECK_FAILS(ctx, tape_backward(ctx, tape, rounded, NULL), STATUS_INVALID_ARGUMENT,
                 "was not computed from watched tensors since the last tape_backward (gradients of "
                 "gradients are not supported)");
@@ -410,7 +411,7 @@ typedef struct pupil {
     int n_wrong;
 } pupil_t;
 
-/* Computes the gradient of x^2 at 3 repeatedly, in a separate context for the thread. */
+/* In its own context, a thread computes the gradient of x^2 at 3 again and again. */
 static void *learn(void *user)
 {
     pupil_t *pupil = user;
@@ -450,7 +451,8 @@ static void tapes_of_two_threads_may_watch_one_tensor(void **state)
     tensor_release(x);
 }
 
-/* (x * w + w) / x, twice; if the second pass fails, the gradients of the first stay. */
+/* Computes the gradient of (x * w + w) / x twice. If the second time fails, the gradient of the
+ * first must remain. */
 static status_t two_passes(context_t *ctx)
 {
     const int64_t n = 4;

@@ -1,5 +1,5 @@
-/* The trainer: eager and planned steps agree, weights stay blocked, and failures do not change
- * them. */
+/* The trainer: eager and planned steps give the same losses, weights stay blocked, and a step that
+ * fails changes no weight. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -27,7 +27,7 @@ static module_t *make_conv(context_t *ctx, int64_t in, int64_t out, int64_t stri
     return layer;
 }
 
-/* Makes two convolutions and a linear layer on f32[n,3,8,8]. */
+/* Makes two convolutions and a linear layer for f32[n,3,8,8]. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
@@ -100,7 +100,7 @@ static void eager_and_planned_steps_are_the_same(void **state)
     }
 }
 
-/* Returns the step's reorders by cause. */
+/* Runs a step and returns its counters. */
 static counters_t count_step(context_t *ctx, trainer_t *trainer)
 {
     counters_t counters;
@@ -134,8 +134,9 @@ static void weights_gradients_and_state_stay_blocked(void **state)
         (void)count_step(ctx, trainer);
         const counters_t counters = count_step(ctx, trainer);
         assert_int_equal(counters.reorders[CAUSE_GRADIENT] + counters.copies[CAUSE_GRADIENT], 0);
-        /* at most the copies that gradients of the sources read, for the second convolution and the
-         * linear layer; whether oneDNN needs them depends on threads and machine */
+        /* Gradients of the inputs may read copies of the second convolution's and the linear
+         * layer's weights. oneDNN needs these copies only for some numbers of threads and on some
+         * machines. */
         assert_in_range(counters.reorders[CAUSE_WEIGHT], 0, 2);
         assert_int_equal(counters.copies[CAUSE_WEIGHT], 0);
         for (int i = 0; i < optimizer_n_parameters(optimizer); i++)
@@ -174,7 +175,7 @@ static void a_step_gives_what_the_module_gave_before_it(void **state)
     }
 }
 
-/* Reads all parameters, one after another. */
+/* Reads all parameters into one array. Returns the number of elements. */
 static int read_weights(context_t *ctx, const optimizer_t *optimizer, float *elements, int capacity)
 {
     int n = 0;
@@ -188,8 +189,8 @@ static int read_weights(context_t *ctx, const optimizer_t *optimizer, float *ele
     return n;
 }
 
-/* A step of gradient descent without momentum moves the weights by the learning rate times the norm
- * of the gradients, which exceeds the limit here. */
+/* Without momentum, a step moves the weights by the learning rate (1) times the norm of the
+ * gradients. The norm is larger than max_norm here, so they move by max_norm. */
 static void gradients_are_clipped_to_a_norm(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -250,8 +251,8 @@ static void a_loss_that_is_no_number_changes_no_weight(void **state)
     }
 }
 
-/* x times the weight, plus the sum of all inputs so far. The sum is read directly, or with an
- * attribute "view" through an existing view. */
+/* Returns x times the weight plus `total`, the sum of all inputs so far. If there is an attribute
+ * "view", it reads the sum through a view that was made before the sum changed. */
 static status_t forward_writing(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
 {
@@ -339,7 +340,7 @@ static void state_that_is_seen_through_a_view_needs_an_eager_step(void **state)
     }
 }
 
-/* Like losses_squares, but reads elements, as a traced method may. */
+/* Like losses_squares, but reads elements, so a trace must run the operators. */
 static status_t squares_seen(context_t *ctx, void *user, const tensor_t *output,
                              const tensor_t *target, tensor_t **out_loss)
 {
@@ -372,7 +373,7 @@ static void a_loss_that_looks_at_elements_is_traced_by_running_it(void **state)
     assert_true(fabs(losses[0] - losses[1]) < 1e-5 * losses[0]);
 }
 
-/* In both modes the losses change after a slope of the network is changed. */
+/* In both modes, the next loss is different after an attribute of the network was changed. */
 static void a_changed_attribute_is_seen_by_the_next_step(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -434,7 +435,7 @@ static status_t sum_of_squares(context_t *ctx, void *user, const tensor_t *outpu
     return status;
 }
 
-/* The mean of nothing is NaN, its sum is 0, and so are gradients. */
+/* Without items, the mean is NaN; the sum and the gradients are 0. */
 static void an_empty_batch_moves_no_weight(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -465,8 +466,7 @@ static void an_empty_batch_moves_no_weight(void **state)
     }
 }
 
-/* module_mkldnn is called after the second step, and the number of threads changes after the
- * third. */
+/* module_mkldnn is called after step 2, and the number of threads changes after step 3. */
 static void layout_and_threads_may_change_between_steps(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -487,7 +487,7 @@ static void layout_and_threads_may_change_between_steps(void **state)
         optimizer_destroy(optimizer);
         module_release(net);
     }
-    assert_ptr_not_equal(graphs[3], graphs[2]); /* kernels are chosen for a number of threads */
+    assert_ptr_not_equal(graphs[3], graphs[2]); /* kernels depend on the number of threads */
     assert_ptr_equal(graphs[4], graphs[2]);
     for (int i = 0; i < 5; i++)
         assert_true(fabs(losses[0][i] - losses[1][i]) < 1e-5 * losses[0][i]);
@@ -525,7 +525,7 @@ static void wrong_arguments_are_refused(void **state)
                 "trainer_step: the trainer belongs to another context");
     context_destroy(other);
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, 1, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
-                "sub"); /* the loss: f32[3,5] and f32[3,3,8,8] */
+                "sub"); /* in the loss: f32[3,5] and f32[3,3,8,8] */
     trainer_destroy(trainer);
     trainer_destroy(NULL);
     assert_null(trainer_graph(NULL));
@@ -536,7 +536,7 @@ static void wrong_arguments_are_refused(void **state)
     tensor_release(x);
 }
 
-/* Runs one step of a module with one weight, which must be unchanged if the step fails. */
+/* Runs one step of a module with one weight. If it fails, the weight must not have changed. */
 static status_t step_scarcely(context_t *ctx, train_mode_t mode)
 {
     module_t *net = NULL, *linear = NULL;
@@ -580,7 +580,7 @@ static status_t step_planned(context_t *ctx)
     return step_scarcely(ctx, TRAIN_PLANNED);
 }
 
-/* Records the largest requested block. */
+/* Records the size of the largest block that was requested. */
 static void *get_measured(void *user, size_t bytes)
 {
     size_t *most = user;

@@ -1,4 +1,4 @@
-/* The trainer on modules that change between steps, and its errors. */
+/* The trainer must notice when a module changes between steps. Also tests its errors. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -49,7 +49,7 @@ static status_t forward_scaled(context_t *ctx, module_t *self, int n_in, const t
     return op_mul(ctx, in[0], module_parameter(self, "a"), out);
 }
 
-/* Returns a parameter itself, and a view of it. */
+/* Returns a parameter itself and a view of it. */
 static status_t forward_weight(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -89,7 +89,7 @@ static module_t *make_line(context_t *ctx, dtype_t dtype, forward_t forward)
     return net;
 }
 
-/* x and the target are 3 everywhere. */
+/* Runs a step; x and the target are filled with 3. */
 static status_t step_line(context_t *ctx, trainer_t *trainer, tensor_t **out_output,
                           double *out_loss)
 {
@@ -101,7 +101,8 @@ static status_t step_line(context_t *ctx, trainer_t *trainer, tensor_t **out_out
     return status;
 }
 
-/* At first both names are one tensor, which a trace reads once. */
+/* At first, a and b are one tensor, which a trace records once. Then b becomes another tensor, and
+ * then the module gets another forward method. */
 static void a_tie_that_ends_and_another_method_are_seen_by_the_next_step(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -157,7 +158,8 @@ static void an_output_that_is_a_parameter_is_the_one_before_the_update(void **st
     }
 }
 
-/* x * a plus an element of the sum of inputs; "one" is a view of "total". */
+/* Returns x * a plus an element of `total`, the sum of inputs, read through "one", a view of
+ * "total". */
 static status_t forward_seen(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                              int *n_out, tensor_t **out)
 {
@@ -226,7 +228,7 @@ static void a_parameter_in_lent_memory_with_gaps_is_trained_there(void **state)
     }
 }
 
-/* Like losses_squares, plus the mean of the parameter "a" of the module in `user`. */
+/* Like losses_squares, plus the mean of parameter "a" of the module in `user`. */
 static status_t squares_and_weight(context_t *ctx, void *user, const tensor_t *output,
                                    const tensor_t *target, tensor_t **out_loss)
 {
@@ -239,7 +241,8 @@ static status_t squares_and_weight(context_t *ctx, void *user, const tensor_t *o
     return status;
 }
 
-/* A plan would keep the parameter's old elements and give it no gradient. */
+/* A plan would not see that the loss reads the parameter: it would have no gradient and old
+ * elements. */
 static void a_loss_that_reads_the_module_needs_an_eager_step(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -279,7 +282,7 @@ static void an_input_of_the_modules_own_needs_an_eager_step(void **state)
         if (mode == TRAIN_EAGER) {
             CHECK_OK(ctx, status);
             CHECK_OK(ctx, tensor_read(ctx, a, elements, sizeof elements));
-            /* the derivative of the mean of (a^2 + b)^2 by each element of a is a (a^2 + b) */
+            /* the mean of (a^2 + b)^2 has the derivative a (a^2 + b) by each element of a */
             assert_float_equal(elements[3], 2.0f - 0.002f * 9.0f, 1e-6);
         } else {
             CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED,
@@ -362,8 +365,8 @@ static void a_loss_that_depends_on_no_parameter_is_refused(void **state)
     }
 }
 
-/* Plans of eight sizes are kept, so a ninth takes no more memory than the one it replaces; an
- * evicted size is planned again. */
+/* Plans for eight batch sizes are kept. A ninth takes no more memory than the one that it replaces,
+ * and a size whose plan was removed is planned again. */
 static void plans_of_many_batch_sizes_are_bounded(void **state)
 {
     context_t *ctx = fixture_context(state);

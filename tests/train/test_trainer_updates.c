@@ -1,5 +1,5 @@
-/* Updates inside a step's plan: the same bits as after the plan, less memory, and failures within a
- * step. */
+/* Updating parameters inside of a step's plan: the same bits as updates after the plan, less
+ * memory, and steps that fail after some updates. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -30,8 +30,8 @@ static module_t *make_conv(context_t *ctx, int64_t in, int64_t out, int64_t stri
     return layer;
 }
 
-/* On f32[n,3,8,8]: 17 channels, which need padding, batch norm with its state, and a layer whose
- * weight has different formats in each direction. */
+/* Makes a network for f32[n,3,8,8]: 17 channels, which need padding; a batch norm, which has state;
+ * and a layer whose weight has another format in each direction. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *norm = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
@@ -111,7 +111,7 @@ static int count_updates(context_t *ctx, const trainer_t *trainer)
     return n;
 }
 
-/* Checks that tensors of two dicts have equal bits. */
+/* Checks that the tensors of two dicts have equal bits. */
 static void check_equal(context_t *ctx, const datum_t *a, const datum_t *b)
 {
     assert_int_equal(datum_length(a), datum_length(b));
@@ -152,7 +152,7 @@ static training_t train(context_t *ctx, bool is_blocked, kind_t kind, train_opti
     training.optimizer = make_optimizer(ctx, training.net, kind);
     training.trainer = make_trainer(ctx, training.net, training.optimizer, options);
     for (int i = 0; i < 5; i++) {
-        /* the learning rate and the batch size change between steps */
+        /* changes the learning rate and the batch size */
         CHECK_OK(ctx, optimizer_set_lr(ctx, training.optimizer, 0.01 / (i + 1)));
         CHECK_OK(ctx, step(ctx, training.trainer, i == 3 ? 2 : 3, &losses[i]));
     }
@@ -202,7 +202,8 @@ static void what_needs_all_gradients_is_updated_behind_the_plan(void **state)
     end_training(&training);
 }
 
-/* A layer that is used twice: its gradient is final at its first use, where its weight is read. */
+/* The network uses one layer twice. Its gradient is complete only in the backward pass of the first
+ * use, which still reads the weight. */
 static void a_layer_that_stands_twice_is_updated_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -234,7 +235,7 @@ static void a_layer_that_stands_twice_is_updated_once(void **state)
     end_training(&trainings[1]);
 }
 
-/* a * b: each gradient reads the other parameter, which must still have its old value. */
+/* Returns a * b. Each factor's gradient is the other one, which must not be updated yet. */
 static status_t forward_product(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
 {
@@ -302,7 +303,7 @@ static void put_measured(void *user, void *block)
 #define N_LAYERS 8
 #define WIDTH 512
 
-/* Returns the peak memory of the second step. */
+/* Returns the peak memory of the second step, with updates apart or in the plan. */
 static size_t measure(bool is_apart)
 {
     measured_t measured = {0};
@@ -354,7 +355,7 @@ static bool is_as_before(context_t *ctx, const module_t *net, float before[3][16
     return is_same;
 }
 
-/* Fails after `left` more operators. */
+/* An observer that fails after *left operators. */
 static status_t fail_behind(context_t *ctx, void *user, const op_event_t *event)
 {
     int *left = user;
@@ -407,8 +408,8 @@ static void a_step_that_fails_halfway_says_so(void **state)
         fail_msg("%d steps failed before updates, %d behind one", n_whole, n_broken);
 }
 
-/* Runs one step of five layers: parameters are unchanged, or the message reports that they
- * changed. */
+/* Runs one step of five layers. If it fails, parameters have not changed, or the message says that
+ * they have. */
 static status_t step_scarcely(context_t *ctx)
 {
     module_t *net = NULL, *layer = NULL;

@@ -1,5 +1,5 @@
-/* Gradients of large weights that are made with the update, a tile at a time or in slices: the same
- * bits as from complete gradients, and less memory. */
+/* For large weights, gradients are computed and applied in parts: a tile at a time in one kernel,
+ * or in slices. The results must have the same bits as with complete gradients, in less memory. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -17,7 +17,7 @@
 #include "train/optimizer_impl.h"
 #include "train/trainer.h"
 
-/* Weights of 17 MB; the number of outputs is not a multiple of any block or tile. */
+/* The first layer's weight has 17 MB. OUTPUTS is not divisible by the size of any block or tile. */
 #define INPUTS 4200
 #define OUTPUTS 1003
 #define CLASSES 5
@@ -49,7 +49,7 @@ static optimizer_t *make_optimizer(context_t *ctx, module_t *net, kind_t kind)
     sgd.weight_decay = 1e-3;
     adam.amsgrad = true;
     rmsprop.centered = true;
-    rmsprop.eps = 0; /* padded lanes would compute 0 / 0 */
+    rmsprop.eps = 0; /* with eps = 0, updating padding would compute 0 / 0 */
     if (kind == SGD) CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
     if (kind == ADAM) CHECK_OK(ctx, optimizer_adamw(ctx, net, &adam, &optimizer));
     if (kind == RMSPROP) CHECK_OK(ctx, optimizer_rmsprop(ctx, net, &rmsprop, &optimizer));
@@ -101,14 +101,14 @@ static int count_in_plan(context_t *ctx, const training_t *training, const char 
     return n;
 }
 
-/* With AVX-512 our kernel makes gradients in blocks of outputs; oneDNN 3.x may have other
- * formats. */
+/* True if our kernel makes gradients in blocks of outputs: with AVX-512. oneDNN 3.x may choose
+ * other formats. */
 static bool has_blocks(void)
 {
     return strncmp(onednn_isa_text(), "avx512", 6) == 0 && onednn_version_text()[0] == '2';
 }
 
-/* True if one call makes the gradient and another that of the bias, or if slices do. */
+/* Returns true if one operator makes the weight's gradient, and false if slices of it are made. */
 static bool is_product(context_t *ctx, const training_t *training)
 {
     const int n_updates = count_in_plan(ctx, training, UPDATE);
@@ -119,8 +119,8 @@ static bool is_product(context_t *ctx, const training_t *training)
     return is_one;
 }
 
-/* Relative to the largest number of a tensor, at least 1. Without AVX-512 gradients come from gemm,
- * whose order of sums at the ends of tiles depends on the threads. */
+/* Tolerance relative to the largest number of a tensor, at least 1. Without AVX-512 gradients come
+ * from oneDNN's gemm, whose order of sums depends on the threads. */
 static double tolerance(void)
 {
     return strncmp(onednn_isa_text(), "avx512", 6) == 0 ? 0.0 : 1e-5;
@@ -180,8 +180,9 @@ static void check_slices(context_t *ctx, bool is_blocked, bool has_bias, kind_t 
     }
     if (is_blocked) {
         const size_t n_tenths = is_product(ctx, &inside) ? 1 : 10;
-        /* A slice, if any, and activations; also the weight, if the forward pass needs a format
-         * that gradients do not have, as with oneDNN 3.2 on AVX2. */
+        /* In the arena are a slice, if slices are used, and activations. There is also the weight
+         * if the forward pass needs it in another format than gradients do, as with oneDNN 3.2 on
+         * AVX2. */
         const int n_weights = count_in_plan(ctx, &inside, " = reorder(%1)");
         assert_in_range(n_weights, 0, 1);
         assert_true(trainer_arena_bytes(inside.trainer) <
@@ -206,8 +207,8 @@ static void slices_without_a_bias_and_of_plain_weights_are_the_whole(void **stat
     check_slices(fixture_context(state), false, true, SGD);
 }
 
-/* The optimizer's state may have another format than slices: slices can be converted to some
- * formats; otherwise the state is converted. */
+/* The optimizer's state may have another format than slices have. Then slices are converted to it,
+ * or, for some formats, the state is converted. */
 static void state_in_another_format_gives_the_same(void **state)
 {
     static const char *const formats[] = {"ab", "ba", "BA16b16a", "AB16a16b"};
@@ -231,7 +232,7 @@ static void state_in_another_format_gives_the_same(void **state)
     }
 }
 
-/* The weight is in the caller's memory and is updated in its format. */
+/* The weight is stored in the caller's memory, and must be updated there in its format. */
 static void a_weight_in_lent_memory_is_stepped_there(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -261,7 +262,7 @@ static void a_weight_in_lent_memory_is_stepped_there(void **state)
 
 /* ---- failures ---- */
 
-/* Fails after `left` more operators. */
+/* An observer that fails after *left operators. */
 static status_t fail_behind(context_t *ctx, void *user, const op_event_t *event)
 {
     int *left = user;
@@ -269,8 +270,8 @@ static status_t fail_behind(context_t *ctx, void *user, const op_event_t *event)
     return --*left == 0 ? context_fail(ctx, STATUS_OUT_OF_MEMORY, "no memory") : STATUS_OK;
 }
 
-/* After the first slice of the first layer, the second layer and a part of the first are
- * updated. */
+/* If the step fails after the first slice of layer 1, layer 2 and a part of layer 1 have
+ * changed. */
 static void a_step_that_fails_between_slices_says_so(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -297,10 +298,11 @@ static void a_step_that_fails_between_slices_says_so(void **state)
         context_clear_error(ctx);
         end(&training);
     }
-    assert_int_equal(n_broken > 0, is_sliced); /* after a product, no operator is left */
+    assert_int_equal(n_broken > 0, is_sliced); /* a product is one step */
 }
 
-/* A gradient with several readers, e.g. of a weight that two layers share, is made complete. */
+/* If several operators read a gradient, e.g. of a weight that two layers share, it is computed
+ * completely. */
 static void shared_weights_have_whole_gradients(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -332,7 +334,7 @@ static void shared_weights_have_whole_gradients(void **state)
     end(&trainings[1]);
 }
 
-/* The plan gets rows in another format than it uses. */
+/* The rows that the caller passes are strided, and the plan expects another format. */
 static void rows_of_the_caller_may_be_strided(void **state)
 {
     context_t *ctx = fixture_context(state);

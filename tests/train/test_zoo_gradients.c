@@ -1,6 +1,6 @@
-/* Gradients of the zoo's networks, compared with PyTorch's in f64 from the same weights and images
- * (zoo_gradients.py): operator by operator, with blocked weights, and in a plan. SGD's momentum
- * after the first step is the gradient. */
+/* Gradients of the zoo's networks, compared with PyTorch's in f64 for the same weights and images
+ * (zoo_gradients.py): operator by operator, with blocked weights, and in a plan. The gradients are
+ * read from SGD's momentum, which equals them after the first step. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -23,9 +23,9 @@
 enum { DENSE, MKLDNN, PLANNED, N_MODES };
 static const char *const modes[] = {"dense", "mkldnn", "planned"};
 
-/* Others run if they are named: test_zoo_gradients resnet50. */
+/* Other networks run only if they are named: test_zoo_gradients resnet50. */
 static const char *const usual[] = {"squeezenet1_1", "resnet18", "alexnet", "vgg16"};
-/* Sanitizers take ten times as long. */
+/* Sanitizers make tests ten times slower. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define N_USUAL 1
 #else
@@ -44,7 +44,7 @@ typedef struct expected {
 
 typedef struct network {
     int side, picture;
-    double loss, rounding, limit; /* allowed difference of a gradient, relative to its norm */
+    double loss, rounding, limit; /* limit: difference of a gradient, relative to its norm */
     int n;
     expected_t items[400];
 } network_t;
@@ -78,8 +78,7 @@ static void read_network(const char *name, network_t *network)
     }
     fclose(file);
     assert_true(network->n > 0);
-    /* If rounding errors are larger, they may flip the sign of a relu's operand, and gradients
-     * jump. */
+    /* Larger rounding errors can flip the sign of a relu's operand, and then gradients jump. */
     network->limit = network->rounding < 1e-5 ? 1e-3 : 0.02;
 }
 
@@ -110,7 +109,7 @@ static tensor_t *draw_pictures(context_t *ctx, const network_t *network)
     return x;
 }
 
-/* Returns the largest of the differences of norm, projection and element, relative to the norm. */
+/* Returns the largest difference of norm, projection and middle element, relative to the norm. */
 static double compare(context_t *ctx, const expected_t *expected, const tensor_t *gradient)
 {
     char key[128];
