@@ -1,5 +1,5 @@
-/* A convolution fused with the batch norm and activation before it. The result of these is never
- * written to memory. The pass fuse_norm_conv emits this operator. */
+/* A convolution fused with the batch norm and activation before it, whose result is never written
+ * to memory. The graph pass fuse_norm_conv emits this operator. */
 #include <math.h>
 #include <string.h>
 

@@ -205,20 +205,21 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
         problem.bias = &bias;
     }
     double flops = 2.0 * (double)info_numel(&dst) * conv_set_windows(call, &problem);
-    /* Vectors hold outputs. With fewer outputs than lanes, some lanes compute nothing. */
+    /* A vector holds output channels. With fewer outputs than lanes, some lanes compute nothing. */
     const int lanes = isa_lanes(isa_best());
     if (attrs->groups == 1 && weight->sizes[0] > 0 && weight->sizes[0] < lanes)
         flops *= (double)lanes / (double)weight->sizes[0];
     TRY(choose_post_ops(call, prepared, &problem, post));
     TRY(choose_formats(ctx, call, prepared, &problem, flops));
-    /* If a tag can describe the joined weight, its gradient has the same format. */
+    /* If a tag can describe the weight with groups and outputs in one dimension, its gradient has
+     * this format, too. */
     if (attrs->groups > 1) choose_join_groups(&prepared->in[WEIGHT]);
     return STATUS_OK;
 }
 
-/* True if oneDNN's Winograd kernels may be used. Only on request, because their weights are larger
- * and tied to one version of oneDNN. If our own kernel supports the call but was not chosen, direct
- * sums are faster than both. */
+/* True if oneDNN's Winograd kernels may be used. They are used only on request, because their
+ * packed weights are larger and valid for one version of oneDNN only. If our own Winograd kernel
+ * supports the call but was not chosen, direct sums are faster than both. */
 static bool may_transform(const op_call_t *call)
 {
     const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
@@ -301,7 +302,8 @@ static void conv_pass(const gradient_call_t *call)
     const int which = call->op->attrs.fields[0].length - 1;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
-    /* backward_weight sums the bias in grad's dtype, which may be narrower than the bias. */
+    /* backward_weight returns the bias's gradient in grad's dtype, which may be narrower than the
+     * bias. */
     const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
                            emit_info(call->emitter, bias)->dtype ==
                                emit_info(call->emitter, grad)->dtype;
@@ -460,10 +462,11 @@ static const char *const cases_3d[] = {
 
 /* ---- definitions ---- */
 
-/* An estimate for Winograd's tiles (arXiv 1509.09308). A direct sum has 9 C products. The last
- * element of a 4x4 tile combines 36 sums of C products. In each dimension, the squares of their
- * coefficients add up to 94 (2051 for 6x6), with the point 2 that oneDNN uses. The error of a sum
- * grows with its number of terms, so it is 94 / 9 times that of a direct sum. */
+/* Estimates how much more Winograd's tiles round than direct sums (arXiv 1509.09308). A direct sum
+ * has 9 C products. The last element of a 4x4 tile combines 36 sums of C products. In each
+ * dimension, the squares of their coefficients add up to 94 (2051 for 6x6) with the point 2, which
+ * oneDNN uses. The error of a sum grows with its number of terms, so it is 94 / 9 times that of a
+ * direct sum. */
 static double amplifies(const void *attrs)
 {
     switch (((const conv_attrs_t *)attrs)->algorithm) {

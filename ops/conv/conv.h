@@ -1,5 +1,6 @@
-/* Convolutions: direct ones, transposed ones, and ones fused with a norm before them; folding a
- * norm after a convolution into its weights. The rules for all operators are in ops.h. */
+/* Convolutions, transposed convolutions, and convolutions fused with the norm before them; and
+ * folding the norm after a convolution into its weights. The rules for all operators are in
+ * ops.h. */
 #ifndef TESSERA_OPS_CONV_CONV_H
 #define TESSERA_OPS_CONV_CONV_H
 
@@ -12,20 +13,20 @@ TESSERA_BEGIN
  * 5 and 30 times as much), and need a larger packed weight (up to 1.8, 4 and 7.1 times). Two other
  * kinds of convolutions can use Winograd's transforms, too:
  *
- * 5x5, stride 1  tiles of 2x2 and 4x4, which the names below call 4 and 6; same rounding, 1.4 and
- *                2.6 times the weight's memory
+ * 5x5, stride 1  tiles of 2x2 and 4x4, which the names below call 4 and 6, because they round as
+ *                much; 1.4 and 2.6 times the weight's memory
  * 3x3, stride 2  tiles of 2x2 and 4x4; up to 1.7 times faster, same memory as with stride 1
  *
  * CONV_WINOGRAD           tiles up to 4x4, if the estimated time is lower. Calls that our own
- *                         kernel does not support use oneDNN's (2.6, on AVX-512)
- * CONV_WINOGRAD_UP_TO_*   the same with another largest tile, only with our own kernel
- * CONV_WINOGRAD_2, _4, _6 this tile, for all calls that our own kernel supports
+ *                         kernel does not support use oneDNN's (oneDNN 2.6, on AVX-512)
+ * CONV_WINOGRAD_UP_TO_*   like CONV_WINOGRAD with another largest tile; only our own kernel
+ * CONV_WINOGRAD_2, _4, _6 the tile of this name, for all calls that our own kernel supports
  * CONV_WINOGRAD_TRAINING  for weights that change: tiles of 4x4, in our own kernel or oneDNN's.
  *                         Weights and their gradients keep the blocks of direct convolution; each
  *                         run transforms them
  *
- * 1x1 convolutions can use Strassen's algorithm, which multiplies quarters of the matrices, with 7
- * products instead of 8:
+ * 1x1 convolutions can use Strassen's algorithm, which divides matrices into quarters and computes
+ * 7 products of these instead of 8:
  *
  * CONV_STRASSEN           if the estimated time is lower
  * CONV_STRASSEN_ONLY      for all calls that our own kernel supports */
@@ -109,23 +110,23 @@ status_t op_batch_norm_conv2d(context_t *ctx, const tensor_t *x, const tensor_t 
                               const tensor_t *running_var, const batch_norm_conv_attrs_t *attrs,
                               tensor_t **out) TESSERA_API(op_batch_norm_conv2d);
 
-/* ---- folding: makes a norm or a scale after a conv or linear part of its weights ---- */
+/* ---- folding: multiplies a norm or scale after a conv or linear into its weight and bias ---- */
 
 typedef struct fold_attrs {
-    double epsilon;  /* 0 means 0; if attrs is NULL, 1e-5 */
+    double epsilon;  /* 0 means 0; 1e-5 if attrs is NULL */
     int64_t groups;  /* 0: 1; only for transposed convolutions */
     bool transposed; /* weight is [C][K/G][..], as in conv_transpose; else [K][..] */
 } fold_attrs_t;
 
-/* Weight and bias of a conv or linear that replaces the given one and the norm after it. With
+/* Weight and bias of a conv or linear that replaces a conv or linear and the norm after it. With
  * factor = scale / sqrt(variance + epsilon):
  *
  *   fold_weight[k][c]... = weight[k][c]... * factor[k]
  *   fold_bias[k]         = (bias[k] - mean[k]) * factor[k] + shift[k]
  *
  * weight    floating, rank 2 to 5, any layout; fold_bias reads only its dtype and sizes
- * others    one element, or K elements along one dimension, any dtype. NULL: scale 1, no division,
- *           bias, shift and mean 0
+ * others    one element, or K elements along one dimension, any dtype. NULL: scale 1, no division
+ *           by sqrt(..), and bias, shift and mean 0
  * out       dense: the weight's dtype and sizes; [K] in the bias's dtype, else the weight's */
 status_t op_fold_weight(context_t *ctx, const tensor_t *weight, const tensor_t *scale,
                         const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)

@@ -109,7 +109,7 @@ static status_t infer_weight(context_t *ctx, const op_call_t *call, int *out_n, 
 
 /* ---- specification ---- */
 
-/* Sums over all windows that read the element of x. */
+/* Gradient of an element of x: a sum over all windows that contain it. */
 static double spec_data(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -138,7 +138,8 @@ static double spec_data(const spec_call_t *call, int output, const int64_t *inde
     return sum;
 }
 
-/* Sums over all windows of all images. Output 1 is the gradient of the bias. */
+/* Gradient of an element of the weight, or (output 1) of the bias: a sum over all windows of all
+ * images. */
 static double spec_weight(const spec_call_t *call, int output, const int64_t *index)
 {
     const conv_backward_attrs_t *attrs = call->attrs;
@@ -167,8 +168,8 @@ static double spec_weight(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- kernels on oneDNN ---- */
 
-/* True if each depth slice of the kernel overlaps x for some result. Otherwise the gradient of that
- * slice is 0, but oneDNN 2.6 does not write it. */
+/* True if each slice of the kernel along depth overlaps x for some result. A slice that never does
+ * has gradient 0, but oneDNN 2.6 does not write it. */
 static bool every_slice_is_read(const op_call_t *call)
 {
     const conv_backward_attrs_t *attrs = call->attrs;
@@ -379,7 +380,7 @@ static const char *const weight_cases_3d[] = {
 
 /* ---- definitions ---- */
 
-/* Tiles are those of the forward operator (conv.c). */
+/* Like `amplifies` in conv.c, for the same tiles. */
 static double amplifies(const void *attrs)
 {
     return ((const conv_backward_attrs_t *)attrs)->algorithm != CONV_DIRECT ? 94.0 / 9.0 : 1.0;

@@ -1,6 +1,6 @@
 /* Depthwise convolutions, and convolutions in small groups, with our own kernel for blocks of
- * channels as wide as a vector. A depthwise weight has format Abcd16a, as in oneDNN's kernels; that
- * of groups has Acdb16a. Files store these formats; other kernels reorder them. */
+ * channels as wide as a vector. The weight has format Abcd16a if depthwise, as in oneDNN's kernels,
+ * otherwise Acdb16a. Files can store both formats, and other kernels can reorder them. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* Most channels in a group: with more, oneDNN's direct sums are as fast. */
+/* Maximum channels in a group. With more, oneDNN's direct sums are as fast. */
 #define MOST_OF_GROUP 32
 
 static int64_t group_of(const op_call_t *call)
@@ -59,8 +59,8 @@ static const char *check_windows(const op_call_t *call)
     return check_group(call);
 }
 
-/* prepared->attrs still has the post-ops that may have been removed from the call. Calls with
- * post-ops that only oneDNN fuses are declined. */
+/* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs.
+ * Declines post-ops that only oneDNN fuses. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -74,9 +74,9 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     return check_windows(call);
 }
 
-/* The weight [C][C / G][R][S] with blocks of outputs. Depthwise: the tag of oneDNN's weights, with
- * groups and outputs joined, so that gradients have the same format. Groups: the inputs of a group
- * are adjacent for each element of the window. */
+/* The weight [C][C / G][R][S] with blocks of outputs. If depthwise, the format is that of oneDNN's
+ * weight with groups and outputs in one dimension, so gradients have it, too. Otherwise, for each
+ * element of the window the inputs of a group are adjacent. */
 static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
 {
     static const uint8_t inputs_inside[] = {0, 2, 3, 1};
@@ -87,8 +87,9 @@ static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
     return info_mkldnn(weight, &format);
 }
 
-/* Measured share of the peak for sums of groups. In addition, each vector of x is copied to the
- * lanes of its group, once for three results (1.5 with stride 2); and AVX2 has few registers. */
+/* Measured share of the peak. Sums of groups are slower, because each vector of x must be copied to
+ * the lanes of its group, once for three results (1.5 with stride 2), and AVX2 has few
+ * registers. */
 static double share_of_peak(const op_call_t *call)
 {
     const bool is_strided = ((const conv_attrs_t *)call->attrs)->stride[0] > 1;

@@ -11,7 +11,7 @@
 #include "ops/conv/planes_impl.h"
 
 /* Attributes of conv2d_backward_data(grad, weight), the gradient of x, and of
- * conv2d_backward_weight(x, grad), the gradients of weight and bias. Windows are those of the
+ * conv2d_backward_weight(x, grad), the gradients of weight and bias. The windows are those of the
  * forward operator. The padding after x follows from the sizes. */
 typedef struct conv_backward_attrs {
     int64_t stride[3];
@@ -49,14 +49,14 @@ extern const kernel_t conv_taps;
 /* Kernel of conv_tiling.c, for transposed convolutions. */
 extern const kernel_t conv_transpose_tiling;
 
-/* conv_pointwise for batch_norm_conv2d, in which operands of the norm follow the bias. */
+/* conv_pointwise for batch_norm_conv2d, and the operands of the norm, which follow the bias. */
 enum { CONV_NORM_WEIGHT = 3, CONV_NORM_BIAS, CONV_NORM_MEAN, CONV_NORM_VAR, CONV_NORM_OPERANDS };
 extern const kernel_t conv_pointwise_normed;
 
 /* Upper bound of the activation's results: infinity or 6. */
 float conv_norm_highest(int activation);
 
-/* Number of elements of the padded x that the windows cover, in spatial dimension i. */
+/* Number of elements of the padded x that windows cover in spatial dimension i. */
 int64_t conv_reach(const op_call_t *call, int i);
 
 /* Sets strides, dilations and padding of the problem. Returns the number of multiply-adds for one

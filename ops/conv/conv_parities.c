@@ -1,8 +1,9 @@
 /* Convolutions with stride 2 and kernels of 5 to 8 over up to 4 channels, as in the first layer of
- * many networks. They become convolutions with stride 1, half the kernel size, and four times as
- * many channels (kernels/conv/parities_impl.h), for which Winograd's transforms are used. Without
- * this, most lanes of a block of channels would be empty. x is row-major; one image at a time is
- * split. Tiles have the largest allowed size, because the weight is small. */
+ * many networks. Rows and columns of x are split by parity (even or odd), which makes four channels
+ * of each (kernels/conv/parities_impl.h). This gives a convolution with stride 1 and half the
+ * kernel size, for which Winograd's transforms are used. Without the split, most lanes of a block
+ * of channels would be empty. x is row-major and is split one image at a time. Tiles have the
+ * largest allowed size, because the weight is small. */
 #include <stdint.h>
 
 #include "kernels/conv/parities_impl.h"
@@ -29,7 +30,7 @@ typedef struct state {
     size_t n_split; /* floats of the split x, before the kernel's scratch */
 } state_t;
 
-/* ---- which ---- */
+/* ---- supported calls ---- */
 
 /* Half the kernel's side, rounded up. */
 static int half_of(const tensor_info_t *weight)
@@ -153,7 +154,8 @@ static status_t conv_parities_prepare(context_t *ctx, const op_call_t *call, pre
 
 /* ---- the weight ---- */
 
-/* Makes the weight for stride 1. The caller frees *out_split with context_put. */
+/* Computes the weight of the convolution with stride 1. The caller frees *out_split with
+ * context_put. */
 static status_t split_weight(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              tensor_info_t *out_info, float **out_split)
 {

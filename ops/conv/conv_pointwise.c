@@ -17,7 +17,7 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* The operand of a sum comes after the operator's own operands. */
+/* Index of the operand that a post-op adds: the first one after the operator's own operands. */
 static int addend_of(const opdef_t *op)
 {
     return op->n_operands;
@@ -28,13 +28,13 @@ static bool is_normed(const opdef_t *op)
     return op->n_operands == CONV_NORM_OPERANDS;
 }
 
-/* Least number of results of an image. Results are summed at the same time; with fewer of them,
- * multiplications wait for each other. */
+/* Minimum number of results in an image. Results are summed at the same time; with fewer, each
+ * addition waits for the one before it. */
 #define LEAST_RESULTS 7
-#define LEAST_INPUTS 96 /* with fewer, storing results takes longest, which oneDNN does faster */
+#define LEAST_INPUTS 96 /* with fewer inputs, storing results dominates; oneDNN stores faster */
 
 /* Measured: sums run at SHARE of the peak (the default estimate is 0.9), and storing a result takes
- * as long as LEAVING more channels. */
+ * as long as the products with LEAVING input channels. */
 #define SHARE 0.95
 #define LEAVING 6
 
@@ -51,7 +51,7 @@ static const char *check_windows(const op_call_t *call)
     return out->sizes[2] * out->sizes[3] < LEAST_RESULTS ? "few results" : NULL;
 }
 
-/* prepared->attrs still has the post-ops that may have been removed from the call. */
+/* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -78,7 +78,8 @@ static bool adds(const post_ops_t *post)
     return post->n > 0 && post->op[0].kind != POST_ELTWISE;
 }
 
-/* The weight [K][C][1][1] with blocks of K and C; inputs are the outer of the two blocks. */
+/* The weight [K][C][1][1] with blocks of K and C; of the two blocks, that of inputs is the outer
+ * one. */
 static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
 {
     format_t format = format_plain(weight->rank);
@@ -117,8 +118,8 @@ static status_t accept_blocks(const op_call_t *call, prepared_t *prepared)
     const int lanes = isa_lanes(isa_best());
     const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
     const tensor_info_t *x = call->in[X];
-    /* A channels-last x of 16 channels has the same bytes as one block, but gets results in
-     * channels last. */
+    /* x with 16 channels in channels last has the same bytes as one block, but the result must be
+     * channels last, too, so such an x is declined. */
     if (own.n_blocks == 0 || !format_same(&own, &blocks, x->sizes))
         return prepared_decline(prepared, "pointwise: channels in blocks of %d only", lanes);
     TRY(accept_format(call, prepared, X, &blocks));
@@ -195,7 +196,7 @@ static float *set_norm(const prepared_t *prepared, void *const *in, float *scrat
 
 /* The post-ops of a call: those that the kernel applies, and those that are applied afterwards. */
 typedef struct results {
-    post_rest_t functions; /* all functions, and those that `finish` applies */
+    post_rest_t functions; /* functions: all functions; rest: those that `finish` applies */
     post_rest_t rest;
     const float *addend;
     bool is_clamped;
@@ -266,10 +267,11 @@ static strassen_t describe_strassen(const prepared_t *prepared)
                         .out_block = n_rows * lanes};
 }
 
-/* If two threads divide an image, each gets rows of two quarters with Strassen's algorithm, but one
- * half of the rows in other kernels. So the other core wrote half of the addend's rows that a
- * thread reads. Measured on Zen 4: the time is 1.1 to 1.4 times as long if the cores share no
- * cache. So with an addend, Strassen's algorithm must gain more than this factor. */
+/* If two threads divide an image, Strassen's algorithm gives each of them rows from both halves,
+ * but other kernels give each one half. So half of the addend's rows that a thread reads were
+ * written by the other core. Measured on Zen 4 with cores that share no cache: this takes 1.1 to
+ * 1.4 times as long. So with an addend, Strassen's algorithm must be faster by more than this
+ * factor. */
 #define SCATTERED 1.06
 
 static status_t conv_pointwise_prepare_strassen(context_t *ctx, const op_call_t *call,

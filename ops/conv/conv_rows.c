@@ -40,7 +40,7 @@ static const char *check_windows(const op_call_t *call)
     return call->out[0].sizes[2] < LEAST_ROWS ? "few rows" : NULL;
 }
 
-/* prepared->attrs still has the post-ops that may have been removed from the call. */
+/* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;

@@ -1,5 +1,6 @@
-/* Convolutions with few outputs or channels and any windows. Vectors hold elements of the result's
- * last dimension. oneDNN's vectors hold channels, so one output would use one lane of eight. */
+/* Convolutions with few output or input channels and any windows. A vector holds adjacent elements
+ * of the result's last dimension. oneDNN's vectors hold output channels, so a single output would
+ * use one of eight lanes. */
 #include "kernels/conv/taps_impl.h"
 
 #include "dispatch/post_impl.h"
@@ -10,8 +11,8 @@
 
 enum { X, WEIGHT, BIAS };
 
-#define MOST_OUTPUTS 64 /* in a group; with more, vectors of channels are as fast */
-#define FEW_OUTPUTS 15  /* the same if oneDNN need not reorder; it fills two vectors then */
+#define MOST_OUTPUTS 64 /* in a group; with more outputs, vectors of channels are as fast */
+#define FEW_OUTPUTS 15  /* the limit if oneDNN need not reorder: it fills two vectors then */
 
 /* If the last dimension is 1, moves the windows to it: sizes [L, 1] become [1, L]. */
 static void squeeze(taps_t *t)
@@ -50,13 +51,13 @@ static taps_t describe(const tensor_info_t *x, const tensor_info_t *weight,
     return t;
 }
 
-/* True if vectors of channels need no reorder: x has blocks, or the weight is packed once. */
+/* True if oneDNN need not reorder in each call: x is blocked, or the weight is packed once. */
 static bool is_blocked(const op_call_t *call)
 {
     return call->weights != WEIGHT_GIVEN || format_is_blocked(&call->in[X]->format);
 }
 
-/* prepared->attrs still has the post-ops that may have been removed from the call. */
+/* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
@@ -74,7 +75,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     return NULL;
 }
 
-/* Measured share of the peak. With one output, each product loads its own vector. Lanes past the
+/* Measured share of the peak. With one output, each product must load a vector of x. Lanes past the
  * end of a row are wasted. */
 static double share_of_peak(const taps_t *t)
 {

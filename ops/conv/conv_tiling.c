@@ -1,6 +1,6 @@
 /* Transposed convolutions of f32 whose kernel size equals their stride, with channels last
- * (kernels/conv/tiling_impl.h). oneDNN computes each window separately, and pads few outputs with
- * zeros. */
+ * (kernels/conv/tiling_impl.h). It replaces oneDNN, which computes each window separately and pads
+ * the outputs to full vectors. */
 #include "kernels/conv/tiling_impl.h"
 
 #include "dispatch/post_impl.h"
@@ -24,7 +24,7 @@ static const char *check_windows(const op_call_t *call)
     return NULL;
 }
 
-/* prepared->attrs still has the post-ops that may have been removed from the call. */
+/* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_transpose_attrs_t *)prepared->attrs)->post;

@@ -209,7 +209,7 @@ static status_t conv_transpose_prepare_onednn(context_t *ctx, const op_call_t *c
     return STATUS_OK;
 }
 
-/* Post-ops are applied afterwards, by our own loops. */
+/* Our own loops apply post-ops afterwards. */
 static const kernel_t onednn = {.name = "onednn",
                                 .prepare = conv_transpose_prepare_onednn,
                                 .run = prepared_run_primitive,
@@ -241,9 +241,9 @@ static const kernel_t native = {
     .name = "native", .prepare = conv_transpose_prepare_native, .run = conv_transpose_run_native};
 static const kernel_t *const kernels[] = {&conv_transpose_tiling, &onednn, &native, NULL};
 
-/* ---- gradients: those of a convolution with source and result exchanged ---- */
+/* ---- gradients: those of a convolution, with x and result exchanged ---- */
 
-/* Cuts grad to the size of x, because the convolution also covers output_padding. */
+/* Crops grad to the size of x: the convolution's result also covers output_padding. */
 static value_t cut_like(emitter_t *emitter, value_t grad, value_t x)
 {
     const tensor_info_t wanted = *emit_info(emitter, x), given = *emit_info(emitter, grad);

@@ -1,17 +1,18 @@
 /* Convolutions of 3x3 with stride 1 or 2, or of 5x5 with stride 1, with Winograd's transforms, in
  * our own kernel.
  *
- * Activations and weight are f32 or bf16. If the processor has instructions for products of pairs
- * of bf16, size 2 of 3x3 bf16 uses these, 2.25 times fewer than direct sums. All other sizes
- * compute in f32. For bf16, sizes 4 and 6 take 0.5 and 0.4 of the time of direct sums, but their
- * weight is 8 and 14 times as large, so they are faster only if the weight stays in a cache.
+ * Activations and weight are f32 or bf16. If the processor can multiply pairs of bf16, size 2 of
+ * 3x3 bf16 kernels uses these instructions, 2.25 times fewer than direct sums do. All other sizes
+ * compute in f32. For bf16, sizes 4 and 6 can take 0.5 and 0.4 of the time of direct sums. But
+ * their weights are 8 and 14 times as large, so they are faster only if the weight stays in a
+ * cache.
  *
- * Activations are in blocks of the machine's lanes. The weight is packed: transformed for size 2, 4
- * or 6; each size is a kernel. The size is the side of a tile for 3x3, and the side plus 2 for 5x5,
- * so that one size has one length of polynomials and one rounding error. Stride 2 has no size 6.
- * Larger tiles need fewer products, round more, and read a larger weight. The attribute `algorithm`
- * determines the allowed sizes. Among these and direct sums, the one with the lowest estimate is
- * chosen. */
+ * Activations are in blocks of the machine's lanes. The packed weight is the transform for size 2,
+ * 4 or 6. Each size is a kernel of the operator. The size is the side of a tile for 3x3, and the
+ * side plus 2 for 5x5: then polynomials of one size have the same length and rounding error. Stride
+ * 2 has no size 6. Larger tiles need fewer products, round more, and read a larger weight. The
+ * attribute `algorithm` determines the allowed sizes. Among these and direct sums, the one with the
+ * lowest estimate is chosen. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -39,7 +40,7 @@ typedef struct state {
     int addend; /* index of the added input, or -1 */
 } state_t;
 
-/* ---- which ---- */
+/* ---- supported calls ---- */
 
 int conv_winograd_size(int algorithm)
 {
@@ -86,7 +87,7 @@ bool conv_winograd_has_empty_window(const tensor_info_t *src, const tensor_info_
     return false;
 }
 
-/* True if the largest allowed size, or a smaller allowed size, supports the call. */
+/* True if an allowed size supports the call. */
 static bool fits(const op_call_t *call)
 {
     const conv_attrs_t *attrs = call->attrs;
@@ -134,11 +135,12 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Products run at the same fraction of the peak as direct convolution. Transforms take the time of
- * TRANSFORM_FLOPS operations for each point and channel of a tile. */
+/* Products run at the same share of the peak as in direct convolution. For each point and channel
+ * of a tile, the transforms take as long as TRANSFORM_FLOPS operations. */
 #define TRANSFORM_FLOPS 40.0
 
-/* Points of all tiles in a row or column of n results. Short tiles have `stride` points less. */
+/* Points of all tiles in a row or column of n results. Short tiles (winograd_impl.h) have `stride`
+ * points less. */
 static double count_points(const winograd_t *w, int64_t n)
 {
     const int64_t n_tiles = winograd_count_tiles(n, w->tile);
@@ -166,8 +168,9 @@ double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t i
 
 /* ---- preparing ---- */
 
-/* Larger results have mostly left the caches before they are read, so stores bypass the caches,
- * which saves reading the lines first. Measured on Zen 4: the next operator is not slower. */
+/* Results of this size have mostly left the caches before they are read. So they are stored without
+ * using the caches, which saves reading the cache lines first. Measured on Zen 4: the next operator
+ * is not slower. */
 #define LARGE_RESULT ((size_t)6 << 20)
 
 bool conv_winograd_streams(const tensor_info_t *result)
@@ -289,7 +292,7 @@ static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int
         [TILE] = w->tile, [LANES] = lanes, [MORE_STRIDE] = w->stride - 1};
     const int64_t n_floats = winograd_weight_elements(w->tile, w->kernel, w->n_inputs, w->n_outputs,
                                                       isa);
-    const bool is_wider = w->is_bf16 && !w->in_pairs; /* wider than the weight's elements */
+    const bool is_wider = w->is_bf16 && !w->in_pairs; /* f32, from a weight of bf16 */
     TRY(prepared_want_packed(ctx, prepared, WEIGHT, is_wider ? 2 * n_floats : n_floats, VERSION,
                              N_NUMBERS, numbers));
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);

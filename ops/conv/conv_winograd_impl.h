@@ -7,15 +7,16 @@
 #include "kernels/conv/winograd_impl.h"
 #include "ops/conv/conv_impl.h"
 
-/* The kernels of conv2d, one for each size; and the reason why none of them supports a call, or
- * NULL if one does. In conv_winograd.c. */
+/* Kernels of conv2d, one for each size (conv_winograd.c). conv_winograd_obstacle returns why none
+ * of them supports a call, or NULL if one does. */
 extern const kernel_t conv_winograd_2, conv_winograd_4, conv_winograd_6;
 const char *conv_winograd_obstacle(const op_call_t *call);
 
-/* Kernels for weights that change, and for the gradient of x: conv_winograd_training.c. */
+/* Kernels for weights that change, and for the gradient of x (conv_winograd_training.c). */
 extern const kernel_t conv_winograd_training, conv_winograd_data;
 
-/* The largest size that `algorithm` allows, or 0; true if it allows only this size. */
+/* conv_winograd_size returns the largest size that `algorithm` allows, or 0. conv_winograd_is_exact
+ * returns true if it allows only this size. */
 int conv_winograd_size(int algorithm);
 bool conv_winograd_is_exact(int algorithm);
 
@@ -26,8 +27,8 @@ int conv_winograd_tile(int64_t kernel, int64_t stride, int size);
 bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
                         int64_t groups, int size);
 
-/* True if some window contains only padding. Its result must be exactly zero, but the transforms
- * mix the rounding errors of a tile's results. */
+/* True if some window contains only padding. Its result must be exactly 0, but in the transforms it
+ * would get rounding errors of other results of its tile. */
 bool conv_winograd_has_empty_window(const tensor_info_t *src, const tensor_info_t *weight,
                                     const tensor_info_t *dst, const int64_t *stride,
                                     const int64_t *padding);
@@ -49,23 +50,24 @@ bool conv_winograd_streams(const tensor_info_t *result);
 /* Returns a name such as "winograd_4x4:avx2" or "winograd_4x4_stride_2:avx2". */
 const char *conv_winograd_name(isa_t isa, const winograd_t *w);
 
-/* Accepts the post-ops if they are one sum, or one addition of a tensor of the result's sizes, then
- * one function; otherwise declines. *out_addend becomes the index of the added input, or -1. */
+/* Accepts post-ops that are at most one sum or addition of a tensor of the result's sizes, then at
+ * most one function; otherwise declines. *out_addend becomes the index of the added input, or
+ * -1. */
 status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, winograd_t *winograd,
                                  int *out_addend);
 
 /* Measures the error of a size for a weight [K][C][3][3] or [K][C][5][5]: the largest difference
  * from sums in double, divided by the largest sum, for x in [-1, 1). `bytes` is the weight,
- * row-major f32. If the weight's dtype is bf16, products are those of bf16. */
+ * row-major f32. If the weight's dtype is bf16, the kernel for bf16 is measured. */
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              int64_t stride, int size, double *out_error);
 
-/* The error, relative to the largest result, of every convolution of bf16: rounding x adds 2^-8,
- * and rounding the result 2^-8. */
+/* Error of any convolution of bf16, relative to the largest result: 2^-8 from rounding x and 2^-8
+ * from rounding the result. */
 #define CONV_WINOGRAD_BF16_ERROR 0x1p-7
 
-/* Measures the error of size 2 for bf16 with products in pairs; it is 0 if that does not support
- * the shape. `bytes` is the weight, row-major f32. */
+/* Measures the error of size 2 for bf16 with products in pairs. *out_error is 0 if this kernel does
+ * not support the shape. `bytes` is the weight, row-major f32. */
 status_t conv_winograd_pairs_error(context_t *ctx, const conv_attrs_t *attrs,
                                    const tensor_info_t *weight, const float *bytes,
                                    double *out_error);
@@ -74,7 +76,7 @@ status_t conv_winograd_pairs_error(context_t *ctx, const conv_attrs_t *attrs,
 status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                                   int64_t stride, int tile, double *out_error);
 
-/* ---- stride 2, few channels, by parities: conv_parities.c ---- */
+/* ---- stride 2 and few channels: conv_parities.c ---- */
 
 extern const kernel_t conv_parities;
 bool conv_parities_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,

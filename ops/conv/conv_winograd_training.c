@@ -1,6 +1,6 @@
 /* Convolutions with Winograd's transforms for weights that change, and gradients of x. The weight
- * has the blocks of direct convolution, like its gradient and the optimizer's state. Each run
- * transforms it. For the gradient of x, the kernel is mirrored, and inputs and outputs are
+ * stays in the blocked format of direct convolution, like its gradient and the optimizer's state.
+ * Each run transforms it. For the gradient of x, the kernel is mirrored, and inputs and outputs are
  * exchanged. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
@@ -9,11 +9,11 @@
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
-/* Operands of the forward operator. For the gradient, `grad` replaces X. */
+/* Operands of the forward operator. In the operator of the gradient, operand 0 is grad. */
 enum { X, WEIGHT, BIAS };
 
 #define SIZE 4            /* size of the transforms */
-#define LEAST_CHANNELS 16 /* fewer would be padded to this */
+#define LEAST_CHANNELS 16 /* fewer channels would be padded to this number */
 
 typedef struct state {
     winograd_t winograd; /* without pointers */
@@ -25,7 +25,7 @@ typedef struct state {
     int64_t n_elements; /* in the transformed weight, before the kernel's scratch */
 } state_t;
 
-/* The layer, for the forward operator and for the gradient. */
+/* The layer that a call belongs to; the call may be the forward operator or the gradient. */
 typedef struct layer {
     const tensor_info_t *src, *weight, *dst; /* those of the forward operator */
     const int64_t *stride, *padding, *dilation;
@@ -50,7 +50,8 @@ static const char *obstacle(const op_call_t *call, const layer_t *layer)
 
 /* ---- the weight ---- */
 
-/* Finds the weight format of oneDNN's direct convolution for activations in blocks. */
+/* Finds the weight format that oneDNN's direct convolution prefers if activations have format
+ * `blocks`. */
 static status_t find_weight_format(context_t *ctx, const layer_t *layer, const format_t *blocks,
                                    format_t *out_format)
 {
@@ -72,7 +73,8 @@ static status_t find_weight_format(context_t *ctx, const layer_t *layer, const f
     return choose_forward_format(ctx, &problem, out_format);
 }
 
-/* Finds the axes. Returns false if a kernel's elements have no constant stride. */
+/* Finds the weight's axes. Returns false if the R S elements of a kernel do not have one constant
+ * stride. */
 static bool find_axes(const tensor_info_t *weight, axis_t *axes)
 {
     return axes_find(weight, axes) && axes[2].block == 1 && axes[3].block == 1 &&

@@ -38,7 +38,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"bias", ROLE_BIAS, true, false}};
 enum { X, EXPAND, EXPAND_BIAS, WEIGHT, BIAS, POST };
 
-/* Converts the activation to a post-op of the first convolution. Returns false if there is none. */
+/* Converts the activation to an equal post-op. Returns false if there is none. */
 static bool activation_op(int activation, post_op_t *out_op)
 {
     *out_op = (post_op_t){.kind = POST_ELTWISE};
@@ -125,8 +125,8 @@ static status_t expand_depthwise_infer(context_t *ctx, const op_call_t *call, in
     return accept_post(ctx, call, &out[0]);
 }
 
-/* Counts operations of both convolutions. more_inputs: extra cost of each intermediate element, as
- * a number of inputs. of_tap: cost of a tap, as a multiple of a multiply-add. */
+/* Counts operations of both convolutions. An element between them costs as much as `more_inputs`
+ * extra inputs. A tap (one product of the depthwise convolution) costs `of_tap` multiply-adds. */
 static double count(const op_call_t *call, double more_inputs, double of_tap)
 {
     const tensor_info_t *weight = call->in[WEIGHT];
@@ -175,13 +175,13 @@ static double expand_depthwise_spec(const spec_call_t *call, int output, const i
 
 /* ---- our own kernel over blocks of channels ---- */
 
-/* Measured: sums over inputs run at SHARE of the peak, storing an intermediate element costs as
- * much as LEAVING inputs, and taps run at TAPS_SHARE of the speed of sums. */
+/* Measured: sums over inputs run at SHARE of the peak, storing an element between the convolutions
+ * costs as much as LEAVING inputs, and taps run at TAPS_SHARE of the speed of these sums. */
 #define SHARE 0.95
 #define LEAVING 2
 #define TAPS_SHARE 0.75
 
-/* prepared->attrs still has the post-ops that may have been removed from the call. */
+/* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
 {
     const conv_attrs_t *conv = &((const expand_depthwise_attrs_t *)call->attrs)->conv;
@@ -257,7 +257,7 @@ static status_t expand_depthwise_prepare_blocks(context_t *ctx, const op_call_t 
     return STATUS_OK;
 }
 
-/* If the first post-op is a clamp, the kernel computes it; a callback computes the others. */
+/* If the first function is a clamp, the kernel computes it; a callback computes the others. */
 static expand_depthwise_act_t act_of(post_rest_t *rest)
 {
     expand_depthwise_act_t act = {.user = rest};

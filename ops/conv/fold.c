@@ -1,6 +1,6 @@
-/* Folds an affine function of each channel that follows a conv, transposed conv or linear into its
- * weight and bias. Passes apply these operators to constants, once in the life of a graph, so one
- * kernel, in double, is enough. */
+/* Folds a norm or scale (an affine function of each channel) that follows a conv, transposed conv
+ * or linear into its weight and bias. Graph passes apply these operators to constants, once for a
+ * graph, so a simple kernel in double is enough. */
 #include <math.h>
 
 #include "kernels/conv/fold_impl.h"
@@ -51,7 +51,7 @@ static status_t check_weight(context_t *ctx, const op_call_t *call)
     return STATUS_OK;
 }
 
-/* True if it has one element, or n elements along the only dimension that is not 1. */
+/* True if the tensor has one element, or n elements along the only dimension that is not 1. */
 static bool fits_channels(const tensor_info_t *info, int64_t n)
 {
     int64_t numel = info_numel(info), largest = 1;

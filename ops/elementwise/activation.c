@@ -45,7 +45,8 @@ typedef struct function {
     double alpha, beta;
 } function_t;
 
-/* The operator's variant is an eltwise_t. relu6 is a clamp whose bounds are not attributes. */
+/* The function of an operator, whose variant is an eltwise_t. relu6 is a clamp with fixed
+ * bounds. */
 static function_t function_of(const opdef_t *op, const void *attrs)
 {
     const attrs_t *given = attrs;
@@ -158,8 +159,8 @@ static double activation_spec(const spec_call_t *call, int output, const int64_t
 
 /* ---- state of both kernels ---- */
 
-/* State from prepare. Padded lanes must be +0 before and after a run. If the function of 0 is not
- * +0 (exp: 1, neg: -0), dirties_padding is set; not for relu. */
+/* State from prepare. Padded lanes must be +0 after a run, like before. dirties_padding is set if
+ * the function of 0 is not +0, as for exp (1) and neg (-0), but not for relu. */
 typedef struct state {
     function_t function;
     int64_t n; /* including padded lanes */
@@ -186,7 +187,7 @@ static status_t activation_state(context_t *ctx, const op_call_t *call, prepared
 /* ---- oneDNN kernel: reads the tensor, in any format, as one row. Declines functions that
  * choose_eltwise or choose_is_exact exclude; our loops are as fast for these ---- */
 
-/* True if our loop in kernels/elementwise/functions has fewer steps than oneDNN's, and one
+/* True if our loop in kernels/elementwise/functions has fewer steps than oneDNN's, and only one
  * division. */
 static bool is_faster_here(eltwise_t eltwise)
 {

@@ -54,7 +54,8 @@ static double binary_spec(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- oneDNN kernel: both operands have the same shape and format, and are read as one row ---- */
 
-/* oneDNN has maximum and minimum too, but its versions lose NaN. */
+/* Finds oneDNN's algorithm for a function. Not for maximum and minimum, because oneDNN's ignore
+ * NaN. */
 static bool find_algorithm(const opdef_t *op, onednn_algorithm_t *out_algorithm)
 {
     switch (op->variant) {
@@ -93,7 +94,7 @@ static status_t binary_prepare_onednn(context_t *ctx, const op_call_t *call, pre
         return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx), info_brief(a));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
-    prepared->overwrites = 1u << A; /* not B: oneDNN does not allow it */
+    prepared->overwrites = 1u << A; /* not B, which oneDNN does not allow */
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
@@ -101,7 +102,7 @@ static status_t binary_prepare_onednn(context_t *ctx, const op_call_t *call, pre
     return STATUS_OK;
 }
 
-/* After a division, padded lanes contain 0 / 0 = NaN. This sets them to 0. */
+/* Sets padded lanes to 0 after a division, which leaves 0 / 0 = NaN in them. */
 static status_t binary_run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                                   void *const *out, void *scratch)
 {
@@ -152,7 +153,8 @@ static bool has_zero(const tensor_info_t *info, const void *bytes)
     return false;
 }
 
-/* Chooses the loop of a run. pow has faster loops if all exponents are 2, or all are 0.5. */
+/* Chooses the loop of a run. pow has faster loops for the cases that all exponents are 2, or all
+ * are 0.5. */
 static elementwise_loop_t *choose_loop(const prepared_t *prepared, const void *b)
 {
     const function_state_t *state = prepared->state;
@@ -224,7 +226,7 @@ static void pass_div(const gradient_call_t *call)
     call->in_grad[B] = emit_unbroadcast(e, grad, call->in[B]);
 }
 
-/* fmod and remainder are a - b * q, where q is an integer. */
+/* fmod and remainder are a - b q. q, an integer, is constant for the gradient: da - q db. */
 static void pass_rest(const gradient_call_t *call, const opdef_t *quotient)
 {
     emitter_t *e = call->emitter;

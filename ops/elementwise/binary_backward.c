@@ -1,5 +1,5 @@
-/* Gradients of functions of two tensors, listed by binary_slope_t. As compositions of other
- * operators, these would need several passes. */
+/* Gradients of the functions of two tensors in binary_slope_t, each in one pass. Composed of other
+ * operators, they would take several passes. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"

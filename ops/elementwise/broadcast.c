@@ -11,12 +11,12 @@
 
 #define PIECE_ELEMENTS 8192
 #define CHUNK 512
-#define SHORT 8 /* shorter rows are joined in a buffer; a loop for each is slower */
+#define SHORT 8 /* shorter rows are joined in a buffer, because a loop for each row is slower */
 
 /* ---- inference ---- */
 
-/* Promotes two dtypes like torch.result_type. `higher` has priority: `lower` matters only if its
- * category is higher (bool < integral < floating). */
+/* Promotes two dtypes like torch.result_type. The result is `higher`, unless the category of
+ * `lower` is higher (bool < integral < floating). */
 static dtype_t combine(dtype_t higher, dtype_t lower)
 {
     if (higher == DTYPE_NONE) return lower;
@@ -146,7 +146,7 @@ static void place_padded(prepared_t *prepared, broadcast_t *plan, int index, con
 }
 
 /* Decides how operand `index` is read: in its own format, after a reorder, or from a copy with
- * padding. Sets its strides. */
+ * padded channels. Sets the operand's strides. */
 static status_t place(const op_call_t *call, prepared_t *prepared, broadcast_t *plan, int index,
                       const format_t *format, const split_t *split, int64_t *out_strides)
 {
@@ -274,7 +274,7 @@ static int64_t size_of(const tensor_info_t *info)
 }
 
 /* Casts rows of an operand, at most CHUNK elements, to the loop's dtype, as [rows][n] in buffer. If
- * an operand is equal in all columns or rows, it is read once, unless rows are joined. */
+ * all columns or all rows of an operand are equal, only one is cast, unless rows are joined. */
 static void gather(const prepared_t *prepared, const broadcast_t *plan, int i, const char *from,
                    bool is_joined, elementwise_rows_t *rows, char *buffer)
 {
@@ -352,7 +352,7 @@ static const char *fetch(const broadcast_t *plan, int index, const char *bytes, 
     return copy;
 }
 
-/* Where a piece starts: offsets in elements. */
+/* Start of a piece: row, column, and offsets of operands and result in elements. */
 typedef struct start {
     int64_t row, column, in[ELEMENTWISE_OPERANDS], out;
 } start_t;
@@ -401,7 +401,7 @@ static void run_piece(const prepared_t *prepared, const broadcast_t *plan, eleme
     compute_rows(prepared, plan, loop, &rows);
 }
 
-/* A run of the kernel: its arguments for the threads. */
+/* Arguments of the threads in a run. */
 typedef struct run {
     const prepared_t *prepared;
     const broadcast_t *plan;

@@ -3,9 +3,9 @@
  *
  * Each dimension of the result is a loop. A blocked dimension is two loops: over its blocks, and
  * over the lanes of a block. Each operand has a step in each loop, 0 if the operand broadcasts.
- * Neighbouring loops are merged if the steps of all operands allow it, so equal formats make a
- * single loop. The innermost one or two loops are cut into pieces, which are divided among the
- * threads. Loops of kernels/elementwise compute a piece. */
+ * Neighbouring loops are merged if the steps of all operands allow it. If all operands have the
+ * same format, a single loop is left. The innermost one or two loops are cut into pieces, which are
+ * divided among the threads. Loops of kernels/elementwise compute a piece. */
 #ifndef TESSERA_OPS_ELEMENTWISE_BROADCAST_IMPL_H
 #define TESSERA_OPS_ELEMENTWISE_BROADCAST_IMPL_H
 
@@ -24,7 +24,7 @@ typedef struct broadcast {
     elementwise_loop_t *loop;
     dtype_t in_dtype[ELEMENTWISE_OPERANDS]; /* dtypes that `loop` reads; others are cast */
     dtype_t out_dtype;                      /* dtype that `loop` writes */
-    bool keeps_zero;                        /* the function returns zero for zeros */
+    bool keeps_zero;                        /* the function of zeros is zero */
     double alpha, beta;                     /* parameters of the function, if it has any */
     int n;                                  /* number of operands */
     int n_outer;                            /* number of loops outside of `rows` and `inner` */
@@ -49,7 +49,7 @@ bool broadcast_infer(context_t *ctx, const op_call_t *call, int *out_rank, int64
 /* Chooses the formats of operands and result, or declines the call. */
 status_t broadcast_prepare(const op_call_t *call, prepared_t *prepared, broadcast_t *plan);
 
-/* Compute the result piece by piece. broadcast_run is a kernel's `run`; broadcast_run_by uses
+/* Both compute the result piece by piece. broadcast_run is a kernel's `run`. broadcast_run_by uses
  * `loop` instead of the plan's loop. */
 status_t broadcast_run(context_t *ctx, const prepared_t *prepared, void *const *in,
                        void *const *out, void *scratch);

@@ -100,8 +100,8 @@ status_t op_atanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 /* ---- functions of several tensors ---- */
 
 /* Operands broadcast and are promoted as in PyTorch. u16, u32 and u64 can be combined only with the
- * same dtype and with floating dtypes. Integers wrap around. sub does not take bool. For C numbers,
- * use op_add_scalar and its relatives, or tensor_number and tensor_integer. */
+ * same dtype or a floating dtype. Integers wrap around. sub does not take bool. For C numbers, use
+ * op_add_scalar and its relatives, or tensor_number and tensor_integer. */
 status_t op_add(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_add);
 status_t op_sub(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -115,9 +115,9 @@ status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor
 status_t op_minimum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_minimum);
 
-/* Arithmetic with a C number, promoted as in PyTorch. A floating number turns integers and bool
- * into f32; floating dtypes stay. An integer number turns bool into s64; other dtypes stay, except
- * that div of integers returns f32. If x is mkldnn, the result is mkldnn. */
+/* Arithmetic with a C number, promoted as in PyTorch. With a floating number, integers and bool
+ * become f32. With an integer number, bool becomes s64. All other dtypes stay, except that div of
+ * integers returns f32. If x is mkldnn, the result is mkldnn. */
 status_t op_add_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
     TESSERA_API(op_add_scalar);
 status_t op_sub_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
@@ -159,9 +159,9 @@ status_t op_fmod(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t 
 status_t op_remainder(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_remainder);
 
-/* The angle and the length of the vector (b, a). atan2 is the angle from (1, 0), between -pi and
- * pi. hypot is sqrt(a^2 + b^2), computed so that the squares do not overflow. For integers, the
- * result is f32. */
+/* The angle and the length of the vector (b, a). atan2(a, b) is the angle from the vector (1, 0),
+ * between -pi and pi. hypot is sqrt(a^2 + b^2), computed so that the squares do not overflow. For
+ * integers, the result is f32. */
 status_t op_atan2(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_atan2);
 status_t op_hypot(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)

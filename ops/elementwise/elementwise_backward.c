@@ -29,7 +29,7 @@ static const attr_field_t fields[] = {
     {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0, NULL},
     {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0, NULL}};
 
-/* value: the function's input or its result, as unary_slopes.def says. */
+/* value: the function's input or its result; unary_slopes.def defines which. */
 static const operand_t operands[] = {{"grad", ROLE_ACTIVATION, false, false},
                                      {"value", ROLE_ACTIVATION, false, false}};
 enum { GRAD, VALUE };

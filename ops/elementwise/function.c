@@ -4,7 +4,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 
-/* The dtype that the operands are promoted to. */
+/* The promoted dtype of the operands. */
 static dtype_t common_dtype(const function_t *function, int n_in, const tensor_info_t *const *in)
 {
     dtype_t dtype = n_in > 1 ? broadcast_dtype(in[0], in[1]) : in[0]->dtype;

@@ -7,7 +7,7 @@
 #include "ops/elementwise/broadcast_impl.h"
 
 typedef enum function_result {
-    SAME,     /* the dtype that the operands are promoted to */
+    SAME,     /* the promoted dtype of the operands */
     FLOATING, /* the promoted dtype, or f32 if that is not floating */
     TRUTH     /* bool */
 } function_result_t;
@@ -21,9 +21,9 @@ typedef enum function_takes {
 
 typedef enum function_flag {
     COMMUTES = 1, /* operands can be exchanged */
-    ZERO = 2,     /* zeros return +0 */
+    ZERO = 2,     /* the function of zeros is +0 */
     DIVIDES = 4,  /* an integer second operand must not be 0 */
-    ONEDNN = 8    /* oneDNN has the function, and its version keeps NaN */
+    ONEDNN = 8    /* oneDNN has the function and propagates NaN */
 } function_flag_t;
 
 typedef struct function {
@@ -52,7 +52,7 @@ status_t function_prepare(context_t *ctx, const op_call_t *call, const function_
                           const elementwise_loops_t *loops, elementwise_loop_t *s32,
                           prepared_t *prepared);
 
-/* Functions that return bool are dense, because mkldnn tensors do not hold bool. */
+/* Functions that return bool return dense tensors, because mkldnn tensors cannot be bool. */
 #define FUNCTION_PREFERENCE(result) ((result) == TRUTH ? OP_DENSE : OP_FOLLOWS)
 #define FUNCTION_TRAITS(flags)                                                                     \
     (TRAIT_ELEMENTWISE | (((flags)&COMMUTES) != 0 ? TRAIT_COMMUTATIVE : 0))

@@ -1,4 +1,5 @@
-/* Operators that return their input in inference: identity, dropout of elements and of channels. */
+/* Operators that return their input unchanged: identity, and dropout of elements or channels in
+ * inference. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 

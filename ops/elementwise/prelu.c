@@ -1,6 +1,6 @@
 /* max(x, 0) + weight * min(x, 0), with one weight or one for each channel. oneDNN's kernel is not
- * used. For one weight it is only reference code. For several it is as fast as ours, because both
- * are limited by memory bandwidth. */
+ * used: for one weight it is slow reference code, and for several weights it is only as fast as
+ * ours, because memory bandwidth limits both. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
@@ -79,7 +79,7 @@ typedef struct run {
     char *dst;
 } run_t;
 
-/* The loop for the gradient x > 0 ? g : g w computes prelu(x, w), with x as g. */
+/* The loop for the gradient, x > 0 ? g : g w, also computes prelu(x, w) if g is x. */
 static elementwise_rows_t rows_of(const run_t *run, const walk_piece_t *piece)
 {
     const dtype_t compute = run->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;

@@ -1,5 +1,5 @@
-/* Arithmetic of a tensor and a C number: converts the number to a 0-dim tensor, marks it as a
- * number, and calls the operator of two tensors. */
+/* Arithmetic of a tensor and a C number: converts the number to a 0-dim tensor, sets its flag
+ * is_number for type promotion, and calls the operator of two tensors. */
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -12,7 +12,8 @@ static const function_t functions[] = {
 #undef UNARY
 };
 
-/* For bool, bitwise_not computes logical_not: the integer ~1 is not 0, so it would be true. */
+/* For bool, bitwise_not computes logical_not. The integer function would return ~1, which is not 0,
+ * so true. */
 static unary_function_t find(const opdef_t *op, dtype_t dtype)
 {
     const bool is_not = op->variant == UNARY_bitwise_not && dtype == DTYPE_BOOL;
