@@ -1,5 +1,5 @@
-/* Checkpoints: training continues with the same bits, a checkpoint that does not fit changes
- * nothing, and a process that is killed while saving leaves a complete file. */
+/* A checkpoint continues training with the same bits. If it does not fit, nothing changes. A
+ * process that is killed while saving leaves a complete file. */
 #include "tests/support/losses.h"
 #include "tests/support/support.h"
 
@@ -41,7 +41,7 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-/* Makes a convolution and a linear layer on f32[n,3,4,4]. */
+/* Makes a convolution and a linear layer for f32[n,3,4,4]. */
 static status_t make_net(context_t *ctx, int64_t channels, module_t **out)
 {
     module_t *layers[4] = {NULL}, *net = NULL;
@@ -64,7 +64,7 @@ static status_t make_net(context_t *ctx, int64_t channels, module_t **out)
     return STATUS_OK;
 }
 
-/* A training: the objects that a checkpoint saves and loads. */
+/* The objects that a checkpoint saves and loads. */
 typedef struct training {
     context_t *ctx;
     module_t *net;
@@ -91,7 +91,7 @@ static void end(training_t *training)
     module_release(training->net);
 }
 
-/* Runs steps on random batches, which continue the random sequence. */
+/* Trains on random batches, which continue the context's sequence of random numbers. */
 static void run(training_t *training, int n_steps)
 {
     context_t *ctx = training->ctx;
@@ -108,7 +108,7 @@ static void run(training_t *training, int n_steps)
     }
 }
 
-/* Reads all weights and state, one after another. */
+/* Capacity for all weights and states of a training. */
 enum { MAX_BYTES = 65536 };
 
 static size_t read_all(const training_t *training, char *bytes)
@@ -188,7 +188,7 @@ static void weights_are_plain_in_the_file_and_metadata_comes_back(void **state)
     assert_non_null(safetensors_find(file, "optimizer.0.weight.exp_avg"));
     safetensors_close(file);
     tensor_release(weight);
-    /* only the module */
+    /* the optimizer may be NULL */
     CHECK_OK(ctx, checkpoint_load(ctx, training.net, NULL, path, &found));
     assert_int_equal(datum_length(found), 1);
     assert_string_equal(datum_as_string(datum_find(found, "epoch")), "12");
@@ -199,7 +199,7 @@ static void weights_are_plain_in_the_file_and_metadata_comes_back(void **state)
 
 /* ---- checkpoints that do not fit ---- */
 
-/* Saves only the module with this metadata, unlike checkpoint_save. */
+/* Saves only the module, with this metadata and an invalid random state. */
 static void save_with(context_t *ctx, module_t *module, const char *key, const char *text)
 {
     datum_t *metadata = make_metadata(ctx, key, text), *value = NULL;
@@ -297,7 +297,7 @@ static status_t step_and_save(context_t *ctx, module_t *net, optimizer_t *optimi
     return status;
 }
 
-/* Checks that the weights are unchanged or those of the file. */
+/* Loads the checkpoint. If that fails, the weights must not have changed. */
 static status_t load_or_nothing(context_t *ctx, module_t *net, optimizer_t *optimizer)
 {
     static float before[512], after[512];
@@ -339,7 +339,8 @@ static size_t read_file(char *bytes)
     return n;
 }
 
-/* Counts files that were being written at the signal, on file systems without unnamed files. */
+/* Counts files that were being written when the process was killed. There are none on file systems
+ * that support unnamed files. */
 static int count_temporaries(void)
 {
     int n = 0;
@@ -351,7 +352,7 @@ static int count_temporaries(void)
     return n;
 }
 
-/* Saves one training after another until it is killed. */
+/* Saves the two trainings in turn until the process is killed. */
 static void save_for_ever(const training_t *trainings)
 {
     for (int i = 0;; i = 1 - i)
@@ -368,7 +369,7 @@ static void a_killed_save_leaves_a_whole_checkpoint(void **state)
     training_t trainings[2];
     size_t n[2];
     int n_left = 0;
-    CHECK_OK(ctx, context_set_threads(ctx, 1)); /* no other thread is lost in the fork */
+    CHECK_OK(ctx, context_set_threads(ctx, 1)); /* fork copies no other threads */
     for (int i = 0; i < 2; i++) begin(ctx, (uint64_t)i, 7, TRAIN_EAGER, &trainings[i]);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(ctx, checkpoint_save(ctx, trainings[i].net, trainings[i].optimizer, path, NULL));

@@ -16,7 +16,7 @@
 
 static char folder[64];
 
-/* The result is valid for three more calls. */
+/* Returns a path in the folder, which is valid until the fourth call from now. */
 static const char *path_of(const char *name)
 {
     static char paths[4][128];
@@ -145,7 +145,7 @@ static void arrays_come_from_files_and_are_held_against_each_other(void **state)
 #define WIDTH 9
 #define POINTS (HEIGHT * WIDTH)
 
-/* Every byte differs from its neighbours. */
+/* Returns pixels, each byte of which differs from its neighbours. */
 static const uint8_t *some_points(void)
 {
     static uint8_t points[POINTS * 3];
@@ -153,7 +153,7 @@ static const uint8_t *some_points(void)
     return points;
 }
 
-/* A single colour, which JPEG keeps except for rounding. */
+/* Returns pixels of one colour, which JPEG changes only by rounding. */
 static const uint8_t *one_colour(void)
 {
     static uint8_t points[POINTS * 3];
@@ -282,8 +282,8 @@ static void pictures_of_another_size_are_named(void **state)
                 "cat/one.jpeg 6 x 9, all must have the same size");
 }
 
-/* A file changes after its header was read: loader_next reports it, and returns the batch once the
- * file is valid. */
+/* Spoils a file after its header was read. loader_next must fail, and must return the batch after
+ * the file was repaired. */
 static void check_broken(context_t *ctx, void (*spoil)(void), status_t status, const char *part)
 {
     dataset_t *dataset = NULL;

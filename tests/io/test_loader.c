@@ -16,7 +16,7 @@
 
 #define N 10
 
-/* Items s64 [] from 0 to 9, and targets that are 100 more. */
+/* Makes a dataset of N items s64 [], 0 to 9, whose targets are 100 larger. */
 static dataset_t *make_numbers(context_t *ctx)
 {
     tensor_t *x = NULL, *y = NULL;
@@ -36,7 +36,7 @@ static loader_t *make_loader(context_t *ctx, dataset_t *dataset, const loader_op
     return loader;
 }
 
-/* Appends the next batch's items; returns true at the end of an epoch. */
+/* Appends the items of the next batch to `items`. Returns true at the end of an epoch. */
 static bool next_items(context_t *ctx, loader_t *loader, int *n, int64_t *items)
 {
     tensor_t *x = NULL, *y = NULL;
@@ -68,7 +68,7 @@ static void without_shuffling_batches_follow_the_data_set(void **state)
     context_t *ctx = fixture_context(state);
     dataset_t *dataset = make_numbers(ctx);
     loader_t *loader = make_loader(ctx, dataset, &(loader_options_t){.batch = 4});
-    dataset_release(dataset); /* the loader retains it */
+    dataset_release(dataset); /* the loader has retained it */
     assert_int_equal(loader_batches(loader), 3);
     for (int epoch = 0; epoch < 2; epoch++) {
         int64_t items[N];
@@ -77,7 +77,7 @@ static void without_shuffling_batches_follow_the_data_set(void **state)
         assert_false(next_items(ctx, loader, &n, items));
         assert_int_equal(n, 8);
         assert_true(next_items(ctx, loader, &n, items));
-        assert_int_equal(n, N); /* the last batch is smaller */
+        assert_int_equal(n, N); /* the last batch has fewer items */
         for (int i = 0; i < N; i++) assert_int_equal(items[i], i);
     }
     loader_destroy(loader);
@@ -104,7 +104,8 @@ static void a_last_batch_that_is_not_full_may_be_left_out(void **state)
 #define CHILDREN_HAVE_THREADS true
 #endif
 
-/* In the child the thread is missing; the requested batch may or may not be complete. */
+/* The loader's thread does not exist in the child, which must read the batch that the thread was
+ * asked for, complete or not. */
 static void a_forked_child_reads_on(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -132,7 +133,8 @@ static void a_forked_child_reads_on(void **state)
     dataset_release(dataset);
 }
 
-/* 10 items in batches of 4 give 4, 4 and 2: the last batch is too small for 3 parts. */
+/* 10 items in batches of 4 are batches of 4, 4 and 2. With 3 parts, the last one is left out,
+ * because it has fewer items than parts. */
 static void parts_of_a_batch_are_the_batch(void **state)
 {
     static const int64_t firsts[] = {0, 2, 3, 4};
@@ -180,7 +182,7 @@ static void parts_that_would_be_empty_are_refused(void **state)
     dataset_release(dataset);
 }
 
-/* Values from loader_order.py. */
+/* Orders computed by loader_order.py. */
 static void orders_are_those_of_every_machine(void **state)
 {
     static const int64_t orders[][N] = {{9, 4, 1, 5, 3, 0, 8, 7, 6, 2},
@@ -236,7 +238,7 @@ static void a_position_is_gone_back_to(void **state)
 
     other = make_loader(ctx, dataset, &options);
     n = 0;
-    next_items(ctx, other, &n, items); /* a batch of epoch 0 is being read */
+    next_items(ctx, other, &n, items); /* the thread reads another batch of epoch 0 */
     CHECK_OK(ctx, loader_seek(ctx, other, epoch, batch));
     n = 0;
     while (!next_items(ctx, other, &n, items)) continue;
@@ -247,7 +249,7 @@ static void a_position_is_gone_back_to(void **state)
                 "loader_seek: epoch 0, batch 3, an epoch has 3 batches, from 0");
     CHECK_FAILS(ctx, loader_seek(ctx, other, -1, 0), STATUS_INVALID_ARGUMENT, "epoch -1, batch 0");
     loader_position(other, &epoch, &batch);
-    assert_int_equal(epoch, 2); /* unchanged */
+    assert_int_equal(epoch, 2); /* the failed calls have changed nothing */
     loader_destroy(other);
     loader_destroy(loader);
     dataset_release(dataset);
@@ -295,7 +297,8 @@ static void bytes_are_divided_and_normalized_by_channel(void **state)
 #define SIDE 5
 #define PADDING 2
 
-/* Images f32 [2][5][5]; element (i, c, h, w) encodes its position and is never 0. */
+/* Returns an element of the images f32 [2][5][5]. It tells the element's position, and is never
+ * 0. */
 static float number_of(int item, int c, int h, int w)
 {
     return (float)(1 + ((item * 2 + c) * SIDE + h) * SIDE + w);
@@ -318,8 +321,8 @@ static dataset_t *make_pictures(context_t *ctx)
 
 typedef float picture_t[2][SIDE][SIDE];
 
-/* True if the item is PyTorch's RandomCrop of a padded image from this corner, then flipped if
- * `flips`. */
+/* True if `picture` is what PyTorch's RandomCrop makes of the padded item at this corner, then
+ * flipped if `flips`. */
 static bool is_changed_so(int item, picture_t picture, int down, int right, bool flips)
 {
     for (int c = 0; c < 2; c++)
@@ -334,7 +337,7 @@ static bool is_changed_so(int item, picture_t picture, int down, int right, bool
     return true;
 }
 
-/* Returns the change applied to an item, as a number. */
+/* Finds the crop and flip that made `picture` of the item. Returns a number for them. */
 static int find_change(int item, picture_t picture)
 {
     for (int change = 0; change < 2 * SIDE * SIDE; change++)
@@ -368,8 +371,8 @@ static void pictures_are_flipped_and_cut_anew_in_each_epoch(void **state)
         tensor_release(y);
     }
     assert_memory_not_equal(first[0], first[1], sizeof first[0]);
-    /* 1000 samples: all 50 changes occur, and half are flipped, within five standard deviations of
-     * 16. */
+    /* Each of the 50 changes occurs among 1000 samples. Half are flipped, within five standard
+     * deviations (of 16). */
     for (int change = 0; change < 2 * SIDE * SIDE; change++) assert_true(seen[change] > 0);
     assert_in_range(n_flipped, 420, 580);
     loader_destroy(loader);
@@ -380,7 +383,8 @@ static void pictures_are_flipped_and_cut_anew_in_each_epoch(void **state)
 
 #ifdef TESSERA_HAVE_PNG
 
-/* The second image becomes a FIFO, which can only be opened for writing once someone reads it. */
+/* The second image is replaced by a FIFO, which can be opened for writing only while someone reads
+ * it. */
 static void the_next_batch_is_read_while_the_caller_works(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -408,7 +412,7 @@ static void the_next_batch_is_read_while_the_caller_works(void **state)
         fifo = open(paths[1], O_WRONLY | O_NONBLOCK);
         if (fifo < 0) nanosleep(&pause, NULL);
     }
-    assert_true(fifo >= 0); /* the thread has opened it before anyone requested it */
+    assert_true(fifo >= 0); /* so the thread has opened it, though no caller needs it yet */
     assert_int_equal(write(fifo, "no picture", 10), 10);
     close(fifo);
     CHECK_FAILS(ctx, loader_next(ctx, loader, &x, &y, NULL), STATUS_CORRUPT,

@@ -46,7 +46,7 @@ static size_t get_bytes(void *bytes, size_t capacity)
     return n;
 }
 
-/* A file of version 1 with this header text. */
+/* Writes a file of version 1 with this text as header. */
 static void put_npy(const char *header, const void *elements, size_t n_bytes)
 {
     unsigned char bytes[1024] = "\x93NUMPY\x01";
@@ -59,7 +59,8 @@ static void put_npy(const char *header, const void *elements, size_t n_bytes)
 
 static void what_numpy_writes_is_read(void **state)
 {
-    /* numpy.save("a.npy", numpy.array([[1, 2, 3], [4, 5, 6]], "<i4")), NumPy 1.24 */
+    /* The file that NumPy 1.24 writes: numpy.save("a.npy", numpy.array([[1, 2, 3], [4, 5, 6]],
+     * "<i4")) */
     static const char header[] =
         "\x93NUMPY\x01\x00v\x00{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }"
         "                                                          \n";
@@ -78,7 +79,7 @@ static void what_numpy_writes_is_read(void **state)
     CHECK_OK(ctx, tensor_read(ctx, tensor, read, sizeof read));
     assert_memory_equal(read, elements, sizeof read);
 
-    /* npy_save writes the same file */
+    /* npy_save must write the same file */
     unsigned char again[256];
     CHECK_OK(ctx, npy_save(ctx, path, tensor));
     assert_int_equal(get_bytes(again, sizeof again), sizeof file);
@@ -91,7 +92,7 @@ static void every_dtype_and_rank_comes_back(void **state)
     static const int64_t sizes[] = {2, 1, 3, 1, 2, 1, 1, 1, 1, 2, 1, 2};
     context_t *ctx = fixture_context(state);
     for (dtype_t dtype = DTYPE_NONE + 1; dtype < DTYPE_COUNT; dtype++) {
-        if (dtype == DTYPE_BF16) continue; /* is written as f32 */
+        if (dtype == DTYPE_BF16) continue; /* bf16 is written as f32 */
         for (int rank = 0; rank <= TENSOR_MAX_RANK; rank++) {
             tensor_t *tensor = NULL, *back = NULL;
             double difference = 1;
@@ -157,8 +158,8 @@ static void column_order_and_big_endian_are_read(void **state)
     tensor_release(tensor);
 }
 
-/* NumPy 1.0 to 2.3 reads these: a missing order is the machine's, and longs of Python 2 end with L.
- * (2) is a number there, which NumPy rejects. */
+/* NumPy 1.0 to 2.3 reads these headers: a missing byte order is the machine's, and integers of
+ * Python 2 end with L. A shape (2) is a number and no tuple; NumPy refuses it, too. */
 static void headers_of_other_writers_are_read(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -65,12 +65,12 @@ static void a_state_dict_goes_out_and_comes_back(void **state)
     double difference = 1;
     CHECK_OK(ctx, module_state_dict(ctx, net, &dict));
     CHECK_OK(ctx, npy_save_folder(ctx, folder, dict));
-    CHECK_OK(ctx, npy_save_folder(ctx, folder, dict)); /* replaces existing files */
+    CHECK_OK(ctx, npy_save_folder(ctx, folder, dict)); /* replaces the files */
     put_text("notes.txt", "not an array");
     put_text(".hidden.npy", "not one of ours");
     CHECK_OK(ctx, npy_load_folder(ctx, folder, &loaded));
     assert_int_equal(datum_length(loaded), 4);
-    assert_string_equal(datum_key(loaded, 0), "0.bias"); /* sorted by name */
+    assert_string_equal(datum_key(loaded, 0), "0.bias"); /* names are sorted */
     assert_string_equal(datum_key(loaded, 3), "1.weight");
     CHECK_OK(ctx, module_load_state_dict(ctx, other, loaded));
     CHECK_OK(ctx, tensor_max_rel_diff(ctx, module_parameter(other, "1.weight"),

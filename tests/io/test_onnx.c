@@ -83,7 +83,7 @@ static void an_initializer_that_is_an_input_too_is_a_parameter(void **state)
     module_release(model);
 }
 
-/* Parameters may have the names that the module itself uses. */
+/* Parameters may have names that the module uses itself, such as metadata. */
 static void metadata_are_found_by_key_and_stay_where_freezing_preserves_them(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -144,7 +144,7 @@ static void weights_made_by_constant_of_shape_are_parameters(void **state)
     assert_true(info_is_contiguous(tensor_info(weight)));
     assert_null(module_buffer(model, "shape"));
     check_model_result(ctx, model, 1, (const float[]){18});
-    CHECK_OK(ctx, tensor_fill(ctx, weight, 1.0)); /* its memory is not shared */
+    CHECK_OK(ctx, tensor_fill(ctx, weight, 1.0)); /* the parameter has its own memory */
     check_model_result(ctx, model, 1, (const float[]){36});
     module_release(model);
 }
@@ -154,7 +154,7 @@ static void every_data_field_is_read(void **state)
     context_t *ctx = fixture_context(state);
     float floats[2] = {1, 2};
     double doubles[2] = {3, 4};
-    int32_t halves[2] = {0x4400, 0x4500}, bytes[2] = {-1, 7}; /* f16 4 and 5 */
+    int32_t halves[2] = {0x4400, 0x4500}, bytes[2] = {-1, 7}; /* f16 numbers 4 and 5 */
     int64_t longs[2] = {8, 9};
     begin_model(13, DIMS(2));
     const struct {
@@ -265,7 +265,7 @@ static void softmax_before_opset_13_flattens_at_its_axis(void **state)
     }
 }
 
-/* x.view(x.size(0), -1) as PyTorch exports it */
+/* x.view(x.size(0), -1), as PyTorch exports it. */
 static void shapes_that_are_computed_are_folded(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -286,7 +286,7 @@ static void shapes_that_are_computed_are_folded(void **state)
     module_release(model);
 }
 
-/* The range contains more integers than int64_t can count. */
+/* From start to limit there are more integers than int64_t can count. */
 static void a_range_over_all_integers_has_its_elements(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -311,7 +311,8 @@ static void a_range_over_all_integers_has_its_elements(void **state)
     module_release(model);
 }
 
-/* As in test_resize_downsample_nearest of ONNX 1.5, and in ONNX Runtime. */
+/* The expected result is that of ONNX Runtime, and of test_resize_downsample_nearest in ONNX
+ * 1.5. */
 static void before_opset_11_nearest_rounds_up_where_sizes_shrink(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -324,7 +325,7 @@ static void before_opset_11_nearest_rounds_up_where_sizes_shrink(void **state)
     module_release(model);
 }
 
-/* x.expand(-1, 3) as PyTorch exports it */
+/* x.expand(-1, 3), as PyTorch exports it. */
 static void comparisons_of_shapes_are_folded(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -415,7 +416,7 @@ static void all_unknown_operators_are_listed_at_once(void **state)
     maker_node(&maker, "Foo", "a", "x", "1");
     maker_node(&maker, "Relu", "b", "1", "2");
     maker_node(&maker, "Foo", "c", "2", "3");
-    maker_node(&maker, "Gelu", "d", "3", "4"); /* from opset 20 on */
+    maker_node(&maker, "Gelu", "d", "3", "4"); /* exists from opset 20 on */
     maker_node(&maker, "Conv", "", "4", "y")->node.domain = strdup("com.x");
     check_refused(ctx, STATUS_UNSUPPORTED,
                   "onnx: 3 operators are not supported: Foo (node \"a\" and 1 more, opset 13), "
@@ -532,7 +533,7 @@ static void sizes_that_lie_are_refused(void **state)
 
 /* ---- invalid bytes ---- */
 
-/* A small model with many features. */
+/* Makes a small model that uses many features. */
 static void make_small_model(void)
 {
     static Onnx__TensorProto value;
@@ -556,7 +557,7 @@ static void make_small_model(void)
     maker_node(&maker, "Gemm", "fc", "8 fc2.w", "y");
 }
 
-/* The graph's text must parse to the same text, for any names. */
+/* Checks that the graph's text parses to a graph with the same text, whatever its names are. */
 static void check_text(context_t *ctx, const graph_t *graph)
 {
     datum_t *pool = NULL;
@@ -572,7 +573,7 @@ static void check_text(context_t *ctx, const graph_t *graph)
     text_clear(&second);
 }
 
-/* Any bytes must give a model or a message, without leaks. */
+/* Imports arbitrary bytes, which must give a model or a message, without leaks. */
 static bool try_bytes(context_t *ctx, const uint8_t *bytes, size_t n_bytes)
 {
     module_t *model = NULL;
@@ -608,12 +609,12 @@ static void flipped_bits_are_refused_or_read(void **state)
     uint64_t random = 88172645463325252U;
     make_small_model();
     uint8_t *bytes = maker_pack(&maker, &n_bytes), *flipped = malloc(n_bytes);
-    for (size_t bit = 0; bit < 8 * n_bytes; bit++) { /* each bit alone */
+    for (size_t bit = 0; bit < 8 * n_bytes; bit++) { /* changes each bit alone */
         memcpy(flipped, bytes, n_bytes);
         flipped[bit / 8] ^= (uint8_t)(1U << bit % 8);
         (void)try_bytes(ctx, flipped, n_bytes);
     }
-    for (int i = 0; i < 3000; i++) { /* and several at a time */
+    for (int i = 0; i < 3000; i++) { /* changes several bits at a time */
         memcpy(flipped, bytes, n_bytes);
         for (int n = 0; n < 2 + i % 7; n++) {
             random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -627,7 +628,8 @@ static void flipped_bits_are_refused_or_read(void **state)
 
 static void messages_that_nest_without_end_are_refused(void **state)
 {
-    /* graph { node { attribute { g { node { ... : two bytes per level near the end */
+    /* Tags of nested blocks: graph { node { attribute { g { node { ... A level takes two bytes at
+     * the end. */
     static const uint8_t tags[] = {0x3a, 0x0a, 0x2a, 0x32};
     context_t *ctx = fixture_context(state);
     enum { DEPTH = 20000 };
@@ -649,7 +651,7 @@ static void messages_that_nest_without_end_are_refused(void **state)
 static status_t load_small(context_t *ctx)
 {
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it hides a failed allocation */
     status_t status = load_model_batch(ctx, 0, &model);
     module_release(model);
     return status;

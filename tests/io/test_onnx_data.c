@@ -1,6 +1,6 @@
 /* The ONNX project's test data (Debian's libonnx-testdata): models with stored inputs and outputs.
- * Every model must give the stored outputs, eagerly and in every mode, with dense and with mkldnn
- * inputs, or fail with UNSUPPORTED. */
+ * Every model must give the stored outputs, or fail with UNSUPPORTED: run operator by operator
+ * ("eagerly") and in every mode, with dense and with mkldnn inputs. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -17,8 +17,8 @@
 #include "tests/support/arrange.h"
 #include "tests/support/onnx_data.h"
 
-/* Builds with assertions and sanitizers run each model in every fifth mode; models start at
- * different ones. */
+/* Builds with assertions and sanitizers are slow, so they run each model in one of the five modes
+ * only. The modes alternate from model to model. */
 #ifdef NDEBUG
 enum { MODE_STEP = 1 };
 #else
@@ -38,7 +38,7 @@ typedef struct sample {
     Onnx__ModelProto *model;
     int n_in, n_out;
     Onnx__TensorProto *in[MAX_TENSORS], *out[MAX_TENSORS];
-    bool is_special; /* with sequences or optionals, which these arrays cannot hold */
+    bool is_special; /* has sequences or optionals, which are not in these arrays */
     bool passed_in[GIVEN_COUNT][MODE_COUNT];
 } sample_t;
 
@@ -70,7 +70,7 @@ static bool has_special(const Onnx__GraphProto *graph)
     return is_special;
 }
 
-/* The data store bf16 as u16 bits, truncated instead of rounded. */
+/* Returns true for bf16. The data store it as u16 bits that were truncated, not rounded. */
 static bool is_bf16(const Onnx__ValueInfoProto *value)
 {
     const Onnx__TypeProto *type = value->type;
@@ -78,13 +78,14 @@ static bool is_bf16(const Onnx__ValueInfoProto *value)
            type->tensor_type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
 }
 
-/* Random numbers from another generator. */
+/* Returns true for models with random results. ONNX's generator is not ours. */
 static bool is_random(const char *directory)
 {
     return strstr(directory, "test_bernoulli") != NULL;
 }
 
-/* Returns false if the data cannot be compared: other element types, bf16, random numbers. */
+/* Reads a model's data. Returns false if they cannot be compared: unsupported element types, bf16,
+ * random numbers. */
 static bool sample_read(context_t *ctx, sample_t *sample)
 {
     char path[PATH_BYTES + 64];
@@ -174,7 +175,7 @@ static outcome_t run_eagerly(context_t *ctx, const sample_t *sample, module_t *m
 
 /* ---- running in a mode ---- */
 
-/* Returns true for messages such as "conv2d: ...". */
+/* Returns true for messages that begin with an operator's name, such as "conv2d: ...". */
 static bool names_operator(const char *message)
 {
     char word[64];
@@ -191,8 +192,8 @@ static outcome_t refused_or_failed(context_t *ctx, const sample_t *sample, run_m
     return is_refused ? REFUSED : FAILED;
 }
 
-/* Returns the tensor as mkldnn, blocked by channels if it has them; unchanged if mkldnn does not
- * support its dtype or rank. */
+/* Converts the tensor to mkldnn, with blocks of channels if possible. Returns it unchanged if
+ * mkldnn does not support its dtype or rank. */
 static tensor_t *force(context_t *ctx, tensor_t *tensor)
 {
     tensor_t *forced = NULL;
@@ -203,7 +204,7 @@ static tensor_t *force(context_t *ctx, tensor_t *tensor)
     return forced;
 }
 
-/* The second run uses cached kernels, packed weights and plans. */
+/* Runs twice. The second run uses cached kernels, packed weights and plans. */
 static outcome_t run_given(context_t *ctx, const sample_t *sample, runner_t *runner, given_t given)
 {
     outcome_t outcome = PASSED;
@@ -285,7 +286,8 @@ static outcome_t run_bytes(context_t *ctx, sample_t *sample, int n_in, const voi
     return outcome;
 }
 
-/* Inputs from n_in on become initializers, so that they are known at import. */
+/* Runs the model with inputs from n_in on made initializers, so that importing knows their
+ * elements. */
 static outcome_t run_variant(context_t *ctx, sample_t *sample, int n_in, bool tells)
 {
     Onnx__GraphProto *graph = sample->model->graph;
@@ -313,7 +315,8 @@ static outcome_t run_variant(context_t *ctx, sample_t *sample, int n_in, bool te
     return outcome;
 }
 
-/* If second outputs (masks, statistics) are not supported, tests only the first. */
+/* Runs the model with all outputs. If these are not supported (masks, statistics), runs it with the
+ * first output only. */
 static outcome_t run_any_outputs(context_t *ctx, sample_t *sample, int n_in, bool tells)
 {
     int n_out = sample->n_out;
@@ -331,7 +334,7 @@ static outcome_t run_any_outputs(context_t *ctx, sample_t *sample, int n_in, boo
 
 /* ---- sequences and optionals ---- */
 
-/* Reads values of inputs or outputs; returns the number read. */
+/* Reads stored values of inputs or outputs. Returns their number. */
 static int read_data(context_t *ctx, const sample_t *sample, const char *what, size_t n,
                      Onnx__ValueInfoProto *const *values, datum_t **data)
 {
@@ -350,7 +353,7 @@ static void release_data(int n, datum_t **data)
     for (int i = 0; i < n; i++) datum_release(data[i]);
 }
 
-/* Returns the value with its tensors forced to mkldnn; the caller releases it. */
+/* Returns the value with its tensors converted by force(). The caller releases it. */
 static datum_t *force_datum(context_t *ctx, datum_t *datum)
 {
     datum_t *forced = NULL;
@@ -456,13 +459,13 @@ static int is_test(const struct dirent *entry)
 
 typedef struct totals {
     int n, n_passed, n_refused, n_failed;
-    int n_unlisted; /* unsupported models that are not in the list, or the reverse */
+    int n_unlisted; /* models whose support differs from the list of unsupported models */
     int n_passed_in[GIVEN_COUNT][MODE_COUNT];
 } totals_t;
 
 /* ---- the list of unsupported models ---- */
 
-/* Reads onnx_refused.txt: "# a reason", followed by one model per line. */
+/* Reads onnx_refused.txt, which has lines "# REASON", each followed by models, one per line. */
 static char *read_refused(void)
 {
     FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/io/onnx_refused.txt", "rb");
@@ -476,7 +479,7 @@ static char *read_refused(void)
     return text;
 }
 
-/* Returns true if a line equals the name. */
+/* Returns true if a line of the text is this name. */
 static bool is_listed(const char *text, const char *name)
 {
     size_t length = strlen(name);
@@ -497,8 +500,8 @@ static int count_listed(const char *text)
     return n;
 }
 
-/* Runs every model of a folder, eagerly and in modes; with variants, also with fewer inputs and
- * more initializers. refused: the list of unsupported models, or NULL. */
+/* Runs every model of a folder, eagerly and in modes. If `variants`, runs each also with fewer
+ * inputs and more initializers. `refused` is the list of unsupported models, or NULL. */
 static totals_t run_folder(context_t *ctx, const char *folder, bool variants, const char *refused)
 {
     char path[PATH_BYTES / 2];
@@ -542,7 +545,7 @@ static totals_t run_folder(context_t *ctx, const char *folder, bool variants, co
     return totals;
 }
 
-/* Checks that each mode ran at least this many models, for each layout of inputs. */
+/* Checks that enough models ran in each mode, for each layout of inputs. */
 static void check_modes(const totals_t *totals, int at_least)
 {
     for (given_t given = 0; given < GIVEN_COUNT; given++)

@@ -1,4 +1,5 @@
-/* Inputs and outputs of a model are known before its sizes are, and without importing it. */
+/* onnx_describe_bytes returns a model's inputs and outputs without importing it, so its sizes may
+ * be open. */
 #include "tests/support/support.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Splits an input with open sizes into rows of 4; `w` is an input with an initializer. */
+/* Makes a model that reshapes an input with open sizes to rows of 4. */
 static uint8_t *make_rows(size_t *out_n_bytes)
 {
     begin_model(13, DIMS(-1, -1));
@@ -77,7 +78,7 @@ static void operators_that_are_unknown_are_refused(void **state)
     free(bytes);
 }
 
-/* A shape sets a name's size for all inputs; the batch only applies to sizes that no shape sets. */
+/* A shape sets a named size for all inputs. The batch applies only to sizes that no shape sets. */
 static void a_shape_goes_before_the_batch(void **state)
 {
     static const int64_t sizes[] = {-1, 3};

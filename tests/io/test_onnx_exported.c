@@ -1,7 +1,7 @@
-/* Networks exported by PyTorch, in every mode and from a frozen file, compared with PyTorch:
- * exported.py writes the folder `exported` and describes its format. Each is imported at the sizes
- * of the export and runs at all; and once more with the second run's sizes in place of its open
- * names. Argument: only models whose names begin with it. */
+/* Networks exported by PyTorch, in every mode and from a frozen file, compared with PyTorch.
+ * exported.py writes the folder `exported` and describes its format. Each model is imported at the
+ * sizes of its first run, and runs at the sizes of all runs. Then it is imported with the second
+ * run's sizes as fixed ones. An argument selects models by the beginning of their names. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -22,12 +22,12 @@
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/exported"
 #define SAVED "test_onnx_exported.tessera"
 
-/* Relative to the largest element. */
+/* Relative to an output's largest element. */
 #define TOLERANCE 2e-4
 
 static const char *only = "";
 
-/* "vit.script" */
+/* A model: its file is NAME.EXPORTER.onnx, e.g. vit.script.onnx. */
 typedef struct exported {
     context_t *ctx;
     onnx_runs_t runs;
@@ -36,8 +36,8 @@ typedef struct exported {
     int n_failures;
 } exported_t;
 
-/* Returns true if the file holds at the sizes of this run: an exporter may have fixed the sizes of
- * the export. */
+/* Returns true if the model is valid at the sizes of this run. An exporter may have fixed some
+ * sizes. */
 static bool holds(exported_t *exported, int run)
 {
     char key[64];
@@ -79,7 +79,7 @@ static void check_run(exported_t *exported, int run, const model_t *model, runne
         count_failure(exported);
 }
 
-/* Checks the runs from `first` to `last`. */
+/* Checks the results of runs `first` to `last`. */
 static void check_runs(exported_t *exported, int first, int last, const model_t *model,
                        runner_t *runner, const char *form)
 {
@@ -103,7 +103,7 @@ static void check_file(exported_t *exported, int first, int last, const model_t 
     remove(SAVED);
 }
 
-/* The modes share one import. */
+/* Checks runs in every mode. All modes use one import. */
 static void check_modes(exported_t *exported, int first, int last, model_t *model)
 {
     for (int i = 0; i < MODE_COUNT; i++) {
@@ -136,7 +136,7 @@ static void fix_sizes(Onnx__ValueInfoProto *input, const tensor_info_t *info)
     }
 }
 
-/* Loads the model with the sizes of this run in place of its open ones. */
+/* Imports the model after its open sizes were replaced by those of this run. */
 static status_t load_fixed(exported_t *exported, int run, model_t *model)
 {
     context_t *ctx = exported->ctx;
@@ -213,7 +213,7 @@ static void networks_give_what_pytorch_gives(void **state)
     assert_true(n_models >= (*only == '\0' ? 49 : 1));
 }
 
-/* past_v is from another run than past_k, but their dimensions have the same names. */
+/* The sizes of past_v and past_k have the same names but come from different runs. */
 static void one_name_given_two_sizes_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Elements of ONNX models in separate files. */
+/* ONNX models whose elements are in separate files. */
 #define _XOPEN_SOURCE 700
 
 #include "tests/support/support.h"
@@ -123,8 +123,8 @@ static void data_beside_the_model_is_read_and_none_outside(void **state)
     remove_directory();
 }
 
-/* A cache stores a model's files as links to blobs named by hash; both are then in the folder of
- * blobs. */
+/* A download cache stores a model's files as links to files named by hash. All of these are in one
+ * folder, "blobs". */
 static void data_of_a_model_in_a_cache_is_read(void **state)
 {
     context_t *ctx = fixture_context(state);

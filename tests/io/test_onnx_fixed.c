@@ -1,5 +1,5 @@
-/* ONNX models with open sizes: graphs that hold only for some sizes reject others; equal names are
- * equal sizes; plans are as good as with fixed sizes. */
+/* ONNX models with open sizes. If a graph is valid for some sizes only, it refuses others; equal
+ * names mean equal sizes; plans are as good as for fixed sizes. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void a_node_that_holds_for_one_size_is_named(void **state)
     maker_node(&maker, "Reshape", "rows", "x sizes", "y");
     sizes_check_refused_at(ctx, 3, 2, two_batches,
                            "forward: N is 3, the graph holds where N == 1 (Reshape \"rows\")");
-    /* Which dimensions are squeezed depends on which are 1. */
+    /* Squeeze removes dimensions of size 1, so each size must stay 1 or not 1. */
     begin_model(13, DIMS(-1, 4, 6));
     maker_node(&maker, "Squeeze", "all", "x", "y");
     sizes_check_refused_at(ctx, 3, 2, two_batches,
@@ -40,7 +40,7 @@ static double with_most(const int64_t *sizes, const int64_t *index)
     return sizes_element(at) + (double)(sizes[0] > 4 ? sizes[0] : 4) * sizes_element(0);
 }
 
-/* Max(N, 4) is 4 up to N = 4, and N above. */
+/* The size Max(N, 4) is 4 for N up to 4, and N above. */
 static void a_shape_that_depends_on_a_comparison_follows_it(void **state)
 {
     static const int64_t sizes[4][4] = {{1, 4, 6}, {3, 4, 6}, {5, 4, 6}, {9, 4, 6}};
@@ -60,7 +60,7 @@ static void a_shape_that_depends_on_a_comparison_follows_it(void **state)
     sizes_check_at(fixture_context(state), &trial, 4, sizes);
 }
 
-/* Reshaping to 64 elements fixes the height; the batch stays open. */
+/* Reshaping an image to 64 elements fixes its height H to 8. The batch stays open. */
 static void other_sizes_stay_open_beside_one_that_is_fixed(void **state)
 {
     static const int64_t sizes[2][4] = {{1, 1, 8, 8}, {1, 1, 9, 8}};
@@ -102,7 +102,7 @@ static void sizes_that_the_file_fixes_stay_fixed(void **state)
                 "a shape for input \"z\", the model has no such input");
 }
 
-/* Unspecified sizes are an error or take open_size; a shape takes precedence. */
+/* A size that no shape sets must be known from open_size, or importing fails. */
 static void open_size_stands_for_sizes_that_no_shape_says(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -184,7 +184,7 @@ static void one_name_is_one_size_and_two_are_two(void **state)
                 "input \"z\": size 4 in dimension 0, N is 2 elsewhere, one name is one size");
 }
 
-/* Exporters write "?" or nothing for unknown sizes. */
+/* Exporters write "?" or no name for unknown sizes. */
 static void sizes_without_a_name_are_one_where_they_are_given_as_one(void **state)
 {
     static const char *const names[] = {NULL, "?"};
@@ -218,7 +218,7 @@ static void sizes_without_a_name_are_one_where_they_are_given_as_one(void **stat
 
 /* ---- what is kept ---- */
 
-/* conv, batch norm, relu, a view by the shape of the relu, linear */
+/* Makes conv, batch norm, relu, a reshape to (size 0 of the relu, -1), linear. */
 static void make_net(int64_t batch)
 {
     const float ones[4] = {1, 1, 1, 1};

@@ -1,5 +1,5 @@
-/* Invalid nodes with blocks: each message names the node and the reason. test_onnx_stored.c tests
- * valid ones. */
+/* Invalid ONNX nodes with subgraphs ("blocks"), such as If and Loop: each message must name the
+ * node and the reason. test_onnx_stored.c tests valid ones. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_model.h"
@@ -8,7 +8,7 @@
 
 static maker_t blocks[2];
 
-/* Makes a block that applies one operator to x of the enclosing graph. */
+/* Makes a block that applies an operator to x, a value of the graph around it. */
 static void make_block(maker_t *block, const char *operator_name, const char *result)
 {
     maker_begin(block, 17);
@@ -96,7 +96,7 @@ static void operators_of_blocks_are_listed_with_the_others(void **state)
         "17), Baz (node \"last\", opset 17)");
 }
 
-/* "onnx: node A: node B: reason" */
+/* The message names both the outer and the inner node. */
 static void a_failure_inside_says_where_it_is(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -123,7 +123,8 @@ static maker_node_t *begin_loop(const char *type, const char *inputs, const char
     return maker_node(&maker, type, "again", inputs, outputs);
 }
 
-/* Makes iteration, condition, a to condition, b. */
+/* Begins a loop's body with inputs i (iteration), c (condition) and a, and output c. The test adds
+ * the output after a. */
 static void begin_body(maker_t *body)
 {
     maker_begin(body, 17);
@@ -180,7 +181,8 @@ static void a_loop_that_never_ends_is_an_error(void **state)
     module_release(model);
 }
 
-/* Runs a loop without iterations; its body collects f32 [2][3], or a tensor that grows. */
+/* Runs a loop zero times. In each iteration its body would append `collected` to a result: "a", f32
+ * [2][3], or "twice", whose size the import does not know. */
 static void run_empty_loop(context_t *ctx, const char *collected, module_t **model,
                            status_t *status, tensor_t **out)
 {
@@ -201,8 +203,7 @@ static void run_empty_loop(context_t *ctx, const char *collected, module_t **mod
     tensor_release(in[1]);
 }
 
-/* In ONNX the collected tensor's first size is the number of iterations, followed by the sizes of
- * an element. */
+/* The result has the size [iterations, sizes of a], here [0, 2, 3]. */
 static void a_loop_without_iterations_collects_no_rows(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -257,8 +258,8 @@ static void a_scan_lacks_what_it_needs(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "the body has 0 results for 1 states");
 }
 
-/* A Reshape cannot depend nonlinearly on a size that is only known at run time, here a window of
- * half the found rows. */
+/* The import supports sizes that are linear in a count of elements found at run time. The square of
+ * such a count, as k of TopK, is not. */
 static void what_follows_no_size_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -273,7 +274,8 @@ static void what_follows_no_size_is_refused(void **state)
     refuse(ctx, STATUS_UNSUPPORTED, "follows a size that depends on elements");
 }
 
-/* It fails only if it runs: blocks may hold for some sizes only, e.g. for another sample rate. */
+/* Importing must not fail if a branch is invalid for these sizes, because another branch may run.
+ * If the invalid branch runs, the run fails. */
 static void a_block_that_is_refused_may_not_be_run(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -307,7 +309,7 @@ static void a_block_that_is_refused_may_not_be_run(void **state)
     module_release(model);
 }
 
-/* The minimum of a count and 1 is not a size of an operand of Expand. */
+/* Min(count, 1) is a size of no operand, even if it may equal one. */
 static void what_is_the_same_by_chance_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -323,7 +325,8 @@ static void what_is_the_same_by_chance_is_refused(void **state)
     refuse(ctx, STATUS_UNSUPPORTED, "follows a size that depends on elements of another tensor");
 }
 
-/* Two counts that the import cannot prove equal are equal at run time. */
+/* The two results of Compress have as many rows as m has true elements. The import cannot prove
+ * that, but at run time they are equal. */
 static void sizes_that_are_equal_at_the_run_are_taken(void **state)
 {
     context_t *ctx = fixture_context(state);

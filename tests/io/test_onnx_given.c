@@ -1,5 +1,5 @@
-/* Data that the caller passes with a model: initializers in memory, used without a copy, and guards
- * of its sizes. */
+/* Data that a program passes with a model: initializers, which are used without a copy, and guards
+ * (conditions) of sizes. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void note_release(void *user, void *data)
     n_released++;
 }
 
-/* y = x w^T + b; the file's elements are zero, and "w" may have none. */
+/* Makes the model y = x w^T + b. The file has zeros as elements; "w" may have none. */
 static void make_model(bool has_elements)
 {
     begin_model(13, DIMS(2, 3));
@@ -48,7 +48,7 @@ static status_t load_given(context_t *ctx, int n, const onnx_tensor_t *given, mo
     return load_model_with(ctx, &options, out);
 }
 
-/* Rows {1, 2, 3} and {4, 5, 6} times rows {1, 2, 3}, {4, 5, 6}, ... of w, plus b. */
+/* Rows {1, 2, 3} and {4, 5, 6} of x times rows {1, 2, 3}, {4, 5, 6}, ... of w, plus b. */
 static const float by_w[] = {
     1 + 4 + 9 + 1,   4 + 10 + 18 + 2,  7 + 16 + 27 + 3,  10 + 22 + 36 + 4,
     4 + 10 + 18 + 1, 16 + 25 + 36 + 2, 28 + 40 + 54 + 3, 40 + 55 + 72 + 4,
@@ -128,7 +128,7 @@ static status_t load_and_release(context_t *ctx)
 {
     tensor_t *w = NULL;
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it hides a failed allocation */
     TRY(tensor_zeros(ctx, DTYPE_F32, 2, (int64_t[]){4, 3}, &w));
     status_t status = load_given(ctx, 1, &(onnx_tensor_t){"w", w}, &model);
     module_release(model);

@@ -1,6 +1,6 @@
-/* Indices out of range: in every mode and from a file they give a status and a message, and a run
- * with valid ones works afterwards. Slices beyond the end, and OneHot without a one, are valid and
- * tested with these operators. */
+/* Indices out of range must fail with a message in every mode and from a file; then a run with
+ * valid ones must work. Slices beyond the end, and OneHot of an index out of range, are valid; the
+ * tests of these operators have them. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_data.h"
@@ -15,15 +15,15 @@
 
 #define SAVED "test_onnx_indices.tessera"
 
-/* Node y with x f32[3,4], indices i s64, and updates u f32, as far as it reads them. */
+/* A node that reads some of x f32[3,4], indices i s64 and updates u f32, and its message. */
 typedef struct indexing {
     const char *type, *inputs;
     int rank;
-    int64_t sizes[3];   /* sizes of the indices */
-    int64_t updates[3]; /* sizes of u, whose rank is at most that of the indices */
+    int64_t sizes[3];   /* sizes of i */
+    int64_t updates[3]; /* sizes of u, whose rank is at most that of i */
     int updates_rank;
-    int64_t axis; /* -1: no attribute */
-    int64_t bad;  /* the last index */
+    int64_t axis; /* -1: the node has no axis */
+    int64_t bad;  /* an invalid value for the last index */
     const char *message;
 } indexing_t;
 
@@ -85,7 +85,7 @@ static void set_input(context_t *ctx, model_t *model, tensor_t *tensor)
     input->info = *tensor_info(tensor);
 }
 
-/* Runs with the valid indices, the invalid ones, and the valid ones again. */
+/* Runs with valid indices, with an invalid one, and with valid ones again. */
 static void check_runner(context_t *ctx, const indexing_t *indexing, runner_t *runner,
                          const char *form)
 {
@@ -151,7 +151,7 @@ static void indices_out_of_range_are_refused_in_every_mode(void **state)
         for (int k = 0; k < MODE_COUNT; k++) check(ctx, &indexings[i], onnx_data_modes[k]);
 }
 
-/* Indices in the file are known at import, and the rest is computed from constants. */
+/* Indices stored in the file are known at import, where the result is computed from constants. */
 static void indices_of_the_file_are_refused_as_well(void **state)
 {
     context_t *ctx = fixture_context(state);

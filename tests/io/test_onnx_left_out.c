@@ -1,5 +1,6 @@
-/* Models with one part taken out: an input of a node, its last input or an attribute. Each must be
- * imported or refused. The models are those of this folder and the ONNX project's test data. */
+/* Models from which one part was removed: an input of a node, its last input or an attribute.
+ * Importing must succeed or fail with a message. The models are those of tests/io and the ONNX
+ * project's test data. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -17,7 +18,7 @@
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/"
 
-enum { MAX_BYTES = 64 << 10 }; /* larger models are imported too slowly */
+enum { MAX_BYTES = 64 << 10 }; /* importing larger models takes too long */
 
 static int n_imported, n_refused;
 
@@ -70,7 +71,7 @@ static void take_out_attributes(context_t *ctx, const Onnx__ModelProto *model,
 static void take_out(context_t *ctx, const char *path)
 {
     Onnx__ModelProto *model = onnx_data_read(ctx, &onnx__model_proto__descriptor, path);
-    if (model == NULL) return; /* no file here */
+    if (model == NULL) return; /* the folder has no model */
     if (onnx__model_proto__get_packed_size(model) <= MAX_BYTES && model->graph != NULL)
         for (size_t i = 0; i < model->graph->n_node; i++) {
             take_out_inputs(ctx, model, model->graph->node[i]);
@@ -79,7 +80,7 @@ static void take_out(context_t *ctx, const char *path)
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
-/* `file` is the path of a model below each entry of the folder, "" for the entry itself. */
+/* Takes parts out of all models FOLDER/*FILE, where `file` may be "". */
 static void take_out_in(context_t *ctx, const char *folder, const char *file)
 {
     DIR *directory = opendir(folder);

@@ -1,6 +1,6 @@
 /* The nine light networks of the ONNX project, which tools/light downloads: real networks at full
- * size with constant weights. Each gives its stored output in every mode, and with random weights
- * the same output in every mode. Only in release builds. */
+ * size with constant weights. In every mode each must give its stored output; with random weights
+ * all modes must agree. Only release builds run this. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -32,7 +32,8 @@ static bool is_there(const char *name)
 
 /* ---- inputs ---- */
 
-/* arange(n) / n, as generate_dummy_data of onnx/backend/test/runner/__init__.py (onnx 1.17). */
+/* Makes arange(n) / n, as generate_dummy_data in onnx/backend/test/runner/__init__.py (onnx 1.17)
+ * does. */
 static tensor_t *dummy(context_t *ctx, const tensor_info_t *info)
 {
     tensor_t *x = NULL;
@@ -58,7 +59,8 @@ static model_t load(context_t *ctx, const char *name, char *path)
 
 /* ---- weights ---- */
 
-/* Finds the node that reads a parameter, and the operand's index; NULL: none. */
+/* Finds the node that reads a parameter, and the index of the operand. Returns NULL if there is
+ * none. */
 static const graph_node_t *reader_of(const graph_t *graph, const char *name, int *out_operand)
 {
     const graph_block_t *body = graph_body(graph);
@@ -88,8 +90,9 @@ static void scale(context_t *ctx, tensor_t *x, float factor, float shift)
         ((float *)elements)[i] = shift + factor * ((float *)elements)[i];
 }
 
-/* Weights are normal with variance 2 / fan-in, which keeps the magnitude of activations with relu.
- * Scales and variances are from 0.5 to 1.5; biases and means are a tenth of a normal. */
+/* Makes random weights. Their variance is 2 / fan-in, which keeps the size of activations with
+ * relu. Scales and variances are from 0.5 to 1.5; biases and means have a standard deviation of
+ * 0.1. */
 static tensor_t *draw(context_t *ctx, const graph_node_t *reader, int operand,
                       const tensor_info_t *info)
 {
@@ -170,7 +173,7 @@ static void check_stored(context_t *ctx, const char *name)
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* A constant or one-hot output would hide differences. */
+/* Returns false if the output is constant or one-hot, which would hide differences. */
 static bool is_varied(context_t *ctx, const tensor_t *out)
 {
     const void *data = NULL;
@@ -186,7 +189,7 @@ static bool is_varied(context_t *ctx, const tensor_t *out)
     return most > 1.5f * least && n_seen > n / 10;
 }
 
-/* Returns the weight of the last layer before the softmax. */
+/* Returns the name of the last layer's weight. */
 static const char *last_weight(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -196,8 +199,8 @@ static const char *last_weight(const graph_t *graph)
     return NULL;
 }
 
-/* Returns the output in mode dense, with the last weight scaled down until the softmax is not
- * saturated. */
+/* Runs in mode dense. Scales down the last weight until the softmax is not saturated. Returns the
+ * output. */
 static tensor_t *run_varied(context_t *ctx, model_t *model)
 {
     const char *last = last_weight(graph_of(model->module, "forward"));

@@ -1,4 +1,4 @@
-/* ONNX norms: attributes that do not fit are rejected. */
+/* Normalization operators of ONNX. Those with wrong attributes are refused. */
 #include "tests/support/support.h"
 
 #include "io/onnx/onnx.h"
@@ -70,7 +70,7 @@ static void check_statistic(context_t *ctx, const module_t *model, const char *n
         assert_true(read[i] > wanted[i] - 1e-5F && read[i] < wanted[i] + 1e-5F);
 }
 
-/* x is [1,2,3; 4,5,6]: means 2.5, 3.5, 4.5, variances 2.25. */
+/* The columns of x, [1,2,3; 4,5,6], have means 2.5, 3.5, 4.5 and variances of 2.25. */
 static void runs_in_training_mode_update_the_running_statistics(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* ONNX operators on values that are unknown at import. */
+/* ONNX operators on values that are not known at import. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -55,7 +55,8 @@ static void comparisons_choose_between_live_values(void **state)
     module_release(model);
 }
 
-/* -9 / 2 = -4, -9 mod 2 = 1, and -1 with fmod */
+/* Div rounds towards zero: -9 / 2 is -4. Mod has the sign of the divisor: -9 mod 2 is 1, but -1
+ * with attribute fmod. */
 static void live_integers_divide_towards_zero(void **state)
 {
     static const char *const operators[] = {"Div", "Mod", "Mod"};
@@ -88,7 +89,7 @@ static void a_dropout_gives_a_mask_of_ones(void **state)
     module_release(model);
 }
 
-/* The mean of 1, 2, 3 is 2 and the variance 2/3. */
+/* The row 1, 2, 3 has the mean 2 and the variance 2/3. */
 static void a_layer_normalization_gives_its_statistics(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -119,7 +120,7 @@ static void sums_run_from_either_end_with_and_without_the_element(void **state)
     }
 }
 
-/* Input: 1 to 6 in two rows. The L2 norms of integers, sqrt(14) and sqrt(77), are truncated. */
+/* x is 1 to 6 in two rows. Norms of integers, such as sqrt(14) and sqrt(77), are truncated. */
 static void reductions_are_of_rows_known_by_an_attribute_or_an_input(void **state)
 {
     static const struct {
@@ -156,7 +157,7 @@ static void reductions_are_of_rows_known_by_an_attribute_or_an_input(void **stat
     }
 }
 
-/* Each element separately: a norm is then the magnitude. */
+/* Each element is reduced alone, so its norm is its absolute value. */
 static void reductions_over_no_axes_may_keep_all_elements(void **state)
 {
     static const char *const operators[] = {"ReduceMax", "ReduceL1", "ReduceL2"};
@@ -186,7 +187,7 @@ static void logarithms_of_whole_numbers_are_refused(void **state)
     }
 }
 
-/* 1 to 6 in two rows; after Clip to at least 2, the first row has two equal elements. */
+/* x is 1 to 6 in two rows. Clip to at least 2 makes the first two elements equal. */
 static void the_first_or_the_last_of_equal_elements_is_found(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -229,7 +230,7 @@ static void the_k_largest_come_by_an_attribute_or_an_input(void **state)
                 "K has 0 elements, needs 1");
 }
 
-/* Before opset 13 the dimensions from axis 1 on count as one. */
+/* Before opset 13, Hardmax treats the dimensions from axis 1 on as one. */
 static void the_first_largest_element_is_one_and_the_others_are_zero(void **state)
 {
     static const float wanted[2][8] = {{0, 0, 0, 1, 0, 0, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}};
@@ -266,7 +267,7 @@ static void average_pooling_has_dilations(void **state)
     module_release(model);
 }
 
-/* Expected values are from torch.nn.functional.interpolate. */
+/* The expected values are those of torch.nn.functional.interpolate. */
 static void resizing_is_cubic_by_any_scale_and_of_any_rank(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -296,8 +297,8 @@ static void resizing_is_cubic_by_any_scale_and_of_any_rank(void **state)
     module_release(model);
 }
 
-/* x is 1, 2, 3, 4; as in ONNX Runtime, -1 is the last position, and an index out of range sets no
- * element. */
+/* The indices are 1, -1, -2 and 4. As in ONNX Runtime, negative ones count from the end, and 4,
+ * which is out of range, sets no element. */
 static void places_are_made_hot(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -333,7 +334,7 @@ static void hot_places_without_two_values_or_a_depth_are_refused(void **state)
     }
 }
 
-/* Only the shape of x is read. */
+/* The operator reads only the shape of x. */
 static void random_numbers_are_those_of_the_seed(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -359,7 +360,7 @@ static void random_numbers_are_those_of_the_seed(void **state)
     }
 }
 
-/* Weights 0, 3/4 and 1/4 as logarithms, and once more with a constant added to all. */
+/* Row 0 has the logarithms of 0, 1 and 1/3, so the weights 0, 3/4 and 1/4. Row 1 has equal ones. */
 static void draws_by_weights_come_as_often_as_they_weigh(void **state)
 {
     enum { N = 4000 };

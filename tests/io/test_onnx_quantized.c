@@ -1,8 +1,8 @@
 /* Quantised operators of ONNX and com.microsoft, in every mode, compared with ONNX Runtime:
  * quantized_models.py writes quantized_models.bin and describes its records. Integers must be
- * equal, floats close. In models called near_.. integers may differ by one, since intermediate
- * floats are rounded differently. Models called half_.. are f16. In rough_.. ONNX Runtime rounds
- * floats to 8 bits that we do not round. */
+ * equal, floats close. In models called near_.. integers may differ by one, because intermediate
+ * floats are rounded differently. Models called half_.. use f16. In models called rough_.. ONNX
+ * Runtime rounds intermediate floats to 8 bits, but Tessera does not. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_data.h"
@@ -27,7 +27,7 @@ typedef struct record {
     const uint8_t *bytes;
 } record_t;
 
-/* Returns false at the end of the file. */
+/* Reads a record. Returns false at the end of the file. */
 static bool read_record(const uint8_t **at, const uint8_t *end, record_t *out_record)
 {
     if (*at == end) return false;
@@ -177,7 +177,7 @@ static void what_is_not_supported_is_named(void **state)
     refuse(ctx, STATUS_UNSUPPORTED, "a's scale is f32[2], one is supported");
 }
 
-/* The second run uses the packed weight. */
+/* The second run must use the weight that the first one packed. */
 static void integer_weights_are_packed_once(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -210,7 +210,7 @@ static void integer_weights_are_packed_once(void **state)
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* Counts a run's products of integers and of floats. */
+/* Numbers of products of integers and of floats in a run. */
 typedef struct products {
     int n_integers, n_numbers;
 } products_t;
@@ -221,7 +221,7 @@ static status_t count_product(context_t *ctx, void *user, const op_event_t *even
     static const char *const numbers[] = {"conv2d", "linear", "matmul"};
     products_t *products = user;
     (void)ctx;
-    if (event->slice > 0) return STATUS_OK; /* slices of a batch count as one product */
+    if (event->slice > 0) return STATUS_OK; /* the slices of a batch are one product */
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         products->n_integers += strcmp(event->op->name, integers[i]) == 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -260,7 +260,7 @@ static void count_products(context_t *ctx, const char *name, bool keeps_numbers,
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* test_onnx_stored compares their values with ONNX Runtime. */
+/* Counts products only; test_onnx_stored.c compares the models' results with ONNX Runtime. */
 static void products_between_dequantize_and_quantize_are_of_integers_in_every_mode(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -271,8 +271,8 @@ static void products_between_dequantize_and_quantize_are_of_integers_in_every_mo
     }
 }
 
-/* Loads a convolution, relu and pool, each between DequantizeLinear and QuantizeLinear; `scale` is
- * used after the convolution. All numbers are exact. */
+/* Loads a model of a convolution, a relu and a pool with DequantizeLinear before and QuantizeLinear
+ * after each. `scale` follows the convolution. All numbers are exact. */
 static module_t *load_pooled(context_t *ctx, float scale, bool keeps_numbers)
 {
     enum { F32 = 1, U8 = 2, S8 = 3 };
@@ -340,7 +340,8 @@ static void give_the_same(context_t *ctx, module_t *model, module_t *numbers, co
     tensor_release(wanted);
 }
 
-/* Scales in a file are attributes until the model is frozen. */
+/* Until the model is frozen, scales are attributes, so only the import can know that they are
+ * positive. */
 static void a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -373,8 +374,8 @@ static void a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0(vo
     tensor_release(x);
 }
 
-/* A layer of both directions with weights of u8, its zeros one for each column or for all. A clip
- * that no sum reaches makes it a cell that lstm_quantized does not have. */
+/* Loads an LSTM of both directions with u8 weights, which have a zero point for each column or one
+ * for all. If has_clip, lstm_quantized does not support it, though the clip changes no sum. */
 static module_t *load_dynamic_lstm(context_t *ctx, bool by_column, bool has_clip)
 {
     enum { C = 20, H = 24, COLUMNS = 4 * H };
@@ -438,7 +439,7 @@ static void a_dynamically_quantised_lstm_keeps_its_weights_as_integers(void **st
     tensor_release(x);
 }
 
-/* x u8 of these sizes, s and z, and a node of com.microsoft. */
+/* Begins a model with inputs x (u8 of these sizes), s and z, and a node of com.microsoft. */
 static maker_node_t *begin_microsoft(int rank, const char *type, const char *inputs)
 {
     static const float scale = 1;

@@ -1,11 +1,11 @@
 /* Random ONNX models (tests/support/random_model.h) in every mode and from a frozen file, compared
- * with ONNX Runtime: the kept corpus of the fuzz target `model`, and models of numbered seeds.
- * random_models.py writes random_models.values and describes its format. For that it calls
+ * with ONNX Runtime. The models are the corpus of the fuzz target `model`, and those of numbered
+ * seeds. random_models.py writes random_models.values, for which it calls
  *
  *     test_onnx_random write FOLDER NAME...
  *
- * which writes NAME.onnx, and x of both runs as NAME.0.f32 and NAME.1.f32: the sizes as four s64,
- * then the elements. */
+ * to write NAME.onnx, and the inputs of both runs, NAME.0.f32 and NAME.1.f32: the sizes as four
+ * s64, then the elements. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -29,27 +29,29 @@
 enum { N_SHOWN = 24, N_BYTES = 96, MAX_BYTES = 1 << 14, MAX_NAME = 128 };
 enum { N_MODELS = 82 };
 
-/* Slower builds with assertions and sanitizers run every fourth model. */
+/* Builds with assertions and sanitizers are slow, so they run every fourth model. */
 #ifdef NDEBUG
 enum { MODEL_STEP = 1 };
 #else
 enum { MODEL_STEP = 4 };
 #endif
 
-/* Maximum error of a result, relative to its change by a shaken input. */
+/* Maximum error of a result, relative to the change that slightly changed ("shaken") inputs
+ * cause. */
 #define MAX_SHAKEN 16.0
 
 /* ---- models ---- */
 
 typedef struct random_model {
     const char *name;
-    int base; /* the run whose sizes are used for the import */
+    int base; /* the model is imported for the sizes of this run */
     size_t n_packed;
     uint8_t *packed;
     int64_t sizes[RANDOM_MODEL_RUNS][4];
 } random_model_t;
 
-/* Reads the bytes of a model: "seed7" derives them from 7; other names are files of the corpus. */
+/* Reads the bytes that choose a model. Names such as "seed7" are the seed of random bytes; other
+ * names are files of the corpus. */
 static size_t read_bytes(const char *name, uint8_t *out_bytes)
 {
     char path[512];
@@ -121,10 +123,10 @@ static bool write_one(const char *folder, const char *name)
 
 static Onnx__GraphProto *values;
 
-/* Finds the tensor "NAME RUN KIND OUTPUT", or returns NULL; the caller releases it. */
+/* Finds the stored tensor "NAME RUN KIND OUTPUT", or returns NULL. The caller releases it. */
 static tensor_t *find(context_t *ctx, const char *name, int run, const char *kind, int output)
 {
-    static size_t next; /* index of the last found tensor; they are requested nearly in order */
+    static size_t next; /* where to search first: after the last tensor found */
     char key[MAX_NAME + 64];
     tensor_t *tensor = NULL;
     snprintf(key, sizeof key, "%s %d %s %d", name, run, kind, output);
@@ -161,9 +163,10 @@ static tensor_t *make_input(context_t *ctx, const int64_t *sizes, double shake)
     return x;
 }
 
-static int n_fixed; /* runs rejected because the model differs at other sizes */
+static int n_fixed; /* runs refused because the graph is valid at the imported sizes only */
 
-/* Returns false if the model holds only for the sizes of its import, and these differ. */
+/* Runs the model. Returns false if its graph is valid only for the sizes of the import, and the run
+ * has others. */
 static bool run_once(context_t *ctx, const random_model_t *model, runner_t *runner, int run,
                      double shake, const char *form, results_t *results)
 {
@@ -183,7 +186,7 @@ static bool run_once(context_t *ctx, const random_model_t *model, runner_t *runn
     return false;
 }
 
-/* Returns the elements in row-major order; the caller frees them. */
+/* Returns the elements in row-major order. The caller frees them. */
 static float *elements_of(context_t *ctx, const tensor_t *tensor)
 {
     const size_t n_bytes = (size_t)tensor_numel(tensor) * sizeof(float);
@@ -194,7 +197,7 @@ static float *elements_of(context_t *ctx, const tensor_t *tensor)
     return elements;
 }
 
-/* Returns the allowed error of an output, from its change by a shaken input. */
+/* Returns the error that an output may have, from the change that the shaken input causes. */
 static double allowed_of(context_t *ctx, const tensor_t *plain, const tensor_t *shaken)
 {
     float *a = elements_of(ctx, plain), *b = elements_of(ctx, shaken);
@@ -208,7 +211,7 @@ static double allowed_of(context_t *ctx, const tensor_t *plain, const tensor_t *
     return MAX_SHAKEN * reach + 1e-5 * (1.0 + largest);
 }
 
-/* Compares elements; prints the difference and returns false if they differ too much. */
+/* Compares elements. If they differ too much, prints the difference and returns false. */
 static bool are_close(context_t *ctx, const tensor_t *got, const tensor_t *wanted, double allowed,
                       const char *what)
 {

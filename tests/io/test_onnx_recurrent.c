@@ -1,5 +1,5 @@
-/* LSTM of ONNX: errors of a node, and packing of its constant weights. test_onnx_stored and
- * test_onnx_data test results. */
+/* LSTM of ONNX: errors of a node, and packing of constant weights. test_onnx_stored.c and
+ * test_onnx_data.c test results. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -18,7 +18,7 @@
 
 #define MODEL TESSERA_SOURCE_DIR "/tests/io/stored/lstm_bidirectional.onnx"
 
-/* The open sizes of the model. */
+/* Sizes for the model's open dimensions. */
 static const onnx_shape_t shape = {"x", SHAPE(4, 2, 2)};
 static const onnx_options_t options = {.n_shapes = 1, .shapes = &shape};
 
@@ -58,7 +58,7 @@ static void attributes_that_do_not_fit_are_named(void **state)
     CHECK_FAILS(ctx, load(ctx, model, &module), STATUS_INVALID_ARGUMENT,
                 "W is f32[2,12,2], rank 3 with 1 directions in dimension 0 is needed");
     *direction = saved;
-    /* hidden_size is optional; another attribute replaces it here. */
+    /* The node needs no hidden_size, so its place is used for another attribute. */
     saved = *hidden;
     ProtobufCBinaryData names[6];
     for (int i = 0; i < 6; i++)
@@ -78,7 +78,7 @@ static void attributes_that_do_not_fit_are_named(void **state)
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
-/* Runs the model twice; returns packings and reorders of weights in the second run. */
+/* Runs the model twice. Returns how many weights the second run packs or reorders. */
 static uint64_t count_packing(context_t *ctx, module_t *module)
 {
     tensor_t *x = NULL;

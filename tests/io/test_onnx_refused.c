@@ -1,4 +1,5 @@
-/* Unsupported and invalid models and their messages: refused.py writes the folder `refused`. */
+/* Models that are unsupported or invalid, and their messages. refused.py writes the folder
+ * `refused`. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -127,7 +128,7 @@ static void refusals_say_why(void **state)
     }
 }
 
-/* A model without a line here would not be tested. */
+/* Each model of the folder must be in the table; otherwise it would not be tested. */
 static void every_model_has_its_message(void **state)
 {
     (void)state;
@@ -171,7 +172,7 @@ static void load(context_t *ctx, const char *bytes, size_t n)
     module_release(model);
 }
 
-/* Changes bytes all over the model in a few ways. */
+/* Truncates each model at many bytes, and changes these bytes in three ways. */
 static void broken_models_are_refused_or_read(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -195,13 +196,13 @@ static void broken_models_are_refused_or_read(void **state)
     }
 }
 
-static const char *loaded; /* by load_stored */
+static const char *loaded; /* the model that load_stored loads */
 
 static status_t load_stored(context_t *ctx)
 {
     char path[512];
     module_t *model = NULL;
-    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* dispatch_policy would hide a failed allocation */
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* otherwise it hides a failed allocation */
     snprintf(path, sizeof path, "%s%s.onnx", STORED, loaded);
     status_t status = onnx_load(ctx, path, NULL, &model);
     module_release(model);

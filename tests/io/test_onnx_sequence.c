@@ -1,5 +1,5 @@
-/* Invalid sequences and optionals: errors at import if it can know, else at run time.
- * test_onnx_stored.c tests valid ones. */
+/* Invalid sequences and optionals fail at import if the reason is known there, otherwise at run
+ * time. test_onnx_stored.c tests valid ones. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_model.h"
@@ -12,7 +12,7 @@ static void refuse(context_t *ctx, status_t status, const char *words)
     CHECK_FAILS(ctx, load_model_with(ctx, NULL, &model), status, words);
 }
 
-/* Makes a model of x [2,3]: `list` is x and x, `place` a known number. */
+/* Begins a model with `list`, a sequence of x [2,3] and x, and `place`, a constant. */
 static void begin_list(int64_t place)
 {
     begin_model(17, DIMS(2, 3));
@@ -35,7 +35,7 @@ static void known_places_are_checked_at_import(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "position 3 of a sequence of 2, -2 to 2 is needed");
 }
 
-/* The same with `place` as an input. */
+/* Runs a model whose position is the input `at`, which has the value `place`. */
 static void refuse_place(context_t *ctx, int64_t place, const char *words)
 {
     module_t *model = NULL;
@@ -163,7 +163,7 @@ static void a_sequence_map_goes_over_sequences(void **state)
     maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "x", "y"), "body", &body);
     refuse(ctx, STATUS_INVALID_ARGUMENT,
            "onnx: node \"map\" (SequenceMap): input 0 is no sequence");
-    /* An omitted input, after sequences of known and of unknown lengths. */
+    /* The second input is omitted, for a sequence of known and of unknown length. */
     maker_input(&body, "left_out", FLOAT, DIMS(2, 3));
     begin_list(0);
     maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "list -", "many"), "body", &body);

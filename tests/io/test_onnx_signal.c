@@ -1,5 +1,5 @@
-/* Operators for signals, images and matrices that we compose from others: invalid ones fail with
- * the reason. test_onnx_stored.c tests valid ones. */
+/* Operators for signals, images and matrices that the import composes from others. Invalid nodes
+ * fail with the reason. test_onnx_stored.c tests valid ones. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_model.h"
@@ -159,7 +159,7 @@ static void what_is_unpooled_has_a_place_for_each_index(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "a size of 0 was pooled");
 }
 
-/* The index is checked when the model runs. */
+/* The run checks the index, because the import does not know it. */
 static void an_index_behind_what_was_pooled_is_an_error(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* ONNX models with open sizes at other sizes than those of the import, compared with results
- * computed here in double. */
+/* ONNX models with open sizes run at other sizes than those of the import. Results are compared
+ * with ones computed here in double. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static void shape_of_channels(const int64_t *sizes, int *out_rank, int64_t *out_
     out_sizes[0] = sizes[1];
 }
 
-/* x.sum((0, 2)) / x.shape[0] */
+/* The model computes x.sum((0, 2)) / x.shape[0]. */
 static void a_sum_is_divided_by_the_batch_that_is_run(void **state)
 {
     begin_model(13, DIMS(-1, 4, 5));
@@ -50,7 +50,7 @@ static double by_all_elements(const int64_t *sizes, const int64_t *index)
            (double)(sizes[0] * sizes[2] / 3);
 }
 
-/* Size, the product of a shape, and sizes of intermediate values, also divided. */
+/* Uses numel (Size), products of sizes, and quotients of them. */
 static void products_and_quotients_of_sizes_follow_them(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 4, 5}, {3, 4, 2}, {2, 4, 16}};
@@ -77,7 +77,7 @@ static double one_at_seven(const int64_t *sizes, const int64_t *index)
     return sizes_element(index[0] * sizes[1] + index[1]) + (sizes[0] == 7 ? 1 : 0);
 }
 
-/* No sampled size shows the value of the comparison at 7. */
+/* Importing tries some sizes, but not 7, at which the comparison is true. */
 static void a_comparison_of_sizes_is_made_at_each_of_them(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 3}, {8, 3}, {7, 3}};
@@ -106,7 +106,7 @@ static void shape_of_rows(const int64_t *sizes, int *out_rank, int64_t *out_size
     out_sizes[1] = sizes[1] * sizes[2];
 }
 
-/* x.view(x.size(0), -1), then by 0 and -1, then Flatten */
+/* Reshapes by (x.size(0), -1) and by (0, -1), then flattens. */
 static void views_keep_the_batch_that_is_run(void **state)
 {
     for (int named = 0; named < 2; named++) {
@@ -144,7 +144,8 @@ static void shape_with_token(const int64_t *sizes, int *out_rank, int64_t *out_s
     out_sizes[2] = sizes[2];
 }
 
-/* As PyTorch exports token.expand(x.shape[0], -1, -1): sizes of -1 are detected and replaced. */
+/* token.expand(x.shape[0], -1, -1), as PyTorch exports it: the export finds each -1 and replaces
+ * it. */
 static void a_token_is_expanded_to_the_batch_that_is_run(void **state)
 {
     Onnx__TensorProto one;
@@ -204,8 +205,8 @@ static double with_positions(const int64_t *sizes, const int64_t *index)
            (double)(3 + 2 * index[1]);
 }
 
-/* A table of 32 positions: with Range and Gather, and with a slice up to the length; 3, 5, 7, ...
- * with Range. */
+/* Looks up a table of 32 positions with Range and Gather, and by slicing; adds 3, 5, 7, ... from
+ * Range. */
 static void positions_are_counted_to_the_length_that_is_run(void **state)
 {
     static const int64_t sizes[4][4] = {{1, 5, 4}, {3, 5, 4}, {2, 17, 4}, {1, 32, 4}};
@@ -288,7 +289,7 @@ static void shape_of_tokens(const int64_t *sizes, int *out_rank, int64_t *out_si
     out_sizes[2] = sizes[1];
 }
 
-/* Planes of half the size, rounded up, become tokens: the product of two intermediate sizes. */
+/* Planes of half the height and width, rounded up, become (H/2) * (W/2) tokens. */
 static void planes_of_any_size_become_tokens(void **state)
 {
     static const int64_t sizes[4][4] = {{1, 3, 8, 8}, {3, 3, 8, 8}, {2, 3, 5, 9}, {1, 3, 16, 7}};
@@ -335,7 +336,7 @@ static void shape_of_skip(const int64_t *sizes, int *out_rank, int64_t *out_size
     for (int d = 0; d < 4; d++) out_sizes[d] = d == 1 ? 2 * sizes[d] : sizes[d];
 }
 
-/* Halved, doubled and concatenated with the original: valid only for even sizes. */
+/* x is halved, doubled and concatenated with x, which is possible only for even sizes. */
 static void sizes_that_the_model_does_not_take_are_refused(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 3, 8, 8}, {3, 3, 8, 8}, {2, 3, 10, 4}};
@@ -372,7 +373,7 @@ static void shape_without_middle(const int64_t *sizes, int *out_rank, int64_t *o
     out_sizes[1] = sizes[2];
 }
 
-/* x[:, :10].sum(1) / x[:, :10].shape[1] */
+/* The model computes x[:, :10].sum(1) / x[:, :10].shape[1]. */
 static void a_slice_is_cut_where_the_size_that_is_run_ends(void **state)
 {
     static const int64_t sizes[4][4] = {{1, 5, 3}, {2, 5, 3}, {2, 10, 3}, {1, 30, 3}};
@@ -406,7 +407,7 @@ static void shape_of_wider(const int64_t *sizes, int *out_rank, int64_t *out_siz
     memcpy(out_sizes, shape, sizeof shape);
 }
 
-/* PyTorch's half-pixel mode samples a result of one row differently; the height stays open. */
+/* pytorch_half_pixel samples otherwise if the result has one row. H must stay open nevertheless. */
 static void an_image_of_one_row_is_resized_as_others(void **state)
 {
     static const int64_t sizes[3][4] = {{1, 1, 3, 4}, {1, 1, 1, 5}, {1, 1, 6, 2}};
@@ -435,8 +436,8 @@ static void shape_of_first_columns(const int64_t *sizes, int *out_rank, int64_t 
     out_sizes[1] = (sizes[1] + 5) / 16;
 }
 
-/* Few sizes distinguish (T+5)/16 from (T+4)/16 and (T+6)/16: those that are 11 and 10 above a
- * multiple of 16, here 43 and 58. */
+/* To tell (T+5)/16 from (T+4)/16 and (T+6)/16, T must be 11 or 10 above a multiple of 16, such as
+ * 43 and 58. The import must not confuse them, though it may not try such sizes. */
 static void a_quotient_is_right_at_sizes_that_are_not_tried(void **state)
 {
     static const int64_t sizes[6][4] = {{2, 100}, {2, 43}, {2, 58}, {2, 48}, {2, 59}, {2, 91}};
@@ -466,7 +467,7 @@ static void shape_of_pieces(const int64_t *sizes, int *out_rank, int64_t *out_si
     memcpy(out_sizes, shape, sizeof shape);
 }
 
-/* No valid size distinguishes H/4 from (H+1)/4. */
+/* H must be a multiple of 4, and then H/4 and (H+1)/4 are equal. */
 static void what_is_cut_in_equal_pieces_takes_all_sizes_that_are(void **state)
 {
     static const int64_t sizes[3][4] = {{16, 16}, {8, 20}, {12, 4}};
@@ -486,7 +487,8 @@ static void what_is_cut_in_equal_pieces_takes_all_sizes_that_are(void **state)
 
 /* ---- padded and cut ---- */
 
-/* Kernel 3, stride 2: an odd size is padded on both sides, an even one at the end. */
+/* A convolution with kernel 3 and stride 2. Odd sizes are padded on both sides, even ones at the
+ * end. */
 static double padded_as_same(const int64_t *sizes, const int64_t *index)
 {
     double sum = 0;
@@ -535,7 +537,8 @@ static void shape_of_windows(const int64_t *sizes, int *out_rank, int64_t *out_s
     memcpy(out_sizes, shape, sizeof shape);
 }
 
-/* Pads (24 - T % 24) % 24 and counts the windows: no single sample shows all of its cases. */
+/* Pads (24 - T % 24) % 24 elements and counts the windows of 24. The cases show at different T
+ * only. */
 static void what_is_padded_to_whole_windows_is_at_each_size(void **state)
 {
     static const int64_t sizes[7][4] = {{2, 48}, {2, 100}, {1, 23}, {3, 25},
@@ -575,7 +578,7 @@ static void shape_of_first_rows(const int64_t *sizes, int *out_rank, int64_t *ou
     out_sizes[1] = 2 * (sizes[1] / 4);
 }
 
-/* T/2 is never less than 2*(T/4), so that is always the minimum. */
+/* T/2 is never less than 2*(T/4), so the minimum is always the latter. */
 static void the_lesser_of_two_sizes_is_one_of_them_where_it_is_always(void **state)
 {
     static const int64_t sizes[5][4] = {{2, 48}, {2, 47}, {1, 21}, {3, 26}, {1, 4}};
@@ -595,7 +598,7 @@ static void the_lesser_of_two_sizes_is_one_of_them_where_it_is_always(void **sta
     sizes_check_at(fixture_context(state), &trial, 5, sizes);
 }
 
-/* The minimum of T and 700 is T up to 700; no sampled size is between 700 and 1009. */
+/* Min(T, 700) is T up to 700. The import tries no size between 700 and 1009. */
 static double first_700(const int64_t *sizes, const int64_t *index)
 {
     return sizes_element(index[0] * sizes[1] + index[1]);

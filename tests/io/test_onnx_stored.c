@@ -1,6 +1,6 @@
-/* Small models in every mode and from a frozen file, compared with ONNX Runtime: stored.py writes
- * the folder `stored` and describes its format. Each model is imported at the sizes of every run,
- * and runs at all. */
+/* Small models in every mode and from a frozen file, compared with ONNX Runtime. stored.py writes
+ * the folder `stored` and describes its format. Each model is imported at the sizes of each run,
+ * and then runs at the sizes of all runs. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -27,7 +27,7 @@ static void check_runs(context_t *ctx, const onnx_runs_t *stored, const model_t 
             fail_msg("%s, imported for run %d, fails in run %d", stored->name, base, run);
 }
 
-/* Saves and loads the runner's frozen module, and checks it. */
+/* Saves the runner's frozen module, loads it, and checks it. */
 static void check_file(context_t *ctx, const onnx_runs_t *stored, const model_t *model, int base,
                        runner_t *runner)
 {

@@ -1,5 +1,5 @@
-/* Import functions use the same rules for numbers and for symbolic integers: expressions must give
- * the numbers' result at every size, and only decisions become guards. */
+/* Functions of the import compute with symbolic integers as with numbers. Expressions must have the
+ * right value at every size, and only decisions may add guards. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 static onnx_t onnx;
 static onnx_node_t node;
 static sym_space_t *space;
-static int64_t batch, height; /* symbols; 2 and 24 at the first run */
+static int64_t batch, height; /* Symbols; their values in the first run are 2 and 24. */
 
 static void begin(void **state)
 {
@@ -46,7 +46,7 @@ static bool size_of(void *user, int name, const char *text, int64_t *out_size)
     return true;
 }
 
-/* Returns the value of the expression for H = size and N = 3. */
+/* Returns the value of an expression for H = size and N = 3. */
 static int64_t at(int64_t expression, int64_t size)
 {
     int64_t value = 0;
@@ -76,7 +76,7 @@ static void sizes_broadcast_as_numbers_do(void **state)
                                (const int64_t[]){5, height}, &rank, sizes));
     assert_int_equal(rank, 3);
     assert_true(sizes[0] == batch && sizes[1] == 5 && sizes[2] == height);
-    /* Equal at the first run: assumed equal from now on. */
+    /* M and H are equal in the first run, so a guard says that they are always equal. */
     const int64_t other = sym_name(onnx.ctx, "M", 24, 1, INT32_MAX);
     assert_true(onnx_broadcast(&node, 1, &other, 1, &height, &rank, sizes));
     assert_true(onnx_same_sizes(&node, 1, &other, 1, &height));
@@ -114,7 +114,7 @@ static void pieces_have_to_make_up_a_symbolic_size(void **state)
     assert_int_equal(onnx_check_pieces(&node, 2, (const int64_t[]){10, 13}, height),
                      STATUS_INVALID_ARGUMENT);
     assert_non_null(strstr(context_error(ctx), "pieces of 23 in sum, the size is 24"));
-    end(2); /* H >= 10, H != 23 */
+    end(2); /* guards H >= 10 and H != 23 */
 }
 
 /* ---- windows ---- */
@@ -142,7 +142,8 @@ static void set_window(Onnx__NodeProto *proto, Onnx__AttributeProto *attributes,
     node.proto = proto;
 }
 
-/* ceil(size / stride) outputs; an odd element of padding is at the end, or at the beginning. */
+/* Checks padding for ceil(size / stride) outputs. If it is odd, the end has one more, or the
+ * beginning if is_lower. */
 static void check_padding(const onnx_window_t *window, int64_t kernel, int64_t stride,
                           bool is_lower)
 {

@@ -1,4 +1,4 @@
-/* Operators of com.microsoft: unsupported forms fail with a message. */
+/* Operators of com.microsoft. Unsupported nodes fail with a message. */
 #include "tests/support/support.h"
 
 #include "io/onnx/onnx.h"
@@ -9,7 +9,7 @@
 static char microsoft[] = "com.microsoft";
 static const float zeros[64];
 
-/* x [1,2,8], a matrix m [8,8], a vector v [8] and ids [1]. */
+/* Begins a model with x [1,2,8], a matrix m [8,8], a vector v [8], ids [1], and this node. */
 static maker_node_t *begin(const char *type, const char *inputs)
 {
     begin_model(17, DIMS(1, 2, 8));

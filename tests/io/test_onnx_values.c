@@ -1,4 +1,4 @@
-/* Models with pseudo-random weights, in every mode, compared with ONNX Runtime: onnx_values.py
+/* Models with pseudo-random weights, in every mode, compared with ONNX Runtime. onnx_values.py
  * writes onnx_values.txt and describes its lines. */
 #include "tests/support/support.h"
 
@@ -17,14 +17,14 @@
 
 enum { N_SHOWN = 64, N_MODELS = 18, MAX_WORDS = 128, MAX_INTS = 32, MAX_NUMBERS = 8192 };
 
-/* The measured error is 4e-7, relative to the largest element. */
+/* Relative to the largest element. The measured error is 4e-7. */
 #define TOLERANCE 5e-6
 
 static char microsoft[] = "com.microsoft";
 
 /* ---- lines ---- */
 
-/* "2,3,17" */
+/* Parses integers such as "2,3,17". Returns their number. */
 static int parse_ints(char *text, int64_t *out_values)
 {
     int n = 0;
@@ -73,7 +73,7 @@ static void add_weight(char **words, int n_words)
     maker_initializer(&maker, words[1], FLOAT, rank, sizes, elements, (size_t)n * sizeof(float));
 }
 
-/* "x,w,-": names, which the maker separates by blanks. */
+/* Replaces the commas in names such as "x,w,-" by blanks, as the maker needs. */
 static const char *names_of(char *text)
 {
     for (char *at = text; *at != '\0'; at++)
@@ -81,7 +81,7 @@ static const char *names_of(char *text)
     return text;
 }
 
-/* "strides=[2,1]", "alpha=0.5", "ceil_mode=1", "mode=reflect" */
+/* Adds an attribute such as "strides=[2,1]", "alpha=0.5", "ceil_mode=1" or "mode=reflect". */
 static void add_attribute(maker_node_t *node, char *word)
 {
     char *value = strchr(word, '='), *end = NULL;
@@ -134,7 +134,7 @@ static void add_line(context_t *ctx, model_t *model, char **words, int n_words)
 
 /* ---- results ---- */
 
-/* Results with images may be channels-last. */
+/* Compares a result. In mode nhwc, results with images may be channels-last. */
 static void check_result(context_t *ctx, const model_t *model, run_mode_t mode, const tensor_t *out,
                          char **words, int n_words)
 {
@@ -182,7 +182,7 @@ static void check_model(context_t *ctx, model_t *model, char **words, int n_word
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* Reads the file; the models' names point into it. */
+/* Reads the file. The names of models point into its text. */
 static char *read_lines(void)
 {
     enum { MAX_BYTES = 1 << 16 };

@@ -59,7 +59,7 @@ static size_t get_bytes(const char *from, void *bytes)
     return n;
 }
 
-/* Writes a file with this header and elements 1, 2, 3, ... in bytes. */
+/* Writes a file with this header and n_elements bytes 1, 2, 3, ... */
 static void put_file(const char *header, size_t n_elements)
 {
     unsigned char bytes[FILE_MAX] = {0};
@@ -79,7 +79,7 @@ static tensor_t *get(context_t *ctx, const safetensors_t *file, const char *name
     return tensor;
 }
 
-/* Adds a tensor to a dict, and makes the dict if needed. */
+/* Adds a tensor to a dict. */
 static void put_tensor(context_t *ctx, datum_t *dict, const char *name, tensor_t *tensor)
 {
     datum_t *value = NULL;
@@ -241,8 +241,7 @@ static void an_open_file_can_be_written_over(void **state)
     tensor_release(ones);
 }
 
-/* Truncates the file to a page boundary: before opening, while open, and after reading its tensors.
- * A mapping would crash. */
+/* Truncates the file while it is open, after one tensor was read. A mapping of it would crash. */
 static void a_file_that_is_cut_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -283,7 +282,7 @@ static void elements_need_no_alignment(void **state)
     assert_int_equal(safetensors_find(file, "b")->offset % 2, 1);
     assert_false(storage_is_read_only(c->storage));
     CHECK_OK(ctx, tensor_read(ctx, a, bytes, sizeof bytes));
-    assert_true(bytes[0] == 1 && bytes[1] == 1); /* 1 and 2 in the file */
+    assert_true(bytes[0] == 1 && bytes[1] == 1); /* the file has 1 and 2 */
     CHECK_OK(ctx, tensor_read(ctx, b, shorts, sizeof shorts));
     assert_true(shorts[0] == 0x0504 && shorts[1] == 0x0706);
     tensor_release(a);
@@ -418,8 +417,8 @@ static void a_header_has_to_be_in_the_file(void **state)
                 "none.safetensors");
 }
 
-/* Opens it in both ways; the memory has the exact size, so that sanitizers detect reads beyond
- * it. */
+/* Opens truncated files, and truncated blocks of memory. Blocks have the exact size, so that
+ * sanitizers detect reads beyond the end. */
 static void a_file_cut_anywhere_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
