@@ -72,7 +72,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* The index in x of the selected slice that has `left` selected slices before it. */
+/* Index in x of the selected slice that comes after `left` other selected slices. */
 static int64_t find_picked(const spec_call_t *call, int64_t left)
 {
     for (int64_t i = 0; i < call->in[CONDITION]->sizes[0]; i++)

@@ -116,7 +116,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: gather_backward adds the gradients of all copies of a row ---- */
+/* ---- gradients: for each row of x, gather_backward adds the gradients of all its copies ---- */
 
 static void pass(const gradient_call_t *call)
 {
@@ -131,7 +131,7 @@ static void pass(const gradient_call_t *call)
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
 
 typedef struct backward_attrs {
-    int64_t dim, size; /* dim of x, and its size */
+    int64_t dim, size; /* dim, and the size of x along it */
 } backward_attrs_t;
 
 static const attr_field_t backward_fields[] = {
@@ -193,8 +193,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
-/* Scratch memory holds a list for each row of x: the positions in the index tensor that refer to
- * the row. Before the lists, it holds their starts. */
+/* Scratch memory holds the lists that sort_places makes: first the start of each list, then the
+ * lists. */
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(prepare(ctx, call, prepared));
@@ -204,8 +204,8 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Lists, for each row of x, the positions in the index tensor that refer to it, in ascending
- * order. */
+/* For each row of x, makes a list of the positions in the index tensor that refer to the row, in
+ * ascending order. */
 static status_t sort_places(context_t *ctx, const prepared_t *prepared, const void *bytes,
                             int64_t *starts, int64_t *places)
 {
@@ -254,7 +254,7 @@ typedef struct sum {
     dtype_t dtype;
     int64_t inner, row; /* elements and bytes of a row */
     int64_t size, n_picked;
-    const int64_t *starts, *places; /* row i sums rows of grad from places[starts[i]] on */
+    const int64_t *starts, *places; /* row i is the sum of grad's rows in its list */
     const char *grad;
     char *out;
 } sum_t;

@@ -49,7 +49,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return spec_at(call, X, at);
 }
 
-/* ---- dense kernel: divides the result into pieces of lines along the last dimension ---- */
+/* ---- dense kernel: divides the result into pieces of its lines along the last dimension ---- */
 
 #define PIECE_ELEMENTS 4096
 
@@ -83,7 +83,7 @@ typedef struct pieces {
     index_shape_t x, index;
     int dim;
     int64_t n_per_line;    /* pieces in a line of the result */
-    const int64_t *places; /* for each element of the result, its index along dim of x */
+    const int64_t *places; /* [result elements]: index along dim of x */
     size_t size;           /* bytes of an element */
     const char *src;
     char *dst;

@@ -87,7 +87,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 }
 
 typedef struct copy {
-    const int64_t *places; /* for each tuple, the number of its row in the batch of x */
+    const int64_t *places; /* [tuples]: number of the row in its batch of x */
     int64_t n_per_batch, n_rows;
     size_t row; /* bytes of a row */
     const char *x;
@@ -133,7 +133,8 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* Puts the batch number in front of each tuple: [[5], [7]] becomes [[0, 5], [1, 7]]. */
+/* Puts the batch number in front of each tuple: with two batches, [[5], [7]] becomes [[0, 5], [1,
+ * 7]]. */
 static value_t with_batches(emitter_t *emitter, value_t index, int batch_dims)
 {
     tensor_info_t one = *emit_info(emitter, index);

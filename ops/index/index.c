@@ -39,7 +39,7 @@ status_t index_check_sizes(context_t *ctx, const char *op, const tensor_info_t *
     return STATUS_OK;
 }
 
-/* ---- indices as element numbers ---- */
+/* ---- conversion of indices to element numbers ---- */
 
 static status_t fail_index(context_t *ctx, const char *op, const index_target_t *target,
                            int64_t position, int64_t value, int dim)

@@ -12,9 +12,10 @@ typedef struct index_shape {
 } index_shape_t;
 index_shape_t index_shape(const tensor_info_t *info);
 
-/* For `infer`: indices are s32 or s64. */
+/* For `infer`: fails unless the index is s32 or s64. */
 status_t index_check_dtype(context_t *ctx, const char *op, const tensor_info_t *index);
-/* For `infer`: the index must have the rank of x and, except in dim, must not be longer than x. */
+/* For `infer`: fails unless the index has the rank of x and, except along dim, is not longer than
+ * x. */
 status_t index_check_sizes(context_t *ctx, const char *op, const tensor_info_t *x,
                            const tensor_info_t *index, int dim);
 
@@ -67,7 +68,7 @@ status_t index_begin_scatter(context_t *ctx, const prepared_t *prepared,
 /* Rounds results that were reduced in f32. */
 void index_end_scatter(const prepared_t *prepared, const index_buffers_t *buffers, void *out);
 
-/* For specifications: `value` combined with `update`, rounded to the dtype. */
+/* For specifications: combines `value` with `update`, and rounds to the dtype. */
 double index_combine(dtype_t dtype, scatter_reduction_t reduction, double value, double update);
 
 #endif

@@ -1,4 +1,4 @@
-/* Operators that write slices at indices. They call scatter. */
+/* index_add, index_copy and index_fill, which write slices at indices. They call scatter. */
 #include "ops/index/indexing.h"
 
 #include "ops/ops_impl.h"
@@ -16,7 +16,7 @@ static void end_slices(context_t *ctx, slices_t *slices)
     ops_drop(ctx, slices->src);
 }
 
-/* Finds the sizes of the slices: x's sizes, but along dim the number of indices. */
+/* Finds the sizes of the slices together: x's sizes, except the number of indices along dim. */
 static status_t slice_sizes(context_t *ctx, const char *op, const tensor_t *x, int64_t dim,
                             const tensor_t *index, slices_t *slices, int64_t *out_sizes)
 {

@@ -20,8 +20,8 @@ TESSERA_BEGIN
 
 /* ---- reading elements ---- */
 
-/* Slices of x at each `index` along dim, like numpy.take. In the result, the sizes of the index
- * tensor replace size dim of x. */
+/* The slice of x at each index along dim, like numpy.take. The result has the sizes of x, with
+ * those of the index tensor in place of size dim. */
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out) TESSERA_API(op_gather);
 
@@ -114,8 +114,8 @@ status_t op_topk(context_t *ctx, const tensor_t *x, int64_t k, int64_t dim, bool
 
 /* ---- decision trees ---- */
 
-/* How a node compares a feature of x with its value. TREE_NAN_IS_TRUE can be added to a mode: then
- * the comparison is true if the feature is NaN. */
+/* How a node compares a feature of x with its value. With TREE_NAN_IS_TRUE added to a mode, the
+ * comparison is also true if the feature is NaN. */
 typedef enum tree_mode {
     TREE_LEQ,
     TREE_LT,
@@ -128,9 +128,9 @@ typedef enum tree_mode {
 
 typedef enum tree_aggregate { TREE_SUM, TREE_MIN, TREE_MAX } tree_aggregate_t;
 
-/* Trees with M nodes and L leaves in total. At each node, a walk takes side 0 if the comparison is
- * true, otherwise side 1. If the link of this side is a later node, the walk continues there. Any
- * other link ends the walk at the leaf in `exits`.
+/* Trees with M nodes and L leaves in total. At each node, a walk chooses side 0 if the comparison
+ * is true, otherwise side 1. If the link of this side is the number of a later node, the walk
+ * continues there. Any other link ends the walk at the leaf that `exits` has for this side.
  *
  * features  s32 [M]        the feature (column of x) to compare
  * modes     s32 [M]        tree_mode_t

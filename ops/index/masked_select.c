@@ -11,7 +11,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"mask", ROLE_ACTIVATION, false, false}};
 enum { X, MASK };
 
-/* The broadcast shape of x and mask, and their steps in each dimension, 0 where repeated. */
+/* The broadcast shape of x and mask, and the strides of both, 0 where elements are repeated. */
 typedef struct field {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK], steps[2][TENSOR_MAX_RANK], numel;
@@ -43,7 +43,7 @@ static int64_t count_rows(const field_t *field)
                               : field->numel / field->sizes[field->rank - 1];
 }
 
-/* A row: its elements, and the steps between these in x and mask. */
+/* A row: the number of its elements, its start in x, and the strides in x and mask. */
 typedef struct row {
     int64_t n, x_first, x_step, mask_step;
     const uint8_t *mask;
@@ -136,7 +136,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 typedef struct rows {
     const field_t *field;
     const void *mask;
-    int64_t *before; /* [rows] selected elements in the row; later, in all rows before it */
+    int64_t *before; /* [rows] selected elements in a row; later, in all rows before */
     size_t size;     /* bytes of an element */
     const void *x;
     char *out;

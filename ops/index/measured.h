@@ -1,9 +1,9 @@
 /* Operators whose result sizes depend on elements of their operands. The rules for all operators
  * are in ops.h.
  *
- * These sizes are known only at run time. So a graph runs these operators, and all operators that
- * read their results, outside of its plans. If the sizes are constants, a graph uses the operator
- * without `_by` in its name. */
+ * A graph knows these sizes only at run time. So it runs these operators, and all operators that
+ * read their results, outside of its memory plans. If the sizes are constants, a graph uses the
+ * operator without `_by` in its name, such as reshape. */
 #ifndef TESSERA_OPS_INDEX_MEASURED_H
 #define TESSERA_OPS_INDEX_MEASURED_H
 
@@ -13,7 +13,7 @@ TESSERA_BEGIN
 
 /* The indices of all elements that are not 0, in row-major order, like torch.nonzero. NaN is not 0.
  *
- * x    has rank r; rank 0 is one element, whose index has 0 numbers
+ * has rank r; x of rank 0 has one element, whose index has 0 numbers
  * out  s64 [n][r] */
 status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_nonzero);
 
@@ -23,18 +23,18 @@ status_t op_reshape_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes,
                        tensor_t **out) TESSERA_API(op_reshape_by);
 
 /* Broadcasts x to a shape from a tensor, s64 or s32 [r], like ONNX Expand: x and the shape
- * broadcast together, so a 1 in the shape keeps the size of x. The elements are copied. */
+ * broadcast with each other, so a 1 in the shape keeps the size of x. The elements are copied. */
 status_t op_expand_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes, tensor_t **out)
     TESSERA_API(op_expand_by);
 
 /* x[.., start:end:step, ..] along dim, like Python slices; step may be negative. start and end are
- * s64 or s32 tensors with one element. If start or end is NULL, the slice begins or ends where x
- * does, in the direction of the step. */
+ * s64 or s32 tensors with one element. If start is NULL, the slice begins at the first element, or
+ * at the last if step is negative; if end is NULL, it ends at the opposite end. */
 status_t op_slice_by(context_t *ctx, const tensor_t *x, const tensor_t *start, const tensor_t *end,
                      int64_t dim, int64_t step, tensor_t **out) TESSERA_API(op_slice_by);
 
-/* start, start + delta, ... before limit: [n], like ONNX Range and torch.arange. The operands have
- * one element each, and the same dtype: f32, f64, s32 or s64. */
+/* The numbers start, start + delta, ... before limit, like ONNX Range and torch.arange. The
+ * operands have one element each, and the same dtype: f32, f64, s32 or s64. */
 status_t op_range(context_t *ctx, const tensor_t *start, const tensor_t *limit,
                   const tensor_t *delta, tensor_t **out) TESSERA_API(op_range);
 

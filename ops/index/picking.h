@@ -19,14 +19,14 @@ status_t op_masked_select(context_t *ctx, const tensor_t *x, const tensor_t *mas
  * flattened first.
  *
  * x          any dtype
- * condition  bool [m]    m is at most the size of dim; slices from index m on are omitted
+ * condition  bool [m]    m is at most the size of dim; slices from m on are not selected
  * out        has x's sizes, but along dim the number of true elements */
 status_t op_compress(context_t *ctx, const tensor_t *x, const tensor_t *condition,
                      const int64_t *dim, tensor_t **out) TESSERA_API(op_compress);
 
 /* Each distinct element once, like torch.unique; or each distinct slice along *dim.
  *
- * x            any dtype; each NaN is a value of its own
+ * x            any dtype; no two NaN are equal
  * sorted       true: ascending, and slices are compared element by element; false: in order of
  *              appearance
  * out_values   [n], or x's sizes with n along dim

@@ -78,9 +78,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: all elements with the same destination are in one piece, in order ----
  *
- * Elements can have the same destination only if they differ just in dimension dim. So a piece is a
- * range of the last dimension, with all indices of dim. If dim is the last one, a piece is one
- * line. */
+ * Elements of src can have the same destination only if their positions differ just in dim. So a
+ * piece is a range of the last dimension, with all indices of dim. If dim is the last dimension, a
+ * piece is one line. */
 
 #define PIECE_ELEMENTS 512
 
@@ -197,8 +197,8 @@ static value_t take(const gradient_call_t *call, value_t x)
                                 call->in[SCATTER_INDEX]);
 }
 
-/* Cuts off the part of src that is not read, because src may be longer than the index. give_src
- * does the opposite for the gradient of src: it pads with zeros. */
+/* Crops src to the sizes of the index, because the rest of src is not read. For the gradient of
+ * src, give_src pads with zeros. */
 static value_t cut_src(const gradient_call_t *call, value_t src)
 {
     const tensor_info_t index = *emit_info(call->emitter, call->in[SCATTER_INDEX]);
@@ -218,8 +218,9 @@ static void give_src(const gradient_call_t *call, value_t grad)
     call->in_grad[SCATTER_SRC] = emit_pad(call->emitter, grad, before, after);
 }
 
-/* If several elements have the same destination, only the last one has a gradient. To find it, each
- * element scatters its position along dim, then gathers the position that is left there. */
+/* If several elements have the same destination, only the last one has a gradient. To find it,
+ * scatters each element's position along dim to its destination. An element that gathers its own
+ * position there is the last one. */
 static void pass_none(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -238,7 +239,7 @@ static void pass_none(const gradient_call_t *call)
 }
 
 /* All elements that are equal to the result share its gradient equally. They are counted in f32,
- * because f16 ends at 65504. */
+ * because f16 has no numbers above 65504. */
 static void pass_most(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -255,8 +256,8 @@ static void pass_most(const gradient_call_t *call)
     give_src(call, emit_cast(e, of_src, given));
 }
 
-/* The gradient of x is grad times the product of the elements written there. src has no gradient:
- * it would need the product of all elements but one, which is not stored. */
+/* The gradient of an element of x is grad times the product of the elements of src written to it.
+ * src has no gradient: that would need products of all elements but one, which are not stored. */
 static void pass_mul(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

@@ -158,8 +158,9 @@ value_t emit_scatter_nd(emitter_t *emitter, value_t x, value_t index, value_t sr
     return emit_op(emitter, &op_def_scatter_nd, &attrs, 3, in);
 }
 
-/* For each tuple: true if no later tuple refers to the same slice. Each tuple scatters its number,
- * then gathers the number that is left there. The result broadcasts with the gradient of src. */
+/* For each tuple: true if no later tuple refers to the same slice. Scatters each tuple's number to
+ * its slice, then gathers it: a tuple that gets its own number is the last one. The result
+ * broadcasts with the gradient of src. */
 static value_t find_last(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -167,7 +168,7 @@ static value_t find_last(const gradient_call_t *call)
     const tensor_info_t taken = *emit_info(e, index), src = *emit_info(e, call->in[SCATTER_SRC]);
     tensor_info_t places = *emit_info(e, call->in[SCATTER_X]);
     int64_t sizes[TENSOR_MAX_RANK];
-    if (taken.rank == 0) return VALUE_NONE; /* an earlier step failed */
+    if (taken.rank == 0) return VALUE_NONE; /* an earlier emitter call failed */
     const int64_t n = count_tuples(&taken);
     const tensor_info_t line = info_dense(DTYPE_S64, 1, &n);
     places = info_dense(DTYPE_S64, find_depth(&taken), places.sizes);

@@ -1,5 +1,5 @@
-/* Finds the first k elements along a dimension in order, with their indices. For sort, k is the
- * size.
+/* sort and topk: finds the first k elements along a dimension in order, with their indices. For
+ * sort, k is the size of the dimension.
  *
  * Each element becomes an integer key with its index. Equal keys are ordered by index, so the sort
  * is stable. A heap holds the first k elements found so far, the last of them on top. Removing the
@@ -13,11 +13,11 @@
 #include "tensor/sizes_impl.h"
 #include "tensor/threads_impl.h"
 
-/* The variants. */
+/* opdef_t.variant */
 enum { SORT, TOPK };
 
 typedef struct sort_attrs {
-    int64_t dim, k;  /* k: for topk only */
+    int64_t dim, k;  /* k: topk only */
     bool descending; /* for topk: the largest elements */
 } sort_attrs_t;
 
@@ -137,7 +137,8 @@ static bool comes_before(entry_t a, entry_t b)
     return a.key < b.key || (a.key == b.key && a.index < b.index);
 }
 
-/* Replaces the top of a heap of n by an entry, and sinks it below all entries that come later. */
+/* Replaces the top of a heap of n entries by `entry`, and moves it below all entries that come
+ * later. */
 static void sink(entry_t *heap, int64_t n, entry_t entry)
 {
     int64_t at = 0;
@@ -150,7 +151,8 @@ static void sink(entry_t *heap, int64_t n, entry_t entry)
     heap[at] = entry;
 }
 
-/* Adds an entry at the end of a heap of n, and raises it above all entries that come earlier. */
+/* Adds an entry at the end of a heap of n entries, and moves it above all entries that come
+ * earlier. */
 static void rise(entry_t *heap, int64_t n, entry_t entry)
 {
     int64_t at = n;
@@ -187,7 +189,7 @@ static void sort_line(dtype_t dtype, const char *x, int64_t n, int64_t step, boo
 typedef struct lines {
     dtype_t dtype;
     bool descending;
-    int64_t n, k, step; /* elements of a line of x; of the result; stride of x */
+    int64_t n, k, step; /* elements of a line of x; of the result; stride in x */
     const char *x;
     entry_t *heaps; /* [lines][k] */
     char *values;
@@ -228,7 +230,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: the gradients of values are written to their indices ---- */
+/* ---- gradient of x: zeros, with the values' gradients at their indices ---- */
 
 static void pass(const gradient_call_t *call)
 {

@@ -1,7 +1,8 @@
 /* Finds the distinct elements, or the distinct slices along a dimension.
  *
  * Elements become integer keys. A stable merge sort orders the slice numbers; adjacent equal slices
- * then form a group. All this is in scratch memory. Only then is the size of the outputs known. */
+ * then form a group. All this is done in scratch memory, because only then are the sizes of the
+ * outputs known. */
 #include <math.h>
 #include <string.h>
 
@@ -45,12 +46,12 @@ static slices_t find_slices(const void *attrs, const tensor_info_t *x)
 
 /* ---- groups ---- */
 
-/* Scratch memory for grouping. At the end, groups are numbered as in the outputs. */
+/* Scratch memory for grouping. After group_all, groups are numbered as in the outputs. */
 typedef struct work {
     slices_t slices;
-    bool has_nan;   /* KEY_NAN means NaN, which is not equal to itself */
+    bool has_nan;   /* true for floating dtypes: KEY_NAN is not equal to itself */
     uint64_t *keys; /* [numel] */
-    int64_t *order; /* [n] slices, sorted */
+    int64_t *order; /* [n] numbers of slices, sorted */
     int64_t *other; /* [n] second buffer for sorting */
     int64_t *group; /* [n] group of each slice */
     int64_t *first; /* [n] first slice of each group */
@@ -81,8 +82,9 @@ static work_t begin_work(const void *attrs, const tensor_info_t *x, void *block)
     return work;
 }
 
-/* Returns a key whose unsigned order is that of the numbers. Inverts all bits of a negative float,
- * and the sign bit of other signed numbers. */
+/* Converts an element to a key. Keys, compared as unsigned integers, have the order of the
+ * elements. So a negative float has all bits inverted; a positive float and a signed integer, the
+ * sign bit. */
 static uint64_t key_of(dtype_t dtype, const void *element)
 {
     const uint64_t sign = (uint64_t)1 << 63;
@@ -97,7 +99,7 @@ static uint64_t key_of(dtype_t dtype, const void *element)
     return (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
-/* Compares two slices as order_of does. */
+/* Compares two slices by their keys, in the order of order_of. */
 static int compare(const work_t *work, int64_t a, int64_t b)
 {
     const slices_t *slices = &work->slices;
@@ -218,7 +220,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-/* Element number `place` of a slice, in row-major order. */
+/* Element `place` of a slice, counted in row-major order. */
 static double element_of(const spec_call_t *call, const slices_t *slices, int64_t slice,
                          int64_t place)
 {
@@ -234,7 +236,8 @@ static double element_of(const spec_call_t *call, const slices_t *slices, int64_
 }
 
 /* Returns a negative number if slice a comes before slice b, 0 if they are equal. NaN comes after
- * all numbers. If both have NaN at the same position, the lower slice number comes first. */
+ * all numbers. If both have NaN at the same position, the slice with the lower number comes
+ * first. */
 static int order_of(const spec_call_t *call, const slices_t *slices, int64_t a, int64_t b)
 {
     for (int64_t i = 0; a != b && i < slices->outer * slices->inner; i++) {

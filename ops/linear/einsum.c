@@ -1,9 +1,9 @@
 /* Einsum: sums of products, with one label for each dimension of each operand.
  *
- * First, in each operand, a label that occurs twice becomes a diagonal. Then operands are
- * multiplied from left to right, each pair as one matrix product. A label that both operands have
- * is a batch dimension if later operands or the result need it; otherwise the product sums over it.
- * The other labels become rows and columns. */
+ * First, if an operand has a label twice, its diagonal is used. Then operands are multiplied from
+ * left to right, each pair as one matrix product. A label of both operands is a batch dimension if
+ * later operands or the result have it; otherwise the product sums over it. The other labels of the
+ * pair become rows and columns. */
 #include <string.h>
 
 #include "ops/linear/einsum_impl.h"
@@ -192,8 +192,8 @@ static status_t arrange(work_t *work, term_t *term, const int *labels)
     return work->maker->permute(work->maker->user, old.tensor, old.n, dims, &term->tensor);
 }
 
-/* Takes a diagonal: moves two dimensions of size n to the end, merges them, and keeps every (n +
- * 1)-th element. */
+/* Computes a diagonal: moves two dimensions of size n to the end, merges them, and selects every (n
+ * + 1)-th element. */
 static status_t take_diagonal(work_t *work, term_t *term, int first, int second)
 {
     const einsum_maker_t *maker = work->maker;
@@ -242,7 +242,7 @@ static bool is_needed(const work_t *work, int label, int first_term)
     return false;
 }
 
-/* Sums over the labels that are neither in `other` nor needed later. */
+/* Sums a term over the labels that neither `other` nor later operands nor the result have. */
 static status_t drop_labels(work_t *work, term_t *term, const term_t *other, int next)
 {
     int64_t dims[TENSOR_MAX_RANK];
@@ -284,7 +284,8 @@ static status_t drop_ones(work_t *work, term_t *term, const term_t *other)
                                 &term->tensor);
 }
 
-/* Kinds of labels in a product of two operands. INNER labels are summed over. */
+/* Labels of a product of two operands: BATCH and INNER (summed over) are in both, ROWS in the
+ * first, COLUMNS in the second. */
 typedef enum group { BATCH, ROWS, INNER, COLUMNS, GROUPS } group_t;
 typedef struct groups {
     int n[GROUPS];
@@ -374,7 +375,8 @@ status_t einsum_make(context_t *ctx, const char *equation, int n, const tensor_i
     return STATUS_OK;
 }
 
-/* ---- public: calls the operators at once, in a scope that releases intermediate tensors ---- */
+/* ---- public: calls each operator immediately, in a scope that releases intermediate tensors
+ * ---- */
 
 #define MAX_TENSORS (12 * EINSUM_MAX_OPERANDS)
 

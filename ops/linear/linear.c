@@ -145,8 +145,8 @@ status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "onednn: only reference implementations are left");
 }
 
-/* Reads a flattened x in its own format, with a weight of the same dimensions. Tries the weight in
- * oneDNN's preferred format. This may have no tag, so it then tries the format of x. */
+/* Reads a flattened x in its own format, with a weight of the same dimensions. Tries oneDNN's
+ * preferred format for the weight first. If no tag describes it, tries the format of x. */
 static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                  const onednn_problem_t *base, double flops)
 {
@@ -184,7 +184,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     TRY(choose_post_ops(call, prepared, &problem, post));
     double flops = 2.0 * (double)rows * (double)features * (double)weight->sizes[0];
     status_t status = STATUS_UNSUPPORTED;
-    format_t plain = format_plain(x->rank); /* a matrix in memory: its kernels are faster */
+    format_t plain = format_plain(x->rank); /* oneDNN's kernels for matrices are faster */
     if (attrs->flatten && x->rank >= 3 && x->rank <= 5 &&
         !(call->keep_formats && format_same(&x->format, &plain, x->sizes)))
         status = choose_flattened(ctx, call, prepared, &problem, flops);
@@ -281,7 +281,8 @@ static void pass(const gradient_call_t *call)
     emitter_t *e = call->emitter;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
-    /* backward_weight sums the bias in grad's dtype, which may be narrower than the bias */
+    /* backward_weight returns the bias's gradient in grad's dtype, which may be narrower than the
+     * bias */
     const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
                            emit_info(e, bias)->dtype == emit_info(e, grad)->dtype;
     if (call->is_wanted[X]) {

@@ -6,8 +6,9 @@
 
 TESSERA_BEGIN
 
-/* Layers of many rows with a constant weight can use Strassen's algorithm. It multiplies quarters
- * of the matrices, with 7 products instead of 8: up to 1.1 times faster, but with more rounding.
+/* Layers of many rows with a constant weight can use Strassen's algorithm. It divides matrices into
+ * quarters and computes 7 products of these instead of 8: up to 1.1 times faster, but with larger
+ * rounding errors.
  *
  * LINEAR_DIRECT         never uses it
  * LINEAR_STRASSEN       uses it if the estimated time is lower

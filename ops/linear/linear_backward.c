@@ -120,8 +120,8 @@ static double spec_weight(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- kernels on oneDNN ---- */
 
-/* Describes a primitive for one format of the weight. If it is UNSUPPORTED, notes why. *out_weight
- * becomes the weight in the primitive's format. */
+/* Describes a primitive for one format of the weight. If oneDNN does not support it, records the
+ * reason. *out_weight becomes the weight in the primitive's format. */
 static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *forward,
                          onednn_propagation_t propagation, onednn_primitive_t **out_primitive,
                          tensor_info_t *out_weight)
@@ -144,7 +144,7 @@ static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_prob
 }
 
 /* Chooses a primitive. Tries the weight (or its gradient) in oneDNN's preferred format, then
- * row-major; a dense result is always row-major. The caller passes the primitive to `prepared`, or
+ * row-major; a dense result is always row-major. The caller passes the primitive to `prepared` or
  * releases it. */
 static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepared, layer_t layer,
                        onednn_propagation_t propagation, bool has_bias,
@@ -278,7 +278,8 @@ static const kernel_t rows_data = {
 /* ---- our own kernel: the gradient of a blocked weight for few rows ----
  *
  * Each element is summed in the same order, whichever tile it is in. So a training plan that
- * updates the weight tile by tile, without storing the gradient, computes the same bits. */
+ * updates the weight tile by tile, without storing the gradient, computes exactly the same
+ * weight. */
 
 bool linear_gradient_fits(const tensor_info_t *weight)
 {

@@ -12,20 +12,20 @@ typedef struct linear_backward_attrs {
     bool bias; /* return the gradient of the bias, too */
 } linear_backward_attrs_t;
 
-/* The kernel for few rows, in ops/linear/linear_stream.c. */
+/* Kernel for an x of few rows (ops/linear/linear_stream.c). */
 extern const kernel_t linear_stream;
 
-/* Measures the error of the kernel for few rows if the f32 weight [outputs][inputs] is trimmed
- * (tensor/trim_impl.h): the largest error divided by the largest result, for random x in [-1, 1).
- * Infinity if trimming makes an element infinite. In linear_trim_error.c. */
+/* Measures the error of linear_stream if the f32 weight [outputs][inputs] is trimmed to 3 bytes per
+ * element (tensor/trim_impl.h): the largest error divided by the largest result, for random x in
+ * [-1, 1). Infinity if trimming makes an element infinite. In linear_trim_error.c. */
 status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                            double *out_error);
 
-/* The kernels for many rows, direct and with Strassen's algorithm, in
- * ops/linear/linear_product.c. */
+/* Kernels for an x of many rows, direct and with Strassen's algorithm
+ * (ops/linear/linear_product.c). */
 extern const kernel_t linear_product, linear_strassen;
 
-/* The kernel for few rows if the weight is trained, in ops/linear/linear_rows.c. */
+/* Kernel for an x of few rows and a weight that is trained (ops/linear/linear_rows.c). */
 extern const kernel_t linear_rows;
 
 /* Returns true if rows_product_run supports the format of the weight. `results` is the weight's
@@ -48,7 +48,8 @@ status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
 /* Describes a row-major matrix for oneDNN. */
 tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns);
 
-/* Declines blocked formats of the weight that oneDNN cannot make: older versions lack some. */
+/* Declines blocked formats of the weight to which oneDNN cannot reorder; older versions lack
+ * some. */
 status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_info_t *weight);
 
 #endif

@@ -1,6 +1,6 @@
-/* Fully connected layers of many rows with a constant weight, with our own kernels. These are fast
- * for any number of rows, not only for multiples of a block, and divide the work equally among
- * threads. The weight is in format AB16b32a, to which oneDNN reorders it. */
+/* Fully connected layers with an x of many rows and a constant weight, with our own kernels. These
+ * are fast for any number of rows, not only for multiples of a block, and divide the work equally
+ * among threads. oneDNN reorders the weight to format AB16b32a. */
 #include <string.h>
 
 #include "kernels/linear/product_impl.h"
@@ -16,10 +16,11 @@ enum { X, WEIGHT, BIAS, POST };
 
 #define INPUTS 16        /* inputs in a block of the weight; the last block is padded */
 #define LEAST_OUTPUTS 64 /* packing does not pay for fewer outputs */
-#define READ_SHARE 0.8   /* fraction of the streaming kernel's bandwidth */
+#define READ_SHARE 0.8   /* memory bandwidth, relative to linear_stream */
 #define PACK_NS 200.0    /* fixed time of packing the rows */
 
-/* Corrects the estimated time: on Zen 4, only the direct kernel takes longer than estimated. */
+/* Corrects the estimate in favour of Strassen's algorithm: on Zen 4, the direct kernel takes longer
+ * than estimated. */
 #define STRASSEN_SPEED 1.06
 
 static int64_t round_up(int64_t n, int64_t multiple)

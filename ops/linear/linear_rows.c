@@ -1,6 +1,6 @@
-/* Fully connected layers of a few rows with a weight that is trained, with our own kernel. The
- * weight stays in the format that oneDNN prefers and that its gradients have. Only memory bandwidth
- * limits the speed. */
+/* Fully connected layers with an x of a few rows and a weight that is trained, with our own kernel.
+ * The weight stays in oneDNN's preferred format, which its gradients have, too. Only memory
+ * bandwidth limits the speed. */
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/axes_impl.h"
@@ -58,7 +58,7 @@ static status_t check(const op_call_t *call, prepared_t *prepared, int64_t rows)
     return STATUS_OK;
 }
 
-/* Number of rows, padded to a multiple of a vector. */
+/* Number of rows, rounded up to a multiple of a vector's lanes. */
 static int64_t padded_rows(int64_t rows)
 {
     const int64_t lanes = isa_lanes(isa_best());

@@ -1,13 +1,13 @@
-/* Fully connected layers of few rows, with our own kernel. Reading the weight takes most of the
- * time.
+/* Fully connected layers with an x of few rows, with our own kernel. Reading the weight takes most
+ * of the time.
  *
  * A flattened x is read in its own format, with padding; the weight is reordered to match. If x is
- * aBcd8b, the weight is [K][C][H][W] in aBcd8b for one to four rows, and in ABcd8b8a (blocks of 8
- * outputs) for more rows. With AVX-512, an x in aBcd16b needs ABcd16b16a for any number of rows.
- * These formats are tags: oneDNN can convert to them, and files can store them. If the number of
- * rows or the machine changes, the weight is reordered. Blocks of outputs need a constant weight; a
- * weight that is trained keeps the format of oneDNN's gradients. A trimmed constant
- * (tensor/trim_impl.h) stays trimmed, with its columns in the order of x. */
+ * aBcd8b, the weight is [K][C][H][W] in aBcd8b for one to four rows of x, and in ABcd8b8a (blocks
+ * of 8 outputs) for more rows. With AVX-512 and x in aBcd16b, the weight is in ABcd16b16a for any
+ * number of rows. oneDNN can reorder to these formats, and files can store them. If the number of
+ * rows or the machine changes, the weight is reordered. Only a constant weight gets blocks of
+ * outputs. A constant weight that is trimmed to 3 bytes per element (tensor/trim_impl.h) stays
+ * trimmed, with its columns in the order of x's elements. */
 #include <string.h>
 
 #include "kernels/linear/stream_impl.h"
@@ -83,7 +83,7 @@ static status_t check(const op_call_t *call, prepared_t *prepared, const shape_t
     return STATUS_OK;
 }
 
-/* Describes the weight with the dimensions of x, for an x that is read in its own format. */
+/* Describes the weight with x's dimensions (the first one is the outputs) and x's format. */
 static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const format_t *order)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -93,8 +93,8 @@ static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const forma
     return info_mkldnn(&weight, order);
 }
 
-/* True if blocks of outputs are read faster than rows. Blocks of 16 are for any number of rows of
- * x, blocks of 8 only for more than STREAM_ROWS rows (perf/linear). */
+/* True if a weight in blocks of outputs is read faster than a row-major one (perf/linear): blocks
+ * of 16 for any number of rows of x, blocks of 8 only for more than STREAM_ROWS rows. */
 static bool prefers_blocks(const op_call_t *call, const shape_t *shape)
 {
     return shape->rows > STREAM_ROWS ||
@@ -108,9 +108,9 @@ static bool is_blocked(const tensor_info_t *weight)
     return is;
 }
 
-/* Chooses blocks of outputs. oneDNN has names only for formats that also block the inputs, as
- * weights of convolutions do, so those are used; the last block may be padded. A matrix is treated
- * as the weight of a 1x1 convolution. */
+/* Requests the weight in blocks of outputs. oneDNN has such formats only with blocks of inputs,
+ * too, for weights of convolutions. So a matrix is treated as the weight of a 1x1 convolution. The
+ * last block may be padded. */
 static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const shape_t *shape, const format_t *order)
 {
@@ -132,7 +132,8 @@ static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
-/* Returns false if the weight is not trimmed, or if its columns cannot be in the order of x. */
+/* Requests the trimmed weight. Returns false if the weight is not trimmed, or if its columns cannot
+ * be in the order of x's elements. */
 static bool want_trimmed(const op_call_t *call, prepared_t *prepared, const format_t *order)
 {
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -184,8 +185,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* Sets x, bias and result of `stream`: the tensors themselves if they are f32, otherwise buffers in
- * scratch memory. Returns the unused rest of the scratch memory. */
+/* Sets x, bias and result of `stream`: the tensors' own memory if they are f32, otherwise buffers
+ * in scratch memory. Returns the unused rest of the scratch memory. */
 static float *bind(const prepared_t *prepared, void *const *in, void *out, float *scratch,
                    stream_t *stream)
 {

@@ -1,5 +1,6 @@
-/* Measures the error that trimming the weight of a linear layer causes. Computes some outputs of a
- * few random rows in double, with the trimmed and with the original weight. */
+/* Measures the error from trimming the weight of a linear layer to 3 bytes per element
+ * (tensor/trim_impl.h). Computes some outputs for a few random rows in double, with the trimmed and
+ * with the original weight. */
 #include <math.h>
 
 #include "ops/linear/linear_impl.h"

@@ -143,7 +143,7 @@ static tensor_info_t matrices(dtype_t dtype, int n_batch, const int64_t *batch, 
     return info_mkldnn(&info, &format);
 }
 
-/* Finds the batch dimensions of an operand, with leading ones up to n_batch. */
+/* Copies the batch dimensions of an operand, with ones in front up to n_batch dimensions. */
 static void pad_batch(const tensor_info_t *info, int n_own, int n_batch, int64_t *out_batch)
 {
     for (int d = 0; d < n_batch; d++) {
@@ -216,8 +216,8 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
-/* ---- oneDNN kernel for strided views that a layout pass keeps, such as heads of attention, whose
- * rows alternate with the rows of other heads ---- */
+/* ---- oneDNN kernel for strided views that a graph pass keeps, such as heads of attention: in
+ * memory, rows of a head alternate with rows of other heads ---- */
 
 /* Returns true if the rows, or the columns, of every matrix are contiguous. */
 static bool are_matrices(const tensor_info_t *info)
@@ -229,8 +229,8 @@ static bool are_matrices(const tensor_info_t *info)
     return strides[rank - 1] == 1 || strides[rank - 2] == 1;
 }
 
-/* Format of the result: b's order of dimensions if b's rows are contiguous, so that heads alternate
- * in the result as in b; otherwise row-major. */
+/* Format of the result: if b's rows are contiguous, b's order of dimensions, so that heads
+ * alternate in the result, too; otherwise row-major. */
 static format_t choose_order(const tensor_info_t *b)
 {
     const format_t order = accept_order(b);

@@ -17,8 +17,8 @@ typedef struct product {
 product_t product_sizes(const tensor_info_t *a, const tensor_info_t *b);
 bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t *out);
 
-/* The index of the operand's matrix that matrix `matrix` of the result uses. The operand has n_own
- * batch dimensions. */
+/* Index of the operand's matrix from which matrix `matrix` of the result is computed. The operand
+ * has n_own batch dimensions. */
 int64_t product_matrix(const product_t *p, const tensor_info_t *info, int n_own, int64_t matrix);
 
 /* Finds the indices in a and b of the first of the k products of a result element. The caller sets

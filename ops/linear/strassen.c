@@ -10,7 +10,7 @@
 
 #define LEAST_LANES                                                                                \
     16 /* with narrower vectors, direct products are as fast: measured with AVX2 on Zen 4 */
-#define LEAST_ROWS 32 /* rows that use the same sums of the weight */
+#define LEAST_ROWS 32 /* with fewer rows, sums of quarters of the weight cost too much */
 
 bool strassen_suits(int64_t n_inputs, int64_t n_outputs, int64_t n_rows)
 {
@@ -45,15 +45,15 @@ typedef struct sample {
     void *scratch;
 } sample_t;
 
-/* The row of the layer's weight for an output of the sample. The outputs are evenly spaced, so that
- * each half of the sample comes from one half of the layer. */
+/* Row of the layer's weight for an output of the sample. Outputs of the sample are evenly spaced,
+ * so each half of them comes from the same half of the layer. */
 static const float *plain_row(const sample_t *s, int64_t output)
 {
     return s->plain + output * s->step * s->strassen.n_inputs;
 }
 
-/* Returns true if all elements are finite. Strassen's sums of quarters would spread an infinite
- * weight from one output to another. */
+/* Returns true if all elements are finite. In Strassen's sums of quarters, an infinite weight of
+ * one output would change other outputs, too. */
 static bool is_finite(int64_t n, const float *elements)
 {
     for (int64_t i = 0; i < n; i++)

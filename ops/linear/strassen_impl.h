@@ -5,12 +5,12 @@
 #include "dispatch/prepared_impl.h"
 #include "kernels/linear/strassen_impl.h"
 
-/* An error may be this many times that of a direct sum. N. Higham, Accuracy and Stability of
- * Numerical Algorithms, 23.2.2, bounds Winograd's form by a factor of 18 per level. */
+/* Errors are at most about this many times those of direct sums. N. Higham, Accuracy and Stability
+ * of Numerical Algorithms, 23.2.2, bounds Winograd's form by a factor of 18 per level. */
 #define STRASSEN_AMPLIFIES 18.0
 
-/* Declines sizes that the kernel does not support. Unless is_only is set, also declines sizes for
- * which it is not faster. For images, n_rows is the number of pixels. */
+/* Declines sizes that the kernel does not support, and, unless is_only is set, sizes for which it
+ * is not faster. For images, n_rows is the number of pixels. */
 status_t strassen_accept(prepared_t *prepared, int64_t n_inputs, int64_t n_outputs, int64_t n_rows,
                          bool is_only);
 

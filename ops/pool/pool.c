@@ -45,7 +45,7 @@ static int64_t count_windows(context_t *ctx, const pool_axis_t *axis, int64_t le
                    sym_divide_up(ctx, inside, axis->stride));
 }
 
-/* Describes one axis of a call, but not the sizes of input and result. */
+/* Describes one axis of a call, except the sizes of input and result. */
 static pool_axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
 {
     if (pool_is_adaptive(op)) return (pool_axis_t){.kernel = 0};
@@ -183,10 +183,12 @@ static double pool_spec(const spec_call_t *call, int output, const int64_t *inde
     return sum / pool_divisor(windows, pool_counts_padding(call->op, call->attrs));
 }
 
-/* ---- kernel on oneDNN, if all windows have one size and no dilation: averages, and maxima of
- * integers. oneDNN's floating maximum of NaNs, or of -inf alone, is -FLT_MAX ---- */
+/* ---- kernel on oneDNN for averages, and for maxima of integers, if all windows have one size and
+ * no dilation. Not for floating maxima: oneDNN's maximum of NaNs, or of -inf alone, is -FLT_MAX
+ * ---- */
 
-/* If all windows of an adaptive axis have one size, describes the axis by kernel and stride. */
+/* Describes an adaptive axis by kernel and stride. Returns false if its windows have different
+ * sizes. */
 static bool as_windowed(pool_axis_t *axis)
 {
     if (axis->kernel != 0) return true;

@@ -11,8 +11,8 @@ typedef struct pool_attrs {
     int64_t kernel[3];
     int64_t stride[3];        /* 0: kernel */
     int64_t padding[3];       /* before and after, in each dimension */
-    int64_t extra_padding[3]; /* added after only */
-    int64_t dilation[3];      /* 0: 1; in PyTorch for maxima only */
+    int64_t extra_padding[3]; /* more padding after */
+    int64_t dilation[3];      /* 0: 1; PyTorch has it for maxima only */
     bool ceil_mode;
     bool count_include_pad; /* average pooling; PyTorch's default is true */
 } pool_attrs_t;
@@ -25,8 +25,8 @@ status_t op_max_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *at
     TESSERA_API(op_max_pool3d);
 
 /* Also returns the s64 index of each maximum in its channel's plane: in a plane of 3 rows of 5
- * elements, the last element has index 14. The index is that of the first of equal maxima, of the
- * last NaN, or -1 if the window contains no element. All tensors are dense. */
+ * elements, the last element has index 14. The first of equal maxima counts, or the last NaN. The
+ * index is -1 if the window contains no element. All tensors are dense. */
 status_t op_max_pool1d_with_indices(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
                                     tensor_t **out_values, tensor_t **out_indices)
     TESSERA_API(op_max_pool1d_with_indices);

@@ -1,5 +1,6 @@
 /* Gradients of pooling. The gradient of a maximum is added to the first largest element of the
- * window, or to the last NaN, as in PyTorch. The gradient of an average is divided equally. */
+ * window, or to the last NaN, as in PyTorch. The gradient of an average is divided equally among
+ * the elements of the window. */
 #include <math.h>
 #include <string.h>
 
@@ -150,8 +151,9 @@ static double pool_backward_spec(const spec_call_t *call, int output, const int6
 
 /* ---- kernel: window by window, up to POOL_GRADIENT_LANES channels of a block at a time ---- */
 
-/* The format in which x or grad is read. Blocks of channels and channels last stay, even if plain
- * has the same bytes: f32[4,128,1,1] may be the gradient of a larger x, whose bytes differ. */
+/* The format in which x or grad is read. A format with blocks of channels or channels last is kept,
+ * even if the plain format has the same bytes, as for f32[4,128,1,1]: this may be the gradient of a
+ * larger x, for which the formats differ. */
 static format_t format_of(const tensor_info_t *info)
 {
     const format_t own = accept_own(info), last = format_channels_last(info->rank);

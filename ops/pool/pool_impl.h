@@ -45,7 +45,8 @@ static inline bool pool_is_adaptive(const opdef_t *op)
 /* Infers out[0]. The attributes begin with pool_attrs_t, and their first field is `kernel`. */
 status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 
-/* The same for adaptive_attrs_t, which pool_read_adaptive makes from a caller's array. */
+/* pool_infer for adaptive_attrs_t. pool_read_adaptive makes these attributes from a caller's
+ * array. */
 status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 status_t pool_read_adaptive(context_t *ctx, const opdef_t *op, int n, const int64_t *output_size,
                             adaptive_attrs_t *out_attrs);
@@ -59,11 +60,11 @@ void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
                const tensor_info_t *out, pool_axis_t *out_axes);
 
 /* The format in which our own kernels read x: the format of x if it is plain, channels last or
- * blocks of channels; otherwise plain. If x has several of these formats, as [2,1,5,5] does, the
- * first of them. */
+ * blocks of channels; otherwise plain. If the bytes of x have several of these formats, as for
+ * [2,1,5,5], the first of them. */
 format_t pool_format(const tensor_info_t *x);
 
-/* Fills in a plan whose operands all have `format`. pooled: the result of the forward operator. */
+/* Sets a plan for operands that all have `format`. pooled: the result of the forward operator. */
 status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t *x,
                       const tensor_info_t *pooled, const format_t *format, prepared_t *prepared,
                       pool_plan_t *out_plan);

@@ -135,9 +135,9 @@ static void fill_pass(const op_call_t *call, adjoint_taps_t taps, int dim, pass_
     pass->starts[0] = 0;
 }
 
-/* Finds the sizes of grad in memory order, slowest first, and returns how many. Size d is that of
- * dimension d for each dimension d that changes. If grad has one element for each channel, its
- * format is ambiguous; then the larger of grad and x decides. */
+/* Finds the sizes of grad in memory order, outermost first, and returns their number. Size d is
+ * that of dimension d for each dimension d that changes. If grad has one element for each channel,
+ * its format is ambiguous; then the larger of grad and x decides. */
 static int find_lies(const prepared_t *prepared, bool by_channels, int64_t *out_lies)
 {
     const tensor_info_t *grad = &prepared->in[0], *x = &prepared->out[0];
@@ -236,7 +236,7 @@ static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, con
     adjoint_sum(&sum, isa_best(), threads_for(ctx, pass->outer * pass->x * pass->inner));
 }
 
-/* f16 and bf16 are converted to f32 in the buffers. */
+/* Converts f16 and bf16 to f32 before the first pass, and back after the last. */
 status_t adjoint_run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                      void *scratch)
 {

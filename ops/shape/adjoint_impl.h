@@ -2,9 +2,9 @@
  *
  *     out[q0][q1].. = sum of w0 w1 .. x[i0][i1]..      (i0, w0) is a tap of q0, (i1, w1) one of q1
  *
- * The gradient of x is the transposed sum: x[i0][i1].. accumulates w0 w1 .. grad[q0][q1].. over all
- * q that have a tap at i. One thread computes each element, in the order of q, so results do not
- * depend on the number of threads. */
+ * A tap of a result index is an index of x and its weight. The gradient of x[i0][i1].. is the sum
+ * of w0 w1 .. grad[q0][q1].. over all q that have a tap at i. One thread sums each element, in the
+ * order of q, so results do not depend on the number of threads. */
 #ifndef TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
 #define TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
 
@@ -13,8 +13,8 @@
 
 #define ADJOINT_TAPS 4
 
-/* Writes the taps of result index q in dimension `dim`, from tap number `first` on. Returns how
- * many it wrote: ADJOINT_TAPS, or fewer if no more follow. */
+/* Writes the taps of result index q in dimension `dim`, from tap number `first` on. Returns the
+ * number of taps written: ADJOINT_TAPS, or fewer if these are the last ones. */
 typedef int (*adjoint_taps_t)(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                               int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps);
 

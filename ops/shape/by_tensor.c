@@ -86,7 +86,7 @@ static const attr_field_t reshape_by_fields[] = {
 static const operand_t sizes_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                            {"sizes", ROLE_ACTIVATION, false, false}};
 
-/* Reads the sizes. A -1 stays; reshape computes that size from the others. */
+/* Reads the sizes. Leaves a -1, for which reshape computes the size from the others. */
 static status_t read_reshape(context_t *ctx, const op_call_t *call, int64_t *sizes)
 {
     const tensor_info_t *x = call->in[0];
@@ -157,7 +157,7 @@ static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const
 static const kernel_t copy = {.name = "native", .prepare = prepare, .run = run_copy};
 static const kernel_t *const reshape_kernels[] = {&copy, NULL};
 
-/* `<1` makes the elements of the case 0 or negative. */
+/* `<1` limits the sizes' elements to 0 and negative numbers. */
 static const char *const reshape_by_cases[] = {"(f32[1,1,1], s64[2]<1) copies_zeros=true",
                                                "(f32[3,17], s64[2]<1) copies_zeros=true",
                                                "(s64[7,3,31], s32[3]<1) copies_zeros=true",
@@ -291,8 +291,8 @@ static bool knows_bounds(const op_call_t *call)
     return true;
 }
 
-/* Converts a bound like Python: negative bounds count from the end. Clamps it to 0 .. size for a
- * positive step, to -1 .. size - 1 for a negative step. */
+/* Converts a bound of a slice like Python: a negative bound counts from the end. Then clamps it to
+ * 0 .. size if the step is positive, or to -1 .. size - 1 if it is negative. */
 static int64_t clamp(int64_t bound, int64_t size, bool is_forward)
 {
     int64_t lowest = is_forward ? 0 : -1, highest = is_forward ? size : size - 1;
@@ -422,7 +422,7 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
     int dim = ops_dim(x->rank, attrs->dim);
     memcpy(strides, x->format.strides, sizeof strides);
     int64_t first = find_start(&call, x->sizes[dim]) * strides[dim];
-    if (to->sizes[dim] > 1) strides[dim] *= attrs->step; /* avoids an overflow */
+    if (to->sizes[dim] > 1) strides[dim] *= attrs->step; /* else unused, and may overflow */
     convert_strided(to->rank, to->sizes, x->dtype, strides,
                     (const char *)in[0] + first * (int64_t)dtype_size(x->dtype), to->dtype,
                     to->format.strides, out[0], threads_for(ctx, info_numel(to)));
@@ -432,8 +432,8 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t slicing = {.name = "native", .prepare = prepare, .run = run_slice};
 static const kernel_t *const slice_kernels[] = {&slicing, NULL};
 
-/* Slices the numbers 0, 1, 2, ... in the same way. The result is the indices of the elements that
- * slice_by read; gradients are added at these indices. */
+/* Applies slice_by to the numbers 0, 1, 2, ... The results are the indices of the elements that
+ * slice_by read. Adds grad to zeros at these indices. */
 static void pass_slice(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -552,7 +552,7 @@ static status_t run_range(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t counting = {.name = "native", .prepare = prepare, .run = run_range};
 static const kernel_t *const range_kernels[] = {&counting, NULL};
 
-/* A delta of 0 is invalid, so all cases have a positive delta. */
+/* `+` makes delta positive, because 0 is invalid. */
 static const char *const range_cases[] = {
     "(f32[1], f32[1]*100, f32[1]+)",  "(f64[], f64[]*31, f64[]+)",
     "(f32[1]*17, f32[]*17, f32[1]+)", "(f32[], f32[1]*7, f32[]+)",

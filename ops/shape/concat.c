@@ -88,7 +88,8 @@ static format_t largest_format(const op_call_t *call)
     return accept_own(call->in[best]);
 }
 
-/* True if each input is one contiguous range of the result: all slower dimensions have size 1. */
+/* True if each input is one contiguous range of the result: all dimensions outside of dim have size
+ * 1. */
 static bool is_join(const prepared_t *prepared, int dim)
 {
     size_t bytes = 0;
@@ -124,7 +125,8 @@ static void copy_bytes(context_t *ctx, const char *from, size_t bytes, char *to)
                   (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES), copy_pieces, &copy);
 }
 
-/* Copies each input to its range of the result, unless a plan already stored it there. */
+/* Copies each input to its range of the result, unless a graph's plan has stored the input there
+ * already. */
 static void join(context_t *ctx, const prepared_t *prepared, void *const *in, char *to)
 {
     for (int i = 0; i < prepared->n_in; i++) {
@@ -156,8 +158,9 @@ static rows_t rows_of(const prepared_t *prepared, int dim)
     return rows;
 }
 
-/* True if the first input may be stored at the start of the result's buffer. A row of it must be at
- * most half a row of the result: then the upper half of the rows can move past all sources. */
+/* True if the first input may be stored at the start of the result's buffer. Its rows must be at
+ * most half as long as the result's. Then the last half of them can move to destinations after all
+ * of its rows. */
 static bool may_grow(const rows_t *rows)
 {
     return rows->n > 1 && rows->bytes >= 2 * rows->slabs[0];
@@ -207,8 +210,8 @@ static void share_rows(context_t *ctx, const rows_t *rows, int64_t first, int64_
 }
 
 /* Moves the rows of the first input from the start of the result's buffer to their positions. Each
- * step moves those rows whose destinations are after all rows not yet moved, in any order. Example
- * with two inputs of 4 bytes a row and 8 rows: first rows 4 to 7, then 2 and 3, then 1. Row 0
+ * step moves, in any order, the rows whose destinations are after all rows not yet moved. Example
+ * with 8 rows and two inputs of 4 bytes a row: first rows 4 to 7, then 2 and 3, then 1. Row 0
  * stays. */
 static void grow(context_t *ctx, const rows_t *rows, void *const *in, char *to)
 {
@@ -279,7 +282,7 @@ static const kernel_t slabs = {.name = "slabs", .prepare = prepare_slabs, .run =
 
 /* ---- dense kernel: copies each input with its own strides ---- */
 
-/* The result is channels last if all inputs are; otherwise contiguous. */
+/* The result is channels last if all inputs are; otherwise row-major. */
 static format_t dense_format(const op_call_t *call)
 {
     int rank = call->out[0].rank;
@@ -348,7 +351,7 @@ static void pass(const gradient_call_t *call)
     int64_t start = 0;
     for (int i = 0; i < call->n_in; i++) {
         const tensor_info_t info = *emit_info(e, call->in[i]);
-        if (info.rank == 0) return; /* an earlier step failed */
+        if (info.rank == 0) return; /* an earlier emitter call failed */
         const int dim = find_dim(call->attrs, info.rank);
         const int64_t end = start + info.sizes[dim];
         if (call->is_wanted[i])

@@ -6,7 +6,7 @@
 #include "ops/shape/moving.h"
 #include "tensor/threads_impl.h"
 
-enum { FLIP, ROLL }; /* variants */
+enum { FLIP, ROLL }; /* opdef_t.variant */
 
 typedef struct flip_attrs {
     ints_t dims;
@@ -44,7 +44,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-/* Where each element of the result comes from. A flattened x has one dimension. */
+/* How indices of the result map to indices of x. A flattened x has one dimension. */
 typedef struct source {
     int rank;
     int64_t sizes[TENSOR_MAX_RANK];
@@ -168,7 +168,7 @@ static void pass_flip(const gradient_call_t *call)
     call->in_grad[X] = emit_op(call->emitter, &op_def_flip, call->attrs, 1, call->out_grad);
 }
 
-/* Takes shifts modulo the size before negating them, because -INT64_MIN overflows. */
+/* Negates the shifts, after reducing them modulo the size, because -INT64_MIN overflows. */
 static void pass_roll(const gradient_call_t *call)
 {
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);

@@ -1,4 +1,4 @@
-/* Operators that move elements by calling other operators. */
+/* Functions that move elements by calling other operators. */
 #include "ops/shape/moving.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static status_t take_steps(context_t *ctx, const tensor_t *x, const steps_t *ste
     return status;
 }
 
-/* ---- joining and cutting ---- */
+/* ---- stack, chunk, select, unbind ---- */
 
 status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                   tensor_t **out)
@@ -73,7 +73,7 @@ status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *ou
     const int64_t size = x->info.sizes[place], piece = size / n + (size % n != 0);
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) out[i] = NULL;
-    do { /* an empty x makes n empty pieces */
+    do { /* an empty x is cut into n empty pieces */
         const int64_t begin = n_made * piece;
         status = op_slice(ctx, x, place, begin, begin + piece < size ? begin + piece : size, 1,
                           &out[n_made]);
@@ -134,7 +134,7 @@ status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor
     return context_rename(ctx, status, "unbind");
 }
 
-/* ---- repeating ---- */
+/* ---- tile, repeat_interleave ---- */
 
 status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeats, tensor_t **out)
 {
@@ -198,9 +198,9 @@ status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats
     return context_rename(ctx, take_steps(ctx, x, &steps, out), "repeat_interleave");
 }
 
-/* ---- pixels ---- */
+/* ---- pixel_shuffle, pixel_unshuffle ---- */
 
-/* Fills in all dimensions except the last three; the operators do not change these. */
+/* Sets the steps for all dimensions before the last three, which the operators do not change. */
 static status_t begin_pixels(context_t *ctx, const char *op, const tensor_t *x, int64_t factor,
                              tensor_t **out, steps_t *steps)
 {
@@ -219,7 +219,8 @@ static status_t begin_pixels(context_t *ctx, const char *op, const tensor_t *x, 
     return STATUS_OK;
 }
 
-/* Fills in the last five dimensions of the first reshape, their order, and the last three sizes. */
+/* Sets the last five dimensions of the first reshape, their order, and the last three sizes of the
+ * result. */
 static void end_pixels(steps_t *steps, const int64_t *between, const int *order,
                        const int64_t *sizes)
 {
@@ -262,9 +263,10 @@ status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, t
     return context_rename(ctx, take_steps(ctx, x, &steps, out), "pixel_unshuffle");
 }
 
-/* ---- filling and selecting with an index or a mask ---- */
+/* ---- masked_fill, one_hot, embedding ---- */
 
-/* True if the dtype can hold the value: exactly if integral, as a finite number if floating. */
+/* True if the dtype can hold the value: exactly if it is integral, or as a finite number if it is
+ * floating. */
 static bool fits(dtype_t dtype, double value)
 {
     double rounded = 0;

@@ -11,7 +11,7 @@ status_t op_flip(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, 
     TESSERA_API(op_flip);
 
 /* Shifts elements by shifts[i] along dims[i], like torch.roll. Elements shifted past the end
- * continue at the front. If dims is NULL, n is 1, and x is flattened for the shift. */
+ * continue at the front. If dims is NULL, x is shifted as if it were flattened, and n is 1. */
 status_t op_roll(context_t *ctx, const tensor_t *x, int n, const int64_t *shifts,
                  const int64_t *dims, tensor_t **out) TESSERA_API(op_roll);
 
@@ -30,9 +30,9 @@ status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *
 status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                   tensor_t **out) TESSERA_API(op_stack);
 
-/* Cuts x along dim into at most n pieces of equal size, like torch.chunk; the last may be smaller.
- * Size 10 in 4 pieces is 3, 3, 3, 1; in 6 it is 2, 2, 2, 2, 2. out has n entries, of which *out_n
- * are used. */
+/* Cuts x along dim into at most n pieces of equal size, like torch.chunk; the last one may be
+ * smaller. For size 10, 4 pieces are 3, 3, 3, 1, and 6 pieces become five: 2, 2, 2, 2, 2. out has n
+ * entries, of which *out_n are used. */
 status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *out_n, tensor_t **out)
     TESSERA_API(op_chunk);
 

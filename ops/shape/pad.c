@@ -26,10 +26,10 @@ static const attr_field_t fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-/* The range of a dimension of x that is kept, and where it is in the result. */
+/* The range of a dimension of x that is in the result, and its position there. */
 typedef struct part {
-    int64_t cut, kept; /* elements cropped at the beginning; elements kept */
-    int64_t before;    /* padding elements before the kept ones */
+    int64_t cut, kept; /* elements cropped at the beginning; elements in the result */
+    int64_t before;    /* padding elements before these */
 } part_t;
 
 /* Negative numbers crop x; positive numbers pad the cropped x. */
@@ -49,14 +49,14 @@ static bool leaves(context_t *ctx, int64_t size, int64_t added)
     return sym_at_most(ctx, 0, sym_add(ctx, size, added)) || !sym_less(ctx, added, 0);
 }
 
-/* True if elements are added. Call this last: for symbolic sizes it may add a guard (tensor/sym.h),
- * which limits the graph to fewer sizes. */
+/* True if elements are added. Call this after other checks: for symbolic sizes it may add a guard
+ * (tensor/sym.h), which limits the sizes that a graph supports. */
 static bool adds(context_t *ctx, int64_t before, int64_t after)
 {
     return sym_less(ctx, 0, before) || sym_less(ctx, 0, after);
 }
 
-/* Number of elements of x that are left after cropping. */
+/* Number of elements of x that remain after cropping. */
 static int64_t count_kept(context_t *ctx, int64_t size, int64_t before, int64_t after)
 {
     size = sym_add(ctx, size, sym_min(ctx, before, 0));
@@ -189,7 +189,7 @@ static void fill(const geometry_t *g, int64_t n, char *to)
     convert_runs(n * (int64_t)(g->element / g->size), g->size, g->value, 0, to, (int64_t)g->size);
 }
 
-/* Computes one row of the result from its source row x. NULL: the row is all padding. */
+/* Computes one row of the result from row x. If x is NULL, all of the row is padding. */
 static void pad_row(const geometry_t *g, const char *x, char *out)
 {
     const size_t size = g->element;

@@ -94,8 +94,8 @@ static status_t infer_flatten(context_t *ctx, const op_call_t *call, int *out_n,
     return give(ctx, call, rank > 0 ? rank : 1, sizes, out);
 }
 
-/* Marks the dimensions in a list; negative numbers count from the end. A repeated dimension is an
- * error. */
+/* Sets out_marked[d] for each dimension d in the attribute; negative numbers count from the end. A
+ * repeated dimension is an error. */
 static status_t mark_dims(context_t *ctx, const op_call_t *call, int rank, bool *out_marked)
 {
     const ints_t *dims = &((const dims_attrs_t *)call->attrs)->dims;

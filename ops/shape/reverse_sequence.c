@@ -37,7 +37,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-/* The step that is copied to `step`: steps before `length` are reversed, later ones unchanged. */
+/* The step of x that is copied to `step` of the result. Steps before `length` are reversed, later
+ * ones are unchanged. */
 static int64_t step_of(int64_t length, int64_t step)
 {
     return step < length ? length - 1 - step : step;
@@ -130,7 +131,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* The gradient is reversed in the same way. */
+/* The gradient is grad, reversed in the same way. */
 static void pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->out_grad[0], call->in[1]};

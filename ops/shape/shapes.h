@@ -8,9 +8,9 @@ TESSERA_BEGIN
 
 /* ---- views ----
  *
- * A dense result shares memory with x if strides allow it: then a write to x is visible in the
- * result, and conversely. If x is mkldnn, the result is a snapshot, in which later writes to x are
- * not visible. In graphs, views always share memory; see graph_run. */
+ * If x is dense and strides can describe the result, the result shares memory with x: a write to
+ * one of them changes the other. If x is mkldnn, the result is a snapshot, which later writes to x
+ * do not change. In graphs, views always share memory; see graph_run. */
 
 status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                     tensor_t **out) TESSERA_API(op_reshape);
@@ -45,10 +45,11 @@ status_t op_tril(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t *
 status_t op_triu(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t **out)
     TESSERA_API(op_triu);
 
-/* Padding elements outside of x: a constant; x mirrored, without repeating the edge; the edge
- * element; x repeated. PyTorch calls PAD_EDGE "replicate" and PAD_WRAP "circular". */
+/* Values of padding elements, in the order of the enumeration: a constant; x mirrored, without
+ * repeating the edge; the edge element; x repeated. PyTorch calls PAD_EDGE "replicate" and PAD_WRAP
+ * "circular". */
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode_t;
-/* Pads each dimension; before and after have one number for each. Negative numbers crop x before
+/* Pads x; `before` and `after` have one number for each dimension. Negative numbers crop x before
  * the padding: [0,1,2,3] with -1 before and 2 after is [1,2,3,1,2] in mode wrap. */
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);

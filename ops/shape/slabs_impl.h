@@ -1,8 +1,8 @@
 /* Computes the contiguous byte ranges ("slabs") that hold a range of one dimension. concat and
- * split copy slabs; they never cut a block.
+ * split copy slabs, which consist of complete blocks.
  *
- * A format without gaps is [rows][the dimension, in blocks][rest] in memory: the rows are all
- * dimensions that are slower in memory. */
+ * In memory, a format without gaps is [rows][blocks of the dimension][rest]. Rows are all
+ * dimensions outside of this one; the rest is those inside. */
 #ifndef TESSERA_OPS_SHAPE_SLABS_IMPL_H
 #define TESSERA_OPS_SHAPE_SLABS_IMPL_H
 
@@ -11,7 +11,7 @@
 /* The block size of the dimension; 1 if it has no blocks. */
 int64_t slabs_block(const format_t *format, int dim);
 
-/* Bytes of one row: the dimension and all dimensions that are faster in memory, with padding. */
+/* Bytes of one row: the dimension and all dimensions inside of it, with padding. */
 size_t slabs_row_bytes(const tensor_info_t *info, int dim);
 
 #endif

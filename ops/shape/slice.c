@@ -49,7 +49,8 @@ static void find_range(const slice_attrs_t *attrs, int64_t size, int64_t *out_st
     *out_length = end > start ? (end - start - 1) / attrs->step + 1 : 0;
 }
 
-/* `clamp` for symbolic numbers. Only compares `at` with 0, so the result is valid for all sizes. */
+/* `clamp` for symbolic numbers. It compares only `at` with 0, so the result is valid for all
+ * sizes. */
 static int64_t clamp_symbolic(context_t *ctx, int64_t at, int64_t size)
 {
     if (at == INT64_MAX) return size;
@@ -148,8 +149,8 @@ static double spec_split(const spec_call_t *call, int output, const int64_t *ind
     return spec_at(call, 0, at);
 }
 
-/* ---- mkldnn kernels: parts are complete blocks; views if each part is contiguous in memory
- * ---- */
+/* ---- mkldnn kernels: each part must consist of complete blocks. Parts that are contiguous in
+ * memory are views, others are copied ---- */
 
 /* Adjacent parts of one dimension: the start of each part, then the end of the last part. */
 typedef struct parts {
@@ -165,7 +166,7 @@ static bool blocks_divide(const format_t *format, const parts_t *parts, int64_t 
     return format->kind == FORMAT_TAG;
 }
 
-/* Bytes of a row before `index` of the dimension, which is the start of a block or the end. */
+/* Bytes of a row before `index` of the dimension. `index` is the start of a block, or the size. */
 static size_t bytes_before(const tensor_info_t *x, int dim, int64_t index)
 {
     int64_t padded[TENSOR_MAX_RANK];

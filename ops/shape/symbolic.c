@@ -67,7 +67,7 @@ static tensor_info_t info_of(const symbolic_t *symbolic)
     return info;
 }
 
-/* The value of an attribute; INT64_MIN if the operator does not have it. */
+/* The value of an attribute, or INT64_MIN if the operator has no such attribute. */
 static int64_t attr_of(const call_t *call, const char *name)
 {
     for (int f = 0; f < call->op->attrs.n_fields; f++)
@@ -135,8 +135,8 @@ static int64_t remainder_of_truncated(context_t *ctx, int64_t a, int64_t b)
     return sym_subtract(ctx, a, sym_multiply(ctx, b, sym_truncate(ctx, a, b)));
 }
 
-/* real: the operation for floating elements, '\0' if there is none; rounding: how the result is
- * rounded, -1 if it is not. */
+/* real: the operation for floating elements, or '\0'. rounding: how its result is rounded, or
+ * -1. */
 static const struct binary {
     const opdef_t *op;
     binary_t integers;
@@ -363,7 +363,8 @@ static status_t run_range(call_t *call)
     return STATUS_OK;
 }
 
-/* ---- moves: the operator's kernel runs on positions of elements instead of elements ---- */
+/* ---- moves: runs the operator's kernel on the positions of elements, then replaces each position
+ * by its element ---- */
 
 /* Operators that only move elements. Bit i of `indices` is set if operand i is an index. */
 static const struct move {
@@ -389,7 +390,8 @@ static const struct move {
              {&op_def_scatter, 2},
              {&op_def_scatter_nd, 2}};
 
-/* A tensor of positions, counted from `first`. For an index operand, its elements as numbers. */
+/* Creates a tensor of positions first, first + 1, ... For an index operand, a tensor of its
+ * elements as numbers. */
 static status_t make_places(const call_t *call, int operand, bool is_index, int64_t first,
                             tensor_t **out_tensor)
 {

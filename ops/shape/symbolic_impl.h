@@ -29,10 +29,10 @@ status_t symbolic_create(context_t *ctx, dtype_t dtype, int rank, const int64_t 
                          symbolic_t *out);
 void symbolic_clear(context_t *ctx, symbolic_t *symbolic);
 
-/* Runs an operator on elements in the symbol space of ctx; without a space, all elements are
- * numbers. If an operator only moves elements, its kernel runs on their positions, and sym_pin
- * makes numbers of its index operands. `out` has OP_MAX_OUTPUTS entries; the caller clears the
- * first *out_n of them.
+/* Runs an operator on elements whose symbols belong to the symbol space of ctx. Without a space,
+ * all elements are numbers. If an operator only moves elements, its kernel runs on their positions,
+ * and sym_pin makes numbers of its index operands. `out` has OP_MAX_OUTPUTS entries; the caller
+ * clears the first *out_n of them.
  *
  *   add sub mul div div_floor div_trunc remainder fmod minimum maximum eq ne lt le gt ge
  *   logical_and logical_or logical_xor logical_not where neg abs sign floor ceil round trunc cast

@@ -5,7 +5,7 @@
 #include "ops/gradient_impl.h"
 #include "tensor/threads_impl.h"
 
-enum { TRIL, TRIU }; /* variants */
+enum { TRIL, TRIU }; /* opdef_t.variant */
 
 typedef struct triangle_attrs {
     int64_t diagonal;
@@ -23,11 +23,11 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return ops_infer_like(ctx, call, out_n, out);
 }
 
-/* Finds the columns of a row that are kept: [*out_first, *out_end). */
+/* Finds the columns [*out_first, *out_end) of a row that are copied; the others become zero. */
 static void find_kept(const opdef_t *op, int64_t diagonal, int64_t row, int64_t n_rows,
                       int64_t n_columns, int64_t *out_first, int64_t *out_end)
 {
-    /* Clamping prevents overflow below; diagonals outside of the matrix are equivalent. */
+    /* Prevents overflow below. All diagonals outside of the matrix have the same effect. */
     if (diagonal < -n_rows) diagonal = -n_rows;
     if (diagonal > n_columns) diagonal = n_columns;
     int64_t edge = row + diagonal + (op->variant == TRIL);
