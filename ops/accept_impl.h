@@ -1,7 +1,8 @@
 /* How kernels choose the formats of operands and results.
  *
- * A call may fix its formats: then inputs are not reordered, and the result has the requested
- * format. These functions decline kernels that cannot use the fixed formats. */
+ * A call may fix its formats: inputs are not reordered then, and the result has the requested
+ * format. These functions decline the call if the formats that the kernel needs differ from the
+ * fixed ones. */
 #ifndef TESSERA_OPS_ACCEPT_IMPL_H
 #define TESSERA_OPS_ACCEPT_IMPL_H
 
@@ -23,7 +24,7 @@ status_t accept_view(const op_call_t *call, prepared_t *prepared, int index, con
 /* Describes the tensor with `layout` and with `format`, without gaps. */
 tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format);
 
-/* The tensor's format as a tag, or the plain tag if its elements have gaps or overlap. */
+/* The tensor's format as a tag. The plain tag if its elements have gaps or overlap. */
 format_t accept_own(const tensor_info_t *info);
 
 /* The tag without gaps that has the dimension order of the tensor's strides. Blocked tensors get

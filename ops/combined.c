@@ -12,7 +12,7 @@ static status_t scale(context_t *ctx, const tensor_t *x, double value, tensor_t 
     return value == 1 ? op_identity(ctx, x, out) : op_mul_scalar(ctx, x, value, out);
 }
 
-/* ---- sums with products ---- */
+/* ---- addcmul, addcdiv, lerp, addmm, outer ---- */
 
 typedef status_t (*two_t)(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out);
 
@@ -89,7 +89,7 @@ status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const te
     return context_rename(ctx, status, "addmm");
 }
 
-/* Adds to the operand that has more weight, so that weight 1 returns exactly b. */
+/* Adds the difference to the operand that has more weight, so that weight 1 returns exactly b. */
 status_t op_lerp(context_t *ctx, const tensor_t *a, const tensor_t *b, double weight,
                  tensor_t **out)
 {

@@ -1,4 +1,5 @@
-/* Functions that call several operators; a trace records these. The rules are in ops.h. */
+/* Functions that call several operators. A trace records the operators. The rules for all operators
+ * are in ops.h. */
 #ifndef TESSERA_OPS_COMBINED_H
 #define TESSERA_OPS_COMBINED_H
 
@@ -7,8 +8,8 @@
 TESSERA_BEGIN
 
 /* x + value * a * b, and x + value * a / b, like torch.addcmul and torch.addcdiv. All operands
- * broadcast. With value 1, integer operands return integers. The functions with a trailing
- * underscore write to x. */
+ * broadcast. With value 1, integer operands return integers. Functions with a trailing underscore
+ * write the result to x. */
 status_t op_addcmul(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
                     double value, tensor_t **out) TESSERA_API(op_addcmul);
 status_t op_addcdiv(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,

@@ -1,7 +1,7 @@
 /* Counts multiplications and additions of layers with weights. */
 #include "ops/ops_impl.h"
 
-/* Number of elements of a weight for one index of its first dimension. */
+/* Number of elements that a weight has for one index of its first dimension. */
 static double terms_of(const tensor_info_t *weight)
 {
     const int64_t n = weight->sizes[0], terms = n > 0 ? info_numel(weight) / n : 0;

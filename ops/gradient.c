@@ -1,4 +1,4 @@
-/* Emits the operators of which gradient rules consist. */
+/* Functions with which gradient rules emit operators. */
 #include "ops/gradient_impl.h"
 
 #include <string.h>
@@ -128,8 +128,8 @@ value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like)
     return emit_ints(emitter, &op_def_reshape, x, wanted.rank, wanted.sizes);
 }
 
-/* Sums grad for an operand of `dtype`. If `dtype` is wider than grad's dtype, as for an f32 bias
- * with bf16 activations, grad is cast before the sum. */
+/* Sums grad for an operand of `dtype`. If `dtype` is wider than grad's dtype, as for an f32 bias of
+ * a bf16 layer, casts grad before the sum. */
 static value_t sum_for(emitter_t *emitter, value_t grad, int n, const int64_t *dims, bool keepdim,
                        dtype_t dtype)
 {

@@ -1,12 +1,12 @@
-/* Functions that gradient rules share. Each rule is in its operator's file. Operators that only
- * rules call, such as conv2d_backward_data, are in ops.def with the others. */
+/* Functions that gradient rules share. Each rule is in its operator's file. Some operators, such as
+ * conv2d_backward_data, are emitted by rules only; ops.def contains them, too. */
 #ifndef TESSERA_OPS_GRADIENT_IMPL_H
 #define TESSERA_OPS_GRADIENT_IMPL_H
 
 #include "kernels/elementwise/rows_impl.h"
 #include "ops/ops_impl.h"
 
-/* Gradient 0: for piecewise constant functions, such as floor and sign. */
+/* For piecewise constant functions, such as floor and sign: the gradient is 0. */
 extern const gradient_t gradient_zero;
 
 /* For identity and changes of layout: returns the gradient of the result unchanged. */
@@ -55,14 +55,15 @@ value_t emit_scatter_nd(emitter_t *emitter, value_t x, value_t index, value_t sr
 value_t emit_gather_backward(emitter_t *emitter, value_t grad, value_t index, int64_t dim,
                              int64_t size);
 
-/* Operators with one operand and a list of integers as attribute: reshape, permute, flip. */
+/* Emits an operator with one operand and a list of integers as attribute: reshape, permute,
+ * flip. */
 value_t emit_ints(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *values);
 /* Emits a reduction over n dimensions, such as sum or mean. */
 value_t emit_reduce(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *dims,
                     bool keepdim);
-/* `reduced` is the result of a reduction of x, or the gradient of that result. emit_keepdim
- * restores the reduced dimensions with size 1. emit_repeat also repeats the elements along them, to
- * the sizes of x. */
+/* `reduced` is the result of a reduction of x, or the gradient of that result. emit_keepdim adds
+ * the reduced dimensions with size 1. emit_repeat also repeats the elements along these, up to the
+ * sizes of x. */
 value_t emit_keepdim(emitter_t *emitter, value_t reduced, const ints_t *dims, value_t x);
 value_t emit_repeat(emitter_t *emitter, value_t reduced, const ints_t *dims, value_t x);
 

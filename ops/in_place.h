@@ -3,10 +3,10 @@
  *
  * Each computes the same as the function without the underscore. All operands are read before
  * anything is written, so every operand may be x or a view of x. x keeps its layout, sizes and
- * dtype. A floating result needs a floating x, and a bool x needs a bool result. A write to x is
- * visible in views of x, in tensors that x is a view of, and in packed forms of a weight. It is not
- * visible in snapshots, such as results of op_to_mkldnn and tensor_clone. A trace records these
- * operators.
+ * dtype. A floating result needs a floating x, and a bool x needs a bool result. A write to x
+ * changes views of x, the tensor that x is a view of, and, if x is a weight, what later calls read
+ * from packed copies of it. It does not change snapshots, such as results of op_to_mkldnn and
+ * tensor_clone. A trace records these operators.
  *
  * INVALID_ARGUMENT  the result does not have x's sizes; x cannot hold the result's dtype; elements
  *                   of x share memory, as in results of op_expand */

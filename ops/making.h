@@ -12,9 +12,9 @@ TESSERA_BEGIN
 status_t op_arange(context_t *ctx, double start, double end, double step, dtype_t dtype,
                    tensor_t **out) TESSERA_API(op_arange);
 
-/* Returns n numbers from start to end, both included, like torch.linspace. The first half is
- * computed from start, the second half from end. With n = 1, the element is start. DTYPE_NONE means
- * f32. For integral dtypes, the numbers are truncated. */
+/* Returns n numbers from start to end, both included, like torch.linspace. Numbers of the first
+ * half are computed from start, those of the second half from end. With n = 1, the element is
+ * start. DTYPE_NONE means f32. For integral dtypes, the numbers are truncated. */
 status_t op_linspace(context_t *ctx, double start, double end, int64_t n, dtype_t dtype,
                      tensor_t **out) TESSERA_API(op_linspace);
 

@@ -5,12 +5,12 @@
  * attributes have their defaults.
  *
  * Some attributes, such as stride, are arrays with one number for each dimension. Where 0 is not
- * valid, a 0 stands for the first number, or for the default if the first number is 0 too: in two
- * dimensions, stride {2} means {2, 2}. Padding may be 0, so padding {1} means {1, 0}. The kernel of
- * a pool has no default.
+ * valid, a 0 means the first number, or the default if the first number is 0, too: in two
+ * dimensions, stride {2} means {2, 2}. A padding of 0 is valid, so padding {1} means {1, 0}. The
+ * kernel of a pool has no default.
  *
- * The layout of a result depends on the operator. Some (conv, linear) prefer mkldnn, others follow
- * their activations, the rest return dense.
+ * The layout of a result depends on the operator. Some operators (conv, linear) prefer mkldnn,
+ * others return the layout of their activations, the rest return dense.
  *
  * INVALID_ARGUMENT  shapes or attributes disagree
  * UNSUPPORTED       no kernel for a dtype
@@ -57,7 +57,7 @@ const opdef_t *ops_at(int index) TESSERA_API(ops_at);
 
 /* The `prepare` of a kernel for dense tensors whose operands and results are row-major without
  * gaps. It declines layout mkldnn. Use it in kernel_t; or call it from your own `prepare` if your
- * kernel must decline further calls. */
+ * kernel must decline other calls, too. */
 status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *prepared)
     TESSERA_API(ops_prepare_dense);
 

@@ -19,9 +19,10 @@ status_t ops_call_ints(context_t *ctx, const opdef_t *op, const tensor_t *x, int
 /* `infer` of operators whose result has the dtype and sizes of input 0. */
 status_t ops_infer_like(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 
-/* Count multiplications and additions of an operator whose operand 1 is a weight. With n elements
- * of the weight for one index of its first dimension, each element of the result has n terms. In a
- * transposed operator, each element of operand 0 contributes to n elements of the result. */
+/* Count multiplications and additions of an operator whose operand 1 is a weight. Let n be the
+ * number of elements that the weight has for one index of its first dimension. Each element of the
+ * result is a sum of n products; in a transposed operator, each element of operand 0 has n
+ * products. */
 double ops_flops_of_weight(const op_call_t *call);
 double ops_flops_of_transposed(const op_call_t *call);
 

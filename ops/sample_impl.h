@@ -12,7 +12,8 @@ static inline float sample_draw(uint64_t *state)
     return (float)(int32_t)(*state >> 32) * 0x1p-31f;
 }
 
-/* The largest difference so far (NaN if any difference is NaN), and the largest result. */
+/* worst: the largest difference so far, or NaN if any difference is NaN. largest: the largest
+ * result. */
 typedef struct sample_error {
     double worst, largest;
 } sample_error_t;

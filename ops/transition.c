@@ -1,6 +1,6 @@
-/* Transitions between layouts, as operators. Their kernels only name a format. Dispatch converts
- * the input to it, and the result is a view of the converted input. They accept inputs of a fixed
- * format too, because changing it is their purpose. */
+/* Transitions between layouts, as operators. Their kernels only request a format. Dispatch converts
+ * the input to this format, and the result is a view of the converted input. Even in calls with
+ * fixed formats, the input is converted, because this is the operators' purpose. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/convert_impl.h"
@@ -48,8 +48,8 @@ static status_t take(const op_call_t *call, prepared_t *prepared, const tensor_i
     return STATUS_OK;
 }
 
-/* The result has the format of a dense x, so nothing is copied; only overlapping elements are
- * copied to the plain format. */
+/* The result has the format of the dense x, so nothing is copied, unless elements of x overlap;
+ * then they are copied to the plain format. */
 static status_t prepare_to_mkldnn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;

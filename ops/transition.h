@@ -1,5 +1,5 @@
-/* Operators that change the layout. Graphs contain them; imperative code calls to_mkldnn and
- * to_dense. The rules for all operators are in ops.h. */
+/* Operators that change the layout. Graph passes insert them; imperative code can call op_to_mkldnn
+ * and op_to_dense. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_TRANSITION_H
 #define TESSERA_OPS_TRANSITION_H
 

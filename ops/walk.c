@@ -52,7 +52,7 @@ int64_t walk_elements(const tensor_info_t *info)
 
 #define PIECE_ELEMENTS 4096
 #define LEAST_POSITIONS 16
-#define PARTS 4 /* least number of pieces of an image, unless pieces would become too small */
+#define PARTS 4 /* minimum number of pieces in an image, unless these would be too small */
 
 /* Spatial positions in a piece. */
 static int64_t tile(const walk_t *walk)
@@ -69,8 +69,8 @@ int64_t walk_pieces(const walk_t *walk)
     return walk->n * walk->n_blocks * ((walk->spatial + positions - 1) / positions);
 }
 
-/* Pieces are ordered by image, positions, then block of channels. Consecutive pieces, which one
- * thread gets, are therefore a part of the image, as in convolutions. */
+/* Pieces are ordered by image, then positions, then block of channels. So consecutive pieces, which
+ * one thread processes, are a part of an image with all channels, as in convolutions. */
 walk_piece_t walk_piece(const walk_t *walk, int64_t index)
 {
     int64_t positions = tile(walk), n_tiles = (walk->spatial + positions - 1) / positions;

@@ -1,8 +1,8 @@
 /* How our kernels iterate over a tensor: as one array of elements, or by channels.
  *
  * In memory, a tensor without gaps of rank 2 or more is [n][n_blocks][spatial][block]. A block has
- * one channel in a plain format, all channels in channels last, and 16 channels in aBcd16b. So one
- * loop serves all formats. */
+ * one channel in a plain format, all channels in channels last, and 16 channels in aBcd16b. So the
+ * same loops can process all of these formats. */
 #ifndef TESSERA_OPS_WALK_IMPL_H
 #define TESSERA_OPS_WALK_IMPL_H
 
@@ -13,8 +13,8 @@ typedef struct walk {
     int64_t channels; /* without padding */
 } walk_t;
 
-/* Describes a tensor without gaps as channels. Returns false if dimensions other than channels have
- * blocks. */
+/* Describes the memory of a tensor without gaps. Returns false if dimensions other than channels
+ * have blocks. */
 bool walk_channels(const tensor_info_t *info, walk_t *out_walk);
 
 /* Chooses one format for both input 0 and output 0, which have the same rank. This is the input's

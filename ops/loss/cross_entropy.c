@@ -1,14 +1,14 @@
 /* Cross entropy of scores, and negative log likelihood of log-probabilities, with their gradients.
  *
- * A row is the scores x[c] of all classes for one target; its loss is - sum(c) q[c] log p[c]. p is
- * the softmax of the row (nll_loss: x is log p). q depends on the target:
+ * A row has the scores x[c] of all classes for one target. Its loss is - sum(c) q[c] log p[c],
+ * where p is the softmax of the row (nll_loss: x is log p), and q depends on the target:
  *
  *   a label t                q[c] = weight[c] ((1 - smoothing) [c = t] + smoothing / C)
  *   probabilities target[c]  q[c] = weight[c] ((1 - smoothing) target[c] + smoothing / C)
  *
  * The gradient of x[c] is p[c] sum(q) - q[c] (nll_loss: -q[c]), times the gradient of the loss.
  * LOSS_MEAN divides the sum of the losses by the sum of weight[t] over the rows that are not
- * ignored; for probabilities, by the number of rows. */
+ * ignored, or, for probabilities, by the number of rows. */
 #include <math.h>
 #include <string.h>
 
@@ -66,7 +66,8 @@ static int class_dim(const tensor_info_t *x)
     return x->rank > 1 ? 1 : 0;
 }
 
-/* Finds the sizes of x without the classes: each index of these is a row. Returns how many. */
+/* Finds the sizes of x without the dimension of classes, and returns their number. Each index of
+ * these sizes is a row. */
 static int row_sizes(const tensor_info_t *x, int64_t *out_sizes)
 {
     int n = 0;
@@ -228,7 +229,7 @@ static double spec_row_loss(const spec_call_t *call, const int64_t *row)
     return loss;
 }
 
-/* The number by which the reduction divides. */
+/* The number by which the reduction divides the sum of losses. */
 static double spec_divisor(const spec_call_t *call)
 {
     const cross_entropy_attrs_t *attrs = call->attrs;
@@ -291,7 +292,7 @@ typedef struct rows {
     double smoothing;
 } rows_t;
 
-/* Scratch memory of one thread: the distances -log p[c], and p[c]. */
+/* Scratch memory of one thread, for one row: -log p[c] in `distance`, and p[c]. */
 typedef struct row {
     double *distance, *p;
     float *narrow;
@@ -309,7 +310,8 @@ static row_t row_at(char *memory, int64_t classes, int member)
     return (row_t){distance, distance + classes, (float *)(void *)(distance + 2 * classes)};
 }
 
-/* Scratch memory holds the weights of classes, the losses of rows, and memory for each thread. */
+/* Scratch memory has the weights of the classes, the losses of all rows, and a row_t for each
+ * thread. */
 static status_t cross_entropy_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -405,7 +407,7 @@ static double exact_exponentials(int64_t n, double largest, const double *x, dou
     return sum;
 }
 
-/* Computes distances and probabilities of a row of scores. */
+/* Computes -log p[c] and p[c] from a row of scores. */
 static void soften(const rows_t *rows, int64_t index, row_t *row)
 {
     const int64_t n = rows->classes;

@@ -1,8 +1,8 @@
 /* Decision trees. Each row of x walks from the first node of every tree to a leaf. The result is
  * the sum, minimum or maximum of these leaves.
  *
- * The walk continues only at later nodes, so every walk ends. Any other link ends the walk, at the
- * leaf in `exits`. */
+ * A walk continues only at a later node, so every walk ends. Any other link ends the walk at the
+ * leaf that `exits` has for it. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -128,7 +128,8 @@ static double number_at(const void *numbers, bool is_wide, int64_t index)
     return is_wide ? ((const double *)numbers)[index] : (double)((const float *)numbers)[index];
 }
 
-/* The leaf where a row's walk ends, or -1 if a node, leaf or feature does not exist. */
+/* Returns the leaf where a row's walk ends, or -1 if it needs a node, leaf or feature that does not
+ * exist. */
 static int64_t find_leaf(const forest_t *forest, const void *row, bool is_wide, int64_t node)
 {
     if (node < 0 || node >= forest->n_nodes) return -1;
@@ -147,7 +148,7 @@ static int64_t find_leaf(const forest_t *forest, const void *row, bool is_wide, 
     }
 }
 
-/* Combines the leaves of one row of x in n_out doubles. Returns false if a walk is invalid. */
+/* Combines the leaves of one row of x into n_out doubles. Returns false if a walk is invalid. */
 static bool walk(const forest_t *forest, const void *row, bool is_wide, double *sums)
 {
     const int64_t n = forest->n_out;

@@ -1,6 +1,7 @@
-/* Dropout in training consists of two operators. draw_seed takes a seed from the context's
- * generator in every run, also in a plan. dropout_by depends only on x and the seed, so its
- * gradient is the same operator with the same seed, and no mask needs to be stored. */
+/* Dropout in training consists of two operators. draw_seed takes a new seed from the context's
+ * generator in every run, also in the runs of a graph's plan. dropout_by depends only on x and the
+ * seed. So the gradient is dropout_by of grad with the same seed, and no mask needs to be
+ * stored. */
 #include "dispatch/choose_impl.h"
 #include "kernels/random/dropout_impl.h"
 #include "kernels/random/generator_impl.h"
@@ -45,7 +46,7 @@ const opdef_t op_def_draw_seed = {.name = "draw_seed",
 
 typedef struct attrs {
     double p;
-    int64_t leading_dims; /* d > 0: the same for all elements with the same first d indices */
+    int64_t leading_dims; /* d > 0: elements with the same first d indices are dropped together */
 } attrs_t;
 
 static const attr_field_t fields[] = {
@@ -79,7 +80,7 @@ static status_t dropout_infer(context_t *ctx, const op_call_t *call, int *out_n,
 typedef struct rule {
     int64_t seed;
     uint64_t least; /* an element is dropped if its 53-bit random number is below this */
-    double scale;   /* factor of the other elements */
+    double scale;   /* factor of elements that are not dropped */
 } rule_t;
 
 static rule_t make_rule(const attrs_t *attrs, int64_t seed)
@@ -160,7 +161,7 @@ static void number_row(const run_t *run, int64_t image, int64_t channel, int64_t
 {
     const walk_t *walk = &run->walk;
     const int64_t plane = image * walk->channels + channel;
-    const bool is_channel = walk->block == 1; /* else one element of each channel */
+    const bool is_channel = walk->block == 1; /* else a row has one element of each channel */
     switch (run->leading_dims) {
     case 1:
         row->first = run->x->rank < 2 ? spatial : image;

@@ -1,10 +1,10 @@
 /* Random indices with probabilities proportional to weights. Each uniform number depends only on
  * the seed and the number's own index.
  *
- * With replacement, a sample is the first element where the prefix sum of the weights exceeds a
- * random number between 0 and the total. Without replacement, each element of weight w gets the key
- * w / -log(1 - u), with u random, and the elements with the largest keys are the samples: 1 / key
- * is the time of the first event in a Poisson process of rate w. */
+ * With replacement, a sample is the first element for which the prefix sum of the weights exceeds a
+ * random number between 0 and the total. Without replacement, an element of weight w gets the key w
+ * / -log(1 - u), with u random, and the elements with the largest keys are the samples. This is
+ * correct, because 1 / key is the time of the first event in a Poisson process of rate w. */
 #include <math.h>
 
 #include "kernels/random/generator_impl.h"
@@ -59,13 +59,14 @@ static status_t multinomial_infer(context_t *ctx, const op_call_t *call, int *ou
     return STATUS_OK;
 }
 
-/* A uniform number, limited so that its product with a weight is less than the weight. */
+/* A uniform random number, limited so that its product with a total is less than the total after
+ * rounding. */
 static double draw_part(int64_t seed, int64_t place)
 {
     return generator_uniform(seed, place) * (1.0 - 0x1p-52);
 }
 
-/* Key of an element for samples without replacement; 0 if the weight is 0. */
+/* Key of an element, for samples without replacement. 0 if the weight is 0. */
 static double draw_key(int64_t seed, int64_t place, double weight)
 {
     return weight == 0.0 ? 0.0 : weight / -log1p(-generator_uniform(seed, place));

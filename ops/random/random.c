@@ -9,7 +9,7 @@
 #include "tensor/tensor_impl.h"
 #include "tensor/threads_impl.h"
 
-enum { RAND, RANDN }; /* variants */
+enum { RAND, RANDN }; /* opdef_t.variant */
 
 typedef struct random_attrs {
     int64_t seed;
@@ -49,9 +49,9 @@ static double normal(int64_t seed, int64_t index)
     return radius * cos(two_pi * generator_uniform(seed, 2 * index + 1));
 }
 
-/* Element `index` of the result. A uniform number is truncated to the precision of the dtype, so
- * that it is never rounded to 1. If low + (high - low) * number still rounds to high, the result is
- * low. */
+/* Element `index` of the result. A uniform number in [0, 1) is truncated to the precision of the
+ * dtype, so that it is not rounded to 1. If low + (high - low) * number still rounds to high, the
+ * element is low. */
 static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t dtype, int64_t index)
 {
     if (op->variant == RANDN) return attrs->a + attrs->b * normal(attrs->seed, index);
@@ -174,7 +174,8 @@ status_t op_randn_like(context_t *ctx, const tensor_t *x, double mean, double st
     return dispatch_run(ctx, &op_def_randn_like, &attrs, 1, &x, NULL, out);
 }
 
-/* A uniform number is less than p with probability p. f64 has enough digits for a small p. */
+/* Compares uniform numbers with x: a number is less than p with probability p. They are f64, which
+ * has enough digits for a small p. */
 status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t dtype,
                       tensor_t **out)
 {

@@ -1,8 +1,8 @@
 /* Operators that generate random numbers. The rules for all operators are in ops.h.
  *
- * Number i depends only on the seed and i. So a call always returns the same numbers, with any
- * number of threads, and graphs may fold or merge calls. The numbers are not those of PyTorch's
- * generators. */
+ * Number i depends only on the seed and i. So calls with the same seed return the same numbers,
+ * with any number of threads, and graphs may fold or merge such calls. The numbers are not those of
+ * PyTorch's generators. */
 #ifndef TESSERA_OPS_RANDOM_RANDOM_H
 #define TESSERA_OPS_RANDOM_RANDOM_H
 
@@ -26,7 +26,7 @@ status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t d
  * proportional to the element at this index.
  *
  * x            [C] or [N][C]  floating weights; their sum need not be 1
- * replacement  an index can occur several times; else n_samples is at most C
+ * replacement  an index can be chosen several times; otherwise n_samples is at most C
  * out          s64 [n_samples] or [N][n_samples]
  *
  * INVALID_ARGUMENT  a weight is negative, infinite or NaN; a row has no weight above 0, or, without
@@ -44,7 +44,7 @@ status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_
 
 /* For training: sets elements to 0 with probability p, and multiplies the others by 1 / (1 - p).
  *
- * leading_dims  0: each element separately; 1 or 2: all elements with the same first one or two
+ * leading_dims  0: drops elements separately; 1 or 2: drops all elements with the same first 1 or 2
  *               indices together, such as channels of images
  *
  * A seed determines which elements are 0, whatever the layout and the number of threads. Each run,
