@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Follows the declaration of a public function: exports the symbol `tessera_<name>`, so that the
- * short names in the source cannot collide with other libraries. */
+/* Put this after the declaration of a public function: its symbol becomes `tessera_<name>` and is
+ * exported, so that the short names in the source cannot collide with other libraries. */
 #define TESSERA_API(name) __asm__("tessera_" #name) __attribute__((visibility("default")))
 
 #define TESSERA_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))

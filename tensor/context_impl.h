@@ -1,4 +1,5 @@
-/* Internals of the context, for library folders: memory, slots, random numbers, NULL arguments. */
+/* Internals of the context, for library folders: memory, failures, values of higher folders
+ * (slots), random numbers. */
 #ifndef TESSERA_TENSOR_CONTEXT_IMPL_H
 #define TESSERA_TENSOR_CONTEXT_IMPL_H
 
@@ -12,7 +13,7 @@ struct scope;
 /* Longest failure message, including its zero byte; longer ones are cut. */
 #define CONTEXT_ERROR_MAX 2048
 
-/* A failure. If its status is STATUS_OK there is none, and the message is unused. */
+/* A failure. Status STATUS_OK means "no failure"; then the message is unused. */
 typedef struct failure {
     status_t status;
     char message[CONTEXT_ERROR_MAX];
@@ -20,17 +21,18 @@ typedef struct failure {
 void failure_clear(failure_t *failure);
 void failure_copy(failure_t *dst, const failure_t *src);
 
-/* The failure, until it is cleared, of a scope or of the code outside all scopes; calls with NULL
- * inputs return it. Failures inside an attempt (scope_impl.h) are not recorded. */
+/* The recorded failure of a scope, or of the code outside all scopes. Calls with NULL inputs return
+ * it until it is cleared. Failures inside an attempt (scope_impl.h) are not recorded. */
 typedef struct failures {
-    failure_t first; /* outside scopes: the last failure */
+    failure_t first; /* the first failure of a scope; outside scopes, the last failure */
     int n_attempts;  /* nesting depth of running attempts */
 } failures_t;
-failures_t *context_root_failures(context_t *ctx); /* outside all scopes */
-failure_t *context_last_failure(context_t *ctx);   /* the one that context_status returns */
+failures_t *context_root_failures(context_t *ctx); /* those outside all scopes */
+failure_t *context_last_failure(context_t *ctx);   /* the failure that context_status returns */
 
-/* A value that a higher folder stores in every context. At first use it is zeroed and passed to
- * init; when the context ends it is passed to fini. The slot's address is its key. */
+/* A slot describes a value that a higher folder stores in every context. context_slot returns the
+ * value. At the first call for a slot, it allocates the value, zeroes it and passes it to init;
+ * when the context ends, the value is passed to fini. The slot's address is its key. */
 typedef struct context_slot {
     size_t bytes;
     status_t (*init)(context_t *ctx, void *value);
@@ -38,8 +40,8 @@ typedef struct context_slot {
 } context_slot_t;
 status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value);
 
-/* Allocates 64-byte aligned memory from the context's allocator. OUT_OF_MEMORY, with bytes and
- * purpose in the message, if it refuses. Zero bytes also give a valid block. */
+/* Allocates 64-byte aligned memory from the context's allocator. Fails with OUT_OF_MEMORY; the
+ * message has the number of bytes and the purpose. A request for 0 bytes returns a valid block. */
 status_t context_get(context_t *ctx, size_t bytes, const char *purpose, void *out_block);
 status_t context_get_zeroed(context_t *ctx, size_t bytes, const char *purpose, void *out_block);
 void context_put(context_t *ctx, void *block);
@@ -52,21 +54,23 @@ status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, si
 
 const allocator_t *context_allocator(const context_t *ctx);
 const allocator_t *allocator_default(void); /* the C library's */
-/* Returns free pages of the C library's heap to the system; does nothing for other allocators. */
+/* Returns free memory pages of the C library's heap to the system; does nothing for other
+ * allocators. */
 void allocator_trim(const allocator_t *allocator);
 void *allocator_get(const allocator_t *allocator, size_t bytes);
 void allocator_put(const allocator_t *allocator, void *block);
 
-/* allocator_limit makes an allocator that takes memory from `from` and refuses to exceed `bytes` in
- * total; false: no memory. It exists until allocator_end_limit is called and its last block is
- * freed. allocator_refusal appends the limit to a message about an allocation that such an
- * allocator refused. For other allocators, allocator_end_limit and allocator_refusal do nothing. */
+/* allocator_limit makes an allocator that takes memory from `from` and fails an allocation that
+ * would make the total exceed `bytes`. Returns false without memory. It exists until
+ * allocator_end_limit is called and its last block is freed. allocator_refusal appends the limit to
+ * the message of a failed allocation. For other allocators, allocator_end_limit and
+ * allocator_refusal do nothing. */
 bool allocator_limit(const allocator_t *from, size_t bytes, allocator_t *out_allocator);
 void allocator_end_limit(const allocator_t *limited);
 void allocator_refusal(const allocator_t *allocator, char *message, size_t capacity);
 
-/* Handles a required input that is NULL: passes on the failure that left it NULL, else reports
- * "<op>: <argument> is NULL". */
+/* Handles a required input that is NULL: returns the earlier failure that left it NULL, or, if
+ * there is none, fails with "<op>: <argument> is NULL". */
 status_t context_null(context_t *ctx, const char *op, const char *argument);
 
 /* Checks an array and its length n: n must not be negative, and items may be NULL only if n is 0.
@@ -75,15 +79,18 @@ status_t context_array(context_t *ctx, const char *op, const char *name, int64_t
                        const void *items);
 
 /* First step of a public function that returns a pointer: sets the pointer to NULL, its value on
- * failure. `out` is the address of any pointer. INVALID_ARGUMENT if `out` or ctx is NULL. */
+ * failure. `out` is the address of the pointer, which may have any type. Fails if `out` or ctx is
+ * NULL. */
 status_t context_output(context_t *ctx, const char *op, void *out);
 
-/* Last step of an operator `op` that calls other operators: returns the status. In a failure's
- * message `op` replaces the called operator's name: "one_hot: ...", not "scatter: ...". */
+/* Last step of an operator that calls other operators. Returns the status. If it is a failure,
+ * replaces the called operator's name in the message by `op`: "one_hot: ...", not "scatter:
+ * ...". */
 status_t context_rename(context_t *ctx, status_t status, const char *op);
 
-/* Reports the failure of a query: sets context_error, but the scope does not fail, and calls with
- * NULL inputs do not return this failure. So callers may read a list to its end. */
+/* Reports the failure of a query. It sets context_error, but does not count as a failure of the
+ * scope, and calls with NULL inputs do not return it. So a caller may ask for item after item until
+ * a query fails. */
 status_t context_decline(context_t *ctx, status_t status, const char *format, ...)
     TESSERA_PRINTF(3, 4);
 
@@ -93,29 +100,31 @@ struct onednn_stream *context_stream(context_t *ctx);
 struct scope **context_scope(context_t *ctx);
 int64_t context_cache_entries(const context_t *ctx);
 size_t context_plan_bytes(const context_t *ctx);
-/* Size of the processor's last-level cache, from TESSERA_CPU_CACHE or the machine; 0: unknown. */
+/* Bytes of the processor's last-level cache, from TESSERA_CPU_CACHE or the machine; 0: unknown. */
 size_t context_cpu_cache(const context_t *ctx);
 bool context_flushes_denormals(const context_t *ctx);
 
-/* Function called for every conversion, or NULL. Dispatch sets it while there are observers. */
+/* Returns the address of a function pointer: the function is called for every conversion; NULL:
+ * none. Dispatch sets it while there are observers. */
 struct conversion;
 typedef void (*conversion_listener_t)(context_t *ctx, const struct conversion *conversion);
 conversion_listener_t *context_listener(context_t *ctx);
 
-/* context_worker returns a context for one of the threads that together run a call. It is made at
- * first use and ends with ctx. It shares ctx's allocator and caches, and has one thread and no
- * trace, because the trace sink is called only in the thread of ctx. context_blame copies a
- * worker's failure message to ctx and returns the status. */
+/* When several threads run parts of one call, each needs a context of its own: a worker.
+ * context_worker returns worker `index`, which is made at first use and ends with ctx. A worker
+ * shares ctx's allocator and caches. It has one thread, and no trace, because the trace sink is
+ * called only in the thread of ctx. context_blame copies a worker's failure message to ctx and
+ * returns the status. */
 status_t context_worker(context_t *ctx, int index, context_t **out_worker);
 status_t context_blame(context_t *ctx, const context_t *worker, status_t status);
-/* Adds a worker's counters to the context's and resets them. Leaves out those of plans and cache
- * entries, which each context counts for itself. */
+/* Adds a worker's counters to those of ctx, and resets them. Omits the counters of plans and of
+ * cache entries. */
 void counters_take(context_t *ctx, context_t *worker);
 
-/* Number of calls of threads_enter without their threads_leave so far. */
+/* Number of threads_enter calls that threads_leave has not ended yet. */
 int *context_depth(context_t *ctx);
 
-/* Scratch memory of at least `bytes`, valid until the next call. */
+/* Scratch memory of at least `bytes`, valid until the next call of context_scratch. */
 status_t context_scratch(context_t *ctx, size_t bytes, void **out_block);
 
 /* Returns 64 random bits (xoshiro256**). */
@@ -129,7 +138,7 @@ uint64_t *context_random_state(context_t *ctx);
 bool context_traces(const context_t *ctx, unsigned category);
 void context_trace_line(context_t *ctx, const char *line);
 
-/* Bits of the categories whose column names were already printed. */
+/* Address of the bits of the trace categories whose column names were already printed. */
 unsigned *context_trace_told(context_t *ctx);
 
 /* Monotonic wall clock in nanoseconds. */

@@ -1,7 +1,7 @@
-/* Counters of transitions, reorders and copies, by cause.
+/* Counters of changes of layout (transitions), reorders and copies, by cause.
  *
- * A reorder rewrites a tensor's bytes in another order. Each reorder by oneDNN is one reorder line
- * of its verbose output. Reorders by Tessera's own loops are counted separately, as copies. */
+ * A reorder rewrites a tensor's bytes in another order. For each reorder, oneDNN prints one line in
+ * its verbose output. Reorders by Tessera's own loops are counted separately, as copies. */
 #ifndef TESSERA_TENSOR_COUNTERS_H
 #define TESSERA_TENSOR_COUNTERS_H
 
@@ -14,7 +14,7 @@ typedef enum reorder_cause {
     CAUSE_INPUT,    /* a dense tensor becomes mkldnn */
     CAUSE_OUTPUT,   /* an mkldnn tensor becomes dense */
     CAUSE_MISMATCH, /* an operator needs another format than its input has */
-    CAUSE_USER,     /* requested explicitly */
+    CAUSE_USER,     /* the program requests it, for example with convert_reorder */
     CAUSE_GRADIENT, /* a gradient is converted to the format of its weight */
     CAUSE_COUNT
 } reorder_cause_t;
@@ -25,7 +25,7 @@ typedef struct counters {
     uint64_t to_mkldnn; /* transitions, including those that moved no bytes */
     uint64_t to_dense;
     uint64_t reorders[CAUSE_COUNT]; /* by oneDNN */
-    uint64_t copies[CAUSE_COUNT];   /* by our own loops */
+    uint64_t copies[CAUSE_COUNT];   /* by Tessera's own loops */
     uint64_t reorder_bytes;         /* read plus written, for reorders and copies */
     uint64_t reorder_ns;
     uint64_t operators;        /* run by dispatch or a plan */
@@ -35,12 +35,12 @@ typedef struct counters {
     uint64_t cache_entries; /* at present */
     uint64_t cache_bytes;   /* at present, estimated */
     uint64_t weights_packed;
-    uint64_t plans_built;   /* one for each set of inputs for which a method had no plan */
+    uint64_t plans_built;   /* compiled graphs: one for each set of input sizes of a method */
     uint64_t plans_evicted; /* least recently used plans, dropped to save memory */
     uint64_t tensor_bytes;  /* total allocated for tensors through this context */
-    uint64_t plan_bytes;    /* at present, estimated, for the method that built the last plan: its
-                               plans except those for the last two sets of sizes, and packed weights
-                               that only these plans read */
+    uint64_t plan_bytes;    /* at present, estimated, of the method that built the last plan: its
+                               plans except the two used last, with packed weights that only these
+                               plans read */
 } counters_t;
 
 /* counters_read copies the context's counters. counters_reset sets them to zero, except those
@@ -48,8 +48,8 @@ typedef struct counters {
 void counters_read(const context_t *ctx, counters_t *out_counters) TESSERA_API(counters_read);
 void counters_reset(context_t *ctx) TESSERA_API(counters_reset);
 
-/* Numbers of reorders with cause weight, with cause gradient, and with any other cause.
- * counters_copies: number of copies with any cause. */
+/* Return the number of reorders with cause weight, with cause gradient, and with any other cause.
+ * counters_copies returns the number of copies, whatever their cause. */
 uint64_t counters_weight_reorders(const counters_t *counters) TESSERA_API(counters_weight_reorders);
 uint64_t counters_gradient_reorders(const counters_t *counters)
     TESSERA_API(counters_gradient_reorders);

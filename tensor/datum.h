@@ -1,7 +1,8 @@
 /* A datum is the value of an attribute, an argument or a constant.
  *
- * Datums are reference counted and have one of nine kinds. Lists and dicts can be modified; all who
- * hold them see the change. The other kinds never change, but a tensor's elements may. */
+ * Datums are reference counted and have one of nine kinds. Lists and dicts can be modified, which
+ * is visible through all references to them. Datums of other kinds never change, but the elements
+ * of a datum's tensor may. */
 #ifndef TESSERA_TENSOR_DATUM_H
 #define TESSERA_TENSOR_DATUM_H
 
@@ -46,8 +47,8 @@ status_t datum_dict(context_t *ctx, int n, const char *const *keys, datum_t *con
 datum_t *datum_retain(datum_t *datum) TESSERA_API(datum_retain);
 void datum_release(datum_t *datum) TESSERA_API(datum_release);
 
-/* Queries; another kind gives NULL, 0 or false. as_float also accepts int and bool, as_int bool.
- * Results are borrowed. */
+/* Queries. For a datum of the wrong kind they return NULL, 0 or false. datum_as_float also accepts
+ * ints and bools, datum_as_int also accepts bools. Results are borrowed. */
 datum_kind_t datum_kind(const datum_t *datum) TESSERA_API(datum_kind);
 tensor_t *datum_as_tensor(const datum_t *datum) TESSERA_API(datum_as_tensor);
 int64_t datum_as_int(const datum_t *datum) TESSERA_API(datum_as_int);
@@ -61,7 +62,7 @@ datum_t *datum_item(const datum_t *datum, int index) TESSERA_API(datum_item);
 const char *datum_key(const datum_t *datum, int index) TESSERA_API(datum_key);
 datum_t *datum_find(const datum_t *datum, const char *key) TESSERA_API(datum_find);
 
-/* Modify a list or dict; the item is retained. */
+/* Modify a list or dict. The list or dict retains the item. */
 status_t datum_append(context_t *ctx, datum_t *list, datum_t *item) TESSERA_API(datum_append);
 status_t datum_set(context_t *ctx, datum_t *list, int index, datum_t *item) TESSERA_API(datum_set);
 status_t datum_put(context_t *ctx, datum_t *dict, const char *key, datum_t *item)
@@ -71,10 +72,10 @@ status_t datum_put(context_t *ctx, datum_t *dict, const char *key, datum_t *item
 status_t datum_clone(context_t *ctx, const datum_t *datum, datum_t **out_copy)
     TESSERA_API(datum_clone);
 
-/* True for the same kind and value. Tensors are compared by dtype, sizes and elements. */
+/* True if both have the same kind and value. Tensors are equal if dtype, sizes and elements are. */
 bool datum_equal(context_t *ctx, const datum_t *a, const datum_t *b) TESSERA_API(datum_equal);
 
-/* Prints a literal of the graph language; a tensor prints as its type. */
+/* Appends the datum as a literal of the graph language; a tensor as its type, such as f32[2,3]. */
 void datum_print(const datum_t *datum, text_t *text) TESSERA_API(datum_print);
 
 TESSERA_END

@@ -34,16 +34,18 @@ bool dtype_is_floating(dtype_t dtype) TESSERA_API(dtype_is_floating);
 bool dtype_is_integral(dtype_t dtype) TESSERA_API(dtype_is_integral); /* not bool */
 bool dtype_is_unsigned(dtype_t dtype) TESSERA_API(dtype_is_unsigned); /* u8, u16, u32, u64 */
 
-/* Common type of two tensors, as torch.promote_types. DTYPE_NONE if there is none: u16, u32 and u64
- * combine only with themselves and with floating types. */
+/* The dtype of the result when an operator combines these dtypes, as torch.promote_types.
+ * DTYPE_NONE if there is none: u16, u32 and u64 combine only with themselves and with
+ * floating-point types. */
 dtype_t dtype_promote(dtype_t a, dtype_t b) TESSERA_API(dtype_promote);
 
-/* Load and store one element as a number. As double, integers above 2^53 lose bits. As int64_t, a
- * u64 keeps its bits, so 2^64 - 1 becomes -1. Stores convert like PyTorch's casts. Floating to
- * integral: truncated; NaN and values that s32 or s64 cannot hold become its smallest number; s8,
- * u8, s16 and u16 keep the low bits of the conversion to s32, u32 those of the conversion to s64.
- * Integral to smaller integral: keeps the low bits. To bool: true unless zero. To bf16 and f16:
- * rounded to f32 first, then to nearest even. */
+/* Load and store one element as a number. A double cannot hold all integers above 2^53. An int64_t
+ * holds a u64 with the same bits, so 2^64 - 1 becomes -1. Stores convert as PyTorch's casts do. A
+ * floating-point number becomes an integer by truncation: if s32 or s64 cannot hold it, or if it is
+ * NaN, it becomes the smallest number of s32 or s64; s8, u8, s16 and u16 take the low bits of the
+ * conversion to s32, and u32 those of the conversion to s64. An integer becomes a smaller integer
+ * by keeping the low bits. Any number becomes true as bool unless it is zero. For bf16 and f16, a
+ * number is rounded to f32 first, then to nearest even. */
 double dtype_load(dtype_t dtype, const void *element) TESSERA_API(dtype_load);
 void dtype_store(dtype_t dtype, void *element, double value) TESSERA_API(dtype_store);
 int64_t dtype_load_integer(dtype_t dtype, const void *element) TESSERA_API(dtype_load_integer);

@@ -8,7 +8,8 @@ TESSERA_BEGIN
 
 typedef struct file_mapping file_mapping_t;
 
-/* Maps a file for reading. CORRUPT for an empty file; IO with the system's reason. */
+/* Maps a file for reading. Fails with CORRUPT if the file is empty, and with IO and the system's
+ * reason if it cannot be read. */
 status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping)
     TESSERA_API(file_map);
 const void *file_bytes(const file_mapping_t *mapping) TESSERA_API(file_bytes);
@@ -16,14 +17,15 @@ size_t file_size(const file_mapping_t *mapping) TESSERA_API(file_size);
 file_mapping_t *file_retain(file_mapping_t *mapping) TESSERA_API(file_retain);
 void file_release(file_mapping_t *mapping) TESSERA_API(file_release);
 
-/* Makes a tensor over mapped bytes, which a write to the tensor copies first. The tensor retains
- * the mapping. The caller has checked that info_bytes(info) bytes follow `offset`. */
+/* Makes a tensor whose elements are bytes of the mapping. The first write to the tensor copies
+ * these bytes, so the file does not change. The tensor retains the mapping. The caller must check
+ * that the mapping has info_bytes(info) bytes from `offset` on. */
 status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
                      const tensor_info_t *info, tensor_t **out_tensor) TESSERA_API(file_tensor);
 
 /* Replaces a file atomically: writes a temporary file in the same directory, syncs it, then renames
- * it. Symbolic links are followed; an existing file's mode is kept. IO if the path is not a regular
- * file, such as /dev/null, a FIFO or a directory. */
+ * it. Symbolic links are followed; the mode of an existing file is kept. Fails with IO if the path
+ * exists but is not a regular file (for example /dev/null, a FIFO or a directory). */
 typedef struct file_writer file_writer_t;
 status_t file_write_begin(context_t *ctx, const char *path, file_writer_t **out_writer)
     TESSERA_API(file_write_begin);

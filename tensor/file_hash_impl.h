@@ -1,4 +1,4 @@
-/* file_checksum for bytes that arrive in pieces. */
+/* Computes file_checksum (file.h) of bytes that arrive in pieces. */
 #ifndef TESSERA_TENSOR_FILE_HASH_IMPL_H
 #define TESSERA_TENSOR_FILE_HASH_IMPL_H
 

@@ -2,11 +2,12 @@
  *
  * A format does not depend on sizes or on oneDNN's version. It holds the order of the dimensions,
  * from slowest to fastest, and the inner blocks. Its text is called a tag, as in oneDNN. In
- * "aBcd16b" dimension b is split into an outer b (the capital marks a blocked dimension) and an
- * innermost block of 16; in "acdb" nothing is split. Blocked dimensions are padded up to a multiple
- * of their block, and padded elements are zero. Strided formats have strides, in elements, instead
- * of an order; tensors with gaps or broadcasts need them. Opaque formats are those that no tag
- * describes: weights in oneDNN's winograd form, or weights in a kernel's own order. */
+ * "aBcd16b", dimension b is split into blocks of 16: the capital B is the number of the block, and
+ * 16b, the fastest, the position in it. In "acdb" nothing is split. Blocked dimensions are padded
+ * up to a multiple of their block size, and the elements in the padding are zero. Strided formats
+ * have strides, in elements, instead of an order; tensors with gaps or repeated elements need them.
+ * Opaque formats are those that no tag describes: weights transformed for oneDNN's Winograd
+ * algorithm, or weights in a kernel's own order. */
 #ifndef TESSERA_TENSOR_FORMAT_H
 #define TESSERA_TENSOR_FORMAT_H
 
@@ -16,7 +17,7 @@
 TESSERA_BEGIN
 
 #define FORMAT_MAX_BLOCKS 6
-#define FORMAT_TEXT_MAX 256 /* format_parse refuses longer texts */
+#define FORMAT_TEXT_MAX 256 /* format_parse rejects longer texts */
 #define FORMAT_WORDS TENSOR_MAX_RANK
 
 typedef enum format_kind {
@@ -24,7 +25,7 @@ typedef enum format_kind {
     FORMAT_TAG,      /* order and blocks */
     FORMAT_STRIDED,  /* strides: "{12544,1,112,1}" */
     FORMAT_OPAQUE,   /* only its owner can read it (oneDNN or a kernel, in the version that wrote
-                        it): "opaque4x102400x20603x4" */
+                        the elements): "opaque4x102400x20603x4" */
     FORMAT_REGROUPED /* a tag that applies after a reshape to other sizes: "4:aBcde8b(8,8,8,3,3)" */
 } format_kind_t;
 
@@ -39,30 +40,33 @@ typedef struct format {
                            dimensions */
     union {
         int64_t strides[TENSOR_MAX_RANK]; /* FORMAT_STRIDED: in elements, one per dimension */
-        int64_t words[FORMAT_WORDS];      /* FORMAT_OPAQUE: element count; oneDNN's version, or
-                                             owner and version; the owner's numbers */
+        int64_t words[FORMAT_WORDS];      /* FORMAT_OPAQUE: number of elements; oneDNN's version, or
+                                             a kernel's name and version; its numbers */
         int64_t inner[TENSOR_MAX_RANK];   /* FORMAT_REGROUPED: sizes of the reshaped tensor */
     };
 } format_t;
 
-/* Parses a format's text: "aBcd16b", "acdb", "{1,2}", "?". INVALID_ARGUMENT says what is wrong. */
+/* Parses a format's text: "aBcd16b", "acdb", "{1,2}", "?". Fails with INVALID_ARGUMENT; the message
+ * says why. */
 status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
     TESSERA_API(format_parse);
 
 /* Writes the format's text into a buffer of FORMAT_TEXT_MAX bytes and returns that buffer. */
 const char *format_text(const format_t *format, char *out_text) TESSERA_API(format_text);
 
-/* format_regroup: the format of a tensor of rank `rank` that has format `tag` once it is reshaped
- * to the sizes `inner`, in row-major order. The product of `inner` must be below 2^63, and the text
- * must fit. Example: a weight [64,8,3,3] packed as 8 groups [8,8,8,3,3]. Only conversions read such
- * a tensor. format_inner: the tag of such a format. */
+/* format_regroup returns a format for tensors of rank `rank`: the tensor is reshaped (in row-major
+ * order) to the sizes `inner`, and then stored in format `tag`. Example: a weight [64,8,3,3] is
+ * stored as 8 groups [8,8,8,3,3]. The product of `inner` must be below 2^63, and the format's text
+ * must fit in FORMAT_TEXT_MAX. Only conversions read such a tensor. format_inner returns the
+ * tag. */
 format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
     TESSERA_API(format_regroup);
 format_t format_inner(const format_t *format) TESSERA_API(format_inner);
 
-/* format_owned: an opaque format that belongs to the owner with this name, not to oneDNN. The
- * version and the numbers (at most FORMAT_MAX_NUMBERS, none negative) tell the owner how the
- * elements are arranged. format_numbers: those numbers, padded with zeros; else NULL. */
+/* format_owned returns an opaque format of a kernel or other owner with this name, not of oneDNN.
+ * The version and the numbers (at most FORMAT_MAX_NUMBERS, none negative) tell the owner how the
+ * elements are arranged. format_numbers returns these numbers, padded with zeros; NULL for other
+ * formats. */
 #define FORMAT_MAX_NUMBERS (FORMAT_WORDS - 3)
 format_t format_owned(int rank, int64_t elements, const char *owner, int version, int n_numbers,
                       const int64_t *numbers) TESSERA_API(format_owned);
@@ -76,17 +80,17 @@ format_t format_channels_last(int rank) TESSERA_API(format_channels_last);
 format_t format_channel_blocks(int rank, int block) TESSERA_API(format_channel_blocks);
 
 /* The format of a strided tensor. Strides without gaps and overlaps become a FORMAT_TAG without
- * blocks: plain or channels last if these have the same bytes, else another order. Other strides
- * stay FORMAT_STRIDED. */
+ * blocks. If sizes of 1 allow several orders, it is row-major or channels last if possible. Other
+ * strides stay FORMAT_STRIDED. */
 format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *strides)
     TESSERA_API(format_of_strides);
 
 bool format_is_blocked(const format_t *format) TESSERA_API(format_is_blocked);
 
-/* True if a blocked dimension is not a multiple of its block, so that there are padded elements. */
+/* True if a blocked dimension is not a multiple of its block size, so that there is padding. */
 bool format_is_padded(const format_t *format, const int64_t *sizes) TESSERA_API(format_is_padded);
 
-/* Sizes rounded up to multiples of their blocks. */
+/* Sizes rounded up to multiples of their block sizes. */
 void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *out_sizes)
     TESSERA_API(format_padded_sizes);
 
@@ -95,8 +99,8 @@ void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *
 void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_strides)
     TESSERA_API(format_strides);
 
-/* Number of elements from the first to one past the last, padding included. False on overflow, for
- * a negative size or stride, and for FORMAT_ANY. */
+/* Number of elements that a tensor of these sizes takes in memory, with padding and gaps. Returns
+ * false on overflow, for a negative size or stride, and for FORMAT_ANY. */
 bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
     TESSERA_API(format_elements);
 
@@ -105,11 +109,12 @@ int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_
     TESSERA_API(format_offset);
 
 /* True if tensors of these sizes have the same bytes in both formats. Strides of dimensions of size
- * 1 do not matter. Neither does a split into blocks that follow each other in memory. */
+ * 1 do not matter. A dimension that is split into adjacent blocks counts as not split. */
 bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
     TESSERA_API(format_same);
 
-/* A hash that is equal for formats that are format_same at these sizes. */
+/* A hash of a format. If format_same is true for two formats at these sizes, their hashes are
+ * equal. */
 uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed)
     TESSERA_API(format_hash);
 

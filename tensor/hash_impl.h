@@ -1,8 +1,7 @@
-/* A hash table, and a function that mixes words into hashes.
+/* A hash table, and a function that mixes 64-bit words into hashes.
  *
- * The table holds borrowed items, each with a hash that the caller computes. The caller also
- * defines equality: a look-up takes the hash, a key, and a function that compares an item with the
- * key.
+ * The table holds borrowed items, each with a hash that the caller computes. To find an item, the
+ * caller passes the hash, a key, and a function that compares an item with the key.
  *
  *   entry_t *entry = hash_find(&table, hash_of(key), is_entry_of, key);
  *   if (entry == NULL) TRY(hash_put(ctx, &table, hash_of(key), new_entry));
@@ -40,11 +39,11 @@ uint64_t hash_bytes(const void *bytes, size_t n_bytes, uint64_t seed);
 /* True if the item matches the key. */
 typedef bool (*hash_equal_t)(const void *item, const void *key);
 
-/* Returns the item with this hash that equals the key, or NULL. is_equal NULL: returns the first
- * item with this hash, for hashes that are one-to-one functions of the key. */
+/* Returns the item with this hash for which is_equal returns true, or NULL. If is_equal is NULL,
+ * returns the first item with this hash; use this if different keys never have the same hash. */
 void *hash_find(const hash_table_t *table, uint64_t hash, hash_equal_t is_equal, const void *key);
 
-/* Adds an item, which must not be NULL, without checking for an equal one. */
+/* Adds an item, which must not be NULL. Does not check whether the table has an equal one. */
 status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item);
 
 /* Removes an item that was added with this hash; does nothing if it is absent. */

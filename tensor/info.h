@@ -8,8 +8,8 @@
 TESSERA_BEGIN
 
 typedef enum layout {
-    LAYOUT_DENSE = 0, /* visible strides; the format is FORMAT_STRIDED */
-    LAYOUT_MKLDNN     /* opaque; any format that oneDNN or a kernel reads */
+    LAYOUT_DENSE = 0, /* the format is FORMAT_STRIDED, and callers may read the elements */
+    LAYOUT_MKLDNN     /* any format that oneDNN or a kernel reads; callers must convert it first */
 } layout_t;
 
 const char *layout_name(layout_t layout) TESSERA_API(layout_name);
@@ -18,7 +18,7 @@ typedef struct tensor_info {
     dtype_t dtype; /* DTYPE_NONE: an absent optional operand */
     layout_t layout;
     int rank;
-    bool is_number; /* a C or graph number, promoted like a Python number in PyTorch */
+    bool is_number; /* promoted like a Python number in PyTorch, see tensor_number */
     int64_t sizes[TENSOR_MAX_RANK];
     format_t format;
 } tensor_info_t;
@@ -35,7 +35,7 @@ int64_t info_numel(const tensor_info_t *info) TESSERA_API(info_numel);
 /* Bytes from the start of the first element to the end of the last, padding included. */
 size_t info_bytes(const tensor_info_t *info) TESSERA_API(info_bytes);
 
-/* True if the elements are row-major without gaps, in either layout. */
+/* True if the elements are row-major without gaps; the layout may be dense or mkldnn. */
 bool info_is_contiguous(const tensor_info_t *info) TESSERA_API(info_is_contiguous);
 
 /* True if dtype, is_number, sizes and layout are equal and the formats have the same bytes. Absent

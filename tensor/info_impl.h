@@ -1,12 +1,12 @@
-/* Compares infos field by field. This is faster than info_equal, and suffices to recognise repeated
- * calls, which usually have identical fields. */
+/* Compares infos field by field. This is faster than info_equal, and sufficient to recognise a
+ * repeated call, whose infos usually have identical fields. */
 #ifndef TESSERA_TENSOR_INFO_IMPL_H
 #define TESSERA_TENSOR_INFO_IMPL_H
 
 #include "tensor/info.h"
 
-/* True if all fields that the kind of format uses are equal. So "ab" and "{8,1}" of f32[4,8] are
- * not identical, although format_same is true. */
+/* True if all fields that the kind of format uses are equal. For f32[4,8], the tag "ab" and the
+ * strides {8,1} are the same format for format_same, but not identical. */
 bool format_identical(const format_t *a, const format_t *b);
 bool info_identical(const tensor_info_t *a, const tensor_info_t *b);
 
@@ -18,7 +18,7 @@ static inline bool info_is_sized(const tensor_info_t *info)
     return true;
 }
 
-/* Equal for identical values; info_identity_hash is never 0. */
+/* Hashes that are equal for identical formats and infos. info_identity_hash is never 0. */
 uint64_t format_identity_hash(const format_t *format, uint64_t seed);
 uint64_t info_identity_hash(const tensor_info_t *info);
 

@@ -1,9 +1,9 @@
 /* Ends calls early: cancellation, time limit, iteration limit.
  *
- * Public functions that work in many steps, or that recover from failures of their parts, run
- * between interrupt_begin and interrupt_end; INTERRUPTIBLE writes both. Long work calls
- * interrupt_check between its steps. A cancel stays pending until the outermost call ends with
- * STATUS_CANCELLED, so code that ignores the failure of a step cannot make the call miss it. */
+ * A public function that works in many steps, or that recovers from failures of some steps, calls
+ * interrupt_begin first and interrupt_end last; the macro INTERRUPTIBLE adds both calls. Between
+ * steps it calls interrupt_check. A cancel stays pending until the outermost call returns
+ * STATUS_CANCELLED, so it is not lost if code ignores the failure of a step. */
 #ifndef TESSERA_TENSOR_INTERRUPT_IMPL_H
 #define TESSERA_TENSOR_INTERRUPT_IMPL_H
 
@@ -17,8 +17,8 @@ typedef struct interrupts {
     atomic_int is_cancelled;  /* written by any thread or signal handler */
     const char *call;         /* the outermost call, or NULL */
     int depth;                /* nesting depth of calls */
-    int n_held;               /* calls of interrupt_hold that were not released yet */
-    uint64_t deadline;        /* end time of this call, as context_now; 0: none */
+    int n_held;               /* calls of interrupt_hold that interrupt_release has not ended */
+    uint64_t deadline;        /* time by which this call must end, as context_now; 0: none */
     int64_t iterations_left;  /* in this call */
     double limit_seconds;     /* 0: none */
     int64_t limit_iterations; /* at least 1 */
@@ -36,11 +36,11 @@ status_t interrupt_end(context_t *ctx, status_t status);
         return interrupt_end((ctx), (expr));                                                       \
     } while (0)
 
-/* Returns CANCELLED or LIMIT if the call must end; `at` names the next step. Normally costs one
- * load. Workers may call it too. */
+/* Returns CANCELLED or LIMIT if the call must end; `at` names the next step, for the message.
+ * Usually costs one load instruction. Contexts of workers may call it too. */
 status_t interrupt_check(context_t *ctx, const char *at);
 
-/* interrupt_check that also reports progress. */
+/* Like interrupt_check, and reports progress (progress.h). */
 status_t interrupt_tell(context_t *ctx, const char *what, int64_t done, int64_t total);
 
 /* Between these two calls, which may nest, interrupt_check returns OK. For work that must not stop
@@ -48,11 +48,12 @@ status_t interrupt_tell(context_t *ctx, const char *what, int64_t done, int64_t 
 void interrupt_hold(context_t *ctx);
 void interrupt_release(context_t *ctx);
 
-/* Counts one loop iteration, or one call of a method by a graph. LIMIT if there are too many. */
+/* Counts one iteration of a graph's loop, or one method that a graph calls. Returns LIMIT if there
+ * are too many. */
 status_t interrupt_count(context_t *ctx, const char *at);
 
-/* True for failures that have nothing to do with what was requested: memory, cancel, limit. No
- * fallback is tried after them. */
+/* True for failures after which a fallback would not help, because the request itself was not at
+ * fault: no memory, a cancel, a limit. */
 static inline bool interrupt_is_final(status_t status)
 {
     return status == STATUS_OUT_OF_MEMORY || status == STATUS_CANCELLED || status == STATUS_LIMIT;

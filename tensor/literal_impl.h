@@ -1,14 +1,14 @@
 /* Parses literals of the graph language from text at a cursor.
  *
  * On success the cursor advances past the literal; on failure it stays. A literal must not be
- * followed by characters that could continue it: "3.5" and "3x" are not integers. Text ends in a
- * zero byte and is not trusted. */
+ * followed by characters that could continue it: "3.5" and "3x" are not integers. The text ends in
+ * a zero byte, and may contain anything before it. */
 #ifndef TESSERA_TENSOR_LITERAL_IMPL_H
 #define TESSERA_TENSOR_LITERAL_IMPL_H
 
 #include "tensor/api.h"
 
-/* Longest string, including its zero byte, and longest floating number, in bytes. */
+/* Longest string, including its zero byte, and longest floating-point number, in bytes. */
 #define LITERAL_MAX 128
 
 typedef enum literal {
@@ -27,8 +27,8 @@ bool literal_word(const char **cursor, char *out_word, size_t capacity);
 /* Reads a double-quoted string with JSON's escapes into LITERAL_MAX bytes. */
 bool literal_string(const char **cursor, char *out_string);
 
-/* Decodes the characters after a backslash in a string to at most 4 bytes. Returns their number, 0
- * for an invalid escape. Always advances the cursor. */
+/* Decodes the characters after a backslash in a string to at most 4 bytes. Returns the number of
+ * bytes, 0 for an invalid escape. Always advances the cursor. */
 int literal_escape(const char **cursor, char *out);
 
 /* Skips spaces and tabs, but no newlines, because a newline ends a statement. */
@@ -39,11 +39,11 @@ bool literal_is_letter(char c);
 /* True for letters, digits and underscore. */
 bool literal_is_word(char c);
 
-/* True for characters of a name: those of words, and dots. */
+/* True for letters, digits, underscore and dot. */
 bool literal_is_name(char c);
 
 /* Length in bytes of the name at this position: a letter, then name characters; 0 if there is none.
- * Operators, attributes and sizes have such names, both in types and in guards. */
+ * Operators, attributes and symbolic sizes have such names. */
 size_t literal_name_length(const char *at);
 
 /* True for a character that must not directly follow a literal. */

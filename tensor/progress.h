@@ -1,7 +1,8 @@
 /* Progress: reports the steps of long calls while they run.
  *
- * Importing, passes, plans, measuring and saving report each step. The listener is called in the
- * context's thread. Without a listener a report costs only a test for NULL. */
+ * Importing a model, optimising and compiling a graph, measuring kernels and saving report each of
+ * their steps to a listener, which is called in the context's thread. Without a listener a report
+ * costs only a test for NULL. */
 #ifndef TESSERA_TENSOR_PROGRESS_H
 #define TESSERA_TENSOR_PROGRESS_H
 

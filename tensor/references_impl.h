@@ -1,4 +1,4 @@
-/* Reference counts. A shared object starts with one reference and ends with the last. */
+/* Reference counts. A shared object starts with one reference, and is freed with the last one. */
 #ifndef TESSERA_TENSOR_REFERENCES_IMPL_H
 #define TESSERA_TENSOR_REFERENCES_IMPL_H
 
@@ -11,8 +11,8 @@ static inline void references_add(atomic_int *n_references)
     atomic_fetch_add_explicit(n_references, 1, memory_order_relaxed);
 }
 
-/* Drops a reference; true for the last one, after which the caller frees the object. If there is
- * only one reference, only its holder could add another, so no locked instruction (6 ns) is
+/* Drops a reference. Returns true for the last one; then the caller frees the object. If there is
+ * only one reference, no other thread can add another, so the slow atomic subtraction (6 ns) is not
  * needed. */
 static inline bool references_drop(atomic_int *n_references)
 {

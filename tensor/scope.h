@@ -1,21 +1,23 @@
-/* A scope owns the tensors, and remembers the first failure, of a chain of calls.
+/* A scope encloses a chain of calls: it owns the tensors that they return, and remembers the first
+ * failure.
  *
  * Tensors. Every tensor that a call returns inside a scope belongs to the scope. The scope releases
  * its tensors when it ends, except those that scope_keep transfers to the caller. You may also
- * release a tensor inside the scope. tensor_release then undoes the last tensor_retain made inside
- * the scope; if there is none, it drops the scope's reference. So pairs of retain and release
- * change nothing. If a tensor should outlive the scope, retain it once more, or call scope_keep.
+ * release a tensor inside the scope. tensor_release undoes the last tensor_retain of the tensor
+ * inside the scope; if there is none, it releases the scope's own reference. So a retain and a
+ * release together change nothing. If a tensor should outlive the scope, retain it once more than
+ * you release it, or call scope_keep.
  *
  * Failures. A scope starts without a failure and remembers its first one until context_clear_error
  * marks it as handled. scope_end returns this failure, which then counts as a failure of the
- * surrounding code. If the scope did not fail, earlier failures of the surrounding code remain. A
- * call whose required input is NULL returns the first failure of the innermost scope, or else of a
- * scope around it. So a chain of calls needs one check, at the end of the scope. Outside all scopes
- * such a call returns the last failure, unless another call has returned a tensor since. So open a
- * scope to chain calls.
+ * surrounding scope. If no call in the scope failed, earlier failures of the surrounding scope
+ * remain. A call whose required input is NULL returns the first failure of the innermost scope, or
+ * else of a scope around it. So a chain of calls needs one check, at the end of the scope. Outside
+ * all scopes, a call whose required input is NULL returns the last failure, unless another call has
+ * returned a tensor since. So open a scope to chain calls.
  *
- * Each forward of a module runs in its own scope, without earlier failures. These affect it only if
- * one of its inputs is NULL.
+ * Each forward of a module runs in its own scope. Earlier failures affect it only if one of its
+ * inputs is NULL.
  *
  * Scopes nest. A scope begins, is used and ends in one thread. */
 #ifndef TESSERA_TENSOR_SCOPE_H

@@ -5,21 +5,22 @@
 #include "tensor/context_impl.h"
 #include "tensor/scope.h"
 
-/* Transfers a reference to the open scope. Without a scope it only notes that a call has returned a
- * tensor, so that calls with NULL inputs no longer return older failures. */
+/* Transfers a reference to the innermost scope. Outside all scopes, only notes that a call has
+ * returned a tensor, so that calls with NULL inputs no longer return older failures. */
 status_t scope_enter(context_t *ctx, tensor_t *tensor);
 
-/* Opens the scope of a forward. The scope lists the inputs as lent, so that scope_give knows
- * whether the forward retained one. Calls inside do not return earlier failures, unless one of the
- * inputs is NULL. If this function fails, no scope is open. */
+/* Opens the scope in which a module's forward runs. The scope lists the inputs as lent, so that
+ * scope_give knows whether the forward retained one. Calls in the forward do not return failures
+ * from before it, unless one of the inputs is NULL. If this function fails, it opens no scope. */
 status_t scope_begin_call(context_t *ctx, int n_in, const tensor_t *const *in);
 
-/* Removes one reference from the innermost scope, if the scope has one. For results of a function
- * that opened the scope, whose caller then owns the reference. */
+/* Takes one reference to the tensor from the innermost scope, if the scope has one; the caller then
+ * owns it. */
 void scope_take(context_t *ctx, tensor_t *tensor);
 
-/* scope_take for a result of a forward. The caller gets one reference: the one that the forward
- * retained, or the scope's, or a new one for a lent input. False if the tensor is not listed. */
+/* Like scope_take, for a result of a forward. The caller then owns one reference: the one that the
+ * forward retained, or the scope's, or a new one for a lent input. Returns false if the scope does
+ * not list the tensor. */
 bool scope_give(context_t *ctx, tensor_t *tensor);
 
 /* Called by tensor_retain and tensor_release for a tensor that a scope lists, before they change
@@ -30,16 +31,16 @@ void scope_note_released(const tensor_t *tensor);
 /* Failures of the innermost scope, or of the code outside all scopes. */
 failures_t *scope_failures(context_t *ctx);
 
-/* The failure that calls with NULL inputs return; its status is OK if there is none. */
+/* The failure that calls with NULL inputs return; its status is STATUS_OK if there is none. */
 const failure_t *scope_first_failure(context_t *ctx);
 
-/* Enclose a call that has a fallback. Failures between the two calls are not recorded, except in
- * scopes that open between them. scope_attempt_end returns the status. If is_forgiven, the failure
- * is forgotten; otherwise it is recorded now. */
+/* Call these before and after an attempt: a call whose failure has a fallback. Failures between the
+ * two calls are not recorded, except in scopes that open between them. scope_attempt_end returns
+ * `status`. If is_forgiven is true, the failure is forgotten; otherwise it is recorded now. */
 void scope_attempt(context_t *ctx);
 status_t scope_attempt_end(context_t *ctx, status_t status, bool is_forgiven);
 
-/* Inside an attempt: marks the last failure as harmless. */
+/* Marks the last failure inside an attempt as handled. */
 void scope_forgive(context_t *ctx);
 
 /* Ends all scopes when the context ends. */

@@ -14,16 +14,16 @@ TESSERA_BEGIN
 typedef enum status {
     STATUS_OK = 0,
     STATUS_INVALID_ARGUMENT, /* an argument breaks a rule */
-    STATUS_UNSUPPORTED,      /* legal, but not supported; the message names it */
-    STATUS_OUT_OF_MEMORY,    /* the allocator refused, or the context's memory limit was reached */
+    STATUS_UNSUPPORTED,      /* a valid request that is not supported; the message names it */
+    STATUS_OUT_OF_MEMORY,    /* no memory, or the context's memory limit was reached */
     STATUS_IO,               /* the operating system reported an error for a file */
     STATUS_CORRUPT,          /* a file's content violates its format */
-    STATUS_ONEDNN,           /* oneDNN returned an error; the message has its status */
+    STATUS_ONEDNN,           /* oneDNN returned an error; the message contains oneDNN's status */
     STATUS_CANCELLED,        /* context_cancel ended the call */
     STATUS_LIMIT             /* the context's limit on seconds or iterations ended the call */
 } status_t;
 
-/* Name of the code without prefix, "INVALID_ARGUMENT". Static. */
+/* Name of a code without prefix, such as "INVALID_ARGUMENT"; a static text. */
 const char *status_name(status_t status) TESSERA_API(status_name);
 
 TESSERA_END

@@ -1,11 +1,13 @@
 /* Internals of a space of symbolic integers: nodes, polynomials, facts about each node.
  *
- * A node is one expression, made once and never moved. Its definition (kind, operands, hint) is
- * complete before other threads can see its handle, and never changes, so sym_calculate reads it
- * without a lock. Facts about it (range, divisibility, its simplest form given the guards) change
- * under the space's lock. Atoms are integer nodes other than sums and products.
+ * A node is one expression; equal expressions share a node, and nodes never move in memory. A
+ * node's definition (kind, operands, hint) is complete before other threads can see its handle, and
+ * never changes, so sym_calculate reads it without a lock. Facts about it (range, divisibility, its
+ * simplest form given the guards) change under the space's lock. Atoms are integer nodes other than
+ * sums and products. The value of a node "at the hints" is its value if all names have the values
+ * of their hints (sym.h).
  *
- * Call all functions below with the lock held, except sym_find and sym_evaluate. */
+ * Hold the space's lock when you call the functions below, except sym_find and sym_evaluate. */
 #ifndef TESSERA_TENSOR_SYM_IMPL_H
 #define TESSERA_TENSOR_SYM_IMPL_H
 
@@ -18,7 +20,7 @@
 /* Holds products of two integers, and sums of such products. */
 __extension__ typedef __int128 sym_wide_t;
 
-/* Limits. Exceeding one gives SYM_NONE and a failure that names the limit. */
+/* Limits. A result beyond a limit is SYM_NONE, with a failure that names the limit. */
 #define SYM_MAX_NODES (1 << 17) /* per space */
 #define SYM_MAX_TERMS 32        /* per sum; also operands of a minimum or maximum */
 #define SYM_MAX_FACTORS 12      /* per product */
@@ -40,7 +42,7 @@ typedef enum sym_kind {
     SYM_ROUNDED, /* {real}; part: sym_rounding_t */
     SYM_NAME,
     SYM_PRODUCT,        /* two or more atoms, sorted */
-    SYM_SUM,            /* {constant, denominator, factor, product, factor, product, ...} */
+    SYM_SUM,            /* {constant, denominator, factor, product, ...} */
     SYM_REAL,           /* a number; part: sym_real_t, as for all reals */
     SYM_TO_REAL,        /* {integer or real} */
     SYM_ARITHMETIC_ADD, /* {real, real} */
@@ -55,7 +57,8 @@ typedef struct sym_value {
     double real;
 } sym_value_t;
 
-/* A set of integers: min <= x <= max, x % modulus == remainder. Modulus 0: x equals remainder. */
+/* Facts about an integer x: min <= x <= max, and x % modulus == remainder; if modulus is 0, x ==
+ * remainder. */
 typedef struct sym_known {
     int64_t min, max;
     int64_t modulus, remainder;
@@ -76,8 +79,8 @@ typedef struct sym_node {
     bool is_busy, has_exclusions;
     unsigned simplest_stamp, known_stamp;
     int64_t simplest;    /* simplest form, valid if simplest_stamp is current */
-    int64_t replacement; /* equal integer according to a guard; 0: none */
-    sym_known_t known;   /* derived facts, valid at known_stamp */
+    int64_t replacement; /* an integer that a guard says is equal; 0: none */
+    sym_known_t known;   /* derived facts, valid if known_stamp is current */
     sym_known_t fact;    /* facts from guards and from sym_name */
     double real_min, real_max;
 } sym_node_t;
@@ -122,8 +125,8 @@ struct sym_space {
     int guard_capacity;
     sym_exclusion_t *exclusions;
     int n_exclusions, exclusion_capacity;
-    int n_sum_facts; /* sums with facts from guards */
-    unsigned stamp;  /* incremented by every guard that adds information */
+    int n_sum_facts; /* number of sums about which a guard states a fact */
+    unsigned stamp;  /* incremented by each guard that adds information */
     char origin[CONTEXT_ERROR_MAX / 8];
     status_t status; /* first failure */
     char message[CONTEXT_ERROR_MAX / 2];
@@ -151,10 +154,11 @@ static inline uint64_t sym_number(int64_t handle)
 
 /* The node of a handle; NULL if the handle does not belong to this space. */
 sym_node_t *sym_find(const sym_space_t *space, int64_t handle);
-/* Stores the first failure; returns SYM_NONE. */
+/* Stores a failure if the space has none yet; returns SYM_NONE. */
 int64_t sym_fail(sym_space_t *space, status_t status, const char *format, ...) TESSERA_PRINTF(3, 4);
 int64_t sym_limit(sym_space_t *space, const char *what, int limit);
-/* Allocates memory that lives as long as the space; on failure NULL, and the space has failed. */
+/* Allocates memory that exists as long as the space. On failure stores the failure in the space and
+ * returns NULL. */
 void *sym_get(sym_space_t *space, size_t bytes);
 bool sym_grow(sym_space_t *space, void *items, int *capacity, int needed, size_t item_bytes);
 /* The node with this kind and these operands, existing or new; NULL on failure. */
@@ -166,7 +170,8 @@ sym_node_t *sym_look_up(sym_space_t *space, sym_kind_t kind, int part, int n,
 sym_node_t *sym_find_name(sym_space_t *space, const char *text);
 sym_node_t *sym_new_name(sym_space_t *space, const char *text, int64_t hint, int64_t min,
                          int64_t max);
-/* Order of operands: by kind, then by operands or text. 0 only for equal ones. */
+/* Compares two operands for sorting: by kind, then by operands or text. 0 only if they are
+ * equal. */
 int sym_compare(const sym_space_t *space, int64_t a, int64_t b);
 /* True if the atom occurs in the expression. */
 bool sym_contains(const sym_space_t *space, int64_t a, int64_t atom);
@@ -177,8 +182,8 @@ typedef struct sym_term {
     int64_t factor, product; /* product: of atoms, or one atom */
 } sym_term_t;
 
-/* (terms + constant) / denominator. The denominator is positive and divides the sum at all sizes.
- * Terms are sorted; no factor is 0. */
+/* A polynomial (terms + constant) / denominator. The denominator is positive and divides the sum
+ * for all values of the names. Terms are sorted; no factor is 0. */
 typedef struct sym_poly {
     int n;
     int64_t constant, denominator;
@@ -193,16 +198,17 @@ bool sym_poly_add(sym_space_t *space, sym_poly_t *a, int64_t factor, const sym_p
 bool sym_poly_scale(sym_poly_t *a, int64_t factor, int64_t divisor);
 bool sym_poly_multiply(sym_space_t *space, const sym_poly_t *a, const sym_poly_t *b,
                        sym_poly_t *out);
-/* Returns the handle or number; SYM_NONE on failure. */
+/* Makes a symbolic integer from a polynomial. Returns its handle or number; SYM_NONE on failure. */
 int64_t sym_store(sym_space_t *space, sym_poly_t *poly);
-/* Quotient of two products, 1 if they are equal; 0 if b does not divide a. */
+/* Quotient of two products, for example A*B*C / B = A*C; 1 if they are equal; 0 if a does not
+ * contain all atoms of b. */
 int64_t sym_product_divide(sym_space_t *space, int64_t a, int64_t b);
 int64_t sym_product_multiply(sym_space_t *space, int64_t a, int64_t b);
-/* Lists the atoms of a product or atom; returns their number. */
+/* Lists the atoms of a product (or the atom itself); returns their number. */
 int sym_atoms(const sym_space_t *space, const int64_t *product, const int64_t **out_atoms);
 /* Splits a polynomial with denominator 1 into factor * form + constant, and returns the form: a sum
  * without constant, whose coefficients have no common divisor and whose first coefficient is
- * positive. If `makes` is false and the form has no node yet, returns SYM_NONE. */
+ * positive. If `makes` is false, creates no node: returns SYM_NONE if the form has none yet. */
 int64_t sym_form(sym_space_t *space, const sym_poly_t *poly, bool makes, int64_t *out_factor);
 
 /* ---- sym_quotient.c ---- */
@@ -221,7 +227,8 @@ int64_t sym_choice(sym_space_t *space, int64_t condition, int64_t a, int64_t b);
 int64_t sym_real_number(sym_space_t *space, sym_real_t type, double number);
 int64_t sym_made_real(sym_space_t *space, sym_real_t type, int64_t a);
 int64_t sym_arithmetic(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b);
-/* guards: may add guards that bound names, if the result is then an integer expression. */
+/* If `guards` is true, may add guards that bound names if this makes the result an integer
+ * expression. */
 int64_t sym_rounded(sym_space_t *space, sym_rounding_t rounding, int64_t real, bool guards);
 double sym_real_calculated(sym_kind_t kind, sym_real_t type, double a, double b);
 bool sym_real_rounded(sym_rounding_t rounding, double real, int64_t *out_value);
@@ -237,25 +244,27 @@ int64_t sym_saturate(sym_wide_t value);
 
 /* ---- sym_guard.c ---- */
 
-/* Makes a node's expression in `space`, with operands mapped by `map`. Not for names. */
+/* Makes a node's expression in `space`, with operands that `map` has replaced. Not for names. */
 typedef int64_t (*sym_map_t)(void *user, int64_t operand);
 int64_t sym_rebuild(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user);
 /* Simplifies an expression with all guards so far. */
 int64_t sym_simplest(sym_space_t *space, int64_t a);
-/* sym_simplest for an atom whose operands are already simplest; returns SYM_NONE for NULL. */
+/* Like sym_simplest, for an atom whose operands are already in simplest form; returns SYM_NONE for
+ * NULL. */
 int64_t sym_atom(sym_space_t *space, const sym_node_t *node);
 /* 1: the relation is proven; 0: its negation is proven; -1: neither. */
 int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* Returns whether the relation holds. If it can be neither proven nor disproven, returns whether it
  * holds at the hints, and adds this as a guard. */
 bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a);
-/* The product of a and b. If neither can be negative, records that the product cannot, either. */
+/* The product of a and b. If neither factor can be negative, records that the product cannot be
+ * negative. */
 int64_t sym_multiplied(sym_space_t *space, int64_t a, int64_t b);
-/* Records a >= 0, which follows from known facts. */
+/* Records a >= 0, a fact that follows from others. */
 void sym_learn(sym_space_t *space, int64_t a);
 /* Adds a guard that holds at the hints. */
 bool sym_assume(sym_space_t *space, sym_relation_t relation, int64_t a);
-/* Tests the relation for a number. */
+/* True if the relation holds for a number. */
 bool sym_holds(sym_relation_t relation, int64_t value);
 int64_t sym_sum(sym_space_t *space, int64_t a, int64_t factor, int64_t b);
 int64_t sym_product(sym_space_t *space, int64_t a, int64_t b);

@@ -6,8 +6,9 @@
 
 TESSERA_BEGIN
 
-/* Start with text_begin. `bytes` is NULL while empty, else it ends in a zero byte. text_status
- * reports a failed allocation, so printers need not check each call. */
+/* Start with text_begin. `bytes` is NULL while the text is empty, else it ends in a zero byte. The
+ * text stores a failed allocation until text_status returns it, so code that appends need not check
+ * each call. */
 typedef struct text {
     context_t *ctx;
     char *bytes;
@@ -33,8 +34,8 @@ void text_append_quoted(text_t *text, const char *string) TESSERA_API(text_appen
  * the rest. Returns the full length, as snprintf does. */
 size_t text_escape(const char *string, char *out, size_t room) TESSERA_API(text_escape);
 
-/* Appends the shortest decimal form that reads back to the same number, always with a point or
- * exponent; inf, -inf, nan. */
+/* Appends the shortest decimal text from which the same number can be read, always with a point or
+ * exponent; or inf, -inf, nan. */
 void text_append_float(text_t *text, double value) TESSERA_API(text_append_float);
 
 /* Returns the text; "" when empty. */

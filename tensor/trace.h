@@ -1,8 +1,8 @@
 /* The trace: a CSV line for each event of the enabled categories.
  *
  * context_options_t.trace or TESSERA_TRACE lists categories, separated by commas: `dispatch`,
- * `convert`, `pass`, `plan`, `all`. Before the first event of a category, the trace has a line with
- * the names of its columns:
+ * `convert`, `pass`, `plan`, `all`. Before the first event of a category, the trace writes one line
+ * with the names of that category's columns:
  *
  *   tessera,dispatch,operator,kernel,implementation,inputs,outputs,us
  *   tessera,convert,cause,by,source,destination,bytes,us

@@ -4,7 +4,8 @@
 
 #include "tensor/trace.h"
 
-/* Sets the bits of all known categories in the text; false if one is unknown. */
+/* Parses category names separated by commas into the bits of trace_category_t. Returns false if a
+ * name is unknown; the bits of the others are set. */
 bool trace_parse(const char *text, unsigned *out_categories);
 
 #endif

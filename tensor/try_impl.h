@@ -1,6 +1,6 @@
 /* Macros that return early from a function that returns a status. Library code includes them
- * through tensor/status_impl.h; the command and the programs in perf include this file and
- * tessera.h. Users call context_fail. */
+ * through tensor/status_impl.h; the command-line program and the programs in perf include this file
+ * and tessera.h. */
 #ifndef TESSERA_TENSOR_TRY_IMPL_H
 #define TESSERA_TENSOR_TRY_IMPL_H
 

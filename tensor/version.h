@@ -11,8 +11,8 @@ TESSERA_BEGIN
 #define TESSERA_VERSION_MINOR 1
 #define TESSERA_VERSION_PATCH 0
 
-/* The version as a number that increases with each release: 1002003 for 1.2.3. Example: #if
- * TESSERA_VERSION >= 2000. */
+/* The version as a number that increases with each release: 1002003 for 1.2.3, so `#if
+ * TESSERA_VERSION >= 2000` tests for 0.2.0 or later. */
 #define TESSERA_VERSION                                                                            \
     (TESSERA_VERSION_MAJOR * 1000000 + TESSERA_VERSION_MINOR * 1000 + TESSERA_VERSION_PATCH)
 

@@ -1,10 +1,11 @@
-/* The only wrapper around oneDNN. A primitive is described by data: a problem (problem.h), which
- * points to tensor_infos.
+/* All calls of oneDNN go through this interface. A primitive (oneDNN's term for a prepared
+ * operation) is created from a problem: a struct that says what to compute on which tensors
+ * (problem.h).
  *
- * Written against the C API of oneDNN 3.x; v2.c implements the same calls for 2.6. Formats are
- * passed and returned as format_t, so no other folder sees a oneDNN type. A primitive is immutable
- * and shared between threads. Its kernel is built when it first runs, so to compare candidates it
- * suffices to describe them. The process has one engine. */
+ * The code uses the C API of oneDNN 3.x; v2.c implements the same calls for 2.6. Formats are passed
+ * and returned as format_t, so no other folder uses oneDNN's types. A primitive never changes, and
+ * threads share it. Creating a primitive only describes it, which is cheap enough to compare
+ * candidates; its machine code is generated when it first runs. The process has one engine. */
 #ifndef TESSERA_TENSOR_ONEDNN_ONEDNN_H
 #define TESSERA_TENSOR_ONEDNN_ONEDNN_H
 
@@ -15,27 +16,28 @@
 typedef struct onednn_frame onednn_frame_t;
 typedef struct onednn_stream onednn_stream_t;
 
-/* Assumed memory of one primitive. Code and descriptors take 30 to 65 KB. */
+/* Assumed memory of one primitive; the code and descriptors of one take 30 to 65 KB. */
 #define ONEDNN_PRIMITIVE_BYTES ((size_t)48 << 10)
 
-/* Describes a primitive; the only path by which a problem reaches oneDNN. UNSUPPORTED if oneDNN has
- * no implementation, would overflow 32-bit integers, or is known to compute wrong results
- * (onednn_fault). UNSUPPORTED sets no message in the context; onednn_refusal has the reason until
- * the next call: "no implementation". */
+/* Creates a primitive from a problem. Returns UNSUPPORTED if oneDNN has no implementation, would
+ * overflow 32-bit integers, or is known to compute wrong results (onednn_fault). UNSUPPORTED sets
+ * no message in the context; until the next call, onednn_refusal returns the reason, for example
+ * "no implementation". */
 status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
                          onednn_primitive_t **out_primitive);
 const char *onednn_refusal(context_t *ctx);
 onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive);
 void onednn_release(onednn_primitive_t *primitive);
 
-/* Name such as "jit:avx512_core", "brgconv:avx512_core". Belongs to the primitive. */
+/* Name such as "jit:avx512_core" or "brgconv:avx512_core". Borrowed from the primitive. */
 const char *onednn_implementation(const onednn_primitive_t *primitive);
 
 /* True if the name contains the word "ref" (not as part of a longer word). */
 bool onednn_is_reference(const char *implementation);
 
-/* The known fault of an implementation for a problem with known formats: "reports success
- * without writing bf16". NULL if there is none. */
+/* Returns a text about a fault of oneDNN that this implementation is known to have for this
+ * problem, such as "reports success without writing bf16"; NULL if there is none. The problem's
+ * formats must be known. */
 const char *onednn_fault(const onednn_problem_t *problem, const char *implementation);
 
 /* Arguments that a primitive reads and writes. A run takes their pointers in this order, limited to
@@ -74,49 +76,49 @@ typedef enum onednn_argument {
     ONEDNN_ARGUMENT_COUNT
 } onednn_argument_t;
 
-/* Number of arguments of a primitive; position of an argument in the order, -1 if it is not
- * taken. */
+/* Number of arguments that a run of a primitive takes; position of an argument among them, -1 if it
+ * is not taken. */
 int onednn_n_arguments(const onednn_primitive_t *primitive);
 int onednn_argument_index(const onednn_primitive_t *primitive, int argument);
 
-/* dtype, sizes and chosen format of an argument, as an mkldnn info. UNSUPPORTED, without a message,
- * if no format_t describes it, or the argument is not taken. */
+/* Returns dtype, sizes and chosen format of an argument, as an mkldnn info. Returns UNSUPPORTED,
+ * without a message, if no format_t describes the format, or the argument is not taken. */
 status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                       tensor_info_t *out_info);
 
-/* onednn_query for the weight, for code that packs it. Also accepts formats that differ from a tag
- * only in the order of sizes of 1, such as those of depthwise weights. */
+/* Like onednn_query for the weight, for code that packs it. Also accepts formats that differ from a
+ * tag only in the order of dimensions of size 1, such as those of depthwise weights. */
 status_t onednn_query_weight(const onednn_primitive_t *primitive, tensor_info_t *out_info);
 
 /* Bytes of an argument, even if no format_t describes its format; 0 if it is not taken. */
 size_t onednn_argument_bytes(const onednn_primitive_t *primitive, int argument);
 
-/* Appends the benchdnn command line (benchdnn is oneDNN's test program) that repeats a problem:
- * "./benchdnn --conv ...". All formats of the problem must be known. onednn_repro uses the
- * primitive's formats. */
+/* Appends a command line of benchdnn, oneDNN's test program, that repeats a problem: "./benchdnn
+ * --conv ...". In onednn_repro_problem all formats must be known; onednn_repro uses those that
+ * oneDNN chose for the primitive. */
 void onednn_repro_problem(const onednn_problem_t *problem, text_t *text);
 void onednn_repro(const onednn_primitive_t *primitive, text_t *text);
 
 size_t onednn_scratch_bytes(const onednn_primitive_t *primitive);
 
-/* Runs on the context's stream. The memory objects are borrowed from the primitive for the call.
- * scratch may be NULL when onednn_scratch_bytes is 0. */
+/* Runs a primitive on the context's stream. scratch may be NULL if onednn_scratch_bytes is 0. */
 status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
                     void *scratch);
 
-/* Reorders an argument from `from` into the primitive's format, which a format_t need not describe.
- * Examples: int8 weights followed by the sums over their inputs, recurrent weights in parts. */
+/* Reorders an argument from format `from` into the primitive's format, even if no format_t
+ * describes that. Examples: int8 weights followed by the sums over their inputs, recurrent weights
+ * in several parts. */
 status_t onednn_pack(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                      const tensor_info_t *from, const void *bytes, void *out_bytes);
 
-/* The primitive that reorders one info to another of equal dtype and sizes, described once per
- * pair. Arguments are src, dst. Borrowed until the next call. UNSUPPORTED, without a message, if
- * oneDNN has no such reorder. */
+/* Returns the primitive that reorders from one info to another of equal dtype and sizes. It is
+ * created once for each pair, has the arguments src and dst, and is borrowed until the next call.
+ * Returns UNSUPPORTED, without a message, if oneDNN has no such reorder. */
 status_t onednn_reorder(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
                         onednn_primitive_t **out_primitive);
 
-/* onednn_run in two steps. A frame holds the memory objects of a run; one thread at a time uses
- * it. */
+/* onednn_run in two steps. A frame holds oneDNN's memory objects (descriptor and pointer of each
+ * argument) for a run; only one thread at a time may use it. */
 status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
                              onednn_frame_t **out_frame);
 void onednn_frame_destroy(onednn_frame_t *frame);
@@ -126,9 +128,9 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
 status_t onednn_stream_create(context_t *ctx, onednn_stream_t **out_stream);
 void onednn_stream_destroy(context_t *ctx, onednn_stream_t *stream);
 
-/* onednn_isa: the instruction set that oneDNN generates code for, as oneDNN's bits.
- * onednn_isa_name: the name of such bits. onednn_isa_has: true if they include a class that
- * determines block sizes and speed. */
+/* onednn_isa returns the instruction set for which oneDNN generates code, as oneDNN's bits.
+ * onednn_isa_name returns the name of such bits. onednn_isa_has returns true if the bits include
+ * one of the classes below, on which block sizes and speed depend. */
 typedef enum onednn_isa {
     ONEDNN_ISA_AVX,
     ONEDNN_ISA_AVX2,

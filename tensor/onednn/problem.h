@@ -1,4 +1,4 @@
-/* Problems: what a oneDNN primitive shall compute, and on which tensors, as data. */
+/* A problem says what a oneDNN primitive computes, and on which tensors. */
 #ifndef TESSERA_TENSOR_ONEDNN_PROBLEM_H
 #define TESSERA_TENSOR_ONEDNN_PROBLEM_H
 
@@ -65,8 +65,9 @@ typedef enum onednn_algorithm {
 
 typedef struct onednn_primitive onednn_primitive_t;
 
-/* Training: forward, and keeps what backward needs: a workspace, and mean and variance for norms.
- * Backward: computes gradients from the gradient of dst. */
+/* ONEDNN_TRAINING is a forward pass that also stores the values that the backward pass needs: a
+ * workspace, and for norms mean and variance. The backward kinds compute gradients from the
+ * gradient of dst. */
 typedef enum onednn_propagation {
     ONEDNN_INFERENCE = 0,
     ONEDNN_TRAINING,
@@ -84,7 +85,7 @@ typedef enum onednn_direction {
     ONEDNN_BOTH_SUMMED
 } onednn_direction_t;
 
-#define ONEDNN_MAX_SPATIAL 12 /* oneDNN's array size; 3 are used */
+#define ONEDNN_MAX_SPATIAL 12 /* oneDNN's array size; at most 3 are used */
 #define ONEDNN_MAX_SRC 4
 #define ONEDNN_MAX_WEIGHT 4
 #define ONEDNN_MAX_DST 3
@@ -100,23 +101,24 @@ typedef enum onednn_post_kind {
 typedef struct onednn_post_op {
     onednn_post_kind_t kind;
     onednn_algorithm_t algorithm;
-    float alpha, beta; /* sum: alpha times the previous dst; alpha 0: use the scale and zero of
-                          dst */
+    float alpha, beta; /* sum: adds alpha times the old dst; alpha 0: uses the scale and zero of dst
+                        */
     const tensor_info_t *operand; /* ONEDNN_POST_BINARY only */
 } onednn_post_op_t;
 
 /* Maps the integers of an operand to numbers: number = scale (integer - zero). */
 typedef struct onednn_quantization {
     bool has_scale, has_zero;
-    bool is_per_channel; /* weight: one scale per output channel, else one for all */
-    const float *scale;  /* constant scales; NULL: an argument of every run */
-    const int32_t *zero; /* constant, one value; NULL: an argument of every run */
+    bool is_per_channel; /* weight: one scale for each output channel; otherwise one for all */
+    const float *scale;  /* scales that are constant; NULL: they are an argument of each run */
+    const int32_t *zero; /* one constant value; NULL: it is an argument of each run */
 } onednn_quantization_t;
 
-/* Description of a primitive. Infos may have FORMAT_ANY where oneDNN shall choose. Spatial arrays
- * start with the slowest dimension; stride and dilation count from 1. Unused fields are zero.
+/* Describes a primitive. An info with FORMAT_ANY lets oneDNN choose the format. Arrays of spatial
+ * dimensions start with the slowest one. A stride or dilation of 1 is the smallest. Unused fields
+ * are zero.
  *
- * A problem sets exactly the operands that it reads and writes:
+ * A problem sets exactly the operands that it reads and writes (read > written):
  *
  *   forward, any kind                          src, weight, bias > dst
  *   convolution, deconvolution, inner product
@@ -130,8 +132,8 @@ typedef struct onednn_quantization {
  *       BACKWARD_DATA                          src, diff_dst > diff_src
  *   rnn: BACKWARD         src, weight, bias, dst, diff_dst > diff_src, diff_weight, diff_bias
  *
- * A recurrent layer has several operands of a kind. Sizes: T steps, N sequences, C inputs, H hidden
- * elements, L layers, D directions, G gates. Absent ones have dtype DTYPE_NONE.
+ * A recurrent layer has several operands of each kind. Sizes: T steps, N sequences, C inputs, H
+ * hidden elements, L layers, D directions, G gates. Absent ones have dtype DTYPE_NONE.
  *
  *   src[n_src]   layer [T][N][C], iter [L][D][N][H], iter_c [L][D][N][H] (lstm)
  *   weight[4]    layer [L][D][C][G][H], iter [L][D][H][G][H], peephole [L][D][3][H],
@@ -148,12 +150,12 @@ typedef struct onednn_problem {
     onednn_kind_t kind;
     onednn_algorithm_t algorithm;
     onednn_propagation_t propagation;
-    onednn_primitive_t *forward; /* backward: the same layer in training, already described */
+    onednn_primitive_t *forward; /* backward: the primitive of the same layer in ONEDNN_TRAINING */
     int n_src;
     const tensor_info_t *src;    /* [n_src] */
-    const tensor_info_t *weight; /* convolution [G][K/G][C/G].. if grouped; recurrent [4]; NULL */
+    const tensor_info_t *weight; /* grouped convolution: [G][K/G][C/G]..; recurrent: [4]; or NULL */
     const tensor_info_t *bias;   /* NULL: none */
-    const tensor_info_t *dst;    /* recurrent [3] */
+    const tensor_info_t *dst;    /* recurrent: [3] */
     const tensor_info_t *diff_src, *diff_weight, *diff_bias, *diff_dst;
     int64_t kernel[ONEDNN_MAX_SPATIAL];
     int64_t stride[ONEDNN_MAX_SPATIAL];
@@ -166,10 +168,10 @@ typedef struct onednn_problem {
     float alpha, beta;            /* eltwise; lrn */
     float k;                      /* lrn */
     float epsilon;                /* norms */
-    bool has_scale;               /* norms: scale and shift are given */
+    bool has_scale;               /* norms: scale and shift are arguments */
     bool has_relu;                /* batch norm: applies max(0, ..) to the result */
-    bool fixed_statistics; /* norms: mean and variance are given, not computed from src; always
-                              so for batch norm in inference */
+    bool fixed_statistics; /* norms: mean and variance are arguments, not computed from src; always
+                              true for batch norm in inference */
     bool from_dst;         /* eltwise: backward uses dst, possible for relu, elu with alpha >= 0,
                               tanh, sigmoid, exp and sqrt */
     /* Convolution, deconvolution, inner product, matmul, reorder: operands are dequantized, then
