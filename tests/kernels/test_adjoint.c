@@ -1,4 +1,4 @@
-/* Weighted sums of rows on every ISA of the machine, compared with sums in double. */
+/* Weighted sums of rows with each instruction set of the machine, compared with sums in double. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { OUTER = 3, FROM = 7, TO = 5, MOST_INNER = 70, MOST_TAPS = 4 };
 
-static const int64_t starts[TO + 1] = {0, 4, 4, 5, 8, 10}; /* no tap for the second row */
+static const int64_t starts[TO + 1] = {0, 4, 4, 5, 8, 10}; /* row 1 has no taps */
 
 static void check_near(double given, double wanted, double tolerance)
 {

@@ -1,5 +1,5 @@
-/* Depthwise convolution, and convolution with small groups, on every ISA of the machine, compared
- * with sums in double. */
+/* Depthwise convolution, and convolution with small groups, with each instruction set of the
+ * machine, compared with sums in double. */
 #include "kernels/conv/depthwise_impl.h"
 
 #include <float.h>
@@ -11,14 +11,14 @@
 #include "tests/support/support.h"
 
 #define MAX_ELEMENTS (4 * 80 * 24 * 24)
-#define AFTER 12345.0f /* sentinel after the result, must not change */
+#define AFTER 12345.0f /* after the result; must not change */
 
 typedef struct problem {
     float *x, *weight, *bias, *out;
     double *sums; /* expected sums */
 } problem_t;
 
-/* Fills with random numbers; padded channels of x and of the weight are zero. */
+/* Fills with random numbers. Channels that pad x and the weight to blocks are zero. */
 static void fill(const depthwise_t *d, const problem_t *p, int lanes)
 {
     const int64_t plane = d->height * d->width, window = (int64_t)d->kernel * d->kernel;
@@ -36,8 +36,8 @@ static void fill(const depthwise_t *d, const problem_t *p, int lanes)
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) p->out[i] = AFTER;
 }
 
-/* Returns what one element of the kernel adds to channel c, whose group is [first, first +
- * group). */
+/* Returns what one element of the kernel adds to channel c: a sum over the channels of its
+ * group. */
 static double add_group(const depthwise_t *d, int lanes, int64_t n, int64_t c, int64_t at,
                         int64_t element)
 {
@@ -70,7 +70,7 @@ static void twice(const void *user, float *row, int64_t n)
     for (int64_t i = 0; i < n; i++) row[i] *= 2.0f;
 }
 
-/* Computes the expected sums, in the order of `check`. */
+/* Computes the expected sums, in the order in which check() reads them. */
 static void expect(const depthwise_t *d, const problem_t *p, int lanes)
 {
     double *sum = p->sums;
@@ -134,7 +134,7 @@ static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int group
     }
 }
 
-/* Runs sides smaller than a tile, of one tile, and of several; heights and widths differ. */
+/* Runs sizes smaller than a tile, as large, and of several tiles. Heights and widths differ. */
 static void run_sides(const problem_t *p, isa_t isa, int64_t n_channels, int group, int first_kind,
                       int kind_step)
 {
@@ -178,7 +178,7 @@ static void every_set_gives_the_sums(void **state)
     drop(p);
 }
 
-/* Groups smaller than a block of lanes, of one block, and of several. */
+/* Groups may be smaller than a block of lanes, as large, or larger. */
 static void every_set_gives_the_sums_of_groups(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void every_set_gives_the_sums_of_groups(void **state)
     for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         if (!isa_has(isa)) continue;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            run_sides(p, isa, cases[i].channels, cases[i].group, 0, 2); /* only kernels of 3 */
+            run_sides(p, isa, cases[i].channels, cases[i].group, 0, 2); /* kernels of 3 */
     }
     drop(p);
 }

@@ -1,5 +1,5 @@
-/* Pairs of a 1x1 convolution and a depthwise one, on every ISA of the machine, compared with sums
- * in double. */
+/* Pairs of a 1x1 convolution and a depthwise one, with each instruction set of the machine,
+ * compared with sums in double. */
 #include "kernels/conv/expand_depthwise_impl.h"
 
 #include <float.h>
@@ -11,11 +11,11 @@
 #include "tests/support/support.h"
 
 #define MAX_ELEMENTS (4 * 96 * 32 * 32)
-#define AFTER 12345.0f /* sentinel after the result, must not change */
+#define AFTER 12345.0f /* after the result; must not change */
 
 typedef struct problem {
     float *x, *expand, *weight, *expand_bias, *bias, *out;
-    double *expanded; /* one image and channel */
+    double *expanded; /* result of the 1x1 convolution, for one channel of one image */
 } problem_t;
 
 static int64_t expand_at(const expand_depthwise_t *pair, int lanes, int64_t k, int64_t c)
@@ -24,7 +24,7 @@ static int64_t expand_at(const expand_depthwise_t *pair, int lanes, int64_t k, i
     return ((k / lanes * n_blocks + c / lanes) * lanes + c % lanes) * lanes + k % lanes;
 }
 
-/* Fills with random numbers; padded channels of x and of the weights are zero. */
+/* Fills with random numbers. Channels that pad x and the weights to blocks are zero. */
 static void fill(const expand_depthwise_t *pair, const problem_t *p, int lanes)
 {
     const int64_t plane = pair->height * pair->width, window = (int64_t)pair->kernel * pair->kernel;

@@ -1,4 +1,4 @@
-/* Functions of floats on every ISA of the machine, compared with double. */
+/* Functions of floats with each instruction set of the machine, compared with double. */
 #include "kernels/elementwise/functions_impl.h"
 
 #include <float.h>
@@ -9,7 +9,7 @@
 
 enum { N = 40001 };
 
-/* Parameters of the functions that have some: clamp needs A <= B. */
+/* Parameters of functions that have parameters. Clamp needs A <= B. */
 #define A 0.25f
 #define B 0.75f
 
@@ -48,8 +48,8 @@ static double exact(function_t function, double x)
     }
 }
 
-/* Error bound. gelu loses digits in 1 + erf at negative x, and sums lose digits where terms cancel.
- * In the others the exponent is rounded. */
+/* Returns the error bound. gelu loses digits in 1 + erf if x is negative, and sums lose digits if
+ * terms cancel. Other functions lose digits because an exponent is rounded. */
 static double bound(function_t function, double x, double y)
 {
     const double cubic = 1.5957691216057308 * (x + 0.044715 * x * x * x);
@@ -103,7 +103,7 @@ static void the_ends_of_the_numbers_have_their_values(void **state)
     }
 }
 
-/* Elements after the first n must not change. */
+/* Elements from n on must not change. */
 static void any_number_of_them_is_done_in_place(void **state)
 {
     (void)state;

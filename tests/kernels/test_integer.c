@@ -1,5 +1,5 @@
-/* Sums of products of small integers on every ISA of the machine, compared with s64 sums truncated
- * to s32. */
+/* Sums of products of small integers with each instruction set of the machine, compared with s64
+ * sums truncated to s32. */
 #include "kernels/quantized/integer_impl.h"
 
 #include <stdlib.h>
@@ -47,7 +47,8 @@ static int32_t want(const integer_t *p, int64_t r, int64_t o)
     return (int32_t)(uint32_t)(uint64_t)sum;
 }
 
-/* Rows overlap like windows: they start 3 elements apart. Runs are separated by 5 elements. */
+/* Rows overlap like windows: row r begins at element 3 r. The runs of a row are 5 elements
+ * apart. */
 static void check(trial_t t)
 {
     const int64_t run_step = 2 * t.pairs + 5, n_x = 3 * t.rows + run_step * t.runs + 2;
@@ -106,7 +107,7 @@ static void sums_are_exact(void **state)
                 (trial_t){rows, outputs[o], 1 + rows % 3, 1 + rows % 9 * 5, rows % 2 == 0, false});
 }
 
-/* 255 * 255 * 2 overflows bytes and s16; 100,000 products overflow s32. */
+/* 255 * 255 * 2 is too large for bytes and s16; the sum of 100,000 such products for s32. */
 static void sums_do_not_clip_and_wrap_around(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Loops of norms and their gradients on every ISA of the machine, compared with sums in double. */
+/* Loops of norms and their gradients with each instruction set of the machine, compared with sums
+ * in double. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ static double get(dtype_t dtype, const void *elements, int64_t i)
     return dtype_load(dtype, (const char *)elements + i * (int64_t)dtype_size(dtype));
 }
 
-/* Numbers from -6 to 8, rounded to the dtype, and a guard after them. */
+/* Fills with numbers from -6 to 8, rounded to the dtype, followed by 42, which must not change. */
 static void fill(dtype_t dtype, int64_t n, int64_t seed, void *to)
 {
     for (int64_t i = 0; i < n; i++)
@@ -31,7 +32,7 @@ static void fill(dtype_t dtype, int64_t n, int64_t seed, void *to)
     dtype_store(dtype, (char *)to + n * (int64_t)dtype_size(dtype), 42.0);
 }
 
-/* Relative to `scale`, the size of the terms. */
+/* Returns the tolerance of a sum. `scale` is the size of its terms. */
 static double tolerance_of(dtype_t dtype, double scale)
 {
     return (dtype == DTYPE_F64 ? 1e-12 : dtype == DTYPE_F32 ? 3e-6 : 1e-2) * (scale + 1.0);
@@ -265,7 +266,7 @@ static void check_batch(isa_t isa, dtype_t dtype, const lines_t *lines, bool is_
     fill(dtype, n, 0, y);
     fill(dtype, n, 29, of_x);
     fill(dtype, BATCH_FACTORS * STRIP_LANES, 11, factors);
-    for (int64_t l = 0; l < STRIP_LANES; l++) { /* no operand is near a bound of the activation */
+    for (int64_t l = 0; l < STRIP_LANES; l++) { /* keeps operands off the activation's bounds */
         const int64_t size = (int64_t)dtype_size(dtype);
         const int64_t at = BATCH_SHIFT * STRIP_LANES + l;
         dtype_store(dtype, (char *)factors + at * size, get(dtype, factors, at) + 0.003);

@@ -1,4 +1,5 @@
-/* Splitting of images and weights by parity, compared with its definition. */
+/* Images and weights are split by the parity (odd or even) of row and column. Compared with its
+ * definition. */
 #include "kernels/conv/parities_impl.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static void check(const parities_t *p)
             }
 }
 
-/* Padding of either parity, larger than the image, and negative. */
+/* Padding is odd, even, larger than the image, or negative. */
 static void elements_stand_by_their_parity(void **state)
 {
     static const parities_t all[] = {{.n_channels = 3,

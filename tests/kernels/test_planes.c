@@ -1,5 +1,5 @@
-/* Convolutions element by element, their gradients, and folding of norms, compared with sums over
- * all products. One thread and several must compute the same bits. */
+/* Convolutions that compute one element of an output at a time, their gradients, and folding of
+ * norms, compared with sums over all products. The number of threads must not change the bits. */
 #include "tests/support/support.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static double draw(void)
     return (double)rand() / RAND_MAX - 0.5;
 }
 
-/* x [N][C][H][W] f64, stride 2 and 1, dilation 1 and 2, padding 1 and 2. */
+/* Describes a convolution of x [N][C][H][W] f64. Stride, dilation and padding differ for H and
+ * W. */
 static planes_t planes_of(void)
 {
     planes_t p = {.dtype = DTYPE_F64,
@@ -40,7 +41,8 @@ static planes_t planes_of(void)
     return p;
 }
 
-/* Calls visit for each product of a convolution, with the indices of its three factors. */
+/* Calls visit for each product of a convolution, with its indices in x, the weight and the
+ * result. */
 static void for_products(const planes_t *p, void (*visit)(int64_t x, int64_t weight, int64_t out))
 {
     for (int64_t n = 0; n < N; n++)
@@ -118,7 +120,8 @@ static void gradients_of_biases_are_sums_of_planes(void **state)
     assert_memory_equal(given[0], given[1], sizeof given[0]);
 }
 
-/* [8][300] with a factor for each row; [C/G = 4 rows a group][3][100] with one for each 100. */
+/* Either [8][300] has a factor for each row, or [8 = 2 groups of 4][3][100] has 3 factors per
+ * group. */
 static void weights_are_multiplied_by_the_factors_of_their_outputs(void **state)
 {
     enum { ROWS = 8, ELEMENTS = 300 };

@@ -1,4 +1,4 @@
-/* 1x1 convolution on every ISA of the machine, compared with sums in double. */
+/* 1x1 convolution with each instruction set of the machine, compared with sums in double. */
 #include "kernels/conv/pointwise_impl.h"
 
 #include <float.h>
@@ -12,7 +12,7 @@
 #define MAX_CHANNELS 160
 #define MAX_ELEMENTS (3 * MAX_CHANNELS * 32 * 32)
 #define MAX_SCRATCH (8 << 20)
-#define AFTER 12345.0f /* sentinel after the result, must not change */
+#define AFTER 12345.0f /* after the result; must not change */
 
 typedef struct problem {
     float *x, *scale, *shift, *weight, *bias, *addend, *out, *scratch;
@@ -58,7 +58,7 @@ static int64_t out_plane(const pointwise_t *p)
     return (p->height + p->stride - 1) / p->stride * ((p->width + p->stride - 1) / p->stride);
 }
 
-/* Fills with random numbers; padded channels of x, weight and addend are zero. */
+/* Fills with random numbers. Channels that pad x, weight and addend to blocks are zero. */
 static void fill(const pointwise_t *p, const problem_t *of, int lanes)
 {
     const int64_t plane = p->height * p->width;
@@ -85,7 +85,7 @@ static void fill(const pointwise_t *p, const problem_t *of, int lanes)
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) of->out[i] = AFTER;
 }
 
-/* Returns the factor from the source: element `at` of a channel, scaled and clamped. */
+/* Returns element `at` of input channel c, scaled and clamped. */
 static double source(const pointwise_t *p, int lanes, int64_t n, int64_t c, int64_t at)
 {
     double x = p->x[blocks_at(p->n_inputs, p->height * p->width, lanes, n, c, at)];
@@ -113,7 +113,7 @@ static void twice(const void *user, float *values, int64_t n)
     for (int64_t i = 0; i < n; i++) values[i] *= 2.0f;
 }
 
-/* Computes the expected sums, in the order of `check`. */
+/* Computes the expected sums, in the order in which check() reads them. */
 static void expect(const pointwise_t *p, const problem_t *of, int lanes)
 {
     double *sum = of->sums;
@@ -201,7 +201,7 @@ static void every_set_gives_the_sums(void **state)
     free_problem(&p);
 }
 
-/* More sources than are read at once, and images with lines that end within a tile. */
+/* Has more input channels than a part of the sums, and images with rows that end within a tile. */
 static void sources_of_many_parts_are_summed(void **state)
 {
     (void)state;

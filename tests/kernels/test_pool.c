@@ -1,5 +1,6 @@
-/* Maxima of windows and gradients of pooling on every ISA of the machine, compared with plain
- * loops: numbers, NaN, infinities and signed zeros; few and many channels; f32 and bf16. */
+/* Maxima of windows and gradients of pooling with each instruction set of the machine, compared
+ * with simple loops. Operands have NaN, infinities and signed zeros, few and many channels, f32 and
+ * bf16. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ enum { COLUMNS = 9, LINES = 3, PLANES = 2, MOST_CHANNELS = 70, WINDOWS = 6 };
 static const pool_span_t columns[WINDOWS] = {{0, 1}, {0, 2}, {1, 3}, {2, 4}, {7, 1}, {0, 0}};
 static const float specials[] = {NAN, INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.0f, -0.0f, 1.5f};
 
-/* More than half of the elements are special, but NaN is rare. */
+/* Returns a random number. More than half of them are special, but few are NaN. */
 static float draw(unsigned *seed)
 {
     *seed = *seed * 1664525u + 1013904223u;
@@ -84,7 +85,7 @@ static void maxima_are_those_of_plain_loops(void **state)
             for (int i = 0; i < 4; i++) check_line((isa_t)isa, channels[c], i % 2 == 1, 1 + i / 2);
 }
 
-/* Rows of windows, tap by tap. */
+/* pool_raise raises each result to the maximum of itself and one element of its window. */
 static void rows_keep_the_larger(void **state)
 {
     static float x[4 * 40], given[41], wanted[40];
@@ -114,7 +115,7 @@ static void rows_keep_the_larger(void **state)
 
 enum { SIDE = 9, N_OUTER = 2 };
 
-/* 3x3 windows with padding 1; their stride is 2, or 3 with dilation 2. */
+/* Describes pooling of 3x3 windows with padding 1, and stride 2, or stride 3 and dilation 2. */
 static pool_plan_t plan_of(bool is_average, int64_t block, bool is_dilated)
 {
     const pool_axis_t one = {
@@ -131,7 +132,7 @@ static pool_plan_t plan_of(bool is_average, int64_t block, bool is_dilated)
                          .out_plane = side.out * side.out};
 }
 
-/* Adds the gradients of all windows of one channel, in double. */
+/* Adds the gradients of all windows of one channel to `out`, in double. */
 static void add_gradients(const pool_plan_t *plan, const float *x, const float *grad, double *out)
 {
     const int64_t block = plan->block, n_columns = plan->axes[2].out;

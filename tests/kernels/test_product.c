@@ -1,4 +1,5 @@
-/* The product with many rows on every ISA of the machine, compared with sums in double. */
+/* The product with many rows with each instruction set of the machine, compared with sums in
+ * double. */
 #include "kernels/linear/product_impl.h"
 
 #include <float.h>
@@ -29,7 +30,7 @@ static float weight_at(const product_t *p, int64_t output, int64_t input)
                      output % PRODUCT_BLOCK];
 }
 
-/* Doubles each element and adds a value that depends on its position. */
+/* Doubles each element and adds a number that depends on row and column. */
 static void finish(const void *user, int64_t row, int64_t column, int64_t n, float *values)
 {
     const float *step = user;
@@ -37,7 +38,7 @@ static void finish(const void *user, int64_t row, int64_t column, int64_t n, flo
         values[i] = 2.0f * values[i] + *step * (float)(row - column - i);
 }
 
-/* Makes a problem; padding is NaN, so that it would show in a result. */
+/* Makes a problem. The weight's padding is NaN, so results show if it is read. */
 static problem_t begin(int64_t n_rows, int64_t n_outputs, int64_t n_inputs)
 {
     static const float step = 0.25f;
@@ -135,7 +136,7 @@ static void every_instruction_set_sums_as_double_does(void **state)
     }
 }
 
-/* More rows than are copied at once, and more inputs than are multiplied at once. */
+/* Has more rows than are copied at once, and more inputs than are multiplied at once. */
 static void many_rows_and_inputs_go_in_parts(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Conversions to integers and back on every ISA of the machine, compared with double. Quotients,
- * products and sums of two floats are exact, or round to float alike, if double computes them. */
+/* Conversions to integers and back with each instruction set of the machine, compared with double.
+ * The double result of two floats, rounded to float, is the float result, so the comparison is
+ * exact. */
 #include "kernels/quantized/quantize_impl.h"
 
 #include <float.h>
@@ -8,7 +9,7 @@
 
 #include "tests/support/support.h"
 
-enum { N = 531, HALF = 2 }; /* every HALF-th number is a tie */
+enum { N = 531, HALF = 2 }; /* every second number is a tie: x.5 */
 
 static const quantize_loops_t *const tables[ISA_COUNT] = ISA_TABLE(quantize_loops);
 
@@ -104,7 +105,7 @@ static void integers_become_floats_and_bytes(void **state)
 
 static void sums_are_rescaled(void **state)
 {
-    const float *const sums = x + 7; /* after the special numbers */
+    const float *const sums = x + 7; /* without the special numbers */
     enum { COUNT = N - 7 };
     (void)state;
     fill();

@@ -1,5 +1,5 @@
-/* Steps of recurrent cells and dot products on every ISA of the machine, compared with double; the
- * backward steps with differences of these. */
+/* Steps of recurrent cells and dot products with each instruction set of the machine, compared with
+ * double. Backward steps are compared with finite differences. */
 #include "kernels/recurrent/rows_impl.h"
 
 #include <float.h>
@@ -8,7 +8,7 @@
 
 #include "tests/support/support.h"
 
-enum { N = 37, STEP = 41, GATES = 4 }; /* gates are STEP floats apart */
+enum { N = 37, STEP = 41, GATES = 4 }; /* the parts of a row for each gate are STEP floats apart */
 
 static const recurrent_loops_t *const tables[ISA_COUNT] = ISA_TABLE(recurrent_loops);
 
@@ -28,8 +28,8 @@ static void expect(float got, double wanted)
         fail_msg("%.9g, not %.9g", (double)got, wanted);
 }
 
-/* One element: h' and c' of the sums that enter the gates. gru: sums r, z, n without U h, and
- * `inner`, which is U h + b' of n. */
+/* One state element: the sums that enter its gates, its h and its c. A step computes new h and c.
+ * For gru, `sums` are of r, z and n, n without U h; `inner` is U h + b' of n. */
 typedef struct cell {
     double sums[GATES], inner, h, c;
 } cell_t;
@@ -93,7 +93,8 @@ static void steps_are_those_of_double(void **state)
         }
 }
 
-/* The derivative of diff_h * h' + diff_c * c' with respect to a number of the cell x. */
+/* Returns the derivative of diff_h * h' + diff_c * c' by *at, a number of the cell x, where h' and
+ * c' are the results of a step. */
 static double slope(bool is_lstm, cell_t *x, double *at, double diff_h, double diff_c)
 {
     const double width = 1e-4, before = *at;

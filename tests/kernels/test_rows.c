@@ -1,5 +1,5 @@
-/* Elementwise loops on every ISA of the machine: floats compared with double, steps and rows with
- * one element at a time, and optimizer steps with those of the portable loops. */
+/* Elementwise loops with each instruction set of the machine: f32 is compared with f64, loops over
+ * rows with one element at a time, and optimizer steps with the portable loops. */
 #include "kernels/elementwise/rows_impl.h"
 
 #include <float.h>
@@ -15,7 +15,7 @@ enum { ROWS = 3, N = 37, STRIDE = 41, SIZE = ROWS * STRIDE };
 static float operands[ELEMENTWISE_OPERANDS][SIZE];
 static double wide[ELEMENTWISE_OPERANDS][SIZE];
 
-/* Numbers between -3 and 3, with equal ones, small integers and zeros. */
+/* Fills with numbers between -3 and 3: some are equal, some are small integers or zeros. */
 static void fill(void)
 {
     for (int k = 0; k < ELEMENTWISE_OPERANDS; k++)
@@ -26,7 +26,8 @@ static void fill(void)
         }
 }
 
-/* Rows with these steps (bit k: operand k has a step of 1); operands as float or double. */
+/* Describes rows of f64 (is_wide) or f32 operands. Bit k of steps: operand k has a step of 1,
+ * otherwise 0. */
 static elementwise_rows_t rows_of(bool is_wide, int steps, void *out)
 {
     elementwise_rows_t rows = {.rows = ROWS, .n = N, .out = out, .out_row_step = STRIDE};
@@ -40,7 +41,7 @@ static elementwise_rows_t rows_of(bool is_wide, int steps, void *out)
     return rows;
 }
 
-/* Compares f32 with f64, each ISA and steps. The bound allows for sums whose terms cancel. */
+/* Compares f32 with f64, for all steps. The bound allows for sums whose terms cancel. */
 static void check(const char *what, int function, int isa, const elementwise_loops_t *loops,
                   bool is_truth)
 {
@@ -63,7 +64,7 @@ static void check(const char *what, int function, int isa, const elementwise_loo
     }
 }
 
-/* The loop of all steps gives what the loop of one element gives, bit for bit. */
+/* Checks that a loop over rows gives the same bits as calls for one element each. */
 static void check_single(elementwise_loop_t *loop, int steps)
 {
     double all[SIZE] = {0};
@@ -226,7 +227,7 @@ static void run_update(update_loop_t *loop, bool has_momentum, arrays_t *arrays)
     loop(&update, 5, SIZE - 3);
 }
 
-/* The loops are compiled without contraction, so that parameters do not depend on the machine. */
+/* These loops are compiled without contraction to fused multiply-adds, so all machines agree. */
 static void steps_of_optimizers_have_the_same_bits_on_every_instruction_set(void **state)
 {
     static const update_loops_t *const tables[ISA_COUNT] = ISA_TABLE(update_loops);

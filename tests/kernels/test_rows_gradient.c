@@ -1,5 +1,5 @@
-/* The gradient of a blocked weight from few rows, on every ISA of the machine, compared with sums
- * in double. Computed at once or in tiles, the bits are the same on any number of threads. */
+/* The gradient of a blocked weight from few rows, with each instruction set of the machine,
+ * compared with sums in double. Neither tiles nor the number of threads may change the bits. */
 #include "kernels/linear/rows_gradient_impl.h"
 
 #include <float.h>
@@ -46,7 +46,7 @@ static void check_element(const rows_gradient_t *g, const float *out, int64_t j,
                  (long long)g->inputs.n, (long long)j, (long long)k, got, sum);
 }
 
-/* Checks all elements; padded lanes must be zero. */
+/* Checks all elements. Padding must be zero. */
 static void check(const rows_gradient_t *g, const float *out, isa_t isa)
 {
     for (int64_t j = 0; j < padded(&g->outputs); j++)
@@ -103,7 +103,8 @@ static void every_instruction_set_sums_as_double_does(void **state)
     }
 }
 
-/* Several chunks with several tiles each, and blocks with more vectors than are summed at once. */
+/* Inputs are computed in several chunks of several tiles. Blocks have more vectors than are summed
+ * at once. */
 static void many_inputs_go_in_chunks(void **state)
 {
     (void)state;
@@ -126,7 +127,7 @@ static void blocks_that_do_not_fit_are_told(void **state)
     assert_true(rows_gradient_fits(ISA_AVX2, 24, 16));
 }
 
-/* One sum per column, the same when computed in parts. */
+/* Checks the sum of each column. Computing columns in two parts must give the same bits. */
 static void biases_are_sums_of_rows(void **state)
 {
     enum { ROWS = 17, OUTPUTS = 31 };

@@ -1,5 +1,5 @@
-/* Products over either dimension of a blocked weight, on every ISA of the machine, compared with
- * sums in double. */
+/* Products with a blocked weight, summed over its inputs or its outputs, with each instruction set
+ * of the machine, compared with sums in double. */
 #include "kernels/linear/rows_product_impl.h"
 
 #include <float.h>
@@ -42,7 +42,7 @@ static void check(const rows_product_t *p, const char *isa)
         }
 }
 
-/* Padding is NaN, so that it would show in a result. */
+/* Makes a random weight. Its padding is NaN, so results show if it is read. */
 static float *draw_weight(const rows_product_t *p)
 {
     float *weight = draw_many(padded(&p->terms) * padded(&p->results));
@@ -79,7 +79,7 @@ static void run_on(const rows_product_t *product, isa_t isa)
     test_free(scratch);
 }
 
-/* Runs the sum over inputs, as in the layer, and over outputs, as in the gradient of its input. */
+/* Sums over inputs, as a linear layer does, and over outputs, as the gradient of its input does. */
 static void run_one(isa_t isa, int64_t block_inputs, int64_t block_outputs, int64_t n_rows,
                     int64_t n_outputs, int64_t n_inputs)
 {
@@ -108,7 +108,7 @@ static void every_instruction_set_sums_as_double_does(void **state)
     }
 }
 
-/* Several parts of the terms; the kernel prefetches the next part. */
+/* Sums have several parts; while it computes a part, the kernel prefetches the next. */
 static void many_terms_go_in_parts(void **state)
 {
     (void)state;

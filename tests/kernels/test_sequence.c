@@ -1,4 +1,5 @@
-/* lstm and gru layers on every ISA of the machine, compared with the same in double. */
+/* lstm and gru layers with each instruction set of the machine, compared with the same in
+ * double. */
 #include "kernels/recurrent/sequence_impl.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 enum { GAP = 3, MAX_N = 70, MAX_H = 530 };
 static const float untouched = 77.0f;
 
-/* Optional arguments and variants of a layer. */
+/* Optional arguments of a layer, and variants. */
 typedef enum given {
     GIVEN_BIAS = 1,
     GIVEN_STATES = 2,
@@ -22,7 +23,7 @@ typedef enum given {
 
 typedef struct problem {
     sequence_t s;
-    float *weight_ih, *weight_hh; /* plain */
+    float *weight_ih, *weight_hh; /* row-major */
     float *memory[20];
     int n_memory;
     int64_t lengths[MAX_N];
@@ -140,7 +141,7 @@ static double step_element(const problem_t *p, const float *x, const double *h, 
 static void check(const char *what, const sequence_t *s, int64_t n, int64_t time, int64_t j,
                   float given, double wanted)
 {
-    /* Sums of a thousand products have larger errors. */
+    /* sums of many products have larger errors */
     const double tolerance = s->n_inputs + s->n_elements > 400 ? 2e-4 : 2e-5;
     if (!(fabs((double)given - wanted) <= tolerance))
         fail_msg("%s: cell %d, T %lld, N %lld, C %lld, H %lld: sequence %lld, time %lld, element "
@@ -184,7 +185,7 @@ static void run_one(isa_t isa, sequence_cell_t cell, const int64_t *sizes, int g
     assert_true(sequence_scratch(&p.s, isa, 5, &bytes));
     void *scratch = test_malloc(bytes);
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-        memset(scratch, 0xff, bytes); /* NaN: unwritten memory must not reach a result */
+        memset(scratch, 0xff, bytes); /* NaN, which shows if memory is read before it is written */
         sequence_run(&p.s, isa, threads[t], scratch);
         for (int64_t n = 0; n < sizes[1]; n += step) check_sequence(&p, isa_name(isa), n);
     }
@@ -209,8 +210,8 @@ static void layers_of_every_size_give_what_double_gives(void **state)
     }
 }
 
-/* More sequences than are processed per read of a block, and more inputs than are multiplied at
- * once. */
+/* Has more sequences than are computed for each time that a block of weights is read, and more
+ * inputs than are multiplied at once. */
 static void many_sequences_and_inputs_go_in_parts(void **state)
 {
     static const int64_t sizes[][4] = {{3, MAX_N, 5, 17}, {2, 33, 131, 140}, {9, 16, 130, 20}};
@@ -227,8 +228,8 @@ static void many_sequences_and_inputs_go_in_parts(void **state)
     }
 }
 
-/* Halves of one row to several tiles; the last tile may lack a row. Sizes are T, N, then C and H in
- * vectors. */
+/* Strassen's algorithm multiplies halves of the sequences, here with one row to several tiles. If N
+ * is odd, one half has a row less. C and H are in vectors. */
 static void strassen_gives_what_double_gives(void **state)
 {
     static const int64_t sizes[][4] = {{1, 1, 2, 2},  {3, 2, 4, 2},  {5, 3, 2, 4},
@@ -251,8 +252,8 @@ static void strassen_gives_what_double_gives(void **state)
     }
 }
 
-/* A large number or NaN in one sequence must not affect the others, though they are multiplied
- * together. */
+/* A large number or a NaN in one sequence must not change the results of other sequences, although
+ * Strassen's algorithm adds their rows. */
 static void strassen_keeps_sequences_apart(void **state)
 {
     static const float odd[] = {1e6f, 1e37f, INFINITY, NAN};
@@ -278,7 +279,7 @@ static void strassen_keeps_sequences_apart(void **state)
     }
 }
 
-/* Gates near 0 and 1, where the functions saturate. */
+/* Sums are so large that gates are almost 0 or 1. */
 static void sums_of_any_size_stay_in_the_range_of_the_functions(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Softmax, its logarithm and their gradients on every ISA of the machine, compared with the same in
- * double. */
+/* Softmax, its logarithm and their gradients with each instruction set of the machine, compared
+ * with double. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -82,7 +82,7 @@ static void exponentials_are_added_in_the_row_itself(void **state)
                 row[i] = (float)(i * 37 % 11) - 5.0f;
                 sum += exp((double)row[i] - (n == 1 ? -5.0 : 5.0));
             }
-            if (n > 1 && n < 11) continue; /* 5 is not among them */
+            if (n > 1 && n < 11) continue; /* 5 is not among these sizes */
             row[n] = 42.0f;
             const float given = softmax_exponentials((isa_t)isa, n, row, row, &largest);
             assert_true(row[n] == 42.0f);
@@ -91,7 +91,7 @@ static void exponentials_are_added_in_the_row_itself(void **state)
         }
 }
 
-/* A NaN makes its row NaN; the other rows keep their bytes. */
+/* A NaN makes its own row NaN. Other rows must not change. */
 static void nan_spreads_over_its_row(void **state)
 {
     (void)state;

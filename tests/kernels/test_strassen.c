@@ -1,4 +1,5 @@
-/* Products with Strassen's algorithm on every ISA of the machine, compared with sums in double. */
+/* Products with Strassen's algorithm with each instruction set of the machine, compared with sums
+ * in double. */
 #include "kernels/linear/strassen_impl.h"
 
 #include <float.h>
@@ -11,18 +12,18 @@
 
 #define MAX_INPUTS 1152
 #define MAX_OUTPUTS 192
-#define MAX_ROWS 200 /* total of all images */
+#define MAX_ROWS 200 /* the images' total */
 #define MAX_X (4 * MAX_ROWS * MAX_INPUTS)
 #define MAX_SCRATCH (16 << 20)
-#define AFTER 12345.0f /* sentinel after the result, must not change */
+#define AFTER 12345.0f /* after the result; must not change */
 
 typedef struct problem {
     float *x, *weight, *bias, *addend, *out, *scratch;
     double *sums; /* [row][output] */
 } problem_t;
 
-/* A matrix; images in blocks of channels, with a row per pixel; and the same with stride 2, which
- * takes every other pixel of every other line. */
+/* Rows are those of a matrix, or pixels of images in blocks of channels: all pixels, or with stride
+ * 2 every other pixel of every other line. */
 typedef enum shape { MATRIX, BLOCKS, STRIDED, SHAPE_COUNT } shape_t;
 
 static problem_t make_problem(void)
@@ -53,7 +54,7 @@ static void free_problem(const problem_t *p)
     free(p->scratch);
 }
 
-/* Describes images of `lines` by n_rows / lines pixels. */
+/* Describes images with `lines` lines of n_rows / lines pixels. */
 static strassen_t describe(const problem_t *of, int64_t lanes, shape_t shape, int64_t n_images,
                            int64_t n_rows, int64_t lines, int64_t n_inputs, int64_t n_outputs)
 {
@@ -115,7 +116,7 @@ static int64_t out_at(const strassen_t *s, int64_t lanes, int64_t row, int64_t o
            output / lanes * s->out_block + output % lanes;
 }
 
-/* Returns an addend that depends on row and column, so that a misplaced one shows. */
+/* Returns an addend that is different in each row and column, so a wrong position shows. */
 static float added(int64_t row, int64_t column)
 {
     return (float)(row * 3 + column % 7);
@@ -187,8 +188,8 @@ static void run_all_ways(strassen_t s, const problem_t *of, isa_t isa, int kind)
     check(&s, of, lanes, isa_name(isa));
 }
 
-/* Even and odd rows, complete and incomplete tiles, one and several images; inputs and outputs of
- * one and several halves of vectors. */
+/* Odd and even numbers of rows, complete and incomplete tiles, one and several images, and inputs
+ * and outputs of one or more halves of vectors. */
 static void every_set_gives_the_sums(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void every_set_gives_the_sums(void **state)
     free_problem(&p);
 }
 
-/* More inputs and more rows than are multiplied at once. */
+/* Has more inputs and more rows than are multiplied at once. */
 static void long_sums_are_made_in_parts(void **state)
 {
     (void)state;
@@ -228,7 +229,8 @@ static void long_sums_are_made_in_parts(void **state)
     free_problem(&p);
 }
 
-/* Outputs in blocks of 32, with vectors so narrow that a half begins within a block. */
+/* Outputs are in blocks of 32. With vectors of 8, the second half of 96 outputs begins within a
+ * block. */
 static void halves_may_begin_within_a_block(void **state)
 {
     (void)state;
@@ -239,8 +241,8 @@ static void halves_may_begin_within_a_block(void **state)
     free_problem(&p);
 }
 
-/* The accuracy of a row depends only on its own elements, not on large rows that it might be
- * combined with. */
+/* The algorithm adds rows to each other, but a small row must be as accurate as without large
+ * rows. */
 static void small_rows_stay_exact_beside_large_ones(void **state)
 {
     (void)state;
@@ -250,7 +252,7 @@ static void small_rows_stay_exact_beside_large_ones(void **state)
         const int64_t lanes = isa_lanes(isa);
         for (float factor = 1.0f; factor < 1e9f; factor *= 3.0f) {
             const strassen_t s = describe(&p, lanes, MATRIX, 1, 37, 1, 64, 128);
-            for (int64_t i = 0; i < 37 * 64; i++) /* combined rows are 19 apart */
+            for (int64_t i = 0; i < 37 * 64; i++) /* rows 19 apart are added */
                 p.x[i] = blocks_draw() * (i / 64 % 7 == 0 ? factor : 1.0f);
             sum_all(&s, lanes, p.sums);
             strassen_run(&s, isa, 2, p.scratch);
@@ -267,7 +269,7 @@ static void small_rows_stay_exact_beside_large_ones(void **state)
     free_problem(&p);
 }
 
-/* Non-finite elements affect only their own row, as in direct products. */
+/* NaN and infinities may affect only the results of their own row, as in a direct product. */
 static void rows_do_not_meet_what_is_not_finite(void **state)
 {
     (void)state;
@@ -292,7 +294,8 @@ static void rows_do_not_meet_what_is_not_finite(void **state)
     free_problem(&p);
 }
 
-/* Sums of elements must stay finite if no sum of products overflows. */
+/* If the products of elements do not overflow, the sums of elements that the algorithm needs must
+ * not either. */
 static void elements_near_the_largest_float_are_multiplied(void **state)
 {
     (void)state;

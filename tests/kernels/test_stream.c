@@ -1,4 +1,4 @@
-/* The streaming product on every ISA of the machine, compared with sums in double. */
+/* The streaming product with each instruction set of the machine, compared with sums in double. */
 #include "kernels/linear/stream_impl.h"
 
 #include <float.h>
@@ -15,12 +15,12 @@
 typedef struct problem {
     float *x, *bias, *out;
     char *weight, *scratch;
-    float *stored;           /* the weight's elements as stored, i.e. rounded */
-    double *expected, *size; /* per result element: the sum, and the sum of magnitudes */
+    float *stored;           /* the weight's elements as stored, which may be rounded */
+    double *expected, *size; /* for each result: the sum, and the sum of magnitudes */
 } problem_t;
 
-/* Packs 16 rows by four columns at a time into words, as described in tensor/trim_impl.h. `stored`
- * has the columns one after another, 16 rows each. */
+/* Packs four columns of 16 rows at a time into words, as tensor/trim_impl.h describes. `stored` has
+ * one column after another, 16 rows each. */
 static void trim(int64_t n_weights, float *stored, char *weight)
 {
     memset(weight, 0, (size_t)n_weights * 3);
@@ -51,7 +51,8 @@ static void fill(problem_t *p, stream_weight_t elements, int64_t n_weights, int6
     dtype_cast(n_weights, dtype, p->weight, 1, DTYPE_F32, p->stored, 1);
 }
 
-/* Rounding bound of a sum: each lane of a vector separately, then the lanes. */
+/* Returns the rounding bound of a sum: each lane of a vector sums separately, then lanes are
+ * added. */
 static double bound_of(int64_t n_inputs, double size)
 {
     return ((double)n_inputs / 8.0 + 16.0) * FLT_EPSILON * size;
@@ -93,7 +94,7 @@ static void check(const stream_t *s, const problem_t *p, const char *what)
         }
 }
 
-/* Rows of x and of the result have gaps, which must not be written. */
+/* The rows of x and of the result have gaps, which must not be written. */
 static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, int64_t n_inputs,
                     stream_weight_t elements, bool is_blocked)
 {
@@ -127,7 +128,7 @@ static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, 
     }
 }
 
-/* Runs a share of the row counts, which varies with the sizes. */
+/* Runs some row counts; other sizes run others. */
 static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int step)
 {
     const size_t n_weights = (size_t)(n_outputs + 16) * (size_t)(n_inputs + 3);
@@ -135,7 +136,7 @@ static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int step)
     const size_t n_out = (size_t)STREAM_BLOCKED_ROWS * (size_t)n_outputs;
     problem_t p = {.expected = test_malloc(n_out * sizeof(double)),
                    .size = test_malloc(n_out * sizeof(double))};
-    /* 4 bytes off a multiple of 64, so that vectors cross cache lines */
+    /* 4 bytes more than a multiple of 64, so that vectors cross cache lines */
     char *memory[] = {test_malloc(n_x * 4 + 68),
                       test_malloc((size_t)n_outputs * 4 + 4),
                       test_malloc((size_t)STREAM_BLOCKED_ROWS * (size_t)(n_outputs + 1) * 4 + 68),

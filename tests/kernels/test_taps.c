@@ -1,4 +1,5 @@
-/* Convolutions with few channels on every ISA of the machine, compared with sums in double. */
+/* Convolutions with few channels with each instruction set of the machine, compared with sums in
+ * double. */
 #include "kernels/conv/taps_impl.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 #include "tests/support/support.h"
 
-#define AFTER 12345.0f /* sentinel after the result, must not change */
+#define AFTER 12345.0f /* after the result; must not change */
 
 static float *make(int64_t n)
 {
@@ -177,7 +178,7 @@ static void windows_have_strides_dilations_groups_and_padding(void **state)
     check(depthwise);
 }
 
-/* A single row would fill the caches. */
+/* One row of the window would be larger than the caches. */
 static void windows_that_are_too_long_are_refused(void **state)
 {
     taps_shape_t shape;

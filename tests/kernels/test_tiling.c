@@ -1,5 +1,5 @@
-/* Transposed convolutions with adjacent windows, on every ISA of the machine, compared with sums in
- * double. */
+/* Transposed convolutions whose windows do not overlap, with each instruction set of the machine,
+ * compared with sums in double. */
 #include "kernels/conv/tiling_impl.h"
 
 #include <math.h>

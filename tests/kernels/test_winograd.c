@@ -1,5 +1,5 @@
-/* Winograd convolutions on every ISA of the machine, compared with sums in double: f32; bf16 with
- * f32 products; and bf16 with products of pairs. */
+/* Winograd convolutions with each instruction set of the machine, compared with sums in double.
+ * Operands are f32, bf16 with f32 products, or bf16 with instructions that multiply pairs. */
 #include "kernels/conv/winograd_impl.h"
 
 #include <float.h>
@@ -15,9 +15,8 @@ typedef struct sizes {
     int64_t n_images, n_inputs, n_outputs, height, width, top, left, out_height, out_width;
 } sizes_t;
 
-/* Padding before and after may exceed the kernel, so that some results read no element; or be
- * negative, which omits elements. With stride 2, results have half as many rows and columns,
- * rounded up. */
+/* Padding may be larger than the kernel, so that some results read no element, or negative, which
+ * omits elements. With stride 2, results have half as many rows and columns, rounded up. */
 static const sizes_t all_sizes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},       {1, 3, 17, 7, 7, 1, 1, 7, 7},
     {2, 17, 31, 13, 11, 1, 1, 13, 11}, {3, 16, 3, 5, 23, 0, 0, 3, 21},
@@ -39,8 +38,8 @@ static const struct {
             {WINOGRAD_LEAKY, 0.1f, 0}};
 enum { N_ACTS = sizeof acts / sizeof *acts };
 
-/* Results per row of a tile, the kernel and its stride. The tolerance is for sums of products of
- * numbers up to 1, relative to the square root of their count, since rounding errors are random. */
+/* Results per row of a tile, kernel, stride, and tolerance: for products of numbers up to 1,
+ * relative to the square root of their count, because rounding errors are random. */
 typedef struct shape {
     int tile, kernel, stride;
     double tolerance;
@@ -50,13 +49,12 @@ static const shape_t shapes[] = {{2, 3, 1, 1e-6}, {4, 3, 1, 4e-6},   {6, 3, 1, 2
                                  {4, 3, 2, 4e-6}, {3, 4, 1, 4e-6},   {5, 4, 1, 2.5e-5}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Transforms for products of pairs are rounded to bf16. */
+/* With pairs, the transforms' results are rounded to bf16, so tolerances are large. */
 static const shape_t pair_shapes[] = {{2, 3, 1, 1e-2}, {2, 3, 2, 1e-2}};
 enum { N_PAIR_SHAPES = sizeof pair_shapes / sizeof *pair_shapes };
 #define HALF_BF16 0x1p-8 /* maximum relative rounding error */
 
-/* Results begin at a cache line of this size, or one element later, depending on the number of
- * inputs. */
+/* Results begin at a multiple of LINE bytes, or one element later, depending on n_inputs. */
 #define LINE 64
 
 typedef struct problem {
@@ -66,7 +64,7 @@ typedef struct problem {
     int lanes;
     float *x, *plain, *bias, *addend, *out_memory, *out;
     void *weight;
-    uint16_t *narrow_x, *narrow_addend, *narrow_out; /* the same as bf16 */
+    uint16_t *narrow_x, *narrow_addend, *narrow_out; /* copies in bf16 */
     double *sums; /* expected sums, [images][outputs][rows][columns] */
     size_t x_elements, out_elements;
 } problem_t;
@@ -84,7 +82,7 @@ static int64_t blocked(int lanes, int64_t channels, int64_t height, int64_t widt
     return ((plane * height + y) * width + x) * lanes + c % lanes;
 }
 
-/* Makes random numbers; padded lanes are zero. */
+/* Makes random numbers. Channels that pad to blocks are zero. */
 static float *make_blocked(int lanes, int64_t n, int64_t channels, int64_t height, int64_t width)
 {
     const size_t size = (size_t)(n * blocks(channels, lanes) * lanes * height * width);
@@ -110,7 +108,7 @@ static float of_bf16(uint16_t narrow)
     return (float)dtype_load(DTYPE_BF16, &narrow);
 }
 
-/* Converts to bf16, and rounds the given numbers, too. */
+/* Returns the numbers as bf16, and rounds the given ones to them. */
 static uint16_t *narrow(float *from, size_t n)
 {
     uint16_t *made = test_malloc(n * sizeof *made);
@@ -261,7 +259,7 @@ static double check(const problem_t *p, double bound, const char *what)
     return worst;
 }
 
-/* Fills the result with a sentinel, or with the addend if the kernel works in place. */
+/* Fills the result with a sentinel; if the kernel works in place, with the addend. */
 static void prepare_out(const problem_t *p)
 {
     const winograd_t *w = &p->w;
@@ -275,7 +273,8 @@ static void prepare_out(const problem_t *p)
         memcpy(p->out, p->addend, n * sizeof *p->out);
 }
 
-/* Runs twice with the same scratch memory, first filled with garbage and followed by a sentinel. */
+/* Runs twice with the same scratch memory, which first contains garbage. The memory after it must
+ * not change. */
 static double run(problem_t *p, int n_threads)
 {
     winograd_t *w = &p->w;
@@ -356,7 +355,7 @@ static void every_instruction_set_sums_as_double_does(void **state)
                 worst[i] = error > worst[i] ? error : worst[i];
                 clear(&p);
             }
-    /* The bounds are not much larger than the errors, and larger tiles have larger errors. */
+    /* bounds must not be much larger than errors, and larger tiles have larger errors */
     for (int i = 0; i < N_SHAPES; i++) assert_true(worst[i] > 0.05);
     for (int i = 1; i < N_SHAPES; i++)
         if (shapes[i].kernel == shapes[i - 1].kernel && shapes[i].stride == shapes[i - 1].stride)
@@ -368,7 +367,7 @@ static bool has(isa_t isa, bool in_pairs)
     return isa_has(isa) && (!in_pairs || winograd_has_pairs(isa));
 }
 
-/* Returns the largest error relative to the bound. */
+/* Returns the largest error, relative to the bound. */
 static double run_bf16(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool in_pairs,
                        int first_act)
 {
@@ -407,7 +406,7 @@ static void products_may_be_those_of_bf16(void **state)
     }
 }
 
-/* With zero sources the results are the biases, some of them halfway between two bf16 numbers. */
+/* The sources are zero, so results are biases. Some of these are halfway between bf16 numbers. */
 static void results_are_rounded_as_numbers_are(void **state)
 {
     static const sizes_t sizes = {1, 1, 100, 5, 5, 1, 1, 5, 5};
@@ -449,7 +448,8 @@ static void results_are_rounded_as_numbers_are(void **state)
     }
 }
 
-/* Runs with some or all elements of the source not finite, and zeros in the kernels. */
+/* Makes one element in `share` of the sources NaN or infinite. Some elements of kernels are
+ * zero. */
 static void run_specials(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool is_bf16,
                          bool in_pairs, int share)
 {
@@ -473,7 +473,8 @@ static void run_specials(const sizes_t *sizes, const shape_t *shape, isa_t isa, 
     clear(&p);
 }
 
-/* They must not affect their entire tile, as the transforms alone would make them do. */
+/* Only results whose window contains the element may change. The transforms alone would change a
+ * whole tile. */
 static void what_is_not_finite_reaches_what_direct_sums_make_of_it(void **state)
 {
     static const sizes_t many = {2, 3, 40, 60, 45, 1, 1, 60, 45};
@@ -491,8 +492,8 @@ static void what_is_not_finite_reaches_what_direct_sums_make_of_it(void **state)
                 run_specials(&all_sizes[s], &pair_shapes[i], (isa_t)isa, true, true, 200);
 }
 
-/* Kernels with any numbers are recovered as accurately as sums are rounded. Numbers that overflow
- * only in the transforms give the same results as direct sums. */
+/* Numbers that overflow only in the transforms must give the same results as direct sums, as
+ * accurately as sums are rounded. */
 static void large_numbers_overflow_where_direct_sums_do(void **state)
 {
     static const sizes_t sizes = {1, 20, 19, 13, 14, 1, 1, 13, 14};
@@ -513,7 +514,7 @@ static void large_numbers_overflow_where_direct_sums_do(void **state)
         }
 }
 
-/* More tiles than a group of either schedule has. */
+/* Has more tiles than a group of any schedule. */
 static void many_tiles_go_in_groups(void **state)
 {
     static const sizes_t sizes = {2, 16, 40, 60, 45, 1, 1, 60, 45};
@@ -528,8 +529,8 @@ static void many_tiles_go_in_groups(void **state)
         }
 }
 
-/* A weight stored mirrored in blocks of 16 inputs by 16 outputs, like ABcd16b16a for the gradient
- * of sources, gives the same transform as the row-major weight. */
+/* A weight in blocks of 16 inputs by 16 outputs (ABcd16b16a), mirrored as the gradient of sources
+ * needs it, must give the same transform as the row-major weight. */
 static void weights_in_blocks_are_transformed_as_plain_ones(void **state)
 {
     static const sizes_t sizes = {1, 19, 35, 5, 5, 1, 1, 5, 5};
@@ -560,7 +561,7 @@ static void weights_in_blocks_are_transformed_as_plain_ones(void **state)
     }
 }
 
-/* All schedules give the same bits as the choice of winograd_run, since sums have one order. */
+/* The order of sums is fixed, so all schedules and numbers of threads give the same bits. */
 static void schedules_and_threads_give_the_same_bits(void **state)
 {
     static const sizes_t sizes[] = {{1, 20, 40, 20, 21, 1, 1, 20, 21},
