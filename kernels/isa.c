@@ -29,7 +29,7 @@ bool isa_has(isa_t isa)
     return false;
 }
 
-/* The result is cached, because even operators on small tensors call this. */
+/* Called often, even by operators on small tensors, so the result is cached. */
 isa_t isa_best(void)
 {
     static atomic_int known = -1;

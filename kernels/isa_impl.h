@@ -1,6 +1,6 @@
-/* Instruction sets (ISAs) that the kernels are compiled for.
+/* Instruction sets (ISAs) for which the kernels are compiled.
  *
- * A kernel's loops are written once, in kernels/<family>/<name>_loops.c. The build compiles each of
+ * A kernel's loops are written once, in kernels/<folder>/<name>_loops.c. The build compiles each of
  * these files once for each ISA (kernels/CMakeLists.txt) and defines
  *
  *   KERNEL_ISA        the suffix of the names that the file defines: portable, avx2, avx512, neon

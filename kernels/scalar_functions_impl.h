@@ -23,8 +23,8 @@ static inline float scalar_float(uint32_t bits)
 }
 
 /* exp(x) = 2^n exp(r), where n is the integer nearest to x / ln 2. Adding 1.5 * 2^23 rounds to n
- * and leaves n in the low bits. 2^n is split into two factors, because 2^128 is too large for a
- * float although exp(88.7) is not. */
+ * and leaves n in the low bits. 2^n is split into two factors, because n can be 128, and 2^128 is
+ * too large for a float. */
 static inline float scalar_exp(float x)
 {
     const float shift = 12582912.0f;
@@ -72,7 +72,7 @@ static inline float scalar_log(float x)
     return (given & 0x7fffffff) == 0 ? -INFINITY : y;
 }
 
-/* log(1 + x) for x in [0, 1]; corrects the rounding error of 1 + x. */
+/* log(1 + x) for x in [0, 1]; corrected for the rounding error of 1 + x. */
 static inline float scalar_log1p(float x)
 {
     float sum = 1.0f + x;

@@ -1,11 +1,12 @@
-/* Sums of many floats: groups of SUMS_RUN are summed in float, the groups' sums in double. */
+/* Accurate sums of many floats: groups of SUMS_RUN floats are summed in float, and the sums of
+ * groups in double. */
 #ifndef TESSERA_KERNELS_SUMS_IMPL_H
 #define TESSERA_KERNELS_SUMS_IMPL_H
 
 #include <stdint.h>
 
 #define SUMS_RUN 64
-#define SUMS_LANES 64 /* most columns summed at a time */
+#define SUMS_LANES 64 /* maximum columns summed at a time */
 
 /* Adds n_rows rows of n floats to n sums; n is at most SUMS_LANES. Rows begin `step` floats apart.
  * Adjacent rows (step == n) are added several at a time. */

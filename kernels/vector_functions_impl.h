@@ -30,9 +30,9 @@ KERNEL_INLINE vector_t vector_sigmoid(vector_t x)
 }
 
 /* gelu(x) = x / 2 (1 + erf(x / sqrt(2))). erf(x / sqrt(2)) is approximated as x (a + p(x^2) /
- * q(x^2)), with x clamped to 5.9. There the approximation exceeds 1; clamping it to 1 makes gelu of
- * large negative x exactly 0. The constant a is near the total factor for large x, so p is small
- * there and adds little rounding error. It also makes a fourth power in p unnecessary. Even and odd
+ * q(x^2)), with x clamped to 5.9. At 5.9 the approximation exceeds 1; clamping it to 1 makes gelu
+ * of large negative x exactly 0. For large x, the constant a is near the total factor, so p is
+ * small and adds little rounding error. It also makes a fourth power in p unnecessary. Even and odd
  * powers are summed separately, which rounds less. */
 KERNEL_INLINE vector_t vector_gelu(vector_t x)
 {

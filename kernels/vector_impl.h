@@ -38,7 +38,7 @@ typedef float vector_half_t __attribute__((vector_size(KERNEL_LANES * 2)));
 typedef uint32_t vector_u32_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint16_t vector_u16_t __attribute__((vector_size(KERNEL_LANES * 2)));
 
-/* Needs only the alignment of a float. */
+/* Loads a vector. The address needs only the alignment of a float. */
 KERNEL_INLINE vector_t vector_load(const float *from)
 {
     vector_t v;
@@ -51,9 +51,9 @@ KERNEL_INLINE void vector_store(vector_t v, float *to)
     memcpy(to, &v, sizeof v);
 }
 
-/* Returns the same pointer, but the compiler no longer knows where it points. It then keeps one
- * base register instead of an address for each element, and does not merge loads with those through
- * other pointers. */
+/* Returns the same pointer, but the compiler no longer knows its origin. So the compiler keeps one
+ * base register instead of an address for each element, and does not merge loads through it with
+ * loads through other pointers. */
 KERNEL_INLINE const void *pointer_apart(const void *pointer)
 {
     __asm__("" : "+r"(pointer));
@@ -71,9 +71,9 @@ KERNEL_INLINE vector_t vector_load_once(const float *from)
     return v;
 }
 
-/* Returns a pointer to an element that several products broadcast. The compiler either keeps the
- * element in a register, or, after pointer_apart, loads it in each product: fewer instructions,
- * more loads. AVX-512 is fastest if odd rows load it. */
+/* Returns a pointer to an element that several products broadcast. Usually the compiler keeps the
+ * element in a register. After pointer_apart, it loads the element in each product, which takes
+ * fewer instructions but more loads. AVX-512 is fastest if odd rows do this. */
 KERNEL_INLINE const void *vector_again(const void *x, int row)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16

@@ -17,8 +17,8 @@ static bool is_even(int64_t n, int n_threads)
     return missing * 16 <= n;
 }
 
-/* Threads divide rows of images, with all their channels. The 1x1 convolutions before and after are
- * divided in the same way, so a thread finds the elements that it wrote in its own cache. */
+/* Computes rows of images, with all their channels. The 1x1 convolutions before and after divide
+ * work among threads in the same way, so a thread reads elements that it has in its own cache. */
 static void run_rows(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
@@ -31,7 +31,7 @@ static void run_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-/* Threads divide blocks of channels. */
+/* Computes blocks of channels. */
 static void run_blocks(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;

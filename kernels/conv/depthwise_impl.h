@@ -5,8 +5,8 @@
  *                                               [q*stride+s-left] * weight[c][j][r][s])
  *
  * Activations are in blocks of the ISA's lanes, [N][C / lanes][H][W][lanes], the weight is
- * [C / lanes][R][S][group][lanes]. The last block of each is padded with zeros; the padding of the
- * result is act(0). */
+ * [C / lanes][R][S][group][lanes]. The last block of each is padded with zeros; padded channels of
+ * the result are act(0). */
 #ifndef TESSERA_KERNELS_CONV_DEPTHWISE_IMPL_H
 #define TESSERA_KERNELS_CONV_DEPTHWISE_IMPL_H
 

@@ -1,21 +1,21 @@
 /* The loops of depthwise_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * TILE results of a row are summed together, in registers. For each row of the kernel, the source
- * that they need is loaded once for all columns of the kernel. The loops are compiled for each
- * kernel size and stride. */
+ * TILE results of a row are summed together, in registers. For each row of the kernel, the elements
+ * of x that they need are loaded once for all columns of the kernel. The loops are compiled for
+ * each kernel size and stride. */
 #include "kernels/conv/depthwise_impl.h"
 #include "kernels/vector_impl.h"
 
 #define TILE 7 /* divides the sides of common images: 112, 56, 28, 14, 7 */
 #define MAX_KERNEL 5
-#define AHEAD (4 * TILE) /* how many results ahead lines are prefetched */
+#define AHEAD (4 * TILE) /* cache lines are prefetched for so many results later */
 #define MAX_SPAN ((TILE - 1) * 2 + MAX_KERNEL)
 
-/* A row of results, with the first of its sources and weights. */
+/* A row of results; pointers to the first elements of x and of the weight that it needs. */
 typedef struct row {
     const float *x, *weight;
     vector_t bias;
-    int first, last; /* rows [first, last) of the kernel are inside the source */
+    int first, last; /* rows [first, last) of the kernel are inside the image */
     float *out;
 } row_t;
 
@@ -26,9 +26,9 @@ typedef struct shape {
     int64_t inputs; /* inputs of a group */
 } shape_t;
 
-/* The columns of the source that TILE results of a row read. */
+/* The columns of x that TILE results of a row read. */
 typedef struct columns {
-    bool is_inside; /* all of them exist */
+    bool is_inside; /* all of them are inside the image */
     int64_t left, width;
 } columns_t;
 

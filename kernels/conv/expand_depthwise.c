@@ -5,10 +5,12 @@
 
 #define MOST_AT_ONCE 14 /* maximum for all ISAs */
 
-/* Bytes of x for a band of rows, read by each group of channels: half of a second-level cache. */
+/* Maximum bytes of x in a band of rows, so that x stays in the cache for all groups of channels:
+ * half of a second-level cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* Adjacent bands both compute the rows of e between them: for shorter bands, too much work. */
+/* Minimum rows of a band. Adjacent bands both compute the rows of e between them, which takes too
+ * long if bands are shorter. */
 #define LEAST_ROWS 12
 
 static expand_depthwise_rows_t *const loops[ISA_COUNT] = ISA_TABLE(expand_depthwise);
@@ -18,7 +20,7 @@ typedef struct run {
     expand_depthwise_rows_t *rows;
     int64_t n_groups, n_bands; /* bands of rows in one image */
     float *scratch;
-    int64_t ring; /* floats for one thread */
+    int64_t ring; /* floats of the ring buffer of one thread */
 } run_t;
 
 static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
@@ -28,8 +30,8 @@ static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
            expand_depthwise_columns(pair);
 }
 
-/* (band, group) pairs of all images, with groups fastest, so that a thread reads the same band
- * several times. */
+/* Pairs of a band and a group of channels, numbered over all images. Groups change faster than
+ * bands, so that a thread reads the same band several times. */
 static void run_pairs(void *user, int64_t first, int64_t last, int member)
 {
     const run_t *run = user;
@@ -49,7 +51,8 @@ static void run_pairs(void *user, int64_t first, int64_t last, int member)
     }
 }
 
-/* Number of bands of an image: x of a band fits into the cache; threads get equal shares. */
+/* Number of bands of an image, so that x of a band fits into the cache and threads get equal
+ * shares. */
 static int64_t count_bands(const expand_depthwise_t *pair, isa_t isa, int64_t n_groups,
                            int n_threads)
 {

@@ -5,11 +5,11 @@
  *   out[n][k][p][q] = act(bias[k] + sum(r,s) e[n][k][p*stride+r-top][q*stride+s-left]
  *                                            * weight[k][r][s])
  *
- * e is computed for some channels at a time, and only those rows are stored that one row of results
- * needs. So they stay in the first-level cache. Activations are in blocks of the ISA's lanes, [N][C
- * / lanes][H][W][lanes]. `expand` is [K / lanes][C / lanes][lanes of c][lanes of k] (oneDNN:
- * ABcd16b16a), the other weight [K / lanes][R][S][lanes]. Last blocks are padded with zeros; the
- * padding of the result is act(0). */
+ * e is computed for some channels at a time. Only the rows of e that one row of results needs are
+ * stored, so they stay in the first-level cache. Activations are in blocks of the ISA's lanes,
+ * [N][C / lanes][H][W][lanes]. `expand` is [K / lanes][C / lanes][lanes of c][lanes of k] (oneDNN:
+ * ABcd16b16a), the other weight [K / lanes][R][S][lanes]. Last blocks are padded with zeros; padded
+ * channels of the result are act(0). */
 #ifndef TESSERA_KERNELS_CONV_EXPAND_DEPTHWISE_IMPL_H
 #define TESSERA_KERNELS_CONV_EXPAND_DEPTHWISE_IMPL_H
 
@@ -71,8 +71,9 @@ static inline int64_t expand_depthwise_columns(const expand_depthwise_t *pair)
     return read > made ? read : made;
 }
 
-/* Number of stored rows of e: those that a row of results reads and, if rows are shorter than the
- * n_at_once elements that are computed together, those computed with the last row. */
+/* Number of rows of e to store: those that a row of results reads. If a row is shorter than
+ * n_at_once, the number of elements that are computed together, also the rows computed together
+ * with the last one. */
 static inline int64_t expand_depthwise_kept(const expand_depthwise_t *pair, int64_t n_at_once)
 {
     const int64_t n_rows = n_at_once / pair->width;

@@ -1,9 +1,9 @@
 /* The loops of expand_depthwise_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * Rows of e are stored in a ring buffer: row h is in slot h % n_slots. On both sides of a slot,
- * zeros stand for the columns outside the image, so the inner loop needs no bounds check. It is
- * compiled for each kernel size and stride. AT_ONCE elements of e, for two vectors of channels, are
- * summed in registers. */
+ * Rows of e are stored in a ring buffer: row h is in slot h % n_slots. A slot has zeros on both
+ * sides for the columns outside the image, so the inner loop needs no bounds check. The inner loop
+ * is compiled for each kernel size and stride. AT_ONCE elements of e, for two vectors of channels,
+ * are summed in registers. */
 #include "kernels/conv/expand_depthwise_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -250,7 +250,8 @@ KERNEL_INLINE void sum_row(const group_t *group, int k, int kernel, int stride, 
         pair->act.finish(pair->act.user, row.out, pair->out_width * KERNEL_LANES);
 }
 
-/* Computes each row of results when its rows of e exist, and several short rows at a time. */
+/* Computes each row of results as soon as its rows of e are computed. Short rows of e are computed
+ * several at a time. */
 KERNEL_INLINE void run_group(group_t *group, int kernel, int stride,
                              const expand_depthwise_part_t *part)
 {
@@ -269,8 +270,8 @@ KERNEL_INLINE void run_group(group_t *group, int kernel, int stride,
     }
 }
 
-/* Prefetches the weights of the depthwise convolution, which are needed when rows of e have been
- * computed. Each tile prefetches an equal part of the next group's weights. */
+/* Prefetches the weights of the depthwise convolution, which are needed as soon as the first rows
+ * of e are computed. Also makes each tile prefetch an equal part of the next group's weights. */
 KERNEL_INLINE void fetch_weights(group_t *group, int kernel, const expand_depthwise_part_t *part,
                                  bool is_last)
 {

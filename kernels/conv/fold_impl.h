@@ -6,8 +6,8 @@
 
 #include "tensor/dtype.h"
 
-/* n_rows rows of n elements, of a floating dtype. The first factor of row i is number
- * i / rows_of_group * factors_of_group; the next factor follows after each `step` elements.
+/* A weight of n_rows rows of n elements, of a floating dtype. Row i begins with factor number i /
+ * rows_of_group * factors_of_group; after each `step` elements, the next factor is used.
  *
  *   weight [K][..]           step n, rows_of_group 1, factors_of_group 1
  *   weight [C][K/G][..] of a transposed convolution

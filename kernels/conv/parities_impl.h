@@ -1,11 +1,11 @@
-/* Turns convolutions with stride 2 into convolutions with stride 1. Each channel of the source
- * becomes four: its even or odd rows, with its even or odd columns. The kernel is split in the same
- * way, and then has half the size:
+/* Turns convolutions with stride 2 into convolutions with stride 1. Each channel of x becomes four:
+ * its even or odd rows, with its even or odd columns. The kernel is split in the same way, which
+ * halves its size:
  *
  *   x[c][2*y + i - top][2*x + j - left]  is  split[4*c + 2*i + j][y][x],       i, j < 2
  *   weight[k][c][2*r + i][2*s + j]       is  split[k][4*c + 2*i + j][r][s]
  *
- * Elements that do not exist are zero. */
+ * Elements outside of x or of the kernel are zero. */
 #ifndef TESSERA_KERNELS_CONV_PARITIES_IMPL_H
 #define TESSERA_KERNELS_CONV_PARITIES_IMPL_H
 

@@ -54,7 +54,7 @@ double planes_transposed(const planes_t *p, const char *x, const char *weight, i
     return sum;
 }
 
-/* ---- results ---- */
+/* ---- planes_windows: whole results ---- */
 
 typedef struct windows {
     const planes_t *planes;
@@ -101,8 +101,8 @@ typedef struct gradients {
     char *out;
 } gradients_t;
 
-/* Sums x times grad over one image, for element `window` of the kernel. x is one input channel of
- * the image, grad is one output channel. */
+/* Gradient of element `window` of the kernel between two channels, from one image: the sum of x
+ * times grad. x is the image's input channel, grad its output channel. */
 static double plane_sum(const planes_t *p, const char *x, const char *grad, int64_t window)
 {
     const int64_t size = (int64_t)dtype_size(p->dtype);

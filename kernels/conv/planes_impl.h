@@ -19,16 +19,16 @@ typedef struct planes {
     int64_t group_channels, group_outputs;     /* C/G, K/G */
 } planes_t;
 
-/* Computes the element of output k at the position out[], without bias. x is the first channel of
- * k's group in one image; weight is the whole weight. */
+/* Computes the element of output channel k at position out[], without bias. x points to the first
+ * channel of k's group in one image; weight points to the complete weight. */
 typedef double planes_window_t(const planes_t *planes, const char *x, const char *weight, int64_t k,
                                const int64_t *out);
 
-/* For a convolution, with weight [K][C/G].. */
+/* The window of a convolution, with weight [K][C/G].. */
 planes_window_t planes_direct;
 
-/* For a transposed convolution, with weight [C][K/G]... Sums x[(out + padding - r dilation) /
- * stride] over all r for which the division is exact. */
+/* The window of a transposed convolution, with weight [C][K/G].. It sums x[(out + padding - r
+ * dilation) / stride] over all r for which the division is exact. */
 planes_window_t planes_transposed;
 
 /* out[n][k][..] = bias[k] + window(..), for all images; bias may be NULL. */

@@ -5,34 +5,34 @@
 
 static const pointwise_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pointwise);
 
-/* Bytes of x, gathered or not, that a thread multiplies with all groups of outputs before it
- * continues: half of a second-level cache. */
+/* Bytes of x (or of its gathered or normalized copy) that a thread multiplies with all groups of
+ * outputs before it reads more of x: half of a second-level cache. */
 #define SOURCE_BYTES (512 << 10)
 
-/* Costs, measured on Granite Rapids: of multiplying one byte of x by the weights of one group of
- * outputs; and of reading one byte of the weight, which is prefetched. The unit is the cost of
- * reading one byte of x, if other cores have just written half of x. */
+/* Costs, measured on Granite Rapids. PRODUCT_COST: multiplying one byte of x by the weights of one
+ * group of outputs. WEIGHT_COST: reading one byte of the weight, which is prefetched. The unit is
+ * the cost of reading one byte of x, if other cores have just written half of x. */
 #define PRODUCT_COST 2.0
 #define WEIGHT_COST 0.125
 
-/* Each thread has several parts if they are long enough, so that a thread without a core delays one
- * part and not its share. */
+/* The work of a thread is divided into several parts if these are long enough. If the system takes
+ * a thread's core away, other threads compute its remaining parts. */
 #define PARTS_OF_THREAD 4
-#define LEAST_PRODUCTS (256 << 10) /* in a part: about 5 us */
+#define LEAST_PRODUCTS (256 << 10) /* minimum products in a part: about 5 us */
 
 typedef struct run {
     pointwise_images_t images;
     const pointwise_loops_t *loops;
     int64_t n_tiles, n_groups;
     int64_t tiles_at_once;
-    int64_t tile_elements;   /* elements of sources in a tile */
-    float *made;             /* n_threads buffers for gathered or normalized sources, or NULL */
+    int64_t tile_elements;   /* elements of x in a tile */
+    float *made;             /* n_threads buffers for gathered or normalized x, or NULL */
     int by_tiles, by_groups; /* the tiles are cut into by_tiles parts, the groups into by_groups */
 } run_t;
 
-/* Divides tiles and groups of outputs into n parts. A part reads the sources of its tiles and the
- * weights of its groups. Minimizes the cost of the products of the longest part times n, plus the
- * cost of what all parts read. */
+/* Divides tiles and groups of outputs into n parts. A part reads x of its tiles and the weights of
+ * its groups. Minimizes n times the cost of products of the longest part, plus the cost of all
+ * reads of x and weights. */
 static void divide(run_t *run, int n, double source, double weight)
 {
     double least = 0.0;

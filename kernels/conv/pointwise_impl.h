@@ -5,7 +5,7 @@
  *
  * Activations are in blocks of the ISA's lanes, [N][C / lanes][H][W][lanes]. The weight is
  * [K / lanes][C / lanes][lanes of c][lanes of k] (oneDNN: ABcd16b16a). Last blocks are padded with
- * zeros; the padding of the result is act(addend).
+ * zeros; padded channels of the result are act(addend).
  *
  * With is_scaled, x is normalized and clamped first:
  *
@@ -58,8 +58,8 @@ typedef struct pointwise_images {
     int64_t tiles_of_image;
 } pointwise_images_t;
 
-/* Tiles [first, last) of all images, for groups of outputs [first_group, last_group). All tiles of
- * a group are computed before the next group. */
+/* A unit of work: tiles [first, last), numbered over all images, for groups of outputs
+ * [first_group, last_group). All tiles of a group are computed before the next group. */
 typedef struct pointwise_part {
     int64_t first, last, first_group, last_group;
     float *made; /* gathered or normalized x, [tile][C / lanes][n_rows][lanes], or NULL */

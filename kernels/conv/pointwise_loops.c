@@ -2,13 +2,13 @@
  * results, for two vectors of outputs, stay in registers.
  *
  * While one group of outputs is multiplied, each tile prefetches its share of the next group's
- * weights: large weights, as at the end of a ResNet, come from memory.
+ * weights, because large weights, as at the end of a ResNet, are not in the caches.
  *
- * Each block of channels is divided among the threads, in ranges of cache lines. A line that one
- * core reads and another writes costs both of them time, and the hardware prefetcher reads past the
- * end of a range. So a thread computes the first half of its tiles forwards, and the second half
- * backwards, from its last tile to the middle. The prefetcher then stays in the thread's own
- * range. */
+ * Each block of channels is divided among the threads, in ranges of cache lines. A cache line that
+ * one core reads and another writes costs both of them time, and the hardware prefetcher reads past
+ * the end of a range. So a thread computes the first half of its tiles forwards, and the rest
+ * backwards, from its last tile to the middle. Then the prefetcher reads only lines of the thread's
+ * own range. */
 #include "kernels/conv/pointwise_impl.h"
 #include "kernels/tiles_impl.h"
 #include "kernels/vector_impl.h"
@@ -18,7 +18,7 @@
 
 /* A tile: adjacent results of one group of outputs. */
 typedef struct tile {
-    const float *x; /* source of the first result; source_plane is the stride of blocks */
+    const float *x; /* x of the first result; source_plane is the stride of blocks */
     int64_t source_plane;
     int64_t plane;       /* stride of blocks of outputs */
     const float *weight; /* stride of blocks of outputs is `weights` */
@@ -30,11 +30,11 @@ typedef struct tile {
     vector_t bias[BLOCKS];
     const char *ahead; /* weights to prefetch, ahead_step bytes with each channel */
     int64_t ahead_step;
-    const float *next; /* source of the next tile; next_rows lines are prefetched */
+    const float *next; /* x of the next tile; next_rows lines are prefetched */
     int64_t next_plane, next_rows, next_step;
 } tile_t;
 
-/* Each step handles all sums, so that these stay in registers. */
+/* Each loop processes all sums, so that these stay in registers. */
 KERNEL_INLINE void clamp(const pointwise_t *p, int n_rows, vector_t *sums)
 {
     const vector_t lower = p->lower - (vector_t){0}, upper = p->upper - (vector_t){0};
@@ -176,13 +176,13 @@ static int64_t source_blocks(const pointwise_t *p)
     return (p->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES;
 }
 
-/* Memory for a tile's normalized or gathered sources. */
+/* Memory for a tile's normalized or gathered x. */
 static float *made_tile(const pointwise_t *p, const pointwise_part_t *part, int64_t tile)
 {
     return part->made + (tile - part->first) * source_blocks(p) * KERNEL_ROWS * KERNEL_LANES;
 }
 
-/* Offset of the source of result i in the first block of channels of an image. */
+/* Offset of the element of x for result i, in the first block of channels of an image. */
 static int64_t element_of(const pointwise_t *p, int64_t i)
 {
     const int64_t out_width = (p->width + p->stride - 1) / p->stride;
@@ -196,7 +196,8 @@ static const float *plain_tile(const pointwise_t *p, tile_at_t at)
     return p->x + at.image * image + element_of(p, at.begin);
 }
 
-/* Computes a tile's sources: normalizes x, or gathers the elements that a stride of 2 reads. */
+/* Makes the copy of x for a tile: normalizes x, or gathers the elements that a stride of 2
+ * reads. */
 static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float *to)
 {
     const vector_t lower = p->source_lower - (vector_t){0}, upper = p->source_upper - (vector_t){0};
@@ -216,8 +217,8 @@ static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float 
     }
 }
 
-/* Finds the sources of a step's tile, and those of the next step to prefetch (half of them with
- * stride 2). Sources are made right before the first group of outputs reads them. */
+/* Finds x of a step's tile, and x of the next step's tile to prefetch (half of it with stride 2). A
+ * normalized or gathered copy is made right before the first group of outputs reads it. */
 static void find_sources(const pointwise_images_t *images, const pointwise_part_t *part,
                          int64_t group, int64_t turn, tile_at_t at, tile_at_t next, tile_t *tile)
 {

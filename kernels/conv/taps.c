@@ -4,7 +4,7 @@
 
 #include "tensor/threads_impl.h"
 
-#define STRIP_BYTES ((size_t)192 * 1024) /* size of a copy: fits into the second-level cache */
+#define STRIP_BYTES ((size_t)192 * 1024) /* a copy of this size stays in the second-level cache */
 #define LANES 16                         /* lanes of the widest vector, which may read past a row */
 
 static bool multiply(int64_t a, int64_t b, int64_t *out)
@@ -89,7 +89,7 @@ static void find_offsets(const run_t *run)
             }
 }
 
-/* Copies a row of x, phase by phase. x is NULL for a row outside the input. */
+/* Copies a row of x, phase by phase (taps_shape_t). x is NULL for a row outside the image. */
 static void copy_row(const taps_t *t, const taps_shape_t *s, const float *x, float *to)
 {
     const int64_t stride = t->stride[2], width = s->width, padding = t->padding[2];

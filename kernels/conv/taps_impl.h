@@ -2,10 +2,11 @@
  *
  *   out[n][k][d][p][q] = finish(bias[k] + sum(tap) x[n][..] * weight[k][tap]),  tap = c, t, r, s
  *
- * With few outputs, vectors of channels would leave most lanes unused. Each thread copies those
- * rows of x that some rows of the result read, with padding. In the copy, elements that are one
- * stride apart are adjacent. So for each tap there is one offset in the copy, and the inner loop is
- * the same for all strides, dilations, groups and ranks. */
+ * With few outputs, vectors of channels would leave most lanes unused. A tap is one element of the
+ * kernel for one input channel. For a few rows of the result at a time, each thread copies the rows
+ * of x that these need, with padding. In the copy, elements that are one stride apart are adjacent.
+ * So each tap is one offset in the copy, and the inner loop is the same for all strides, dilations,
+ * groups and ranks. */
 #ifndef TESSERA_KERNELS_CONV_TAPS_IMPL_H
 #define TESSERA_KERNELS_CONV_TAPS_IMPL_H
 
@@ -46,14 +47,14 @@ bool taps_describe(const taps_t *taps, taps_shape_t *out_shape);
 void taps_run(const taps_t *taps, isa_t isa, int n_threads, void *scratch);
 size_t taps_scratch(const taps_t *taps, int n_threads);
 
-/* One row of the result for outputs [first, last); x is the first tap in the copy. */
+/* One row of the result for outputs [first, last); x points to the first tap in the copy. */
 typedef struct taps_row {
     const taps_t *taps;
     const int32_t *offsets; /* offset of each tap from x */
     int64_t n_taps, first, last;
     const float *x;
-    float *out;       /* row of output `first` */
-    int64_t out_step; /* distance between outputs */
+    float *out;       /* row of output channel `first` */
+    int64_t out_step; /* stride of output channels */
 } taps_row_t;
 
 /* The loops for one ISA. */

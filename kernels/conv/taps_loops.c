@@ -52,7 +52,8 @@ KERNEL_INLINE void sum_taps(const taps_row_t *row, int64_t k, int64_t q, int n_o
 #define TO_6(n) TO_4(n) CASE(n, 5) CASE(n, 6)
 #define TO_8(n) TO_6(n) CASE(n, 7) CASE(n, 8)
 
-/* Number of vectors at a time for 1, 2, .. outputs: 8, 6, 4 and 3 if 12 sums fit into registers. */
+/* Number of vectors that are summed at a time for 1, 2, .. outputs. If 12 sums fit into registers:
+ * 8, 6, 4, 3. */
 static int vectors_for(int64_t n_outputs)
 {
     static const int vectors[2][MOST_OUTPUTS + 1] = {{0, 8, 6, 4, 3}, {0, 8, 8, 6, 6}};
@@ -97,7 +98,8 @@ static void sum_some(const taps_row_t *row, int64_t k, int64_t q, int64_t n_outp
     }
 }
 
-/* Divides outputs and vectors evenly: 5 outputs into 3 and 2, 11 vectors into 3, 3, 3 and 2. */
+/* Divides outputs and vectors into nearly equal groups: 5 outputs into 3 and 2, 11 vectors into 3,
+ * 3, 3 and 2. */
 void KERNEL_NAME(taps)(const taps_row_t *row)
 {
     const int64_t n = row->last - row->first, n_blocks = (n + MOST_OUTPUTS - 1) / MOST_OUTPUTS;

@@ -1,12 +1,13 @@
 /* Transposed convolution whose kernel size equals its stride: windows neither overlap nor leave
- * gaps, so each element of x produces one tile of the result. Channels last:
+ * gaps, so each element of x (with all its channels) produces one tile of the result. Tensors are
+ * channels last:
  *
  *   out[n][d*T+t][p*R+r][q*S+s][k] = finish(bias[k] + sum(c) x[n][d][p][q][c]
  *                                                        * weight[c][k][t][r][s])
  *
- * A line of x produces T * R lines of the result, in which the S * K values of each element of x
- * are adjacent. So this is a product of a matrix with rows of C elements and a weight with T * R *
- * S * K outputs. Each row of the product is stored in T * R pieces. */
+ * This is a product of a matrix, whose rows are the C channels of an element of x, with a weight of
+ * T * R * S * K outputs. In the result, only S * K of these outputs are adjacent, so each row of
+ * the product is stored in T * R pieces. */
 #ifndef TESSERA_KERNELS_CONV_TILING_IMPL_H
 #define TESSERA_KERNELS_CONV_TILING_IMPL_H
 

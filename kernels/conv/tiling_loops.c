@@ -14,7 +14,7 @@ typedef struct lines {
     int64_t parts;      /* R */
 } lines_t;
 
-/* Copies n floats. Small numbers are copied with moves of constant size. */
+/* Copies n floats. For small n, uses moves of constant size, which are faster. */
 KERNEL_INLINE void copy_piece(float *to, const float *from, int64_t n)
 {
     switch (n) {

@@ -37,13 +37,14 @@ static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
     return in_pairs ? loops_of_pairs[isa] : loops[isa];
 }
 
-/* FUSED: maximum tiles of a group. Transforms and products of a group must fit in the second-level
- * cache; but a group must be enough work for each block of the weight that is read. */
+/* Maximum tiles of a group with FUSED. Transforms and products of a group must fit in the
+ * second-level cache. But with too few tiles, reading each block of the weight takes longer than
+ * multiplying. */
 #define TILES_FUSED 28
 /* Measured: FUSED is faster from this many tiles for each thread on. */
 #define MANY_TILES 14
 #define MANY_TILES_APART 48
-/* PHASES: maximum tiles of a group. Their transforms must fit in the last-level cache. */
+/* Maximum tiles of a group with PHASES. Their transforms must fit in the last-level cache. */
 #define TILES_IN_PHASES WINOGRAD_MAX_TILES
 
 /* Each thread's counter has its own cache line. */
@@ -56,7 +57,7 @@ static int64_t odd_lines(int64_t n)
     return ((n + 15) / 16 | 1) * 16;
 }
 
-/* Number of points of a tile of sources. */
+/* Number of points of a transformed tile of x. */
 static int64_t count_points(const winograd_t *w)
 {
     const int64_t side = winograd_side(w->tile, w->kernel, w->stride);
@@ -70,11 +71,11 @@ typedef struct plan {
     const winograd_loops_t *loops;
     int n_threads;
     bool is_fused;
-    winograd_group_t whole; /* all tiles, which groups share */
+    winograd_group_t whole; /* all tiles; groups are ranges of these */
     int64_t n_groups;
     int64_t n_weight_blocks;
-    int64_t n_parts; /* groups in one phase; each has its own memory for sources */
-    bool is_apart;   /* in phases, each thread transforms all sources for itself */
+    int64_t n_parts; /* groups in one phase; each has its own memory for transformed x */
+    bool is_apart;   /* with PHASES: each thread transforms all of x for itself */
     int64_t n_bias, n_sources,
         n_products; /* floats: sources of one group, products of one thread */
     float *bias, *sources, *products;
@@ -89,12 +90,14 @@ static bool suits_fusing(const plan_t *plan)
     return plan->whole.n_tiles >= plan->n_threads * (is_apart ? MANY_TILES_APART : MANY_TILES);
 }
 
-/* Reading elements that another core has written is slow. From this many outputs for each thread
- * on, transforms take little time compared with products; then each thread transforms all sources
- * for itself. With stride 2 there are twice as many transforms for the same number of products. */
+/* Reading elements that another core has written is slow. If each thread computes at least this
+ * many output channels, transforms take little time compared with products, so each thread
+ * transforms all of x for itself. With stride 2 there are twice as many transforms for the same
+ * number of products. */
 #define OUTPUTS_APART 64
 
-/* Number of groups. If few, the same number for each thread, so that all end together. */
+/* Number of groups. If there are few, a multiple of the threads, so that all threads end at the
+ * same time. */
 static int64_t count_groups(const plan_t *plan)
 {
     const int64_t n = plan->whole.n_tiles, n_threads = plan->n_threads;
@@ -109,8 +112,9 @@ static int64_t group_begin(const plan_t *plan, int64_t group)
     return plan->whole.n_tiles * group / plan->n_groups;
 }
 
-/* Number of parts of a phase, whose tiles are divided in addition to the blocks of the weight.
- * There are at least two units for each thread, so that all end at about the same time. */
+/* Number of groups (parts) into which the tiles of a phase are divided, in addition to the blocks
+ * of the weight. This makes at least two units of work for each thread, so that all threads end at
+ * about the same time. */
 static int64_t count_parts(const plan_t *plan)
 {
     const int64_t n_units = 2 * plan->n_threads;
@@ -173,8 +177,9 @@ static void make_group(const plan_t *plan, int64_t number, winograd_group_t *gro
     count_tiles(plan, group);
 }
 
-/* Takes the next unit of a thread: first its own units, which are the same in each run, so that
- * data may still be in its cache; then units of other threads. Returns n if none is left. */
+/* Takes the next unit of work for a thread. A thread first takes its own units, which are the same
+ * in each run, so that their data may still be in its cache; then units of other threads. Returns n
+ * if none is left. */
 static int64_t take_unit(const plan_t *plan, int64_t thread, int64_t n)
 {
     const int64_t n_threads = plan->n_threads;
@@ -230,7 +235,7 @@ typedef struct phase {
     int64_t first; /* number of the first of the phase's n_parts groups */
 } phase_t;
 
-/* Describes one group of a phase, with the memory of the sources that this thread reads. */
+/* Describes one group of a phase, with the memory of the transformed x that this thread reads. */
 static void make_part(const phase_t *phase, int64_t thread, int64_t part, winograd_group_t *group)
 {
     const plan_t *plan = phase->plan;
@@ -340,10 +345,11 @@ int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t
     return side * side * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
 }
 
-/* Each row is the kernel's polynomial at one point, divided by the product of the distances to the
- * other points, so that the transform of sources needs no division. The row after these is the
- * leading coefficient. With stride 2 the polynomial has the two outer elements, zero is not a
- * point, and the last row is the middle element. */
+/* Makes the matrix that transforms a kernel in one dimension. Each row evaluates the kernel's
+ * polynomial at one point, divided by the product of the distances to the other points, so that the
+ * transform of x needs no division. The row after these is the leading coefficient. With stride 2,
+ * the polynomial has the two outer elements of the kernel, zero is not a point, and the last row is
+ * the middle element. */
 static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGRAD_MAX_KERNEL])
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};

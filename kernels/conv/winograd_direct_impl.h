@@ -1,19 +1,19 @@
 /* Direct sums for results that Winograd's transforms cannot compute, for vectors of KERNEL_LANES
  * floats.
  *
- * A NaN or an infinity of the source spreads to all results of its tile, and numbers near 3e38 may
- * overflow in a transform. So if a row of a tile has a result that is not finite, finish_tile
- * leaves it out, and finish_directly computes it as direct sums. The kernels are recovered from the
+ * In the transforms, a NaN or an infinity in x affects all results of its tile, and numbers near
+ * 3e38 may overflow. So if a row of a tile has a result that is not finite, finish_tile does not
+ * store the row, and finish_directly computes it as direct sums. The kernels are recovered from the
  * transformed weight, in double. A recovered element of at most FACTOR_TINY times the largest one
- * becomes zero: it may be a zero with a rounding error, and zero times infinity must be NaN. */
+ * is set to zero: it may be a zero with a rounding error, and zero times infinity must be NaN. */
 #include "kernels/conv/winograd_results_impl.h"
 
-/* State of the direct sums for vector `out_block` of the outputs of a group. The products of the
- * tiles are no longer needed, so the sum for result [y][x] overwrites point [y][x]. Each tile has
- * this point, because it is not in the last row or column. */
+/* State of the direct sums for one vector of outputs (`out_block`) of a group of tiles. The
+ * products of the tiles are no longer needed, so the sum for result [y][x] overwrites point [y][x].
+ * Each tile has this point, because it is not in the last row or column. */
 typedef struct direct {
     const winograd_group_t *group;
-    const uint8_t *rows; /* rows that were left out, for each tile, as bits */
+    const uint8_t *rows; /* for each tile, the rows that finish_tile did not store, as bits */
     int64_t out_block;
     float *sums; /* [side^2][tiles][lanes * WINOGRAD_VECTORS] */
     int64_t stride;
@@ -49,7 +49,8 @@ static void recover_half(direct_t *d, int half)
     }
 }
 
-/* Recovers the kernels for the channel and the vector of outputs. */
+/* Recovers the kernels between the channel and the vector of outputs from the transformed
+ * weight. */
 static void recover(direct_t *d)
 {
     const winograd_t *w = d->group->winograd;

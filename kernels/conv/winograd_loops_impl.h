@@ -22,9 +22,10 @@ static int count_pairs(const winograd_t *w)
     return (w->tile + w->kernel - 3) / 2;
 }
 
-/* ---- sources ---- */
+/* ---- transform of x ---- */
 
-/* Where points of one kind are stored: offset in the first block of channels, stride of blocks. */
+/* Storage of the points of one kind: offset in the first block of channels, and stride of
+ * blocks. */
 typedef struct place {
     int64_t first, step;
 } place_t;
@@ -59,8 +60,8 @@ static range_t clip(int64_t from, int side, int64_t n)
     return (range_t){(int)(first < side ? first : side), (int)(last < side ? last : side)};
 }
 
-/* The source of one tile. first: offset of its first element, which may be outside the image. to:
- * where the points of each kind are written, `stride` apart. */
+/* x of one tile. first: offset of its first element, which may be outside the image. to:
+ * destination of the points of each kind, which are `stride` apart. */
 typedef struct source {
     const void *from; /* all images */
     int64_t first, row;
@@ -167,8 +168,8 @@ static void transform(const winograd_group_t *group, int64_t first, int64_t last
 
 /* ---- products ---- */
 
-/* Weights to prefetch from memory, `step` bytes at a time. No cache line may be left out: waiting
- * for one line takes as long as for all. */
+/* Weights to prefetch from memory, `step` bytes at a time. Every cache line must be prefetched,
+ * because waiting for one line takes as long as waiting for all. */
 typedef struct ahead {
     const char *from;
     int64_t step;

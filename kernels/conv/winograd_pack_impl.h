@@ -65,8 +65,8 @@ KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t 
     }
 }
 
-/* Number of channels that are transformed to a buffer, then stored: elements of one channel are far
- * apart, often in the same set of the first-level cache. */
+/* Number of channels that are transformed to a buffer before they are stored. In the packed weight,
+ * elements of one channel are far apart, often in the same set of the first-level cache. */
 #define PACK_CHANNELS 4
 
 KERNEL_INLINE void pack_channels(const winograd_packing_t *p, int kernel, int width,

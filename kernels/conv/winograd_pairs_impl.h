@@ -1,6 +1,6 @@
-/* Access to the factors of products in pairs: transformed sources and weights, in bf16, for vectors
- * of KERNEL_LANES floats. One instruction multiplies and adds two channels. winograd_factors_impl.h
- * has the same functions for f32. */
+/* Access to the factors of products in pairs, transformed x and transformed weights, in bf16, for
+ * vectors of KERNEL_LANES floats. One instruction multiplies two channels and adds both products.
+ * winograd_factors_impl.h has the same functions for f32. */
 #include "kernels/conv/winograd_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -13,7 +13,7 @@ KERNEL_INLINE void put_sources(vector_t v, factor_t *to)
     vector_store_as(v, to, 0, true);
 }
 
-/* Stores the weights of two channels, `width` each. The two weights of a pair are adjacent. */
+/* Stores `width` weights of each of two channels. The two weights of a pair are adjacent. */
 static inline void put_weights(const float *from, int width, factor_t *to)
 {
     for (int k = 0; k < width; k += KERNEL_LANES) {

@@ -1,5 +1,5 @@
-/* Transforms the products of a tile to results, for vectors of KERNEL_LANES floats; finds positions
- * of points and results of a tile. */
+/* Transforms the products of a tile to results, for vectors of KERNEL_LANES floats. Also finds the
+ * positions of a tile's points and results. */
 #include "kernels/conv/winograd_lines_impl.h"
 #include "kernels/conv/winograd_pack_impl.h"
 
@@ -21,11 +21,11 @@ static int64_t begin_of(int64_t tile, int64_t n_long, int n_results)
     return tile * n_results - (tile > n_long ? tile - n_long : 0);
 }
 
-/* How vectors of results are completed and stored. */
+/* Describes how vectors of results are completed (bias, addend, activation) and stored. */
 typedef struct finish {
     const winograd_t *winograd;
     vector_t bias;
-    int n_lanes; /* the others are padding */
+    int n_lanes; /* lanes of channels; the others are padding */
     bool streams;
 } finish_t;
 
@@ -76,7 +76,8 @@ KERNEL_INLINE bool is_finite_row(int tile, bool is_whole, int64_t n_columns, con
     return vector_is_finite(sum);
 }
 
-/* Stores the results of a tile. Leaves out rows that are not finite, and returns them as bits. */
+/* Stores the results of a tile. Does not store rows with results that are not finite; returns these
+ * rows as bits. */
 KERNEL_INLINE uint8_t finish_tile(const finish_t *finish, int n_pairs, int tile, int step,
                                   const result_t *result)
 {

@@ -5,7 +5,8 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 
-/* ---- integers: overflow wraps around. Division by 0 returns 0; callers exclude it ---- */
+/* ---- integers: overflow wraps around. Division by 0 would return 0, but callers exclude it
+ * ---- */
 
 static int64_t quotient_s64(int64_t x, int64_t y)
 {
@@ -116,8 +117,8 @@ DIVISION(f64, double)
 #define NUMBER(type) type
 #define TRUTH(type) bool
 
-/* A loop over rows, inlined with constant steps by run_. An operand with step 0 is read before the
- * loop. omp simd is needed because the result may share memory with an operand. */
+/* A loop over rows, which run_ inlines with constant steps. An operand with step 0 is read before
+ * the loop. `omp simd` allows vectors although the result may be the memory of an operand. */
 #define LOOP(suffix, type, result)                                                                 \
     KERNEL_INLINE void steps_##suffix##_##result(const elementwise_rows_t *rows, int64_t x_step,   \
                                                  int64_t y_step,                                   \
@@ -178,7 +179,7 @@ FUNCTION(square, f64, double, NUMBER, ((void)y, x *x))
 FUNCTION(root, f32, float, NUMBER, ((void)y, sqrt(x)))
 FUNCTION(root, f64, double, NUMBER, ((void)y, sqrt(x)))
 
-/* Only these functions have s32 loops, because quantized networks use few others. */
+/* Only these functions have s32 loops, because quantized networks seldom use others. */
 FUNCTION(add, s32, int32_t, NUMBER, (uint32_t)x + (uint32_t)y)
 FUNCTION(sub, s32, int32_t, NUMBER, (uint32_t)x - (uint32_t)y)
 FUNCTION(mul, s32, int32_t, NUMBER, (uint32_t)x *(uint32_t)y)

@@ -7,8 +7,8 @@
 /* Avoids pow for the most common exponents, 1 and 2. */
 #define POWER(x, e) ((e) == 1 ? (x) : (e) == 2 ? (x) * (x) : pow(x, e))
 
-/* A loop over rows, inlined by run_ with constant steps in common cases. omp simd is needed because
- * the result may share memory with an operand. */
+/* A loop over rows, which run_ inlines with constant steps in common cases. `omp simd` allows
+ * vectors although the result may be the memory of an operand. */
 #define LOOP(suffix, type)                                                                         \
     KERNEL_INLINE void steps_##suffix(const elementwise_rows_t *rows, int64_t g_step,              \
                                       int64_t a_step, int64_t b_step,                              \

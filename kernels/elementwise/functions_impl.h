@@ -30,7 +30,7 @@ typedef enum function {
     FUNCTION_COUNT
 } function_t;
 
-/* Runs the loop for an ISA that isa_has. */
+/* Computes a function. isa_has(isa) must be true. */
 void functions_run(function_t function, isa_t isa, float a, float b, int64_t n, const float *src,
                    float *dst);
 

@@ -1,8 +1,8 @@
 /* Loops of elementwise operators over rows of elements.
  *
  * These kernels compute each result element from the operands' elements at the same index:
- * functions of one, two and three tensors, and gradients. They are lines of unary.def, binary.def
- * and unary_slopes.def, or members of the enumerations below. functions_impl.h has faster
+ * functions of one, two and three tensors, and gradients. They are listed in unary.def, binary.def,
+ * unary_slopes.def and the enumerations below. functions_impl.h has faster loops for
  * activations. */
 #ifndef TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
 #define TESSERA_KERNELS_ELEMENTWISE_ROWS_IMPL_H
@@ -15,8 +15,8 @@
 #define ELEMENTWISE_OPERANDS 3
 
 /* `rows` rows of `n` elements. Steps are in elements. Within a row, an operand's step is 1, or 0 if
- * one element serves the row; the result's step is 1. The result may be an operand itself if both
- * have the same steps; other overlaps are not allowed. */
+ * all elements of the row use the same one; the result's step is 1. The result may be an operand
+ * itself if both have the same steps; other overlaps are not allowed. */
 typedef struct elementwise_rows {
     int64_t rows, n;
     const void *in[ELEMENTWISE_OPERANDS];
@@ -41,7 +41,8 @@ typedef enum unary_function {
     UNARY_COUNT
 } unary_function_t;
 
-/* Functions of two operands: those of binary.def; pow with exponents 2 and 0.5 (y is ignored). */
+/* Functions of two operands: those of binary.def, and pow with exponent 2 or 0.5, which does not
+ * read y. */
 typedef enum binary_function {
 #define BINARY(name, result, floating, integral) BINARY_##name,
 #include "kernels/elementwise/binary.def"
@@ -70,7 +71,8 @@ typedef enum binary_slope {
     BINARY_SLOPE_COUNT
 } binary_slope_t;
 
-/* Loops for an ISA that isa_has. Gradients have loops for f32 and f64 only. */
+/* These return the loops of an ISA; isa_has(isa) must be true. Gradients have loops for f32 and f64
+ * only. */
 const elementwise_loops_t *elementwise_unary(unary_function_t function, isa_t isa);
 const elementwise_loops_t *elementwise_binary(binary_function_t function, isa_t isa);
 const elementwise_loops_t *elementwise_unary_slope(unary_slope_t function, isa_t isa);

@@ -13,8 +13,8 @@
 #define NUMBER(type) type
 #define TRUTH(type) bool
 
-/* A loop over rows, inlined with a constant step by run_. omp simd is needed because the result may
- * be the operand itself. */
+/* A loop over rows, which run_ inlines with a constant step. `omp simd` allows vectors although the
+ * result may be the memory of the operand. */
 #define LOOP(suffix, type, result)                                                                 \
     KERNEL_INLINE void step_##suffix##_##result(const elementwise_rows_t *rows, int64_t step,      \
                                                 result(type) (*value)(type))                       \

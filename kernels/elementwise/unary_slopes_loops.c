@@ -18,7 +18,8 @@
 #define EXP(x) _Generic((x), float : scalar_exp, double : exp)(x)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
 
-/* Derivative of gelu: Phi(x) + x phi(x). Phi is the normal distribution, phi its density. */
+/* Derivative of gelu: Phi(x) + x phi(x). Phi is the distribution function of the normal
+ * distribution, phi its density. */
 #define GELU_SLOPE(suffix, type)                                                                   \
     static inline type gelu_slope_##suffix(type x)                                                 \
     {                                                                                              \
@@ -61,8 +62,9 @@ GELU_SLOPE(f64, double)
 
 /* ---- loops ---- */
 
-/* A loop over rows; step 0 is a gradient that was expanded. run_ inlines it with constant steps in
- * the common case. omp simd is needed because the result may share memory with an operand. */
+/* A loop over rows, which run_ inlines with constant steps in the common case. A step of 0 occurs
+ * if the gradient was expanded. `omp simd` allows vectors although the result may be the memory of
+ * an operand. */
 #define LOOP(suffix, type)                                                                         \
     KERNEL_INLINE void steps_##suffix(const elementwise_rows_t *rows, int64_t g_step,              \
                                       int64_t v_step, type (*value)(type, type, type, type))       \

@@ -2,7 +2,7 @@
 
 #include "tensor/threads_impl.h"
 
-/* Maximum rows that are copied at once. One chunk of their inputs fits in the L2 cache. */
+/* Maximum rows of x that are copied at once. One chunk of their inputs fits in the L2 cache. */
 #define MOST_ROWS 224
 
 static const product_loops_t *const loops[ISA_COUNT] = ISA_TABLE(product);

@@ -3,10 +3,10 @@
  *   out[r][o] = finish(bias[o] + sum(i) x[r][i] * weight[o][i])
  *
  * The weight is stored in blocks of PRODUCT_BLOCK outputs, [outputs / block][inputs][block], which
- * oneDNN calls AB16b32a. Rows of x are copied as groups, [group][inputs][rows of the group]. A
- * group is so small that its sums fit in the registers. Groups have nearly equal sizes, because
- * small ones are inefficient. Each thread computes some blocks of outputs. While a range of inputs
- * of a block is in the second-level cache, it is multiplied with all groups. */
+ * oneDNN calls AB16b32a. Rows of x are copied as groups, [group][inputs][rows of the group]. The
+ * sums of a group fit in the registers. Groups have nearly equal sizes, because small ones are
+ * inefficient. Each thread computes some blocks of outputs. The weights of a range of inputs are
+ * multiplied with all groups while they are in the second-level cache. */
 #ifndef TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 
@@ -36,7 +36,8 @@ typedef struct product {
     const void *user;
 } product_t;
 
-/* Uses n_threads threads; isa_has must be true for isa. scratch has product_scratch bytes. */
+/* Computes the product on n_threads threads. isa_has(isa) must be true. scratch has product_scratch
+ * bytes. */
 void product_run(const product_t *product, isa_t isa, int n_threads, void *scratch);
 
 /* Packs rows of a weight, [n_outputs][n_inputs] with stride row_stride, into blocks of a product.

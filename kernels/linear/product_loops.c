@@ -41,7 +41,7 @@ KERNEL_INLINE void leave_some(const product_t *p, const tile_t *tile, int n_rows
     }
 }
 
-/* leave_some for WIDTH columns, and faster, because the sums stay in registers. */
+/* Does the same as leave_some for WIDTH columns, but faster, because the sums stay in registers. */
 KERNEL_INLINE void leave_all(const product_t *p, const tile_t *tile, int n_rows,
                              const vector_t (*sums)[VECTORS])
 {
@@ -120,8 +120,8 @@ static const float *weight_at(const product_t *p, int64_t column, int64_t input)
            column % PRODUCT_BLOCK;
 }
 
-/* Multiplies all groups of rows for WIDTH outputs and inputs [from, to). Each group prefetches part
- * of the weights at `next`, which the hardware does not predict. */
+/* Multiplies all groups of rows for WIDTH outputs and inputs [from, to). Each group prefetches a
+ * part of the weights at `next`, which the hardware does not prefetch. */
 static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t from, int64_t to,
                              const float *next)
 {
@@ -164,9 +164,9 @@ static void blocks(const product_rows_t *rows, int64_t first, int64_t last)
 
 /* ---- rows ---- */
 
-/* Transposes KERNEL_LANES vectors in log2(KERNEL_LANES) steps. Each step pairs vectors whose
- * numbers differ in one bit (s). It exchanges the elements of the first that have this bit in their
- * index with the elements of the second that do not. */
+/* Transposes KERNEL_LANES vectors in log2(KERNEL_LANES) steps. Each step works on pairs of vectors
+ * whose numbers differ in one bit (s). It exchanges those elements of the first vector whose index
+ * has this bit with those of the second whose index does not. */
 #define LOW(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) - (s) : (j))
 #define HIGH(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) : (j) + (s))
 #define EIGHT(of, j, s)                                                                            \
@@ -202,7 +202,8 @@ KERNEL_INLINE void transpose(vector_t *v)
 }
 
 /* Transposes the next KERNEL_LANES inputs of n rows of x to `to`, with stride `step`. If `step` is
- * less than a vector, each store writes too much, which the next input overwrites. */
+ * less than a vector, each store also writes elements after its own, which the store of the next
+ * input overwrites. */
 KERNEL_INLINE void copy_inputs(const float *x, int64_t stride, int64_t n, float *to, int64_t step)
 {
     vector_t v[KERNEL_LANES];

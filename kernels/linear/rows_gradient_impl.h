@@ -1,12 +1,12 @@
-/* Gradient of a fully connected weight that is stored in blocks, for a few rows:
+/* Gradient of the weight of a fully connected layer, stored in blocks, for an x of a few rows:
  *
  *   out(j, k) = sum(r) grad[r][j] * x[r][k]
  *
- * The format of the weight is described in rows_product_impl.h: blocks of outputs by inputs. The
- * gradient is computed in tiles: one block of outputs by a few blocks of inputs, contiguous in
- * memory. A finished tile, still in the first-level cache, is written to out, or passed to `take`.
- * So an optimizer can update the weight without storing the gradient. Each element is summed from
- * the first row to the last, so the result does not depend on tiles or threads. */
+ * The weight has blocks of both outputs and inputs, see rows_product_impl.h. The
+ * gradient is computed in tiles: one block of outputs with a few blocks of inputs, contiguous in
+ * memory. A finished tile, still in the first-level cache, is written to out or passed to `take`,
+ * with which an optimizer updates the weight without storing the gradient. Each element is summed
+ * from the first row to the last, so the result does not depend on tiles or threads. */
 #ifndef TESSERA_KERNELS_LINEAR_ROWS_GRADIENT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_ROWS_GRADIENT_IMPL_H
 
@@ -40,7 +40,7 @@ typedef struct rows_gradient {
 /* Returns true if the kernel supports blocks of this many outputs and inputs. */
 bool rows_gradient_fits(isa_t isa, int64_t block_outputs, int64_t block_inputs);
 
-/* Computes the gradient on at most n_threads threads; isa_has must be true for isa. */
+/* Computes the gradient on at most n_threads threads; isa_has(isa) must be true. */
 void rows_gradient_run(const rows_gradient_t *gradient, isa_t isa, int n_threads);
 
 /* Computes columns [first, first + n) of the bias gradient, each summed in the order of rows. */
@@ -65,7 +65,8 @@ typedef struct rows_gradient_loops {
 
 ISA_EXTERN(const rows_gradient_loops_t, rows_gradient);
 
-/* Most elements of x in a chunk, and most elements of a tile. A tile of one block may be larger. */
+/* Maximum elements of x in a chunk, and maximum elements of a tile. A tile of one block may be
+ * larger. */
 #define ROWS_GRADIENT_CHUNK (ROWS_GRADIENT_ROWS * ROWS_GRADIENT_BLOCK)
 #define ROWS_GRADIENT_TILE 1024
 

@@ -32,16 +32,17 @@ typedef struct step {
     int64_t next; /* offset in `ahead` of the next tile's data to prefetch */
 } step_t;
 
-/* Prefetches elements [from, to) of the next tile in each array that `take` reads. They are fetched
- * to the second-level cache, which supports more concurrent misses than the first. */
+/* Prefetches elements [from, to) of the next tile in each array that `take` reads. They are
+ * prefetched to the second-level cache, which can wait for more lines at the same time than the
+ * first-level cache. */
 KERNEL_INLINE void fetch(const step_t *s, int64_t from, int64_t to)
 {
     for (int i = 0; i < ROWS_GRADIENT_AHEAD && s->ahead[i] != NULL; i++)
         for (int64_t at = from; at < to; at += LINE) __builtin_prefetch(s->ahead[i] + at, 0, 2);
 }
 
-/* Computes n_vectors vectors of outputs, from `output` of the block on. Prefetches its share of
- * lines, spread evenly over the rows. */
+/* Computes n_vectors vectors of outputs, from `output` of the block on. Also prefetches a share of
+ * the next tile's data, spread evenly over the rows. */
 KERNEL_INLINE void multiply(const step_t *s, int64_t output, int n_vectors)
 {
     const int64_t n_floats = STEP * n_vectors * KERNEL_LANES;
@@ -110,7 +111,8 @@ static void pack_outputs(const rows_gradient_t *g, int64_t number, packed_t *pac
          packed->grad);
 }
 
-/* Computes the tiles of one chunk and one block of outputs. `next` is the offset after them. */
+/* Computes the tiles of one chunk and one block of outputs. `next` is the offset of the tile after
+ * these. */
 static void one_chunk(const rows_gradient_tiles_t *tiles, const packed_t *packed, chunk_t chunk,
                       int64_t output, int64_t next)
 {

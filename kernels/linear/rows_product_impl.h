@@ -1,13 +1,13 @@
-/* Products of a few rows with a weight that is stored in blocks, summed over either of its
- * dimensions:
+/* Products of a few rows of x with a weight that is stored in blocks, summed over either dimension
+ * of the weight:
  *
  *   out[r][j] = bias[j] + sum(k) x[r][k] * weight(j, k)
  *
- * The weight belongs to a fully connected layer, in blocks of outputs by inputs that oneDNN calls
- * AB16b64a and the like. In the layer, k is an input and j an output. In the gradient of the
- * layer's input, k is an output and j an input. Both read the weight once, in memory order, limited
- * only by memory bandwidth. The lanes of a vector are rows of x; each element of the weight is
- * multiplied with all of them. Each thread computes some blocks of results. */
+ * The weight of a fully connected layer has blocks of both outputs and inputs, such as oneDNN's
+ * AB16b64a. In the layer, k is an input and j an output. In the gradient of the layer's x, k is an
+ * output and j an input. In both, the weight is read once, in memory order, so memory bandwidth
+ * limits the speed. The lanes of a vector are rows of x; each element of the weight is multiplied
+ * with all of them. Each thread computes some blocks of results. */
 #ifndef TESSERA_KERNELS_LINEAR_ROWS_PRODUCT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_ROWS_PRODUCT_IMPL_H
 
@@ -17,7 +17,7 @@
 #include "kernels/axis_impl.h"
 #include "kernels/isa_impl.h"
 
-#define ROWS_PRODUCT_ROWS 32  /* maximum; for more rows, transposing first is faster */
+#define ROWS_PRODUCT_ROWS 32  /* maximum rows; with more, transposing the weight is faster */
 #define ROWS_PRODUCT_BLOCK 64 /* maximum number of results in a block; a multiple of 4 */
 
 typedef struct rows_product {
@@ -29,7 +29,7 @@ typedef struct rows_product {
     float *out;        /* [n_rows][results.n] */
 } rows_product_t;
 
-/* Computes the product on at most n_threads threads; isa_has must be true for isa. scratch:
+/* Computes the product on at most n_threads threads; isa_has(isa) must be true. scratch:
  * rows_product_scratch bytes, 64-byte aligned. */
 void rows_product_run(const rows_product_t *product, isa_t isa, int n_threads, void *scratch);
 size_t rows_product_scratch(int64_t n_rows, int64_t n_terms);

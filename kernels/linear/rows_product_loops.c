@@ -1,7 +1,8 @@
 /* The loops of rows_product_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * The sums of some results, for all rows, stay in registers over a part of the terms. While one
- * part is multiplied, the next one is prefetched to the first-level cache, line by line. */
+ * A part is a range of the summed dimension (terms) of one block of results. In a part, the sums of
+ * some results for all rows stay in registers. While one part is multiplied, the next one is
+ * prefetched to the first-level cache, line by line. */
 #include "kernels/linear/rows_product_impl.h"
 #include "kernels/vector_impl.h"
 
@@ -15,11 +16,12 @@ typedef struct part {
     const float *weight; /* weights of this block of results */
     const float *columns;
     int64_t first, last;
-    const float *next; /* the part to prefetch; at the end this part again */
+    const float *next; /* the part to prefetch; if this is the last part, itself */
 } part_t;
 
-/* Adds the products of n results, from `result` of the block on, with n_vectors vectors of rows.
- * All calls for a part together prefetch the next part, each line once if n results fill a line. */
+/* Adds the products for n results, from `result` of the block on, and n_vectors vectors of rows.
+ * All calls for a part together prefetch the next part, each line once if the weights of n results
+ * fill a line. */
 KERNEL_INLINE void multiply(const rows_product_t *p, const part_t *part, int n_vectors, int n,
                             int64_t result, sums_t *total)
 {

@@ -5,17 +5,17 @@
 
 static const strassen_loops_t *const loops[ISA_COUNT] = ISA_TABLE(strassen);
 
-/* Maximum bytes of sources. Each pair of vectors of outputs reads all of them, so they must fit in
- * the second-level cache together with the sums of the weight. */
+/* Maximum bytes of sources (sums of quarters of x) at a time. Each pair of vectors of outputs reads
+ * all of them, so they must fit in the second-level cache together with the sums of the weight. */
 #define SOURCE_BYTES (640 << 10)
 
 /* Maximum inputs of each half that are multiplied at once. More inputs need fewer writes of
  * results; fewer inputs let more rows share the sums of the weight. */
 #define MOST_INPUTS 256
 
-/* Costs, in products of vectors: making the sources of one row for `lanes` inputs of each half;
- * making the sums of the weight of one input for a pair of outputs; writing the results of a tile.
- * Measured with layers of ResNet-50 and ViT on Zen 4. */
+/* Costs, in products of vectors, measured with layers of ResNet-50 and ViT on Zen 4. In order:
+ * computing the sources of one row for `lanes` inputs of each half; computing the weight's sums for
+ * one input and a pair of vectors of outputs; writing the results of a tile. */
 #define SOURCE_COST 64.0
 #define WEIGHT_COST 32.0
 #define LEAVE_COST 1500.0
@@ -73,9 +73,9 @@ static double share_cost(const run_t *run, int by_tiles, int by_pairs, isa_t isa
            LEAVE_COST * (double)(n_tiles * run->n_chunks) * n_pairs;
 }
 
-/* Chooses into how many parts the tiles and the pairs of outputs are divided, with the least cost,
- * which it returns. A thread computes the sources of its tiles and, for each tiles_at_once tiles,
- * the sums of the weight for its pairs. */
+/* Chooses the numbers of parts into which tiles and pairs of outputs are divided, so that the cost
+ * is least; returns the cost. A thread computes the sources of its tiles and, for each
+ * tiles_at_once tiles, the sums of the weight for its pairs. */
 static double share(run_t *run, int n_threads, isa_t isa)
 {
     double least = 0.0;

@@ -47,13 +47,13 @@ typedef struct strassen {
 /* True if half of the inputs fill vectors, and half of the outputs fill pairs of vectors. */
 bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa);
 
-/* Computes the product on at most n_threads threads; isa_has must be true for isa. scratch is
+/* Computes the product on at most n_threads threads; isa_has(isa) must be true. scratch is
  * 64-byte aligned and has strassen_scratch bytes for these sizes and at least n_threads threads. */
 void strassen_run(const strassen_t *strassen, isa_t isa, int n_threads, void *scratch);
 size_t strassen_scratch(const strassen_t *strassen, isa_t isa, int n_threads);
 
-/* Estimates the time, as the number of operations that a direct product performs in the same time
- * with n_threads threads. (The direct product needs 2 * rows * inputs * outputs operations.) */
+/* Estimates the time with n_threads threads, as the number of operations that a direct product
+ * performs in the same time. (The direct product needs 2 * rows * inputs * outputs operations.) */
 double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads);
 
 /* ---- for the loops of an instruction set ---- */
@@ -81,8 +81,8 @@ typedef struct strassen_images {
 } strassen_images_t;
 
 /* A unit of work: tiles [first, last) of all images, pairs of vectors of outputs [first_pair,
- * last_pair), and blocks of inputs [first_block, last_block). These count pairs and blocks in the
- * first half; their counterparts in the second half are included. */
+ * last_pair), and blocks of inputs [first_block, last_block). Pairs and blocks are counted in the
+ * first half of outputs and inputs; those in the second half are included. */
 typedef struct strassen_part {
     int64_t first, last, first_pair, last_pair, first_block, last_block;
     float *sources; /* buffer for [tile][STRASSEN_TILE] */

@@ -13,7 +13,7 @@ typedef struct fetch {
 typedef struct tile {
     int64_t image, row;     /* first row of the tile, which is paired with row + half */
     int64_t pair;           /* pair of vectors in the first half of the outputs */
-    bool misses_last;       /* the last row has no partner, as the number of rows is odd */
+    bool misses_last;       /* the number of rows is odd, so the last row has no partner */
     bool is_first, is_last; /* the first, the last chunk of inputs */
     int64_t n_blocks;       /* blocks of inputs */
     bool is_apart;          /* rows are multiplied separately: see are_apart */
@@ -93,7 +93,7 @@ static void finish(const strassen_images_t *images, const tile_t *tile, int n_ro
             s->finish(s->user, row + r, column, WIDTH, out + r * s->out_row);
 }
 
-/* Writes a quarter of a tile's results. Each step handles all sums, so that these stay in
+/* Writes a quarter of a tile's results. Each loop processes all sums, so that these stay in
  * registers. */
 KERNEL_INLINE void leave(const strassen_images_t *images, const tile_t *tile, int n_rows,
                          const quarter_t *quarter, vector_t (*sums)[VECTORS])
@@ -194,12 +194,12 @@ static void multiply_rows(const strassen_images_t *images, const tile_t *tile, i
 
 /* ---- all tiles ---- */
 
-/* The products during which the weights of the next outputs are prefetched, one quarter each.
- * Quarters of the first inputs come first. */
+/* Weight factors whose products prefetch the weights of the next outputs, one quarter of these
+ * each. Quarters with the first half of the inputs come first. */
 static const int fetching[4] = {W11, W22_T1, W12_11, W22};
 
-/* Finds the part of a quarter that one tile prefetches. If its two vectors of outputs are not
- * adjacent, only the first is prefetched. */
+/* Finds the part of a weight's quarter that one tile prefetches. If its two vectors of outputs are
+ * not adjacent, only the first is prefetched. */
 static fetch_t fetch_share(weights_t weights, int64_t n_inputs, int64_t tile, int64_t n_tiles)
 {
     const int64_t step = weights.input * (int64_t)sizeof(float) / n_tiles + 1;

@@ -2,8 +2,9 @@
  * the quarters of the result to which they are added, and the sums of quarters of x. Vectors have
  * KERNEL_LANES floats; there are at most KERNEL_ROWS rows.
  *
- * A quarter's two digits are halves: rows and inputs of x, inputs and outputs of the weight, rows
- * and outputs of the result. x12 is the first half of the rows and the last half of the inputs. */
+ * The two digits in the name of a quarter number halves: of rows and inputs (x), inputs and outputs
+ * (weight), or rows and outputs (result). x12 is the first half of the rows and the last half of
+ * the inputs. */
 #ifndef TESSERA_KERNELS_LINEAR_STRASSEN_SOURCES_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STRASSEN_SOURCES_IMPL_H
 
@@ -21,8 +22,8 @@ enum { W12_11, W22_T1, W22_12, W21_T2, W11, W12, W21, W22, N_WEIGHTS };
 /* Sums of products that several quarters of the result share. */
 enum { U1, U2, U3, U5, N_SAVED, NOTHING = -1 };
 
-/* A step adds a saved sum, then a product, to the running sums, then saves these. Each is
- * optional. */
+/* A step adds a saved sum, then a product, to the current sums, then saves these. Each of the three
+ * is optional. */
 typedef struct step {
     int adds, source, weight, save;
 } step_t;
@@ -60,8 +61,8 @@ static uint32_t largest_lane(vector_u32_t bits)
 /* Bits of 2^126: the sum of four elements of this size may overflow. */
 #define LARGE UINT32_C(0x7e800000)
 
-/* Returns true if two rows must be multiplied separately: if rounding errors of the one with the
- * larger elements would exceed the other's elements, or if sums of elements might not be finite. */
+/* Returns true if two rows must be multiplied separately: if rounding errors of the row with larger
+ * elements would be too large for the other row, or if sums of elements might not be finite. */
 static bool are_apart(vector_u32_t first, vector_u32_t last)
 {
     const uint32_t a = largest_lane(first), b = largest_lane(last);
@@ -78,7 +79,7 @@ typedef struct source_rows {
     int64_t first[KERNEL_ROWS], last[KERNEL_ROWS];
 } source_rows_t;
 
-/* Makes the sources. Returns true if the rows must be multiplied separately. */
+/* Computes the sources. Returns true if the rows must be multiplied separately. */
 static bool make_sources(const source_rows_t *rows, int64_t n_blocks, float *to)
 {
     const int64_t form = n_blocks * rows->n_rows * KERNEL_LANES;
@@ -118,7 +119,7 @@ static void copy_last_rows(const source_rows_t *rows, int64_t n_blocks, float *t
             vector_store(r < rows->n_last ? vector_load(x + rows->last[r]) : (vector_t){0}, to);
 }
 
-/* Makes the sources, and the flag before them: 1 if the rows are multiplied separately. */
+/* Computes the sources, and stores a flag before them: 1 if the rows are multiplied separately. */
 static void make_flagged_sources(const source_rows_t *rows, int64_t n_blocks, float *to)
 {
     const bool is_apart = make_sources(rows, n_blocks, to);

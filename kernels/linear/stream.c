@@ -28,7 +28,7 @@ static void run_blocks(void *user, int64_t first, int64_t last)
 }
 
 /* Transposes inputs [first, last) of x, so that the elements of one input are adjacent.
- * Untransposed rows whose stride is a power of two would compete for the same lines of the
+ * Without this, rows whose stride is a power of two would compete for the same lines of the
  * first-level cache. */
 static void turn(void *user, int64_t first, int64_t last)
 {

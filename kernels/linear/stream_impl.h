@@ -1,12 +1,14 @@
-/* Products of a few rows with a large weight, which is read once, limited only by memory bandwidth:
+/* Products of a few rows of x with a large weight. The weight is read once, and memory bandwidth
+ * limits the speed:
  *
  *   out[b][o] = bias[o] + sum(i) x[b][i] * weight[o][i]
  *
  * The weight is stored in rows, [outputs][inputs], or in blocks of one vector of outputs, [outputs
- * / lanes][inputs][lanes]. Weights in rows are for at most STREAM_ROWS rows of x: each vector of
+ * / lanes][inputs][lanes]. A weight in rows supports at most STREAM_ROWS rows of x: each vector of
  * the weight is multiplied with a vector of each row of x, and lanes are summed at the end. More
- * rows of x need blocks: each element of x is multiplied with a vector of outputs. A trimmed weight
- * has blocks of its own, the same for all instruction sets: tensor/trim_impl.h. */
+ * rows of x need a weight in blocks: each element of x is multiplied with a vector of outputs. A
+ * trimmed weight (3 bytes per element, tensor/trim_impl.h) has its own kind of blocks, the same for
+ * all instruction sets. */
 #ifndef TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 
@@ -40,7 +42,8 @@ typedef struct stream {
     int64_t out_stride;
 } stream_t;
 
-/* Uses n_threads threads; isa_has must be true for isa. scratch has stream_scratch bytes. */
+/* Computes the product on n_threads threads. isa_has(isa) must be true. scratch has stream_scratch
+ * bytes. */
 void stream_run(const stream_t *stream, isa_t isa, int n_threads, void *scratch);
 
 /* Number of bytes of scratch memory that a product of n_rows rows needs, 64-byte aligned. */

@@ -99,8 +99,8 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 
 /* ---- the weight in blocks ---- */
 
-#define MAX_GROUP (KERNEL_REGISTERS > 16 ? 9 : 6)  /* most rows of x with two sums each */
-#define MAX_SUMS (KERNEL_REGISTERS > 16 ? 24 : 12) /* most sums for three blocks or more */
+#define MAX_GROUP (KERNEL_REGISTERS > 16 ? 9 : 6)  /* maximum rows of x with two sums each */
+#define MAX_SUMS (KERNEL_REGISTERS > 16 ? 24 : 12) /* maximum sums for three or more blocks */
 #define MAX_BLOCKS 4
 #define CHUNK 64 /* inputs whose weights stay in the first-level cache for all groups of rows */
 #define AHEAD 48 /* how many inputs ahead to prefetch */
@@ -212,7 +212,8 @@ KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
         break
 
 /* Returns true if n_blocks blocks can be read at once for n_rows rows: their sums must fit in
- * registers. More blocks are faster, because the hardware stops prefetching at each page's end. */
+ * registers. More blocks at once are faster, because the hardware stops prefetching at the end of
+ * each memory page. */
 KERNEL_INLINE bool fits(int n_rows, int n_blocks)
 {
     return n_blocks <= 2 || n_rows * n_blocks <= MAX_SUMS;
@@ -279,7 +280,8 @@ KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, stream_weigh
     finish(s, block, n_blocks, (const vector_t(*)[MAX_BLOCKS])total);
 }
 
-/* Multiplies as many blocks at once as fit in registers; of trimmed weights, full blocks. */
+/* Multiplies as many blocks at once as have sums that fit in the registers. Blocks of trimmed
+ * weights are not divided. */
 KERNEL_INLINE void share_blocks(const stream_t *s, stream_weight_t elements, const float *columns,
                                 int64_t first, int64_t last)
 {

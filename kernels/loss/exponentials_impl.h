@@ -1,4 +1,4 @@
-/* Loops of losses: what the loss operators compute for a row of scores. */
+/* Loop that the loss operators use for a row of scores. */
 #ifndef TESSERA_KERNELS_LOSS_EXPONENTIALS_IMPL_H
 #define TESSERA_KERNELS_LOSS_EXPONENTIALS_IMPL_H
 

@@ -30,7 +30,7 @@ static int64_t count_units(const update_t *update)
     return (update->n + UNIT - 1) / UNIT;
 }
 
-/* Units are numbered over all tensors. */
+/* Updates units [first, last), which are numbered over all tensors. */
 static void run_units(void *user, int64_t first, int64_t last)
 {
     const work_t *work = user;

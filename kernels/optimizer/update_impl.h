@@ -14,15 +14,15 @@ typedef enum update_kind { UPDATE_SGD, UPDATE_ADAM, UPDATE_RMSPROP } update_kind
 
 #define UPDATE_MAX_STATES 3
 
-/* The update of n elements, which have the same order in all arrays. States are in the order of the
- * kind's state names; NULL if the options do not use the state. */
+/* The update of n elements, which have the same order in all arrays. state[] is in the order of the
+ * state names of the optimizer's kind; a state is NULL if the options do not use it. */
 typedef struct update {
     float *parameter;
     const float *gradient;
     float *state[UPDATE_MAX_STATES];
     int64_t n;
     float decay;  /* weight decay: decay * parameter is added to the gradient */
-    float shrink; /* factor of the parameter, applied first; 1: none */
+    float shrink; /* the parameter is first multiplied by this; 1: unchanged */
     float rate;
     float momentum;
     float blend;        /* 1 - dampening: factor of the gradient in SGD's momentum */

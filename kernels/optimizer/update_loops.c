@@ -69,7 +69,7 @@ static void adam_amsgrad(const update_t *update, int64_t first, int64_t last)
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
         const float m = lerp(average[i], g, u.gain1);
         const float v = u.beta2 * square[i] + u.gain2 * g * g;
-        const float most = largest[i] >= v ? largest[i] : v; /* a NaN stays, as in torch.maximum */
+        const float most = largest[i] >= v ? largest[i] : v; /* NaN stays, like in torch.maximum */
         const float kept = largest[i] != largest[i] ? largest[i] : most;
         average[i] = m;
         square[i] = v;

@@ -34,7 +34,8 @@ static void clear(const pool_plan_t *plan, const pool_lanes_t *lanes)
         for (int64_t i = 0; i < plan->in_plane; i++) memset(lanes->dst + i * lanes->step, 0, bytes);
 }
 
-/* Adds window after window, in one thread, because windows may overlap. */
+/* Adds the gradients of all windows one after another in one thread, because windows may
+ * overlap. */
 static void run_lanes(const pool_plan_t *plan, const pool_gradient_loops_t *own,
                       const pool_lanes_t *lanes)
 {

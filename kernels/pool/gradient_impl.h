@@ -1,5 +1,6 @@
 /* Gradients of pooling. The gradient of a maximum is added to the first largest element of its
- * window, or to the last NaN. The gradient of an average is divided among all elements. */
+ * window, or to the last NaN. The gradient of an average is divided equally among the elements of
+ * its window. */
 #ifndef TESSERA_KERNELS_POOL_GRADIENT_IMPL_H
 #define TESSERA_KERNELS_POOL_GRADIENT_IMPL_H
 
@@ -16,7 +17,8 @@ typedef struct pool_lanes {
     float *dst;              /* gradient of the input */
 } pool_lanes_t;
 
-/* Each loop adds the gradient of result q to dst of the lanes. The window is w[3], not empty. */
+/* Each loop adds the gradients of result q to lanes->dst. The result's window w[3] must not be
+ * empty. */
 typedef struct pool_gradient_loops {
     void (*average)(const pool_plan_t *plan, const pool_window_t *w, int64_t q,
                     const pool_lanes_t *lanes);

@@ -5,8 +5,8 @@
 #include "kernels/pool/windows_impl.h"
 #include "tensor/dtype.h"
 
-/* An index counts elements of the channel's plane, as in PyTorch; or elements of the complete
- * tensor, as in ONNX, row-major (TENSOR) or with the first spatial dimension fastest (COLUMNS). */
+/* How an index counts elements. PLANE: in the channel's plane, as in PyTorch. TENSOR and COLUMNS:
+ * in the complete tensor, as in ONNX, row-major or with the first spatial dimension fastest. */
 enum { POOL_ORDER_PLANE, POOL_ORDER_TENSOR, POOL_ORDER_COLUMNS };
 
 /* Index of the element at[3] of a plane; -1 if at[0] < 0, which means an empty window. */
@@ -31,8 +31,8 @@ typedef struct pool_indices {
     int64_t *indices;
 } pool_indices_t;
 
-/* The index is that of the first of equal maxima, or of the last NaN. An empty window has the value
- * -infinity (integers: the lowest number) and the index -1. */
+/* Computes maxima and indices. The first of equal maxima counts, or the last NaN. An empty window
+ * has the value -infinity (integers: the lowest number) and the index -1. */
 void pool_indices_run(const pool_indices_t *indices, int n_threads);
 
 #endif

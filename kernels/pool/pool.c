@@ -21,7 +21,8 @@ void pool_raise(isa_t isa, int64_t n, int64_t step, const float *src, float *dst
     loops[isa]->raise(n, step, src, dst);
 }
 
-/* True if pool_max_line computes the maxima: for f32 and bf16, except rows of f32 for row_f32. */
+/* True if pool_max_line computes the maxima: for f32 and bf16, except for f32 rows that row_f32
+ * computes. */
 static bool runs_lines(const pool_plan_t *plan, dtype_t dtype)
 {
     const bool has_row = plan->block == 1 && plan->axes[2].kernel != 0;
@@ -87,7 +88,8 @@ static void row_f32(const pool_plan_t *plan, pool_window_t *w, const float *src,
     }
 }
 
-/* For maxima of s8 and u8: flipping the sign bit maps the order of s8 to that of u8. */
+/* For maxima of s8, which are computed as u8: flipping the sign bit maps the order of s8 to that of
+ * u8. */
 #define SIGN_BIT 0x80
 
 static uint8_t larger_byte(uint8_t a, uint8_t b)
@@ -175,8 +177,9 @@ static void run_line(const pool_plan_t *plan, const pool_window_t *w, dtype_t dt
     pool_max_line(isa_best(), &windows);
 }
 
-/* Computes a row of results at once, if there is a loop for it; otherwise returns false. The loop
- * for averages visits all taps, also in the padding, and adds in float: only for small windows. */
+/* Computes a row of results at once, or returns false if there is no loop for it. The loop for
+ * averages also visits taps in the padding, and adds in float, so it is used for small windows
+ * only. */
 static bool pool_row(const pool_plan_t *plan, pool_window_t *w, dtype_t dtype,
                      const pool_span_t *columns, const void *src, void *dst)
 {

@@ -13,7 +13,7 @@
 
 /* ---- maxima of a line of windows; all channels of an element at a time ---- */
 
-/* The elements of a window along its line: the first, and how many. */
+/* The elements of a window along its line: index of the first one, and number. */
 typedef struct pool_span {
     int64_t first, count;
 } pool_span_t;
@@ -23,8 +23,8 @@ typedef struct pool_span {
  *   dst[q][c] = max(d, h, s) src[d * plane_step + h * line_step
  *                                + (columns[q].first + s * column_step) * n_channels + c]
  *
- * over d < n_planes, h < n_lines, s < columns[q].count. plane_step and line_step count numbers,
- * column_step counts elements of n_channels numbers. */
+ * over d < n_planes, h < n_lines, s < columns[q].count. plane_step and line_step are in numbers;
+ * column_step is in elements of n_channels numbers. */
 typedef struct pool_line {
     bool is_bf16;
     const void *src;

@@ -1,5 +1,6 @@
-/* The loops of pool_impl.h, compiled once for each ISA (isa_impl.h). The vector maximum loses a NaN
- * in its first operand, so NaN is tested separately, with one comparison for two vectors. */
+/* The loops of pool_impl.h, compiled once for each ISA (isa_impl.h). The instruction for the
+ * maximum of vectors ignores a NaN in its first operand. So NaN is tested separately, with one
+ * comparison for two vectors. */
 #include <math.h>
 
 #include "kernels/pool/pool_impl.h"
@@ -73,7 +74,7 @@ KERNEL_INLINE void reduce(const pool_line_t *line, int64_t q, int64_t c, int n_v
     }
 }
 
-/* The last vector of an element overlaps the vector before it, or is short. */
+/* Computes the vectors of each element. The last one overlaps the vector before it, or is short. */
 KERNEL_INLINE void run(const pool_line_t *line)
 {
     const int64_t n = line->n_channels;

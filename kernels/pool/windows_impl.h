@@ -12,7 +12,7 @@
 /* One spatial dimension. Kernel 0 means adaptive windows. */
 typedef struct pool_axis {
     int64_t in, out, kernel, stride, dilation;
-    int64_t padding, padded; /* padding before; index where the padding after it ends */
+    int64_t padding, padded; /* padding: before x; padded: end of the padding after x */
 } pool_axis_t;
 
 /* The input indices of one window along one axis: first, first + step, ... */
@@ -29,7 +29,7 @@ typedef struct pool_plan {
     int64_t n_outer, block, in_plane, out_plane;
 } pool_plan_t;
 
-/* n / step for common steps without a division, which would take most of the time. */
+/* n / step. Avoids the division for common steps, because it would take most of the time. */
 static inline int64_t pool_steps(int64_t n, int64_t step)
 {
     return step == 1 ? n : n / step;
@@ -70,7 +70,7 @@ static inline int64_t pool_row_index(const pool_axis_t *axes, const pool_window_
     return axes[2].in * (axes[1].in * d + h) + w[2].first;
 }
 
-/* Runs the statement after it for each element of a window; `at` is its index in the plane. */
+/* A loop over the elements of a window; `at` is an element's index in the plane. */
 #define POOL_FOR_TAPS(axes, w, at)                                                                 \
     for (int64_t t_ = 0; t_ < (w)[0].count; t_++)                                                  \
         for (int64_t r_ = 0; r_ < (w)[1].count; r_++)                                              \

@@ -21,7 +21,7 @@ typedef struct dropout_loops {
 } dropout_loops_t;
 ISA_EXTERN(const dropout_loops_t, dropout_loops);
 
-/* The loops for an ISA that isa_has. */
+/* The loops of an ISA. isa_has(isa) must be true. */
 const dropout_loops_t *dropout_rows(isa_t isa);
 
 #endif

@@ -7,8 +7,8 @@ static int64_t end_of(const adjoint_sum_t *sum, int64_t i, int64_t begin)
     return sum->starts != NULL ? sum->starts[i + 1] : begin + sum->n_taps;
 }
 
-/* Rows [first, last) of one plane, whose taps begin with number `begin`. Rows of one element have
- * their own loop. */
+/* Computes rows [first, last) of one plane. The taps of row `first` begin with tap number `begin`.
+ * Rows of one element have their own loop. */
 #define SUM(name, type)                                                                            \
     static void name(const adjoint_sum_t *sum, int64_t first, int64_t last, int64_t begin,         \
                      const type *restrict from, type *restrict to)                                 \
