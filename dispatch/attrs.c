@@ -1,4 +1,4 @@
-/* Attribute values: defaults, equality, copies. */
+/* Attribute values: defaults, comparison, copies. */
 #include <stddef.h>
 
 #include "dispatch/attrs_impl.h"
@@ -6,7 +6,7 @@
 
 /* ---- fields as sequences of elements ---- */
 
-/* Converts to int64_t with saturation: a default may be INT64_MAX, which a double rounds up. */
+/* Converts a default to int64_t with saturation, because INT64_MAX is rounded up in a double. */
 static int64_t integral(double value)
 {
     if (value >= 0x1p63) return INT64_MAX;
@@ -52,8 +52,8 @@ void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t va
     }
 }
 
-/* A zero that means the default is replaced by the first element of its array if that is not zero
- * (stride {2} is {2, 2}), else by the initial value. */
+/* Replaces a zero that means the default: by the first element of its array if that is not zero
+ * (stride {2, 0} is {2, 2}), else by field->initial. */
 int64_t attrs_integer(const attr_field_t *field, const void *attrs, int i)
 {
     int64_t value = load_integer(field, attrs, i);
@@ -72,8 +72,8 @@ double attrs_float(const attr_field_t *field, const void *attrs, int i)
 
 /* ---- fields as sequences of words, for equality and hash ---- */
 
-/* A list is its length, then its elements; a post-op is three words; a format is its kind, then
- * order or strides, then blocks. */
+/* Number of words of a field. A list has its length, then its elements; a post-op has three words;
+ * a format has its kind, then order or strides, then blocks. */
 static int n_words(const attr_field_t *field, const void *attrs)
 {
     const format_t *format = attrs_field_const(field, attrs);
@@ -158,7 +158,7 @@ void attrs_init(const attr_table_t *table, void *out_attrs)
     }
 }
 
-/* Copies a list: its length as given, and its values up to the list's capacity. */
+/* Copies a list: its length, even if it is invalid, and its values up to the list's capacity. */
 static void copy_list(const void *from, void *to, int n, size_t values_at, size_t value_bytes)
 {
     memcpy(to, from, sizeof(int));
@@ -177,7 +177,8 @@ static void copy_post(const post_ops_t *from, post_ops_t *to)
     }
 }
 
-/* Does the same as attrs_integer for n integers, but faster, because every eager call needs it. */
+/* Does the same as attrs_integer for n integers, but faster, because each call outside plans needs
+ * it. */
 static inline void copy_integers(const attr_field_t *field, const int64_t *from, int64_t *to, int n)
 {
     if (!field->zero_is_default) {

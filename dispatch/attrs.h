@@ -1,4 +1,5 @@
-/* Tables of the fields of operators' attributes. Text, hash, equality and importers use them. */
+/* Tables that describe the fields of operators' attribute structs. With a table, the functions here
+ * print, parse, compare and hash the attributes of any operator. */
 #ifndef TESSERA_DISPATCH_ATTRS_H
 #define TESSERA_DISPATCH_ATTRS_H
 
@@ -26,7 +27,7 @@ typedef struct ints {
     }
 #endif
 
-/* A list of floating numbers: scales. */
+/* A list of floating-point numbers: scales. */
 typedef struct floats {
     int n;
     double values[TENSOR_MAX_RANK];
@@ -45,16 +46,16 @@ typedef enum attr_kind {
     ATTR_FORMAT  /* format_t, printed as its text in quotes */
 } attr_kind_t;
 
-/* One field of an attribute struct. zero_is_default: zero is not a legal value, but means the
- * default `initial`. In an array whose first element is not zero, a later zero means that element:
- * stride {2} of two dimensions is {2, 2}. */
+/* One field of an attribute struct. If zero_is_default, zero is not a legal value, but means the
+ * default `initial`. In such an array, a zero after a first element that is not zero means the
+ * first element: stride {2, 0} is {2, 2}. */
 typedef struct attr_field {
     const char *name;
     attr_kind_t kind;
     bool zero_is_default;
     uint16_t offset;
     uint16_t length;          /* ATTR_ARRAY only */
-    double initial;           /* default of every element */
+    double initial;           /* default of each element */
     const char *const *names; /* ATTR_NAME only: NULL-terminated */
 } attr_field_t;
 
@@ -67,14 +68,15 @@ typedef struct attr_table {
 /* Sets all attributes to their defaults. */
 void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_init);
 
-/* Copies attributes and replaces zeros that mean defaults; attrs NULL means all defaults. Padding
- * between fields and unused list elements become zero, so equal attributes are equal under memcmp.
- * attrs and out_attrs must not overlap. */
+/* Copies attributes and replaces zeros that mean defaults; attrs NULL means all defaults. Unused
+ * list elements, and the padding between fields, become zero. So memcmp finds equal attributes
+ * equal. attrs and out_attrs must not overlap. */
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
     TESSERA_API(attrs_normalize);
 
-/* Checks that every value is legal for its attribute's kind. INVALID_ARGUMENT, with the attribute's
- * name, for example if an enumeration is out of range, or a list is too long. */
+/* Checks that every value is legal for its attribute's kind. Fails with INVALID_ARGUMENT if, for
+ * example, the value of an enumeration is out of range or a list is too long; the message names the
+ * attribute. */
 status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, const void *attrs)
     TESSERA_API(attrs_check);
 
@@ -85,13 +87,13 @@ bool attrs_equal(const attr_table_t *table, const void *a, const void *b) TESSER
 uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
     TESSERA_API(attrs_hash);
 
-/* Prints every attribute that differs from its default, each after a space: " padding=[1,1]
+/* Appends each attribute that differs from its default, after a space: " padding=[1,1]
  * groups=32". */
 void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
     TESSERA_API(attrs_print);
 
-/* Reads one `name=literal` at *cursor and advances the cursor past it. INVALID_ARGUMENT, with the
- * name, if the attribute is unknown or the literal does not fit it. */
+/* Reads one `name=literal` at *cursor and advances the cursor past it. Fails with INVALID_ARGUMENT
+ * if the attribute is unknown or the literal has the wrong kind; the message contains the name. */
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
                      void *attrs) TESSERA_API(attrs_parse);
 

@@ -1,5 +1,6 @@
-/* Functions that read fields of attribute structs as sequences of elements: "padding" of a conv2d
- * is two integers, "scales" of a resize a list of floats. For text, hash and equality. */
+/* Functions that read the fields of attribute structs as sequences of elements: "padding" of a
+ * conv2d is two integers, "scales" of a resize is a list of floats. Printing, parsing, hashing and
+ * comparing attributes use them. */
 #ifndef TESSERA_DISPATCH_ATTRS_IMPL_H
 #define TESSERA_DISPATCH_ATTRS_IMPL_H
 
@@ -19,8 +20,8 @@ static inline const void *attrs_field_const(const attr_field_t *field, const voi
     return (const char *)attrs + field->offset;
 }
 
-/* The bits of a number; both zeros give 0. The test uses integers because flushed denormals would
- * compare equal to zero. */
+/* The bits of a number, or 0 for 0.0 and -0.0. The test for zero uses integers, because a denormal
+ * that the CPU flushes would compare equal to zero. */
 static inline uint64_t attrs_float_bits(double value)
 {
     uint64_t bits;
@@ -39,7 +40,7 @@ static inline int attrs_n_post(const post_ops_t *post)
     return post == NULL ? 0 : attrs_bounded(post->n, POST_MAX);
 }
 
-/* Number of integers or floats in a field: 0 for ATTR_POST and ATTR_FORMAT. */
+/* Number of integers or floats in a field; 0 for ATTR_POST and ATTR_FORMAT. */
 int attrs_n_elements(const attr_field_t *field, const void *attrs);
 
 /* Element i, with defaults filled in: for stride {2} elements 0 and 1 are both 2. */
@@ -48,9 +49,9 @@ double attrs_float(const attr_field_t *field, const void *attrs, int i);
 
 void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t value);
 
-/* Number of leading bytes of attributes, before normalising, that can change their meaning. Usually
- * all; but if the struct ends in an empty list of post-ops, the bytes after that list's length
- * cannot. Attributes with equal leading bytes are equal after normalising. */
+/* Number of leading bytes of an attribute struct, as the caller wrote it, that have a meaning.
+ * Usually all; but if the struct ends in an empty list of post-ops, the bytes after that list's
+ * length have none. Structs with equal leading bytes are the same attributes. */
 static inline size_t attrs_given_bytes(const attr_table_t *table, const void *attrs)
 {
     if (table->n_fields == 0) return table->bytes;

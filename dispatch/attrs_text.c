@@ -9,7 +9,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/literal_impl.h"
 
-/* Longest array that can be read; longest part of the input that a message shows. */
+/* Length of the longest array that can be read, and of the longest part of the input that a message
+ * shows. */
 #define ARRAY_MAX 32
 #define SHOWN_MAX 80
 
@@ -101,7 +102,8 @@ void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
 
 /* ---- parsing ---- */
 
-/* rule: text for messages that says which literals the field accepts. */
+/* State of parsing one attribute. rule: text for messages that says which literals the field
+ * accepts. */
 typedef struct reader {
     context_t *ctx;
     const char *op;
@@ -177,7 +179,7 @@ static status_t read_integer(reader_t *reader, int64_t *out_value)
     return scan == LITERAL_OK ? STATUS_OK : misfit_scan(reader, scan);
 }
 
-/* Target of a list "[item,item]" of at most `max` items; exactly one of the pointers is set. */
+/* Receives the items of a list "[item,item]", at most `max`. Exactly one of the pointers is set. */
 typedef struct items {
     int max, n;
     int64_t *integers;
@@ -223,7 +225,8 @@ static status_t read_post(reader_t *reader, void *attrs)
     return STATUS_OK;
 }
 
-/* Parses an array of the field's length, or a list of integers. */
+/* Parses the value of an ATTR_ARRAY field (with as many items as the array) or of an ATTR_INTS
+ * field. */
 static status_t read_list(reader_t *reader, void *attrs)
 {
     const attr_field_t *field = reader->field;
@@ -320,7 +323,7 @@ static status_t read_format(reader_t *reader, void *attrs)
     return STATUS_OK;
 }
 
-/* Appends ", name" to a list in a message, cut at capacity. */
+/* Appends ", name" to a list of names in a message, cut at capacity. */
 static void enumerate(char *list, size_t capacity, const char *quote, const char *name)
 {
     size_t length = strlen(list);

@@ -124,7 +124,7 @@ static uint64_t hash_key(const cache_call_t *key)
     return format != NULL ? format_identity_hash(format, hash) : hash;
 }
 
-/* Takes ownership of the prepared operator on success. */
+/* Adds an entry to the cache. Takes ownership of the prepared operator on success. */
 static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cache_call_t *key,
                        prepared_t *prepared, cache_entry_t **out_entry)
 {
@@ -151,7 +151,8 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cach
     return STATUS_OK;
 }
 
-/* If no kernel produces out_format from these inputs, selects without it. */
+/* Selects a kernel. If none produces out_format from these inputs, selects one without this
+ * requirement. */
 static status_t select_for(context_t *ctx, const cache_call_t *key, const tensor_info_t *const *in,
                            prepared_t **out_prepared)
 {
@@ -208,8 +209,8 @@ cache_entry_t *cache_recall(context_t *ctx, cache_t *cache, const cache_call_t *
     return entry;
 }
 
-/* The entry's infos were compared with the call's inputs, so inputs without a stamp get the
- * entry's. */
+/* Stores a call among the recent ones. Its inputs have the infos of the entry, so inputs without a
+ * stamp get the entry's stamps. */
 static void remember(cache_t *cache, const cache_call_t *call, cache_entry_t *entry)
 {
     recent_key_t key;

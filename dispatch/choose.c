@@ -1,17 +1,19 @@
-/* Format choice: describes candidates, rejects reference implementations by name, compares
- * estimates. */
+/* Chooses formats: creates a primitive for each candidate, rejects reference implementations by
+ * name, compares estimated times. */
 #include "dispatch/choose_impl.h"
 
 #include <string.h>
 
 typedef struct pair {
     format_t src, dst;
-    bool is_own; /* the input's own format: chosen without comparison, unless it runs a reference */
+    bool is_own; /* the input's own format: chosen without comparison, unless oneDNN only has a
+                    reference implementation for it */
 } pair_t;
 
 #define MAX_PAIRS (CANDIDATES_MAX * CANDIDATES_MAX + 1)
 
-/* Channels with padding divided by channels: the factor by which blocks increase the work. */
+/* Number of channels with padding divided by number of channels: the factor by which padding
+ * increases the work. */
 static double padded_share(const tensor_info_t *info)
 {
     if (info->format.kind != FORMAT_TAG || info->rank < 2) return 1.0;
@@ -28,8 +30,8 @@ typedef struct choice {
     bool packs_again; /* the weight is already packed in another format */
 } choice_t;
 
-/* Sets the format of post-op operands that have the result's shape: the result's format, or plain
- * if oneDNN has yet to choose the result's. */
+/* Sets the format of post-op operands that have the result's shape: the result's format, or
+ * row-major if oneDNN has not chosen the result's format yet. */
 static void format_operands(onednn_problem_t *problem, tensor_info_t *operands)
 {
     const tensor_info_t *dst = problem->dst;
@@ -44,7 +46,8 @@ static void format_operands(onednn_problem_t *problem, tensor_info_t *operands)
     }
 }
 
-/* oneDNN also divides padded elements, 0 by 0. So a result with a division must have no padding. */
+/* True if a post-op divides and the result has padding: oneDNN also divides in the padding, 0 by 0,
+ * which is NaN. */
 static bool divides_padding(const onednn_problem_t *problem, const tensor_info_t *dst)
 {
     bool divides = false;
@@ -64,8 +67,8 @@ static status_t query_formats(context_t *ctx, const onednn_problem_t *problem, c
     return onednn_query(ctx, choice->primitive, ONEDNN_ARGUMENT_WEIGHT, &choice->weight);
 }
 
-/* Reads the chosen formats of a description. UNSUPPORTED, with a note, if it is a reference
- * implementation or has formats that no tag describes; also if it divides padding. */
+/* Reads the formats that oneDNN has chosen for a primitive. Returns UNSUPPORTED, with a note, if it
+ * is a reference implementation, has formats that no tag describes, or divides in the padding. */
 static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
                         const pair_t *pair, choice_t *choice)
 {
@@ -86,7 +89,8 @@ static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_probl
     return divides_padding(problem, &choice->dst) ? STATUS_UNSUPPORTED : STATUS_OK;
 }
 
-/* Describes one pair. UNSUPPORTED, with a note, if oneDNN has nothing but a reference for it. */
+/* Creates the primitive for one pair of formats. Returns UNSUPPORTED, with a note, if oneDNN only
+ * has a reference implementation for it. */
 static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          const onednn_problem_t *base, const pair_t *pair, double flops,
                          choice_t *out_choice)
@@ -121,7 +125,7 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
     return STATUS_OK;
 }
 
-/* The source's format as a tag; plain if it has gaps. */
+/* The source's format as a tag; row-major if the source has gaps. */
 static format_t own_format(const op_call_t *call)
 {
     const tensor_info_t *info = call->in[0];
@@ -136,8 +140,9 @@ static bool is_plain(const format_t *format, const tensor_info_t *info)
     return format_same(format, &plain, info->sizes);
 }
 
-/* The source's own format, or the result's if both have the same bytes. Example: with 16 channels
- * blocks of 16 equal channels last, but oneDNN has no kernel between the two. */
+/* The source's own format; but the result's format if for the source it means the same bytes.
+ * Example: with 16 channels, blocks of 16 and channels last are the same bytes, but oneDNN has no
+ * kernel that reads one and writes the other. */
 static format_t given_format(const op_call_t *call)
 {
     const format_t own = own_format(call), *out = call->out_format;
@@ -146,9 +151,9 @@ static format_t given_format(const op_call_t *call)
     return is_same ? *out : own;
 }
 
-/* Lists all candidates with the same bytes as the source and the result: 88 channels of one pixel
- * are the same in blocks of 8, channels last and plain. The first pair whose weight is already
- * packed is chosen; its formats may differ from given_format. */
+/* Lists all pairs of candidates that mean the same bytes as the source's and the result's format:
+ * 88 channels of one pixel are the same in blocks of 8, channels last and row-major. The first of
+ * these pairs for which the weight is already packed is chosen. */
 static int list_names(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
 {
     const format_t own = own_format(call);
@@ -176,7 +181,7 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
         pairs[n++] = (pair_t){any, any, true};
         return n;
     }
-    if (src_rank != dst_rank) { /* linear on flattened dimensions */
+    if (src_rank != dst_rank) { /* a linear layer on flattened dimensions */
         pairs[n++] = (pair_t){own, format_plain(dst_rank), true};
         if (!call->keep_formats && call->layout == LAYOUT_MKLDNN)
             pairs[n++] = (pair_t){any, format_plain(dst_rank), false};
@@ -193,8 +198,8 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
         return n;
     }
     pairs[n++] = (pair_t){own, own, !enters_plain || call->layout == LAYOUT_DENSE};
-    if (call->layout == LAYOUT_DENSE) { /* fallbacks, as oneDNN may only have a reference for
-                                           these strides */
+    if (call->layout == LAYOUT_DENSE) { /* fallbacks, as oneDNN may only have a reference
+                                           implementation for these strides */
         format_t last = format_channels_last(src_rank), plain = format_plain(src_rank);
         pairs[n++] = (pair_t){last, last, false};
         pairs[n++] = (pair_t){plain, plain, false};
@@ -222,7 +227,7 @@ tensor_info_t choose_as_dense(const tensor_info_t *info)
     return dense;
 }
 
-/* Sets the infos of post-op operands as format_operands described them. */
+/* Sets the infos of post-op operands of the result's shape to the result's. */
 static void take_operands(const op_call_t *call, prepared_t *prepared, const choice_t *choice)
 {
     const tensor_info_t *out = &prepared->out[0];
@@ -248,7 +253,7 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     prepared_take_primitive(prepared, choice->primitive);
 }
 
-/* True if the weight is packed in a format that differs from the one the choice needs. */
+/* True if the weight is already packed, in another format than the choice needs. */
 static bool packs_again(const op_call_t *call, const onednn_problem_t *problem,
                         const choice_t *choice)
 {

@@ -1,5 +1,6 @@
-/* Format choice for gradients: describes candidates for the forward operator's source and result,
- * rejects reference implementations by name, compares estimates. */
+/* Chooses formats for gradients: creates a primitive for each candidate, rejects reference
+ * implementations by name, compares estimated times. Candidates are formats of the forward
+ * operator's source and result. */
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
@@ -7,7 +8,8 @@
 /* Formats of the forward operator's source, result and weight. */
 typedef struct formats {
     format_t src, dst, weight;
-    bool is_own; /* the inputs' own formats: chosen at once unless they run a reference */
+    bool is_own; /* the inputs' own formats: chosen at once, unless oneDNN only has a reference
+                    implementation for them */
 } formats_t;
 
 #define MAX_FORMATS 16
@@ -101,7 +103,7 @@ bool choose_join_groups(tensor_info_t *weight)
 
 /* ---- candidates ---- */
 
-/* The input's format as a tag; plain if it has gaps. */
+/* The input's format as a tag; row-major if the input has gaps. */
 static format_t own_format(const tensor_info_t *info)
 {
     if (info->format.kind == FORMAT_TAG) return info->format;
@@ -115,7 +117,8 @@ static bool is_plain(const format_t *format, const tensor_info_t *info)
     return format_same(format, &plain, info->sizes);
 }
 
-/* A dense gradient of a weight is row-major; a dense weight is packed in oneDNN's own format. */
+/* Candidates if the layout is dense. The gradient of a weight is row-major; a weight that is read
+ * is packed in the format that oneDNN chooses. */
 static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       formats_t *out)
 {
@@ -133,7 +136,7 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
     return 3;
 }
 
-/* Candidates if inputs must not be reordered and the format of output 0 may be given. */
+/* Candidates if inputs must not be reordered. The format of output 0 may be prescribed. */
 static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       formats_t *out)
 {
@@ -166,7 +169,7 @@ static int list_formats(const op_call_t *call, bool is_data, const onednn_proble
     const bool is_src_plain = is_plain(&own, call->in[0]);
     if (!is_src_plain || !is_plain(&grad, call->in[is_data ? 0 : 1]))
         out[n++] = (formats_t){own, grad, any, true};
-    else if (!is_data) /* a plain source has few channels: read it directly */
+    else if (!is_data) /* a row-major source has few channels: read it directly */
         out[n++] = (formats_t){own, candidates[0], any, false};
     for (int i = 0; i < n_candidates; i++) {
         out[n++] = (formats_t){candidates[i], candidates[i], any, false};
@@ -187,8 +190,9 @@ static double padded_share(const tensor_info_t *info)
     return (double)padded[1] / (double)info->sizes[1];
 }
 
-/* Reads the formats of a description; a grouped weight keeps oneDNN's shape. UNSUPPORTED if the
- * gradient of a grouped weight cannot be joined, or differs from the required format. */
+/* Reads the formats that oneDNN has chosen for a primitive; a grouped weight keeps oneDNN's sizes
+ * [G][K/G].. Returns UNSUPPORTED if choose_join_groups cannot join them for a gradient, or if the
+ * gradient has another format than required. */
 static status_t query_formats(context_t *ctx, const op_call_t *call, bool is_data, choice_t *choice)
 {
     const int src = is_data ? ONEDNN_ARGUMENT_DIFF_SRC : ONEDNN_ARGUMENT_SRC;
@@ -215,7 +219,8 @@ static double slowness(const char *implementation, const tensor_info_t *src)
     return is_last && !is_product ? 1.0 / 0.88 : 1.0;
 }
 
-/* Describes one candidate. UNSUPPORTED, with a note, if oneDNN has only a reference for it. */
+/* Creates the primitive for one candidate. Returns UNSUPPORTED, with a note, if oneDNN only has a
+ * reference implementation for it. */
 static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const onednn_problem_t *forward, onednn_propagation_t propagation,
                             const formats_t *formats, double flops, choice_t *out_choice)
@@ -335,7 +340,8 @@ status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
     return STATUS_OK;
 }
 
-/* Leaves grouped gradients as they are: another format might not be joinable. */
+/* Uses the forward operator's weight format if possible (choose_forward_weight). Leaves grouped
+ * gradients as they are, because choose_join_groups might not support another format. */
 static status_t prefer_forward_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                       const onednn_problem_t *forward,
                                       onednn_propagation_t propagation, choice_t *choice)

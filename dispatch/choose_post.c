@@ -1,4 +1,4 @@
-/* Translates elementwise functions and post-ops to oneDNN. */
+/* Translates elementwise functions and post-ops to those of oneDNN. */
 #include "dispatch/choose_impl.h"
 #include "dispatch/post_impl.h"
 

@@ -17,7 +17,7 @@
 typedef struct dispatch_state {
     policy_t policy;
     observer_t *observers;
-    hollow_run_t *hollow; /* NULL: operators run normally */
+    hollow_run_t *hollow; /* not NULL: operators are only inferred (hollow_impl.h) */
     cache_t *cache;       /* NULL: not used yet */
 } dispatch_state_t;
 
@@ -119,7 +119,7 @@ static status_t tell_observers(context_t *ctx, observer_t *first, const op_event
     return STATUS_OK;
 }
 
-/* ---- inferring instead of running ---- */
+/* ---- inferring sizes and dtypes instead of running operators ---- */
 
 status_t hollow_begin(context_t *ctx, hollow_run_t *run)
 {
@@ -140,7 +140,8 @@ void hollow_end(context_t *ctx, hollow_run_t *run)
     state->hollow = NULL;
 }
 
-/* Makes placeholder outputs; on failure some of them may exist. */
+/* Makes placeholder outputs, which have sizes but no elements; on failure some of them may
+ * exist. */
 static status_t infer_hollow(context_t *ctx, const dispatch_state_t *state, op_event_t *event,
                              tensor_t **outputs)
 {
@@ -181,8 +182,8 @@ static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_eve
 
 /* ---- inputs ---- */
 
-/* Converts an input to what the kernel needs. *out_input is the tensor itself, or a new one, which
- * is also *out_made. */
+/* Converts an input to the info that the kernel needs. *out_input is the tensor itself, or a new
+ * tensor, which is also stored in *out_made. */
 static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t policy, int index,
                            const tensor_t *tensor, const tensor_t **out_input, tensor_t **out_made)
 {
@@ -194,7 +195,8 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
         *out_input = tensor;
         return STATUS_OK;
     }
-    /* a marked parameter keeps its converted form even if it is used as an activation */
+    /* a parameter that module_mkldnn has marked keeps the converted copy (a form) for later calls,
+     * even if the operator reads it as an activation */
     bool is_packed = arrival->kind == ARRIVAL_PACK ||
                      (arrival->kind == ARRIVAL_CONVERT && arrival->role == ROLE_ACTIVATION &&
                       storage_is_packable(tensor->storage));
@@ -202,14 +204,16 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
         TRY(pack_moved_weight(ctx, prepared->kernel, tensor, want, out_made));
     else
         TRY(pack_for_call(ctx, prepared->kernel, tensor, want, arrival->cause, out_made));
-    /* a view shares the storage of its input, which must not be the storage of a kept form */
+    /* a view will share the storage of its input; if this input is a form, use a snapshot
+     * instead */
     if (prepared->is_view) TRY(convert_own(ctx, tensor, out_made));
     *out_input = *out_made;
     return STATUS_OK;
 }
 
-/* A view of a dense tensor shares its bytes. A view of an mkldnn tensor is a snapshot, because
- * sharing would depend on the blocks; so a write to one of them never changes the other. */
+/* A view of a dense tensor shares the tensor's bytes. A view of an mkldnn tensor is a snapshot, so
+ * a write to the view never changes the tensor, or the reverse. If they shared bytes, the blocks of
+ * the format would determine whether such a write is visible. */
 static status_t make_views(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
                            const tensor_t *in, tensor_t **out)
 {
@@ -240,7 +244,7 @@ static status_t run_kernel(context_t *ctx, const prepared_t *prepared, const ten
     return prepared->run(ctx, prepared, in_bytes, out_bytes, scratch);
 }
 
-/* Under policy per_op all outputs become plain. */
+/* Under policy per_op, converts all outputs to dense. */
 static status_t make_plain(context_t *ctx, int n, tensor_t **out)
 {
     for (int i = 0; i < n; i++) {
@@ -254,7 +258,7 @@ static status_t make_plain(context_t *ctx, int n, tensor_t **out)
     return STATUS_OK;
 }
 
-/* Runs a prepared operator on inputs whose infos it was selected for. */
+/* Runs a prepared operator. The inputs have the infos for which its kernel was selected. */
 static status_t run_selected(context_t *ctx, const prepared_t *prepared, policy_t policy,
                              const tensor_t *const *in, tensor_t **out)
 {
@@ -333,7 +337,8 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event)
     return tell_observers(ctx, first_observer(ctx), event);
 }
 
-/* Runs a call and reports it to observers and the trace. `read`: its inputs, or dense copies. */
+/* Runs a call and reports it to observers and the trace. `read` are the call's inputs, or dense
+ * copies of them. */
 static status_t run_watched(context_t *ctx, prepared_t *prepared, const cache_call_t *call,
                             const tensor_t *const *read, tensor_t *target, tensor_t **out)
 {
@@ -394,7 +399,7 @@ static status_t check_inputs(context_t *ctx, const opdef_t *op, int n_in, const 
     return STATUS_OK;
 }
 
-/* ---- operators whose sizes depend on elements ---- */
+/* ---- operators whose results have sizes that depend on elements of the inputs ---- */
 
 /* Row-major inputs: the originals, or converted tensors in `made`. */
 typedef struct measured {
@@ -429,7 +434,7 @@ static status_t take_measured(context_t *ctx, const cache_call_t *call, measured
     return STATUS_OK;
 }
 
-/* Returns all n tensors to the caller, or none. */
+/* Returns all n tensors to the caller, or none on failure. */
 static status_t give_outputs(context_t *ctx, int n, tensor_t **outputs, tensor_t **out)
 {
     status_t status = STATUS_OK;
@@ -529,8 +534,9 @@ static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
     return STATUS_OK;
 }
 
-/* Only marked weights keep their forms; a form of any other weight, even a constant one, would be
- * made again in each call. */
+/* How the call's weights are handled. Only a weight that module_mkldnn or a plan has marked keeps
+ * its packed copies; any other weight, even if it is constant, would be packed again in each
+ * call. */
 static weight_use_t use_of_weights(const opdef_t *op, int n_in, const tensor_t *const *in,
                                    weight_use_t known)
 {

@@ -21,7 +21,7 @@ static double selu(double x)
     return scale * (x > 0 ? x : alpha * expm1(x));
 }
 
-/* erfc and the sigmoid keep the digits that 1 + erf and 1 + tanh lose at negative x. */
+/* For negative x, erfc and the sigmoid keep digits that 1 + erf and 1 + tanh lose. */
 static double gelu(double x)
 {
     return 0.5 * x * erfc(-x * 0.70710678118654752440);
@@ -38,7 +38,8 @@ static double silu(double x)
     return x * sigmoid(x);
 }
 
-/* min(max(x, low), high); NaN in x or in a bound gives NaN, unlike fmin and fmax. */
+/* Computes min(max(x, low), high). Unlike with fmin and fmax, the result is NaN if x or a bound is
+ * NaN. */
 static double clamp(double x, double low, double high)
 {
     if (isnan(low) || isnan(high)) return NAN;
@@ -56,7 +57,8 @@ static double softplus(double x)
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
 
-/* A quotient of polynomials in exp(x), accurate for large and small x. */
+/* x tanh(softplus(x)) as a quotient of polynomials in exp(x), which is accurate for large and small
+ * x. */
 static double mish(double x)
 {
     if (x > 20) return x;
@@ -91,7 +93,7 @@ static double reciprocal(double x)
 static const struct {
     const char *name;
     int n_parameters;
-    double (*value)(double x); /* NULL: it has parameters; see eltwise_value */
+    double (*value)(double x); /* NULL: the function has parameters; see eltwise_value */
     function_t kernel;         /* or NO_FUNCTION */
 } functions[ELTWISE_COUNT] = {
     [ELTWISE_NONE] = {"none", 0, NULL, NO_FUNCTION},
@@ -161,7 +163,8 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     }
 }
 
-/* The kernel of a function of floats; false if there is none. Clamps need alpha <= beta. */
+/* Finds the vectorised f32 implementation of a function. Returns false if there is none, or for a
+ * clamp with alpha > beta, which the implementation does not support. */
 static bool find_function(eltwise_t eltwise, double alpha, double beta, function_t *out_function)
 {
     if (known(eltwise) == ELTWISE_NONE || functions[eltwise].kernel == NO_FUNCTION) return false;
@@ -182,7 +185,7 @@ void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, cons
         dst[i] = (float)eltwise_value(eltwise, (double)src[i], alpha, beta);
 }
 
-/* NaN in either operand gives NaN, as in PyTorch's maximum and minimum. */
+/* Maximum and minimum as in PyTorch: NaN if either operand is NaN. */
 static double larger(double a, double b)
 {
     return a > b || isnan(a) ? a : b;

@@ -6,8 +6,8 @@
 
 TESSERA_BEGIN
 
-/* Elementwise functions, used as operators and as post-ops. alpha and beta are parameters of the
- * functions whose formula contains them; the others ignore them. */
+/* Elementwise functions, used as operators and as post-ops. Some functions have parameters alpha
+ * and beta, shown in their formula; the others ignore alpha and beta. */
 typedef enum eltwise {
     ELTWISE_NONE,
     ELTWISE_RELU,
@@ -40,20 +40,21 @@ typedef enum eltwise {
 } eltwise_t;
 
 /* eltwise_name returns "clamp" for ELTWISE_CLAMP; eltwise_parse is its inverse, and returns
- * ELTWISE_NONE for unknown names. eltwise_parameters: how many of alpha and beta the function has.
- * eltwise_value: its value at x. */
+ * ELTWISE_NONE for unknown names. eltwise_parameters returns 0, 1 (alpha) or 2 (alpha, beta).
+ * eltwise_value computes the function of x. */
 const char *eltwise_name(eltwise_t eltwise) TESSERA_API(eltwise_name);
 eltwise_t eltwise_parse(const char *name) TESSERA_API(eltwise_parse);
 int eltwise_parameters(eltwise_t eltwise) TESSERA_API(eltwise_parameters);
 double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     TESSERA_API(eltwise_value);
-/* eltwise_value for n numbers, in single precision; dst may equal src. */
+/* Computes the function of n numbers, in single precision; dst may equal src. */
 void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
                    float *dst) TESSERA_API(eltwise_apply);
-/* eltwise_cancels: size of the terms that cancel in the function's usual formula; error bounds
- * allow for the rounding of such terms. Example: 8 for gelu. In x (1 + erf(x / sqrt 2)) / 2, 1 and
- * erf cancel for negative x, and from x = -8 down the result is 0 in single precision.
- * eltwise_keeps_zero: true if the function maps 0 to 0, so that padded elements stay zero. */
+/* The usual formula of some functions loses digits because large terms cancel. eltwise_cancels
+ * returns the size of these terms, so that error bounds can allow for their rounding. Example: in
+ * gelu, x (1 + erf(x / sqrt 2)) / 2, the terms x and x erf cancel for negative x. It returns 8,
+ * because below -8 the result is 0 in single precision. eltwise_keeps_zero returns true if the
+ * function maps 0 to 0, so that padding stays zero. */
 double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
     TESSERA_API(eltwise_keeps_zero);

@@ -1,4 +1,5 @@
-/* Emitters: functions with which gradient rules emit operators. */
+/* The functions that gradient rules call. They pass each operator on to the emitter's class, until
+ * one fails. */
 #include "dispatch/emitter_impl.h"
 
 #include <stdarg.h>

@@ -1,7 +1,9 @@
-/* Gradients: each operator has one rule, written against an emitter.
+/* Gradients: each operator has one gradient rule, which computes the gradients of its inputs by
+ * calling other operators through an emitter.
  *
- * A rule works on values, which are numbers that identify tensors, and emits operators on them. The
- * operators run at once (on a tape) or become nodes (graph_grad); the rule is the same. For mul:
+ * A rule does not see tensors but values: numbers that identify tensors. It passes values to
+ * emit_op, which "emits" an operator. The emitter of a tape runs the operator at once; the emitter
+ * of graph_grad adds it to a graph. The rule is the same for both. For mul:
  *
  *     static void pass_mul(const gradient_call_t *call)
  *     {
@@ -21,8 +23,8 @@ TESSERA_BEGIN
 typedef struct opdef opdef_t;
 typedef struct emitter emitter_t;
 
-/* The number of a value in a graph or emitter. VALUE_NONE: an absent operand, a failed result, or a
- * gradient that is 0 everywhere. */
+/* A number that identifies a tensor in a graph or tape. VALUE_NONE: an absent operand, a failed
+ * result, or a gradient that is 0 everywhere. */
 typedef int32_t value_t;
 #define VALUE_NONE (-1)
 
@@ -33,18 +35,19 @@ value_t emit_op(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_
 void emit_op_n(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
                const value_t *in, int n_out, value_t *out_values) TESSERA_API(emit_op_n);
 
-/* Emits a number, which is promoted like a C number (tensor_number). */
+/* Makes a value from a number, which has the role of a Python number in type promotion
+ * (tensor_number). */
 value_t emit_number(emitter_t *emitter, double number) TESSERA_API(emit_number);
 
-/* dtype and sizes of a value, as a dense info; borrowed until the rule returns. dtype NONE for
- * VALUE_NONE and after a failure. */
+/* Returns dtype and sizes of a value, as a dense info; borrowed until the rule returns. The dtype
+ * is DTYPE_NONE for VALUE_NONE and after a failure. */
 const tensor_info_t *emit_info(emitter_t *emitter, value_t value) TESSERA_API(emit_info);
 
 /* Fails with a message "<op>: <what was given>, <rule>". Only the first message is kept. */
 void emit_fail(emitter_t *emitter, status_t status, const char *format, ...) TESSERA_API(emit_fail)
     TESSERA_PRINTF(3, 4);
 
-/* A call whose gradients are computed. */
+/* A call of an operator for which the rule computes gradients. */
 typedef struct gradient_call {
     emitter_t *emitter;
     const opdef_t *op;
@@ -61,8 +64,8 @@ typedef struct gradient_call {
                                 VALUE_NONE, which means 0 everywhere */
 } gradient_call_t;
 
-/* A gradient rule. Operands that it does not read have only sizes and dtypes, so the tape need not
- * keep their elements. */
+/* A gradient rule, and the tensors whose elements it reads. The tape need not hold other tensors;
+ * the rule may only use their sizes and dtypes. */
 typedef struct gradient {
     void (*pass)(const gradient_call_t *call);
     uint64_t reads_in;  /* bit i: reads elements of input i; bit 63 covers all later inputs, too */

@@ -7,7 +7,7 @@
 typedef struct emitter_class {
     status_t (*op)(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
                    const value_t *in, int n_out, value_t *out_values);
-    /* Takes ownership of the tensor. */
+    /* Makes a value from a tensor, and takes ownership of the tensor. */
     status_t (*constant)(emitter_t *emitter, tensor_t *tensor, value_t *out_value);
     const tensor_info_t *(*info)(const emitter_t *emitter, value_t value);
 } emitter_class_t;

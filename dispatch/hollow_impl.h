@@ -12,8 +12,9 @@ typedef struct hollow_run {
     observer_t *observers;
 } hollow_run_t;
 
-/* Between begin and end the context's operators are inferred instead of run, and nothing is counted
- * or cached. Only observers added after begin are called. */
+/* Between begin and end, dispatch only infers dtype and sizes of results instead of running
+ * operators, and nothing is counted or cached. Only observers that are added after hollow_begin are
+ * called. */
 status_t hollow_begin(context_t *ctx, hollow_run_t *run);
 void hollow_end(context_t *ctx, hollow_run_t *run);
 

@@ -1,4 +1,4 @@
-/* Packed weights: forms of their storage. */
+/* Packed weights. A weight's storage keeps them as forms (tensor/form_impl.h). */
 #include "dispatch/pack_impl.h"
 
 #include "tensor/convert_impl.h"

@@ -1,5 +1,5 @@
-/* Peeled post-ops: the kernel computes the operator without post-ops, or with those before the
- * first that it would compute wrongly. Tessera's own loops apply the others to its result. */
+/* Peels post-ops, which means that the kernel does not compute them: all, or those from the first
+ * that it would compute wrongly. Tessera's own loops apply them to the kernel's result. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>

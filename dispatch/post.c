@@ -25,8 +25,8 @@ const char *post_name(post_kind_t kind)
 
 /* ---- applying them after a kernel ---- */
 
-/* An operand of the result's shape has the result's format, so operand and result are traversed
- * together, in chunks. For other operands the index of each element is needed. */
+/* If an operand has the result's shape, it has the result's format too, so both are read in memory
+ * order, in chunks. For an operand that broadcasts, the index of each element is needed. */
 
 #define CHUNK 1024
 
@@ -91,7 +91,8 @@ static bool is_up_to_f32(dtype_t dtype)
     return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16;
 }
 
-/* combine_f32 for bf16 and f16, widened to f32; operand is NULL for an elementwise function. */
+/* Does the same as combine_f32 for bf16 and f16, which it converts to f32. operand is NULL for an
+ * elementwise function. */
 static void combine_widened(const post_op_t *op, int64_t n, dtype_t operand_dtype,
                             const char *operand, dtype_t dtype, char *out)
 {
@@ -131,7 +132,7 @@ static void apply_chunks(void *user, int64_t begin, int64_t end)
     }
 }
 
-/* Applies a post-op to all elements in storage order. bytes: its operand; NULL if it has none. */
+/* Applies a post-op to all elements in memory order. `bytes` is the post-op's operand, or NULL. */
 static void apply_flat(const prepared_t *prepared, const post_op_t *op, dtype_t operand_dtype,
                        const char *bytes, char *out, int n_threads)
 {

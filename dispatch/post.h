@@ -1,4 +1,5 @@
-/* Post-ops: functions that a fused operator applies to its result before storing it. */
+/* Post-ops: functions that an operator applies to its result before storing it, such as the relu of
+ * a fused convolution and relu. */
 #ifndef TESSERA_DISPATCH_POST_H
 #define TESSERA_DISPATCH_POST_H
 
@@ -6,10 +7,11 @@
 
 TESSERA_BEGIN
 
-/* Kinds of post-ops. Post-ops are applied in order; each except elementwise functions reads the
- * next operand after those of the operator. "sum" adds an operand of the result's shape, whose
- * bytes the result reuses. "add", "sub", "mul", "div", "max" and "min" combine the result with an
- * operand that broadcasts. Elementwise functions are printed "relu", "clamp(0,6)". */
+/* Kinds of post-ops. An operator applies its post-ops in order. Elementwise functions have no
+ * operand. Each other post-op reads one operand; these come after the operator's own operands.
+ * "sum" adds an operand of the result's shape, whose bytes the result reuses. "add", "sub", "mul",
+ * "div", "max" and "min" combine the result with an operand that broadcasts. Elementwise functions
+ * are printed "relu", "clamp(0,6)". */
 typedef enum post_kind {
     POST_SUM,
     POST_ADD,
@@ -31,7 +33,7 @@ typedef struct post_ops {
     post_op_t op[POST_MAX];
 } post_ops_t;
 
-/* Number of operands that the post-ops take; 0 for NULL. */
+/* Number of operands that the post-ops read; 0 for NULL. */
 int post_operands(const post_ops_t *post) TESSERA_API(post_operands);
 
 /* "sum", "add", ...; "" for elementwise functions, which have their own names. */

@@ -1,4 +1,4 @@
-/* Prepared operators: creation, reasons, running on oneDNN. */
+/* Prepared operators: creation, reasons of kernels that declined, running oneDNN's primitives. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

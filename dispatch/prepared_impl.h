@@ -1,5 +1,6 @@
-/* A prepared operator: the kernel that dispatch_select chose, and everything that depends on
- * metadata only. Reference counted, immutable once returned, shared between threads. */
+/* A prepared operator: the kernel that dispatch_select chose for a call, and everything that
+ * depends on the call's metadata only. Reference counted; never changes once it is returned, so
+ * threads can share it. */
 #ifndef TESSERA_DISPATCH_PREPARED_IMPL_H
 #define TESSERA_DISPATCH_PREPARED_IMPL_H
 
@@ -11,12 +12,12 @@
 #include "tensor/onednn/onednn.h"
 #include "tensor/tensor_impl.h"
 
-/* How an input reaches the kernel. */
+/* How dispatch makes the tensor that the kernel reads from the caller's input. */
 typedef enum arrival_kind {
     ARRIVAL_PASS,    /* read in place: its bytes already match */
     ARRIVAL_SHARE,   /* a view of the same bytes in the other layout */
-    ARRIVAL_CONVERT, /* reordered for the call, or the kept form of an mkldnn tensor */
-    ARRIVAL_PACK     /* a weight: the kept form of a marked storage, else reordered */
+    ARRIVAL_CONVERT, /* reordered for the call; an mkldnn tensor keeps the copy (a form) */
+    ARRIVAL_PACK     /* a packed weight, see pack_weight */
 } arrival_kind_t;
 
 typedef struct arrival {
@@ -40,59 +41,58 @@ struct prepared {
     void *attrs;
     void *kernel_attrs; /* attributes for the kernel: without peeled post-ops */
     int n_in, n_out;
-    tensor_info_t *asked; /* infos of the inputs it was selected for */
-    tensor_info_t *in;    /* infos that the kernel needs; a weight's sizes may differ, with the same
-                             elements */
+    tensor_info_t *asked; /* infos of the inputs for which the kernel was selected */
+    tensor_info_t *in;    /* infos that the kernel needs; a weight's sizes may be a reshape */
     arrival_t *arrivals;  /* [n_in] how to get from `asked` to `in` */
     tensor_info_t *out;   /* infos of the outputs, before the policy converts them */
     size_t *out_bytes;
     uint64_t *out_hash;  /* info_identity_hash */
-    uint64_t *out_stamp; /* [n_out] tensor_stamp of the outputs; asked_stamp: of the inputs it
-                            was selected for */
+    uint64_t *out_stamp; /* [n_out] tensor_stamp of the outputs; asked_stamp has those of the inputs
+                            for which the kernel was selected */
     uint64_t *asked_stamp;
-    bool is_view; /* outputs share the bytes of input 0, starting `offset` elements in */
+    bool is_view; /* outputs share the bytes of input 0, from element `offset` on */
     int64_t offset[OP_MAX_OUTPUTS];
-    bool is_joined;      /* output 0 is the concatenation of all inputs' bytes; the kernel skips
-                            inputs that are already in position */
-    bool may_grow;       /* output 0 may start at input 0's address, in its buffer, if the other
-                            inputs are elsewhere */
-    int sum_operand;     /* input whose bytes output 0 accumulates into, or -1 */
-    uint64_t overwrites; /* bit i: output 0 may reuse the bytes of input i if both have the same
-                            arrangement */
+    bool is_joined;      /* output 0 is the concatenation of all inputs' bytes. The kernel skips an
+                            input whose bytes are already at their position in output 0 */
+    bool may_grow;       /* output 0 may begin at the address of input 0, in its buffer, if no other
+                            input is there */
+    int sum_operand;     /* input to whose bytes the kernel adds output 0, or -1 */
+    uint64_t overwrites; /* bit i: output 0 may overwrite the bytes of input i if both have the same
+                            format */
     size_t scratch_bytes;
     double cost_ns;    /* estimate, without reorders of inputs */
-    bool is_asked_for; /* the attributes request this kernel: do not compare it with others */
+    bool is_asked_for; /* the attributes request this kernel, so it is not compared with others */
     const char *implementation;
     char *reasons;         /* a line for each kernel or format that was rejected; NULL if none */
     bool is_out_of_memory; /* a reason could not be stored */
 
-    /* Kernels on oneDNN: the primitive, and for each of its arguments the tensor to pass: the index
-     * of an input, or -1 for output 0, -2 for output 1. */
+    /* For kernels that call oneDNN: the primitive, and for each of its arguments the tensor to
+     * pass: the index of an input, or -1 for output 0, -2 for output 1. */
     onednn_primitive_t *primitive;
     int n_arguments;
     int8_t arguments[ONEDNN_MAX_ARGUMENTS];
 
-    /* State of native kernels, freed by the kernel's `destroy` and allocator_put. */
+    /* State of other kernels; freed with the kernel's `destroy` and allocator_put. */
     void *state;
 };
 
-/* Estimated memory that it holds, including its primitive. */
+/* Estimated memory of a prepared operator, including its primitive. */
 size_t prepared_bytes(const prepared_t *prepared);
 
-/* Adds a reason without declining. */
+/* Adds a line to the reasons without declining. */
 void prepared_note(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
 
-/* Makes `prepared` run a described primitive and takes ownership of it: sets the implementation's
+/* Makes `prepared` run a primitive, and takes ownership of the primitive: sets the implementation's
  * name, the scratch size, and `arguments` in the order inputs, outputs. A kernel with another order
  * sets `arguments` afterwards. */
 void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive);
 
-/* `run` of all kernels on oneDNN. Copies the sum operand into the output if their addresses
- * differ. */
+/* `run` of all kernels that call oneDNN. Copies the operand of the post-op "sum" into the output if
+ * their addresses differ. */
 status_t prepared_run_primitive(context_t *ctx, const prepared_t *prepared, void *const *in,
                                 void *const *out, void *scratch);
 
-/* Sets output 0 to the inferred info, contiguous, in the call's layout (plain if mkldnn). */
+/* Sets output 0 to the inferred info, row-major, in the call's layout. */
 void prepared_out_like_call(prepared_t *prepared, const op_call_t *call);
 
 #endif

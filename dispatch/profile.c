@@ -1,4 +1,5 @@
-/* Recording: the first run is recorded in full, later runs only by their times. */
+/* Recording. The first run is recorded with all operators and reorders; later runs only with the
+ * times of these. */
 #include "dispatch/profile.h"
 
 #include <string.h>
@@ -75,9 +76,9 @@ static status_t describe_strings(context_t *ctx, const char *path, const prepare
                           &record->implementation);
 }
 
-/* True if the event shows a copy of an input that the step overwrites. This happens if another
- * observer reads inputs: the copy owns its bytes, while other inputs are in the plan's arena. The
- * producer of the input then wrote to the address of the result. */
+/* True if the event's input is a copy, which a plan makes of an input that the step overwrites if
+ * another observer reads inputs. A copy owns its bytes; other inputs are in the plan's memory. The
+ * original of a copy was at the address of the result. */
 static bool is_copied(const op_event_t *event, int index)
 {
     const prepared_t *prepared = event->prepared;

@@ -10,8 +10,8 @@
  *   for (int i = 0; i < profile_n_nodes(profile); i++) use(profile_node(profile, i));
  *   profile_destroy(profile);
  *
- * A profile observes its context during each run: plans, and modules that run operator by operator.
- * Destroy it before its context. */
+ * During each run, a profile records all operators of its context, whether a plan (compiled graph)
+ * or dispatch runs them. Destroy it before its context. */
 #ifndef TESSERA_DISPATCH_PROFILE_H
 #define TESSERA_DISPATCH_PROFILE_H
 
@@ -21,10 +21,10 @@ TESSERA_BEGIN
 
 typedef struct profile profile_t;
 
-/* A reorder or a copy. The shown run is the one that profile_finish selects. */
+/* A reorder or a copy. "The shown run" is the typical run that profile_finish selects. */
 typedef struct profile_reorder {
     reorder_cause_t cause;
-    bool is_copy;   /* by our own loops */
+    bool is_copy;   /* by Tessera's own loops */
     const char *by; /* conversion_t.by */
     tensor_info_t from, to;
     uint64_t bytes;  /* read plus written */
@@ -40,17 +40,17 @@ typedef struct profile_node {
     const char *path;  /* path of the module, "layer1.0.conv1"; "" for the top module */
     const char *kernel, *implementation; /* "" if none */
     int n_in, n_out;
-    const tensor_info_t *in;  /* as the kernel reads them; dtype NONE: absent */
+    const tensor_info_t *in;  /* as the kernel reads them; DTYPE_NONE: absent */
     const tensor_info_t *out; /* as the next operator gets them */
     const int *producers;     /* [n_in] node that made the input; -1 for inputs of the run and
                                  weights */
     int n_reorders;
     const profile_reorder_t *reorders;
-    int n_slices;   /* number of slices if a plan ran the operator for one slice of the batch after
-                       the other, else 1; `in` and `out` are those of the first slice; flops, bytes
-                       and times are sums over slices */
+    int n_slices;   /* number of parts (slices) of the batch for which a plan ran the operator one
+                       after the other, else 1; `in` and `out` are those of the first slice; flops,
+                       bytes and times are sums over slices */
     double flops;   /* dispatch_flops */
-    uint64_t bytes; /* operands and results, each once; a separate reorder: read plus written */
+    uint64_t bytes; /* bytes of operands and results; for a separate reorder, read plus written */
     double ns;      /* median over the runs, including its reorders */
     double begin_ns, shown_ns; /* in the shown run */
 } profile_node_t;
@@ -59,19 +59,19 @@ typedef struct profile_node {
 status_t profile_create(context_t *ctx, profile_t **out_profile) TESSERA_API(profile_create);
 void profile_destroy(profile_t *profile) TESSERA_API(profile_destroy);
 
-/* Begin and end one run. A run is ignored if it has other operators than the first run, or in
- * another order. INVALID_ARGUMENT for nested runs and for an end without a beginning. */
+/* Begin and end one run. A run is ignored if its operators or their order differ from the first
+ * run. INVALID_ARGUMENT if a run begins inside another, or ends without a beginning. */
 status_t profile_begin_run(profile_t *profile) TESSERA_API(profile_begin_run);
 status_t profile_end_run(profile_t *profile) TESSERA_API(profile_end_run);
 
-/* Ends recording, computes medians, and selects the shown run: the run whose time is nearest to the
- * median. INVALID_ARGUMENT if there was no run. */
+/* Ends recording, computes medians, and selects the shown run: the one whose time is nearest to the
+ * median. INVALID_ARGUMENT if there was no complete run. */
 status_t profile_finish(profile_t *profile) TESSERA_API(profile_finish);
 
 /* Nodes of a finished profile, in the order in which they ran. */
 int profile_n_nodes(const profile_t *profile) TESSERA_API(profile_n_nodes);
 const profile_node_t *profile_node(const profile_t *profile, int index) TESSERA_API(profile_node);
-/* Number of runs used, and of runs ignored. */
+/* Number of runs that were used, and number that were ignored. */
 int profile_n_runs(const profile_t *profile) TESSERA_API(profile_n_runs);
 int profile_n_left_out(const profile_t *profile) TESSERA_API(profile_n_left_out);
 /* Time from beginning to end of a run, including time between nodes: the median over the runs, and

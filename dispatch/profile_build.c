@@ -1,15 +1,18 @@
-/* Makes nodes from the records: assigns conversions to calls, finds producers, computes medians. */
+/* Makes the nodes of a profile (profile_node_t) from its records of operator calls and conversions
+ * (reorders and copies): assigns conversions to calls, finds the producers of inputs, computes
+ * medians. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatch/profile_impl.h"
 
-/* State while nodes are made. A conversion is recorded before the call that it is for, so it waits
- * at the end of `inside` until that call follows. A slice is the part of a batch for which a plan
- * runs a step at a time; each slice has its own record. */
+/* State while nodes are made. The conversion of a call's input is recorded before the call. It is
+ * stored at the end of `inside` and counts as waiting until the record of the call is read. A plan
+ * may run a step several times, each time for a slice (part) of the batch; each slice has its own
+ * record. */
 typedef struct build {
     profile_t *profile;
-    int shown;        /* index of the run that choose_shown selects */
+    int shown;        /* index of the run whose times are shown (profile_finish) */
     int *node_record; /* [n_nodes] the node's record, or the record of its first slice */
     int *next_slice;  /* [n_records] record of the same step's next slice, or -1 */
     int *first;       /* [n_nodes] index of its first conversion in `inside` */
@@ -37,7 +40,7 @@ static double median_of(uint64_t *times, int n)
     return ((double)times[low] + (double)times[high]) / 2;
 }
 
-/* Time of a record plus those of its later slices. */
+/* Time of a record plus the times of later slices of the same step. */
 static uint64_t time_of(const build_t *build, int run, int record)
 {
     uint64_t ns = 0;
@@ -90,8 +93,9 @@ static uint64_t end_of(const build_t *build, int record)
     return sample->begin + sample->ns;
 }
 
-/* Adds the node of a call. Earlier records that ended after the call began belong to the call: its
- * conversions, and the operators that its kernel ran, whose nodes are removed. */
+/* Adds the node of a call. Earlier records of events that ended after the call began belong to the
+ * call. These are conversions of its inputs, and operators that its kernel called; the nodes of
+ * such operators are removed. */
 static void put_call(build_t *build, int record)
 {
     profile_t *profile = build->profile;
@@ -110,7 +114,8 @@ static void put_call(build_t *build, int record)
     add_node(build, record, first);
 }
 
-/* Appends the record of a later slice (slice > 0) to its step's node; else returns false. */
+/* If the record is a later slice (slice > 0) of a step that has a node, adds it to that node and
+ * returns true; otherwise returns false. */
 static bool put_slice(build_t *build, int record)
 {
     const record_t *records = build->profile->records, *slice = &records[record];
@@ -142,7 +147,7 @@ static void make_structure(build_t *build)
 
 /* ---- contents of nodes ---- */
 
-/* The last earlier node that wrote these bytes, or -1. */
+/* The last node before `node` that wrote these bytes, or -1. */
 static int find_producer(const build_t *build, int node, const char *bytes)
 {
     for (int i = node - 1; i >= 0 && bytes != NULL; i--) {

@@ -14,11 +14,11 @@ typedef struct extent {
 typedef struct record {
     const opdef_t *op; /* NULL: a conversion */
     char *path, *kernel, *implementation;
-    int slice;                  /* slice of the batch, for a step that a plan runs slice by slice */
-    const prepared_t *prepared; /* identifies such steps; only its address is used */
+    int slice;                  /* index of the slice (part of a batch), see profile_node_t */
+    const prepared_t *prepared; /* identifies the step of a slice; only its address is used */
     int n_in, n_out;
     tensor_info_t *in, *out; /* for a conversion: from, to */
-    const char **in_bytes;   /* [n_in] for activations, else NULL */
+    const char **in_bytes;   /* [n_in] address of an activation; NULL for other inputs */
     extent_t *out_bytes;     /* [n_out] */
     double flops;
     uint64_t bytes;
@@ -28,7 +28,7 @@ typedef struct record {
 } record_t;
 
 typedef struct sample {
-    uint64_t begin, ns; /* begin: from the start of the run */
+    uint64_t begin, ns; /* begin: time since the start of the run */
 } sample_t;
 
 struct profile {
@@ -36,13 +36,13 @@ struct profile {
     observer_t observer;
     bool is_running, is_finished;
     char path[512]; /* path of the running module */
-    int n_cut;      /* levels that did not fit into `path` */
+    int n_cut;      /* number of inner modules whose names did not fit into `path` */
 
     status_t status; /* first failure in a callback */
     int n_records, capacity;
     record_t *records;
     int n_runs, n_left_out;
-    int at; /* next record of the current run */
+    int at; /* number of records of the current run so far */
     bool is_other;
     uint64_t run_begin;
     int n_samples, samples_capacity;

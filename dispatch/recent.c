@@ -23,7 +23,8 @@ bool recent_key(const cache_call_t *call, recent_key_t *out_key)
     return true;
 }
 
-/* Slot of a key: a hash that is a sum of products, which the CPU computes in parallel. */
+/* The slot in which a key's call is stored: a hash of the key. It is a sum of products, which the
+ * CPU can compute in parallel. */
 static size_t place_of(const recent_key_t *key)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);

@@ -1,9 +1,10 @@
 /* The latest calls of a context, in a hash table of fixed size that is searched before the cache of
- * prepared operators. Two calls are equal if their inputs have the same stamps (tensor_stamp) and
- * their attributes the same bytes, as the callers wrote them.
+ * prepared operators. Two calls are equal if their attributes have the same bytes, and their inputs
+ * the same stamps (numbers that identify a tensor's metadata, see tensor_stamp).
  *
- * The cache is slower, because it normalises attributes and hashes infos. But it has one entry for
- * a stride of 1 and for 0, which means the default 1; here these are two calls. */
+ * The cache is slower, because it first replaces attributes that mean a default, and hashes infos.
+ * But calls with stride 1 and with stride 0, which means the default 1, have one entry in the
+ * cache; here they are two calls. */
 #ifndef TESSERA_DISPATCH_RECENT_IMPL_H
 #define TESSERA_DISPATCH_RECENT_IMPL_H
 

@@ -1,8 +1,9 @@
-/* Selection: from metadata to a prepared operator.
+/* Selects a kernel for a call from the call's metadata, and makes a prepared operator.
  *
  * Tries the layouts that the policy allows, in order of preference. In each layout it tries the
- * operator's kernels in order and takes the first that accepts; among competing kernels it takes
- * the cheapest. Kernels see activations in that layout, as dispatch will convert them. */
+ * operator's kernels in order and takes the first that accepts; among competing kernels
+ * (KERNEL_COMPETES) it takes the cheapest. A kernel sees the infos that activations have after
+ * dispatch has converted them to this layout. */
 #include <stdalign.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ const operand_t *select_operand(const opdef_t *op, int index)
     return &post;
 }
 
-/* Kernel for calls whose outputs are all empty. */
+/* The kernel for calls whose outputs are all empty. */
 static status_t prepare_empty(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
@@ -77,7 +78,7 @@ static bool knows_all(const op_call_t *call)
     return true;
 }
 
-/* Checks an inferred output. Sizes may be -1 if they depend on elements that are not known. */
+/* Checks an inferred output. Its sizes may be -1 if they depend on elements that are not known. */
 static status_t check_inferred(context_t *ctx, const op_call_t *call, const tensor_info_t *out)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -116,7 +117,7 @@ static status_t check_given(context_t *ctx, const opdef_t *op, int n_in,
     return STATUS_OK;
 }
 
-/* Sets prepared->in to the inputs as a kernel of this layout sees them. */
+/* Sets prepared->in to the infos that a kernel in this layout sees. */
 static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t layout, int n_in,
                             const tensor_info_t *const *in)
 {
@@ -144,7 +145,7 @@ static bool touches_empty(const op_call_t *call)
     return false;
 }
 
-/* Prepares one kernel. is_peeled: it does not compute the post-ops. */
+/* Prepares one kernel. is_peeled: the kernel does not compute the post-ops. */
 static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                            bool is_peeled, const tensor_info_t *shown, prepared_t *prepared)
 {
@@ -177,8 +178,8 @@ static status_t ask_kernel(context_t *ctx, const op_call_t *call, const kernel_t
     return status;
 }
 
-/* Estimated time of the call with this kernel, including conversions: activations, and weights that
- * are converted in each call. */
+/* Estimated time of the call with this kernel, including conversions of activations, and of weights
+ * that are converted in each call. */
 static double cost_of(const op_call_t *call, const prepared_t *prepared,
                       const tensor_info_t *const *in)
 {
@@ -201,8 +202,8 @@ static void note_loser(prepared_t *to, const prepared_t *loser, double cost,
                   winner->kernel->name, winner_cost / 1000.0);
 }
 
-/* Stores the cheaper of *prepared and *best in *best (initially NULL) and leaves the other in
- * *prepared for the next kernel. *prepared keeps the reasons. */
+/* Stores the cheaper of *prepared and *best in *best (at first NULL). *prepared becomes the other
+ * one, for use with the next kernel, and keeps the reasons. */
 static status_t compare(context_t *ctx, const op_call_t *call, const tensor_info_t *const *in,
                         prepared_t **prepared, prepared_t **best)
 {
@@ -274,7 +275,7 @@ static status_t try_layout(context_t *ctx, op_call_t *call, layout_t layout,
     return status;
 }
 
-/* Lists the layouts to try. Policy strict rejects mixed layouts. */
+/* Lists the layouts to try. Fails under policy strict if inputs have different layouts. */
 static status_t layouts_of(context_t *ctx, const opdef_t *op, int n_in,
                            const tensor_info_t *const *in, policy_t policy, layout_t *out_layouts,
                            int *out_n)
@@ -352,7 +353,8 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
     return STATUS_OK;
 }
 
-/* oneDNN's proposals depend on the number of threads, so the context's number is set here. */
+/* Selects a kernel with the context's number of threads set, because oneDNN's proposals depend on
+ * the number. */
 static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t *const *in,
                             int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
 {

@@ -1,4 +1,4 @@
-/* Functions shared by selection, its cache and running. */
+/* Functions that select kernels, and the cache of selected (prepared) operators. */
 #ifndef TESSERA_DISPATCH_SELECT_IMPL_H
 #define TESSERA_DISPATCH_SELECT_IMPL_H
 
@@ -7,34 +7,37 @@
 /* Largest attribute struct, in bytes. */
 #define ATTRS_MAX 1024
 
-/* attrs_normalize for an operator that a user may have defined: rejects definitions without the
- * fields that dispatch needs, and attributes larger than ATTRS_MAX, the size of out_normalised. */
+/* Like attrs_normalize, for an operator that a user may have defined: fails if the definition lacks
+ * fields that dispatch needs, or if its attributes exceed ATTRS_MAX bytes, the size of
+ * out_normalised. */
 status_t select_attrs(context_t *ctx, const opdef_t *op, const void *attrs, void *out_normalised);
 
 status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
                          prepared_t **out_prepared);
 
-/* Completes a prepared operator: sets how inputs with the infos `asked` become what the kernel
- * needs, and the outputs' bytes. */
+/* Completes a prepared operator: sets how inputs with the infos `asked` are converted for the
+ * kernel, and the sizes of the outputs in bytes. */
 status_t prepared_settle(context_t *ctx, prepared_t *prepared, const tensor_info_t *const *asked);
 
-/* Clears what a kernel that declined had set; keeps the reasons. */
+/* Clears the fields that a kernel set before it declined; keeps the reasons. */
 void prepared_reset(prepared_t *prepared);
 
-/* The operand of an input: the declared one, the variadic last one, or a post-op's. */
+/* Returns the operand's description for input `index`: a declared operand, the last one if it is
+ * variadic, or an operand of a post-op. */
 const operand_t *select_operand(const opdef_t *op, int index);
 
-/* True if the call has post-ops to peel. */
+/* Peeled post-ops are those that the kernel does not compute; dispatch applies them to its result.
+ * peel_is_due returns true if the call has post-ops. */
 bool peel_is_due(const op_call_t *call);
-/* peel_rest: dispatch computes the post-ops that the kernel left with post_leave. peel_prepare:
- * prepares a kernel without post-ops; dispatch computes them afterwards. */
+/* peel_rest peels the post-ops that the kernel excluded with post_leave. peel_prepare prepares a
+ * kernel for the call without post-ops, and peels all of them. */
 void peel_rest(prepared_t *prepared);
 status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                       prepared_t *prepared);
 
-/* select_for_weights and select_fixed: dispatch_select and dispatch_select_fixed, which assume
- * WEIGHT_GIVEN, for another use of the weights. `kernel`: the only kernel to try, or NULL.
- * select_prepared: select_for_weights for attributes that are already normalised. */
+/* Like dispatch_select and dispatch_select_fixed, but with any weight_use_t instead of
+ * WEIGHT_GIVEN. `kernel`: the only kernel to try, or NULL. select_prepared is select_for_weights
+ * for attributes that are already normalised. */
 status_t select_for_weights(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                             const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                             prepared_t **out_prepared);
@@ -46,22 +49,23 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                          prepared_t **out_prepared);
 
-/* dispatch_infer for normalised attributes; also checks the outputs' sizes. */
+/* Like dispatch_infer, for normalised attributes; also checks the outputs' sizes. */
 status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out);
 
-/* dispatch_infer for a call with symbolic sizes or integer attributes (tensor/sym.h). The caller
- * sets op, attrs (not normalised), in and, for TRAIT_MEASURES, data. Tensors with symbolic sizes
- * are dense and contiguous; their strides are ignored, and strides of results are meaningless.
+/* Like dispatch_infer, for a call with symbolic sizes or integer attributes (tensor/sym.h). The
+ * caller sets op, attrs (not normalised), in and, for TRAIT_MEASURES, data. Tensors with symbolic
+ * sizes are dense and contiguous; their strides are ignored, and strides of results are
+ * meaningless.
  *
- * Guards of the space say for which sizes the result holds. *out_is_pinned: the guards allow only
- * the hints, as for users' operators without infers_symbols. Errors are those that the inference
- * rule reports for the hints. If a size has no hint, the result is symbolic, or UNSUPPORTED names
- * what must be known. */
+ * The result holds for all sizes that satisfy the guards of the current space. Sets *out_is_pinned
+ * if the guards allow only the sizes of the hints, as for users' operators without infers_symbols.
+ * Errors are those that `infer` reports for the hints. If a size has no hint and `infer` needs its
+ * value, fails with UNSUPPORTED; the message names the size. */
 status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *out_n,
                                  tensor_info_t *out, bool *out_is_pinned);
 
-/* Applies the policy to an operator with TRAIT_MEASURES, which needs dense tensors: UNSUPPORTED for
- * mkldnn tensors if the policy forbids conversion. */
+/* Applies the policy to an operator with TRAIT_MEASURES, which needs dense tensors: fails with
+ * UNSUPPORTED if a tensor is mkldnn and the policy forbids conversion. */
 status_t select_may_measure(context_t *ctx, const opdef_t *op, int n_in,
                             const tensor_info_t *const *given, policy_t policy);
 
@@ -71,7 +75,7 @@ status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *given, const tensor_info_t *const *in,
                          const void *const *data, policy_t policy, prepared_t **out_prepared);
 
-/* A call as a key for the context's cache. */
+/* A call, as a key for the context's cache. */
 typedef struct cache_call {
     const opdef_t *op;
     const void *given; /* attributes as the caller wrote them */
@@ -84,11 +88,11 @@ typedef struct cache_call {
     int n_threads;
 } cache_call_t;
 
-/* The context's cache of prepared operators. cache_enter returns the entry for a call's metadata;
- * it stays valid until cache_leave even if it is evicted meanwhile, because a kernel may run
- * operators and an observer may clear the cache. With out_format it selects as
- * dispatch_select_fixed if possible, else as dispatch_select. cache_recall finds a recent call with
- * identical bytes and stamps, without reading call->attrs or infos; if it returns NULL, call
+/* The context's cache of prepared operators. cache_enter returns the entry for a call, and selects
+ * a kernel if there is none: with out_format as dispatch_select_fixed does, if possible, else as
+ * dispatch_select. The entry stays valid until cache_leave, even if it is evicted meanwhile because
+ * the kernel runs other operators or an observer clears the cache. cache_recall is faster: it finds
+ * a recent call (recent_impl.h) without reading call->attrs or infos. If it returns NULL, call
  * cache_enter. */
 typedef struct cache cache_t;
 typedef struct cache_entry cache_entry_t;
@@ -99,21 +103,21 @@ status_t cache_enter(context_t *ctx, cache_t *cache, const cache_call_t *call,
 prepared_t *cache_prepared(const cache_entry_t *entry);
 void cache_leave(context_t *ctx, cache_entry_t *entry);
 
-/* Returns whether calls must be reported to an observer or the trace, and whether an observer reads
- * elements of inputs. */
+/* Sets *out_is_watched if calls must be reported to an observer or the trace, and *out_shows_inputs
+ * if an observer reads elements of inputs. */
 status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched, bool *out_shows_inputs);
 /* Reports a call that dispatch did not run, such as a step of a plan. */
 status_t dispatch_tell(context_t *ctx, const op_event_t *event);
 
-/* dispatch_run for a caller that knows more. Under policy auto, activations are not reordered, and
- * the result has the tag out_format if a kernel supports that. out_format may be NULL. weights:
- * WEIGHT_CONSTANT if known to be constant; for weights that module_mkldnn or a plan marked, whose
- * forms are kept anyway, it overrides WEIGHT_KEPT. */
+/* Like dispatch_run, with more information. If a kernel supports it, then under policy auto
+ * activations are not reordered, and the result has the tag out_format (may be NULL). weights:
+ * WEIGHT_CONSTANT if the weights are known to be constant; for weights whose packed forms are kept
+ * (pack_impl.h), this replaces WEIGHT_KEPT. */
 status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_t *const *in, weight_use_t weights,
                          const format_t *out_format, int *n_out, tensor_t **out);
 
-/* Rejects values that are not a policy. */
+/* Fails if the value is not a policy. */
 status_t policy_check(context_t *ctx, const char *op, policy_t policy);
 
 #endif

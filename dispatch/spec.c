@@ -11,8 +11,8 @@ static double draw(uint64_t seed, int operand, int64_t offset)
     return (double)(int64_t)(z ^ (z >> 31)) * 0x1p-63;
 }
 
-/* True if the operand is present and the index given. Otherwise its elements count as 0. A tensor
- * of rank 0 needs no index. */
+/* True if the operand and an index are present; otherwise elements count as 0. A tensor of rank 0
+ * needs no index. */
 static bool is_readable(const spec_call_t *call, int operand, const int64_t *index)
 {
     return call != NULL && call->in != NULL && call->data != NULL && operand >= 0 &&

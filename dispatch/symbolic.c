@@ -1,10 +1,11 @@
-/* Inference of calls with symbolic sizes or integer attributes.
+/* Infers the outputs of calls with symbolic sizes or integer attributes (tensor/sym.h).
  *
- * The rule runs twice: first with the hints as numbers, then with the symbolic integers. The first
- * run detects errors and gives the values that the second must have at the hints. If the second run
- * fails or differs, the call is pinned: guards fix its sizes to the hints, and the first result is
- * used. So a rule that does not support symbols makes a graph less general, never wrong. Guards
- * that a failed second run has added do no harm, because the pinned sizes satisfy them. */
+ * The operator's `infer` runs twice: first with numbers (the hints, which are example sizes), then
+ * with the symbolic integers. The first run detects errors. The result of the second run, computed
+ * for the hints, must equal that of the first. If the second run fails or its result differs, the
+ * call is pinned: guards fix its sizes to the hints, and the first result is used. So an `infer`
+ * that does not support symbols makes a graph less general, never wrong. Guards that a failed
+ * second run has added do no harm, because the pinned sizes satisfy them. */
 #include <stdalign.h>
 
 #include "dispatch/attrs_impl.h"
@@ -12,13 +13,14 @@
 #include "tensor/scope_impl.h"
 #include "tensor/sizes_impl.h"
 
-/* Attributes use INT64_MIN and -INT64_MAX for positions before the first element. */
+/* True for a symbolic integer. INT64_MIN and -INT64_MAX are numbers here: in attributes they mean
+ * positions before the first element. */
 static bool is_symbolic(int64_t value)
 {
     return sym_is(value) && value > -INT64_MAX;
 }
 
-/* A call whose symbolic integers are replaced by numbers. */
+/* A call in which numbers replace all symbolic integers. */
 typedef struct numbers {
     op_call_t call;
     alignas(16) char attrs[ATTRS_MAX];
@@ -28,7 +30,7 @@ typedef struct numbers {
     bool are_known; /* every symbolic integer has a number */
 } numbers_t;
 
-/* sym_hint or sym_pin. */
+/* The function that finds these numbers: sym_hint or sym_pin. */
 typedef int64_t (*number_of_t)(context_t *ctx, int64_t value);
 
 static int64_t find_number(context_t *ctx, numbers_t *numbers, number_of_t number_of, int64_t value)
@@ -79,8 +81,8 @@ static void find_numbers(context_t *ctx, const op_call_t *call, number_of_t numb
     }
 }
 
-/* Clears failures of calculations that use no space. A rule that rejects a number below -2^62
- * causes such a failure, although the space has not failed. */
+/* Clears failures of symbolic calculations outside the current space. An `infer` that rejects a
+ * number below -2^62 causes such a failure, because the number looks like a symbolic integer. */
 static void forget_numbers(context_t *ctx)
 {
     sym_space_t *space = sym_space_enter(ctx, NULL);
@@ -97,8 +99,8 @@ static status_t infer_numbers(context_t *ctx, op_call_t *call, int *out_n, tenso
     return status;
 }
 
-/* A user's rule supports only numbers. For an elementwise operator the result's sizes are those to
- * which the operands broadcast: x [N,8] and y [8] give [N,8]. */
+/* Infers an elementwise operator whose `infer` supports only numbers, as users' operators may. The
+ * result has the sizes to which the operands broadcast: [N,8] for x [N,8] and y [8]. */
 static status_t infer_elementwise(context_t *ctx, const op_call_t *call, tensor_info_t *out)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -120,7 +122,7 @@ static status_t infer_symbols(context_t *ctx, op_call_t *call, int *out_n, tenso
     FAIL(ctx, STATUS_UNSUPPORTED, "%s: its size inference supports numbers only", call->op->name);
 }
 
-/* True if the outputs at the hints equal the numeric result. */
+/* True if the outputs, computed for the hints, equal those of the run with numbers. */
 static bool is_confirmed(context_t *ctx, int n, const tensor_info_t *out,
                          const tensor_info_t *numbers)
 {
@@ -135,8 +137,8 @@ static bool is_confirmed(context_t *ctx, int n, const tensor_info_t *out,
     return true;
 }
 
-/* Infers with symbols. numbers: the n_numbers outputs of the numeric run; NULL if the hints are not
- * known, in which case failures are final. UNSUPPORTED: the call must be pinned. */
+/* Infers with symbols. numbers: the n_numbers outputs of the run with numbers; NULL if a size has
+ * no hint, in which case failures are final. Returns UNSUPPORTED if the call must be pinned. */
 static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
                             const tensor_info_t *numbers, int *out_n, tensor_info_t *out)
 {
@@ -148,7 +150,7 @@ static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
         (*out_n != n_numbers || !is_confirmed(ctx, n_numbers, out, numbers)))
         status = context_fail(ctx, STATUS_UNSUPPORTED,
                               "%s: its symbolic sizes contradict the hints", call->op->name);
-    const status_t calculated = sym_status(ctx); /* the cause, if a rule failed because of it */
+    const status_t calculated = sym_status(ctx); /* if `infer` failed because of it, the cause */
     if (calculated != STATUS_OK) status = calculated;
     if (numbers != NULL && status != STATUS_OK && status != STATUS_OUT_OF_MEMORY)
         status = STATUS_UNSUPPORTED;

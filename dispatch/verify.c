@@ -1,4 +1,4 @@
-/* Verification: recomputes random elements of an operator's outputs with its specification. */
+/* Checks an operator's outputs: recomputes random elements with the operator's specification. */
 #include <float.h>
 #include <math.h>
 #include <stdalign.h>
@@ -13,7 +13,7 @@ typedef struct operands {
     const void *data[OP_MAX_INPUTS];
 } operands_t;
 
-/* Converts the inputs to dense, and to row-major for an operator with TRAIT_MEASURES. */
+/* Converts the inputs to dense; for an operator with TRAIT_MEASURES, also to row-major. */
 static status_t gather(context_t *ctx, const opdef_t *op, int n_in, const tensor_t *const *in,
                        operands_t *operands)
 {
@@ -51,11 +51,13 @@ static void index_of(int rank, const int64_t *sizes, int64_t position, int64_t *
 #define FEW_SHAKES 4
 #define MANY_SHAKES 64
 
-/* Roundings besides those of sums: of the result, of products of several factors, and of functions,
- * whose approximations err by up to 4 units in the last place (8 roundings). */
+/* Number of roundings other than those of sums: of the result, of products of several factors, and
+ * of functions, whose approximations are wrong by up to 4 units in the last place, as if 8
+ * roundings had happened. */
 #define N_ROUNDINGS 8.0
 
-/* The operator's cancelling terms and those of its post-ops, which may be fused. */
+/* Size of the largest terms that cancel in the operator and in its post-ops (see
+ * opdef_t.cancels). */
 static double terms_that_cancel(const opdef_t *op, const void *attrs)
 {
     double terms = op->cancels;
@@ -66,16 +68,16 @@ static double terms_that_cancel(const opdef_t *op, const void *attrs)
     return terms;
 }
 
-/* Smallest number that is not flushed to zero. */
+/* Smallest number of the dtype that is not a denormal, which kernels may flush to zero. */
 static double smallest(dtype_t dtype)
 {
     if (dtype == DTYPE_F64) return DBL_MIN;
     return dtype == DTYPE_F16 ? 0x1p-14 : (double)FLT_MIN;
 }
 
-/* The error of a sum of n terms is about sqrt(n) roundings of its partial sums, if these are
- * independent. The partial sums are bounded by the root of the sum of squared terms, which `change`
- * measures. */
+/* The error of a sum of n terms is about sqrt(n) roundings of its partial sums, if the roundings
+ * are independent. The partial sums are at most the root of the sum of squared terms, which
+ * `change` measures. */
 double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *index,
                             double expected, bool is_sure)
 {
@@ -101,8 +103,8 @@ double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *
     return (N_ROUNDINGS + n_roundings) * dtype_epsilon(dtype) * size + smallest(dtype);
 }
 
-/* The error as a multiple of its bound. A NaN or infinity on one side only is infinitely wrong. If
- * the specification's value is too large for the dtype, infinity is right. */
+/* The error divided by its bound. If only one of the two values is NaN or infinite, the result is
+ * infinite; but infinity is correct if the specification's value is too large for the dtype. */
 static double compare(const spec_call_t *call, int output, const int64_t *index, double actual)
 {
     const dtype_t dtype = call->out[output].dtype;
