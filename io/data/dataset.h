@@ -1,4 +1,4 @@
-/* Data sets: items, each with a target. They come from arrays or from folders of pictures.
+/* A data set has items, each with a target. They come from arrays or from folders of pictures.
  *
  * A data set is immutable, so loaders of several threads may share it. It is reference-counted:
  * creating a loader adds a reference. Arrays are copied to memory; pictures are read from disk each
@@ -26,8 +26,8 @@ typedef struct dataset dataset_t;
 status_t dataset_from_tensors(context_t *ctx, const tensor_t *x, const tensor_t *y,
                               dataset_t **out_dataset) TESSERA_API(dataset_from_tensors);
 
-/* The same from two .npy files, for example u8 [1797][1][8][8] and u8 [1797]. Errors of npy_load
- * are returned too. */
+/* dataset_from_tensors with tensors from two .npy files, for example u8 [1797][1][8][8] and u8
+ * [1797]. Errors of npy_load are returned too. */
 status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path,
                           dataset_t **out_dataset) TESSERA_API(dataset_from_npy);
 
@@ -58,7 +58,8 @@ int64_t dataset_n(const dataset_t *dataset) TESSERA_API(dataset_n);
 /* The number of classes: the largest label plus 1; 0 if targets are not single integers. */
 int64_t dataset_classes(const dataset_t *dataset) TESSERA_API(dataset_classes);
 
-/* The name of a class (its subfolder), borrowed. NULL for arrays, and if index is not a class. */
+/* The name of a class (its subfolder), borrowed. NULL if the data set comes from arrays, or if
+ * index is not a class. */
 const char *dataset_class_name(const dataset_t *dataset, int64_t index)
     TESSERA_API(dataset_class_name);
 

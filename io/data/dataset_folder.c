@@ -1,5 +1,5 @@
-/* A folder of classes, each a subfolder of pictures. First lists and sorts the names, then reads
- * each picture's size from its header. */
+/* Data sets from a folder of classes, each a subfolder of pictures. First lists and sorts the
+ * names, then reads each picture's size from its header. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -97,14 +97,14 @@ static status_t list(context_t *ctx, const char *folder, bool wants_folders, nam
 
 /* ---- classes ---- */
 
-/* A data set under construction, and the class of each picture so far. */
+/* A data set under construction, and the class of each picture found so far. */
 typedef struct scan {
     dataset_t *dataset;
     int64_t *labels;
     int label_capacity;
 } scan_t;
 
-/* Appends the pictures of one class. */
+/* Adds the pictures of one class to the data set. */
 static status_t take_pictures(context_t *ctx, scan_t *scan, names_t *pictures)
 {
     dataset_t *dataset = scan->dataset;

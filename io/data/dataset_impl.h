@@ -26,14 +26,14 @@ status_t dataset_make(context_t *ctx, dataset_t **out_dataset);
 status_t dataset_fail(failure_t *failure, status_t status, const char *format, ...)
     TESSERA_PRINTF(3, 4);
 
-/* Random changes of an item. Seed, epoch and item determine them. */
+/* Random changes of a picture, determined by seed, epoch and item. */
 typedef struct loader_change {
     bool flips;
     int64_t down, right; /* first row and column of the crop in the padded picture */
 } loader_change_t;
 
-/* Writes one item as loaders return it. `pixels` is a buffer for one decoded picture; arrays do not
- * use it. */
+/* Writes one item as loaders return it. `pixels` is a buffer for one decoded picture, which is not
+ * used for arrays. */
 status_t loader_read_item(const dataset_t *dataset, const loader_options_t *options, int64_t epoch,
                           int64_t item, uint8_t *pixels, void *out_item, failure_t *failure);
 

@@ -1,10 +1,12 @@
-/* A loader has one buffer. The loader's thread fills it and the caller empties it, in turn.
+/* A loader has one buffer for a batch. The loader's thread fills it, then the caller empties it,
+ * and so on.
  *
  *   EMPTY    no batch is requested; the caller owns the buffer
  *   ASKED    a batch is requested; the thread owns the buffer until it sets FULL
  *   FULL     the buffer has a batch or a failure; the caller owns it
  *
- * The lock protects only the state. Everything else has one owner at a time. */
+ * The lock protects only the state. All other fields have one owner at a time, the thread or the
+ * caller. */
 #include "io/data/loader.h"
 
 #include <pthread.h>
@@ -17,7 +19,7 @@
 
 typedef enum loader_state { LOADER_EMPTY, LOADER_ASKED, LOADER_FULL } loader_state_t;
 
-/* Both count from 0. */
+/* Epoch and batch, both from 0. */
 typedef struct position {
     int64_t epoch, batch;
 } position_t;
@@ -52,7 +54,8 @@ static int64_t min(int64_t a, int64_t b)
 
 /* ---- the thread ---- */
 
-/* Index in the batch of a part's first item. 7 items in 2 parts: 0, 4, and 7 for part 2. */
+/* Index, in the batch, of the first item of a part. For 7 items in 2 parts: 0 and 4; 7 is the
+ * end. */
 static int64_t part_begin(const loader_t *loader, int64_t batch, int part)
 {
     const int64_t n_parts = loader->options.n_parts;
@@ -240,8 +243,8 @@ status_t loader_create(context_t *ctx, dataset_t *dataset, const loader_options_
     return STATUS_OK;
 }
 
-/* True in a forked child. A child does not have the loader's thread, and if that thread held the
- * lock, the lock stays locked. */
+/* True in a forked child. A child process does not have the loader's thread. If the thread held the
+ * lock during the fork, the lock stays locked. */
 static bool is_forked(const loader_t *loader)
 {
     return loader->forks != threads_forks();
@@ -289,7 +292,8 @@ static void ask(loader_t *loader)
     pthread_mutex_unlock(&loader->lock);
 }
 
-/* In a forked child, starts a new thread, which reads the requested batch again. */
+/* Makes sure that the thread exists: a forked child starts a new one, which reads the requested
+ * batch again. */
 static status_t have_thread(context_t *ctx, loader_t *loader)
 {
     if (!is_forked(loader)) return STATUS_OK;
@@ -331,7 +335,8 @@ static status_t take(context_t *ctx, const tensor_info_t *one, int64_t n, const 
     return STATUS_OK;
 }
 
-/* Returns both tensors or neither. If the second one fails, the open scope releases the first. */
+/* Creates the tensors of the batch. Returns both or neither: if the second one fails, the open
+ * scope releases the first. */
 static status_t give(context_t *ctx, const loader_t *loader, tensor_t **out_x, tensor_t **out_y)
 {
     const dataset_t *dataset = loader->dataset;

@@ -45,8 +45,8 @@ static loader_change_t choose(const loader_options_t *options, int64_t epoch, in
 
 /* ---- numbers ---- */
 
-/* An item's elements: f32, or bytes that represent 0 to 1. If the item is not a picture, each
- * channel has one row. */
+/* An item's elements: f32, or bytes that represent numbers from 0 to 1. If the item is not a
+ * picture, it is described as channels of one row. */
 typedef struct source {
     const float *numbers; /* or NULL */
     const uint8_t *bytes;
@@ -59,8 +59,8 @@ static float number_at(const source_t *source, int64_t at)
     return source->numbers != NULL ? source->numbers[at] : (float)source->bytes[at] / 255.0F;
 }
 
-/* Copies one row of a channel. `row` and `first` (column) are positions in the source; elements
- * outside of the source are zero. */
+/* Copies one row of a channel. `row` and `first` (a column) may be outside of the source, where
+ * elements count as zero. */
 static void read_row(const source_t *source, int64_t channel, int64_t row, int64_t first,
                      bool flips, float *out)
 {

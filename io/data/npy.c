@@ -113,7 +113,7 @@ static bool read_size(header_t *header, int64_t *out_size)
             return false;
     *out_size = size;
     if (header->at == first) return false;
-    if (header->at < header->end && *header->at == 'L') header->at++; /* 24L of Python 2 */
+    if (header->at < header->end && *header->at == 'L') header->at++; /* Python 2 writes 24L */
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* Each format has one function that reads or measures a file; the file's first bytes select it. */
+/* Each format has one function that reads or measures a file. The file's first bytes determine the
+ * format. */
 #include "io/data/picture_impl.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 
 #include "io/data/dataset_impl.h"
 
-/* A file and the request. */
+/* A request to read or measure a file. */
 typedef struct picture {
     const char *path;
     FILE *file;

@@ -1,7 +1,7 @@
 /* Builds the module and its graph from the recorded calls.
  *
- * A call whose results are known at import is added only if the graph reads a result. Results that
- * are expressions of sizes are then computed again at each run. */
+ * A call whose results are known at import is added only if the graph reads a result. In this case,
+ * results that are expressions of sizes are computed again in each run. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -21,7 +21,8 @@ static bool is_made(const onnx_noted_t *call)
     return !call->is_known || call->is_needed;
 }
 
-/* The graph reads the item, so it needs the call that produces the item's symbols or list. */
+/* Marks the call that produces the item as needed, because the graph reads the item's symbols or
+ * list. */
 static void need(onnx_t *onnx, item_t index)
 {
     int n = 0;
@@ -70,14 +71,16 @@ static void find_needed(onnx_t *onnx)
 
 /* ---- integer attributes that depend on sizes ---- */
 
-/* The node's attributes, in which hints replace symbols, and the expressions of these symbols. */
+/* The attributes of a node, with hints instead of symbolic integers, and the expressions of these
+ * integers. */
 typedef struct sized_node {
     alignas(max_align_t) unsigned char attrs[ONNX_ATTRS_MAX];
     int n;
     sized_attr_t sized[TENSOR_MAX_RANK * 4];
 } sized_node_t;
 
-/* Sets a size of a reshape to -1 (inferred at run time). False if another size is already -1. */
+/* Sets a size of a reshape to -1, so that it is inferred at run time. False if another size is
+ * already -1. */
 static bool leave_open(const onnx_noted_t *call, sized_node_t *node, int field, int index)
 {
     const int n = onnx_n_integers(call->op, node->attrs, field);
@@ -153,8 +156,8 @@ static status_t add_number(onnx_t *onnx, int64_t number, value_t *value)
     return graph_builder_status(onnx->builder);
 }
 
-/* The smallest value that any element can have, or 0 if that is positive. onnx_calculate subtracts
- * it from all elements, because a size cannot be negative. */
+/* The smallest value that an element can have, or 0 if that is positive. onnx_calculate subtracts
+ * it from all elements, because it computes them as sizes, which cannot be negative. */
 static status_t find_least(onnx_t *onnx, int64_t n, const int64_t *symbols, int64_t *out_least)
 {
     int64_t min = 0, max = 0;
@@ -168,8 +171,8 @@ static status_t find_least(onnx_t *onnx, int64_t n, const int64_t *symbols, int6
     return STATUS_OK;
 }
 
-/* Computes the integers as the shape of a tensor: expands a scalar to these sizes and reads its
- * shape. The expanded tensor takes no memory. */
+/* Computes integers that depend on sizes: expands a scalar to a tensor with the integers as sizes,
+ * and reads its shape. The expanded tensor takes no memory. */
 status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
 {
     const onnx_item_t *item = &onnx->items[index];
@@ -251,7 +254,8 @@ static status_t add_inputs(onnx_t *onnx)
     return graph_builder_status(onnx->builder);
 }
 
-/* Adds builtin `fail`, which reports the error of a refused block when it runs. */
+/* Adds builtin `fail` for a block that the import refused. If the block runs, it reports the
+ * refusal's message. */
 static status_t add_failure(onnx_t *onnx, const onnx_noted_t *call)
 {
     const char *path = onnx_path_of(call->proto);
@@ -350,7 +354,8 @@ static status_t begin_if(onnx_t *onnx, const onnx_noted_t *call)
     return graph_builder_status(onnx->builder);
 }
 
-/* Adds the block's parameters. Their types are those of the import, but changing sizes are open. */
+/* Adds the block's parameters. Their types have the sizes of the import, but sizes that change in
+ * the loop are open. */
 static void add_params(onnx_t *onnx, const onnx_noted_t *call)
 {
     for (int i = call->n_results; i < call->n_out; i++) {

@@ -246,7 +246,7 @@ static const void *elements_of(const onnx_t *onnx, const onnx_noted_t *call, int
 #define MAX_UNKNOWN 4
 #define MAX_CANDIDATES 16
 
-/* Sizes and attributes that depend on elements, and candidate values for them. */
+/* Sizes and attributes of a call that depend on elements, and candidate values for them. */
 typedef struct unknowns {
     int n, n_candidates;
     int64_t sizes[MAX_UNKNOWN], values[MAX_UNKNOWN];
@@ -260,7 +260,7 @@ static void add_to_set(int64_t value, int capacity, int *n, int64_t *set)
     if (*n < capacity) set[(*n)++] = value;
 }
 
-/* False if there are none or too many. */
+/* Finds the unknown sizes of a call. False if there are none or too many. */
 static bool find_unknowns(onnx_t *onnx, const op_call_t *call, unknowns_t *out)
 {
     int n_unknown = 0;
@@ -319,8 +319,8 @@ static status_t infer_numbers(onnx_t *onnx, const op_call_t *given, const unknow
 }
 
 /* Infers results that depend on sizes known only at run time: tries small numbers for these sizes
- * until the operator accepts them. Uses only the number, ranks and dtypes of the results; all sizes
- * become -1. */
+ * until the operator accepts them. Only the number, ranks and dtypes of the results are used; all
+ * sizes become -1. */
 static status_t infer_ranks(onnx_t *onnx, const op_call_t *given, int *out_n, tensor_info_t *out)
 {
     enum { MAX_TRIED = 1024 };
@@ -365,8 +365,8 @@ static status_t infer_known(onnx_t *onnx, const op_call_t *call, int *out_n, ten
     return status == STATUS_UNSUPPORTED ? context_fail(onnx->ctx, status, "%s", why) : status;
 }
 
-/* Infers the results. Treats a known tensor as contiguous, as it will be in the graph, whatever its
- * strides are now. */
+/* Infers the results. Treats known tensors as contiguous whatever their strides are, because they
+ * will be contiguous in the graph. */
 static status_t infer(onnx_t *onnx, const onnx_noted_t *call, int *out_n, tensor_info_t *out)
 {
     tensor_info_t infos[OP_MAX_INPUTS];
@@ -457,7 +457,7 @@ static status_t fold(onnx_t *onnx, int at)
 
 /* ---- adding to the graph ---- */
 
-/* Gives names to sizes that depend on elements. */
+/* Gives new symbols to sizes that depend on elements. */
 void onnx_name_sizes(onnx_t *onnx, tensor_info_t *info)
 {
     int64_t sizes[TENSOR_MAX_RANK];
@@ -481,7 +481,7 @@ static status_t add(onnx_t *onnx, int at)
     return STATUS_OK;
 }
 
-/* Copies the operands and adds ITEM_NONE for optional ones at the end that are left out. */
+/* Copies the operands, and adds ITEM_NONE for optional operands that are omitted at the end. */
 static int complete(const opdef_t *op, int n_in, const item_t *in, item_t *out_in)
 {
     memcpy(out_in, in, (size_t)n_in * sizeof *in);
@@ -537,8 +537,8 @@ status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *ou
     return onnx_emit(&call, 1, &x, out);
 }
 
-/* If x is one known number and the other operand is a value of the graph, makes x a literal, so
- * that passes can fold it. */
+/* If x has a single known element and the other operand is a value of the graph, converts x to a
+ * literal, so that graph passes can fold it. */
 static status_t literal(onnx_node_t *node, item_t x, item_t other, item_t *out)
 {
     onnx_t *onnx = node->onnx;

@@ -83,8 +83,8 @@ static status_t add_default(onnx_t *onnx, const uint8_t *bytes, size_t n, onnx_f
     return STATUS_OK;
 }
 
-/* Reads the default values of the function's attributes. They are borrowed from the message if the
- * build's schema has the field; otherwise they are unpacked from the unknown field. */
+/* Reads the default values of the function's attributes. If the schema of this build has the field,
+ * they are borrowed from the message; otherwise they are unpacked from the unknown field. */
 static status_t read_defaults(onnx_t *onnx, onnx_function_t *function)
 {
     const ProtobufCMessage *message = &function->proto->base;
@@ -172,7 +172,7 @@ static bool is_same_operator(const Onnx__NodeProto *a, const Onnx__NodeProto *b)
            strcmp(domain_of(a->domain), domain_of(b->domain)) == 0;
 }
 
-/* Most unknown operators that the message lists. */
+/* Maximum number of unknown operators that the message lists. */
 #define MAX_LISTED 32
 
 static void list_unknown(const onnx_t *onnx, int n, const Onnx__NodeProto *const *unknown,

@@ -1,8 +1,8 @@
 /* Reads elements of tensors from separate files.
  *
- * A model may come from an untrusted source, so a file name must not lead out of the model's
- * folder. The resolved path must be inside the folder. The file is then opened one component of the
- * path at a time, starting at the folder, without following links. */
+ * A model may come from an untrusted source, so a file name must not refer to a file outside of the
+ * model's folder. The path with links resolved must be inside the folder. Then the file is opened
+ * one component of the path at a time, starting at the folder, without following links. */
 #include "io/onnx/onnx_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -109,8 +109,8 @@ static status_t refuse_system(context_t *ctx, const char *name, const char *loca
 }
 
 /* Data must be in the model's folder or, if the model's file is a link, in the folder of the link's
- * target. In a download cache both are links: snapshots/1/model.onnx to ../../blobs/5f, and its
- * data to ../../blobs/8a. */
+ * target. In a download cache, model and data are links: snapshots/1/model.onnx to ../../blobs/5f,
+ * and the data file to ../../blobs/8a. */
 static status_t open_data(onnx_t *onnx, const char *name, const char *location, int *out_file)
 {
     context_t *ctx = onnx->ctx;

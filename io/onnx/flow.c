@@ -1,7 +1,7 @@
 /* Loop, Scan, and functions that all operators with blocks share.
  *
- * A block is imported like the graph: node by node, into the same arrays of items and calls. When
- * it ends, its names are unbound.
+ * A block is imported like the graph: node by node, into the same arrays of items and calls. At the
+ * end of the block, its names are unbound.
  *
  * Loop and Scan become a `loop`. For each scan output, the loop carries a list, to which the body
  * appends. After the loop, the list's tensors are joined:
@@ -13,7 +13,8 @@
  *   join list
  *
  * The body is first imported as if carried values kept their initial sizes. If it returns other
- * sizes, they depend on elements, and the body is imported again with names for them. */
+ * sizes, these are known only at run time, and the body is imported again with new symbols for
+ * them. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -94,7 +95,7 @@ typedef struct loop {
     Onnx__GraphProto *body;
     bool is_scan;
     bool is_map;   /* SequenceMap: carries its results, sequences that are empty at first */
-    int n_carried; /* number of carried values in ONNX's sense, without the lists */
+    int n_carried; /* number of carried values of the ONNX node, without the lists */
     item_t trips, condition;
     item_t carried[ONNX_MAX_CARRIED];
     bool is_open[ONNX_MAX_CARRIED][TENSOR_MAX_RANK]; /* sizes that change */
@@ -122,8 +123,8 @@ static status_t add_known(onnx_t *onnx, dtype_t dtype, int64_t number, item_t *o
     return onnx_item_take(onnx, NULL, tensor, out);
 }
 
-/* Adds a parameter of the body or a result of the loop. It is described like `like`, but with names
- * for changing sizes and for the elements of small integer vectors. */
+/* Adds a parameter of the body or a result of the loop. Its info is that of `like`, but with new
+ * symbols for changing sizes and for elements of short integer vectors. */
 static status_t add_param(onnx_t *onnx, item_t like, const bool *is_open, item_t *out)
 {
     const tensor_info_t *given = onnx_info(onnx, like);
@@ -180,7 +181,7 @@ static status_t add_params(loop_t *loop)
         loop->params[loop->n_carried + i] = list;
         onnx->calls[loop->call].out[2 * loop->n_carried + loop->n_lists + 1 + i] = list;
     }
-    /* Adding 0 turns the iteration's number into a tensor. */
+    /* Adding 0 converts the number of the iteration to a tensor. */
     TRY(add_known(onnx, DTYPE_S64, 0, &zero));
     onnx_call(loop->node, "add", &call);
     return onnx_emit(&call, 2, (item_t[]){zero, counter}, &loop->iteration);
@@ -324,7 +325,7 @@ static status_t import_body(loop_t *loop)
     return STATUS_OK;
 }
 
-/* Finds tensors of a carried sequence whose dtype or sizes differ from those at the start. */
+/* Finds out if the body changes dtype or sizes of the tensors in a carried sequence. */
 static status_t find_other_elements(loop_t *loop, int i, bool *changed)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -371,7 +372,7 @@ static status_t find_changes(loop_t *loop, bool *out_changed)
 
 /* ---- results of a loop ---- */
 
-/* Adds output i, described like its parameter, but with new names for changing sizes. */
+/* Adds output i. Its info is that of its parameter, but with new symbols for changing sizes. */
 static status_t add_carried(loop_t *loop, int i)
 {
     onnx_t *onnx = loop->node->onnx;

@@ -1,6 +1,6 @@
 /* Operators for computing shapes, and Range: computed at import if possible.
  *
- * Operators that have an equivalent Tessera operator are folded by running that (call.c). */
+ * Other operators are folded by running the equivalent Tessera operator (call.c). */
 #include "io/onnx/flow_impl.h"
 #include "io/onnx/narrow_impl.h"
 
@@ -87,7 +87,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
         TRY(onnx_tensor_again(onnx, proto, &tensor));
         TRY(onnx_item_take(onnx, NULL, tensor, &item));
         const tensor_info_t *info = onnx_info(onnx, item);
-        if (info_numel(info) != 1) /* the file may contain any tensor */
+        if (info_numel(info) != 1) /* a damaged file may have any tensor here */
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the value is %s, one element is needed",
                  info_brief(info));
     } else {
@@ -112,7 +112,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     return STATUS_OK;
 }
 
-/* Expands a zero, because the sizes may be symbolic. */
+/* Expands a zero to the sizes, because these may be symbolic. */
 status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out)
 {
     onnx_t *onnx = node->onnx;
@@ -214,7 +214,7 @@ static status_t read_range(onnx_node_t *node, range_t *out_range)
     return STATUS_OK;
 }
 
-/* Computes start + i * delta in the graph, for any n. */
+/* Computes start + i * delta for i = 0 to n - 1 in the graph, for any n. */
 static status_t count_up(onnx_node_t *node, dtype_t dtype, int64_t n, item_t *out)
 {
     TRY(onnx_count_up(node, n, out));
@@ -267,7 +267,7 @@ status_t onnx_import_range(onnx_node_t *node)
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     int64_t n = -1;
-    onnx_attr_ignore(node, "stash_type"); /* each element is computed independently and exactly */
+    onnx_attr_ignore(node, "stash_type"); /* has no effect: no element depends on others */
     if (!onnx_knows(node, 0) || !onnx_knows(node, 1) || !onnx_knows(node, 2)) {
         onnx_call_t call;
         onnx_call(node, "range", &call);

@@ -1,4 +1,5 @@
-/* A call of a function: its nodes are imported instead of the call, with their own names.
+/* A call of a function that the model defines: its nodes are imported in place of the call, with
+ * their own names for values.
  *
  *   y = Double<factor = 2.0>(x)          names: x y
  *   function Double<factor>(a) => (b)    names: a = x, b

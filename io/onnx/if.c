@@ -18,7 +18,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Joins two results if one of them is a sequence or may be none. */
+/* Joins the results of both blocks if one of them is a sequence or may be none. */
 static status_t join_special(onnx_node_t *node, int output, item_t first, item_t second,
                              item_t *out)
 {
@@ -39,7 +39,7 @@ static status_t join_special(onnx_node_t *node, int output, item_t first, item_t
 }
 
 /* Joins the results of both blocks. A size that differs between them, as in [2,N] and [3,N],
- * depends on the condition: it gets a name without a hint. */
+ * depends on the condition: it becomes a symbol without a hint. */
 static status_t join(onnx_node_t *node, int output, item_t first, item_t second, item_t *out)
 {
     onnx_t *onnx = node->onnx;
@@ -116,7 +116,7 @@ static void copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to
     }
 }
 
-/* may_fail: one block may be refused, because it may never run. */
+/* Imports both blocks. may_fail: one of them may be refused, because it may never run. */
 static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail,
                               item_t results[2][OP_MAX_OUTPUTS], int *ends)
 {
@@ -139,7 +139,7 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
     return status;
 }
 
-/* may_fail: a refused block becomes an error at run time. */
+/* Imports both blocks as an `if`. may_fail: a refused block becomes an error at run time. */
 static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool may_fail)
 {
     onnx_t *onnx = node->onnx;
@@ -166,7 +166,8 @@ static status_t import_one(onnx_node_t *node, Onnx__GraphProto *const *graphs, b
                              node->out);
 }
 
-/* The condition depends on sizes. Imports both blocks if both are valid for the current sizes. */
+/* Imports an If whose condition depends on sizes: both blocks if both are valid for the current
+ * sizes. */
 static status_t import_by_size(onnx_node_t *node, Onnx__GraphProto *const *graphs,
                                int64_t condition)
 {

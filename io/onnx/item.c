@@ -153,7 +153,7 @@ typedef struct dims {
     int64_t given[TENSOR_MAX_RANK];
 } dims_t;
 
-/* Replaces a size's name with the operand's dimension of that size. */
+/* Replaces the symbol of a size with the operand's dimension of this size. */
 static bool put_dim(void *user, int name, const char *text, int64_t *out_value)
 {
     const dims_t *dims = user;
@@ -320,7 +320,7 @@ item_t onnx_find(const onnx_t *onnx, const char *name)
 
 /* ---- the module's tree ---- */
 
-#define MAX_STEPS 16 /* most names in a dotted path */
+#define MAX_STEPS 16 /* maximum number of names in a dotted path */
 
 /* True if the name is taken. "forward" is reserved for the method. */
 static bool has_member(const module_t *module, const char *name)
@@ -438,7 +438,7 @@ static status_t add_attribute(onnx_t *onnx, const onnx_item_t *item, value_t *ou
     return STATUS_OK;
 }
 
-/* Copies the tensor if it is a view or not contiguous. */
+/* Replaces the tensor with a copy if it is a view or not contiguous. */
 static status_t settle(context_t *ctx, onnx_item_t *item)
 {
     if (!item->is_view && info_is_contiguous(tensor_info(item->known))) return STATUS_OK;

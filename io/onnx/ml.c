@@ -117,7 +117,7 @@ status_t ml_read_transform(onnx_node_t *node, ml_transform_t *out)
     return STATUS_OK;
 }
 
-/* Softmax in which zeros stay 0. */
+/* Softmax that ignores zeros: their results are 0. */
 static status_t softmax_zero(onnx_node_t *node, item_t x, item_t *out)
 {
     item_t largest, is_some, powers, sums, zero;

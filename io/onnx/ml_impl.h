@@ -1,4 +1,5 @@
-/* Shared by the importers of ai.onnx.ml: attributes that are lists, and scores of classes. */
+/* Functions shared by the import functions of ai.onnx.ml: attributes that are lists, and scores of
+ * classes. */
 #ifndef TESSERA_IO_ONNX_ML_IMPL_H
 #define TESSERA_IO_ONNX_ML_IMPL_H
 
@@ -6,7 +7,8 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Lists of any length; n is 0 if the attribute is missing. The model owns the elements. */
+/* Attributes that are lists of any length. n is 0 if the attribute is missing. The model owns the
+ * elements. */
 typedef struct ml_ints {
     size_t n;
     const int64_t *at;
@@ -41,18 +43,18 @@ typedef enum ml_transform {
     ML_SOFTMAX_ZERO,
     ML_PROBIT
 } ml_transform_t;
-/* UNSUPPORTED for PROBIT. */
+/* Read and apply the attribute post_transform. UNSUPPORTED for PROBIT. */
 status_t ml_read_transform(onnx_node_t *node, ml_transform_t *out);
 status_t ml_transform(onnx_node_t *node, ml_transform_t transform, item_t scores, item_t *out);
 
-/* Makes scores [N][2] from s [N][1], the scores of the second class. The first class gets 1 - s if
- * the transform is logistic or `is_positive` (no weight is negative), else -s. */
+/* Makes scores [N][2] from s [N][1], the scores of the second class. The score of the first class
+ * is 1 - s if the transform is logistic or if is_positive (no weight is negative), else -s. */
 status_t ml_add_first_class(onnx_node_t *node, ml_transform_t transform, bool is_positive,
                             item_t scores, item_t *out);
 
 /* Set output 0 to class labels. ml_label_largest: the label of the largest score. ml_label_above:
- * for two classes, the second label where the score [N][1] exceeds the threshold. String labels
- * become an unsupported output. */
+ * for two classes, the second label where the score [N][1] exceeds the threshold, else the first.
+ * If labels are strings, the output is not supported. */
 status_t ml_label_largest(onnx_node_t *node, ml_ints_t labels, item_t scores);
 status_t ml_label_above(onnx_node_t *node, const int64_t *labels, item_t score, double threshold);
 

@@ -17,7 +17,7 @@ typedef struct onnx_narrow {
     int mantissa, exponent; /* number of bits */
     int bias;
     bool has_infinity, has_nan;
-    bool is_unsigned_zero; /* types "uz": the code of -0 is NaN */
+    bool is_unsigned_zero; /* types with suffix "uz": the code of -0 means NaN */
 } onnx_narrow_t;
 
 /* The description of a narrow type; NULL for any other type. */
@@ -27,7 +27,7 @@ const onnx_narrow_t *onnx_narrow_of(int64_t data_type);
  * else 0. UNSUPPORTED names the type. */
 status_t onnx_dtype_wide(context_t *ctx, int64_t data_type, dtype_t *out_dtype, int *out_narrow);
 
-/* The type if it is narrow, else 0. */
+/* Returns an ONNX type if it is narrow, else 0. */
 static inline int onnx_narrow_type(int64_t data_type)
 {
     const onnx_narrow_t *narrow = onnx_narrow_of(data_type);

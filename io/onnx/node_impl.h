@@ -20,7 +20,7 @@ typedef struct onnx_operator {
     int first_opset, last_opset;
     int min_inputs, max_inputs;
     onnx_import_t import;
-    const char *own; /* name of the Tessera operator, for functions that import several operators */
+    const char *own; /* the Tessera operator, if the function imports several ONNX operators */
     bool takes_any;  /* accepts sequences and optionals too */
 } onnx_operator_t;
 
@@ -29,7 +29,7 @@ struct onnx_node {
     const onnx_operator_t *op;
     const Onnx__NodeProto *proto;
     int64_t opset;
-    const char *path; /* graph nodes get this path: the node's name, else its first output's */
+    const char *path; /* path of the graph's nodes: the node's name, else its first output's */
     uint64_t asked;   /* attributes that were read, bit i for attribute i */
     int n_in;
     item_t in[OP_MAX_INPUTS]; /* ITEM_NONE: left out */
@@ -39,37 +39,38 @@ struct onnx_node {
 
 /* Imports a node, including the blocks in its attributes. */
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto);
-/* Imports the nodes of a graph, block or function in the file's order, except that a node follows
+/* Imports the nodes of a graph, block or function in the file's order, but each node after the
  * nodes whose outputs it reads. `progress` names the progress report; NULL: no report. */
 status_t onnx_add_nodes(onnx_t *onnx, size_t n, Onnx__NodeProto *const *nodes,
                         const char *progress);
 /* Imports an initializer. */
 status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto);
 
-/* NULL if the domain has no operator of this name in this opset. */
+/* Finds an operator. NULL if the domain has no operator of this name in this opset. */
 const onnx_operator_t *onnx_operator(const char *domain, const char *name, int64_t opset);
 
 static inline bool onnx_has(const onnx_node_t *node, int input)
 {
     return input < node->n_in && node->in[input] != ITEM_NONE;
 }
-/* The input is present, and its elements are known as numbers or as expressions of sizes. */
+/* True if the input is present and its elements are known, as numbers or as expressions of
+ * sizes. */
 static inline bool onnx_knows(const onnx_node_t *node, int input)
 {
     return onnx_has(node, input) && onnx_is_known(node->onnx, node->in[input]);
 }
-/* The input's elements are known as numbers, not as expressions. */
+/* True if the input's elements are known as numbers, not as expressions. */
 static inline bool onnx_is_number(const onnx_node_t *node, int input)
 {
     return onnx_knows(node, input) && node->onnx->items[node->in[input]].symbols == NULL;
 }
-/* True if the output has a name: another node or the graph may read it. */
+/* True if the output has a name, so another node or the graph may read it. */
 static inline bool onnx_wants(const onnx_node_t *node, int output)
 {
     return output < node->n_out && *node->proto->output[output] != '\0';
 }
-/* An input's info. The input must be present. Returns a copy, because adding items may move the
- * array. */
+/* The info of an input, which must be present. Returns a copy, because adding an item may move the
+ * array of items. */
 static inline tensor_info_t onnx_input_info(const onnx_node_t *node, int input)
 {
     return *onnx_info(node->onnx, node->in[input]);
@@ -96,16 +97,18 @@ status_t onnx_attr_floats(onnx_node_t *node, const char *name, int capacity, int
 status_t onnx_attr_tensor(onnx_node_t *node, const char *name, Onnx__TensorProto **out_proto);
 /* Returns the attribute itself, for lists of any length; NULL if it is missing. */
 Onnx__AttributeProto *onnx_attr(onnx_node_t *node, const char *name);
-/* For an attribute whose value makes no difference: counts it as read. */
+/* Counts an attribute as read, because its value makes no difference. */
 void onnx_attr_ignore(onnx_node_t *node, const char *name);
 /* UNSUPPORTED if the node has an attribute that was not read. */
 status_t onnx_attrs_done(const onnx_node_t *node);
 
 /* Reads an input whose elements must be known. *out_n is -1 if the input is left out. Integers may
- * be symbolic. A number that would be taken for a symbol's handle is raised to INT64_MIN / 2. */
+ * be symbolic. A very negative number that would look like a symbol's handle is raised to INT64_MIN
+ * / 2. */
 status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                          int64_t *out_values);
-/* Reads numbers, for axes, modes and C loops. A guard fixes the value of a symbolic element. */
+/* Reads numbers, for axes, modes and C loops. If an element is symbolic, a guard fixes its
+ * value. */
 status_t onnx_input_numbers(onnx_node_t *node, int input, const char *what, int capacity,
                             int *out_n, int64_t *out_values);
 status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
@@ -113,7 +116,7 @@ status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int c
 /* Reads symbolic real numbers, computed in f64. */
 status_t onnx_input_reals(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                           int64_t *out_values);
-/* Checks that n pieces, none of them negative, add up to a size. */
+/* Checks that the sizes of n pieces are not negative and add up to `size`. */
 status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int64_t size);
 
 /* Requires integers for an input whose elements are read at run time. */
@@ -128,7 +131,7 @@ status_t onnx_numbers_since(onnx_node_t *node, int64_t since, const char *name, 
 
 /* Resolves negative dimensions and sorts. Each dimension may occur once. */
 status_t onnx_dims(onnx_node_t *node, int rank, int n, int64_t *dims);
-/* The same without sorting. */
+/* onnx_dims without sorting. */
 status_t onnx_dims_in_order(onnx_node_t *node, int rank, int n, int64_t *dims);
 status_t onnx_dim(onnx_node_t *node, const char *name, int rank, int64_t initial, int *out_dim);
 
@@ -136,8 +139,8 @@ status_t onnx_dim(onnx_node_t *node, const char *name, int rank, int64_t initial
 
 int64_t onnx_product(const onnx_node_t *node, int n, const int64_t *sizes);
 int64_t onnx_numel(const onnx_node_t *node, const tensor_info_t *info);
-/* The quotient of two products, rounded down. Sizes that occur in both cancel: [N,C,H,W] divided by
- * [N,C] is H*W for any N and C. */
+/* The product of sizes divided by the product of divisors, rounded down. Sizes that occur in both
+ * cancel: [N,C,H,W] divided by [N,C] is H*W for any N and C. */
 int64_t onnx_quotient(const onnx_node_t *node, int n, const int64_t *sizes, int n_divisors,
                       const int64_t *divisors);
 /* Like shape_multiply, shape_equal, shape_broadcast and shape_check, but for symbolic sizes. A
@@ -149,7 +152,7 @@ bool onnx_broadcast(const onnx_node_t *node, int rank_a, const int64_t *a, int r
                     const int64_t *b, int *out_rank, int64_t *out_sizes);
 status_t onnx_check_shape(const onnx_node_t *node, const char *what, dtype_t dtype, int rank,
                           const int64_t *sizes);
-/* The info with hints for symbolic sizes, and its text as info_brief returns it. For messages. */
+/* For messages: the info with hints instead of symbolic sizes, and its text (info_brief). */
 tensor_info_t onnx_hinted(const onnx_node_t *node, const tensor_info_t *info);
 const char *onnx_brief(const onnx_node_t *node, const tensor_info_t *info);
 /* Computes 0, 1, .. n - 1 as s64 [n] with operators, so n may be symbolic. */
@@ -187,17 +190,18 @@ static inline status_t onnx_emit(onnx_call_t *call, int n_in, const item_t *in, 
 /* Returns the sizes of an item as an item: s64 [rank]. */
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out);
 
-/* Records a builtin. *out is its result; the caller sets its type. out may be NULL. */
+/* Records a call of a graph builtin, such as "append". *out becomes its result; the caller sets its
+ * type. out may be NULL. */
 status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_t *in, item_t *out);
 
-/* Makes a sequence of items. A list is added to the graph only if a node reads it. dtype NONE: the
- * dtype of the items. */
+/* Makes a sequence of items. It becomes a list of the graph only if a node reads it. dtype NONE:
+ * the dtype of the items. */
 status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *items, item_t *out);
 
-/* Records a call. attrs may be NULL. */
+/* Records a call, which becomes a node of the graph. attrs may be NULL. */
 status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call);
 
-/* Replaces sizes of -1 with new names. */
+/* Replaces sizes of -1 with new symbols. */
 void onnx_name_sizes(onnx_t *onnx, tensor_info_t *info);
 
 /* Computes a call whose operands are known or symbolic. If that fails, *out_is_done is false. */
@@ -210,27 +214,28 @@ int64_t *onnx_integer_at(const opdef_t *op, const void *attrs, int field, int in
 /* The call that produced an item, if it is a call of this operator; else NULL. */
 onnx_noted_t *onnx_call_of(const onnx_t *onnx, item_t item, const char *op_name);
 
-/* Removes the calls from index `first` on. */
+/* Removes the recorded calls from index `first` on. */
 void onnx_cut_calls(onnx_t *onnx, int first);
 
-/* Calls without attributes. */
+/* Emit calls of operators without attributes. */
 status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *out);
 status_t onnx_binary(onnx_node_t *node, const char *op_name, item_t a, item_t b, item_t *out);
 
-/* Change shapes. They return x itself if nothing changes. */
+/* Emit operators that change shapes. Return x itself if nothing changes. */
 status_t onnx_reshape(onnx_node_t *node, item_t x, int rank, const int64_t *sizes, item_t *out);
 status_t onnx_permute(onnx_node_t *node, item_t x, int n, const int64_t *dims, item_t *out);
 status_t onnx_expand(onnx_node_t *node, item_t x, int rank, const int64_t *sizes, item_t *out);
 status_t onnx_cast(onnx_node_t *node, item_t x, dtype_t dtype, item_t *out);
 status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t end, int64_t step,
                     item_t *out);
-/* Transposes a matrix. Repeated calls return the same item. */
+/* Transposes a matrix. A second call for x returns the same item. */
 status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out);
 /* Gathers x[index] along dim. */
 status_t onnx_take(onnx_node_t *node, item_t x, int dim, int n, const int64_t *index, item_t *out);
 
-/* Import Pad, Slice and CumSum if these inputs are known only at run time: 1 of Pad (before and
- * after each of `dims`); 1, 2 and 4 of Slice (starts, ends, steps); 1 of CumSum (axis). */
+/* Import Pad, Slice and CumSum if some inputs are known only at run time: input 1 of Pad (pads
+ * before and after each of `dims`); 1, 2 and 4 of Slice (starts, ends, steps); 1 of CumSum
+ * (axis). */
 status_t onnx_pad_live(onnx_node_t *node, int n, const int64_t *dims, int mode, item_t value);
 status_t onnx_slice_live(onnx_node_t *node, int n, const int64_t *dims);
 status_t onnx_cumsum_live(onnx_node_t *node, bool is_exclusive, bool is_reverse);

@@ -125,7 +125,8 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
 
 /* ---- inputs ---- */
 
-/* True for inputs that are initializers. These are bound before other inputs and are weights. */
+/* True for inputs that are also initializers. These are weights, which are bound before other
+ * inputs. */
 bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input)
 {
     item_t item = onnx_find(onnx, input->name);
@@ -185,8 +186,9 @@ static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
     return STATUS_OK;
 }
 
-/* Records sizes of named dimensions: from the options' shape of the input (is_given), else from the
- * batch. Runs for all inputs before any input is added, because inputs may share a size. */
+/* Records the sizes of an input's named dimensions: from the options' shape for the input if
+ * is_given, else from the options' batch. Called for all inputs before any input is added, because
+ * inputs may share a size. */
 static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input, bool is_given)
 {
     context_t *ctx = onnx->ctx;
@@ -239,7 +241,8 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
     return sym_status(ctx);
 }
 
-/* The open size that tensor inputs call `param`; ONNX_NOT_OPEN if there is none. */
+/* Index of the open size that is called `param` in a tensor input; ONNX_NOT_OPEN if there is
+ * none. */
 static int8_t find_open(const onnx_t *onnx, const char *param)
 {
     for (int i = 0; i < onnx->n_open && param != NULL; i++)
@@ -248,8 +251,8 @@ static int8_t find_open(const onnx_t *onnx, const char *param)
     return ONNX_NOT_OPEN;
 }
 
-/* Describes the tensors of a sequence, or an optional's element. Open sizes are -1, except those
- * with a name that a tensor input uses too. */
+/* Describes the tensors of a sequence, or an optional's element. Open sizes are -1, unless a tensor
+ * input has an open size of the same name. */
 static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_input_t *input,
                              tensor_info_t *out_info)
 {
@@ -273,7 +276,8 @@ static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_inp
     return STATUS_OK;
 }
 
-/* Adds a sequence or an optional as an input: a list, or a value that is a tensor or none. */
+/* Adds an input that is a sequence (a list of the graph) or an optional (a value that is a tensor
+ * or none). */
 static status_t add_special(onnx_t *onnx, const Onnx__ValueInfoProto *value)
 {
     const Onnx__TypeProto *type = value->type;
@@ -412,8 +416,9 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
     return STATUS_OK;
 }
 
-/* True if the output contains elements of input 0, so that it has the same narrow type. All ONNX
- * operators on narrow types do, except those listed here, which set the type themselves. */
+/* True if the output has elements of input 0 and therefore its narrow type (narrow_impl.h). This
+ * holds for all ONNX operators on narrow types, except those listed here, which set the type
+ * themselves. */
 static bool moves_elements(const onnx_node_t *node, item_t out)
 {
     static const char *const others[] = {
@@ -426,7 +431,7 @@ static bool moves_elements(const onnx_node_t *node, item_t out)
 }
 
 /* Binds the outputs. An output that the import does not produce is bound as missing, so that a node
- * which reads it gets a clear message. */
+ * that reads it fails with a clear message. */
 static status_t end_node(onnx_node_t *node, item_t first_new)
 {
     onnx_t *onnx = node->onnx;
@@ -449,7 +454,7 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
     return STATUS_OK;
 }
 
-/* Imports the node. Guards that are added meanwhile name the node. */
+/* Imports the node. Messages of guards that it adds contain its name. */
 static status_t import_node(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -460,7 +465,7 @@ static status_t import_node(onnx_node_t *node)
     sym_origin(onnx->ctx, origin);
     const status_t status = node->op->import(node), calculated = sym_status(onnx->ctx);
     return calculated != STATUS_OK ? calculated
-                                   : status; /* report the cause, not the consequence */
+                                   : status; /* report the first error, not its consequence */
 }
 
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
@@ -555,7 +560,7 @@ static status_t find_dequantize(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Runs pass fold_quantize. Keeps the old graph if the new one has lost its open sizes. */
+/* Runs pass fold_quantize. Keeps the old graph if the new one no longer has the open sizes. */
 static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
 {
     static const char *const passes[] = {"fold_quantize", "dead_code", NULL};

@@ -4,24 +4,24 @@
  * with getattr, so the module can be packed, traced and frozen like any other. Nodes that depend
  * only on shapes and constants (Shape, Gather, ConstantOfShape, Cast, ...) are folded at import.
  *
- * Sizes that the file leaves open become named sizes of the graph's inputs. The model, frozen or
- * not, accepts any values for them. Integers that the model computes from sizes become expressions
- * of these names in the graph (tensor/sym.h). If a node needs a decision that depends on such a
- * size, the sizes passed to the import decide, and the graph stores the decision as a guard. A call
- * whose inputs violate a guard fails:
+ * Sizes that the file leaves open become named sizes of the graph's inputs. The model, whether
+ * frozen or not, accepts any values for them. Integers that the model computes from sizes become
+ * expressions of these names in the graph (tensor/sym.h). If the import of a node depends on such a
+ * size, the sizes passed to the import decide, and the graph stores the condition as a guard. A
+ * call whose inputs violate a guard fails:
  *
  *   forward: N is 3, the graph holds where N == 1 (Reshape "r")
  *
  * If, Loop and Scan become `if` and `loop` of the graph unless the condition is known at import. A
  * size that depends on elements, such as the number of nonzeros (NonZero), is known only at run
- * time. A node that needs such a size at import is UNSUPPORTED.
+ * time. If the import of a node needs such a size as a number, it fails with UNSUPPORTED.
  *
  * If the tensors of a sequence are known at import, the graph uses them directly; any other
  * sequence becomes a list of the graph. A sequence that is an input or output of the model is a
  * list of tensors. An optional without an element is none.
  *
  * Calls of model functions are inlined. ZipMap returns the probabilities as a tensor instead of
- * maps. String outputs are dropped if at least one other output remains.
+ * maps. String outputs are removed if at least one other output remains.
  *
  * The attributes `input_names` and `output_names` (lists of strings) hold the names of the inputs,
  * without initializers, and outputs. module_input and module_output report them with dtypes and
@@ -38,7 +38,7 @@
 
 TESSERA_BEGIN
 
-/* Sizes of one input of the model. They must match the sizes that the file fixes. */
+/* Sizes of one input of the model. They must agree with the sizes that the file fixes. */
 typedef struct onnx_shape {
     const char *input;
     int rank;
@@ -47,7 +47,7 @@ typedef struct onnx_shape {
 
 /* A tensor that replaces an initializer: dense, with the dtype and sizes that the file declares. A
  * contiguous tensor is retained, not copied; if it was made with tensor_borrow, the model reads the
- * owner's memory. Freezing copies what it stores. */
+ * owner's memory. Freezing copies the elements that it stores. */
 typedef struct onnx_tensor {
     const char *initializer;
     tensor_t *tensor;

@@ -2,7 +2,7 @@
  *
  * The import turns a model into items. An item is a tensor known at import, or a value of the
  * future graph. Each ONNX operator has one import function, which calls Tessera operators on items.
- * A call runs at once if all its operands are known, and its results are known items; this is
+ * A call runs immediately if all its operands are known, and its results are known items; this is
  * constant folding. Any other call is recorded and becomes a node of the graph at the end. A known
  * item that such a node reads becomes a parameter, a buffer or a constant.
  *
@@ -12,15 +12,16 @@
  * a decision that depends on such an integer, the decision becomes a guard: the graph is valid for
  * all sizes that satisfy its guards.
  *
- * A size that depends on elements (the number of nonzeros) is a name without a hint, with which
- * inference computes. If a number is needed, the graph reads it at run time, or import fails.
+ * A size that depends on elements (the number of nonzeros) is a symbol without a hint; inference
+ * computes with it. If a number is needed, the graph reads it at run time, or the import fails.
  *
  *   x [N,3,8,8], Shape, Gather 0, Concat [.., -1], Reshape    reshape sizes=[1,-1] where sizes[0]=N
  *
- * An import function's message says what is wrong; the function's caller adds the node or input.
+ * The error message of an import function says what is wrong; its caller adds the name of the node
+ * or input.
  *
  * This header declares the import's state and the reading of the file. item_impl.h declares items,
- * node_impl.h what import functions use. */
+ * and node_impl.h the functions that import functions call. */
 #ifndef TESSERA_IO_ONNX_ONNX_IMPL_H
 #define TESSERA_IO_ONNX_ONNX_IMPL_H
 
@@ -54,22 +55,22 @@ typedef int item_t; /* index in onnx_t.items */
 typedef struct onnx_item {
     const char *name;   /* the ONNX value's name; belongs to the message */
     tensor_t *known;    /* the tensor (owned); NULL: a value of the graph */
-    tensor_info_t info; /* if not known; sizes may be symbolic */
+    tensor_info_t info; /* dtype and sizes if not known; sizes may be symbolic */
     int64_t *symbols;   /* [numel] elements as symbolic integers or reals, if not known; or NULL */
     int call;           /* index of the call that produced it, or -1 */
     value_t value;      /* in the graph; VALUE_NONE until the graph needs it */
     int narrow;         /* ONNX type before widening (int4, float8, ...), or 0 */
     item_t transposed;  /* this matrix transposed, or ITEM_NONE */
     bool is_weight;     /* initializer, or created by ConstantOfShape */
-    bool is_state;      /* a weight that the graph writes: becomes a buffer */
+    bool is_state;      /* a weight that the graph writes, so it becomes a buffer */
     bool is_view;       /* `known` may share memory with another item */
-    bool is_text;       /* is_missing because it is, or depends on, a string tensor */
+    bool is_text;       /* is_missing, because it is or depends on a string tensor */
     bool is_missing;    /* an output that the import does not produce */
     bool is_live;       /* symbols depend on elements known only at run time */
     bool is_sequence;   /* a list of tensors; `info` describes each tensor */
     bool is_optional;   /* may be none; decided at run time */
     bool is_none;       /* an optional without an element */
-    bool is_changing;   /* carried by a loop, with sizes that differ from the initial ones */
+    bool is_changing;   /* carried by a loop, and the body changes its sizes */
 } onnx_item_t;
 
 /* Entry of the name table, a hash table with open addressing. */
@@ -96,7 +97,7 @@ typedef struct onnx_noted {
     const char *builtin;
     char *message; /* text of builtin `fail` */
     int n_results; /* for LOOP */
-    int end; /* IF, LOOP: index of its last YIELD; first YIELD of an IF: the second one; else 0 */
+    int end;       /* index of the last YIELD, for IF, LOOP and the first YIELD of an IF; else 0 */
     const opdef_t *op;
     const Onnx__NodeProto *proto; /* the node being imported */
     bool is_known;                /* the results, or their symbols, are known at import */
@@ -118,7 +119,7 @@ typedef struct onnx_open {
 #define ONNX_MAX_OPEN 32 /* below GRAPH_MAX_NAMES */
 #define ONNX_NOT_OPEN (-1)
 
-/* Most values that a loop carries, including the lists of its scan outputs. */
+/* Maximum values that a loop carries, including the lists of its scan outputs. */
 #define ONNX_MAX_CARRIED 64
 
 typedef struct onnx_input {
@@ -157,7 +158,7 @@ typedef struct onnx {
     sym_space_t *space; /* symbolic integers; the context's current space during the import */
     int n_open;
     onnx_open_t open[ONNX_MAX_OPEN];
-    int n_unknown; /* names without a hint so far */
+    int n_unknown; /* number of symbols without a hint so far */
 
     int n_blocks; /* depth of nested blocks and functions, whose nodes may be imported repeatedly */
     const Onnx__NodeProto *proto; /* the node being imported */
@@ -202,7 +203,8 @@ const char *onnx_path_of(const Onnx__NodeProto *node);
 status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
                       const char *type);
 
-/* Refuses bytes with messages nested too deeply to unpack, or with fields that exceed the end. */
+/* Refuses bytes whose messages are nested too deeply for protobuf-c, or whose fields exceed the
+ * end. */
 status_t onnx_wire_check(context_t *ctx, const ProtobufCMessageDescriptor *message,
                          const void *bytes, size_t n_bytes);
 
@@ -211,7 +213,8 @@ status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype);
 
 /* Creates a dense tensor from a TensorProto and frees the elements in the message. */
 status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor);
-/* The tensor in the options for an initializer, retained or copied; NULL if there is none. */
+/* The tensor that the options contain for an initializer, retained or copied; NULL if there is
+ * none. */
 status_t onnx_tensor_given(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
 /* Refuses options that contain tensors for names that are not initializers of the graph. */
 status_t onnx_check_given(onnx_t *onnx, const Onnx__GraphProto *graph);

@@ -15,8 +15,8 @@ static bool is_taken(const onnx_t *onnx, const char *name)
     return false;
 }
 
-/* Makes a valid name for the graph from a name in the file: "2*N" becomes "N2_N". Sizes without a
- * name are called N in dimension 0, else D1, D2, ... by their dimension. */
+/* Makes a valid name for the graph from a name in the file: "2*N" becomes "N2_N". A size without a
+ * name is called N if it is in dimension 0, else D1, D2, ... after its dimension. */
 static void choose_name(const onnx_t *onnx, const char *param, int dim, char *out_name)
 {
     char stem[ONNX_NAME_MAX - 16];

@@ -1,8 +1,8 @@
 /* The order in which nodes are imported. ONNX requires each node to follow the nodes whose outputs
  * it reads, but some files violate this.
  *
- * A node depends on the nodes that produce its inputs, and the inputs of nodes in its blocks. The
- * nodes are taken in the file's order, each after its dependencies, so a sorted file keeps its
+ * A node depends on the nodes that produce its inputs, and the inputs of nodes in its blocks. Nodes
+ * are imported in the file's order, but each after its dependencies, so a correct file keeps its
  * order. In a cycle one dependency is ignored; the import then reports a missing value. */
 #include "io/onnx/node_impl.h"
 

@@ -1,12 +1,12 @@
 /* Sequences and optionals.
  *
- * A sequence of known items is an array of items: SequenceAt with a known position returns an item,
- * ConcatFromSequence is a concat. It becomes a list of the graph only if the graph needs one: as a
- * result, carried by a loop, or for a position that depends on elements. A sequence that is an
- * input or is carried by a loop is always a list, and its operators are builtins.
+ * If the tensors of a sequence are items, the sequence is an array of these: SequenceAt with a
+ * known position returns an item, ConcatFromSequence is a concat. It becomes a list of the graph
+ * only if it is a result, a loop carries it, or a position depends on elements. A sequence that is
+ * an input or is carried by a loop is always a list, and its operators are builtins.
  *
- * An optional with an element is that element; one without is the literal none. Only an optional
- * that is an input or the result of an If is tested at run time. */
+ * An optional with an element is that element; an optional without one is the literal none. Only an
+ * optional that is an input or the result of an If is tested at run time. */
 #include "io/onnx/flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -14,7 +14,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Most tensors in a sequence that is known at import. */
+/* Maximum number of tensors in a sequence that is an array of items. */
 #define MAX_ELEMENTS 4096
 
 static status_t check_sequence(onnx_node_t *node, int input)
@@ -77,8 +77,8 @@ static status_t give_integer(onnx_node_t *node, int64_t number, item_t *out)
 
 /* ---- positions ---- */
 
-/* Reads the position from a known input. If the input is absent: the last tensor, or with takes_end
- * the end. */
+/* Reads the position from a known input. If the input is absent, the position is that of the last
+ * tensor, or with takes_end the end. */
 static status_t read_place(onnx_node_t *node, int input, int n, bool takes_end, int *out_place)
 {
     int64_t place = takes_end ? n : n - 1;
@@ -238,7 +238,7 @@ status_t onnx_import_sequence_length(onnx_node_t *node)
 /* ---- splitting and joining ---- */
 
 /* Reads the sizes of the pieces. Input `split` is a number (size of each piece; the last may be
- * smaller) or a vector (one size each). Without it each piece has size 1. */
+ * smaller) or a vector (one size each). Without this input, each piece has size 1. */
 static status_t count_pieces(onnx_node_t *node, int64_t size, int *out_n, int64_t *pieces)
 {
     context_t *ctx = node->onnx->ctx;
@@ -258,7 +258,7 @@ static status_t count_pieces(onnx_node_t *node, int64_t size, int *out_n, int64_
     return onnx_check_pieces(node, n, pieces, size);
 }
 
-/* Without `split`, keepdims 0 removes the dimension. */
+/* Splits into pieces. Without input `split`, keepdims 0 removes the dimension. */
 static status_t split(onnx_node_t *node, int axis, int64_t *pieces, item_t *items)
 {
     const int64_t size = onnx_input_info(node, 0).sizes[axis];
@@ -374,7 +374,8 @@ status_t onnx_import_concat_from_sequence(onnx_node_t *node)
 
 /* ---- optionals ---- */
 
-/* Returns a none. The attribute `type` says whether it is a sequence or a tensor. */
+/* Returns the literal none. The attribute `type` tells whether it is an optional of a sequence or
+ * of a tensor. */
 static status_t give_none(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;

@@ -54,8 +54,8 @@ bool onnx_same_sizes(const onnx_node_t *node, int rank_a, const int64_t *a, int 
     return is_same;
 }
 
-/* Broadcasts two sizes. Tests equality first: a test for 1 could add a guard that the next batch
- * size violates. */
+/* Broadcasts two sizes. Tests equality first, because a test for 1 could add a guard that another
+ * batch size violates. */
 static bool join_sizes(context_t *ctx, int64_t a, int64_t b, int64_t *out_size)
 {
     *out_size = a;

@@ -76,7 +76,8 @@ static field_t field_of(const Onnx__TensorProto *proto, dtype_t dtype)
     }
 }
 
-/* Copies each list item's low bytes (little endian, like raw_data), if elements are smaller. */
+/* Copies the low bytes of each list item (little endian, like raw_data), because an element may be
+ * smaller than an item. */
 static void copy_field(const field_t *field, dtype_t dtype, void *out)
 {
     size_t size = dtype_size(dtype);
@@ -84,7 +85,7 @@ static void copy_field(const field_t *field, dtype_t dtype, void *out)
         memcpy((char *)out + i * size, (const char *)field->items + i * field->item_bytes, size);
 }
 
-/* Any nonzero byte is true. */
+/* Sets all nonzero bytes to 1: any nonzero byte is true. */
 static void settle_bools(uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) bytes[i] = bytes[i] != 0;
@@ -169,7 +170,7 @@ static status_t fill(onnx_t *onnx, const Onnx__TensorProto *proto, const tensor_
     return STATUS_OK;
 }
 
-/* A tensor with two kinds of data is ambiguous, so it is refused. */
+/* Refuses a tensor with two kinds of data, which is ambiguous. */
 static status_t check_kinds(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name)
 {
     const char *const kinds[] = {is_external(proto) ? "external data" : NULL,
@@ -191,8 +192,8 @@ static status_t check_kinds(onnx_t *onnx, const Onnx__TensorProto *proto, const 
     return STATUS_OK;
 }
 
-/* Checks that the file has all elements before allocating, so that a damaged file cannot request a
- * huge allocation. */
+/* Checks that the file has all elements. Called before allocation, so that a damaged file cannot
+ * cause a huge allocation. */
 static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name,
                             const tensor_info_t *info)
 {

@@ -1,5 +1,5 @@
 /* Checks a message before protobuf-c unpacks it. protobuf-c recurses into nested messages without a
- * limit, so a small file could overflow the stack. This check uses its own stack of limited
+ * limit, so a small file could overflow the stack. This check keeps its own stack, of limited
  * depth. */
 #include "io/onnx/onnx_impl.h"
 
@@ -30,7 +30,8 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_va
     return false;
 }
 
-/* Returns the length of a field's value after its tag. The caller steps into nested messages. */
+/* Returns the length of a field's value after its tag. The caller checks the contents of nested
+ * messages. */
 static bool read_length(const uint8_t **at, const uint8_t *end, unsigned wire, uint64_t *out_length)
 {
     uint64_t number;

@@ -1,4 +1,5 @@
-/* ONNX Attention: one operator, or separate steps if scores are capped or are an output. */
+/* ONNX Attention: imported as one operator, or as separate steps if scores are capped or are an
+ * output. */
 #include "io/onnx_ops/attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -123,7 +124,7 @@ static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t 
     return onnx_binary(node, "add", *out, count, out);
 }
 
-/* Combines *seen with the condition left <op> right + number. */
+/* *seen = *seen and (left <op> right + number). */
 static status_t require(onnx_node_t *node, const char *op, item_t left, item_t right,
                         int64_t number, item_t *seen)
 {
@@ -198,7 +199,8 @@ static status_t restrict_mask(onnx_node_t *node, attend_t *attend)
 
 /* ---- separate steps ---- */
 
-/* Repeats each head of the keys or values, so that the query's n_heads heads have one each. */
+/* Repeats the heads of keys or values, so that there is one for each of the query's n_heads
+ * heads. */
 static status_t repeat_heads(onnx_node_t *node, int64_t n_heads, item_t x, item_t *out)
 {
     const tensor_info_t info = *onnx_info(node->onnx, x);

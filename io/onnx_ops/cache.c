@@ -1,4 +1,5 @@
-/* State that decoders pass on: caches of rows, and the past of a causal convolution. */
+/* State that decoders pass from step to step: caches of rows, and the past elements of a causal
+ * convolution. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX

@@ -2,7 +2,7 @@
  *
  * x [N, C * block, L] has one column for each of the block's L positions. A scatter adds the
  * columns' elements to an image of zeros, at indices that the graph computes from the sizes. At the
- * end the padding is cut off. */
+ * end the padding is cropped. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX

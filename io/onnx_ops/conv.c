@@ -9,7 +9,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Largest size or step. Sums of numbers up to it cannot overflow. */
+/* Largest size or step. Sums of such numbers cannot overflow. */
 #define MAX_STEP INT64_C(0x7fffffff)
 
 /* True for a number above the limit. Symbolic integers have their own overflow check. */
@@ -51,8 +51,8 @@ static int64_t reach(context_t *ctx, const onnx_window_t *window, int i, int64_t
     return sym_add(ctx, sym_multiply(ctx, steps, window->stride[i]), extent(ctx, window, i));
 }
 
-/* Splits the total padding of dimension i. If it is odd, the end gets one more or, if
- * has_more_before, the start. */
+/* Divides the total padding of dimension i between start and end. If it is odd, the end gets one
+ * more element or, with has_more_before, the start. */
 static void split_padding(context_t *ctx, onnx_window_t *window, int i, int64_t total,
                           bool has_more_before)
 {
@@ -185,7 +185,7 @@ static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int
     return STATUS_OK;
 }
 
-/* conv_transpose crops both sides by the smaller padding. This crops the rest of the larger one. */
+/* Crops the side with more padding: conv_transpose crops both sides only by the smaller padding. */
 static status_t crop(onnx_node_t *node, const onnx_window_t *window, item_t *out)
 {
     context_t *ctx = node->onnx->ctx;
@@ -260,7 +260,8 @@ static status_t import_pool(onnx_node_t *node, bool is_average)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Indices are element numbers in the entire tensor: row-major, or column-major within a plane. */
+/* Its indices are element numbers in the entire tensor, row-major, or column-major within a
+ * plane. */
 status_t onnx_import_max_pool(onnx_node_t *node)
 {
     bool is_by_columns = false;
@@ -332,7 +333,7 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
     return onnx_emit(&call, 1, out, out);
 }
 
-/* Indices are element numbers for the sizes before pooling, whatever output_shape is. */
+/* Its indices are element numbers for the sizes before pooling, whatever output_shape is. */
 status_t onnx_import_max_unpool(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -400,7 +401,8 @@ static status_t read_power(onnx_node_t *node, int64_t *out_p)
     return STATUS_OK;
 }
 
-/* The sum over a window is the mean (padding counts as 0) times the number of elements. */
+/* The sum over a window is computed as the mean (padding counts as 0) times the number of
+ * elements. */
 status_t onnx_import_lp_pool(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

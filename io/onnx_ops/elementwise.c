@@ -15,7 +15,7 @@ status_t onnx_import_unary(onnx_node_t *node)
     return onnx_unary(node, node->op->own, node->in[0], &node->out[0]);
 }
 
-/* Attributes may exclude one sign of infinity. */
+/* Attributes may exclude an infinity by its sign. */
 status_t onnx_import_is_inf(onnx_node_t *node)
 {
     bool has_positive = true, has_negative = true;
@@ -51,7 +51,7 @@ status_t onnx_import_elu(onnx_node_t *node)
     return import_alpha(node, "elu", "alpha", 1.0);
 }
 
-/* With other constants than those of selu, the result is elu times a factor. */
+/* If the constants differ from those of operator selu, emits elu times a factor. */
 status_t onnx_import_selu(onnx_node_t *node)
 {
     static const double own_alpha = 1.67326319217681884765625;
@@ -205,7 +205,8 @@ status_t onnx_import_prelu(onnx_node_t *node)
 
 /* ---- arithmetic of two tensors ---- */
 
-/* Before opset 7, the second operand's dimensions are those of the first from `axis` on. */
+/* Before opset 7, the dimensions of the second operand correspond to those of the first from `axis`
+ * on. */
 static status_t line_up(onnx_node_t *node, item_t *b)
 {
     bool broadcasts = false;

@@ -1,4 +1,4 @@
-/* Operators that read or write elements at given indices, or make elements of indices. */
+/* Operators that read or write elements at given indices, or create tensors from indices. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -98,8 +98,8 @@ static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_
     return n_behind > 0 ? onnx_reshape(node, *out, n_behind + 1, sizes, out) : STATUS_OK;
 }
 
-/* Position i along the new dimension is "on" if i equals the index, or the index plus the depth. So
- * index -1 turns the last position on, and an index out of range turns no position on. */
+/* Position i along the new dimension gets the "on" value if i equals the index, or the index plus
+ * the depth. So index -1 means the last position, and an index out of range means none. */
 status_t onnx_import_one_hot(onnx_node_t *node)
 {
     tensor_info_t index = onnx_input_info(node, 0), values = onnx_input_info(node, 2);
@@ -148,7 +148,7 @@ status_t onnx_import_trilu(onnx_node_t *node)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Ones, with everything except diagonal k set to 0. */
+/* Computed as ones, of which all except diagonal k are set to 0. */
 status_t onnx_import_eye_like(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);

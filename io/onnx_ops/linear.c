@@ -20,7 +20,7 @@ static status_t scale(onnx_node_t *node, item_t x, double factor, item_t *out)
     return onnx_binary(node, "mul", x, number, out);
 }
 
-/* C as a bias of [K], if C is known and the same for every row; else ITEM_NONE. */
+/* Converts C to a bias [K] if C is known and the same for every row; else returns ITEM_NONE. */
 static status_t find_bias(onnx_node_t *node, double beta, int64_t n_out, item_t *out)
 {
     *out = ITEM_NONE;
@@ -342,8 +342,9 @@ status_t onnx_import_top_k(onnx_node_t *node)
     return onnx_emit_n(&call, 1, node->in, 2, node->out);
 }
 
-/* 1 at the first largest element, 0 elsewhere. Running sums of ones number the elements, which also
- * works for unknown sizes. Before opset 13, the axis and all dimensions after it count as one. */
+/* 1 at the first largest element, 0 elsewhere. Elements are numbered by a cumulative sum of ones,
+ * which also works for unknown sizes. Before opset 13, the axis and all dimensions after it are one
+ * dimension. */
 status_t onnx_import_hardmax(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -417,7 +418,7 @@ static status_t det2(onnx_node_t *node, item_t a, item_t b, item_t c, item_t d, 
     return onnx_binary(node, "sub", first, second, out);
 }
 
-/* Expands along the first row. */
+/* Laplace expansion along the first row. */
 status_t onnx_import_det(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

@@ -1,9 +1,9 @@
-/* Pads, steps and axes that are known only at run time. Pad and Slice gather along each dimension,
- * with indices that the graph computes:
+/* Pad, Slice and CumSum with pads, bounds, steps or axes that are known only at run time. Pad and
+ * Slice gather along each dimension, at indices that the graph computes:
  *
  *   Pad     range(-before, size + after), mapped into x according to the mode
  *   Slice   range(start, end, step), with bounds clamped according to the sign of the step
- *   CumSum  sums along every dimension; the axis selects the result */
+ *   CumSum  computes the sums along every dimension; the axis selects one of the results */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -25,7 +25,8 @@ static status_t take_number(onnx_node_t *node, int input, int64_t i, item_t *out
     return onnx_cast(node, x, DTYPE_S64, out);
 }
 
-/* An s64 tensor of rank 0. Unlike onnx_integer's numbers, it takes part in type promotion. */
+/* An s64 tensor of rank 0. In operations with it, the usual type promotion of tensors applies,
+ * unlike with onnx_integer's numbers. */
 static status_t make_number(onnx_node_t *node, int64_t number, item_t *out)
 {
     TRY(onnx_vector(node->onnx, NULL, 1, &number, out));
@@ -56,7 +57,8 @@ static status_t choose(onnx_node_t *node, item_t condition, item_t yes, item_t n
 
 /* ---- padding ---- */
 
-/* One side's pad. A positive pad adds elements; a negative one cuts them off, before adding. */
+/* The pad on one side. A positive pad adds elements. A negative one cuts elements off, before
+ * others are added. */
 typedef struct edge {
     item_t pad, cut; /* 0 or more; at least one of them is 0 */
 } edge_t;
@@ -70,7 +72,7 @@ static status_t find_edge(onnx_node_t *node, int64_t at, item_t zero, edge_t *ou
     return onnx_unary(node, "neg", cut, &out->cut);
 }
 
-/* Maps an index outside of the elements left by cutting, 0 to `kept` - 1, to one of them. */
+/* Maps indices outside of 0 to `kept` - 1, the elements left by cutting, into this range. */
 static status_t bring_inside(onnx_node_t *node, int mode, item_t kept, item_t zero, item_t *index)
 {
     item_t one, last;
@@ -137,7 +139,7 @@ status_t onnx_pad_live(onnx_node_t *node, int n, const int64_t *dims, int mode, 
 
 /* ---- slices ---- */
 
-/* Resolves a bound that counts from the end, then clamps it. */
+/* Converts a negative bound, which counts from the end, then clamps it. */
 static status_t clamp_bound(onnx_node_t *node, item_t size, item_t low, item_t high, item_t *bound)
 {
     item_t zero, is_negative, counted;
@@ -160,7 +162,7 @@ status_t onnx_slice_live(onnx_node_t *node, int n, const int64_t *dims)
         TRY(take_number(node, 2, i, &end));
         TRY(take_number(node, 4, i, &step));
         TRY(make_number(node, x.sizes[dims[i]], &size));
-        /* With a negative step, bounds are clamped to -1 to size - 1, else to 0 to size. */
+        /* Bounds are clamped to [-1, size - 1] if the step is negative, else to [0, size]. */
         TRY(onnx_binary(node, "lt", step, zero, &is_back));
         TRY(onnx_cast(node, is_back, DTYPE_S64, &is_back));
         TRY(onnx_unary(node, "neg", is_back, &low));

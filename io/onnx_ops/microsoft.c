@@ -1,4 +1,5 @@
-/* Quantised operators of com.microsoft, composed of others. Results equal ONNX Runtime's. */
+/* Quantised operators of com.microsoft, composed of other operators. Results equal ONNX Runtime's.
+ * "Zero" means zero point. */
 #include "io/onnx/node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -239,7 +240,8 @@ static status_t emit_float(onnx_node_t *node, item_t sums, item_t scale, int bia
     return onnx_binary(node, "add", *out, node->in[bias], out);
 }
 
-/* Inputs: a, b, b's scale and zero, bias. a is quantised at run time, by its own range. */
+/* Inputs: a, b, b's scale and zero, bias. a is quantised at run time, with a scale from the range
+ * of its elements. */
 status_t onnx_import_dynamic_quantize_matmul(onnx_node_t *node)
 {
     item_t a[3], sums, scale;

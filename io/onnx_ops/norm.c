@@ -10,8 +10,8 @@
 
 /* ---- running statistics, and the last dimensions ---- */
 
-/* old + (batch - old) * (1 - momentum). No node depends on `old` only: import would compute such a
- * node from the initial value, but a run may change `old`. */
+/* old + (batch - old) * (1 - momentum). No node of this formula depends on `old` only: the import
+ * would compute such a node from the initial value, but runs may change `old`. */
 static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momentum, item_t *out)
 {
     item_t rest, way;
@@ -21,7 +21,8 @@ static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momen
     return onnx_binary(node, "add", old, way, out);
 }
 
-/* For one value in each channel: mean is the value, variance 0. batch_norm_training refuses it. */
+/* Training with one value in each channel, which batch_norm_training refuses. The mean is the
+ * value, the variance 0. */
 static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
 {
     const int64_t channels = onnx_input_info(node, 0).sizes[1];
@@ -43,9 +44,9 @@ static bool is_graph_output(const onnx_t *onnx, const char *name)
     return false;
 }
 
-/* Nothing in a model exported in training mode reads the new running statistics: the caller must
- * store them. If the old statistic is an initializer, the graph writes the new one to it in place,
- * as PyTorch does. */
+/* A model exported in training mode returns new running statistics, which the caller has to store.
+ * If the old statistic is an initializer, the graph also writes the new one to it in place, as
+ * PyTorch does. */
 static status_t keep_statistic(onnx_node_t *node, int output)
 {
     onnx_t *onnx = node->onnx;
@@ -163,7 +164,8 @@ static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
     return onnx_unary(node, "reciprocal", deviation, &node->out[2]);
 }
 
-/* layer_norm accepts weight and bias in the normalised shape. Other shapes are applied after it. */
+/* layer_norm accepts weight and bias of the normalised shape. Those of other shapes are applied
+ * after it. */
 status_t onnx_import_layer_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -231,7 +233,7 @@ status_t onnx_import_instance_normalization(onnx_node_t *node)
     return group_norm(node, x.sizes[1], epsilon, node->in);
 }
 
-/* Repeats each group's number for all channels of the group. */
+/* Repeats the number of each group for all channels of the group. */
 static status_t spread(onnx_node_t *node, item_t x, int64_t n_groups, int64_t channels, item_t *out)
 {
     int64_t sizes[2] = {n_groups, 1};

@@ -7,7 +7,7 @@
 
 /* ---- padding ---- */
 
-/* Sums of such numbers cannot overflow. Symbolic numbers have their own overflow check. */
+/* True if sums of such numbers cannot overflow. Symbolic numbers have their own overflow check. */
 static bool is_small(int64_t pad)
 {
     return sym_is(pad) || (pad >= -INT32_MAX && pad <= INT32_MAX);
@@ -74,7 +74,7 @@ static status_t find_value(onnx_node_t *node, item_t *out)
 }
 
 /* For a value that is known only at run time, or that no double represents (an integer above 2^53):
- * pads a mask of true too, and writes the value where the padded mask is false. */
+ * also pads a mask of true with false, and writes the value where the padded mask is false. */
 static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

@@ -147,7 +147,8 @@ status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *ou
 
 /* ---- quantise and dequantise ---- */
 
-/* Drops zeros that are 0, and converts u8 weights to s8: integer matrix products need both. */
+/* Removes zero points that are 0, and converts u8 weights to s8, because integer matrix products
+ * need both. */
 static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size, dtype_t *dtype)
 {
     const bool has_zero = onnx_has(node, 2);

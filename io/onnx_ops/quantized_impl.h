@@ -1,4 +1,5 @@
-/* Shared functions of importers of quantised operators. An absent zero or bias is ITEM_NONE. */
+/* Functions shared by the import functions of quantised operators. "Zero" means zero point. An
+ * absent zero or bias is ITEM_NONE. */
 #ifndef TESSERA_IO_ONNX_OPS_QUANTIZED_IMPL_H
 #define TESSERA_IO_ONNX_OPS_QUANTIZED_IMPL_H
 

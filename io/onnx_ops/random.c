@@ -77,7 +77,8 @@ status_t onnx_import_random(onnx_node_t *node)
     return import_numbers(node, x, dtype);
 }
 
-/* A uniform number is less than p with probability p. f64 has enough digits for small p. */
+/* Compares uniform numbers with p, because a number is less than p with probability p. They are
+ * f64, which has enough digits for small p. */
 status_t onnx_import_bernoulli(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;

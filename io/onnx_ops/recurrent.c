@@ -185,7 +185,8 @@ static status_t take_direction(onnx_node_t *node, int input, int dim, int64_t di
     return change_dim(node, "squeeze", *out, dim, out);
 }
 
-/* Selects n parts of `rows` rows each, in the given order. Part 0 is number `first` of x. */
+/* Selects n parts of `rows` rows each, in the given order; `order` counts parts from part `first`
+ * of x. */
 static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t rows, int n,
                            const int *order, item_t *out)
 {
@@ -226,7 +227,8 @@ static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out
 
 /* ---- one direction ---- */
 
-/* The scale or zero of one direction. `all` has one element for each direction or for each row. */
+/* The scale or zero point of one direction. `all` has one element for each direction or for each
+ * row. */
 static status_t take_scale(onnx_node_t *node, const recurrent_t *layer, item_t all,
                            int64_t direction, item_t *out)
 {

@@ -22,7 +22,8 @@ static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer
 static const resize_rounding_t rounding_of[] = {RESIZE_PREFER_FLOOR, RESIZE_PREFER_CEIL,
                                                 RESIZE_FLOOR, RESIZE_CEIL};
 
-/* One scale for each dimension; or one for all, with sizes at most or at least those requested. */
+/* One scale for each dimension; or one scale for all, so that sizes are at most, or at least, those
+ * requested. */
 typedef enum policy_kind { STRETCH, NOT_LARGER, NOT_SMALLER } policy_kind_t;
 static const char *const policy_names[] = {"stretch", "not_larger", "not_smaller", NULL};
 
@@ -50,7 +51,7 @@ static bool is_kept(const resize_t *resize, int dim)
 }
 
 /* ONNX maps the last corner to scale * from - 1, which may be a fraction. PyTorch and ONNX Runtime
- * map it to the last element; files of PyTorch's exporter are imported that way. */
+ * map it to the last element, which is used for files of PyTorch's exporter. */
 static bool sizes_say_corners(const onnx_node_t *node, const resize_t *resize)
 {
     const char *producer = node->onnx->model->producer_name;
@@ -217,7 +218,8 @@ static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const dou
     return STATUS_OK;
 }
 
-/* Replaces the scales by the smallest or largest of them. Guards fix the sizes involved. */
+/* Replaces all scales by the smallest or largest of them, according to the policy. Guards fix the
+ * sizes involved. */
 static void keep_aspect(context_t *ctx, resize_t *resize, int n, const int64_t *axes)
 {
     float one = 0.0F;

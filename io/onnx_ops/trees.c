@@ -1,8 +1,8 @@
 /* Decision trees of ai.onnx.ml. Their attribute lists become the tensors of operator tree_ensemble.
  *
  * Nodes get new numbers in breadth-first order from the first node of each tree, so that each node
- * comes before its children. A node that is reached twice is refused: it is in a cycle or in two
- * trees. */
+ * comes before its children. A node that is reached twice is refused, because it is in a cycle or
+ * in two trees. */
 #include "io/onnx/ml_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -198,7 +198,7 @@ static status_t fill_weights(forest_t *forest)
     return STATUS_OK;
 }
 
-/* Adds one side of a node: an exit to a leaf, or a link to a child, which gets the next number. */
+/* Sets one side of a node: an exit to a leaf, or a link to a child, which gets the next number. */
 static status_t add_side(forest_t *forest, int64_t node, int side)
 {
     const lists_t *lists = &forest->lists;

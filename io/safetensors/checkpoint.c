@@ -102,7 +102,7 @@ typedef struct checkpoint {
     const safetensors_t *file;
     const char *path;
     datum_t *weights; /* by name */
-    datum_t *state;   /* the optimizer's state, by name without the prefix; NULL: not requested */
+    datum_t *state;   /* the optimizer's state, by name without the prefix; NULL if not requested */
     datum_t *metadata;
     uint64_t random[RANDOM_WORDS];
 } checkpoint_t;
@@ -199,7 +199,7 @@ static status_t name_file(context_t *ctx, status_t status, const char *path)
     return context_fail(ctx, status, "checkpoint_load: %s: %s", path, message);
 }
 
-/* Installs the optimizer's state after the weights, and only if they were loaded. */
+/* Loads the weights, then the optimizer's state if the weights were loaded. */
 static status_t load(context_t *ctx, const checkpoint_t *checkpoint, module_t *module,
                      optimizer_t *optimizer)
 {

@@ -1,11 +1,11 @@
 /* Checkpoints: everything needed to resume training, in one safetensors file.
  *
- * The file contains the module's state dict under its own names, so any safetensors reader finds
- * the weights. It also contains the optimizer's state, under names such as
- * "optimizer.fc.weight.exp_avg". Its metadata holds the format version, the optimizer's kind and
- * the state of the context's random generator. All tensors are row-major; blocked weights and state
- * are rebuilt at the next step. Resumed training is bit-identical to uninterrupted training on the
- * same machine with the same number of threads. */
+ * The file contains the tensors of the module's state dict under their names in the module, so
+ * other safetensors readers find the weights. It also contains the optimizer's state, under names
+ * such as "optimizer.fc.weight.exp_avg". Its metadata holds the format version, the optimizer's
+ * kind and the state of the context's random generator. All tensors are row-major; the next step
+ * converts weights and state to blocked formats again. Resumed training is bit-identical to
+ * uninterrupted training on the same machine with the same number of threads. */
 #ifndef TESSERA_IO_SAFETENSORS_CHECKPOINT_H
 #define TESSERA_IO_SAFETENSORS_CHECKPOINT_H
 
@@ -13,7 +13,7 @@
 
 TESSERA_BEGIN
 
-/* Writes the file atomically: a process that is killed leaves the old file or the new one.
+/* Writes the file atomically: if the process is killed, the old file or the new file exists.
  * optimizer may be NULL. metadata may be NULL or a dict of strings to store (an epoch, a seed); its
  * keys must not begin with "tessera.".
  *
@@ -26,7 +26,7 @@ status_t checkpoint_save(context_t *ctx, module_t *module, const optimizer_t *op
  * context's random generator. If optimizer is NULL, the file's optimizer state is skipped.
  * out_metadata may be NULL; otherwise it receives a dict of strings, which the caller releases.
  *
- * INVALID_ARGUMENT  names, sizes, dtypes or optimizer kind differ; the file is not a checkpoint
+ * INVALID_ARGUMENT  names, sizes, dtypes or kind of optimizer differ; the file is not a checkpoint
  * UNSUPPORTED       another version of the format
  * CORRUPT, IO
  *

@@ -1,5 +1,5 @@
-/* A safetensors file: 8 bytes with the header's length, the header, the elements. Opening checks
- * all of it; reading a tensor then needs only its offset. */
+/* A safetensors file has 8 bytes with the header's length, the header, and the elements. Opening a
+ * file checks all of the header, so reading a tensor needs only its offset. */
 #include "io/safetensors/safetensors.h"
 
 #include <inttypes.h>
@@ -171,7 +171,8 @@ static status_t read_head(context_t *ctx, const char *path, const file_mapping_t
     return status;
 }
 
-/* Opens a handle. Takes over `source`, also on failure; NULL: the caller owns `bytes`. */
+/* Opens a handle. Takes ownership of `source`, also on failure. If `source` is NULL, the caller
+ * owns `bytes`. */
 static status_t open_take(context_t *ctx, const char *path, file_mapping_t *source,
                           const void *bytes, size_t n_bytes, safetensors_t **out_file)
 {
@@ -220,7 +221,7 @@ status_t safetensors_open_bytes(context_t *ctx, const void *bytes, size_t n_byte
     return open_take(ctx, "memory", NULL, bytes, n_bytes, out_file);
 }
 
-/* Handles return infos with const strings; freeing these needs a cast. */
+/* Frees a string of an info. The cast is needed because infos have const strings. */
 static void put_string(const safetensors_t *file, const char *string)
 {
     void *block = NULL;

@@ -25,8 +25,8 @@ typedef struct safetensors_item {
 struct safetensors {
     allocator_t allocator;
     char *path;                 /* for messages */
-    file_mapping_t *source;     /* an open file; NULL: the caller owns `bytes` */
-    const unsigned char *bytes; /* NULL once the header of an open file has been read */
+    file_mapping_t *source;     /* the open file; NULL if the caller owns `bytes` */
+    const unsigned char *bytes; /* NULL for an open file whose header has been read */
     size_t n_bytes;
     int n_items, n_pairs;
     safetensors_item_t *items;
@@ -41,14 +41,14 @@ typedef struct safetensors_type {
     int n_bits;
 } safetensors_type_t;
 
-/* Finds a type by its name in the file, or by its dtype; NULL for others. The table is in the order
- * of the reference implementation, shortest first. */
+/* Find a type by its name in the file, or by its dtype; NULL if there is none. Types are in the
+ * order of the reference implementation, smallest first. */
 const safetensors_type_t *safetensors_type(const char *name);
 const safetensors_type_t *safetensors_type_of(dtype_t dtype);
 
-/* Parses the header's n_bytes of JSON into file->items and file->pairs. Checks kinds, keys and
- * numbers, but not lengths and offsets. On failure the handle owns what has been allocated so
- * far. */
+/* Parses the header's n_bytes of JSON into file->items and file->pairs. Checks the kinds of values,
+ * keys and numbers, but not lengths and offsets. On failure the handle owns what has been allocated
+ * so far. */
 status_t safetensors_read_header(context_t *ctx, safetensors_t *file, const char *text,
                                  size_t n_bytes);
 

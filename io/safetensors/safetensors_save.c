@@ -57,8 +57,8 @@ static status_t list_item(context_t *ctx, const char *name, const datum_t *value
     return tensor_count_bytes(ctx, &dense, &item->n_bytes);
 }
 
-/* Orders types from the end of their table (largest first), so that each tensor is aligned to its
- * element size. */
+/* Orders tensors by type, from the end of the types' table (largest first), so that each tensor is
+ * aligned to its element size. */
 static int compare(const void *a, const void *b)
 {
     const item_t *x = a, *y = b;
