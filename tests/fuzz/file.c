@@ -1,5 +1,5 @@
-/* .tessera files. Checksums detect nearly every change, so each input is loaded twice: unchanged,
- * and with all checksums corrected. Files that load are run. */
+/* Loads .tessera files. Checksums detect nearly every change, so each input is loaded twice: as it
+ * is, and with all checksums corrected. If a file loads, its methods run. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define ALIGNED(n) (((n) + FILE_ALIGNMENT - 1) / FILE_ALIGNMENT * FILE_ALIGNMENT)
 
-/* Corrects the checksums and the fields that depend on the size. */
+/* Corrects the checksums, and the fields that depend on the file's size. */
 static void repair(uint8_t *bytes, size_t n)
 {
     file_header_t header;
@@ -62,14 +62,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t max_bytes);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n_bytes, size_t max_bytes, unsigned seed);
 
-/* Returns the number of items of a section, or 0 if they are not all inside the file. */
+/* Returns the number of items in a section, or 0 if the section is not inside the file. */
 static size_t count(const file_section_t *section, size_t n, size_t item)
 {
     bool is_inside = section->offset <= n && section->bytes <= n - section->offset;
     return is_inside ? section->bytes / item : 0;
 }
 
-/* Adds `by` to the offsets of everything after the text. */
+/* Adds `by` to the offsets of all sections after the text. */
 static void move_sections(uint8_t *bytes, size_t n, file_header_t *header, size_t by)
 {
     header->machines.offset += by;
@@ -90,7 +90,7 @@ static void move_sections(uint8_t *bytes, size_t n, file_header_t *header, size_
     }
 }
 
-/* Mutates only the text, and moves the sections after it. */
+/* Mutates only the text, and moves the sections after it if its length changes. */
 static size_t mutate_text(uint8_t *bytes, size_t n, size_t max)
 {
     file_header_t header;
@@ -116,7 +116,7 @@ static size_t mutate_text(uint8_t *bytes, size_t n, size_t max)
     return new_next + n_behind;
 }
 
-/* Mutates one item of a table. */
+/* Mutates one item of a table in the file. */
 static size_t mutate_item(uint8_t *bytes, size_t n, size_t offset, size_t bytes_of_item)
 {
     uint8_t item[sizeof(file_blob_t)];
@@ -137,7 +137,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n_bytes, size_t max_bytes,
     bool has_text = count(&header.text, n_bytes, 1) > 0 && header.machines.offset <= n_bytes &&
                     header.text.offset + header.text.bytes <= header.machines.offset;
     if (seed % 4 != 1 && has_text) return mutate_text(bytes, n_bytes, max_bytes);
-    /* Mutate a table entry; the general mutation covers header, hints and blobs. */
+    /* Mutate an item of a table. libFuzzer's own mutation is enough for header, hints and blobs. */
     size_t at = seed / 8;
     if (seed % 8 == 1 && n_machines > 0)
         return mutate_item(bytes, n_bytes,

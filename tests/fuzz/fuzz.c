@@ -24,7 +24,7 @@
 
 #include "tests/support/number.h"
 
-#define MAX_ELEMENTS 4096 /* elements of a tensor in a graph that runs */
+#define MAX_ELEMENTS 4096 /* a larger graph does not run */
 #define MAX_NODES 64
 #define MAX_IN 16
 
@@ -48,7 +48,7 @@ void fuzz_check_failure(const context_t *ctx, status_t status)
 
 /* ---- memory ---- */
 
-/* Each block is preceded by its size. */
+/* A block's size is stored before it. */
 #define FRONT 64
 
 static struct limits {
@@ -80,7 +80,7 @@ static void put_limited(void *user, void *block)
     free((unsigned char *)block - FRONT);
 }
 
-/* Keeps a context from the first input on, so that oneDNN's engine is created only once. */
+/* Keeps one context all the time, so that oneDNN's engine is created only once. */
 static void keep_engine(void)
 {
     static context_t *ctx;
@@ -126,9 +126,9 @@ const char *fuzz_file(const void *bytes, size_t n_bytes)
     return path;
 }
 
-/* Mappings of files end at an unreadable page, and the bytes of the last page after the file are
- * poisoned, so that reads beyond the end are detected. The linker replaces mmap and munmap by
- * these. */
+/* Makes reads beyond the end of a mapped file crash: the page after it is unreadable, and the
+ * unused bytes of its last page are poisoned. The linker replaces mmap and munmap by these
+ * functions. */
 
 void *__real_mmap(void *address, size_t n, int protection, int flags, int descriptor, off_t offset);
 int __real_munmap(void *address, size_t n);
@@ -200,8 +200,8 @@ double fuzz_shake(const graph_t *graph)
     return shake;
 }
 
-/* Floats are fuzz_number; other elements alternate between 0 and 1, which suits indices and
- * conditions. */
+/* Makes an input. Floats are fuzz_number; other elements alternate between 0 and 1, which are good
+ * indices and conditions. */
 static status_t make_tensor(context_t *ctx, const tensor_info_t *info, double shake, datum_t **out)
 {
     tensor_t *tensor = NULL, *typed = NULL, *shaped = NULL;
@@ -233,7 +233,8 @@ static status_t make_input(context_t *ctx, const graph_type_t *type, double shak
     }
 }
 
-/* Returns false if a parameter has no possible input, or if memory is short. */
+/* Makes the inputs of a graph. Returns false if a parameter has a type without inputs, or if out of
+ * memory. */
 static bool make_inputs(context_t *ctx, const graph_t *graph, double shake, int *out_n,
                         datum_t **out)
 {
@@ -268,7 +269,7 @@ static double *read_elements(context_t *ctx, const tensor_t *tensor)
     return elements;
 }
 
-/* Records the outcome; takes ownership of the outputs. */
+/* Stores status and outputs of a run in *outcome. Takes ownership of the outputs. */
 static void tell(context_t *ctx, fuzz_outcome_t *outcome, status_t status, int n_out, datum_t **out)
 {
     *outcome = (fuzz_outcome_t){.status = status, .n = status == STATUS_OK ? n_out : 0};
@@ -331,7 +332,8 @@ static bool are_alike(const tensor_info_t *a, const tensor_info_t *b)
     return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes);
 }
 
-/* Returns the largest difference of finite elements; *out_largest: the largest magnitude in a. */
+/* Returns the largest difference of elements that are finite in both. *out_largest is the largest
+ * magnitude in a. */
 static double difference(int64_t n, const double *a, const double *b, double *out_largest)
 {
     double most = 0.0;

@@ -1,9 +1,9 @@
-/* Shared parts of the fuzz targets: a context with bounded memory, inputs as files, and a check.
+/* Shared by the fuzz targets: a context with bounded memory, inputs as files, and a check.
  *
- * Each target has one function, which libFuzzer (preset fuzz) or replay.c (every preset, on the
- * kept corpus) calls with the bytes of an input. The allocator bounds the memory and time of an
- * input. When it refuses a block, the call must fail and release everything; the end of each input
- * checks that. */
+ * A target is one function, to which libFuzzer (preset fuzz) passes the bytes of an input. In other
+ * presets replay.c passes it the files of the corpus. The allocator limits the memory and time of
+ * an input. If it refuses a block, the call must fail and release everything, which fuzz_end
+ * checks. */
 #ifndef TESSERA_TESTS_FUZZ_H
 #define TESSERA_TESTS_FUZZ_H
 
@@ -24,20 +24,20 @@ _Noreturn void fuzz_fail(const char *condition, const char *file, int line, cons
     __attribute__((format(printf, 4, 5)));
 
 /* Creates a single-threaded context with its own allocator: at most `max_bytes` allocated at a
- * time, and at most `max_requests` requests in all, which ends loops. fuzz_end checks that nothing
- * is still allocated. */
+ * time, and at most `max_requests` requests in all, which ends endless loops. fuzz_end checks that
+ * nothing is still allocated. */
 context_t *fuzz_begin(size_t max_bytes, long max_requests);
 void fuzz_end(context_t *ctx);
 
 /* Checks that a failure has a message. */
 void fuzz_check_failure(const context_t *ctx, status_t status);
 
-/* Makes a file with these bytes. Only the returned path reaches it; it is valid until the next
- * call. */
+/* Makes a file with these bytes. It has no name except the returned path, which is valid until the
+ * next call. */
 const char *fuzz_file(const void *bytes, size_t n_bytes);
 
-/* Outcome of a run: kinds of the outputs, and infos and elements of tensors. elements is NULL if
- * there were too many, or no memory to read them. */
+/* Outcome of a run: kinds of the outputs, and infos and elements of tensors. `elements` is NULL if
+ * there are too many to read, or if out of memory. */
 typedef struct fuzz_outcome {
     status_t status;
     int n;
@@ -47,21 +47,22 @@ typedef struct fuzz_outcome {
 } fuzz_outcome_t;
 void fuzz_outcome_clear(fuzz_outcome_t *outcome);
 
-/* Returns element i of an input: never 0; shake changes each by a small relative amount. */
+/* Returns element i of an input. It is never 0. `shake` is the relative size of a small change to
+ * it. */
 double fuzz_number(int64_t i, double shake);
-/* Returns the shake for a graph: more than the rounding of its narrowest float type. */
+/* Returns a shake for a graph: larger than the rounding of the narrowest float type in it. */
 double fuzz_shake(const graph_t *graph);
 
-/* Runs a graph or method on inputs of its parameters' types. Returns false if a parameter has no
- * such input, or if sizes are unknown or too large to run quickly. */
+/* Runs a graph on inputs of its parameters' types. Returns false if a parameter has no such input,
+ * or if sizes are unknown or too large to run quickly. */
 bool fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self, double shake,
                     fuzz_outcome_t *outcome);
 void fuzz_run_method(context_t *ctx, const graph_t *graph, module_t *self);
 
-/* Checks that if a succeeded, b did, too, unless out of memory, with outputs of the same types.
- * Their elements may differ as much as those of `shaken`, a run of a on shaken numbers, plus some
- * roundings. NaN and infinities are not compared: a fused relu, clamp, max or min may return a
- * number for NaN. */
+/* Checks that b, another way to run a, succeeded if a did (or ran out of memory), and that outputs
+ * agree. Elements may differ as much as those of `shaken`, a run of a with slightly changed
+ * numbers, plus some roundings. NaN and infinities are not compared, because a fused relu, clamp,
+ * max or min may return a number for NaN. */
 void fuzz_check_same(const context_t *ctx, const fuzz_outcome_t *a, const fuzz_outcome_t *shaken,
                      const fuzz_outcome_t *b);
 

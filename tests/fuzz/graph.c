@@ -1,5 +1,5 @@
-/* Graphs as text: a text that parses must print, and the printed text must parse and print the
- * same. A graph that also verifies can run, and passes must not change its result. */
+/* Graphs as text. If a text parses, the graph must print to text that parses and prints the same.
+ * If it also verifies, it runs, and passes must not change its result. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "graph/passes/pass.h"
 
-/* $0 to $5, and the attributes of the module. */
+/* Constants $0 to $5 of the graph, and attributes of its module. */
 static const struct constant {
     const char *name;
     dtype_t dtype;
@@ -20,7 +20,7 @@ static const struct constant {
 };
 enum { N_CONSTANTS = sizeof constants / sizeof *constants };
 
-/* Indices are 1, variances positive. */
+/* Fills with numbers. Indices are 1, and variances are positive. */
 static status_t fill_constant(context_t *ctx, const struct constant *constant, double shake,
                               tensor_t **out)
 {
@@ -50,7 +50,7 @@ static status_t add_constant(context_t *ctx, const struct constant *constant, do
     return status;
 }
 
-/* Returns false if out of memory; the caller owns what was made in either case. */
+/* Makes constants and module. Returns false if out of memory; the caller releases what was made. */
 static bool make_world(context_t *ctx, double shake, datum_t **out_pool, module_t **out_self)
 {
     datum_t *training = NULL;
@@ -64,7 +64,7 @@ static bool make_world(context_t *ctx, double shake, datum_t **out_pool, module_
     return status == STATUS_OK;
 }
 
-/* Prints a graph; its tensors are added to a new pool. Returns NULL if out of memory. */
+/* Prints a graph. *out_pool gets its constants. Returns NULL if out of memory. */
 static char *print(context_t *ctx, const graph_t *graph, datum_t **out_pool)
 {
     char *copy = NULL;
@@ -98,7 +98,7 @@ static void check_text(context_t *ctx, const graph_t *graph)
     free(text_again);
 }
 
-/* Runs on a separate module, since running may change it. */
+/* Runs the graph on a module of its own, because running may change the module. */
 static bool run(context_t *ctx, const graph_t *graph, double shake, fuzz_outcome_t *outcome)
 {
     datum_t *pool = NULL;
@@ -110,8 +110,8 @@ static bool run(context_t *ctx, const graph_t *graph, double shake, fuzz_outcome
     return has_run;
 }
 
-/* Runs the passes. The driver verifies after each one and reports a pass that makes an invalid
- * graph. Results before and after must agree. */
+/* Runs the passes. A graph that does not verify after a pass is an error of that pass. Results
+ * before and after must agree. */
 static void optimise(context_t *ctx, const graph_t *graph, module_t *self)
 {
     const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_freeze(),

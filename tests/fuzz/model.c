@@ -1,6 +1,6 @@
-/* Random ONNX models: each input is the bytes of one (tests/support/random_model.h). It is imported
- * at one set of sizes and run at two: dense and operator by operator, with mkldnn weights, frozen,
- * and from a file. All results must agree. */
+/* Random ONNX models, chosen by the bytes of an input (tests/support/random_model.h). Each model is
+ * imported at one set of sizes and runs at two: dense, operator by operator, with mkldnn weights,
+ * frozen, and from a file. All results must agree. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@
 #include "tests/support/random_model.h"
 
 #define N_SIZES RANDOM_MODEL_RUNS
-#define MAX_NUMEL RANDOM_MODEL_NUMEL /* elements of a result */
-#define MAX_SHAKEN 16.0              /* maximum error, relative to the change by shaken numbers */
+#define MAX_NUMEL RANDOM_MODEL_NUMEL /* elements */
+#define MAX_SHAKEN 16.0              /* error, relative to the change by shaken numbers */
 
 /* ---- running ---- */
 

@@ -1,4 +1,4 @@
-/* .npy files: loading fails with a message, or all elements of the tensor can be read. */
+/* Loads .npy files. Loading must fail with a message, or all elements of the tensor can be read. */
 #include "tests/fuzz/fuzz.h"
 
 #include "io/data/npy.h"

@@ -1,4 +1,5 @@
-/* ONNX models: importing fails with a message, or the graph verifies; small graphs run. */
+/* Imports ONNX models. Importing must fail with a message, or return a graph that verifies. Graphs
+ * with small tensors then run. */
 #include "tests/fuzz/fuzz.h"
 
 #include "io/onnx/onnx.h"

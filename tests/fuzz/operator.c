@@ -1,5 +1,5 @@
-/* Calls of operators as text: if inference succeeds, the call runs in the requested layouts, and
- * its result matches the specification.
+/* Calls of operators, as text. If the sizes of the result can be inferred, the call runs in the
+ * layouts that the input requests, and its result must match the operator's specification.
  *
  *   input = digit digit " " operator case      "50 conv2d(f32[1,3,7,7], f32[4,3,3,3], none)"
  *
@@ -17,12 +17,12 @@
 #include "tests/support/arrange.h"
 #include "tests/support/case.h"
 
-#define MAX_NUMEL 4096 /* elements of an operand or result */
-#define MAX_NUMBER 1e3 /* limit of attributes if the result is checked */
-#define N_LOOKS 24     /* elements checked per result */
+#define MAX_NUMEL 4096 /* operands and results */
+#define MAX_NUMBER 1e3 /* if attributes are larger, results are not checked */
+#define N_LOOKS 24     /* elements to check per result */
 
-/* A wrong element is off by many bounds. Smaller errors are for the conformance suite: exponents
- * such as lrn's beta=32 multiply the rounding of intermediate results. */
+/* Bugs make errors of many bounds. Smaller errors are not reported, because exponents such as lrn's
+ * beta=32 multiply the rounding of intermediate results; the conformance suite tests them. */
 #define MAX_ERROR 32.0
 
 typedef struct call {
@@ -32,7 +32,7 @@ typedef struct call {
     tensor_t *in[CASE_MAX_INPUTS];
 } call_t;
 
-/* Returns false if the text is not a call, or if the call is large. */
+/* Parses a call. Returns false if the text is no call, or if the call is too large. */
 static bool read_call(context_t *ctx, char *text, call_t *out)
 {
     char *open = strchr(text, '(');
@@ -83,7 +83,8 @@ static bool is_tame(double number)
     return isfinite(number) && fabs(number) <= MAX_NUMBER;
 }
 
-/* Large numbers overflow in intermediate results, depending on the order in the kernel. */
+/* Returns false for large numbers, whose intermediate results may overflow in one order of
+ * operations and not in another. */
 static bool has_tame_numbers(const call_t *call)
 {
     const attr_table_t *table = &call->op->attrs;
@@ -118,7 +119,7 @@ static bool infer(context_t *ctx, const call_t *call)
     return status == STATUS_OK;
 }
 
-/* Integers may be indices, which are checked only when the call runs. */
+/* Returns true if an operand has integers: they may be indices, which only the run checks. */
 static bool has_integers(const call_t *call)
 {
     bool has = false;
@@ -127,9 +128,9 @@ static bool has_integers(const call_t *call)
     return has;
 }
 
-/* True for operators whose float result is not continuous or amplifies errors: at whole quotients
- * (6 % 1.2 is 0 or nearly 1.2), where the recomputed operand of an activation is near 0, and in
- * recurrent layers with steep functions. */
+/* Returns true for operators whose float results jump or enlarge errors: remainders (6 % 1.2 is 0
+ * or almost 1.2), activations whose operand is almost 0 when it is computed again, and recurrent
+ * layers with steep functions. */
 static bool jumps(const call_t *call, const tensor_t *out)
 {
     static const char *const names[] = {"remainder",           "fmod", "div_floor", "div_trunc",
@@ -186,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 }
 
 #ifdef TESSERA_LIBFUZZER
-/* ---- mutations that keep the grammar, since most others are not a case ---- */
+/* ---- mutations that keep the grammar: most others make texts that are no case ---- */
 
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n, size_t max_n);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned seed);
@@ -196,7 +197,7 @@ static bool is_digit(uint8_t byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* Replaces the bytes [first, last) by a word. */
+/* Replaces the bytes from first to last - 1 by a word. */
 static size_t replace(uint8_t *bytes, size_t n, size_t max_n, size_t first, size_t last,
                       const char *word)
 {
@@ -207,7 +208,7 @@ static size_t replace(uint8_t *bytes, size_t n, size_t max_n, size_t first, size
     return grown;
 }
 
-/* Writes a case of some operator, with some arrangements. */
+/* Writes a case of some operator, with some arrangements of its inputs. */
 static size_t put_case(uint8_t *bytes, size_t n, size_t max_n, unsigned pick)
 {
     char text[256];
@@ -223,7 +224,7 @@ static size_t put_case(uint8_t *bytes, size_t n, size_t max_n, unsigned pick)
     return (size_t)length;
 }
 
-/* Replaces a number, a dtype, or the entire case. */
+/* Replaces a number, a dtype, or the whole input. */
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned seed)
 {
     static const char *const numbers[] = {"0", "1", "1", "2",  "2",  "3",  "3",  "4",  "5",  "6",
@@ -242,7 +243,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned 
         return replace(bytes, n, max_n, first, last, dtypes[pick / n % 10]);
     }
     while (first < n && !is_digit(bytes[first])) first++;
-    size_t last = first + (first < 2); /* an arrangement keeps a single digit */
+    size_t last = first + (first < 2); /* arrangements have one digit */
     while (first >= 2 && first > 2 && is_digit(bytes[first - 1])) first--;
     while (first >= 2 && last < n && is_digit(bytes[last])) last++;
     if (first == n) return LLVMFuzzerMutate(bytes, n, max_n);

@@ -1,4 +1,4 @@
-/* Replaces libFuzzer: runs a target on all files in the given folders. */
+/* Used instead of libFuzzer: runs a target on all files in the given folders. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void replay(const char *path)
     size_t n = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     fprintf(stderr, "%s\n", path);
-    /* The copy has the exact size, so that sanitizers detect reads beyond its end. */
+    /* A copy of the exact size, so that sanitizers detect reads beyond its end. */
     uint8_t *copy = malloc(n > 0 ? n : 1);
     FUZZ_CHECK(copy != NULL, "%zu bytes", n);
     for (size_t i = 0; i < n; i++) copy[i] = bytes[i];

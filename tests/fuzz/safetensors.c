@@ -1,5 +1,5 @@
-/* .safetensors files: loading fails with a message, or all tensors can be read, both borrowed from
- * a mapping and copied from memory. */
+/* Loads .safetensors files. Loading must fail with a message, or all tensors can be read, both
+ * borrowed from a mapped file and copied from memory. */
 #include "tests/fuzz/fuzz.h"
 
 #include "io/safetensors/safetensors.h"

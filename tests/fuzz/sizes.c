@@ -1,7 +1,7 @@
 /* Random ONNX models that compute with sizes (tests/support/random_sizes.h). Each is imported with
- * fixed sizes and with open sizes at the first run's. At every size where the guards of the open
- * model hold, both give the same result or both fail. Where they do not hold, an import at that
- * size is compared instead. */
+ * fixed sizes, and with open sizes at those of the first run. At other sizes, both must give the
+ * same result or both fail; if the open model's guards exclude a size, an import at that size is
+ * compared instead. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "module/module.h"
 #include "tests/support/random_sizes.h"
 
-#define MAX_NUMEL 16384 /* elements of an input or result */
+#define MAX_NUMEL 16384 /* an input or result */
 
 typedef struct result {
     status_t status;
@@ -71,7 +71,7 @@ static bool lacks_memory(const result_t *result)
 static void compare(context_t *ctx, const char *what, const int64_t *sizes, const result_t *fixed,
                     const result_t *open)
 {
-    static double wanted[MAX_NUMEL], got[MAX_NUMEL]; /* elements of four or eight bytes */
+    static double wanted[MAX_NUMEL], got[MAX_NUMEL]; /* elements of 4 or 8 bytes */
     if (lacks_memory(fixed) || lacks_memory(open)) return;
     FUZZ_CHECK(fixed->status == open->status, "%s at %lldx3x%lldx%lld: %s, with sizes fixed %s: %s",
                what, (long long)sizes[0], (long long)sizes[2], (long long)sizes[3],

@@ -1,4 +1,4 @@
-/* Forward methods in C: ownership of their tensors, and reporting of failures. */
+/* Forward methods in C: who owns their tensors, and how they report failures. */
 #include "tests/support/support.h"
 
 #include "module/module.h"
@@ -39,7 +39,7 @@ static void check_elements(context_t *ctx, const tensor_t *x, float a, float b, 
 
 /* ---- ownership ---- */
 
-/* x| - x as in code without a scope: temporaries are released. */
+/* Returns |x| - x. Without a scope, it must release its temporaries. */
 static status_t gap(context_t *ctx, const tensor_t *x, tensor_t **out)
 {
     tensor_t *magnitude = NULL;
@@ -49,7 +49,7 @@ static status_t gap(context_t *ctx, const tensor_t *x, tensor_t **out)
     return status;
 }
 
-/* Applies relu n times; the variable always owns a reference. */
+/* Applies relu n times. `at` always owns a reference. */
 static status_t repeat(context_t *ctx, const tensor_t *x, int n, tensor_t **out)
 {
     tensor_t *at = tensor_retain((tensor_t *)(uintptr_t)x);
@@ -111,7 +111,7 @@ FORWARD(forward_retained_input)
     return STATUS_OK;
 }
 
-/* Returns both inputs, the first one twice, and one result twice. */
+/* Returns both inputs, the first of them a second time, and a new result twice. */
 FORWARD(forward_several)
 {
     (void)self, (void)n_in;

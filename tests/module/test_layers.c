@@ -27,7 +27,7 @@ static void set(context_t *ctx, module_t *module, const char *name, const float 
     tensor_release(value);
 }
 
-/* Runs the module on x, releases it, and compares shape and elements. */
+/* Runs the module on x, compares shape and elements of the result, and releases the module. */
 static void check_forward(context_t *ctx, module_t *module, tensor_t *x, int rank,
                           const int64_t *sizes, const float *wanted)
 {
@@ -260,7 +260,7 @@ static void every_activation_is_its_elementwise_function(void **state)
         module_release(layer);
         n_run++;
     }
-    assert_int_equal(n_run, ELTWISE_COUNT - 1 - 2); /* square and linear are not layers */
+    assert_int_equal(n_run, ELTWISE_COUNT - 1 - 2); /* square and linear are no layers */
 }
 
 static void relu6_is_a_clamp_of_its_own_name(void **state)
@@ -365,7 +365,7 @@ static void a_sequential_holds_two_activations_at_a_time(void **state)
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(64), &x));
     CHECK_OK(ctx, module_forward(ctx, net, x, &y));
     tensor_release(y);
-    /* If prepared operators held 20 activations, the peak would be 40 blocks higher. */
+    /* Each of 20 activations takes two blocks, so keeping all of them would take 40. */
     counting_t *memory = &((fixture_t *)*state)->memory;
     long before = atomic_load(&memory->live);
     CHECK_OK(ctx, scope_begin(ctx));

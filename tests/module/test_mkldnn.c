@@ -21,7 +21,7 @@ static void append(context_t *ctx, module_t *net, int64_t in, int64_t out)
     CHECK_OK(ctx, layer_append_take(ctx, net, child));
 }
 
-/* Makes a Sequential of three 3x3 convolutions; the last two share a weight. */
+/* Makes a Sequential of three 3x3 convolutions. The last two share a weight. */
 static module_t *make(context_t *ctx)
 {
     module_t *net = NULL;
@@ -51,7 +51,7 @@ static tensor_t *image(context_t *ctx)
     return x;
 }
 
-/* Runs forward; returns the number of weight reorders. */
+/* Runs forward. Returns the number of weight reorders. */
 static uint64_t run(context_t *ctx, module_t *net, const tensor_t *x, tensor_t **out)
 {
     counters_t counters;
@@ -88,7 +88,7 @@ static void what_is_skipped_stays_unmarked(void **state)
     assert_false(is_marked(outer, "0.0.weight"));
     assert_false(is_marked(outer, "0.2.bias"));
     assert_true(is_marked(outer, "0.1.bias"));
-    assert_true(is_marked(outer, "0.2.weight")); /* it is also that of 0.1 */
+    assert_true(is_marked(outer, "0.2.weight")); /* layer 0.1 has the same weight */
     CHECK_OK(ctx, module_dense(ctx, outer));
     options.skip = (const char *const[]){"0", NULL};
     CHECK_OK(ctx, module_mkldnn(ctx, outer, &options));
@@ -114,7 +114,7 @@ static void weights_are_packed_once_and_kept(void **state)
     tensor_t *x = image(ctx), *before = NULL, *first = NULL, *second = NULL;
     CHECK_OK(ctx, module_forward(ctx, net, x, &before));
     CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
-    assert_int_equal(run(ctx, net, x, &first), 2); /* a weight shared by two layers packs once */
+    assert_int_equal(run(ctx, net, x, &first), 2); /* two of three layers share a weight */
     assert_int_equal(run(ctx, net, x, &second), 0);
     double difference = -1;
     CHECK_OK(ctx, tensor_max_rel_diff(ctx, second, before, &difference));
@@ -175,7 +175,8 @@ static void writing_a_weight_is_seen_by_the_next_run(void **state)
     module_release(net);
 }
 
-/* A convolution 64 > 64 without bias: its weight is too large to share a block with its handle. */
+/* Makes a 64-to-64 convolution without bias. Its weight is so large that it has a block of its
+ * own. */
 static module_t *make_large(context_t *ctx)
 {
     module_t *net = NULL;
@@ -183,7 +184,7 @@ static module_t *make_large(context_t *ctx)
     return net;
 }
 
-/* Doubles the weight in its packed form, like an optimizer step. */
+/* Doubles the packed form of the weight, as an optimizer's step may change it. */
 static void double_packed(context_t *ctx, tensor_t *weight)
 {
     tensor_t *form = NULL;
@@ -242,7 +243,7 @@ static void a_weight_is_trained_in_its_packed_form_and_saved_in_its_plain_one(vo
     module_release(net);
 }
 
-/* When the second example fails, the first of the layers has packed its weight and shed the plain
+/* The second layer fails. By then the first layer has packed its weight and freed the plain
  * bytes. */
 static void an_example_that_fails_late_gives_plain_bytes_back(void **state)
 {
@@ -334,7 +335,7 @@ static void conversion_survives_every_failed_allocation(void **state)
 
 /* ---- layers that are skipped ---- */
 
-/* The results of the last operator of each child of a Sequential. */
+/* The layouts of the results of a Sequential's children. */
 typedef struct seen {
     char path[16];
     layout_t layouts[3];
@@ -354,8 +355,7 @@ static status_t note_layout(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Checks the layouts of the three children's results in one run, and that the policy is
- * unchanged. */
+/* Runs the net and checks the layouts of its children's results. The policy must not change. */
 static void check_layouts(context_t *ctx, module_t *net, layout_t first, layout_t second,
                           layout_t third)
 {
@@ -386,7 +386,7 @@ static void what_is_skipped_computes_dense(void **state)
     assert_non_null(printed);
     assert_true(strstr(printed, ", dense\n") < strstr(printed, "\n  2: Conv2d"));
     text_clear(&text);
-    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL)); /* nothing is skipped from here on */
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL)); /* skips nothing any more */
     check_layouts(ctx, net, LAYOUT_MKLDNN, LAYOUT_MKLDNN, LAYOUT_MKLDNN);
     CHECK_OK(ctx, module_mkldnn(ctx, net, &options));
     CHECK_OK(ctx, module_dense(ctx, net));
@@ -394,7 +394,7 @@ static void what_is_skipped_computes_dense(void **state)
     module_release(net);
 }
 
-/* The policy is also restored if the layer fails, including changes by the call. */
+/* A skipped layer runs with another policy. The policy must be restored if the layer fails. */
 static void a_skipped_layer_that_fails_leaves_the_policy(void **state)
 {
     context_t *ctx = fixture_context(state);

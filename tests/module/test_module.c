@@ -53,7 +53,7 @@ static status_t forward_retained_weight(context_t *ctx, module_t *self, int n_in
     return STATUS_OK;
 }
 
-/* Ignores all statuses, as code in a scope may. */
+/* Ignores statuses: in a scope, the first failure is remembered. */
 static status_t forward_careless(context_t *ctx, module_t *self, int n_in,
                                  const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -86,7 +86,7 @@ static status_t forward_child(context_t *ctx, module_t *self, int n_in, const te
     return module_run_child(ctx, self, "inner", in[0], out);
 }
 
-/* A method with state: returns the state and its first argument. */
+/* A method with a state. Returns the state and its first argument. */
 static status_t run_pair(context_t *ctx, module_t *self, void *state, int n_in, datum_t *const *in,
                          int *n_out, datum_t **out)
 {
@@ -139,7 +139,7 @@ static void parameter_take(context_t *ctx, module_t *module, const char *name, t
     tensor_release(tensor);
 }
 
-/* Net(layer1: Block(conv1: Layer(weight, bias none)), conv9) */
+/* Makes Net(layer1: Block(conv1: Layer(weight, no bias)), conv9). */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = make(ctx, "Net", NULL), *block = make(ctx, "Block", NULL);

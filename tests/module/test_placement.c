@@ -15,7 +15,7 @@ static status_t append_take(context_t *ctx, module_t *net, status_t status, modu
     return status == STATUS_OK ? layer_append_take(ctx, net, *layer) : status;
 }
 
-/* An operator that only supports dense tensors. */
+/* Runs an operator that supports only dense tensors. */
 static status_t forward_cumsum(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -35,7 +35,7 @@ static status_t make_cumsum(context_t *ctx, module_t **out)
     return status;
 }
 
-/* Makes a Sequential: a convolution, relu, and a Sequential of cumsum, flatten and linear. */
+/* Makes a Sequential of a convolution, relu, and a Sequential of cumsum, flatten and linear. */
 static status_t make(context_t *ctx, module_t **out)
 {
     module_t *net = NULL, *tail = NULL, *layer = NULL;
@@ -67,7 +67,7 @@ static tensor_t *image(context_t *ctx)
     return x;
 }
 
-/* Writes the names of the children in order, each followed by a blank. */
+/* Writes the children's names in order, each followed by a blank. */
 static const char *children(const module_t *module, char *out_text, size_t capacity)
 {
     out_text[0] = '\0';
@@ -81,8 +81,8 @@ static const char *children(const module_t *module, char *out_text, size_t capac
     return out_text;
 }
 
-/* Relu and flatten follow their input's layout: one run is layers 0 and 1; in the tail it is linear
- * alone. */
+/* Relu and flatten run in the layout of their input, so mkldnn covers layers 0 and 1 and, in the
+ * inner Sequential, linear alone. */
 static void transitions_stand_around_runs_of_layers_that_compute_in_mkldnn(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -126,7 +126,7 @@ static void a_second_call_places_nothing_and_dense_takes_them_out(void **state)
     CHECK_OK(ctx, module_mkldnn(ctx, net, &options));
     CHECK_OK(ctx, module_mkldnn(ctx, net, &options));
     assert_string_equal(children(net, text, sizeof text), "dense2mkldnn_0 0 1 mkldnn2dense_1 2 ");
-    CHECK_OK(ctx, module_state_dict(ctx, net, &dict)); /* names of weights stay */
+    CHECK_OK(ctx, module_state_dict(ctx, net, &dict)); /* the weights' names do not change */
     assert_non_null(datum_find(dict, "0.weight"));
     assert_non_null(datum_find(dict, "2.2.bias"));
     assert_int_equal(datum_length(dict), 4);
@@ -179,8 +179,8 @@ static void transitions_need_an_example_and_a_sequential(void **state)
     module_release(net);
 }
 
-/* A layer with the name of a transition is kept. It is in the Sequential that is reached last; the
- * transitions already placed in the tail are removed again. */
+/* If a layer has the name that a transition (layout conversion) needs, no transition stays. The
+ * layer is in the Sequential that is processed last, after transitions were added elsewhere. */
 static void a_name_that_is_taken_is_refused_and_nothing_is_placed(void **state)
 {
     context_t *ctx = fixture_context(state);

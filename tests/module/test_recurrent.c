@@ -1,5 +1,5 @@
-/* Recurrent layers in every form of a module, compared with numbers from PyTorch.
- * recurrent_values.py writes recurrent_values.txt and describes its format. */
+/* Recurrent layers as modules, dense, packed, traced and frozen, compared with numbers from
+ * PyTorch. recurrent_values.py writes recurrent_values.txt and describes its format. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void read_result(FILE *file, stored_t *out)
         assert_int_equal(fscanf(file, "%lf", &out->results[r][i]), 1);
 }
 
-/* Reads the next layer; before and after, the file is just past a word "layer". */
+/* Reads a layer. The file is after the word "layer", both before and afterwards. */
 static void read_stored(FILE *file, stored_t *out)
 {
     char word[16];
@@ -93,7 +93,7 @@ static module_t *make(context_t *ctx, const stored_t *stored)
     return net;
 }
 
-/* Checks that the state dict has PyTorch's names in its order, and fills the parameters. */
+/* Checks that the state dict has PyTorch's names in PyTorch's order. Sets the parameters. */
 static void fill_parameters(context_t *ctx, const stored_t *stored, module_t *net)
 {
     int n = 0;
@@ -111,7 +111,7 @@ static void fill_parameters(context_t *ctx, const stored_t *stored, module_t *ne
     assert_int_equal(n, stored->n_names);
 }
 
-/* Makes x, and the states if there are any; returns the number of inputs. */
+/* Makes x and, if the layer has them, the states. Returns the number of inputs. */
 static int make_inputs(context_t *ctx, const stored_t *stored, tensor_t **out)
 {
     const int n_states = !stored->has_states ? 0 : strcmp(stored->kind, "LSTM") == 0 ? 2 : 1;
@@ -137,7 +137,7 @@ typedef struct run {
     tensor_t *in[3];
 } run_t;
 
-/* Counts runs of the operators by the expected kernel and by others. */
+/* Counts recurrent operators that ran with the expected kernel, and with others. */
 typedef struct kernels {
     const char *wanted;
     int n_wanted, n_others;
@@ -174,7 +174,7 @@ static void check_results(const run_t *run, int n_out, tensor_t *const *out, con
     }
 }
 
-/* Runs a module twice; returns the number of weights packed or reordered in the second run. */
+/* Runs a module twice. Returns the number of weights that the second run packs or reorders. */
 static uint64_t check_twice(const run_t *run, module_t *net, const char *form)
 {
     const int n_ops = run->stored->layers * (run->stored->is_bidirectional ? 2 : 1);

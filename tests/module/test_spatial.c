@@ -1,5 +1,5 @@
-/* Layers of one operator compared with torch.nn: dense, with weights packed by module_mkldnn,
- * traced, and frozen. layers_values.py writes layers_values.txt. */
+/* Layers that consist of one operator, compared with torch.nn: dense, with weights packed by
+ * module_mkldnn, traced, and frozen. layers_values.py writes layers_values.txt. */
 #include "module/spatial.h"
 
 #include "tests/support/support.h"
@@ -42,7 +42,7 @@ static void set(context_t *ctx, tensor_t *parameter, int number)
     tensor_release(value);
 }
 
-/* Reads the numbers of the line that begins with the name. */
+/* Reads the numbers of the line that begins with the name. Returns how many there are. */
 static int read_wanted(const char *name, double *wanted)
 {
     static char line[MAX_LINE];
@@ -76,7 +76,7 @@ static void check_forward(context_t *ctx, const char *name, const char *mode, mo
     tensor_release(y);
 }
 
-/* Checks the module dense, with packed weights, dense again, traced, and frozen. */
+/* Checks the module dense, with packed weights, dense again, traced and frozen. */
 static void check_modes(context_t *ctx, const char *name, module_t *module, const tensor_t *x)
 {
     module_t *frozen = NULL;
@@ -96,7 +96,7 @@ static void check_modes(context_t *ctx, const char *name, module_t *module, cons
     module_release(frozen);
 }
 
-/* Releases the module. */
+/* Checks type, shape and results of the module, and releases it. */
 static void check(context_t *ctx, const char *name, const char *type, module_t *module, int rank,
                   const int64_t *sizes)
 {

@@ -9,7 +9,7 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* Sequential(0: Conv2d, 1: BatchNorm2d) */
+/* Makes Sequential(0: Conv2d, 1: BatchNorm2d). */
 static status_t build(context_t *ctx, module_t **out_net)
 {
     module_t *layer = NULL;
@@ -41,7 +41,7 @@ static double first(context_t *ctx, const tensor_t *tensor)
     return (double)elements[0];
 }
 
-/* Adds a key with a 1-D tensor filled with 9. */
+/* Adds a 1-D tensor of n nines to the dict. */
 static void put(context_t *ctx, datum_t *dict, const char *key, int64_t n)
 {
     tensor_t *tensor = NULL;
@@ -99,7 +99,7 @@ static void mkldnn_tensors_come_out_plain(void **state)
     module_release(net);
 }
 
-/* As in files of PyTorch before 0.4.1. */
+/* Files of PyTorch before 0.4.1 do not count batches. */
 static void a_count_of_batches_may_be_absent(void **state)
 {
     context_t *ctx = fixture_context(state);

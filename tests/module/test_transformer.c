@@ -24,7 +24,7 @@ static tensor_t *filled(context_t *ctx, int number, int rank, const int64_t *siz
     return x;
 }
 
-/* Sets parameters in the order of torch's state dict. */
+/* Sets the parameters from the file, in the order of torch's state dict. */
 static void set_parameters(context_t *ctx, module_t *module, const char *const *names)
 {
     for (int k = 0; names[k] != NULL; k++) {
@@ -49,7 +49,7 @@ static const char *find_line(const char *name, char *line)
     return line + length;
 }
 
-/* Runs the module on n inputs and releases it. */
+/* Runs the module on n inputs, compares the result, and releases the module. */
 static void check(context_t *ctx, const char *name, module_t *module, const char *const *names,
                   int n, const tensor_t *const *in)
 {

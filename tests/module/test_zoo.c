@@ -10,7 +10,8 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* Numbers of parameters and state dict tensors of torchvision's networks, and some keys. */
+/* For each of torchvision's networks: numbers of parameters and of tensors in the state dict, and
+ * some keys. */
 typedef struct known {
     const char *name;
     int64_t n_parameters;
@@ -143,7 +144,7 @@ static void divided_widths_divide_evenly_down_to_eight(void **state)
         for (int i = 0; i < 4; i++) {
             module_t *net = NULL;
             zoo_options_t options = {.divide = divisors[i], .n_classes = 10};
-            if (divisors[i] < 8 && strcmp(*name, "vgg16") == 0) continue; /* still large */
+            if (divisors[i] < 8 && strcmp(*name, "vgg16") == 0) continue; /* too large even so */
             CHECK_OK(ctx, zoo_create(ctx, *name, &options, &net, NULL));
             module_release(net);
         }
@@ -182,7 +183,7 @@ static void weights_follow_the_seed_and_nothing_else(void **state)
     module_release(first);
 }
 
-/* Activations must neither vanish nor explode, and the scores must depend on the image. */
+/* Checks that activations neither vanish nor explode, and that scores depend on the image. */
 static void check_scores(context_t *ctx, const char *name)
 {
     enum { N_CLASSES = 16 };

@@ -1,4 +1,4 @@
-/* Attention: errors, kernels, and the format of the result. */
+/* Attention: errors, and the format of the result. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static void operands_that_do_not_go_together_are_refused(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
-/* [N][T][H E] split into heads and joined again: no byte moves. */
+/* Splits [N][T][H E] into H heads and joins them again. Only strides change; no byte is copied. */
 static void heads_are_split_and_joined_without_a_copy(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -62,7 +62,7 @@ static void heads_are_split_and_joined_without_a_copy(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
-/* As in PyTorch, a query whose keys are all masked gives 0. */
+/* If all keys of a query are masked, the result is 0, as in PyTorch. */
 static void a_query_that_sees_no_key_gives_zeros(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -76,7 +76,8 @@ static void a_query_that_sees_no_key_gives_zeros(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
-/* Key 1 has NaN and infinite values: only queries 1 and 2 see it, in both kernels. */
+/* The values of key 1 are NaN and infinite. With a causal mask only queries 1 and 2 see key 1. f32
+ * and f64 run in different kernels. */
 static void values_that_a_query_does_not_see_do_not_reach_it(void **state)
 {
     static const dtype_t dtypes[] = {DTYPE_F32, DTYPE_F64};

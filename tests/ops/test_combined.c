@@ -1,4 +1,4 @@
-/* Functions composed of other operators, compared with PyTorch; and their errors. */
+/* Functions that call several operators, compared with PyTorch, and their errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static tensor_t *from(context_t *ctx, int rank, const int64_t *sizes, const floa
     return tensor;
 }
 
-/* Releases the tensor. */
+/* Compares a tensor with PyTorch's result and releases it. */
 static void check(context_t *ctx, tensor_t *tensor, int rank, const int64_t *sizes,
                   const float *wanted)
 {
@@ -39,7 +39,7 @@ typedef struct operands {
     tensor_t *x, *a, *b;
 } operands_t;
 
-/* torch.arange(6.).view(2, 3), torch.tensor([1., 2, 4]), torch.tensor([[2.], [8]]) */
+/* Makes torch.arange(6.).view(2, 3), torch.tensor([1., 2, 4]) and torch.tensor([[2.], [8]]). */
 static operands_t begin(context_t *ctx)
 {
     return (operands_t){from(ctx, SHAPE(2, 3), VALUES(0, 1, 2, 3, 4, 5)),
@@ -53,7 +53,7 @@ static void end(operands_t *operands)
     tensor_release(operands->b);
 }
 
-/* torch.addcmul(x, a, b, value=0.5), torch.addcdiv(x, a, b, value=2) */
+/* Compares with torch.addcmul(x, a, b, value=0.5) and torch.addcdiv(x, a, b, value=2). */
 static void products_and_quotients_are_added(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -75,8 +75,8 @@ static void products_and_quotients_are_added(void **state)
     end(&in);
 }
 
-/* torch.lerp(x, a, 0.25), torch.lerp(x, a, 0.75), torch.addmm(torch.tensor([1., -1]), x,
- * x.t()[:, :2], beta=2, alpha=0.5), torch.outer(a, torch.tensor([1., 3])) */
+/* Compares with torch.lerp(x, a, 0.25), torch.lerp(x, a, 0.75), torch.addmm(torch.tensor([1., -1]),
+ * x, x.t()[:, :2], beta=2, alpha=0.5), torch.outer(a, torch.tensor([1., 3])) */
 static void tensors_are_mixed_and_multiplied(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -104,8 +104,8 @@ static void tensors_are_mixed_and_multiplied(void **state)
     end(&in);
 }
 
-/* torch.nn.functional.glu(torch.tensor([[1., -2, 0, 2]]), 1), normalize of [[3., 4], [0, 0]] along
- * 1 and of [[3., -4]] with p=1 */
+/* Compares with torch.nn.functional.glu(torch.tensor([[1., -2, 0, 2]]), 1), and with normalize of
+ * [[3., 4], [0, 0]] along dimension 1 and of [[3., -4]] with p=1. */
 static void gates_norms_and_truths_are_those_of_torch(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -128,7 +128,8 @@ static void gates_norms_and_truths_are_those_of_torch(void **state)
     tensor_release(x);
 }
 
-/* x = torch.arange(6.).view(1, 2, 3): movedim(x, 0, -1), (2, 0), (1, -1); narrow(2, -2, 2) */
+/* Compares with x.movedim(0, -1), (2, 0) and (1, -1), and with x.narrow(2, -2, 2), where x =
+ * torch.arange(6.).view(1, 2, 3). */
 static void dimensions_move_and_are_narrowed(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -146,7 +147,7 @@ static void dimensions_move_and_are_narrowed(void **state)
     tensor_release(x);
 }
 
-/* Expected values are from torch.nn.functional.max_unpool2d and max_unpool1d. */
+/* Compares with torch.nn.functional.max_unpool2d and max_unpool1d. */
 static void what_was_pooled_is_put_back(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -207,7 +208,7 @@ static void what_does_not_fit_is_refused(void **state)
     end(&in);
 }
 
-/* Temporaries are released, also inside a scope. */
+/* Temporaries must be released, even in a scope, which releases them otherwise only at its end. */
 static void a_scope_keeps_the_result_alone(void **state)
 {
     context_t *ctx = fixture_context(state);

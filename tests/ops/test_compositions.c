@@ -1,5 +1,5 @@
-/* Functions composed of several operators do not leak: temporaries are released once, with and
- * without a scope. Results are tested with the functions; here only memory is. */
+/* Functions that call several operators must release each temporary once, with and without a scope.
+ * Other tests check their results. */
 #include "tests/support/support.h"
 
 #include "ops/ops.h"
@@ -71,7 +71,7 @@ static void what_is_made_on_the_way_goes_once(void **state)
     CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_BOOL, SHAPE(3), &in.mask));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tensor_t *out = NULL;
-        CHECK_OK(ctx, rows[i].call(ctx, &in, &out)); /* fills caches */
+        CHECK_OK(ctx, rows[i].call(ctx, &in, &out)); /* fills caches, which stay */
         tensor_release(out);
         const long live = atomic_load(&fixture->memory.live);
         for (int depth = 0; depth < 3; depth++) {

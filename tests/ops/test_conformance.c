@@ -1,9 +1,9 @@
-/* Compares every operator of the table with its specification: every case, every layout of its
- * activations, on one and two threads and under every policy.
+/* Compares every operator of the table with its specification (a slow implementation of one
+ * element): every case and layout of activations, on one and two threads, with every policy.
  *
  * usage: test_conformance [THREADS [ONE_IN]]. THREADS 0 means one and two; "test_conformance 5 4"
- * runs on 5 threads, and only a quarter of the layout patterns of each case, varying with the case.
- * TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of them. */
+ * runs on 5 threads and takes a quarter of the layouts, others for each case. TESSERA_CASE=conv2d
+ * runs the cases of one operator, TESSERA_CASE=conv2d:3 one of them. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -18,10 +18,10 @@
 #include "tests/support/arrange.h"
 #include "tests/support/case.h"
 
-#define MAX_FAILURES 8 /* printed failures per operator */
+#define MAX_FAILURES 8 /* failures to print per operator */
 #define MAX_KERNELS 16 /* kernels per operator */
 
-/* Arrangements of the first activation and of the others. */
+/* Arrangements in memory of the first activation and of the other ones. */
 static const struct {
     arrangement_t first, others;
 } patterns[] = {
@@ -45,22 +45,22 @@ typedef struct subject {
     int n_out;
     tensor_info_t out[OP_MAX_OUTPUTS];
     double *expected[OP_MAX_OUTPUTS];
-    double *bound[OP_MAX_OUTPUTS];               /* error bounds; -1: not computed yet */
+    double *bound[OP_MAX_OUTPUTS];               /* error bounds; -1: not computed */
     const tensor_info_t *infos[CASE_MAX_INPUTS]; /* as the specification reads them */
     const void *data[CASE_MAX_INPUTS];
-    _Alignas(16) char attrs[CASE_MAX_ATTRS]; /* normalised */
-    bool has_elements;                       /* outputs have elements; otherwise nothing runs */
-    bool *ran;                               /* per kernel of the operator: it was selected */
-    bool verified[MAX_KERNELS]; /* dispatch_verify has checked its result in this case */
+    _Alignas(16) char attrs[CASE_MAX_ATTRS]; /* normalised: defaults are filled in */
+    bool has_elements;                       /* outputs have elements; otherwise no kernel runs */
+    bool *ran;                               /* for each kernel of the operator: it was selected */
+    bool verified[MAX_KERNELS]; /* dispatch_verify has checked this kernel in this case */
     int n_failures;
 
-    /* current run */
+    /* the current run: */
     int pattern, n_threads;
     policy_t policy;
     tensor_t *in[CASE_MAX_INPUTS];
     void *bytes[CASE_MAX_INPUTS]; /* original bytes of the inputs */
     bool is_uniform;
-    layout_t layout; /* layout of activations, if uniform */
+    layout_t layout; /* layout of all activations, if they agree */
 } subject_t;
 
 static bool is_activation(const subject_t *s, int i)
@@ -133,9 +133,9 @@ static bool is_padding_zero(subject_t *s, const tensor_t *tensor)
     return is_zero;
 }
 
-/* Returns the error relative to its bound. A bound takes several calls of the specification, so it
- * is computed only for errors above the rounding of the result, and recomputed before it counts as
- * exceeded. */
+/* Returns the error relative to its bound. A bound takes several calls of the specification, so
+ * none is computed for an error that rounding of the result explains. A stored bound is computed
+ * again before an error counts as too large. */
 static double judge(subject_t *s, int output, int64_t i, double error)
 {
     const tensor_info_t *info = &s->out[output];
@@ -187,7 +187,7 @@ static void check_elements(subject_t *s, int output, const tensor_t *tensor)
     free(read);
 }
 
-/* Checks the result's layout against the policy. */
+/* Returns true if the policy allows a result of this layout. */
 static bool is_layout_right(const subject_t *s, layout_t layout)
 {
     const char *const transitions[] = {"to_mkldnn", "to_dense", "reorder"};
@@ -227,13 +227,15 @@ static void check_inputs(subject_t *s)
             complain(s, "input %d was changed", i);
 }
 
-/* With policy strict, a missing kernel for a layout is an expected error. */
+/* Returns true for an expected error: with policy strict, an operator may have no kernel for a
+ * layout. */
 static bool is_refusal(const subject_t *s, status_t status)
 {
     return status == STATUS_UNSUPPORTED && s->policy == POLICY_STRICT && s->layout == LAYOUT_MKLDNN;
 }
 
-/* dispatch_verify recomputes elements, which takes most of the time: once per kernel. */
+/* Checks results with dispatch_verify, once per kernel, because it takes most of the time: it
+ * computes elements again. */
 static void verify(subject_t *s, const tensor_t *const *in, int n_out, tensor_t *const *out)
 {
     const tensor_t *given[OP_MAX_OUTPUTS];
@@ -249,7 +251,7 @@ static void verify(subject_t *s, const tensor_t *const *in, int n_out, tensor_t 
     if (!(error <= 1.0)) complain(s, "verify: off by %.3g times its bound", error);
 }
 
-/* `kernel` is the index of the kernel, or -1 if unknown. */
+/* Runs the call. `kernel` is the index of its kernel; -1: unknown. */
 static void run_once(subject_t *s, int kernel)
 {
     tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
@@ -270,7 +272,7 @@ static void run_once(subject_t *s, int kernel)
     for (int o = 0; o < n_out; o++) tensor_release(out[o]);
 }
 
-/* Runs with output 0 in the memory of converted input i. */
+/* Runs with output 0 in the memory of input i, which was converted to the kernel's format. */
 static void run_over(subject_t *s, const prepared_t *prepared, tensor_t *const *converted, int i)
 {
     void *in[CASE_MAX_INPUTS] = {NULL}, *out[OP_MAX_OUTPUTS] = {NULL}, *scratch = NULL;
@@ -303,7 +305,7 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            a->layout == b->layout && format_same(&a->format, &b->format, a->sizes);
 }
 
-/* Converts an input to the kernel's format. */
+/* Converts input i to the format that the kernel reads. */
 static status_t convert_input(const subject_t *s, const prepared_t *prepared, int i,
                               tensor_t **out_converted)
 {
@@ -313,8 +315,8 @@ static status_t convert_input(const subject_t *s, const prepared_t *prepared, in
     return convert_to(s->ctx, s->in[i], want, CAUSE_USER, out_converted);
 }
 
-/* Selects the prepared operator for these inputs; returns the index of its kernel. An operator
- * whose output sizes depend on elements is selected when it runs, and has one kernel. */
+/* Selects the prepared operator for these inputs. Returns the index of its kernel, or -1. If output
+ * sizes depend on elements, the operator is selected only when it runs, and has one kernel. */
 static int select_kernel(subject_t *s, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -335,13 +337,13 @@ static int select_kernel(subject_t *s, prepared_t **out_prepared)
     }
     int k = 0;
     while (s->op->kernels[k] != NULL && s->op->kernels[k] != (*out_prepared)->kernel) k++;
-    if (s->op->kernels[k] == NULL) return -1; /* nothing runs: there are no elements */
+    if (s->op->kernels[k] == NULL) return -1; /* nothing runs without elements */
     assert_true(k < MAX_KERNELS);
     s->ran[k] = s->ran[k] || s->has_elements;
     return k;
 }
 
-/* Runs kernels that may overwrite an input in this way, as plans do. */
+/* Lets the kernel overwrite each input that it may overwrite, as plans do. */
 static void run_in_place(subject_t *s, const prepared_t *prepared)
 {
     tensor_t *converted[CASE_MAX_INPUTS] = {NULL};
@@ -356,7 +358,7 @@ static void run_in_place(subject_t *s, const prepared_t *prepared)
     for (int i = 0; i < s->call.n_in; i++) tensor_release(converted[i]);
 }
 
-/* Choices of the command line. */
+/* Set by the command line. */
 static int only_threads; /* 0: one and two */
 static int one_in = 1;
 
@@ -377,7 +379,7 @@ static void run_policies(subject_t *s)
         }
 }
 
-/* Makes the inputs of a pattern; returns false if it equals an earlier pattern. */
+/* Makes the inputs for a pattern. Returns false if they are the same as for an earlier pattern. */
 static bool make_inputs(subject_t *s)
 {
     int n_activations = 0, n_varied = 0, layouts = 0;
@@ -486,14 +488,14 @@ static bool is_filtered(void)
     return filter != NULL && *filter != '\0';
 }
 
-/* Kernels that no case needs to run: those that some versions of oneDNN lack, or that only older
- * instruction sets use (sse41 runs them); one that only plans request, which graph/test_plan_views
- * runs; and those for weights in training or constant weights, which test_linear_rows,
- * freeze/test_frozen_linear and test_conv_kernels run. Some case runs every other kernel, at least
- * on x86-64 with AVX2; elsewhere oneDNN has many only as references. */
+/* Kernels that no case needs to run: some versions of oneDNN lack them, only older instruction sets
+ * use them (the test on sse41 runs these), only plans request them (graph/test_plan_views), or they
+ * need weights in training or constant ones (test_linear_rows, test_conv_kernels and
+ * freeze/test_frozen_linear). Every other kernel must run in some case on x86-64 with AVX2; other
+ * processors have reference implementations for many. */
 static const struct {
     const char *op, *kernel;
-    const char *version; /* oneDNN version without the kernel; "": all */
+    const char *version; /* only for this oneDNN version; "": all */
 } idle[] = {
     {"conv1d", "rows", ""},
     {"conv2d", "rows", ""},
@@ -509,7 +511,8 @@ static const struct {
     {"conv_transpose3d", "tiling", ""},
 };
 
-/* Without dot products of bytes, oneDNN's sums of integers are not exact. */
+/* True for kernels that decline without dot products of bytes, because oneDNN's integer sums are
+ * then not exact. */
 static bool lacks_dot_products(const opdef_t *op, const kernel_t *kernel)
 {
     static const char *const names[] = {"vnni", "bf16", "fp16", "amx"};
@@ -521,15 +524,15 @@ static bool lacks_dot_products(const opdef_t *op, const kernel_t *kernel)
     return !has_them && is_of_bytes && strcmp(kernel->name, "onednn") == 0;
 }
 
-/* Our own kernels for quantised operators replace oneDNN's where it lacks dot products of bytes;
- * test_quantize runs them separately. */
+/* True for our kernels of quantised operators, which run only if oneDNN has no dot products of
+ * bytes. test_quantize.c runs them. */
 static bool stands_in(const opdef_t *op, const kernel_t *kernel)
 {
     return strstr(op->name, "_quantized") != NULL && strcmp(kernel->name, "onednn") != 0;
 }
 
-/* Both gradients of a linear need weights in blocks of outputs. oneDNN proposes those only with
- * AVX-512, and 3.x does not for the source's gradient. */
+/* True for kernels of a linear's gradients that need weights in blocks of outputs, if oneDNN
+ * proposes none: without AVX-512, and in 3.x for the source's gradient. */
 static bool lacks_blocks(const opdef_t *op, const kernel_t *kernel)
 {
     const bool is_data = strcmp(op->name, "linear_backward_data") == 0;
@@ -587,13 +590,13 @@ static void conforms(void **state)
     assert_int_equal(n_failures, 0);
 }
 
-/* Random numbers have no specification. */
+/* Returns true for random operators, which have no specification. */
 static bool draws(const opdef_t *op)
 {
     return (op->traits & TRAIT_DRAWS) != 0;
 }
 
-/* A TESSERA_CASE that matches no operator or case would test nothing. */
+/* Returns false if TESSERA_CASE names no operator or case, so that the test would run nothing. */
 static bool is_filter_right(void)
 {
     int n = 0;

@@ -1,5 +1,5 @@
-/* Gradients of convolutions and linear layers: formats, implementations, messages. test_conformance
- * and train/test_gradients check their values. */
+/* Gradients of convolutions and linear layers: formats, implementations and messages.
+ * test_conformance.c and train/test_gradients.c check their values. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct layer {
     int64_t groups, in, out, size, kernel, stride;
     const char *src; /* format of the source */
     const char *forward,
-        *data; /* formats of the weight for forward and for the source's gradient */
+        *data; /* formats of the weight for the forward pass and the gradient of x */
 } layer_t;
 
 static void check_text(const format_t *format, const char *expected)
@@ -40,7 +40,7 @@ static prepared_t *choose(context_t *ctx, const opdef_t *op, const void *attrs,
         strcmp(prepared_kernel(prepared), "pointwise") == 0 ||
         strcmp(prepared_kernel(prepared), "rows") == 0 ||
         strcmp(prepared_kernel(prepared), "winograd_training") == 0)
-        return prepared; /* our own */
+        return prepared; /* Tessera's own kernels */
     assert_string_equal(prepared_kernel(prepared), "onednn");
     assert_false(onednn_is_reference(prepared_implementation(prepared)));
     return prepared;
@@ -95,7 +95,7 @@ static void gradients_of_weights_lie_as_the_forward_operator_reads_the_weight(vo
         check_layer(fixture_context(state), &layers[i]);
 }
 
-/* oneDNN 3 has blocked AVX2 kernels only for the forward direction. */
+/* oneDNN 3 has blocked kernels for AVX2 only for the forward pass. */
 static void linear_weights_lie_alike_in_all_directions(void **state)
 {
     if (!has_avx512() && onednn_version_text()[0] != '2') return;

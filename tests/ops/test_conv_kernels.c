@@ -1,5 +1,5 @@
-/* Selection of our own kernels for convolutions with few outputs and for transposed ones. The
- * conformance suite and the tests of kernels check values. */
+/* When our own kernels are selected: for convolutions with few outputs, and transposed ones.
+ * test_conformance.c and tests/kernels check their values. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"

@@ -1,5 +1,5 @@
-/* Convolutions with our winograd kernel: selection, reasons to decline, and reported errors. The
- * conformance suite and the tests of kernels check values. */
+/* Convolutions with our winograd kernel: when it is selected, why it declines, and the errors that
+ * it reports. test_conformance.c and tests/kernels check its values. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #include "tensor/convert.h"
 #include "tests/support/support.h"
 
-/* Estimates for older instruction sets differ. */
+/* False if there are only portable kernels, for which the estimated times are different. */
 static bool is_fast(void)
 {
     return isa_best() != ISA_PORTABLE;
 }
 
-/* bias: its dtype; DTYPE_NONE: no bias. */
+/* Selects a kernel. bias is its dtype; DTYPE_NONE: no bias. */
 static prepared_t *choose_of(context_t *ctx, dtype_t dtype, dtype_t bias, const conv_attrs_t *attrs,
                              const int64_t *sizes, const int64_t *kernel, weight_use_t weights)
 {
@@ -40,7 +40,8 @@ static prepared_t *choose(context_t *ctx, const conv_attrs_t *attrs, const int64
     return choose_of(ctx, DTYPE_F32, DTYPE_NONE, attrs, sizes, kernel, weights);
 }
 
-/* wanted: prefix of the implementation; NULL: oneDNN's direct convolution. */
+/* Checks the selected kernel. wanted: how the implementation's name begins; NULL: oneDNN's direct
+ * convolution. */
 static void check_call(context_t *ctx, const conv_attrs_t *attrs, const int64_t *sizes,
                        const int64_t *kernel, weight_use_t weights, const char *wanted,
                        const char *reason)
@@ -90,8 +91,7 @@ static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
                  "us, onednn at ");
 }
 
-/* Layers of ResNet-50 that halve their images: larger tiles are faster while their weight is
- * small. */
+/* Layers of ResNet-50 with stride 2. Larger tiles are faster, as long as their weight is small. */
 static void strides_of_2_are_taken_where_they_pay(void **state)
 {
     static const int64_t sizes[][4] = {{1, 128, 56, 56}, {1, 256, 28, 28}, {1, 512, 14, 14}},
@@ -112,7 +112,8 @@ static void strides_of_2_are_taken_where_they_pay(void **state)
     }
 }
 
-/* First layers with stride 2 are split by parity if their kernel is large. */
+/* A first layer with stride 2 and a large kernel is split by parity (odd and even rows and
+ * columns). */
 static void first_layers_are_split_by_parity_where_that_pays(void **state)
 {
     static const int64_t image[] = {1, 3, 224, 224}, features[] = {1, 64, 56, 56};
@@ -149,8 +150,9 @@ static void check_bf16(context_t *ctx, dtype_t bias, int algorithm, const int64_
     prepared_release(prepared);
 }
 
-/* Layers of ResNet-50: bf16 pairs with tiles of 2, or f32 with tiles of 6 for small weights.
- * Without instructions for pairs, winograd only runs if larger tiles are requested. */
+/* Layers of ResNet-50 in bf16: winograd uses tiles of 2 and multiplies pairs, or, for small
+ * weights, tiles of 6 and f32. On processors that cannot multiply pairs it runs only if larger
+ * tiles are allowed. */
 static void bf16_is_done_in_pairs_or_in_f32(void **state)
 {
     static const int64_t sizes[][4] = {{1, 128, 28, 28}, {1, 256, 14, 14}, {1, 512, 7, 7}},
@@ -234,7 +236,7 @@ static void what_it_does_not_compute_is_declined_in_words(void **state)
     prepared_release(prepared);
 }
 
-/* A marked weight is packed once for each tile size and stride. */
+/* A weight that module_mkldnn marked is packed once for each tile size and stride. */
 static void a_kept_weight_is_transformed_once(void **state)
 {
     static const int algorithms[] = {CONV_WINOGRAD_4, CONV_WINOGRAD_4, CONV_WINOGRAD_2,
@@ -265,8 +267,7 @@ static void a_kept_weight_is_transformed_once(void **state)
     module_release(module);
 }
 
-/* The source's gradient and the forward operator read the weight in one format, without a
- * reorder. */
+/* The gradient of the source reads the weight in the format of the forward pass. */
 static void weights_that_change_are_read_in_one_format(void **state)
 {
     static const int64_t sizes[] = {2, 64, 28, 28};
@@ -365,7 +366,8 @@ static void larger_tiles_lose_more_and_it_is_measured(void **state)
     test_free(weight);
 }
 
-/* Pairs of bf16 lose about twice the rounding to bf16; f32 intermediates lose the usual amount. */
+/* Products of bf16 pairs lose about twice as much as rounding to bf16. Products in f32 lose as much
+ * as for f32 weights. */
 static void what_products_of_bf16_lose_is_measured(void **state)
 {
     static const int64_t sizes[] = {40, 64, 3, 3};

@@ -11,7 +11,7 @@
 
 enum { MAX_OPERANDS = 4, MAX_LINE = 4096 };
 
-/* Parses "3,4" or "-" and advances after it. */
+/* Parses sizes such as "3,4", or "-" for none, and moves *text to what follows. */
 static int read_sizes(char **text, int64_t *out_sizes)
 {
     int n = 0;
@@ -136,7 +136,7 @@ static void equations_that_are_none_are_refused(void **state)
     tensor_release(x);
 }
 
-/* Temporaries are released in time; the result belongs to the enclosing scope. */
+/* Temporaries are released at once. The result belongs to the scope around the call. */
 static void a_result_belongs_to_the_scope_around(void **state)
 {
     context_t *ctx = fixture_context(state);

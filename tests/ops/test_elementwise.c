@@ -1,5 +1,5 @@
-/* Elementwise functions for values that random numbers miss: NaN, infinity, limits of integer
- * types, division by 0, incompatible dtypes. Expected values are from PyTorch 2.13. */
+/* Elementwise functions of values that random numbers do not have: NaN, infinity, limits of integer
+ * types, division by 0. Also dtypes that do not fit. Expected values are from PyTorch 2.13. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -197,7 +197,7 @@ static void dtypes_that_do_not_fit_are_refused(void **state)
     tensor_release(b);
 }
 
-/* As PyTorch: "Subtraction, the `-` operator, with a bool tensor is not supported." */
+/* PyTorch says: "Subtraction, the `-` operator, with a bool tensor is not supported." */
 static void bools_are_not_subtracted(void **state)
 {
     static const uint8_t bools[] = {1, 0};

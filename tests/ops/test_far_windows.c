@@ -1,6 +1,6 @@
-/* Random windows with stride, dilation, kernel and padding up to 2^31 - 1, over tensors of a few
- * elements: convolutions, transposed ones, pooling, and their gradients, in every layout, compared
- * with their specifications. A kernel must decline values that exceed its integers.
+/* Convolutions, transposed ones, pooling and their gradients, with random stride, dilation, kernel
+ * and padding up to 2^31 - 1, on tensors of a few elements in every layout. Compared with their
+ * specifications. A kernel must decline numbers that are too large for its integers.
  *
  * usage: test_far_windows [CALLS [FIRST]]. "test_far_windows 1 217" repeats call 217. */
 #include "tests/support/support.h"
@@ -18,7 +18,7 @@
 
 #define N_CALLS 600
 #define MOST 2147483647
-#define SECONDS 60 /* time limit of a call, after which it counts as a hang */
+#define SECONDS 60 /* time limit of a call */
 
 static int64_t n_calls = N_CALLS, first_call = 1;
 static char text[1024]; /* the current call */
@@ -30,7 +30,8 @@ static int64_t below(int64_t n)
     return (((int64_t)seeded_below(1 << 20) << 20) + seeded_below(1 << 20)) % n;
 }
 
-/* Small half of the time; else with any number of bits, often a power of 2 or next to one. */
+/* Returns a number up to `most`. Half of the time it is small; otherwise it has any number of bits
+ * and is often a power of 2 or next to one. */
 static int64_t far(int64_t most)
 {
     int64_t power = (int64_t)1 << seeded_below(32), number = 1 + seeded_below(3);
@@ -46,8 +47,8 @@ typedef struct axis {
     int64_t in, out, kernel, stride, dilation, padding, extra;
 } axis_t;
 
-/* Windows over an input of few elements: the padding fits `out` windows, and one of their taps is
- * on an element. */
+/* Chooses windows over an input of a few elements. Padding has room for `out` windows, and one of
+ * their elements is inside the input. Returns false if there is no such padding. */
 static bool draw_conv(axis_t *axis)
 {
     *axis = (axis_t){.in = 1 + seeded_below(6), .out = 1 + seeded_below(3)};
@@ -65,7 +66,8 @@ static bool draw_conv(axis_t *axis)
     return axis->padding <= MOST && axis->extra <= MOST;
 }
 
-/* A result of few elements, cut from the middle of a large one. */
+/* Chooses a transposed convolution whose result is a few elements, cut from the middle of a large
+ * one. */
 static bool draw_transposed(axis_t *axis)
 {
     *axis = (axis_t){.in = 1 + seeded_below(4), .kernel = 1 + seeded_below(3)};
@@ -78,7 +80,7 @@ static bool draw_transposed(axis_t *axis)
     return axis->out <= whole && axis->padding < MOST;
 }
 
-/* The padding of a pooling is smaller than its window. */
+/* Chooses a pooling, whose padding must be smaller than its window. */
 static bool draw_pool(axis_t *axis)
 {
     *axis = (axis_t){.in = 1 + seeded_below(6), .kernel = far(MOST), .stride = far(MOST)};
@@ -95,8 +97,8 @@ static bool draw_pool(axis_t *axis)
 /* ---- a call ---- */
 
 typedef struct drawn {
-    int n;     /* dimensions */
-    int64_t c; /* channels of x and of the result, per group */
+    int n;     /* number of dimensions with windows */
+    int64_t c; /* channels of x and of the result, in each group */
     int64_t k, groups;
     axis_t axis[3];
 } drawn_t;
@@ -123,7 +125,7 @@ static TESSERA_PRINTF(1, 2) void add(const char *format, ...)
     va_end(arguments);
 }
 
-/* Appends " stride=[1,2]", or ",3,4" for a shape if name is NULL. */
+/* Appends a number for each dimension, such as " stride=[1,2]"; for a shape (name NULL) ",3,4". */
 static void add_each(const drawn_t *d, const char *name, size_t member)
 {
     if (name != NULL) add(" %s=[", name);
@@ -153,7 +155,7 @@ static void add_windows(const drawn_t *d)
     ATTRIBUTE("dilation", dilation);
 }
 
-/* These write operands and attributes, and return the operator's name. */
+/* These functions append operands and attributes, and return the operator's name. */
 static const char *draw_any_conv(drawn_t *d, char *name, size_t room)
 {
     static const char *const suffixes[] = {"", "", "_backward_data", "_backward_weight"};
@@ -268,7 +270,7 @@ static void run(context_t *ctx, int64_t number)
     for (int o = 0; o < n_out; o++) tensor_release(out[o]);
 }
 
-/* Prints the call before a signal ends the process. */
+/* Prints the call if it crashes or hangs. */
 static void tell(int signal_number)
 {
     static const char what[] = "\nended by a signal: ";
@@ -298,8 +300,8 @@ static void check_values(context_t *ctx, const tensor_t *out, int64_t n, const f
     for (int64_t i = 0; i < n; i++) assert_true(values[i] == expected[i]);
 }
 
-/* The only window starts in the padding, and its taps are 2^31 - 1 apart; the result is cut from a
- * transposed convolution where only its first element contributes. */
+/* The convolution has one window, which begins in the padding, and its elements are 2^31 - 1 apart.
+ * The transposed one adds to each element at most once. */
 static void windows_that_miss_the_input_give_zero(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Operators in place compared with PyTorch's functions with a trailing underscore: on dense
- * tensors, views and blocked tensors; visibility of the new elements; errors. */
+/* Operators in place, compared with PyTorch's functions that end in an underscore: on dense
+ * tensors, views and blocked tensors. Also tests who sees the new elements, and errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -177,7 +177,7 @@ static void check(context_t *ctx, const tensor_t *x, const char *name, const flo
                      (double)wanted[i]);
 }
 
-/* The target: a separate tensor, a column of a larger one, or blocked. */
+/* The tensor to write: a whole tensor, a column of a larger one, or a blocked tensor. */
 typedef enum target_kind { WHOLE, COLUMN, BLOCKED, N_TARGETS } target_kind_t;
 
 typedef struct target {
@@ -290,8 +290,9 @@ static tensor_t *indices(context_t *ctx, int64_t a, int64_t b)
     return index;
 }
 
-/* x = torch.arange(6).reshape(2, 3); i = torch.tensor([2, 0]); s = torch.arange(10, 14).view(2, 2);
- * x.index_add_(1, i, s, alpha=2), index_copy_(1, i, s), index_fill_(1, i, -1) */
+/* Compares with PyTorch: x = torch.arange(6).reshape(2, 3); i = torch.tensor([2, 0]); s =
+ * torch.arange(10, 14).view(2, 2); x.index_add_(1, i, s, alpha=2), index_copy_(1, i, s),
+ * index_fill_(1, i, -1) */
 static void slices_are_put_by_an_index(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -348,7 +349,7 @@ static void elements_are_put_copied_and_filled(void **state)
 
 /* ---- visibility ---- */
 
-/* x[1:] += x[:-1] uses the old elements: 0, 1, 2, ... becomes 0, 1, 3, 5, ... */
+/* x[1:] += x[:-1] must read all operands before it writes: 0, 1, 2, ... becomes 0, 1, 3, 5, ... */
 static void operands_among_the_target_are_read_first(void **state)
 {
     enum { LENGTH = 1000 };
@@ -407,7 +408,7 @@ static void a_packed_weight_follows_what_is_written(void **state)
     module_release(linear);
 }
 
-/* If bytes permit, the kernel writes to the target directly. */
+/* If no element is read after it was written, the kernel writes to the target itself. */
 static void a_kernel_that_may_writes_the_target(void **state)
 {
     fixture_t *fixture = *state;
@@ -492,7 +493,7 @@ static void an_index_that_does_not_fit_is_refused(void **state)
     tensor_release(index);
 }
 
-/* Temporaries are released, also inside a scope. */
+/* Temporaries must be released, even in a scope, which releases them otherwise only at its end. */
 static void scopes_keep_nothing_but_results(void **state)
 {
     context_t *ctx = fixture_context(state);

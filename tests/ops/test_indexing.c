@@ -1,5 +1,5 @@
-/* Taking and putting elements by index: negative and repeated indices, and errors. Expected results
- * are from PyTorch. */
+/* Operators that read or write elements at given indices. Tests negative and repeated indices, and
+ * errors. Expected results are from PyTorch. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -108,7 +108,7 @@ static void extremes_keep_nan(void **state)
     tensor_release(src);
 }
 
-/* bf16 cannot represent 256 + 1; if each sum were rounded, it would stay 256. */
+/* 256 + 1 is not a bf16 number. If each sum were rounded to bf16, adding ones would stop at 256. */
 static void small_floats_are_summed_in_f32(void **state)
 {
     context_t *ctx = fixture_context(state);

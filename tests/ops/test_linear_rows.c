@@ -1,4 +1,4 @@
-/* Linear layers with few rows and a weight in training: the selected kernel and its results,
+/* Linear layers with few rows and a weight in training: which kernel runs, and its results,
  * compared with sums in double. */
 #include "tests/support/support.h"
 
@@ -12,7 +12,8 @@
 #include "ops/linear/linear.h"
 #include "ops/ops_impl.h"
 
-/* oneDNN 2 has weights in blocks of outputs with AVX-512; 3.x may have others. */
+/* Returns true if the weight is in blocks of outputs: oneDNN 2 with AVX-512. oneDNN 3.x may choose
+ * other formats. */
 static bool has_blocks(void)
 {
     return strncmp(onednn_isa_text(), "avx512", 6) == 0 && onednn_version_text()[0] == '2';
@@ -105,8 +106,8 @@ static void layers_compute_what_double_does(void **state)
             run_one(ctx, rows[r], 64 + sizes[s], 128 + sizes[s], (r + s) % 2 == 0);
 }
 
-/* oneDNN runs very few rows, which would leave most lanes empty, and many rows; also with
- * per_op. */
+/* oneDNN runs layers with very few rows, which would leave most lanes empty, with many rows, and
+ * with policy per_op. */
 static void other_layers_are_left_to_onednn(void **state)
 {
     static const int64_t rows[] = {1, 4, 33};

@@ -1,4 +1,4 @@
-/* Creation of tensors from numbers, compared with PyTorch; and errors. */
+/* Tensors made from numbers, compared with PyTorch, and errors. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -24,7 +24,8 @@ static void check(context_t *ctx, tensor_t *tensor, dtype_t dtype, int64_t n, co
         __VA_ARGS__                                                                                \
     }
 
-/* torch.arange(0, 1, 0.1), (1, -2, -0.7), (5, 5, 1), (0, 2.0000001, 0.5), (1, 10, 3) */
+/* Compares with torch.arange of (0, 1, 0.1), (1, -2, -0.7), (5, 5, 1), (0, 2.0000001, 0.5) and (1,
+ * 10, 3). */
 static void ranges_end_before_the_end(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -41,8 +42,8 @@ static void ranges_end_before_the_end(void **state)
     check(ctx, out, DTYPE_S64, 3, VALUES(1, 4, 7));
 }
 
-/* torch.linspace(-1, 1, 5), (0, 1, 4), (3, 10, 1), (0, 10, 4, dtype=torch.int32), (10, 0, 5,
- * dtype=torch.int64) */
+/* Compares with torch.linspace of (-1, 1, 5), (0, 1, 4), (3, 10, 1), (0, 10, 4, dtype=torch.int32)
+ * and (10, 0, 5, dtype=torch.int64). */
 static void spaces_have_both_ends(void **state)
 {
     context_t *ctx = fixture_context(state);

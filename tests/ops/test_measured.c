@@ -1,5 +1,5 @@
-/* Operators whose sizes depend on elements: results of PyTorch and NumPy, an error for every
- * violated rule, and folding in graphs if the elements are constants. */
+/* Operators whose output sizes depend on elements ("measured" ones): results compared with PyTorch
+ * and NumPy, an error for each rule, and folding in graphs if the elements are constant. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static tensor_t *vector(context_t *ctx, int n, const int64_t *values)
     return integers(ctx, 1, (int64_t[]){n}, values);
 }
 
-/* 0, 1, 2, ... */
+/* Makes 0, 1, 2, ... */
 static tensor_t *ramp(context_t *ctx, int rank, const int64_t *sizes)
 {
     int64_t values[64];
@@ -44,7 +44,7 @@ static void check(context_t *ctx, tensor_t *got, int rank, const int64_t *sizes,
     tensor_release(got);
 }
 
-/* torch.nonzero([[0, 3, 0], [nan, 0, -1]]) */
+/* Compares with torch.nonzero([[0, 3, 0], [nan, 0, -1]]). */
 static void nonzero_gives_indices_in_order(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -58,7 +58,7 @@ static void nonzero_gives_indices_in_order(void **state)
     check(ctx, y, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1, 1, 0, 1, 2});
     tensor_release(blocked);
     tensor_release(x);
-    x = ramp(ctx, 0, NULL); /* a zero */
+    x = ramp(ctx, 0, NULL); /* the only element is 0 */
     CHECK_OK(ctx, op_nonzero(ctx, x, &y));
     check(ctx, y, 2, (int64_t[]){0, 0}, NULL);
     tensor_release(x);
@@ -93,7 +93,7 @@ static void reshape_by_takes_sizes_from_a_tensor(void **state)
     tensor_release(x);
 }
 
-/* numpy.broadcast_to with the broadcast shape */
+/* Compares with numpy.broadcast_to, for the shape to which both are broadcast. */
 static void expand_by_broadcasts_both_ways(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -113,7 +113,7 @@ static void expand_by_broadcasts_both_ways(void **state)
     tensor_release(x);
 }
 
-/* list(range(7))[start:end:step] */
+/* Compares with list(range(7))[start:end:step]. */
 static void slice_by_counts_as_python_does(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -171,7 +171,7 @@ static void range_counts_until_the_limit(void **state)
     for (int i = 0; i < 4; i++) tensor_release(numbers[i]);
 }
 
-/* Calls that have only metadata report that they need elements. */
+/* Without elements, sizes are unknown and no kernel can be selected. */
 static void it_is_selected_where_it_runs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -211,7 +211,7 @@ static void policy_strict_refuses_a_blocked_input_and_converts_none(void **state
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
 }
 
-/* When it is read, the weight's elements are only in a blocked form. */
+/* The weight's elements are only in a blocked form, from which the operator must read them. */
 static void a_weight_that_has_shed_its_bytes_is_read(void **state)
 {
     context_t *ctx = fixture_context(state);

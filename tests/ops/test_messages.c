@@ -1,4 +1,5 @@
-/* Attributes out of range, including those that overflow, fail with a message. */
+/* Attributes that are out of range, or that overflow when they are used, must fail with a
+ * message. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -38,7 +39,8 @@ static void sizes_that_overflow_are_refused(void **state)
     tensor_release(weight);
 }
 
-/* Weights for groups without outputs: 0 is divisible by any number. */
+/* The channels of all groups, 4 times INT64_MAX, overflow. The 0 outputs are divisible by any
+ * number of groups. */
 static void groups_that_overflow_the_channels_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -210,7 +212,7 @@ static void grids_that_fit_no_image_are_refused(void **state)
     tensor_release(places);
 }
 
-/* Composed operators report errors under their own names. */
+/* A function that calls several operators reports errors under its own name. */
 static void operators_of_operators_speak_of_themselves(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Functions that move elements and are composed of other operators, compared with PyTorch; and
- * errors. test_conformance and test_reference test operators of the table. */
+/* Functions that move elements by calling several operators, compared with PyTorch, and their
+ * errors. test_conformance.c and test_reference.c test the operators. */
 #include "tests/support/support.h"
 
 #include "ops/ops.h"
@@ -76,7 +76,7 @@ static void chunks_are_equal_but_for_the_last(void **state)
     tensor_release(x);
 }
 
-/* x = torch.arange(6.).view(2, 3): x.select(1, -1), x.unbind(1) */
+/* Compares with x.select(1, -1) and x.unbind(1), where x = torch.arange(6.).view(2, 3). */
 static void slices_lose_the_dimension_they_are_taken_of(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -116,7 +116,7 @@ static void what_is_tiled_repeats_whole_and_interleaved_slice_by_slice(void **st
     tensor_release(x);
 }
 
-/* torch.nn.functional.pixel_shuffle(torch.arange(16.).reshape(1, 8, 1, 2), 2) */
+/* Compares with torch.nn.functional.pixel_shuffle(torch.arange(16.).reshape(1, 8, 1, 2), 2). */
 static void pixels_are_shuffled_and_back(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -153,7 +153,7 @@ static void a_mask_fills_and_an_index_makes_hot(void **state)
     tensor_release(whole);
 }
 
-/* Temporaries are released, also inside a scope. */
+/* Temporaries must be released, even in a scope, which releases them otherwise only at its end. */
 static void a_scope_keeps_the_result_alone(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Norms and softmax: errors, blocked channels in group norm without reorders, and gradients of
- * numbers far from 0. test_conformance and train/test_gradients check values. */
+/* Norms and softmax: errors, group norm of blocked channels without reorders, and gradients of
+ * numbers far from 0. test_conformance.c and train/test_gradients.c check values. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -126,8 +126,8 @@ static void gradients_of_other_sizes_or_weights_are_refused(void **state)
     tensor_release(whole);
 }
 
-/* h is independent of the mean: f32 represents x to 3e-5 of the deviation, and no sum may lose
- * more. */
+/* Adding 1000 to x does not change the gradients, except for rounding: f32 keeps x to 3e-5 of its
+ * standard deviation. Sums must not lose more. */
 static void gradients_keep_their_digits_far_from_zero(void **state)
 {
     enum { ROWS = 40, N = 500 };
@@ -141,7 +141,7 @@ static void gradients_keep_their_digits_far_from_zero(void **state)
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(ROWS, N), &drawn));
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(ROWS, N), &grad));
     CHECK_OK(ctx, op_add_scalar(ctx, drawn, 1000, &far));
-    CHECK_OK(ctx, op_sub_scalar(ctx, far, 1000, &x)); /* without the digits that `far` lacks */
+    CHECK_OK(ctx, op_sub_scalar(ctx, far, 1000, &x)); /* has as few digits as `far` */
     const opdef_t *const ops[] = {&op_def_layer_norm_backward, &op_def_group_norm_backward};
     for (int k = 0; k < 2; k++) {
         int n_out = 3;

@@ -1,11 +1,11 @@
-/* A sweep over oneDNN: random calls of every operator with oneDNN kernels, at sizes around 1,
- * around block sizes, and around 64, 96, 128 and 199, with sources in any order of dimensions and
- * in blocks; each kernel is compared with the specification. Wrong implementations are listed with
- * their range in tensor/onednn/faults.c.
+/* Random calls of every operator that has oneDNN kernels. Sizes are around 1, around block sizes,
+ * and around 64, 96, 128 and 199; sources have any order of dimensions, or are blocked. Each kernel
+ * is compared with the specification. tensor/onednn/faults.c lists the implementations that are
+ * wrong, and for which calls.
  *
  * usage: test_onednn_sweep [CALLS [FIRST]]. "test_onednn_sweep 1 217" repeats call 217. A thorough
- * sweep has 20000 calls for each version of oneDNN and each ONEDNN_MAX_CPU_ISA. It prints the
- * number of primitives that ran, by operator. */
+ * sweep has 20000 calls for each version of oneDNN and each ONEDNN_MAX_CPU_ISA. It prints how many
+ * primitives ran for each operator. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ static const char *pick_post(void)
     return posts[seeded_below((int)(sizeof posts / sizeof *posts))];
 }
 
-/* " name=[a,b]" */
+/* Appends an attribute such as " name=[a,b]". */
 static void add_ints(const char *attribute, int n, const int *values)
 {
     add(" %s=[", attribute);
@@ -148,8 +148,8 @@ static void draw_conv(void)
     const int n = 1 + seeded_below(2);
     static const char *const sums[] = {"\"sum\"", "\"add\"", "\"mul\""};
     const int which = seeded_below(3);
-    /* products are large, so functions of them that approach zero have larger errors than the
-     * bound */
+    /* Products are large. If they are multiplied by a function of them that is almost 0, errors
+     * exceed the bound. */
     const bool has_sum = one_in(4), has_post = one_in(2) && !(has_sum && which == 2);
     name("conv%dd", w.n);
     add("(");
@@ -304,7 +304,7 @@ static void draw_recurrent(void)
 
 /* ---- other operators ---- */
 
-/* Picks an image or matrix; dimension 1 is the blocked one. */
+/* Chooses an image or a matrix. Blocks are of dimension 1. */
 static int pick_shape(int *sizes)
 {
     const int rank = 2 + seeded_below(4);
@@ -398,7 +398,7 @@ static void draw_call(void)
 
 /* ---- formats ---- */
 
-/* Picks plain, channels last, blocks of channels, or any order: "bcad". */
+/* Chooses a format: row-major, channels last, blocks of channels, or any order such as "bcad". */
 static void pick_tag(int rank, char *out_tag)
 {
     static const char *const blocks[] = {"8b", "16b", "4b"};
@@ -519,8 +519,8 @@ static void check_kernel(const subject_t *s, const prepared_t *prepared)
     for (int o = 0; o < prepared->n_out; o++) tensor_release(targets[o]);
 }
 
-/* Runs each of the operator's kernels that uses a primitive, in either layout, as plans request
- * them. */
+/* Runs each kernel of the operator that uses a oneDNN primitive, in both layouts, with the formats
+ * that plans may request. */
 static void check_call(const subject_t *s)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -546,7 +546,7 @@ static void check_call(const subject_t *s)
         }
 }
 
-/* Reorders from the source's format to another and back: must be exact. */
+/* Reorders from the source's format to another one and back, which must not change a bit. */
 static void check_reorder(const subject_t *s)
 {
     tensor_t *there = NULL, *back = NULL, *plain = NULL;
@@ -567,7 +567,7 @@ static void check_reorder(const subject_t *s)
     tensor_release(plain);
 }
 
-/* Prints the call before a signal ends the process. */
+/* Prints the call if it crashes. */
 static void tell(int signal_number)
 {
     static const char what[] = "\nended by a signal: ";

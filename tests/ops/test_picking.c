@@ -1,5 +1,5 @@
-/* Operators whose output sizes depend on elements: NaN, ties, many elements, errors.
- * test_conformance compares their elements with specifications, test_reference those with
+/* Operators whose output sizes depend on elements: NaN, equal elements, many elements, errors.
+ * test_conformance.c compares them with their specifications, and test_reference.c these with
  * PyTorch. */
 #include "tests/support/support.h"
 
@@ -34,7 +34,7 @@ static void nan_is_not_zero_and_minus_zero_is(void **state)
     tensor_release(x);
 }
 
-/* As in torch.unique. */
+/* As in torch.unique, NaN does not equal NaN, but 0 equals -0. */
 static void every_nan_is_unique_and_the_zeros_are_one(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -54,7 +54,7 @@ static void every_nan_is_unique_and_the_zeros_are_one(void **state)
 
 #define MANY 40000
 
-/* More elements than one thread's share, and than a chunk. */
+/* There are more elements than one thread takes, and than fit in one of its chunks. */
 static void many_elements_are_picked_by_several_threads(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -89,7 +89,7 @@ static void many_elements_are_picked_by_several_threads(void **state)
     tensor_release(counts);
 }
 
-/* Every third of 18,600 numbers, enough to be split among threads. */
+/* Selects every third of 18,600 numbers, which are enough for several threads. */
 static void three_threads_select_in_the_order_of_one(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,6 +1,6 @@
-/* The public functions of the operators: each is called once with distinct attributes, and its
- * result is compared with the specification for the attributes in the adjacent text. This detects
- * arguments that end up in the wrong attribute or operand. */
+/* Calls each public function of an operator once, with distinct attributes, and compares the result
+ * with the specification for the attributes in the text next to it. This finds arguments that are
+ * passed on as another attribute or operand. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
         __VA_ARGS__                                                                                \
     }
 
-/* `in` has the operands of the text, `out` has MAX_PIECES slots. */
+/* Calls the function. `in` are the operands of the text, and `out` has MAX_PIECES slots. */
 typedef status_t (*call_t)(context_t *ctx, const tensor_t *const *in, tensor_t **out);
 
 #define CALL(name, ...)                                                                            \
@@ -575,7 +575,7 @@ static const row_t rows[] = {
 };
 #define N_ROWS ((int)(sizeof rows / sizeof *rows))
 
-/* Outputs belong to the caller, or to the open scope. */
+/* Calls a row's function. With has_scope, the scope owns the outputs; otherwise the caller does. */
 static void check_row(context_t *ctx, const row_t *row, bool has_scope)
 {
     const opdef_t *op = ops_find(row->op);
@@ -609,8 +609,8 @@ static void every_operator_gets_its_arguments_where_they_belong(void **state)
     for (int r = 0; r < 2 * N_ROWS; r++) check_row(ctx, &rows[r / 2], r % 2 == 1);
 }
 
-/* Operators that only gradient rules, losses, layers in training or plans use have no function in
- * ops. */
+/* Returns true for operators without a public function, which only gradient rules, losses, layers
+ * in training or plans use. */
 static bool is_for_graphs(const opdef_t *op)
 {
     static const char *const names[] = {"draw_seed", "dropout_by",          "cross_entropy",

@@ -41,7 +41,7 @@ static void halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated(voi
     tensor_release(ten);
 }
 
-/* Computed by hand: floats plus zero points, of which a float cannot hold the last bits. */
+/* The results were computed by hand. The sums of x and zero point have more bits than a float. */
 static void zeros_of_32_bits_are_added_exactly(void **state)
 {
     static const struct {
@@ -66,7 +66,7 @@ static void zeros_of_32_bits_are_added_exactly(void **state)
     tensor_release(one);
 }
 
-/* 2^24 + 1 is not a float; the bias makes it 2^24 + 2, which is one. */
+/* The sum 2^24 + 1 is not a float, so the bias must be added to it in integers: the result is 1. */
 static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -83,7 +83,7 @@ static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
     tensor_release(scale);
 }
 
-/* Computed by hand: -2 * 0.5 + 0.25 is rounded to -1, 3 * 0.5 + 0.25 to 2. */
+/* The results were computed by hand: -2 * 0.5 + 0.25 is rounded to -1, and 3 * 0.5 + 0.25 to 2. */
 static void a_bias_of_floats_is_of_the_result_and_relu_ends_at_zero(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -175,7 +175,7 @@ static void integers_that_do_not_fit_are_refused_in_words(void **state)
 enum { N_IN = 20, N_OUT = 33, SIDE = 5, N_X = N_IN * SIDE * SIDE, N_Y = N_OUT * SIDE * SIDE };
 
 typedef struct layer {
-    uint8_t x[N_X]; /* channels last, as the addend */
+    uint8_t x[N_X]; /* channels last, like the addend */
     int8_t weight[N_OUT * N_IN * 9], packed[N_OUT * N_IN * 9 * 64];
     float bias[N_OUT], multiplier[N_OUT];
     uint8_t addend[N_Y];
@@ -192,7 +192,7 @@ static void fill_layer(layer_t *l)
     }
 }
 
-/* Computes in double, which is exact here since multipliers have few bits. */
+/* Computes a result before rounding, in double, without error: multipliers have few bits. */
 static double number_at(const layer_t *l, int k, int p, int q)
 {
     double sum = (double)l->bias[k];
@@ -205,7 +205,8 @@ static double number_at(const layer_t *l, int k, int p, int q)
     return sum * (double)l->multiplier[k] + 0.75 * l->addend[(p * SIDE + q) * N_OUT + k];
 }
 
-/* Returns false if the kernel declines, as oneDNN's does without dot products of bytes. */
+/* Runs the convolution with this kernel. Returns false if the kernel declines, as oneDNN's does
+ * without dot products of bytes. */
 static bool run_layer(context_t *ctx, layer_t *l, const char *name, uint8_t *out)
 {
     const opdef_t *op = ops_find("conv2d_quantized");
@@ -284,7 +285,7 @@ static void each_kernel_of_a_convolution_gives_the_same_integers(void **state)
     assert_true(n_cut > 0 && n_cut < n_run * N_Y);
 }
 
-/* Also for separate channels, whose packed weights have sizes of 1 between the others. */
+/* oneDNN must take a depthwise convolution, too, whose packed weight has dimensions of size 1. */
 static void a_depthwise_convolution_is_computed_by_onednn(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Random numbers: the same for equal seeds, different for others, and with the right distribution.
- * Bounds are six standard deviations of the estimates. */
+/* Random numbers must be the same for equal seeds and different for others, and must have the right
+ * distribution. Bounds are six standard deviations of the estimates. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static void uniform_numbers_fill_their_range(void **state)
     tensor_release(x);
 }
 
-/* One in 512 of 40,000 bf16 numbers would round up to the upper bound. */
+/* One in 512 numbers would be rounded up to the end if it were rounded to bf16 afterwards. */
 static void uniform_numbers_never_reach_the_high_end(void **state)
 {
     static const dtype_t dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_F64};
@@ -96,7 +96,7 @@ static void normal_numbers_have_their_moments(void **state)
     assert_true(fabs(mean_of(2) - 1) < 6 * sqrt(2.0 / N));
     assert_true(fabs(mean_of(3)) < 6 * sqrt(15.0 / N));
     assert_true(fabs(mean_of(4) - 3) < 6 * sqrt(96.0 / N));
-    /* neighbours are uncorrelated */
+    /* the product of neighbours has the mean 0 */
     for (int i = 1; i < N; i++) product += (double)numbers[i] * (double)numbers[i - 1];
     assert_true(fabs(product / N) < 6 / sqrt(N));
     CHECK_OK(ctx, op_randn_like(ctx, x, 5, 0.5, 3, DTYPE_NONE, &y));
@@ -143,8 +143,9 @@ static void numbers_of_integers_are_refused(void **state)
     tensor_release(x);
 }
 
-/* With weights 1, 2, 0, 5, each index is as frequent as its weight; 20,000 samples have a deviation
- * of at most 0.0036. Without replacement, the first index has the same distribution. */
+/* The weights are 1, 2, 0, 5. Each index must be as frequent as its weight says; 20,000 samples
+ * have a standard deviation of at most 0.0036. Without replacement, the first index must be,
+ * too. */
 static void indices_come_as_often_as_their_weights_say(void **state)
 {
     enum { N_ROWS = 20000, N_WEIGHTS = 4 };

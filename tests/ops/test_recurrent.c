@@ -1,5 +1,5 @@
-/* Recurrent operators: kernel selection, packing of weights, errors. reference.txt and
- * test_conformance cover results. */
+/* Recurrent operators: which kernel runs, packing of weights, and errors. test_reference.c and
+ * test_conformance.c check results. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ enum { T = 5, N = 3, C = 7, H = 17, G = 4 };
 
 /* ---- kernel selection ---- */
 
-/* Checks the kernel that is selected for f32 x[T][N][C] and these operands. */
+/* Checks which kernel is selected for f32 x[T][N][C] and these operands. */
 static void check_policy(context_t *ctx, policy_t policy, const char *name, dtype_t dtype,
                          bool has_lengths, const recurrent_attrs_t *attrs, const char *kernel,
                          const char *reason)
@@ -115,7 +115,7 @@ static void drop(operands_t *o)
     tensor_release(o->weight_hh);
 }
 
-/* Counts copies and reorders of weights in a run. */
+/* Runs the operator. Returns how many weights it copies or reorders. */
 static uint64_t count_packing(context_t *ctx, const tensor_t *x, const recurrent_weights_t *weights)
 {
     tensor_t *y = NULL, *h = NULL, *c = NULL;

@@ -1,5 +1,5 @@
-/* Means of many elements; reductions of NaN, infinities and integers beyond f64's precision, and
- * the index of a NaN in long rows. reference.txt covers ordinary numbers. */
+/* Means of many elements; reductions of NaN, infinities and integers with more digits than f64 has;
+ * and the index of a NaN in long rows. reference.txt has ordinary numbers. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -23,7 +23,7 @@ static const float rows[ROWS][COLUMNS] = {{NAN, 1, -2},
                                           {3e38f, -3e38f, 1e38f},
                                           {-20, 0.5f, 88.5f}};
 
-/* Values printed by reduction_values.py: one number per row. */
+/* Values printed by reduction_values.py, one number per row of x. */
 static const struct {
     const char *op, *attrs;
     float values[ROWS];
@@ -115,7 +115,8 @@ static int64_t reduce_integers(context_t *ctx, const char *op, dtype_t dtype, co
     return given;
 }
 
-/* 2^53 + 1 is not an f64; -2 as u64 is 2^64 - 2; 2^32 * 2^32 * 3 is 0 modulo 2^64. */
+/* f64 would compute wrong results: 2^53 + 1 is not an f64; -2 as u64 is 2^64 - 2; 2^32 * 2^32 * 3
+ * is 0 modulo 2^64. */
 static void integers_are_compared_and_multiplied_exactly(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -132,7 +133,7 @@ static void integers_are_compared_and_multiplied_exactly(void **state)
     assert_int_equal(reduce_integers(ctx, "prod", DTYPE_S64, odd), INT64_C(3006477117));
 }
 
-/* The last kernel that ran. */
+/* name of the last kernel that ran */
 static char kernel_that_ran[32];
 
 static status_t note_kernel(context_t *ctx, void *user, const op_event_t *event)
@@ -143,7 +144,7 @@ static status_t note_kernel(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Computes a mean over entire planes with one of the operators. */
+/* Computes the mean of each plane with one of several operators. */
 static tensor_t *average(context_t *ctx, int which, const tensor_t *x)
 {
     tensor_t *out = NULL, *plain = NULL;
@@ -162,8 +163,7 @@ static tensor_t *average(context_t *ctx, int which, const tensor_t *x)
     return plain;
 }
 
-/* Returns the largest relative error of the means over planes of a tensor in this format; "":
- * dense. */
+/* Returns the largest relative error of the means of planes. format "" is dense. */
 static double worst_error(context_t *ctx, int which, int64_t channels, int64_t size,
                           const char *format)
 {
@@ -194,7 +194,8 @@ static double worst_error(context_t *ctx, int which, int64_t channels, int64_t s
     return worst;
 }
 
-/* Compared with sums in double. A single float accumulator has errors of 1e-5 and more. */
+/* Compares with sums in double. If a kernel added up all elements in one float, errors would be
+ * 1e-5 and more. */
 static void means_of_large_planes_are_as_exact_as_those_of_small_ones(void **state)
 {
     static const char *const formats[] = {"", "abcd", "acdb", "aBcd8b", "aBcd16b"};
@@ -234,7 +235,7 @@ static void norms_of_long_rows_are_as_exact_as_those_of_short_ones(void **state)
     tensor_release(x);
 }
 
-/* oneDNN computes the means at the end of image networks. */
+/* The means at the end of image networks are of small planes, and oneDNN computes them. */
 static void means_of_small_planes_are_left_to_onednn(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Specifications compared with numbers from PyTorch: reference.py writes reference.txt. */
+/* Compares specifications with numbers from PyTorch. reference.py writes reference.txt. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "ops/ops.h"
 #include "tests/support/case.h"
 
-/* The formula of `fill` in reference.py. */
+/* Returns element i of an operand, by the formula of `fill` in reference.py. */
 static double draw(const case_operand_t *operand, int number, int64_t i)
 {
     int64_t value = (i * 97 + number * 31 + 11) % 251;
@@ -85,7 +85,8 @@ static void end(reference_t *reference)
     memset(reference, 0, sizeof *reference);
 }
 
-/* Parses "= [2,3] 0.5 1 ..."; returns the number of elements that differ. */
+/* Parses an output such as "= [2,3] 0.5 1 ...". Returns the number of elements that differ from
+ * it. */
 static int compare(const char *line, const char *title, reference_t *reference)
 {
     int output = reference->output++, n_wrong = 0;

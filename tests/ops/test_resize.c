@@ -1,5 +1,5 @@
-/* Resampling with op_resize and op_resize_attrs: results and errors. Expected values are from
- * torch.nn.functional.interpolate, PyTorch 2.13. */
+/* op_resize and op_resize_attrs: results and errors. Expected values are from
+ * torch.nn.functional.interpolate of PyTorch 2.13. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -53,7 +53,8 @@ static void a_scale_counts_where_it_gives_no_whole_size(void **state)
 
 static void nearest_multiplies_by_a_factor_in_f32_as_pytorch(void **state)
 {
-    /* Resizing 14 to 46: output 23 is element 23 * (14 / 46) = 7 in integers, but 6 in f32. */
+    /* In a resize from 14 to 46, element 23 is at 23 * 14 / 46 = 7; f32 rounds that to just below
+     * 7, so it is element 6. */
     context_t *ctx = fixture_context(state);
     static const struct {
         int64_t in, out, at;

@@ -1,5 +1,5 @@
-/* Arithmetic with C numbers; result dtypes are those of PyTorch 2.13 for a tensor and a Python
- * number. */
+/* Arithmetic of tensors with C numbers. Result dtypes are those of PyTorch 2.13 for a tensor and a
+ * Python number. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -31,7 +31,8 @@ static double compute(int function, double x, double value)
     }
 }
 
-/* Checks a function of 1 to 5 in a dtype and this number, which may be an integer. */
+/* Applies a function to the numbers 1 to 5 in a dtype and to `value`, which is passed as integer or
+ * double. Checks the result and its dtype. */
 static void check(context_t *ctx, dtype_t dtype, int function, double value, bool is_integer,
                   dtype_t expected)
 {

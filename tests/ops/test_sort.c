@@ -1,4 +1,5 @@
-/* Order of NaN, infinities, zeros and equal elements, and of integers beyond f64's precision. */
+/* Order of NaN, infinities, zeros and equal elements, and of integers with more digits than f64
+ * has. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 static const float mixed[N] = {1, NAN, 3, INFINITY, -2, NAN, 3, -0.0f, 0};
 
-/* Expected indices are from torch.sort(stable=True); topk returns the first of them. */
+/* Expected indices are those of torch.sort(stable=True). topk must return the first of them. */
 static void nan_is_larger_than_all_numbers_and_equal_elements_keep_their_order(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -47,7 +48,7 @@ static int64_t find_in(context_t *ctx, dtype_t dtype, int64_t n, const void *ele
     return index;
 }
 
-/* torch.argmax and torch.argmin also return 1 for the mixed numbers. */
+/* For `mixed`, torch.argmax and torch.argmin return 1, too. */
 static void the_first_nan_else_the_first_of_equal_elements_is_found(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -68,7 +69,7 @@ static void the_first_nan_else_the_first_of_equal_elements_is_found(void **state
     assert_int_equal(find_in(ctx, DTYPE_F32, 2, nothing, true), 0);
 }
 
-/* 2^53 + 1 is not an f64; -2 as u64 is 2^64 - 2. */
+/* f64 would be wrong: 2^53 + 1 is not an f64, and -2 as u64 is 2^64 - 2. */
 static void integers_are_ordered_exactly(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Operators on tensors with NaN, infinities, denormals and signed zeros, dense and mkldnn, compared
- * with PyTorch: special_cases.py writes special_cases.txt. */
+/* Operators on tensors with NaN, infinities, denormals and signed zeros, in both layouts, compared
+ * with PyTorch. special_cases.py writes special_cases.txt. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -67,7 +67,7 @@ static void add_input(context_t *ctx, char *line, special_case_t *c)
                               is_bool ? (const void *)truths : numbers, &c->in[c->n_in++]));
 }
 
-/* Transforms of tiles lose 1e-5 of the largest sums, which are about 1,000. */
+/* Winograd (is_transformed) loses 1e-5 of the largest sums, which are about 1,000. */
 static bool is_close(double wanted, double given, bool is_transformed)
 {
     if (isnan(wanted) || isnan(given)) return isnan(wanted) && isnan(given);
@@ -83,7 +83,8 @@ static status_t note_kernel(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Moves floating inputs to blocks of channels, or plain mkldnn without channels. */
+/* Converts a float input to the layout. mkldnn means blocks of channels, or row-major if it has
+ * none. */
 static tensor_t *move(context_t *ctx, tensor_t *tensor, layout_t layout)
 {
     tensor_t *moved = NULL;

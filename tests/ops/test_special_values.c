@@ -1,4 +1,4 @@
-/* NaN, infinities and results near 0 in activations, maxima, softmax and pooling: PyTorch's
+/* NaN, infinities and results near 0: activations, maxima, softmax and pooling must give PyTorch's
  * results, in both layouts and fused after products. */
 #include "tests/support/support.h"
 
@@ -158,7 +158,7 @@ static const struct {
 
 /* ---- activations ---- */
 
-/* Makes N channels of one element: dense, or a block of 16 lanes. */
+/* Makes N channels of one element each, dense or in blocks of 16. */
 static tensor_t *make(context_t *ctx, layout_t layout, const float *values)
 {
     tensor_t *dense = NULL, *blocked = NULL;
@@ -169,7 +169,8 @@ static tensor_t *make(context_t *ctx, layout_t layout, const float *values)
     return blocked;
 }
 
-/* gelu and elu subtract numbers as large as x and alpha; smaller results are 0. */
+/* gelu subtracts numbers as large as x, and elu as large as alpha. A result that is much smaller
+ * may be 0. */
 static bool is_close(const char *op, float x_value, float wanted, float given)
 {
     if (isnan(wanted) || isnan(given)) return isnan(wanted) && isnan(given);
@@ -213,8 +214,8 @@ static void activations_of_special_values_are_pytorchs_in_both_layouts(void **st
         }
 }
 
-/* Products of x with ones, in a dense and a blocked format, followed by the function; and the same
- * with a sum with zeros between. */
+/* Products that multiply each x by 1, dense or blocked. An activation follows, or first a sum with
+ * zeros and then the activation. */
 static const struct {
     const char *op;
     int rank, weight_rank;
@@ -230,7 +231,7 @@ static const struct {
 };
 #define N_PRODUCTS (sizeof products / sizeof *products)
 
-/* In each image or row one element is x and the others are 0; x meets a single weight of 1. */
+/* Each x is in an image or row of its own, whose other elements are 0, so results are x. */
 static void make_product(context_t *ctx, size_t product, tensor_t **out_x, tensor_t **out_weight)
 {
     float elements[N * 16 * 9] = {0}, weights[16 * 16 * 9] = {0};
@@ -293,7 +294,7 @@ static void fused_activations_of_special_values_are_pytorchs(void **state)
             if (ops_find(known[row].op)->as_post_op == NULL) continue;
             run_behind(ctx, product / 2, product % 2 == 1, row, given);
             for (int i = 0; i < N; i++) {
-                if (fabsf(x[i]) > 0 && fabsf(x[i]) < FLT_MIN) continue; /* products flush it */
+                if (fabsf(x[i]) > 0 && fabsf(x[i]) < FLT_MIN) continue; /* products flush x to 0 */
                 if (!is_close(known[row].op, x[i], known[row].value[i], given[i]))
                     fail_msg("%s (case %d), then %s %s: of %g is %.9g, wanted %.9g",
                              products[product / 2].op, (int)product, known[row].op,
@@ -332,7 +333,8 @@ static void maximum_and_minimum_keep_the_nan_of_either_side(void **state)
         }
 }
 
-/* As torch.clamp(torch.tensor([-4, 0, 4]), -2.5, 3): f32; an integer bound would keep the dtype. */
+/* torch.clamp(torch.tensor([-4, 0, 4]), -2.5, 3) is f32. Integer bounds would not change the
+ * dtype. */
 static void integers_clamped_to_a_fraction_give_floats(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -358,7 +360,7 @@ static void integers_clamped_to_a_fraction_give_floats(void **state)
 
 #define COLUMNS 37
 
-/* Returns row r of the result for a matrix in which it is (first, rest, rest, ...). */
+/* Computes softmax of a matrix in which row r is (first, rest, rest, ...), and returns that row. */
 static void run_softmax(context_t *ctx, bool is_logarithm, dtype_t dtype, layout_t layout, int dim,
                         float first, float rest, float *out_row)
 {
@@ -408,7 +410,8 @@ static void a_nan_an_infinity_or_nothing_makes_its_row_of_softmax_nan(void **sta
     }
 }
 
-/* Computed by mpmath: -log(1 + 36 exp(-d)) for an element that exceeds 36 others by d. */
+/* Expected values were computed with mpmath: if an element is larger by d than 36 others, its log
+ * softmax is -log(1 + 36 exp(-d)). */
 static void log_softmax_is_right_where_the_sum_is_nearly_one(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -444,7 +447,8 @@ static void log_softmax_over_one_element_is_zero(void **state)
 
 /* ---- pooling ---- */
 
-/* Two channels of 2x2 windows: (a, b, b, b), (b, b, b, a). A NULL format is dense. */
+/* Pools channels with one 2x2 window each, alternately (a, b, b, b) and (b, b, b, a). format NULL
+ * is dense. */
 static void pool(context_t *ctx, const char *format, dtype_t dtype, int64_t dilation, float a,
                  float b, float *out_pair)
 {

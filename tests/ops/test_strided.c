@@ -1,5 +1,5 @@
-/* Operators on tensors with gaps, with stride 0 or with overlapping elements, as made by expand,
- * slice with a step, and as_strided; oneDNN supports only some of them. */
+/* Operators on tensors with gaps, with stride 0, or with elements that overlap, as expand, slice
+ * with a step, and as_strided make them. oneDNN supports only some of these. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "tests/support/subject.h"
 
 typedef enum source {
-    SOURCE_EXPANDED, /* stride 0 in the first possible dimension */
+    SOURCE_EXPANDED, /* stride 0 in dimension 1 (of a vector: 0) */
     SOURCE_REPEATED, /* stride 0 in the last dimension */
     SOURCE_STEPPED,  /* every third element of a row */
     SOURCE_OVERLAPPED,
@@ -42,7 +42,7 @@ static void choose_strides(source_t source, int rank, const int64_t *sizes, int6
     }
 }
 
-/* Makes random elements, positive if used as variances. */
+/* Makes a tensor with these strides and random elements, which are positive if the case says so. */
 static tensor_t *make_source(context_t *ctx, source_t source, const case_operand_t *operand)
 {
     int64_t strides[TENSOR_MAX_RANK], last = 0;
@@ -81,7 +81,8 @@ static void check_run(const trial_t *t, const tensor_t *const *in, policy_t poli
     tensor_release(out);
 }
 
-/* Checks the dense tensor, and its mkldnn snapshot. */
+/* Runs the call with each policy, and if operand 0 is the strided one, with an mkldnn copy of
+ * it. */
 static void check_policies(const trial_t *t, int strided)
 {
     tensor_t *snapshot = NULL;
@@ -98,7 +99,7 @@ static void check_policies(const trial_t *t, int strided)
     tensor_release(snapshot);
 }
 
-/* Makes each operand strided in turn. */
+/* Runs the call for each operand and each kind of strides. */
 static void check_call(context_t *ctx, const char *name, const char *text)
 {
     trial_t t = {.ctx = ctx, .op = ops_find(name), .text = text};
@@ -148,7 +149,7 @@ static void every_operand_may_have_gaps_and_overlaps(void **state)
         check_call(fixture_context(state), calls[i][0], calls[i][1]);
 }
 
-/* Tests only conversions: to blocks and from blocks. */
+/* Converts to a blocked format, and copies from it to a tensor with gaps. */
 static void what_has_gaps_or_overlaps_goes_into_blocks(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -190,8 +191,8 @@ static void run_net(context_t *ctx, const subject_t *s, module_t *net, policy_t 
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
-/* Runs a graph interpreted with plain formats between operators, with blocks, with packed weights,
- * as plans, and frozen. */
+/* Runs a graph in five ways: row-major between operators, blocked, with packed weights, as plans,
+ * and frozen. */
 static void check_net(context_t *ctx, const char *parameters, const char *input, const char *body)
 {
     subject_t s = subject_begin(ctx, parameters, input, body);
@@ -215,7 +216,7 @@ static void check_net(context_t *ctx, const char *parameters, const char *input,
     subject_end(&s);
 }
 
-/* Ways to make the input of 16 channels. */
+/* The first operators of a graph, which make the input of 16 channels. */
 static const char *const openings[] = {
     "%t = expand(%x) sizes=[2,16,6,6]\n",
     "%u = concat(%x, %x, %x) dim=3\n"

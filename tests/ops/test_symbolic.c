@@ -1,11 +1,11 @@
-/* Shape inference with symbolic sizes for every operator and every case: sizes and attributes
- * become names, the rule runs once, and its result must equal the rule's result for numbers at all
- * sizes that satisfy the guards.
+/* Shape inference with symbolic sizes, for every operator and case. Names replace sizes and
+ * attributes, and the rule runs once. Where the guards (conditions that it adds) hold, its result
+ * must equal that of the rule for numbers.
  *
  * usage: test_symbolic [SEED [table]]; "test_symbolic 1 table" prints for each operator how many
- * calls were inferred and pinned, the number of guards, at how many other sizes results were
- * compared, and at how many the guards rejected sizes that would be right.
- * TESSERA_CASE=conv2d:3 runs one case of one operator. */
+ * calls were inferred, how many of them are valid for one size only ("pinned"), the number of
+ * guards, at how many other sizes results were compared, and how many sizes a guard excludes
+ * although results would be right. TESSERA_CASE=conv2d:3 runs one case of one operator. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -20,13 +20,13 @@
 #include "tests/support/case.h"
 
 #define MAX_NAMES 128
-#define N_WANTED 8 /* other sizes at which a result is compared */
+#define N_WANTED 8 /* other sizes to compare per call */
 #define N_TRIES 300
 
 static uint64_t seed = 1;
 static bool prints_table;
 
-/* The symbolic part of a call. */
+/* Which numbers of a call names replace. */
 typedef enum round { ACTIVATIONS, OPERANDS, ATTRIBUTES, N_ROUNDS } round_t;
 
 typedef struct subject {
@@ -47,7 +47,7 @@ typedef struct subject {
 
 typedef struct tally {
     int calls, pinned, guards, compared, failed;
-    int narrow; /* other sizes that a guard rejects although the result would be right */
+    int narrow; /* sizes that a guard excludes although results would be right */
 } tally_t;
 
 static uint64_t draw(subject_t *s, uint64_t n)
@@ -58,7 +58,8 @@ static uint64_t draw(subject_t *s, uint64_t n)
 
 /* ---- names ---- */
 
-/* Returns a new name, or one with the same hint. */
+/* Returns a new name for a size, or an old name for a size that was equal in this case (its
+ * hint). */
 static int64_t name_size(subject_t *s, int64_t hint, int64_t least)
 {
     char text[16];
@@ -88,7 +89,7 @@ static void name_sizes(subject_t *s, int operand)
     s->in[operand].is_number = from->is_number;
 }
 
-/* True for attributes that count elements; a zero that means a default gets no name. */
+/* Returns true for attributes that count elements. A zero that means a default keeps its value. */
 static bool is_size(const attr_field_t *field)
 {
     static const char *const names[] = {
@@ -152,7 +153,7 @@ static int64_t draw_size(subject_t *s, int name)
     return size < s->least[name] ? s->least[name] : size;
 }
 
-/* Changes one name, those with one hint, or all. */
+/* Chooses other sizes: for one name, for all names of equal hint, or for all names. */
 static void draw_sizes(subject_t *s)
 {
     const int chosen = (int)draw(s, (uint64_t)s->n_names), way = (int)draw(s, 4);
@@ -195,8 +196,8 @@ static bool complain(subject_t *s, const char *what)
     return false;
 }
 
-/* Compares the rule for numbers at these sizes with the symbolic result; returns NULL or the
- * difference. */
+/* Runs the rule for numbers at these sizes, and compares with the symbolic result. Returns the
+ * difference, or NULL. */
 static const char *find_difference(subject_t *s)
 {
     _Alignas(16) char attrs[CASE_MAX_ATTRS];
@@ -295,7 +296,7 @@ static bool is_chosen(const opdef_t *op, int index)
     return chosen[length] == '\0' || (chosen[length] == ':' && atoi(chosen + length + 1) == index);
 }
 
-/* Rules of the table are not pinned, except weight folding and formats, which need numbers. */
+/* No rule of the table may be pinned, except weight folding and formats, which need numbers. */
 static void symbolic_sizes_are_right_at_all_sizes_that_the_guards_allow(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -375,7 +376,7 @@ static opdef_t make_own(status_t (*infer)(context_t *, const op_call_t *, int *,
                      .kernels = no_kernels};
 }
 
-/* Infers for f32[N], where N has this hint. */
+/* Infers the output for f32[N], where N has this hint (its size in the first run). */
 static status_t infer_own(context_t *ctx, const opdef_t *op, int64_t hint, tensor_info_t *out,
                           bool *out_is_pinned, int *out_guards)
 {
@@ -393,8 +394,8 @@ static status_t infer_own(context_t *ctx, const opdef_t *op, int64_t hint, tenso
     return status;
 }
 
-/* A rule that wrongly claims to support symbols is detected if its results are wrong at the
- * hints. */
+/* Rules that take symbols for numbers. If one claims to support symbols (`claims`), a wrong result
+ * for the hint reveals it. */
 static void a_rule_that_takes_handles_for_numbers_is_pinned(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -450,7 +451,7 @@ static void elementwise_rules_of_users_hold_at_all_sizes(void **state)
 typedef struct question {
     const char *op;
     int n_in;
-    const char *in[3]; /* comma-separated sizes: names, which have hints, or numbers */
+    const char *in[3]; /* sizes separated by commas: numbers, or names with a hint */
     const char *attrs;
     const char *out, *guards;
 } question_t;
@@ -566,7 +567,8 @@ static void guards_are_few_and_general(void **state)
     assert_true(is_right);
 }
 
-/* Large negative numbers are not handles; rejecting them leaves no trace. */
+/* Some negative numbers stand for symbols, but not these large ones. Refusing them must not change
+ * what follows. */
 static void refused_numbers_are_forgotten(void **state)
 {
     context_t *ctx = fixture_context(state);

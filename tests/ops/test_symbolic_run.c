@@ -1,7 +1,6 @@
-/* Operators on symbolic elements, compared with their kernels: elements are random expressions, and
- * the result must equal the kernel's for the numbers at all sizes that satisfy the guards.
- *
- * usage: test_symbolic_run [SEED] */
+/* Operators on symbolic elements, compared with their kernels. Elements are random expressions of
+ * sizes. The result must equal the kernel's for numbers at all sizes that satisfy the guards
+ * (conditions). */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -21,8 +20,8 @@
 
 static uint64_t seed = 1;
 
-/* The grammar of tests/support/case.h: "<n" makes elements numbers from 0 to n - 1, "+" at least
- * 1. */
+/* Cases as in tests/support/case.h. Here "<n" limits elements to numbers from 0 to n - 1, and "+"
+ * to at least 1. */
 static const struct {
     const char *op, *text;
 } cases[] = {
@@ -120,7 +119,7 @@ typedef struct subject {
     case_call_t call;
     int64_t sizes[N_NAMES];
     symbolic_t in[CASE_MAX_INPUTS];
-    /* Real operands: (float)source + offset. */
+    /* elements of float operands are source + offset */
     int64_t source[CASE_MAX_INPUTS][MAX_ELEMENTS];
     double offset[CASE_MAX_INPUTS][MAX_ELEMENTS];
     int n_out;
@@ -176,7 +175,7 @@ static status_t make_operand(subject_t *s, int operand)
     return sym_status(s->ctx);
 }
 
-/* Floating results are compared by their floors. */
+/* Replaces float results by their floors, which are integers and can be compared. */
 static status_t make_integers(context_t *ctx, symbolic_t *out)
 {
     const dtype_t wanted = DTYPE_S64;
@@ -198,7 +197,7 @@ static bool size_of(void *user, int name, const char *text, int64_t *out_size)
     return true;
 }
 
-/* Returns false if an element overflows. */
+/* Makes the operand for the current sizes. Returns false if an element overflows. */
 static bool make_tensor(subject_t *s, int operand, tensor_t **out_tensor)
 {
     const symbolic_t *from = &s->in[operand];
@@ -295,7 +294,7 @@ static void elements_are_those_of_the_kernels_at_all_sizes(void **state)
         for (int round = 0; round < N_ROUNDS; round++) run_case(fixture_context(state), i, round);
 }
 
-/* The shape computation of a network that crops to a multiple of 8. */
+/* A network that crops its input to a multiple of 8 computes these sizes. */
 static void sizes_of_a_crop_are_one_expression(void **state)
 {
     context_t *ctx = fixture_context(state);

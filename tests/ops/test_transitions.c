@@ -1,4 +1,5 @@
-/* Operators that leave bytes in place: which bytes move, and which results share them. */
+/* Operators that need not move elements, such as conversions and views: what they copy, and which
+ * results share memory. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "tensor/convert.h"
 #include "tensor/counters.h"
 
-/* Returns the blocks that this machine's kernels read; `text` holds FORMAT_TEXT_MAX bytes. */
+/* Returns the name of the blocked format that this machine's kernels read, in `text` of
+ * FORMAT_TEXT_MAX bytes. */
 static const char *blocks(int rank, char *text)
 {
     format_t format = format_channel_blocks(rank,
@@ -33,7 +35,7 @@ static void check_moves(context_t *ctx, uint64_t wanted)
     assert_int_equal(counters_activation_reorders(&counters) + counters_copies(&counters), wanted);
 }
 
-/* wanted NULL: blocks */
+/* Checks the format. wanted NULL: blocks(). */
 static void check_format(tensor_t *tensor, const char *wanted)
 {
     char text[FORMAT_TEXT_MAX], own[FORMAT_TEXT_MAX];
@@ -144,7 +146,7 @@ static double total(context_t *ctx, const tensor_t *x)
     return value;
 }
 
-/* One slice is a run of complete blocks, the other cuts blocks. */
+/* One slice has complete blocks, and the other begins inside a block. Both must be copies. */
 static void views_of_mkldnn_tensors_are_snapshots_whatever_the_blocks(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -184,8 +186,8 @@ static void a_fixed_format_is_taken_or_declined(void **state)
     tensor_release(x);
 }
 
-/* Sixteen channels have the same bytes in a block of sixteen as with channels last: a convolution
- * reads one format without a reorder when the other is requested. */
+/* With as many channels as a block has, blocked and channels-last tensors have the same bytes. So a
+ * convolution can read one format as the other, without a reorder. */
 static void channels_of_one_block_are_channels_last(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Decision trees: one made by hand, and errors. Tests in io compare imported trees with ONNX
+/* Decision trees: one made by hand, and errors. tests/io compares imported ones with ONNX
  * Runtime. */
 #include "tests/support/support.h"
 
@@ -7,8 +7,8 @@
 #include "dispatch/dispatch.h"
 #include "ops/index/indexing.h"
 
-/* x[0] <= 1 ? (x[1] > 2 ? leaf 0 : leaf 1) : leaf 2, where NaN in x[1] counts as true; and a tree
- * that is only leaf 1. */
+/* The first tree is x[0] <= 1 ? (x[1] > 2 ? leaf 0 : leaf 1) : leaf 2, and x[1] > 2 is true for
+ * NaN. The second tree is only leaf 1. */
 static const int32_t features[] = {0, 1, 0}, links[] = {1, 0, 0, 0, 0, 0};
 static const int32_t modes[] = {TREE_LEQ, TREE_GT + TREE_NAN_IS_TRUE, TREE_LEQ};
 static const int32_t exits[] = {0, 2, 0, 1, 1, 1}, roots[] = {0, 2};

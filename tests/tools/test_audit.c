@@ -1,4 +1,4 @@
-/* The reader of oneDNN's verbose output, on lines of each version. */
+/* The reader of oneDNN's verbose output, tested on lines of each oneDNN version. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static bool read_line(audit_t *audit, const char *line)
     return audit_line(audit, line);
 }
 
-/* Checks for one reorder with this cause, bytes and time. */
+/* Checks that the line is one reorder with this cause, bytes and time. */
 static void check_reorder(const char *line, audit_cause_t cause, uint64_t bytes, double ms)
 {
     static audit_t audit;
@@ -210,7 +210,8 @@ static void other_lines_are_skipped(void **state)
     }
 }
 
-/* A line that is cut or mixed with another counts as malformed and in no sum. */
+/* A line that is incomplete or mixed with another one is counted as malformed, and not
+ * otherwise. */
 static void garbled_lines_are_told_apart(void **state)
 {
     (void)state;
@@ -312,7 +313,7 @@ static void read_log(const char *path, whole_log_t *log)
     log->has_steady = audit_find_steady(log->n, log->executions, scratch, &log->steady);
 }
 
-/* Counts reorders by cause in executions begin to end. */
+/* Counts the reorders by cause among the executions from begin to end. */
 static void check_causes(const whole_log_t *log, size_t begin, size_t end,
                          const int (*wanted)[AUDIT_CAUSE_COUNT])
 {
@@ -325,9 +326,9 @@ static void check_causes(const whole_log_t *log, size_t begin, size_t end,
                      audit_cause_name((audit_cause_t)cause), (*wanted)[cause], begin, end);
 }
 
-/* Two convolutions with oneDNN 2.6, counted by hand: first row-major between operators (2 weight
- * and 4 activation reorders), then with 2 weights packed and the output reordered, then 3 times
- * with only the output reordered. */
+/* The log of two convolutions with oneDNN 2.6, counted by hand: first row-major between operators
+ * (2 weight and 4 activation reorders), then with 2 packed weights (2 and 1), then 3 times with
+ * only the output reordered. */
 static void a_log_of_onednn_2_has_set_up_and_a_steady_state(void **state)
 {
     (void)state;
@@ -343,9 +344,9 @@ static void a_log_of_onednn_2_has_set_up_and_a_steady_state(void **state)
     check_causes(&log, 13, 22, &(const int[]){[AUDIT_ACTIVATION] = 3, [3] = 0});
 }
 
-/* PyTorch 2.13 with oneDNN 3.12: to_mkldnn of two convolutions copies their 2 weights and 2 biases
- * and packs the weights. Each of 3 inferences copies the input, reorders the second weight again,
- * and reorders the output. */
+/* The log of PyTorch 2.13 with oneDNN 3.12: to_mkldnn of two convolutions copies their 2 weights
+ * and 2 biases and packs the weights. Each of 3 inferences copies the input, reorders the second
+ * weight again, and reorders the output. */
 static void copies_of_weights_in_pytorch_s_log_are_no_activation_reorders(void **state)
 {
     (void)state;
@@ -363,7 +364,8 @@ static void copies_of_weights_in_pytorch_s_log_are_no_activation_reorders(void *
         &(const int[]){[AUDIT_COPY] = 3, [AUDIT_WEIGHT] = 3, [AUDIT_ACTIVATION] = 3, [3] = 0});
 }
 
-/* Each letter is an execution. */
+/* Checks which executions of a log repeat. Each letter is an execution; equal letters are equal
+ * ones. */
 static void check_steady(const char *letters, size_t first, size_t length, int64_t n_times)
 {
     audit_execution_t executions[MAX_EXECUTIONS];

@@ -1,5 +1,5 @@
-/* bench --instances: instances run at the same time, on separate cores and with shared weights;
- * impossible requests fail. */
+/* bench --instances runs several instances of a model at the same time, on separate cores and with
+ * shared weights. Requests that are impossible fail. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@
 
 static char out[OUT_MAX];
 static char folder[] = "/tmp/tessera-instances-XXXXXX";
-static char model[64]; /* frozen for one thread */
+static char model[64]; /* path of a model frozen for one thread */
 
-/* Runs `tessera ARGUMENTS`; stderr is read with stdout. */
+/* Runs `tessera ARGUMENTS`. Reads stdout and stderr together. */
 static int tessera(const char *arguments)
 {
     char line[1024];
@@ -44,7 +44,7 @@ static void bench_model(const char *options)
     if (code != 0) fail_msg("repeat: tessera %s\nexit %d: %s", line, code, out);
 }
 
-/* Two instances of one thread each, measured once for all tests. */
+/* Runs two instances of one thread each. All tests share one measurement. */
 static void bench_two(void)
 {
     static char kept[OUT_MAX];
@@ -55,7 +55,7 @@ static void bench_two(void)
     memcpy(out, kept, sizeof out);
 }
 
-/* Returns the number of a key in the object that begins with `begin`. */
+/* Returns the number after a key, in the JSON object that starts with `begin`. */
 static double value_of(const char *begin, const char *key)
 {
     char wanted[64];
@@ -68,7 +68,7 @@ static double value_of(const char *begin, const char *key)
     return value;
 }
 
-/* Reads the number from the message about a number that is too large. */
+/* Returns the number of cores, which is in the message about a number that is too large. */
 static int count_cores(void)
 {
     int n = 0;
@@ -93,22 +93,22 @@ static void two_instances_run_at_once_on_cores_of_their_own(void **state)
     assert_string_not_equal(first, second);
     double n_runs = value_of(two, "runs"), median = value_of(two, "median_ms");
     assert_true(n_runs >= 2.0 && median > 0.0 && median <= value_of(two, "p99_ms"));
-    /* Each instance runs for a second, and at most one run longer. */
+    /* Each instance runs for a second, or until the run that has begun then ends. */
     assert_true(value_of(two, "items_per_s") <= n_runs);
     assert_true(value_of(two, "cpu_ms") > 0.0);
     assert_true(value_of(two, "weight_reorders") == 0.0);
     assert_true(value_of(two, "activation_reorders") == 0.0 && value_of(two, "copies") == 0.0);
-    /* Items have three decimals and the speedup four. The rounding matters if a loaded machine runs
-     * one item per second. */
+    /* Items per second are printed with three decimals, the speedup with four. If a machine is so
+     * busy that it runs one item per second, this rounding matters. */
     double all = value_of(two, "items_per_s"), one = value_of("\"rows\":[", "items_per_s");
     double told = value_of(two, "speedup"), off = all - told * one;
     double rounding = 0.501e-3 * (1.0 + told) + 0.501e-4 * (one + 1e-3);
     if (fabs(off) > rounding) fail_msg("speedup %.4f, but %.3f items/s over %.3f", told, all, one);
 }
 
-/* Another instance needs memory for an arena and a stack, much less than for weights, whether these
- * are in the file or made when it was opened. pss_mb depends on other processes that map the same
- * libraries, so only anonymous pages are compared. */
+/* A second instance needs memory for an arena and a stack, which is much less than the weights,
+ * even those packed when the file was opened. Only anonymous pages are compared, because pss_mb
+ * depends on other processes that map the same libraries. */
 static void instances_share_their_weights(void **state)
 {
     static const char one[] = "{\"instances\":1,\"threads\":1,",
@@ -171,7 +171,7 @@ static void a_model_that_fails_is_told_of(void **state)
     assert_non_null(strstr(out, "none.tessera"));
 }
 
-/* A model that is not frozen is frozen first, in a temporary folder. */
+/* A model that is not frozen is frozen first, in a temporary folder, which must disappear. */
 static void tables_fit_a_terminal_and_nothing_stays(void **state)
 {
     char line[512];
@@ -191,7 +191,7 @@ static int set_up(void **state)
     char line[256];
     const char *options = getenv("ASAN_OPTIONS");
     (void)state;
-    /* The sanitizer's quarantine of freed memory would grow with the number of runs. */
+    /* The sanitizer keeps freed memory (its quarantine), more with each run. */
     snprintf(line, sizeof line, "%s:quarantine_size_mb=1", options != NULL ? options : "");
     if (setenv("ASAN_OPTIONS", line, 1) != 0 || mkdtemp(folder) == NULL) return 1;
     snprintf(model, sizeof model, "%s/model.tessera", folder);

@@ -1,4 +1,4 @@
-/* The command as other programs see it: exit codes, messages, stdout, the keys of its JSON. */
+/* The command as other programs see it: exit codes, messages, stdout, and keys of its JSON. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@
 #include "tools/audit.h"
 
 #define MODEL "zoo:squeezenet1_1"
-#define SMALL MODEL " --shape x=1x3x64x64" /* fast */
-#define NORMED "zoo:mobilenet_v2" /* batch norm uses oneDNN if channels are last, else our loop */
+#define SMALL MODEL " --shape x=1x3x64x64" /* runs fast */
+#define NORMED "zoo:mobilenet_v2" /* has batch norms, which run in oneDNN if channels are last */
 
-/* Results of a command line. */
+/* Exit code and output of the last command line. */
 typedef struct outcome {
     int code;
     char out[1 << 20];
@@ -52,7 +52,8 @@ static void tessera(const char *arguments)
     fclose(file);
 }
 
-/* Checks the exit code, and a part of stderr and of stdout (NULL: any). */
+/* Runs a command line. Checks the exit code, and that stderr and stdout contain these texts (NULL:
+ * any). */
 static void check(const char *arguments, int code, const char *err, const char *out)
 {
     tessera(arguments);
@@ -133,7 +134,7 @@ static void options_mean_the_same_in_every_command(void **state)
         if (i == 0) memcpy(first, outcome.out, sizeof first);
         for (size_t j = 0; j < sizeof options / sizeof options[0]; j++) {
             const char *here = strstr(outcome.out, options[j]), *there = strstr(first, options[j]);
-            size_t n_bytes = 1; /* length of the option's line with the line break before it */
+            size_t n_bytes = 1; /* length of the option's line and the line break before it */
             if (here == NULL || there == NULL) fail_msg("%s has no %s", on_models[i], options[j]);
             while (here[n_bytes] != '\n' && here[n_bytes] != '\0') n_bytes++;
             assert_memory_equal(here, there, n_bytes);
@@ -248,7 +249,8 @@ static void diff_takes_two_modes_that_run_operator_by_operator(void **state)
 
 /* ---- audit and info ---- */
 
-/* Checks a row of audit's table of causes: total, set-up, and per repetition. */
+/* Checks a row of audit's table: reorders with a cause, in all, during set-up, and per
+ * repetition. */
 static void check_reorders(const char *row, int wanted, int wanted_first, int wanted_each)
 {
     int n = -1, n_first = -1, n_each = -1;
@@ -289,7 +291,7 @@ static void info_lists_variables_and_operators(void **state)
     check("--version", 0, NULL, "tessera ");
 }
 
-/* The expected names, types and sizes are those in the script that makes the files. */
+/* The script that makes the files has the expected names, types and sizes. */
 static void info_lists_what_is_in_a_file_of_weights(void **state)
 {
     (void)state;
@@ -300,7 +302,7 @@ static void info_lists_what_is_in_a_file_of_weights(void **state)
     check(types, 0, NULL, "\nBF16  [1,2]      4  \"bfloat16\"\n");
     check(types, 0, NULL, "\nF32   []         4  \"number\"\n");
     check(types, 0, NULL, "\nI16   [0,4]      0  \"nothing\"\n");
-    check(types, 0, NULL, "\"\\\"\\\\\\n\\u001f\xc3\xbc\"\n"); /* one line for any content */
+    check(types, 0, NULL, "\"\\\"\\\\\\n\\u001f\xc3\xbc\"\n"); /* a name takes one line */
     check("info " TESSERA_SOURCE_DIR "/tests/io/foreign.safetensors", 0, NULL,
           "\n\"F8_E4M3\" (not read)  [3]        3  \"float8\"\n");
     write_file("broken.safetensors", "12345678{");
@@ -313,7 +315,8 @@ static void info_lists_what_is_in_a_file_of_weights(void **state)
           NULL);
 }
 
-/* Each of our names, with the text that oneDNN logs for it; longer names of a kind come first. */
+/* Names of instruction sets, and the text that oneDNN logs for each. A name that is the beginning
+ * of another one comes after it. */
 static const char *const isas[][2] = {
     {"avx512_core_amx", "Intel AMX"},
     {"avx512_core_bf16", "bfloat16"},
@@ -394,7 +397,7 @@ static void every_mode_agrees_with_dense_and_with_the_specification(void **state
     }
 }
 
-/* Sums the numbers of all rows that begin with "reorders, ". */
+/* Sums the numbers of all rows "reorders, ...". */
 static uint64_t sum_of_reorders(char *text)
 {
     uint64_t sum = 0;
@@ -489,7 +492,7 @@ static void bench_s_json_has_the_keys_of_the_contract_in_order(void **state)
     assert_ptr_equal(strchr(outcome.out, '\n'), outcome.out + strlen(outcome.out) - 1);
 }
 
-/* Returns the number of a key in the first row. */
+/* Returns the number after a key in the first row. */
 static double value_of(const char *key)
 {
     char wanted[64];
@@ -637,7 +640,8 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     check("run tuned.tessera --seed 5 --compare saved --tolerance 1e-3", 0, NULL, NULL);
 }
 
-/* A limit of 32 KB (in blocks of 512 bytes) simulates a full disk: both make a write fail. */
+/* A limit for the size of files (in blocks of 512 bytes) simulates a full disk: writing fails,
+ * too. */
 static void what_cannot_be_saved_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -678,7 +682,7 @@ static void a_frozen_onnx_model_keeps_its_names(void **state)
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* x.sum(0) / x.shape[0], then the same over the length */
+/* Writes a model that computes x.sum(0) / x.shape[0], and the same for the length. */
 static void write_means(const char *name)
 {
     char path[256];
@@ -714,7 +718,6 @@ static void write_array(const char *name, int rank, const int64_t *sizes)
     context_destroy(ctx);
 }
 
-/* A graph frozen at one set of sizes gives the model's result at another. */
 static void every_pass_can_be_skipped_and_dumped_after(void **state)
 {
     (void)state;
@@ -737,6 +740,7 @@ static void every_pass_can_be_skipped_and_dumped_after(void **state)
     }
 }
 
+/* A graph frozen at one set of sizes must give the model's result at another. */
 static void an_onnx_model_runs_at_sizes_that_it_leaves_open(void **state)
 {
     (void)state;

@@ -5,7 +5,8 @@
 
 #include "tests/support/support.h"
 
-/* A model of two 1x1 convolutions with an activation between, run operator by operator. */
+/* Makes a model of two 1x1 convolutions with an activation between them, which runs operator by
+ * operator. */
 static runner_t make_runner(context_t *ctx, eltwise_t between, int64_t padding)
 {
     runner_t runner = {.ctx = ctx, .mode = MODE_DENSE, .n_in = 1};
@@ -58,7 +59,7 @@ static void runs_that_are_alike_do_not_differ(void **state)
     check_near(result.largest.difference, 0);
 }
 
-/* The last layer's weight is 3/2 of the other's, so every element differs by 1/3 of it. */
+/* b's last weight is 3/2 of a's, so each result differs by 1/3 of b's. */
 static void the_first_node_that_differs_is_named(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -74,7 +75,8 @@ static void the_first_node_that_differs_is_named(void **state)
     assert_non_null(strstr(result.first.b, "f32[1,4,5,5]"));
 }
 
-/* Everything from the first layer on differs, the middle layer by the same ratio. */
+/* All results differ: those of the first two layers by the same ratio, those of the last by
+ * more. */
 static void nodes_before_the_largest_difference_come_first(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,4 +1,4 @@
-/* Examples from a folder, and tessera freeze --dtype s8 with them. */
+/* Example inputs in a folder, and tessera freeze --dtype s8 with them. */
 #include "tools/examples.h"
 
 #include "tests/support/support.h"
@@ -130,7 +130,7 @@ static void numbers_tell_examples_of_several_inputs_apart(void **state)
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* relu(conv(x, w)), then the mean of each channel: scores of four classes. */
+/* Writes a model of relu(conv(x, w)), then the mean of each channel: scores of four classes. */
 static void write_model(const char *name, float first_weight, bool is_open)
 {
     char path[256];
@@ -159,7 +159,7 @@ static void write_model(const char *name, float first_weight, bool is_open)
     free(bytes);
 }
 
-/* Runs `tessera ARGUMENTS` in the scratch directory; checks the exit code and a part of the
+/* Runs `tessera ARGUMENTS` in the scratch directory. Checks the exit code and a part of the
  * output. */
 static void check(const char *arguments, int code, const char *part)
 {
@@ -216,14 +216,14 @@ static void a_file_of_integers_is_made_and_runs(void **state)
     check(FREEZE "--dtype s8 --calibrate images --max-layer-error 1e-9", 0,
           "kept in f32: conv2d layer, error");
     check("run m.tessera --compare saved --tolerance 1e-5", 0, "differs from saved");
-    /* with ranges that clip most numbers, scores are wrong until the layer stays f32 */
+    /* the ranges clip most numbers, so scores are wrong until the layer stays f32 */
     check(FREEZE "--dtype s8 --calibrate images --percentile 2 --min-agreement 1", 0,
           "the 1 layers of the largest errors stay f32");
     check(FREEZE "--dtype s8 --calibrate images --percentile 2 --min-agreement 1", 0,
           "s8: 0 layers, 1 kept in f32");
     check(FREEZE "--dtype s8 --calibrate images --percentile 2 --min-agreement 1", 0,
           "100 of 100 rows");
-    /* the first attempt agrees: its layers are reported as without the option */
+    /* the scores agree at once, so the report is the same as without --min-agreement */
     check(FREEZE "--dtype s8 --calibrate images --min-agreement 0.1", 0,
           "s8: 1 layers, 0 kept in f32; outputs differ from f32 by 0.0");
     save(ctx, "images/4.npy", 4, (const int64_t[]){1, 3, 5, 6}, 0.0);
@@ -233,7 +233,7 @@ static void a_file_of_integers_is_made_and_runs(void **state)
           "freeze: %x of examples[4] contains NaN or infinity, ranges need finite numbers");
 }
 
-/* If a score is NaN, no score is the largest, neither in f32 nor in the dtype. */
+/* If a score is NaN, no score is the largest, so f32 does not agree with itself. */
 static void scores_that_are_no_numbers_do_not_agree(void **state)
 {
     context_t *ctx = fixture_context(state);

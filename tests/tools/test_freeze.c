@@ -1,4 +1,4 @@
-/* tessera freeze of ONNX models: which information about inputs it needs. */
+/* tessera freeze of ONNX models: what it must know about their inputs. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 static maker_t block;
 
-/* Runs `tessera ARGUMENTS` in the scratch directory; checks the exit code and a part of the
+/* Runs `tessera ARGUMENTS` in the scratch directory. Checks the exit code and a part of the
  * output. */
 static void check(const char *arguments, int code, const char *part)
 {
@@ -64,7 +64,7 @@ static void write_array(context_t *ctx, const char *name, dtype_t dtype, int ran
     tensor_release(tensor);
 }
 
-/* Checks all elements of an array that a command has written. */
+/* Checks all elements of an array that a command wrote. */
 static void check_array(context_t *ctx, const char *name, int n, const float *wanted)
 {
     char path[256];
@@ -81,7 +81,7 @@ static void check_array(context_t *ctx, const char *name, int n, const float *wa
 
 /* ---- models that fail with random values ---- */
 
-/* y = float(x / b) with integers; random ones include a 0. */
+/* y = float(a / b) for integers. Random ones would divide by 0. */
 static void make_quotient(context_t *ctx)
 {
     int64_t a[24], b[24];
@@ -105,7 +105,7 @@ static void make_quotient(context_t *ctx)
     check_array(ctx, "out/y.npy", 24, y);
 }
 
-/* y = float(range(0, n, 1)): its length depends on the value of n. */
+/* y = float(range(2, n, 3)). Its length depends on the value of n. */
 static void make_range(context_t *ctx)
 {
     maker_begin(&maker, 17);
@@ -122,7 +122,7 @@ static void make_range(context_t *ctx)
     check_array(ctx, "out/y.npy", 4, (float[]){2, 5, 8, 11});
 }
 
-/* y is x, doubled while it is below a bound; the loop is endless if the bound is never reached. */
+/* y is x, doubled while it is less than `bound`. Random values may make an endless loop. */
 static void make_loop(context_t *ctx)
 {
     maker_begin(&block, 17);
@@ -150,7 +150,7 @@ static void make_loop(context_t *ctx)
     check_array(ctx, "out/y.npy", 1, (float[]){48});
 }
 
-/* Weights packed in the first run for nodes outside plans are reused in the second. */
+/* The first run packs the weights of nodes outside of plans. The second run must use them. */
 static void check_second_run(context_t *ctx)
 {
     static const char *const names[] = {"m.tessera", "x.npy", "shape.npy"};
@@ -175,7 +175,7 @@ static void check_second_run(context_t *ctx)
     module_release(frozen);
 }
 
-/* y = reshape(x w, shape) v: the input of the second product depends on the elements of `shape`. */
+/* y = reshape(x w, shape) v. The input of the second product depends on the elements of `shape`. */
 static void make_reshape(context_t *ctx)
 {
     float x[24], w[6 * 8], v[4 * 3], p[32], y[24];
@@ -254,8 +254,8 @@ static void what_is_measured_on_values_needs_them(void **state)
 
 enum { K = 64, P = 96 };
 
-/* y = (x * s) w with x f32[N,64] and s f32[M,64]: whether N or M is 1 decides the broadcast, so
- * there are three graphs. */
+/* y = (x * s) w for x f32[N,64] and s f32[M,64]. There are three graphs, because the broadcast
+ * depends on whether N or M is 1. */
 static void begin_broadcast(float *weight)
 {
     for (int i = 0; i < K * P; i++) weight[i] = (float)(i * i % 31 - 15) / 16.0f;
@@ -279,7 +279,7 @@ static tensor_t *make_rows(context_t *ctx, int64_t rows, int step)
     return tensor;
 }
 
-/* Compares with sums in double. */
+/* Runs the model for sizes N and M, and compares with sums in double. */
 static void check_broadcast(context_t *ctx, module_t *frozen, const float *weight, int64_t n,
                             int64_t m)
 {
@@ -350,7 +350,7 @@ static void a_file_has_a_graph_for_each_shape_that_needs_one(void **state)
           2, "--shape s=1x64, an input needs one --shape, or one for each set");
     check("graph m.tessera", 0, "  guard N == M from Mul \"scale\"\n");
     check("graph m.tessera", 0, "  guard N == 1 from Mul \"scale\"\n");
-    /* if both graphs use the same form of the weight, the file contains it once */
+    /* if both graphs use one form of the weight, the file has it once */
     assert_true(file_size_of("x.tessera") < file_size_of("one.tessera") + 4096);
     check("append m.tessera --threads 1", 0, "m.tessera: ");
     path_in_scratch("m.tessera", path);
@@ -365,7 +365,7 @@ static void a_file_has_a_graph_for_each_shape_that_needs_one(void **state)
                      "the graph holds where N == M (Mul \"scale\"); none of its 3 graphs takes "
                      "these inputs");
     counters_read(ctx, &counters);
-    assert_int_equal(counters.plans_built, 4); /* loading built three */
+    assert_int_equal(counters.plans_built, 4); /* loading made three of them */
     CHECK_OK(ctx, freeze_optimize(ctx, frozen, NULL));
     CHECK_OK(ctx, module_clone(ctx, frozen, &clone));
     module_release(frozen);
@@ -385,7 +385,7 @@ static module_t *freeze_at(context_t *ctx, int64_t n, int64_t m)
     return frozen;
 }
 
-/* Returns the tensor of the graph's only constant of this size. */
+/* Returns the graph's only constant of this size. */
 static const tensor_t *weight_of(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
@@ -464,8 +464,8 @@ static void every_allocation_of_an_addition_may_fail(void **state)
     check_allocations_by_turns(add_frozen);
 }
 
-/* Replaces the last `from` in the file's text with `to`, of equal length, and corrects the
- * checksums. */
+/* Freezes a model, replaces the last `from` in the file's text by `to`, which has the same length,
+ * and corrects the checksums. Loading must fail with these words. */
 static void check_lie(context_t *ctx, const char *from, const char *to, const char *words)
 {
     static char bytes[1 << 18];
@@ -506,7 +506,8 @@ static void a_graph_that_is_like_no_method_is_refused(void **state)
     check_lie(ctx, "%s : f32[M=1,64]", "%s : f64[M=1,64]", "lie.tessera: ");
 }
 
-/* Weights can be packed for any sizes, and so can a graph without guards. */
+/* Freezing needs no --shape: it assumes sizes, and the graph runs at all others that its guards
+ * allow. */
 static void open_sizes_need_no_shape(void **state)
 {
     (void)state;
@@ -544,7 +545,7 @@ static status_t note_run(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-/* Counters and observers show that weights are packed but no operator runs. */
+/* Plans are made and tuned for sizes. Counters and observers must show that no operator runs. */
 static void no_operator_runs_while_a_plan_is_made_of_sizes(void **state)
 {
     context_t *ctx = fixture_context(state);

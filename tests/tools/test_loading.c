@@ -1,4 +1,4 @@
-/* Options of run, bench and profile for loading a frozen file. */
+/* The options of run, bench and profile that say how to load a frozen file. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 #define MODEL "zoo:squeezenet1_1 --shape x=1x3x64x64"
 
-/* Runs `tessera ARGUMENTS` in a shell, in the scratch directory; checks the exit code and a part of
- * the output on either stream. */
+/* Runs `tessera ARGUMENTS` in the scratch directory. Checks the exit code and a part of stdout and
+ * stderr. */
 static void check(const char *arguments, int code, const char *part)
 {
     static char said[1 << 20];
@@ -53,7 +53,7 @@ static void a_frozen_file_is_loaded_as_is_asked_for(void **state)
     check("run model.tessera --load copied", 1, "is damaged");
     check("run model.tessera --unchecked", 0, "");
     check("bench model.tessera --iterations 1 --load copied", 1, "is damaged");
-    /* its first run is in a separate process */
+    /* another process loads it for the first run */
     check("bench model.tessera --iterations 1 --load copied --unchecked", 0, "frozen");
 }
 

@@ -1,5 +1,5 @@
-/* One file on several machines: instruction sets, numbers of threads, versions of oneDNN. The tests
- * run the command, since a process has only one of each. */
+/* One file is used by several machines, which differ in instruction set, number of threads and
+ * version of oneDNN. The tests run the command, because each process has one of each. */
 #include "tests/support/support.h"
 
 #include "tests/support/scratch.h"
@@ -14,7 +14,7 @@
 
 static char output[1 << 18];
 
-/* Runs `ENVIRONMENT TESSERA ARGUMENTS` in the scratch directory; returns the exit code. `output`
+/* Runs `ENVIRONMENT TESSERA ARGUMENTS` in the scratch directory. Returns the exit code; `output`
  * has stdout and stderr. */
 static int run(const char *environment, const char *tessera, const char *arguments)
 {
@@ -35,7 +35,8 @@ static void check_run(const char *environment, const char *tessera, const char *
         fail_msg("repeat: %s %s %s\nexit %d: %s", environment, tessera, arguments, code, output);
 }
 
-/* Reads the row "weight reorders": during preparation, and in the second run. */
+/* Reads the row "reorders, weight" of the table: the number up to the end of the first run, and
+ * that of the second run. */
 static void read_reorders(long *out_preparing, long *out_second)
 {
     long first = -1;
@@ -57,7 +58,7 @@ static void freeze_and_keep_outputs(const char *environment, const char *tessera
     check_run(environment, tessera, "run model.tessera --threads 2 --output-dir right");
 }
 
-/* Runs the file and compares outputs; returns the weight reorders up to the first result. */
+/* Runs the file and compares its outputs. Returns the weight reorders up to the first result. */
 static long reorders_of(const char *environment, const char *tessera, int n_threads)
 {
     long preparing = 0, second = 0;
@@ -111,7 +112,7 @@ static void another_number_of_threads_gets_right_answers(void **state)
     assert_int_equal(reorders_of("", OURS, 2), 0);
 }
 
-/* False if the command was built from older sources. */
+/* Returns false if the command is so old that it cannot read our files. */
 static bool reads_our_files(const char *tessera)
 {
     check_run("", OURS, "freeze zoo:squeezenet1_1 -o model.tessera");
@@ -119,7 +120,7 @@ static bool reads_our_files(const char *tessera)
            strstr(output, "this library reads") == NULL;
 }
 
-/* The commands of other presets, if they are built. */
+/* Uses the commands of other presets, if they are built. */
 static void another_version_of_onednn_gets_right_answers(void **state)
 {
     (void)state;
@@ -147,8 +148,8 @@ static void another_version_of_onednn_gets_right_answers(void **state)
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* A file stores no weights that became floats: if byte convolutions run in floats, each start
- * converts them. */
+/* If 8-bit convolutions run in f32, each start converts their weights, which no file stores. So the
+ * command must not advise to append. */
 static void what_no_file_keeps_is_not_told(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The zoo in every mode: agreement, reorders, and no reference implementation. Networks are smaller
- * with sanitizers and in debug builds. */
+/* Runs the zoo in every mode: results must agree, reorders must be few, and no reference
+ * implementation may run. Networks are smaller with sanitizers and in debug builds. */
 #include "tools/mode.h"
 
 #include "tests/support/support.h"
@@ -19,7 +19,7 @@ enum { DIVIDE = 1, SIZE = 224, CLASSES = 1000 };
 enum { DIVIDE = 4, SIZE = 64, CLASSES = 16 };
 #endif
 
-/* A network in a mode, prepared for one image. */
+/* A network that was prepared in a mode, for one image. */
 typedef struct trial {
     context_t *ctx;
     const char *name;
@@ -82,8 +82,8 @@ static void check_same(const trial_t *trial, const tensor_t *actual, const tenso
 
 /* ---- reorders ---- */
 
-/* Compares with perf/reorders for this oneDNN, recorded on AVX-512 with 2 threads for the full
- * networks. */
+/* Compares the numbers of reorders with perf/reorders, which was recorded on AVX-512 with 2
+ * threads, for the full networks and this version of oneDNN. */
 static void check_expectation(const trial_t *trial, const counters_t *counters)
 {
 #ifdef NDEBUG

@@ -1,4 +1,4 @@
-/* tessera profile: its JSON must agree with the counters, and its trace must be valid. */
+/* tessera profile: its JSON must agree with the counters, and its trace file must be valid. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define MODEL "zoo:squeezenet1_1 --shape x=1x3x64x64 --iterations 2"
 
-/* Runs `tessera ARGUMENTS` in the scratch directory; its output is in the files out and err. */
+/* Runs `tessera ARGUMENTS` in the scratch directory. The files out and err have its output. */
 static int tessera(const char *arguments)
 {
     char line[2048];
@@ -103,7 +103,7 @@ static void check_reorders(const json_t *mode)
     assert_true(bytes == number(mode, "reorder_bytes"));
 }
 
-/* In a network with one input, all nodes but the first read the result of an earlier one. */
+/* The network has one input, so each node but the first must read an earlier node's result. */
 static void check_producers(const json_t *node, size_t index)
 {
     size_t k;
@@ -140,14 +140,14 @@ static void check_nodes(const json_t *mode)
     }
     assert_true(is_near(share, 1.0, 1e-6));
     assert_true(is_near(ms, number(mode, "nodes_ms"), 1e-4 * ms));
-    /* Nodes run one after another; other programs may take time between them. */
+    /* The sum may be less than the run's time, which includes the time between nodes. */
     assert_true(shown > 0 && shown <= number(mode, "shown_run_ms") * 1.0001);
     const json_t *named = json_array_get(nodes, (size_t)number(mode, "slowest") - 1);
     assert_true(number(named, "ms") == slowest);
     check_reorders(mode);
 }
 
-/* By operator, each node counts once; by module, the first row is the total. */
+/* In the sums by operator each node counts once. In those by module, the first row is the total. */
 static void check_sums(const json_t *mode)
 {
     size_t i;
@@ -186,8 +186,7 @@ static void json_of_every_mode_adds_up(void **state)
     }
 }
 
-/* Multiply-adds of SqueezeNet 1.1 at 3x224x224 as stated by torchvision for its weights:
- * 0.349e9. */
+/* torchvision states 0.349e9 multiply-adds for SqueezeNet 1.1 at 3x224x224. */
 static void flops_are_those_that_torchvision_states(void **state)
 {
     (void)state;
@@ -227,14 +226,14 @@ static void the_table_names_the_slowest_node_and_the_reorders(void **state)
     assert_non_null(strstr(text, "by operator"));
     assert_non_null(strstr(text, "by module"));
     assert_non_null(strstr(text, "expand3x3"));
-    assert_null(strchr(text, '\x1b')); /* no colour if stdout is not a terminal */
+    assert_null(strchr(text, '\x1b')); /* stdout is no terminal */
     free(text);
     check("profile " MODEL " --mode mkldnn --against dense", 0, "out", "mkldnn / dense: ");
 }
 
 /* ---- the trace ---- */
 
-/* Events of a thread are nested or follow each other. */
+/* Two events of one thread must not overlap, unless one is inside the other. */
 static void check_nesting(const json_t *events, double pid)
 {
     double ends[128];
@@ -300,7 +299,7 @@ static json_t *parse_page(const char *name)
     char *end = strstr(begin, "</script>");
     assert_non_null(end);
     *end = '\0';
-    assert_null(strpbrk(begin, "<>&")); /* nothing that HTML interprets */
+    assert_null(strpbrk(begin, "<>&")); /* no character that HTML interprets */
     json_t *json = json_loads(begin, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(json);
     free(page);
@@ -327,7 +326,8 @@ static void the_page_needs_nothing_else(void **state)
 #ifdef TESSERA_HAVE_ONNX
 #define EVIL "</script><script>alert('&')</script>\xe2\x80\xa8 \"q\" \\ \x01"
 
-/* A node's name is its path; the page has the same text, with HTML's special characters escaped. */
+/* A node's name is the path of its module, which may have any characters. The page must escape
+ * those that HTML interprets. */
 static void names_in_a_model_are_no_html(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* explain --repro on the zoo: each operator has a line for benchdnn or a comment, and the problems
- * are those in oneDNN's own log. */
+/* explain --repro on the zoo: each step must have a line for benchdnn or a comment. The problem in
+ * a line must be one that oneDNN logs when the network runs. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void explain(const char *model, const char *mode)
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("repeat: %s", line);
 }
 
-/* The last word of a line must be the problem that oneDNN logged for such a primitive. */
+/* The last word of a line is the problem. oneDNN must have logged it for such a primitive. */
 static void check_logged(const char *line, const char *primitive)
 {
     char wanted[256];
@@ -42,7 +42,8 @@ static void check_logged(const char *line, const char *primitive)
     fail_msg("oneDNN logged no %s of this: %.*s", primitive, (int)length, line);
 }
 
-/* Steps have headings such as "# 1 conv2d at features.0"; returns their number. */
+/* Checks the lines below each heading, such as "# 1 conv2d at features.0". Returns the number of
+ * headings. */
 static int check_steps(const char *model)
 {
     static const char *const drivers[][2] = {
@@ -97,7 +98,7 @@ static void known_nodes_have_known_lines(void **state)
              " mb1_ic3oc64_ih224oh111kh3sh2dh0ph0_iw224ow111kw3sw2dw0pw0");
     has_line("./benchdnn --pool --allow-enum-tags-only=0 --dir=FWD_I --cfg=f32 --tag=",
              " --alg=avg_np mb1ic1000_ih13oh1kh13sh13dh0ph0_iw13ow1kw13sw13dw0pw0");
-    explain("resnet18", "graph"); /* if frozen, our winograd runs this layer */
+    explain("resnet18", "graph"); /* a frozen one runs this layer with our winograd */
     has_line("./benchdnn --conv ", " mb1_ic3oc64_ih224oh112kh7sh2dh0ph3_iw224ow112kw7sw2dw0pw3");
     explain("resnet50", "dense");
     has_line("./benchdnn --conv ", " mb1_ic64oc256_ih56oh56kh1sh1dh0ph0_iw56ow56kw1sw1dw0pw0");

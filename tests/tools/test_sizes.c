@@ -1,4 +1,4 @@
-/* --shape and --batch set the sizes that a model leaves open. */
+/* The options --shape and --batch set sizes that a model leaves open. */
 #include "tools/sizes.h"
 
 #include "tests/support/support.h"
@@ -30,7 +30,7 @@ static void a_shape_is_a_name_and_sizes_from_1(void **state)
     assert_int_equal(sizes.sizes[3], 480);
 }
 
-/* Two inputs that share a size; one also has a size without name. */
+/* Makes two inputs that share a size. One also has a size without a name. */
 static model_t two_inputs(context_t *ctx)
 {
     model_t model = {.spec = "m.tessera", .kind = MODEL_FROZEN, .n_inputs = 2};

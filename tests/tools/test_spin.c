@@ -1,10 +1,11 @@
-/* Commands that repeat runs shorten the spin of OpenMP, unless the user chose one. */
+/* Commands that repeat runs make OpenMP's threads spin for a shorter time, unless the user set
+ * it. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* libgomp prints its variables when it is loaded. */
+/* Runs the command and checks libgomp's settings, which libgomp prints when it is loaded. */
 static void check(const char *environment, const char *command, const char *wanted)
 {
     static char out[1 << 16];

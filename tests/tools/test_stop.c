@@ -1,4 +1,5 @@
-/* Ctrl-C and the limits of the command: exit codes, one line on stderr, and no partial file. */
+/* Ctrl-C and limits: the command must exit with the right code, print one line to stderr, and leave
+ * no partial file. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/support.h"
@@ -27,15 +28,16 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-/* By then the command must have started; with sanitizers that takes longer. */
+/* When the first SIGINT is sent, the command must have started, which takes longer with
+ * sanitizers. */
 #ifdef __SANITIZE_ADDRESS__
 #define FIRST_INTERRUPT_MS 1000
 #else
 #define FIRST_INTERRUPT_MS 150
 #endif
 
-/* Runs the command and sends SIGINT after interrupt_ms if that is above 0; returns the exit code
- * and stderr's text. */
+/* Runs the command, and sends SIGINT after interrupt_ms if that is not 0. Returns the exit code and
+ * the text of stderr. */
 static int run(const char *arguments, int interrupt_ms, char *out_text, size_t capacity)
 {
     char command[1024];

@@ -1,4 +1,4 @@
-/* Output of the command for models whose names contain control characters. */
+/* The command must not print control characters that are in a model's names. */
 #define _XOPEN_SOURCE 700
 
 #include "tests/support/support.h"
@@ -14,9 +14,9 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-static char shown[1 << 20]; /* stdout and stderr of the last command line */
+static char shown[1 << 20]; /* stdout and stderr of the last command */
 
-/* Returns the exit code. */
+/* Runs `tessera ARGUMENTS`. Returns the exit code. */
 static int tessera(const char *arguments)
 {
     char line[4096];
@@ -30,7 +30,7 @@ static int tessera(const char *arguments)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-#define EVIL_NAME "a\x1b[31m=b\x07" /* with a colour, a bell and a '=' */
+#define EVIL_NAME "a\x1b[31m=b\x07" /* sets a colour and rings the bell; has a '=' */
 static void make_evil_model(const char *type)
 {
     static char name[181] = EVIL_NAME;

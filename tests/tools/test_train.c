@@ -1,5 +1,5 @@
 /* tessera train and tessera bench --train as other programs see them: exit codes, messages, files,
- * JSON. The tests make a small model; the data are those of examples/digits. */
+ * JSON. The tests train a small model on the data of examples/digits. */
 #include "tests/support/support.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -65,8 +65,8 @@ static void write_bytes(const char *name, const void *bytes, size_t n)
     fclose(file);
 }
 
-/* net.onnx: 64 pixels to 16 with a linear layer and relu, then to ten scores with another.
- * idle.onnx also has a parameter that is only compared with the scores and gets no gradient. */
+/* Writes a model: 64 pixels, a linear layer to 16, relu, and a linear layer to ten scores. If
+ * has_idle, it also compares a parameter with the scores, and this parameter gets no gradient. */
 static void write_model(const char *name, bool has_idle)
 {
     static float weights[2][16 * 64];
@@ -93,7 +93,7 @@ static void write_model(const char *name, bool has_idle)
     free(bytes);
 }
 
-/* Reads the losses from the printed JSON object. */
+/* Reads the losses from the JSON that was printed. Returns their number. */
 static int read_losses(double *out_losses)
 {
     const char *at = strstr(outcome.out, "\"losses\":[");
@@ -130,7 +130,7 @@ static void losses_fall_and_are_told_as_json(void **state)
                  "--mode %s --json",
                  modes[i]);
         check(line, 0, "");
-        assert_string_equal(outcome.err, ""); /* no bar in a pipe */
+        assert_string_equal(outcome.err, ""); /* no progress bar, because stderr is a pipe */
         assert_int_equal(read_losses(losses[i]), 6);
         assert_true(losses[i][5] < losses[i][0]);
         assert_non_null(strstr(outcome.out, "\"step_ms\":"));
@@ -186,7 +186,7 @@ static void files_are_written_every_so_many_steps(void **state)
     check("train net.onnx" DATA "--steps 3 --lr 1e30 --save-every 1 -o each.safetensors "
           "--curve each.svg",
           1, "step 1: ");
-    assert_true(is_file("each.safetensors")); /* written after the first step, which succeeded */
+    assert_true(is_file("each.safetensors")); /* written after step 1, which succeeded */
 }
 
 #endif
@@ -225,7 +225,7 @@ static void a_step_is_measured_in_each_mode(void **state)
     check("bench net.onnx --train --tolerance 1", 2, "must not be combined with --train");
 }
 
-/* A network in which activations after batch norms are most of a step's memory. */
+/* Most of a step's memory is for activations after batch norms, which can be computed again. */
 static void a_planned_step_keeps_within_its_memory(void **state)
 {
     (void)state;

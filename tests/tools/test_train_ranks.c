@@ -1,5 +1,5 @@
-/* tessera train in two processes started by mpirun: the same losses as in one, and the fate of the
- * other ranks when one is killed. */
+/* mpirun starts tessera train in two processes, called ranks. Losses must equal those of one
+ * process. If one rank is killed, the other one must end. */
 #include "tests/support/support.h"
 
 #if defined(TESSERA_HAVE_ONNX) && defined(TESSERA_HAVE_SAFETENSORS) && defined(TESSERA_HAVE_MPI)
@@ -18,7 +18,7 @@
 #define DIGITS TESSERA_SOURCE_DIR "/examples/digits"
 #define DATA " --data " DIGITS "/images.npy --labels " DIGITS "/labels.npy --threads 1 "
 #define N_STEPS 6
-/* Open MPI's leaks are ignored; other tests count the library's own. */
+/* Ignores Open MPI's leaks. Other tests count the library's own allocations. */
 #define MPIRUN_WITH(options)                                                                       \
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LSAN_OPTIONS=detect_leaks=0 "       \
     "timeout -s KILL 120 mpirun " options "--oversubscribe -n 2 "
@@ -41,7 +41,7 @@ static void pause_for(double seconds)
     nanosleep(&time, NULL);
 }
 
-/* Runs a shell line in the scratch directory; output has both streams. */
+/* Runs a line of shell in the scratch directory. `output` has stdout and stderr. */
 static int run(const char *line)
 {
     char all[4096];
@@ -61,7 +61,7 @@ static void check(const char *line, int code, const char *part)
                  output);
 }
 
-/* Reads the start of a file in the scratch directory; "" if there is none. */
+/* Reads the start of a file in the scratch directory. A missing file gives "". */
 static void read_text(const char *name, char *out_text, size_t capacity)
 {
     char path[256];
@@ -73,7 +73,7 @@ static void read_text(const char *name, char *out_text, size_t capacity)
     fclose(file);
 }
 
-/* net.onnx: 64 pixels to 16 with a linear layer and relu, then to ten scores with another. */
+/* Writes net.onnx: 64 pixels, a linear layer to 16, relu, and a linear layer to ten scores. */
 static void write_model(void)
 {
     static float weights[2][16 * 64];
@@ -99,7 +99,7 @@ static void write_model(void)
     free(bytes);
 }
 
-/* Reads the losses from the only JSON object printed. */
+/* Reads n losses from the JSON that was printed; only one rank may print. */
 static void read_losses(int n, double *out_losses)
 {
     const char *at = strstr(output, "\"losses\":[");
@@ -135,7 +135,7 @@ static void two_processes_have_the_losses_of_one(void **state)
     check(MPIRUN TRAIN "--steps 6 --json", 0, "\"losses\"");
     read_losses(N_STEPS, together);
     compare(together, alone, N_STEPS);
-    /* two processes resume the file of one process */
+    /* two processes go on from the file of one process */
     check(TRAIN "--steps 3 -o half.safetensors", 0, "");
     check(MPIRUN TRAIN "--steps 6 --resume half.safetensors --mode planned --json", 0,
           "\"first_step\":3");
@@ -158,11 +158,12 @@ static void what_is_wrong_ends_all(void **state)
 #define N_KILLS 20
 #define N_AT_ONCE 5
 #define MOST_SECONDS 30.0 /* from killing one rank to the end of the other */
-/* When a rank has ended, mpirun asks the others to end and kills them a second later. On a busy
- * machine that may be before they have printed their reason. */
+/* If a rank has ended, mpirun asks the others to end and kills them a second later. On a busy
+ * machine they may then not have printed the reason, so mpirun shall wait longer. */
 #define PATIENT MPIRUN_WITH("--mca odls_base_sigkill_timeout 20 ")
 
-/* Each rank writes its process id, then its messages and its status. The shell survives SIGTERM. */
+/* Each rank runs this script, which writes the command's process id, messages and exit code to
+ * files. The shell ignores SIGTERM. */
 static void write_job(void)
 {
     static const char job[] =
@@ -191,7 +192,7 @@ static void start(int number)
     assert_int_equal(system(line), 0);
 }
 
-/* Returns 0 before the rank has started. */
+/* Returns a rank's process id, or 0 if the rank has not started. */
 static pid_t find_rank(int number, int rank)
 {
     char name[64], text[64];
@@ -206,7 +207,7 @@ static void check_end(int number, int killed, double killed_at)
     const int other = 1 - killed;
     bool is_late = false;
     snprintf(name, sizeof name, "%d.%d.code", number, other);
-    while (code[0] == '\0' && !is_late) { /* read once more if killing the others took long */
+    while (code[0] == '\0' && !is_late) { /* late: reads once more */
         is_late = now() - killed_at > MOST_SECONDS;
         read_text(name, code, sizeof code);
         pause_for(0.02);
@@ -217,7 +218,7 @@ static void check_end(int number, int killed, double killed_at)
         fail_msg("rank %d of run %d: status %s, %s", other, number, code, err);
 }
 
-/* Returns true if there is a checkpoint. */
+/* Checks a run's checkpoint. Returns false if there is none. */
 static bool check_file(context_t *ctx, int number)
 {
     char path[256];
@@ -237,8 +238,8 @@ static bool has_file(int number)
     return access(path, F_OK) == 0;
 }
 
-/* Kills a rank at some moment after its start; in every other run, after the first checkpoint.
- * Returns the moment. */
+/* Kills a rank at a random moment after it started. In half of the runs, that is after the first
+ * checkpoint. Returns the moment. */
 static double kill_rank(int number, int rank)
 {
     const double begin = now();

@@ -1,5 +1,5 @@
-/* run --verify checks plans: observers, which see each step before the next one runs, overwrite
- * bytes of the arena. */
+/* run --verify must notice if a step of a plan overwrites bytes that later steps need. The tests do
+ * so with observers, which see each step before the next one runs. */
 #include "tools/verify.h"
 
 #include "tests/support/support.h"
@@ -16,14 +16,14 @@
 #include "tests/support/subject.h"
 #include "tools/run.h"
 
-/* Overwrites results of every operator of a name. The last added observer is called first. An
- * observer added before that of --verify spoils bytes that are already checked, like a step placed
- * over a value that is still needed. Its second one, added again at every event, spoils unchecked
- * bytes. */
+/* Overwrites the results of all operators of a name. Observers are called in reverse order:
+ * `first`, added before that of --verify, overwrites results that were checked already, like a step
+ * that is placed wrongly. `second` is added again at each event and overwrites results before the
+ * check. */
 typedef struct spoiler {
     const char *op;
     bool is_early;
-    bool is_of_slice; /* only results for slice 1 of a batch */
+    bool is_of_slice; /* only slice 1 of a batch */
     bool is_small;    /* only one element */
     observer_t first, second;
     int n_spoilt, n_planned;
@@ -69,7 +69,7 @@ static void begin(session_t *session, run_mode_t mode)
     begin_model_at(session, "zoo:squeezenet1_1", mode);
 }
 
-/* Runs verify_run and checks that the command's exit code agrees with it. */
+/* Runs verify_run. Checks that the exit code fits the result, and returns it. */
 static int verify(session_t *session, spoiler_t *spoiler, verify_result_t *out_result)
 {
     context_t *ctx = session->ctx;
@@ -77,7 +77,7 @@ static int verify(session_t *session, spoiler_t *spoiler, verify_result_t *out_r
     spoiler->second = (observer_t){.user = spoiler, .op_end = spoil_early};
     tensor_t *out[METHOD_MAX_OUTPUTS];
     int n_out = 0;
-    CHECK_OK(ctx, mode_run(&session->runner, &n_out, out)); /* makes the plan */
+    CHECK_OK(ctx, mode_run(&session->runner, &n_out, out)); /* builds the plan */
     mode_release_outputs(n_out, out);
     CHECK_OK(ctx, dispatch_add_observer(ctx, &spoiler->first));
     CHECK_OK(ctx, verify_run(&session->runner, 2, 7, out_result));
@@ -115,7 +115,7 @@ static void a_value_that_is_overwritten_before_it_is_read_is_seen(void **state)
     session_end(&session);
 }
 
-/* A network that a single thread runs in slices, and two threads each as a worker. */
+/* Begins a session with a network that runs in slices: of one thread, or of two workers. */
 static void begin_slices(session_t *session, int n_threads)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
@@ -143,7 +143,7 @@ static void begin_slices(session_t *session, int n_threads)
         .runner = {.ctx = ctx, .mode = MODE_FROZEN, .module = frozen, .n_in = 1, .in = {x}}};
 }
 
-/* Without vector instructions, slices are not faster. */
+/* Without vector instructions plans use no slices, which would not help. */
 static bool has_slices(void)
 {
     return isa_best() > ISA_PORTABLE;
@@ -199,7 +199,7 @@ static void an_element_of_a_slice_that_is_overwritten_is_seen(void **state)
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Verifies the model in the maker, with results of an operator overwritten. */
+/* Verifies the model that the maker has, while results of an operator are overwritten. */
 static verify_result_t verify_spoilt(const char *op)
 {
     char path[] = "/tmp/tessera-verify-XXXXXX.onnx";
@@ -222,7 +222,7 @@ static verify_result_t verify_spoilt(const char *op)
 
 #endif
 
-/* The convolution's result is blocked; the bytes that a transition reads are overwritten. */
+/* The convolution's result is blocked. The bytes are overwritten before the conversion to dense. */
 static void a_result_that_is_overwritten_before_it_is_made_dense_is_seen(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static void a_result_that_is_overwritten_before_it_is_made_dense_is_seen(void **
 #endif
 }
 
-/* The plan has no step for the reshape: relu reads the bytes that sigmoid wrote. */
+/* The reshape is no step of the plan: relu reads the bytes that sigmoid wrote. */
 static void a_value_that_is_overwritten_before_a_view_of_it_is_read_is_seen(void **state)
 {
     (void)state;

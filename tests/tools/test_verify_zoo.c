@@ -1,5 +1,6 @@
-/* Every network of the zoo, frozen, is checked against its operators' specifications, at batch
- * sizes some of which run in slices. Networks are smaller with sanitizers and in debug builds. */
+/* Runs every frozen network of the zoo with --verify, which compares each operator with its
+ * specification. Some batches run in slices. Networks are smaller with sanitizers and in debug
+ * builds. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ enum { DIVIDE = 1, SIZE = 224, CLASSES = 1000 };
 enum { DIVIDE = 4, SIZE = 64, CLASSES = 16 };
 #endif
 
-/* Fixed, since it determines the slices. */
+/* Slices depend on the cache size, so it is fixed. */
 #define CACHE "4194304"
 
 static status_t count_slices(context_t *ctx, void *user, const op_event_t *event)
@@ -25,7 +26,7 @@ static status_t count_slices(context_t *ctx, void *user, const op_event_t *event
     return STATUS_OK;
 }
 
-/* Returns the number of slices. */
+/* Verifies a network. Returns how many events were of slices. */
 static int check(const char *name, int64_t batch)
 {
     context_t *ctx = NULL;
