@@ -60,6 +60,9 @@ status_t onnx_attr_bool(onnx_node_t *node, const char *name, bool initial, bool 
 {
     int64_t value = 0;
     TRY(onnx_attr_int(node, name, initial, &value));
+    if (value != 0 && value != 1)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s is %lld, 0 or 1 is needed", name,
+             (long long)value);
     *out_value = value != 0;
     return STATUS_OK;
 }

@@ -83,6 +83,7 @@ status_t onnx_check_inputs(const onnx_node_t *node, int begin, int end);
  * type. */
 bool onnx_has_attr(onnx_node_t *node, const char *name);
 status_t onnx_attr_int(onnx_node_t *node, const char *name, int64_t initial, int64_t *out_value);
+/* INVALID_ARGUMENT if the attribute is not 0 or 1: other libraries disagree about other numbers. */
 status_t onnx_attr_bool(onnx_node_t *node, const char *name, bool initial, bool *out_value);
 status_t onnx_attr_float(onnx_node_t *node, const char *name, double initial, double *out_value);
 /* Returns the index of a string attribute in `names` (NULL-terminated). */

@@ -29,6 +29,8 @@ static const struct {
      "nonpad_kv_seqlen is s64[2], one number for each batch"},
     {"lengths_too_early", STATUS_INVALID_ARGUMENT, "7 inputs, 6 are the most"},
     {"window_of_minus_two", STATUS_INVALID_ARGUMENT, "a window of -2 keys"},
+    {"a_flag_of_two", STATUS_INVALID_ARGUMENT, "keepdims is 2, 0 or 1 is needed"},
+    {"a_flag_of_minus_one", STATUS_INVALID_ARGUMENT, "ceil_mode is -1, 0 or 1 is needed"},
     {"cache_of_other_sizes", STATUS_INVALID_ARGUMENT,
      "cache f32[2,6,2], update f32[2,3,3], axis 1: other sizes are equal, axis is not 0"},
     {"convolution_of_groups", STATUS_INVALID_ARGUMENT,
