@@ -356,7 +356,8 @@ static void find_valid(const call_t *call)
         const pid_t child = fork();
         if (child == 0) search_child(call);
         if (child < 0 || waitpid(child, &status, 0) != child) return;
-        if (WIFSIGNALED(status)) note->valid++;
+        /* Crashed: a sanitizer exits with a code of its own. */
+        if (WIFSIGNALED(status) || (status != 0 && WEXITSTATUS(status) != WRONG)) note->valid++;
     }
     if (note->valid == TRIES) note->valid = 0;
 }
