@@ -469,8 +469,8 @@ static void a_call_borrows_openmp_and_puts_it_back(void **state)
 }
 
 #ifdef __SSE__
-/* Counts how many of three OpenMP threads of the caller keep denormals: half of the smallest normal
- * number is not 0. */
+/* Returns how many of the caller's three OpenMP threads keep denormals: there, half of the smallest
+ * normal number is not 0. */
 static int n_denormals(void)
 {
     static volatile float smallest = 0x1p-126f, half = 0.5f;
@@ -488,7 +488,7 @@ static void denormals_stay_unless_the_context_flushes_them(void **state)
     threads_leave(ctx, guard);
 }
 
-/* Runs in a thread whose OpenMP threads start inside the call. */
+/* Runs in a new thread, so that OpenMP's threads start only inside of the call. */
 static void *flush_in_new_threads(void *unused)
 {
     static const context_options_t options = {.n_threads = 3, .flush_denormals = true};
@@ -519,7 +519,7 @@ static void every_thread_of_a_call_flushes_and_none_after_it(void **state)
 }
 #endif
 
-/* The first numbers of the generator's reference code, seeded from 0 with splitmix64. */
+/* The generator's reference code returns these numbers first, if splitmix64 seeds it from 0. */
 static void random_numbers_are_those_of_xoshiro(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -539,8 +539,8 @@ static void the_clock_does_not_go_back(void **state)
     assert_true(context_now() >= before);
 }
 
-/* Reads Linux's flags of the mapping at an address, e.g. "... hg ..." if huge pages are requested.
- * Returns false if they are not available. */
+/* Reads Linux's flags of the mapping at an address, such as "... hg ..." if huge pages were
+ * requested. Returns false if the flags cannot be read. */
 static bool read_flags(uintptr_t address, char *out_flags, int capacity)
 {
     char line[512];

@@ -1,5 +1,5 @@
-/* Conversions to and from tags, including those that oneDNN has no reorder for: every element must
- * be at the tag's offset, and padded lanes must be zero. */
+/* Conversions to and from memory formats (tags), including those that oneDNN does not support.
+ * Every element must be at the offset that the tag says, and padding must be zero. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "tensor/tensor.h"
 #include "tensor/tensor_impl.h"
 
-/* Writes the element's row-major index, from 1, as bytes. Floating dtypes get a normal number,
- * since conversions may flush denormals to zero. */
+/* Writes the bytes of an element: its row-major index, counted from 1. For float dtypes it is a
+ * normal number, because conversions may set denormals to zero. */
 static void number_bytes(int64_t number, dtype_t dtype, char *out)
 {
     const int64_t normal = dtype == DTYPE_F32 ? 0x3f800000 : dtype == DTYPE_BF16 ? 0x3000 : 0;
@@ -74,8 +74,8 @@ static void elements_are_where_the_tag_says(void **state)
                 check_tag(ctx, dtypes[d], sizes[s], tags[t]);
 }
 
-/* A conversion between two such tags goes through row-major bytes. Our own conversions count as
- * copies. */
+/* oneDNN does not convert directly between these two tags, so row-major bytes are used in between.
+ * Conversions by our own loops count as copies. */
 static void what_is_not_onednn_s_is_counted_as_a_copy(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -280,7 +280,7 @@ static void a_snapshot_with_gaps_is_cast_into_a_plain_format(void **state)
     tensor_release(wanted);
 }
 
-/* Every pair of layouts, with and without a change of type. */
+/* Copies between every pair of layouts, with and without a change of dtype. */
 static void copy_goes_between_any_layouts(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -130,7 +130,7 @@ static void dicts_keep_insertion_order_and_replace_by_key(void **state)
     datum_release(dict);
 }
 
-/* Few keys are compared one by one, many are hashed; both give the same results. */
+/* A dict with few keys compares each key; one with many uses hashes. Both must find the same. */
 static void dicts_of_any_number_of_keys_find_them(void **state)
 {
     enum { N = 100000 };

@@ -21,7 +21,7 @@ static double widen(dtype_t dtype, uint16_t bits)
     return dtype_load(dtype, &bits);
 }
 
-/* Decodes bits by the definition of the format. */
+/* Decodes bits by the definition of the float format. */
 static double number_of(uint16_t bits, int fraction_bits, int bias)
 {
     int fraction = bits & ((1 << fraction_bits) - 1), exponents = 1 << (15 - fraction_bits);
@@ -68,7 +68,7 @@ static void a_type_is_floating_or_integral_or_neither(void **state)
     }
 }
 
-/* Result of torch.promote_types; "none" if it refuses. */
+/* The expected types are those of torch.promote_types; "none": it refuses. */
 static void types_promote_as_in_pytorch(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void all_narrow_numbers_survive_a_round_trip(void **state)
     }
 }
 
-/* Between all neighbours: the midpoint, which f32 represents exactly, and the numbers next to
+/* For each pair of neighbours, rounds the midpoint, which is an f32, and the f32 numbers next to
  * it. */
 static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
 {
@@ -164,7 +164,7 @@ static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
                 assert_int_equal(narrow(dtype, (double)(s * nextafterf(middle, 0))), low | bit);
                 assert_int_equal(narrow(dtype, (double)(s * nextafterf(middle, INFINITY))),
                                  high | bit);
-                /* f64 numbers between f32 ones count, too */
+                /* f64 numbers between these f32 numbers */
                 assert_int_equal(narrow(dtype, (double)s * nextafter((double)middle, 0)),
                                  low | bit);
                 assert_int_equal(narrow(dtype, (double)s * nextafter((double)middle, INFINITY)),
@@ -174,8 +174,8 @@ static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
     }
 }
 
-/* The midpoint of two bf16 or f16 numbers, and slightly more or less, which f32 does not
- * represent. */
+/* Rounds the midpoint of two bf16 or f16 numbers, and the integers next to it, which are no f32
+ * numbers. Rounding to f32 first would be wrong. */
 static void casts_of_wide_numbers_round_once(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void integers_keep_their_bits_in_the_integer_form(void **state)
     dtype_cast(1, DTYPE_S64, &large, 1, DTYPE_S32, &low, 1);
     assert_int_equal(low, 1);
     float rounded = 0;
-    int64_t tie = (INT64_C(1) << 62) + (INT64_C(1) << 38) + 1; /* via f64 it would be a tie */
+    int64_t tie = (INT64_C(1) << 62) + (INT64_C(1) << 38) + 1; /* a tie once it is an f64 */
     dtype_cast(1, DTYPE_S64, &tie, 1, DTYPE_F32, &rounded, 1);
     assert_true(rounded == 0x1.000002p62f);
     dtype_store_integer(DTYPE_F32, &rounded, tie);
@@ -331,7 +331,7 @@ static const double samples[] = {
     1.00390625, 1.01171875};
 #define N_SAMPLES ((int)(sizeof samples / sizeof *samples))
 
-/* Converts one element with the functions for single elements. */
+/* Converts one element with the functions dtype_load and dtype_store. */
 static void cast_one(dtype_t from, const void *src, dtype_t to, void *dst)
 {
     if (from == to)

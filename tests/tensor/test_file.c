@@ -35,7 +35,7 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-/* Counts files, including temporary ones. */
+/* Counts the files in the directory, including temporary ones. */
 static int n_files(void)
 {
     DIR *opened = opendir(directory);
@@ -219,8 +219,8 @@ static void make_file(const char *suffix, char *out_name)
     fclose(file);
 }
 
-/* Temporary files of killed processes and of other machines are removed. Locked files are being
- * written, and other names do not belong to Tessera. */
+/* Temporary files remain if a process is killed, here or on another machine, and are then removed.
+ * Locked ones are being written, and files with other names are not Tessera's. */
 static void temporaries_that_nobody_writes_are_removed(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -273,7 +273,7 @@ static void a_mapped_tensor_holds_the_file_and_a_write_copies(void **state)
     tensor_release(t);
 }
 
-/* Returns the pages of files in this process's memory. */
+/* Returns how many pages of this process's memory are from files. */
 static long n_file_pages(void)
 {
     long pages = 0;
@@ -286,7 +286,7 @@ static long n_file_pages(void)
 
 enum { CHANNELS = 1024, CHANNELS_BYTES = CHANNELS * CHANNELS * 4 };
 
-/* Writes f32[1024,1024,1,1] of 0, 1, ... after four other bytes. */
+/* Writes a file of four other bytes and then f32[1024,1024,1,1] with 0, 1, 2, ... */
 static void put_numbers(context_t *ctx)
 {
     file_writer_t *writer = NULL;
@@ -322,7 +322,7 @@ static void a_file_leaves_memory_once_a_form_of_all_is_there(void **state)
     file_release(mapping);
     assert_true(has_numbers(tensor_bytes(all)));
 
-    /* The first reorder loads code of oneDNN from files. */
+    /* The first reorder adds pages, because it loads code of oneDNN. */
     const long most = CHANNELS_BYTES / sysconf(_SC_PAGESIZE), before = n_file_pages();
     CHECK_OK(ctx, tensor_over(ctx, &part, all->storage, 0, &half));
     CHECK_OK(ctx, form_get(ctx, half, &want_part, NULL, CAUSE_WEIGHT, NULL, &form));

@@ -8,7 +8,8 @@
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
 
-/* Makes f32[1,16,2,2] of 0, 1, ... as mkldnn, plain; its form in blocks of 8 is checked. */
+/* Makes f32[1,16,2,2] of 0, 1, 2, ..., mkldnn in row-major order. The tests request its form (a
+ * copy in another format) in blocks of 8. */
 static tensor_t *counted(context_t *ctx)
 {
     tensor_t *numbers = NULL, *view = NULL, *m = NULL;
@@ -34,7 +35,7 @@ static int n_forms(const tensor_t *tensor)
     return n;
 }
 
-/* Returns element 1 in memory; in blocks of 8 it is the first of channel 1. */
+/* Returns element 1 in memory. In blocks of 8 it is the first element of channel 1. */
 static double second_of(const tensor_t *tensor)
 {
     return ((const float *)tensor_bytes(tensor))[1];
@@ -136,7 +137,7 @@ static void a_form_belongs_to_the_place_and_the_sizes_it_was_made_from(void **st
     tensor_release(both);
 }
 
-/* Four threads request the form of one tensor at the same time. */
+/* Four threads request the form of one tensor at once. */
 #define N_THREADS 4
 
 typedef struct asking {
@@ -210,8 +211,8 @@ static void forms_survive_every_refused_allocation(void **state)
 
 enum { SHED_NUMEL = 65 * 67 * 3 * 3 };
 
-/* Makes f32[65,67,3,3] of 0, 1, ..., which may shed its bytes: too large to share a block with its
- * handle. */
+/* Makes f32[65,67,3,3] of 0, 1, 2, ... that may free ("shed") its plain bytes if a form has all
+ * elements. It is so large that its bytes are not in one block with its handle. */
 static tensor_t *shedding(context_t *ctx)
 {
     tensor_t *numbers = NULL, *copy = NULL, *weight = NULL;
@@ -251,7 +252,7 @@ static void plain_bytes_go_with_the_first_form_and_come_back_when_asked_for(void
         tensor_t *form = form_of(ctx, weight, tags[i]);
         assert_true(storage_is_shed(weight->storage));
         tensor_release(form);
-        form_drop(weight->storage); /* they are the only bytes left */
+        form_drop(weight->storage); /* drops the only bytes that are left */
         CHECK_OK(ctx, tensor_read(ctx, weight, read, sizeof read));
         assert_false(storage_is_shed(weight->storage));
         check_counts(read, 0);
@@ -297,7 +298,7 @@ static void bytes_that_somebody_else_has_stay(void **state)
     tensor_release(weight);
     tensor_release(snapshot);
 
-    weight = shedding(ctx); /* a part does not have all elements */
+    weight = shedding(ctx); /* a form of a part does not have all elements */
     tensor_t *part = NULL;
     CHECK_OK(ctx, tensor_narrow(ctx, weight, 0, 0, 64, &part));
     tensor_release(form_of(ctx, part, "ABcd16b16a"));

@@ -1,5 +1,5 @@
-/* Random writes through plain bytes, parts and forms, reads in any of them, and snapshots, compared
- * with arrays. */
+/* Random writes to a tensor, its parts and its forms (copies in other formats), random reads of any
+ * of them, and snapshots. Arrays have the expected elements. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -19,16 +19,16 @@ typedef struct logical {
 typedef struct trial {
     context_t *ctx;
     unsigned long long seed;
-    const char *last; /* last action */
+    const char *last; /* the last action */
     logical_t *weight;
     logical_t *snapshots;
     int n_snapshots;
-    void *lent; /* memory of the owner; NULL: the tensor owns its memory */
+    void *lent; /* memory that the tensor borrows; NULL: its own memory */
 } trial_t;
 
 static logical_t the_weight, the_snapshots[MAX_SNAPSHOTS];
 
-/* Returns a whole number that bf16 represents exactly. */
+/* Returns an integer that is also a bf16 number. */
 static float number(void)
 {
     return (float)(seeded_below(256) - 128);
@@ -64,7 +64,8 @@ static void check(const trial_t *trial, const tensor_t *tensor, const float *ele
         assert_true(convert_padding_is_zero(&tensor->info, tensor_bytes(tensor)));
 }
 
-/* Returns a range of dimension 0, or all; *out_first: row-major index of its first element. */
+/* Returns a range of dimension 0, or all of it. *out_first is the row-major index of its first
+ * element. */
 static tensor_t *some_part(context_t *ctx, tensor_t *tensor, int64_t *out_first)
 {
     tensor_t *part = NULL;
@@ -99,7 +100,7 @@ static void write_plain(trial_t *trial, logical_t *logical)
     tensor_release(part);
 }
 
-/* Changes some elements through a form that holds all of them. */
+/* Changes some elements of a form of the weight or of a part. */
 static void write_form(trial_t *trial)
 {
     context_t *ctx = trial->ctx;
@@ -144,7 +145,8 @@ static void read_plain(const trial_t *trial)
     tensor_release(part);
 }
 
-/* Replaces a snapshot by a handle, a clone, a held form, or a handle of a form. */
+/* Replaces a snapshot by an mkldnn tensor, a clone, a form, or a tensor that shares a form's
+ * bytes. */
 static void take_snapshot(trial_t *trial)
 {
     context_t *ctx = trial->ctx;
@@ -188,7 +190,7 @@ static void step(trial_t *trial)
     }
 }
 
-/* Lent memory may already have the written elements, and must have them after a write. */
+/* The owner of borrowed memory must see the elements when a write has ended. */
 static void check_lent(const trial_t *trial)
 {
     const tensor_info_t *info = &trial->weight->tensor->info;

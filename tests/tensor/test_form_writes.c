@@ -10,7 +10,7 @@
 #include "tensor/form_impl.h"
 #include "tensor/print.h"
 
-/* The format in which an optimizer writes, and another that a pass requests. */
+/* The format in which an optimizer writes a weight, and another one. */
 #define MASTER "ABcd16b16a"
 #define OTHER "BAcd16a16b"
 
@@ -28,7 +28,8 @@ static tensor_t *counted(context_t *ctx, int64_t k, int64_t c)
     return weight;
 }
 
-/* Makes a weight that may shed its plain bytes: too large to share a block with its handle. */
+/* Makes a weight that may free ("shed") its plain bytes if a form (copy in another format) has all
+ * elements. It is so large that its bytes are not in one block with its handle. */
 static tensor_t *shedding(context_t *ctx)
 {
     tensor_t *weight = counted(ctx, 65, 67);
@@ -51,7 +52,7 @@ static tensor_t *get(context_t *ctx, const tensor_t *tensor, const char *tag)
     return form;
 }
 
-/* Returns the bytes of a form that nothing holds. */
+/* Makes or finds a form and returns its bytes. Nothing holds the form. */
 static const void *get_bytes(context_t *ctx, const tensor_t *tensor, const char *tag)
 {
     tensor_t *form = get(ctx, tensor, tag);
@@ -60,7 +61,7 @@ static const void *get_bytes(context_t *ctx, const tensor_t *tensor, const char 
     return bytes;
 }
 
-/* Adds a number to every element through a form; padded lanes keep their values. */
+/* Adds a number to every element of a form. Padding does not change. */
 static void add(context_t *ctx, tensor_t *tensor, const char *tag, double number)
 {
     tensor_info_t want = as(ctx, tensor, tag);
@@ -159,7 +160,7 @@ static void a_form_that_somebody_has_keeps_its_elements(void **state)
     tensor_release(held);
     tensor_release(weight);
 
-    weight = counted(ctx, K, C); /* a handle is a snapshot of the form and shares its bytes */
+    weight = counted(ctx, K, C); /* `handle` is a snapshot that shares the form's bytes */
     CHECK_OK(ctx, to_mkldnn(ctx, weight, &m));
     CHECK_OK(ctx, convert_reorder(ctx, m, MASTER, &handle));
     CHECK_OK(ctx, tensor_copy(ctx, m, other));
@@ -186,14 +187,14 @@ static void what_is_written_through_a_form_is_seen_everywhere(void **state)
     add(ctx, weight, MASTER, 1);
     assert_false(storage_is_plain(weight->storage));
 
-    counters_reset(ctx); /* directly from one form to the other */
+    counters_reset(ctx); /* one form is converted to the other */
     tensor_release(get(ctx, weight, OTHER));
     assert_int_equal(read_counters(ctx).reorders[CAUSE_WEIGHT], 1);
     assert_false(storage_is_plain(weight->storage));
     check_form(ctx, weight, OTHER, 1);
     check_form(ctx, weight, MASTER, 1);
 
-    counters_reset(ctx); /* other sizes: through the plain bytes */
+    counters_reset(ctx); /* sizes differ, so plain bytes are needed */
     tensor_release(get(ctx, flat, "BA16a16b"));
     assert_int_equal(read_counters(ctx).reorders[CAUSE_WEIGHT], 2);
     assert_true(storage_is_plain(weight->storage));
@@ -219,7 +220,7 @@ static void plain_bytes_come_back_by_one_reorder_that_counts(void **state)
     check_counts(ctx, weight, 3);
     assert_int_equal(read_counters(ctx).reorders[CAUSE_USER], 1);
 
-    add(ctx, weight, MASTER, 1); /* without a context our own loop converts */
+    add(ctx, weight, MASTER, 1); /* tensor_bytes has no context, so our own loop converts */
     assert_true(((const float *)tensor_bytes(weight))[NUMEL - 1] == NUMEL + 3);
     assert_int_equal(read_counters(ctx).reorders[CAUSE_USER], 1);
     check_counts(ctx, weight, 4);
@@ -314,13 +315,13 @@ static void snapshots_from_before_a_write_keep_their_elements(void **state)
     tensor_t *held = get(ctx, weight, MASTER);
     tensor_hold(held);
     blocked = held;
-    CHECK_OK(ctx, convert_own(ctx, weight, &blocked)); /* a snapshot of the form */
+    CHECK_OK(ctx, convert_own(ctx, weight, &blocked)); /* shares the form's bytes */
     const void *before = tensor_bytes(held);
     add(ctx, weight, MASTER, 1);
     assert_ptr_not_equal(get_bytes(ctx, weight, MASTER), before);
     assert_true(convert_padding_is_zero(&want, get_bytes(ctx, weight, MASTER)));
     check_counts(ctx, held, 0);
-    tensor_release(held); /* only the snapshot is left */
+    tensor_release(held); /* the snapshot still shares the bytes */
     add(ctx, weight, MASTER, 1);
     CHECK_OK(ctx, to_mkldnn(ctx, weight, &again));
     add(ctx, weight, MASTER, 1);
@@ -336,7 +337,7 @@ static void snapshots_from_before_a_write_keep_their_elements(void **state)
     tensor_release(weight);
 }
 
-/* Elements from 2 * C * 9 on belong to the part. */
+/* The part has the elements from 2 * C * 9 on. */
 static void a_part_is_written_back_at_the_end_of_the_write(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -408,7 +409,7 @@ static void a_read_only_mapping_is_left_as_it_is(void **state)
     assert_true(mapped[0] == 0 && mapped[NUMEL - 1] == NUMEL - 1);
     tensor_release(weight);
 
-    static float packed[32 * 32 * 9]; /* a mapped form */
+    static float packed[32 * 32 * 9]; /* bytes of a read-only form */
     tensor_t *form = NULL;
     weight = counted(ctx, K, C);
     tensor_info_t want = as(ctx, weight, MASTER);
@@ -482,7 +483,7 @@ static void lanes_that_are_not_zero_are_found(void **state)
     CHECK_OK(ctx, tensor_clone(ctx, form, &own));
     CHECK_OK(ctx, tensor_writable(ctx, own, &bytes));
     assert_true(convert_padding_is_zero(&own->info, bytes));
-    ((float *)bytes)[info_bytes(&own->info) / sizeof(float) - 1] = 1; /* [31,31,2,2] */
+    ((float *)bytes)[info_bytes(&own->info) / sizeof(float) - 1] = 1; /* padding at [31,31,2,2] */
     assert_false(convert_padding_is_zero(&own->info, bytes));
     convert_zero_padding(&own->info, bytes);
     assert_true(convert_padding_is_zero(&own->info, bytes));
@@ -501,13 +502,13 @@ static void plain_bytes_that_nobody_asks_for_between_two_writes_are_shed(void **
     const void *data = NULL;
     add(ctx, weight, MASTER, 1);
     assert_true(storage_is_shed(weight->storage));
-    CHECK_OK(ctx, tensor_data(ctx, weight, &data)); /* valid until the next write */
+    CHECK_OK(ctx, tensor_data(ctx, weight, &data)); /* the pointer is valid until the next write */
     assert_true(((const float *)data)[0] == 1);
     add(ctx, weight, MASTER, 1);
     assert_false(storage_is_plain(weight->storage));
     assert_false(storage_is_shed(weight->storage));
     CHECK_OK(ctx, storage_restore(ctx, weight->storage, CAUSE_USER));
-    tensor_release(get(ctx, weight, OTHER)); /* no pointer is valid */
+    tensor_release(get(ctx, weight, OTHER)); /* no pointer to plain bytes is valid */
     assert_true(storage_is_shed(weight->storage));
     CHECK_OK(ctx, storage_restore(ctx, weight->storage, CAUSE_USER));
     add(ctx, weight, MASTER, 1);
@@ -531,7 +532,7 @@ static void plain_bytes_that_come_back_for_two_writes_stay(void **state)
         assert_true(*(const float *)get_bytes(ctx, weight, MASTER) == (float)step);
     }
     assert_int_equal(atomic_load(&fixture->memory.requests), 0);
-    add(ctx, weight, MASTER, 1); /* until a form is written */
+    add(ctx, weight, MASTER, 1); /* writing a form sheds them again */
     add(ctx, weight, MASTER, 1);
     assert_true(storage_is_shed(weight->storage));
     tensor_release(weight);

@@ -10,8 +10,8 @@
 #include "tensor/shape.h"
 #include "tensor/tensor_impl.h"
 
-/* Tags of all kinds: plain, one block, several split dimensions, one dimension split twice or more,
- * blocks in another order than the dimensions. */
+/* Tags (names of formats) of all kinds: without blocks, with one block, with several blocks of
+ * different dimensions or of one, and with blocks in another order than the dimensions. */
 static const char *const tags[] = {
     "a",       "ab",       "ba",        "abc",         "acb",        "bca",        "cba",
     "abcd",    "acdb",     "cdba",      "bacd",        "abdc",       "A4a",        "aB8b",
@@ -60,7 +60,7 @@ static void formats_print_as_they_were_written(void **state)
     }
 }
 
-/* format_text must handle any format that oneDNN describes. */
+/* FORMAT_TEXT_MAX must be enough for any format that oneDNN describes. */
 static void the_longest_formats_have_room_for_their_text(void **state)
 {
     char text[FORMAT_TEXT_MAX];
@@ -73,7 +73,8 @@ static void the_longest_formats_have_room_for_their_text(void **state)
         tag.block_dims[i] = (uint8_t)i;
         tag.block_sizes[i] = UINT16_MAX;
     }
-    /* Sizes with a product below 2^63 have at most 18 digits beyond the first of each. */
+    /* If a product of sizes is less than 2^63, all sizes but their first digits have at most 18
+     * digits. */
     int64_t inner[TENSOR_MAX_RANK] = {INT64_MAX, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     format_t regrouped = format_regroup(TENSOR_MAX_RANK, &tag, inner);
     const format_t *const longest[] = {&strides, &words, &tag, &regrouped};
@@ -198,7 +199,7 @@ static int64_t whole_block(const format_t *format, int d)
     return block;
 }
 
-/* Chooses sizes below, at and above the blocks. */
+/* Chooses sizes that are smaller than the blocks, multiples of them, or larger. */
 static void draw_sizes(context_t *ctx, const format_t *format, int64_t *out_sizes)
 {
     for (int d = 0; d < format->rank; d++) {
@@ -246,7 +247,7 @@ static void known_offsets_are_where_onednn_documents_them(void **state)
     format_t format = parse(ctx, "aBcd16b");
     assert_int_equal(format_offset(&format, sizes, index),
                      (((19 * 4 + 37 / 16) * 3 + 1) * 3 + 2) * 16 + 37 % 16);
-    /* OIhw8i16o2i */
+    /* OIhw8i16o2i in oneDNN's words */
     format = parse(ctx, "ABcd8b16a2b");
     assert_int_equal(format_offset(&format, sizes, index),
                      ((((19 / 16) * 4 + 37 / 16) * 3 + 1) * 3 + 2) * 256 +
@@ -274,8 +275,8 @@ static void strides_are_the_steps_from_block_to_block(void **state)
     }
 }
 
-/* Reorders a ramp with oneDNN into the tag and checks that each element is at format_offset and all
- * others are zero. Returns false if oneDNN lacks the reorder. */
+/* Reorders 1, 2, 3, ... to the tag with oneDNN. Each element must be at format_offset, and all
+ * other bytes must be zero. Returns false if oneDNN does not support the reorder. */
 static bool check_against_onednn(context_t *ctx, const char *tag)
 {
     format_t format = parse(ctx, tag);
@@ -398,8 +399,8 @@ static void gaps_and_overlaps_keep_their_strides(void **state)
     check_of_strides("{0,0}", 2, (int64_t[]){INT64_MAX, INT64_MAX}, (int64_t[]){0, 0});
 }
 
-/* Any permutation of a contiguous tensor gives a tag with the same offsets; plain or channels-last
- * if that has the same offsets, too. */
+/* The strides of a permuted contiguous tensor must become a tag with the same offsets. If row-major
+ * or channels-last has these offsets, it must be that one. */
 static void permuted_tensors_become_tags_with_the_same_bytes(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -458,7 +459,7 @@ static void check_same(const format_t *a, const format_t *b, const int64_t *size
     *n_same += wanted;
 }
 
-/* All pairs of tags of a rank, with sizes below, at and above multiples of the blocks. */
+/* Compares all pairs of tags of one rank, for sizes around multiples of the blocks. */
 static void equality_is_that_of_every_element(void **state)
 {
     static const int64_t choices[] = {1, 1, 1, 2, 3, 4, 5, 8, 16, 17, 0};
@@ -480,8 +481,8 @@ static void equality_is_that_of_every_element(void **state)
     assert_true(n_pairs > 100 && n_same > 1000);
 }
 
-/* Random blocks of 2 and 3 over small sizes, compared with each other and with strides that fit the
- * first best. */
+/* Compares random formats with blocks of 2 and 3, for small sizes, with each other and with the
+ * strides that are most like them. */
 static void equality_holds_for_random_formats(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -15,7 +15,7 @@ static bool is_number(const void *item, const void *key)
     return of->number == *number;
 }
 
-/* A hash function with many equal results and many more in the same slot. */
+/* A bad hash function: many numbers have equal hashes, and different hashes share a slot. */
 static uint64_t crowded(int number)
 {
     return (uint64_t)(number % 7) * 1024;
@@ -100,7 +100,7 @@ static void without_a_comparison_equal_hashes_are_equal_keys(void **state)
     hash_clear(ctx, &table);
 }
 
-/* The finaliser of SplitMix64; its first outputs from seed 0 are published. */
+/* The finaliser of SplitMix64, whose first results for seed 0 are published. */
 static void words_are_mixed_as_splitmix64_does(void **state)
 {
     (void)state;

@@ -110,7 +110,7 @@ static void contiguous_is_row_major_but_for_sizes_of_one(void **state)
     assert_false(info_is_contiguous(&info));
 }
 
-/* Checks both orders, and the hashes. */
+/* Checks a == b, b == a, and that equal infos have equal hashes. */
 static void check_equal(const tensor_info_t *a, const tensor_info_t *b, bool is_equal)
 {
     assert_int_equal(info_equal(a, b), is_equal);

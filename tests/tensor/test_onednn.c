@@ -4,8 +4,8 @@
 
 #include "tensor/onednn/onednn.h"
 
-/* Bits of instruction sets as in oneDNN's headers; AVX-512 with fp16 and better are from versions
- * after 3.2. */
+/* An instruction set is a set of bits, as in oneDNN's headers. oneDNN after 3.2 adds AVX-512 with
+ * fp16 and better ones. */
 static void an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it(void **state)
 {
     (void)state;
@@ -88,7 +88,8 @@ static void known_faults_are_told(void **state)
     assert_null(onednn_fault(&conv, "jit_dw:sse41"));
 }
 
-/* Rows of a matrix in pieces, as Transpose(2,0,1,3) leaves them. */
+/* Transpose(2,0,1,3) leaves rows of a matrix that are not contiguous. oneDNN's gemm computes such
+ * products wrongly. */
 static void a_product_whose_rows_are_in_pieces_is_a_fault(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -110,7 +111,7 @@ static void a_product_whose_rows_are_in_pieces_is_a_fault(void **state)
         assert_null(onednn_fault(&product, "x64:gemm:jit"));
         src.sizes[0] = 31;
         weight.sizes[0] = 48;
-        /* oneDNN's choice, if any */
+        /* if oneDNN supports the product, it must choose another implementation */
         status_t status = onednn_describe(ctx, &product, &primitive);
         if (status == STATUS_OK && i >= 2)
             assert_null(strstr(onednn_implementation(primitive), ":gemm"));
@@ -130,7 +131,7 @@ static const char *refusal_of(context_t *ctx, const onednn_problem_t *problem)
     return onednn_refusal(ctx);
 }
 
-/* Each number fits in 32 bits, but values that oneDNN computes from them do not. */
+/* Each number has 32 bits or fewer, but products that oneDNN computes from them have more. */
 static void problems_beyond_32_bits_are_refused_in_words(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -181,7 +182,7 @@ static void problems_beyond_32_bits_are_refused_in_words(void **state)
     assert_string_equal(refusal_of(ctx, &lrn), "an lrn size beyond 31 bits");
 }
 
-/* Describes f32[1,channels,2,2], plain and in blocks of 16. */
+/* Describes f32[1,channels,2,2], row-major and in blocks of 16. */
 static void describe_pair(int64_t channels, tensor_info_t *out_src, tensor_info_t *out_dst)
 {
     format_t plain = format_plain(4), blocks = format_channel_blocks(4, 16);
@@ -190,9 +191,9 @@ static void describe_pair(int64_t channels, tensor_info_t *out_src, tensor_info_
     *out_dst = info_mkldnn(&dense, &blocks);
 }
 
-/* The cache keeps two entries and evicts the least recently used one: three pairs alternate with
- * one that is requested each time. A new description gives another primitive, since all are held
- * here. */
+/* The cache has two entries. One pair of formats is requested again and again, and two others in
+ * turn, so these evict each other. `held` keeps their primitives, so a new one has another
+ * address. */
 static void the_reorder_that_was_asked_for_the_longest_ago_goes(void **state)
 {
     (void)state;
@@ -217,7 +218,8 @@ static void the_reorder_that_was_asked_for_the_longest_ago_goes(void **state)
     context_destroy(ctx);
 }
 
-/* More pairs than are kept: evicted ones are described again, and results stay right. */
+/* Requests more pairs than the cache has entries. Evicted ones are made again, and results stay
+ * right. */
 static void a_reorder_is_described_once_until_there_are_too_many(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -238,7 +240,7 @@ static void a_reorder_is_described_once_until_there_are_too_many(void **state)
         for (int i = 0; i < channels * 4; i++) in[i] = (float)i;
         CHECK_OK(ctx, context_scratch(ctx, onednn_scratch_bytes(again), &scratch));
         CHECK_OK(ctx, onednn_run(ctx, again, arguments, scratch));
-        assert_true(out[1] == 4 && out[16] == 1); /* channel 1; the next position of channel 0 */
+        assert_true(out[1] == 4 && out[16] == 1); /* channel 1; position 1 of channel 0 */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Quantised products of u8 and s8 with scales and zeros, compared with the numbers in double. An
- * integer result may differ from the exact one by its rounding. */
+/* Quantised products of u8 and s8 with scales and zero points, compared with double. Integer
+ * results may differ by 1 if rounding is close. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static tensor_info_t plain(dtype_t dtype, int rank, const int64_t *sizes)
     return info_mkldnn(&dense, &format);
 }
 
-/* Fills with random whole numbers from -range to range; u8: from 0. */
+/* Fills with random integers from -range to range, or for u8 from 0. */
 static void draw_integers(uint64_t seed, dtype_t dtype, int range, int64_t n, double *out)
 {
     run_primitive_draw(seed, n, out);
@@ -44,7 +44,7 @@ static void draw_integers(uint64_t seed, dtype_t dtype, int range, int64_t n, do
     }
 }
 
-/* Returns the exact result in units of dst's integers, before rounding. */
+/* Returns the result as a number of dst, before it is rounded. */
 static double quantized(const onednn_quantization_t *q, const float *scale, const int32_t *zero,
                         dtype_t dtype, double number)
 {
@@ -68,7 +68,7 @@ static void check(const run_primitive_t *run, dtype_t dtype, int64_t n, const do
     }
 }
 
-/* Writes scales and zeros if the primitive takes them as arguments. */
+/* Passes scales and zero points to the primitive, if it takes them as arguments. */
 static void put_quantities(run_primitive_t *run, const float *const scales[3], int n_weights,
                            const int32_t *const zeros[3])
 {
@@ -88,14 +88,14 @@ static void put_quantities(run_primitive_t *run, const float *const scales[3], i
 static const float src_scale = 0.03125f, dst_scale = 0.25f;
 static const int32_t src_zero = 5, weight_zero = -3, dst_zero = 7;
 
-/* Fills scales of output channels; a common scale is the first one. */
+/* Makes a scale for each output channel. If there is a common scale, it is the first one. */
 static void fill_weight_scales(float *out)
 {
     for (int k = 0; k < 64; k++) out[k] = 0.01f * (float)(1 + k % 5);
 }
 
 typedef struct conv_case {
-    int groups, in, out; /* channels per group */
+    int groups, in, out; /* in, out: channels in each group */
     dtype_t src, dst;
     bool has_zeros, at_run, is_any, adds;
     bool scales_at_run;
@@ -125,7 +125,7 @@ static void check_convolution(context_t *ctx, const conv_case_t *c)
     fill_weight_scales(weight_scales);
     draw_integers(1, c->src, 100, BATCH * channels * AREA, x);
     draw_integers(2, DTYPE_S8, 30, outs * c->in * 9, w);
-    for (int i = 0; i < outs * c->in * 9; i++) w[i] *= 2; /* without VNNI, halved for s8 sources */
+    for (int i = 0; i < outs * c->in * 9; i++) w[i] *= 2; /* even: oneDNN may halve them */
     draw_integers(3, c->dst, 50, n, old);
     run_primitive_draw(4, outs, b);
     tensor_info_t src = INFO(c->src, c->is_any, BATCH, channels, SIDE, SIDE);
@@ -176,7 +176,7 @@ static void check_convolution(context_t *ctx, const conv_case_t *c)
     if (c->adds) run_primitive_put(&run, DST, old);
     run_primitive_go(&run);
     check(&run, c->dst, n, y);
-    if (!c->adds) { /* again, in the frame of the first run */
+    if (!c->adds) { /* the second run uses the same scratch memory */
         run_primitive_go(&run);
         check(&run, c->dst, n, y);
     }
@@ -206,7 +206,7 @@ static bool is_version_2(void)
     return strncmp(onednn_version_text(), "2.", 2) == 0;
 }
 
-/* oneDNN 2.6 supports only constant scales in convolutions. */
+/* oneDNN 2.6 has only constant scales for convolutions. */
 static void convolutions_take_scales_and_zeros_at_every_run(void **state)
 {
     static const dtype_t results[] = {DTYPE_U8, DTYPE_S8, DTYPE_F32};
@@ -304,7 +304,7 @@ static void products_take_scales_and_zeros(void **state)
                             .at_run = i / 60 == 1};
         check_product(fixture_context(state), &c);
         c.kind = ONEDNN_INNER_PRODUCT;
-        c.has_zeros = false; /* oneDNN does not support them here */
+        c.has_zeros = false; /* oneDNN does not support zero points here */
         check_product(fixture_context(state), &c);
     }
 }
@@ -344,7 +344,7 @@ static void a_reorder_quantizes_and_back(void **state)
     run_primitive_end(&run);
 }
 
-/* bf16 keeps 8 bits, so multiples of 1/64 below 1 are exact. */
+/* bf16 has 8 bits, so multiples of 1/64 below 1 are bf16 numbers. */
 static void a_product_of_bf16_gives_f32(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -1,5 +1,5 @@
-/* Exact lines for benchdnn. The problem in them has the same text as oneDNN's verbose lines;
- * tests/tools/test_repro.c compares with those. */
+/* Lines for benchdnn, character by character. The problem in a line has the same text as in
+ * oneDNN's verbose log, with which tests/tools/test_repro.c compares it. */
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -167,7 +167,7 @@ static void the_others_say_their_algorithm(void **state)
     check(ctx, &p,
           "eltwise --dir=FWD_I --dt=f32 --tag=aBcd8b --alg=linear --alpha=2 --beta=-0.5 "
           "1x64x112x112");
-    p.algorithm = ONEDNN_ELTWISE_RELU; /* does not use beta */
+    p.algorithm = ONEDNN_ELTWISE_RELU; /* relu has no beta */
     check(ctx, &p,
           "eltwise --dir=FWD_I --dt=f32 --tag=aBcd8b --alg=relu --alpha=2 --beta=0 1x64x112x112");
     p = (onednn_problem_t){

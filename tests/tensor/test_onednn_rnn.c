@@ -1,5 +1,5 @@
-/* Recurrent layers of oneDNN, compared with loops in double; gradients, with finite differences of
- * those. */
+/* oneDNN's recurrent layers, compared with loops in double. Gradients are compared with finite
+ * differences of these loops. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ typedef struct cell {
     bool has_states, has_peephole, is_plain;
 } cell_t;
 
-/* All inputs of a layer, then all outputs. */
+/* A layer's inputs and outputs. */
 typedef struct values {
     double src[3][STATE], weight[4][MAX], bias[STATE], dst[3][STATE];
 } values_t;
@@ -60,13 +60,13 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* The weights of one layer and direction. */
+/* The weights of a layer in one direction. */
 typedef struct part {
     const double *layer, *iter, *peephole, *projection, *bias;
     int in;
 } part_t;
 
-/* Returns the sum of x w[.][gate][j]. */
+/* Returns the sum over i of x[i] * w[i][gate][j]. */
 static double product(const cell_t *c, int n, const double *x, const double *w, int gate, int j)
 {
     double sum = 0;
@@ -175,8 +175,8 @@ static void run_cells(const cell_t *c, values_t *v)
 /* ---- problems ---- */
 
 typedef struct infos {
-    tensor_info_t src[3], weight[4], bias, dst[3]; /* plain */
-    tensor_info_t wanted[4]; /* formats of weights requested from the primitive */
+    tensor_info_t src[3], weight[4], bias, dst[3]; /* row-major */
+    tensor_info_t wanted[4]; /* formats of weights that the primitive shall use */
 } infos_t;
 
 static tensor_info_t plain(int rank, const int64_t *sizes)
@@ -304,7 +304,7 @@ static void lstm_has_peepholes_and_projections(void **state)
 
 /* ---- gradients ---- */
 
-/* Returns the sum of the results, weighted with the gradient of dst. */
+/* Returns the sum of the results times dst's gradient, so its derivatives are the gradients. */
 static double loss(const cell_t *c, const infos_t *infos, const values_t *v,
                    double weights[3][STATE])
 {

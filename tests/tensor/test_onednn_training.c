@@ -1,4 +1,4 @@
-/* Training primitives of oneDNN: forward and gradients, compared with loops in double. */
+/* oneDNN's primitives for training, forward and backward, compared with loops in double. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -45,16 +45,16 @@ static tensor_info_t info(layout_kind_t layout, int rank, const int64_t *sizes)
 
 /* ---- convolution and its transpose ---- */
 
-/* Stride 2, padding 1, 3x3 kernels, 7x7 images: 4x4 outputs. */
+/* 3x3 kernels with stride 2 and padding 1 make 4x4 outputs from 7x7 images. */
 enum { BATCH = 2, LARGE = 7, SMALL = 4, KERNEL = 3 };
 
 typedef struct window_case {
     onednn_kind_t kind;
-    int groups, in, out; /* channels per group */
+    int groups, in, out; /* in, out: channels in each group */
     layout_kind_t layout;
 } window_case_t;
 
-/* Computes dst += src * weight over all terms, or the same with one of the other two as the sum. */
+/* Adds up products over all terms of a convolution: of the two operands that are not `sum`. */
 static void walk(const window_case_t *c, const double *src, const double *weight, const double *dst,
                  double *sum)
 {
@@ -146,7 +146,7 @@ static void check_window(context_t *ctx, const window_case_t *c)
     run_primitive_go(&weights);
     run_primitive_check(&weights, DIFF_WEIGHT, dw, tolerance);
     run_primitive_check(&weights, DIFF_BIAS, db, tolerance);
-    run_primitive_end(&forward); /* backward keeps the data it needs */
+    run_primitive_end(&forward); /* backward has retained what it needs */
     run_primitive_go(&data);
     run_primitive_check(&data, DIFF_SRC, dx, tolerance);
     run_primitive_end(&data);
@@ -248,12 +248,11 @@ static void inner_products_give_the_gradients_of_source_weight_and_bias(void **s
 
 /* ---- unary operators ---- */
 
-/* Forward of x to y, and backward of dy to dx; the problem has their other arguments. `reads`:
- * whether backward reads src, dst or neither. */
+/* The forward of x to y, and the backward of dy to dx. `problem` has all other arguments. */
 typedef struct unary_case {
     onednn_problem_t problem;
     tensor_info_t src, dst;
-    int reads; /* SRC, DST, or -1 (neither) */
+    int reads; /* what backward reads: SRC, DST, or -1 for neither */
     const double *x, *dy, *y, *dx;
 } unary_case_t;
 
@@ -291,7 +290,7 @@ static void check_unary(context_t *ctx, const unary_case_t *c)
     run_primitive_end(&forward);
 }
 
-/* The first of equal elements is the maximum, as in PyTorch; the random numbers here repeat. */
+/* Random numbers repeat here. As in PyTorch, the first of equal elements is the maximum. */
 static void pool(onednn_algorithm_t algorithm, int channels, const double *x, const double *dy,
                  double *y, double *dx)
 {
@@ -328,7 +327,7 @@ static void pooling_gives_gradients_and_remembers_where_the_maximum_was(void **s
         int n = channels[i % 4];
         double x[MAX], dy[MAX], y[MAX] = {0}, dx[MAX] = {0};
         layout_kind_t layout = (layout_kind_t)(i / 12);
-        if (layout == ANY) continue; /* a source's format is given */
+        if (layout == ANY) continue; /* pooling does not choose the format of src */
         unary_case_t c = {.problem = {.kind = ONEDNN_POOLING,
                                       .algorithm = algorithms[i / 4 % 3],
                                       .kernel = {KERNEL, KERNEL},
@@ -350,7 +349,7 @@ static void pooling_gives_gradients_and_remembers_where_the_maximum_was(void **s
     }
 }
 
-/* Returns y = f(x) and the derivative. */
+/* Returns f(x) and its derivative. */
 static double eltwise(onednn_algorithm_t algorithm, double x, double *out_slope)
 {
     double y = 0.0, pi = acos(-1.0);
@@ -448,7 +447,7 @@ static void softmax_goes_back_from_the_result(void **state)
     }
 }
 
-/* y = x d^-beta, d = k + alpha / 5 sum of x^2 over 5 channels. */
+/* Computes y = x d^-beta, where d = k + alpha / 5 * (sum of x^2 over 5 channels). */
 static void lrn(int channels, const double *x, const double *dy, double *y, double *dx)
 {
     const double alpha = 0.5, beta = 0.75, k = 1.0;
@@ -536,14 +535,15 @@ typedef struct norm_case {
     bool has_relu, is_fixed, has_scale;
 } norm_case_t;
 
-enum { ROWS = 4, AREA = 9 }; /* layer norm: 4 rows; batch norm: 2 images of 3x3 */
+enum { ROWS = 4, AREA = 9 }; /* a layer norm has 4 rows; a batch norm 2 images */
 
 typedef struct norm_values {
     double x[MAX], dy[MAX], scale[64], shift[64], mean[64], variance[64];
     double y[MAX], dx[MAX], dscale[64], dshift[64];
 } norm_values_t;
 
-/* Returns the offset of element i of a normalised set, and its channel. */
+/* Returns the offset of element i of a set of elements that are normalised together, and its
+ * channel. */
 static int element(const norm_case_t *c, int set, int i, int *out_channel)
 {
     bool is_batch = c->kind == ONEDNN_BATCH_NORM;
@@ -625,7 +625,7 @@ static void check_norm(context_t *ctx, const norm_case_t *c)
     run_primitive_check(&forward, VARIANCE, v.variance, tolerance);
     assert_int_equal(onednn_argument_index(forward.primitive, WORKSPACE) >= 0, c->has_relu);
 
-    /* oneDNN 2.6 cannot compute only the gradient of src if there is a scale. */
+    /* With a scale, oneDNN 2.6 cannot compute the gradient of src alone. */
     p.propagation = c->has_scale ? ONEDNN_BACKWARD : ONEDNN_BACKWARD_DATA;
     p.forward = forward.primitive;
     p.dst = NULL;

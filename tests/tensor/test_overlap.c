@@ -1,4 +1,4 @@
-/* Overlap of tensors in memory, compared with marking the bytes of each. */
+/* Tests whether tensors overlap in memory, by marking the bytes of each. */
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static uint32_t draw(uint32_t *state, uint32_t n)
     return (*state >> 16) % n;
 }
 
-/* Marks the bytes of all elements relative to `first`; returns false if one is outside. */
+/* Marks the bytes of the tensor's elements, counted from `first`. Returns false if an element is
+ * outside of the memory. */
 static bool mark(const tensor_t *tensor, const char *first, bool *is_marked)
 {
     const tensor_info_t *info = tensor_info(tensor);
@@ -52,7 +53,8 @@ static tensor_t *draw_view(context_t *ctx, uint32_t *random, const tensor_t *bas
     return view;
 }
 
-/* The second base has other elements of the same memory and starts between two of the first. */
+/* `other` is the same memory with another dtype and start, so one of its elements may overlap two
+ * of base's. */
 static void strided_views_overlap_where_an_element_has_a_byte_of_the_others(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -115,7 +117,7 @@ static void columns_of_a_large_matrix_are_told_apart(void **state)
     tensor_release(turned);
 }
 
-/* A snapshot shares its source's bytes until one of them is written. */
+/* A snapshot shares bytes with its source until one of the two is written. */
 static void a_write_is_seen_through_views_and_not_through_snapshots(void **state)
 {
     context_t *ctx = fixture_context(state);

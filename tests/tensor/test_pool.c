@@ -1,5 +1,6 @@
-/* Shared loops on the pool: each index is seen once, whatever the sizes, the numbers of threads and
- * the callers; workers that are late, busy or asleep in a chunk hold nothing up but that chunk. */
+/* Loops that threads of the pool share. Each index must be seen once, for all sizes, numbers of
+ * threads and callers. A worker that is late, busy or asleep must delay only the chunk that it
+ * has. */
 #define _DEFAULT_SOURCE
 
 #include "tests/support/support.h"
@@ -57,7 +58,7 @@ static void begin(run_t *run, int n_threads, int64_t n)
     for (int64_t i = 0; i < n; i++) atomic_store(&run->seen[i], 0);
 }
 
-/* The number of wrong indices. */
+/* Returns the number of indices that were not seen `wanted` times, and of other faults. */
 static int count_wrong(run_t *run, int wanted)
 {
     int n_wrong = atomic_load(&run->n_faults);
@@ -182,7 +183,7 @@ static bool wait_until(atomic_int *value, int least)
 }
 
 typedef struct pause {
-    int64_t n, where; /* the chunk of this index lasts until all others are done */
+    int64_t n, where; /* the chunk with this index waits for all others */
     atomic_int n_done, is_late;
 } pause_t;
 
@@ -227,7 +228,7 @@ static void *hold_all(void *user)
     return NULL;
 }
 
-/* The only worker is held by another caller for all of the time. */
+/* Another caller keeps the only worker all the time. */
 static void loops_end_without_workers(void **state)
 {
     hold_t hold = {0};
@@ -255,7 +256,8 @@ static void keep_one(void *user, int64_t first, int64_t last, int member)
     of_member[member] += (int)(last - first);
 }
 
-/* The data that workers share is on the stack, so a worker that comes too late would spoil it. */
+/* Workers write to the stack of a loop's caller. One that comes after the loop would spoil other
+ * data. */
 static void late_workers_take_nothing(void **state)
 {
     const int n_loops = IS_SANITIZED ? 3000 : 50000;
@@ -265,7 +267,7 @@ static void late_workers_take_nothing(void **state)
         const int n = 2 + i % 5;
         threads_share_members(4, n, keep_one, of_member);
         assert_int_equal(of_member[0] + of_member[1] + of_member[2] + of_member[3], n);
-        if (i % 500 == 0) usleep(200); /* workers fall asleep */
+        if (i % 500 == 0) usleep(200); /* so long that workers fall asleep */
     }
 }
 
@@ -280,7 +282,7 @@ static void workers_are_made_as_they_are_wanted(void **state)
         check(run);
         assert_in_range(pool_workers(), n_threads < 6 ? 4 : 5, MAX_THREADS - 1);
     }
-    pool_set_processors(1); /* alone */
+    pool_set_processors(1); /* no workers */
     begin(run, 4, MAX_N);
     threads_share_members(4, run->n, mark_as_member, run);
     check(run);
@@ -290,7 +292,7 @@ static void workers_are_made_as_they_are_wanted(void **state)
 
 /* ---- fork ---- */
 
-#ifndef __SANITIZE_THREAD__ /* which knows no threads of a forked child */
+#ifndef __SANITIZE_THREAD__ /* it knows no threads of a forked child */
 static void a_child_makes_workers_of_its_own(void **state)
 {
     run_t *run = make_run();
@@ -332,13 +334,13 @@ static void check_mode(void *user, int64_t first, int64_t last)
     modes_t *modes = user;
     (void)first;
     (void)last;
-    usleep(100); /* others come, too */
+    usleep(100); /* gives others time to come */
     if ((_mm_getcsr() & 0xffc0u) != modes->wanted) atomic_fetch_add(&modes->n_wrong, 1);
 }
 
 static void workers_have_the_callers_mode(void **state)
 {
-    static const unsigned added[] = {0x8040u, 0u, 0x8000u, 0x2000u, 0x0040u}; /* 0x2000: rounding */
+    static const unsigned added[] = {0x8040u, 0u, 0x8000u, 0x2000u, 0x0040u}; /* last: rounding */
     const unsigned before = _mm_getcsr();
     (void)state;
     for (size_t i = 0; i < sizeof added / sizeof *added; i++) {

@@ -1,4 +1,4 @@
-/* Compares with PyTorch's output from print_values.py, except for the type at the end. */
+/* Compares with PyTorch's output, which print_values.py prints, except for the type at the end. */
 #include "tensor/print.h"
 
 #include "tests/support/support.h"
@@ -28,7 +28,7 @@ static void check_floats(context_t *ctx, int rank, const int64_t *sizes, const f
     tensor_release(tensor);
 }
 
-/* Prints 0, 1, 2, ... times `step`. */
+/* Prints 0, step, 2 step, ... and compares. */
 static void check_ramp(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double step,
                        const char *expected)
 {

@@ -1,10 +1,10 @@
-/* A tensor packed under other sizes keeps its elements. */
+/* Opaque formats of tensors that were packed with other sizes, such as those of separate groups. */
 #include "tests/support/support.h"
 
 #include "tensor/convert_impl.h"
 #include "tensor/tensor.h"
 
-/* Makes f32[64,3,3,3] as f32[8,8,3,3,3]@aBcde16b: separate groups, each padded. */
+/* Packs f32[64,3,3,3] as f32[8,8,3,3,3]@aBcde16b: 8 groups, each with padding. */
 static tensor_t *regrouped(context_t *ctx, const tensor_t *plain)
 {
     tensor_t *apart = NULL, *packed = NULL, *result = NULL;
@@ -51,8 +51,8 @@ static void conversions_take_it_as_what_it_was(void **state)
     tensor_release(tensor);
 }
 
-/* Opaque formats that do not fit the sizes, and tags of other sizes as destination: rejected before
- * oneDNN divides by zero. */
+/* Opaque formats that do not fit the sizes, and blocked formats of other sizes, must be refused
+ * before oneDNN divides by zero. */
 static void conversions_into_what_no_tag_describes_are_refused(void **state)
 {
     static const char *const formats[] = {

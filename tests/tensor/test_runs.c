@@ -1,4 +1,4 @@
-/* Copies of strided elements with our own loops, compared with copying one element at a time. */
+/* Copies of strided elements by our own loops, compared with copying one element at a time. */
 #include "tensor/convert_impl.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 enum { MOST = 1 << 16 };
 
-/* Copies x in the order of dst. sizes belong to dst; strides are in elements. */
+/* Copies x to the order of dst, and compares. Strides are in elements; sizes are in the order of
+ * dst. */
 static void check_copy(int rank, const int64_t *sizes, const int64_t *src, const int64_t *dst,
                        dtype_t dtype, int n_threads)
 {
@@ -38,14 +39,14 @@ static void elements_change_their_places(void **state)
         int rank;
         int64_t sizes[4], src[4], dst[4];
     } all[] = {
-        {1, {9001}, {1}, {1}},                                    /* one run */
+        {1, {9001}, {1}, {1}},                                    /* contiguous */
         {2, {200, 300}, {1, 200}, {300, 1}},                      /* a matrix, transposed */
         {3, {3, 61, 67}, {1, 201, 3}, {4087, 67, 1}},             /* channels last to first */
         {3, {3, 61, 67}, {4087, 67, 1}, {1, 201, 3}},             /* and back */
-        {4, {7, 31, 17, 2}, {1054, 34, 1, 17}, {1054, 34, 2, 1}}, /* pairs that are not adjacent */
-        {3, {17, 31, 3}, {97, 3, 1}, {124, 4, 1}},                /* with gaps on both sides */
-        {2, {500, 33}, {0, 1}, {40, 1}},                          /* a broadcast row */
-        {2, {500, 33}, {1, 0}, {33, 1}},                          /* a broadcast column */
+        {4, {7, 31, 17, 2}, {1054, 34, 1, 17}, {1054, 34, 2, 1}}, /* pairs of elements */
+        {3, {17, 31, 3}, {97, 3, 1}, {124, 4, 1}},                /* gaps in both */
+        {2, {500, 33}, {0, 1}, {40, 1}},                          /* one row, repeated */
+        {2, {500, 33}, {1, 0}, {33, 1}},                          /* one column, repeated */
         {4, {1, 1, 1, 1}, {5, 5, 5, 5}, {1, 1, 1, 1}},
     };
     (void)state;

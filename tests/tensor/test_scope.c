@@ -178,7 +178,7 @@ static void a_tensor_released_inside_is_given_up_early(void **state)
     tensor_release(same);
     assert_int_equal(atomic_load(&x->n_references), 1);
     tensor_release(x);
-    assert_true(n_live(state) - before <= 1); /* list of the scope */
+    assert_true(n_live(state) - before <= 1); /* the scope's list */
     CHECK_OK(ctx, scope_end(ctx));
 }
 
@@ -192,7 +192,7 @@ static void retain_and_release_in_pairs_change_nothing(void **state)
     CHECK_OK(ctx, scope_begin(ctx));
     tensor_release(tensor_retain(x));
     tensor_release(tensor_retain(outside));
-    CHECK_OK(ctx, tensor_contiguous(ctx, outside, &y)); /* now also in the scope */
+    CHECK_OK(ctx, tensor_contiguous(ctx, outside, &y)); /* also belongs to the scope */
     tensor_release(tensor_retain(outside));
     CHECK_OK(ctx, scope_end(ctx));
     assert_int_equal(atomic_load(&x->n_references), 1);
@@ -204,7 +204,8 @@ static void retain_and_release_in_pairs_change_nothing(void **state)
     tensor_release(outside);
 }
 
-/* Data in a datum belong to the library: the user's release gives up only the scope's reference. */
+/* A datum holds its tensor, so the tensor stays although the user's release drops the scope's
+ * reference. */
 static void a_holder_of_the_library_keeps_a_tensor_that_is_released_early(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -253,7 +254,7 @@ static void a_forgiven_failure_of_an_attempt_is_no_failure_of_the_scopes(void **
     assert_int_equal(context_status(ctx), STATUS_OK);
     CHECK_OK(ctx, scope_end(ctx));
     CHECK_OK(ctx, scope_end(ctx));
-    scope_attempt(ctx); /* no scope is open */
+    scope_attempt(ctx); /* without a scope */
     assert_int_equal(scope_attempt_end(ctx, STATUS_OK, false), STATUS_OK);
 }
 

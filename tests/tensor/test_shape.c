@@ -91,7 +91,7 @@ static void shapes_are_equal_in_rank_and_sizes(void **state)
     assert_false(shape_equal(SHAPE(2), 0, NULL));
 }
 
-/* Checks both orders; rank -1: the shapes do not broadcast. */
+/* Broadcasts a with b and b with a. rank -1: they must not broadcast. */
 static void check_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int rank,
                             const int64_t *sizes)
 {

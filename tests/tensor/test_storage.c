@@ -82,7 +82,8 @@ static void a_snapshot_does_not_see_later_writes_nor_show_its_own(void **state)
     storage_release(snapshot);
 }
 
-/* A writer leaves the bytes to the snapshot, but its handle stays in the same block. */
+/* A small tensor's bytes are in one block with its handle. A write after a snapshot moves the
+ * bytes, but the block must stay, because the handle is in it. */
 static void a_handle_in_one_block_with_its_bytes_outlives_their_use(void **state)
 {
     fixture_t *fixture = *state;
@@ -104,7 +105,7 @@ static void a_handle_in_one_block_with_its_bytes_outlives_their_use(void **state
     assert_int_equal(atomic_load(&fixture->memory.live), live);
 }
 
-/* So that they can be freed before their handle. */
+/* Large bytes have a block of their own, so that they can be freed before the handle. */
 static void many_bytes_have_a_block_of_their_own(void **state)
 {
     fixture_t *fixture = *state;
@@ -224,7 +225,7 @@ static void packable_is_of_the_storage_and_not_of_its_snapshot(void **state)
     storage_release(snapshot);
 }
 
-/* Each thread has its own context; all take snapshots of one storage and write to them. */
+/* Each thread has its own context. All make snapshots of one storage and write to them. */
 static void *write_to_snapshots(void *shared)
 {
     storage_t *source = shared;

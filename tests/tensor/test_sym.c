@@ -1,5 +1,5 @@
-/* Symbolic integers: the normal form, ranges, guards, and random expressions compared with direct
- * arithmetic. */
+/* Symbolic integers: their normal form and ranges, guards (conditions on them), and random
+ * expressions compared with arithmetic on numbers. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ static void leave(context_t *ctx, sym_space_t *space)
     sym_space_release(space);
 }
 
-/* Names H 64, W 48, N 2, all at least 1; u0 has no hint. */
+/* Makes the names H (64), W (48) and N (2), all at least 1, and u0, which has no hint (value in the
+ * first run). */
 static void make_names(context_t *ctx)
 {
     sym_name(ctx, "H", 64, 1, INT64_MAX);
@@ -83,7 +84,7 @@ static void numbers_need_no_space(void **state)
     assert_true(sym_divides(ctx, 4, 12) && !sym_divides(ctx, 4, 13));
     assert_int_equal(sym_pin(ctx, 5) + sym_hint(ctx, 6), 11);
     CHECK_OK(ctx, sym_status(ctx));
-    /* 30 * 1.3f is 39.000001 in f64 and 39 in f32 */
+    /* in f64, 30 * 1.3f is 39.000001; in f32, 39 */
     int64_t scale = sym_real(ctx, SYM_F32, 1.3);
     for (int i = 0; i < 5000; i++) (void)sym_real(ctx, SYM_F64, i);
     scale = sym_real(ctx, SYM_F32, 1.3);
@@ -224,8 +225,8 @@ static void an_equation_replaces_a_name(void **state)
     leave(ctx, space);
 }
 
-/* A guard names the operand of a minimum, has no common factor, and omits conditions that always
- * hold. */
+/* A guard is about the operand that the minimum is, has no common factor, and is left out if it
+ * always holds. */
 static void a_guard_says_no_more_than_its_decision_needs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -325,7 +326,7 @@ static void arithmetic_on_handles_is_detected(void **state)
     for (int d = 2; d < 12; d++) assert_true(h % d != 0 && w % d != 0);
     assert_true(-h > INT64_C(1) << 61);
     assert_true((int64_t)((uint64_t)h + (uint64_t)w) > INT64_C(1) << 61);
-    /* names of another space */
+    /* a name of another space */
     sym_space_t *other = NULL;
     CHECK_OK(ctx, sym_space_create(ctx, &other));
     sym_space_enter(ctx, other);
@@ -384,7 +385,8 @@ static void limits_are_named(void **state)
 #define N_NAMES 4
 #define N_SIZES 6
 
-/* A random expression and its directly computed value at each set of sizes, if defined. */
+/* A random expression, and its value for each set of sizes, computed with numbers. It may be
+ * undefined. */
 typedef struct drawn {
     int64_t handle;
     int64_t values[N_SIZES];
@@ -407,7 +409,7 @@ static int64_t floor_divide(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* Computes function number `operation` directly. */
+/* Computes function number `operation` with numbers. Returns false if the result is not defined. */
 static bool direct(int operation, int64_t a, int64_t b, int64_t c, int64_t *out)
 {
     __int128 value = 0;
@@ -467,8 +469,8 @@ static bool is_division(int operation)
     return operation >= 3 && operation <= 6;
 }
 
-/* Combines three earlier expressions; returns false if the result is not defined at the hints, or
- * SYM_NONE. */
+/* Makes an expression from three earlier ones. Returns false if its value is not defined for the
+ * hints, or if it is SYM_NONE. */
 static bool draw_expression(context_t *ctx, uint64_t *seed, const drawn_t *pool, int n,
                             drawn_t *out)
 {
@@ -510,7 +512,8 @@ static void check_drawn(context_t *ctx, const sym_space_t *space, const drawn_t 
     }
 }
 
-/* Runs a program of 40 expressions over names and numbers, with some decisions between them. */
+/* Makes 40 random expressions of names and numbers, with some decisions between them, and compares.
+ * Returns the number of values compared. */
 static int run_program(context_t *ctx, uint64_t *seed)
 {
     static const char *const names[N_NAMES] = {"H", "W", "N", "T"};
@@ -553,7 +556,7 @@ static int run_program(context_t *ctx, uint64_t *seed)
         }
         n++;
     }
-    /* equal handles are equal at all sizes, and stay right after later guards */
+    /* compares again, because guards that were added later must not change values */
     for (int i = 0; i < n; i++) check_drawn(ctx, space, &pool[i], sizes, &n_compared);
     leave(ctx, space);
     return n_compared;

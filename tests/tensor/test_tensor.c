@@ -124,7 +124,7 @@ static void randn_has_the_moments_of_a_standard_normal(void **state)
     tensor_release(t);
 }
 
-/* Also for narrow types: rounding must not reach 1. */
+/* Rounding to a narrow dtype must not make a number 1. */
 static void rand_stays_below_1_in_every_floating_type(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -408,7 +408,7 @@ static status_t make_all(context_t *ctx)
     return status;
 }
 
-/* At all sizes: the bytes of a small tensor are in the same block as its handle. */
+/* Sizes matter, because a small tensor's bytes are in one block with its handle. */
 static void who_else_has_a_tensor_is_known(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -20,7 +20,8 @@ static void nothing_appended_is_the_empty_string(void **state)
     text_clear(&text);
 }
 
-/* Only valid UTF-8 (Unicode 15, table 3-7) without control characters is shown unchanged. */
+/* Prints valid UTF-8 (Unicode 15, table 3-7) as it is, except control characters. All else is
+ * escaped. */
 static void what_a_terminal_could_obey_is_escaped(void **state)
 {
     static const struct {
@@ -43,7 +44,7 @@ static void what_a_terminal_could_obey_is_escaped(void **state)
         assert_string_equal(shown, cases[i].shown);
         assert_int_equal(text_escape(cases[i].given, NULL, 0), strlen(cases[i].shown));
     }
-    for (size_t room = 1; room < 12; room++) { /* no character is cut */
+    for (size_t room = 1; room < 12; room++) { /* characters are not cut */
         text_escape("\xe2\x82\xac\x1b.\xe2\x82\xac", shown, room);
         assert_true(strlen(shown) < room);
         assert_true(strlen(shown) == 0 || strlen(shown) == 3 || strlen(shown) >= 7);
@@ -74,7 +75,8 @@ static void pieces_of_all_lengths_join(void **state)
     text_clear(&text);
 }
 
-/* One long piece after texts of every length, to detect a capacity that is too small by one. */
+/* Appends a long text after texts of every length, to detect a capacity that is one byte too
+ * small. */
 static void the_room_fits_to_the_byte(void **state)
 {
     char piece[300];

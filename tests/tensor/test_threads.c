@@ -1,5 +1,5 @@
-/* The number of threads of a context: quotas of control groups, read from file trees of both
- * versions. */
+/* The number of threads of a context: reads quotas of control groups (cgroups), of versions 1 and
+ * 2, from files that the test writes. */
 #define _XOPEN_SOURCE 700
 
 #include "tests/support/support.h"
@@ -19,7 +19,7 @@ typedef struct entry {
     const char *path, *text;
 } entry_t;
 
-/* Creates the folders on the path, too. */
+/* Writes the file, and creates the folders in its path. */
 static void write_file(const char *root, const entry_t *entry)
 {
     char path[512];
@@ -58,15 +58,15 @@ static void quotas_are_rounded_up(void **state)
         {1, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "50000 100000\n"}}},
         {2, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "150000 100000\n"}}},
         {3, {{SELF, "0::/a/b\n"}, {GROUPS "/a/b/cpu.max", "60000 20000\n"}}},
-        /* the smallest quota of the enclosing groups */
+        /* the smallest quota of all groups around the process counts */
         {2,
          {{SELF, "0::/a/b\n"},
           {GROUPS "/a/b/cpu.max", "max 100000\n"},
           {GROUPS "/a/cpu.max", "200000 100000\n"},
           {GROUPS "/cpu.max", "700000 100000\n"}}},
-        /* the host's path, seen in a container whose mount is the group */
+        /* in a container, /proc has the host's path of the group, which is mounted as the root */
         {4, {{SELF, "0::/docker/0123\n"}, {GROUPS "/cpu.max", "400000 100000\n"}}},
-        /* version 1, alone and with an empty version 2 */
+        /* version 1, alone and next to an empty version 2 */
         {0,
          {{SELF, "3:cpuset:/\n1:cpu,cpuacct:/\n"},
           {GROUPS "/cpu/cpu.cfs_quota_us", "-1\n"},
@@ -81,12 +81,12 @@ static void quotas_are_rounded_up(void **state)
           {GROUPS "/cpu/cpu.cfs_period_us", "100000\n"},
           {GROUPS "/cpu/slice/cpu.cfs_quota_us", "100000\n"},
           {GROUPS "/cpu/slice/cpu.cfs_period_us", "100000\n"}}},
-        /* cpuset and cpuacct have no quota */
+        /* the controllers cpuset and cpuacct have no quota */
         {0,
          {{SELF, "1:cpuacct:/\n2:cpuset:/\n"},
           {GROUPS "/cpu/cpu.cfs_quota_us", "100000\n"},
           {GROUPS "/cpu/cpu.cfs_period_us", "100000\n"}}},
-        /* invalid values mean no quota */
+        /* a value that is not valid means no quota */
         {0, {{SELF, "0:/\n\nx\n"}, {GROUPS "/cpu.max", "100000 100000\n"}}},
         {0, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "-5 100000\n"}}},
         {0, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "100000 0\n"}}},

@@ -1,4 +1,4 @@
-/* Matrices with 3 bytes an element: rounding of values, and conversions. */
+/* Matrices with 3 bytes an element ("trimmed" f32): how values are rounded, and conversions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static void check_equal(context_t *ctx, const tensor_t *a, const tensor_t *b)
     assert_true(difference == 0.0);
 }
 
-/* Returns element [row][column] from the words of its group; columns are in stored order. */
+/* Returns the bits of element [row][column]. Its bytes are spread over words. Columns are counted
+ * as they are stored. */
 static uint32_t bits_at(const tensor_t *trimmed, int64_t row, int64_t column)
 {
     const int64_t groups = trim_groups(&trimmed->info);
@@ -110,7 +111,7 @@ static void conversions_go_both_ways(void **state)
     }
 }
 
-/* Loops for other formats would read trimmed bytes as numbers. */
+/* Casts and fills have loops of their own for trimmed tensors; others would read wrong numbers. */
 static void casts_and_fills_know_it(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -132,7 +133,7 @@ static void casts_and_fills_know_it(void **state)
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
 }
 
-/* The columns of [outputs][C][H][W] in the order of aBcd8b and other tags, with padding. */
+/* The columns of a matrix are [C][H][W] in the order of a format, such as aBcd8b, with padding. */
 static void columns_lie_as_a_tag_says(void **state)
 {
     static const char *const tags[] = {"abcd", "acdb",   "aBcd8b", "aBcd16b",
@@ -184,7 +185,7 @@ static bool takes(context_t *ctx, const tensor_info_t *matrix, const int64_t *si
     return trim_ordered(matrix, tag.rank, sizes, &tag, &want);
 }
 
-/* A file may contain a format with any words. */
+/* A file may have a format with any numbers in it, so trim_is must check each. */
 static void other_matrices_and_words_are_none(void **state)
 {
     context_t *ctx = fixture_context(state);

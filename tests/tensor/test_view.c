@@ -96,7 +96,7 @@ typedef struct stride_case {
     bool is_possible;
 } stride_case_t;
 
-/* Values from torch.empty_strided(sizes, strides).view(new_sizes).stride(). */
+/* The strides are those of torch.empty_strided(sizes, strides).view(new_sizes). */
 static void view_strides_are_those_of_pytorch(void **state)
 {
     (void)state;
