@@ -42,7 +42,7 @@ int alias_class(const alias_t *alias, value_t value)
     return alias_root(alias, value);
 }
 
-/* The class of everything that calls may reach. It is its own contents. */
+/* The class of everything that calls may reach. Its contents are the class itself. */
 static int outside(const alias_t *alias)
 {
     return graph_n_values(alias->graph);
@@ -339,7 +339,7 @@ static status_t look_at(void *user, const graph_node_t *node)
     }
 }
 
-/* Runs after all members have got entries. */
+/* Call it after all members of modules have entries. */
 static status_t look_at_call(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;
@@ -463,7 +463,7 @@ static status_t join_params(alias_t *alias)
 
 /* ---- analysis ---- */
 
-/* Adds a class's origins and keeper to its contents. */
+/* Adds the origins and the keeper of a class to its contents. */
 static void hand_down(alias_t *alias, int class)
 {
     while (alias->classes[class].contents >= 0) {
@@ -487,8 +487,9 @@ static void mark_kept(alias_t *alias, int class)
         mark(alias, class, at->keeper);
 }
 
-/* Finds `deep`. Follows contents from a class to the end, to a finished class, or around a cycle;
- * then returns along the path, taking over the writers of contents. */
+/* Sets `deep` of a class. Follows contents from the class to the end, to a finished class, or
+ * around a cycle. Then goes back along the path and sets `deep` of each class, also from its
+ * contents. */
 static void settle(alias_t *alias, int class, int *path, char *state)
 {
     int n = 0;
@@ -580,7 +581,7 @@ static status_t analyze(alias_t *alias)
     return settle_all(alias);
 }
 
-/* Makes every class's parent its representative, so that lookups change nothing. */
+/* Sets the parent of every class to its representative, so that later lookups change nothing. */
 static void flatten(alias_t *alias)
 {
     for (int i = 0; i < alias->n_classes; i++) alias->classes[i].parent = find_root(alias, i);

@@ -35,8 +35,8 @@ static bool is_literal(const graph_t *graph, value_t value)
     return producer != NULL && producer->is_inline;
 }
 
-/* Omits literals, which have no name and are not shared. Scalar attributes have rows if a node sets
- * them. */
+/* Chooses the rows. Literals have none, because they have no name and are not shared. Scalar
+ * attributes have a row if a node sets them. */
 static void find_rows(table_t *table)
 {
     const alias_t *alias = table->alias;

@@ -10,8 +10,8 @@ typedef struct attribute {
     member_kind_t kind;
 } attribute_t;
 
-/* Finds a member; false if there is none. A member whose own name has the path's dots comes before
- * one of a child. */
+/* Finds a member; false if there is none. A member whose own name contains the dots of the path
+ * precedes a member of a child. */
 bool attribute_find(module_t *module, const char *path, attribute_t *out_attribute);
 
 /* The member that setattr would set, or the attribute that it would add. False if the path leads to

@@ -11,7 +11,7 @@
 /* All methods are analysed before any decision. The analysis makes two lists: attributes that must
  * stay, and the storages, lists and dicts that nodes may write through them. Any other attribute
  * that shares one of these must stay, too. If a node uses a module as a value (in a call, branch or
- * result), all of the module stays, since its further use is unknown. */
+ * result), all attributes of the module stay, because its further use is unknown. */
 
 /* The method being analysed. */
 typedef struct look {
@@ -54,7 +54,7 @@ static status_t add_datum(keeping_t *keeping, const datum_t *datum)
     return STATUS_OK;
 }
 
-/* Adds the writable parts of the attribute added last. */
+/* Adds the storages and containers of the attribute added last. */
 static status_t add_things(keeping_t *keeping, const attribute_t *attribute)
 {
     if (attribute->kind == MEMBER_ATTRIBUTE)
@@ -160,7 +160,8 @@ static status_t add_anywhere(keeping_t *keeping, const kept_t *why, const char *
 
 /* ---- methods ---- */
 
-/* Adds the containers and storages that are written; of a written list, not all contents. */
+/* Adds the containers and storages that are written. If a list is written, its contents are not
+ * added for that reason. */
 static status_t add_written(look_t *look, int class, const datum_t *datum)
 {
     const alias_class_t *at = &look->alias->classes[alias_root(look->alias, class)];

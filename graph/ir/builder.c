@@ -1,8 +1,9 @@
 /* Builds a graph.
  *
- * Values are records in a growing array. Each open block has growing arrays; when it ends, they are
- * copied to the graph's arena. Nodes, types and strings are in the arena from the start. Unnamed
- * values are numbered last, when all names are known: parsing and printing then keep them. */
+ * Values are records in a growing array. Each open block has growing arrays, which are copied to
+ * the graph's arena at the end of the block. Nodes, types and strings are in the arena from the
+ * start. Unnamed values are numbered at the end, when all names are known, so that parsing printed
+ * text results in the same numbers. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 
-/* An open block. `waiting` is its last node, as long as that node lacks blocks. */
+/* An open block. `waiting` is its last node if the blocks of that node have not been added yet. */
 typedef struct open_block {
     value_t *params;
     int n_params, params_capacity;
@@ -271,7 +272,7 @@ static status_t infer_node(graph_builder_t *builder, const graph_node_t *node,
     return status;
 }
 
-/* Returns the given types, and inferred types where none is given. */
+/* Finds the types of a node's outputs: the given ones, and inferred ones where none is given. */
 static status_t find_types(graph_builder_t *builder, const graph_node_t *node,
                            const graph_type_t *const *said, const graph_type_t **out_types)
 {
@@ -302,7 +303,8 @@ static int fixed_outputs(const graph_node_t *node)
     }
 }
 
-/* Checks the rules that other code relies on. The verifier checks the rules about operands. */
+/* Checks the rules for nodes on which other code relies. The verifier checks the rules for
+ * operands. */
 static status_t check_shape(context_t *ctx, const graph_node_t *node)
 {
     int least = 0, most = INT32_MAX, n_outputs;
@@ -348,8 +350,8 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Number of optional operands left out. They become `none`, so that operands of post-ops have fixed
- * positions. */
+/* Number of omitted optional operands. They become `none`, so that the operands of post-ops have
+ * fixed positions. */
 static int n_left_out(const opdef_t *op, int n_own)
 {
     if (n_own < 0) return 0;
@@ -631,8 +633,8 @@ static status_t check_block(context_t *ctx, const graph_node_t *owner, const ope
     return STATUS_OK;
 }
 
-/* Sets the type of each output that has none: a type that includes the results of both branches, or
- * the initial and yielded values of a loop. */
+/* Sets the type of each output without a type, so that it includes the results of both branches, or
+ * the initial and the yielded value of a loop. */
 static status_t join_outputs(graph_builder_t *builder, const graph_node_t *node)
 {
     bool is_loop = node->kind == NODE_LOOP;

@@ -1,10 +1,10 @@
-/* Graphs in Graphviz format, with HTML labels, which allow a bold operator name. */
+/* Writes graphs in Graphviz format, with HTML labels, so that operator names can be bold. */
 #include <inttypes.h>
 
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
-/* Each use of a constant and each result is a node of the picture, with its own id. */
+/* In the picture, each use of a constant and each result is a separate node with its own id. */
 typedef struct drawing {
     const graph_t *graph;
     text_t *text;
@@ -128,8 +128,8 @@ static void end_node(drawing_t *drawing, const char *more)
     text_append(drawing->text, ">%s];\n", more);
 }
 
-/* Edges of activations have a large weight, so that Graphviz aligns them; constants are placed next
- * to them. */
+/* Edges of activations have a large weight, so that Graphviz draws activations in a line and
+ * constants next to it. */
 static void draw_edge(drawing_t *drawing, value_t value, const char *kind, int id)
 {
     if (value < 0) return;

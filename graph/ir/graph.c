@@ -6,7 +6,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/references_impl.h"
 
-/* Chunk sizes double up to CHUNK_LARGEST. A block that exceeds it gets its own chunk. */
+/* Sizes of the arena's chunks double up to CHUNK_LARGEST. A larger allocation gets its own
+ * chunk. */
 #define CHUNK_FIRST 4096
 #define CHUNK_LARGEST 262144
 #define CHUNK_HEAD ((sizeof(arena_chunk_t) + 15) / 16 * 16)
@@ -137,7 +138,7 @@ const graph_analysis_t *graph_find_analysis(const graph_t *graph, const void *ki
     return find_from(atomic_load(&graph->analyses), kind);
 }
 
-/* Casts away const: the list of analyses is only a cache. */
+/* Casts away const, because the list of analyses is only a cache. */
 static graph_t *cache_of(const graph_t *graph)
 {
     union {

@@ -1,14 +1,15 @@
-/* Graphs: the intermediate representation. A builder, tracing or parsing makes a graph. Its text
- * form can be parsed again.
+/* Graphs: the intermediate representation. A graph is made with a builder, by tracing a method, or
+ * by parsing text. A printed graph can be parsed again.
  *
- * A graph is in SSA form. Values are numbered; a parameter or a node defines each value once. Nodes
- * are in execution order. `if` and `loop` nodes contain blocks. A finished graph is immutable and
- * reference counted; a pass reads one graph and builds another. Each graph has one arena.
+ * A graph is in SSA form. Values are numbered, and each is defined once, by a parameter or a node.
+ * Nodes are in execution order. `if` and `loop` nodes contain blocks. A finished graph is immutable
+ * and reference counted; a pass reads one graph and builds another. Each graph has one arena.
  *
- * The types of the parameters restrict the sizes of the inputs. A number accepts only that size. A
- * name accepts any size, but the same size wherever the name occurs: "N", or "N=1" if the graph was
- * made at size 1. A method rejects other sizes: INVALID_ARGUMENT names the input. Types of other
- * values show the sizes at which the graph was made.
+ * The types of the parameters restrict the sizes of the inputs. A number means that only this size
+ * is accepted. A name, such as "N", means that any size is accepted, but the same one wherever the
+ * name occurs; "N=1" also shows the size at which the graph was made. A method rejects other sizes
+ * with INVALID_ARGUMENT, which names the input. Types of other values show the sizes at which the
+ * graph was made.
  *
  * The text format (parse.c has the grammar):
  *
@@ -91,11 +92,12 @@ typedef struct graph_node {
     const char *name;       /* getattr, setattr, call, builtin */
     datum_t *datum;         /* NODE_CONSTANT; held by the graph */
     const char *path;       /* path of the traced module, or NULL; printed after `at` */
-    const kernel_t *kernel; /* NODE_OP: the kernel that was fastest for the formats in the types, as
-                               measured; printed after `by`; NULL: preparing the operator chooses */
+    const kernel_t *kernel; /* NODE_OP: the kernel that was measured as fastest for the formats in
+                               the types; printed after `by`; NULL: chosen when the operator is
+                               prepared */
     int n_inputs;
     const value_t *inputs;
-    int n_post_inputs; /* how many inputs at the end post-ops use; printed after `;` */
+    int n_post_inputs; /* number of inputs, at the end, that post-ops use; printed after `;` */
     int n_sized;       /* integers in attrs computed from input sizes; printed after `where` */
     const sized_attr_t *sized;
     int n_outputs;
@@ -141,7 +143,7 @@ status_t graph_builder_create(context_t *ctx, const char *name, graph_builder_t 
 void graph_builder_destroy(graph_builder_t *builder) TESSERA_API(graph_builder_destroy);
 
 /* name is a hint; if another value has it, a number is appended. NULL: the value's number is its
- * name. type NULL: unknown. */
+ * name. type NULL means unknown. */
 value_t graph_add_param(graph_builder_t *builder, const char *name, const graph_type_t *type)
     TESSERA_API(graph_add_param);
 value_t graph_add_constant(graph_builder_t *builder, datum_t *datum, const char *name)
@@ -152,7 +154,7 @@ value_t graph_add_getattr(graph_builder_t *builder, value_t object, const char *
                           const graph_type_t *type) TESSERA_API(graph_add_getattr);
 
 /* Adds an operator with one output and infers its type if the input types are known. inputs: the
- * operator's operands, then those of its post-ops. attrs NULL: defaults. */
+ * operator's operands, then those of its post-ops. attrs NULL means defaults. */
 value_t graph_add_op(graph_builder_t *builder, const opdef_t *op, const void *attrs, int n_inputs,
                      const value_t *inputs, const char *path) TESSERA_API(graph_add_op);
 /* Adds an operator with several outputs. */
@@ -219,17 +221,17 @@ status_t graph_guards(context_t *ctx, const graph_t *graph, text_t *text) TESSER
  * its first parameter is the module. */
 status_t graph_define(context_t *ctx, module_t *module, const char *text) TESSERA_API(graph_define);
 
-/* Runs a C method on these inputs, records the operators, and replaces the method by a graph
- * method. Attributes stay attributes, read by getattr nodes. Branches and other decisions that
- * depend on elements are fixed as in this run.
+/* Runs a C method on these inputs, records its operators, and replaces the method by a graph
+ * method. The graph reads attributes with getattr nodes. Branches and other decisions that depend
+ * on elements are fixed as they were in this run.
  *
  * Then the method runs again at other sizes, on a copy of the module and without computing. These
  * runs are not counted or observed and have no effects. If the graph predicts all of them, sizes
  * become names in the parameter types, and integers computed from sizes become expressions (`where
  * sizes[0]=N`, or `size`). Other sizes stay fixed; the reason is printed as `fixed "..."` after the
  * parameters, and is in messages for rejected inputs and in TESSERA_TRACE=pass. If the method
- * queries sizes (tensor_sizes), about fifty values of each are tried; a branch on a size outside
- * these is missed. */
+ * queries sizes (tensor_sizes), about fifty values of each size are tried; a branch that only other
+ * sizes take is missed. */
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in) TESSERA_API(graph_trace);
 
@@ -245,25 +247,26 @@ status_t graph_set_method(context_t *ctx, module_t *module, const char *method, 
 graph_t *graph_of(const module_t *module, const char *method) TESSERA_API(graph_of);
 
 /* Interprets a graph. If the first parameter is a module, it is bound to self. Views share memory
- * under every policy: a value that has views and is written in place becomes dense; if it is an
- * mkldnn input, it is copied back at the end. UNSUPPORTED if such an mkldnn tensor comes from an
- * attribute or a call. */
+ * under every policy. So a value that has views and is written in place becomes dense; if it is an
+ * mkldnn input, the dense copy is copied back at the end. UNSUPPORTED if such an mkldnn tensor
+ * comes from an attribute or a call. */
 status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_in,
                    datum_t *const *in, int *n_out, datum_t **out) TESSERA_API(graph_run);
 
 /* ---- visualisation ---- */
 
-/* Reports which values may share memory, and which nodes write to it. Prints one line for each
- * class of values that may be the same bytes or the same container, in the order of first values.
+/* Appends a report on which values may share memory, and which nodes write to it. It has one line
+ * for each class of values that may be the same bytes or the same container, in the order of their
+ * first values.
  *
  *   [0] %x: input
  *   [1] %w %v: attribute conv.weight; written by %v = add_(%w, 1)
  *   [2] %l: holds [3]; result; written by append(%l, %t)
  *   [3] %t
  *
- * A line shows which classes the class contains, where its memory comes from, and the first node
- * that writes it. An attribute can be frozen if no method writes or sets its class or contents. If
- * an input is written, all inputs of its kind count as sharing memory. */
+ * A line shows which other classes the class holds (as a list holds its items), the origin of its
+ * memory, and the first node that writes it. An attribute can be frozen if no method writes or sets
+ * its class or contents. If an input is written, all inputs of its kind count as sharing memory. */
 status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_alias);
 
 /* Appends the graph in Graphviz format. Colours show layouts; reorders are red. Constants show

@@ -40,7 +40,7 @@ typedef struct held_datum {
 } held_datum_t;
 
 /* The result of an analysis, which the graph caches for all users. `kind` is an address that
- * identifies the analysis. The graph frees the struct, by its allocator. */
+ * identifies the analysis. The graph frees the struct with its allocator. */
 typedef struct graph_analysis {
     struct graph_analysis *next;
     const void *kind;
@@ -54,8 +54,8 @@ struct graph {
     held_datum_t *held;
     const char *name;
     const char *fixed;  /* reason why sizes are fixed that could vary; NULL: none */
-    sym_space_t *space; /* guards, and integers computed from sizes; NULL: none. Shared with graphs
-                           that passes make of this one */
+    sym_space_t *space; /* the graph's symbolic integers and guards (tensor/sym.h), or NULL; shared
+                           with graphs that passes make from this one */
     const graph_block_t *body;
     int n_values, n_nodes, n_blocks;
     value_record_t *values;
@@ -67,12 +67,12 @@ status_t graph_make(context_t *ctx, graph_t **out_graph);
 /* The bytes that graph_release frees, apart from constants. */
 size_t graph_bytes(const graph_t *graph);
 
-/* Sets the graph's space; the graph must not have one yet. */
+/* Sets the graph's symbol space. The graph must not have one yet. */
 void graph_set_space(graph_t *graph, sym_space_t *space);
-/* The space of a graph under construction, created on first use. Borrowed. */
+/* The symbol space of a graph under construction, created on first use. Borrowed. */
 status_t graph_space(context_t *ctx, graph_t *graph, sym_space_t **out_space);
 
-/* Checks the guards for these inputs; `in` is the array that graph_check_inputs takes.
+/* Checks the guards for these inputs; `in` is an array as for graph_check_inputs.
  * INVALID_ARGUMENT names the first violated guard and the node that added it. */
 status_t graph_check_guards(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in);
 
@@ -85,11 +85,11 @@ status_t graph_hold(context_t *ctx, graph_t *graph, datum_t *datum);
 
 /* The cached analysis of this kind, or NULL. */
 const graph_analysis_t *graph_find_analysis(const graph_t *graph, const void *kind);
-/* Caches an analysis, allocated with the graph's allocator; takes ownership. Returns the cached
- * analysis: if another thread was first, frees this one and returns the other. */
+/* Caches an analysis that was allocated with the graph's allocator; takes ownership. Returns the
+ * cached analysis: if another thread was first, frees this one and returns the other thread's. */
 const graph_analysis_t *graph_keep_analysis_take(const graph_t *graph, graph_analysis_t *analysis);
 
-/* The word that is printed before the parenthesis, without a final `_`. */
+/* The word that is printed before a node's operands, without a final `_`. */
 const char *graph_node_word(const graph_node_t *node);
 
 /* ---- internal builder functions, for the parser ---- */
@@ -118,7 +118,7 @@ int graph_n_post(const opdef_t *op, const void *attrs);
 status_t graph_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                      const graph_type_t *const *in, int *out_n, tensor_info_t *out);
 
-/* True for layout conversions, which the layout pass inserts and which become steps of plans. */
+/* True for operators that convert layouts, which the layout pass inserts. */
 bool graph_is_conversion(const opdef_t *op);
 
 /* ---- builtins ---- */
@@ -232,7 +232,7 @@ status_t type_join(context_t *ctx, graph_t *graph, const graph_type_t *a, const 
  * carried value, only the kind of `carried` is used. */
 const graph_type_t *type_carried(int index, const graph_type_t *carried);
 
-/* True if both types specify the same. */
+/* True if both types are equal, including their unspecified parts. */
 bool type_equal(const graph_type_t *a, const graph_type_t *b);
 
 /* False if no value can have both types; unspecified parts match anything. *out_formats_only, if
@@ -248,7 +248,8 @@ bool type_is_static(const graph_type_t *type);
 /* Prints a type as in the grammar; unknown parts print "?". */
 void type_print(const graph_type_t *type, text_t *text);
 
-/* The same graph with a reason why its sizes are fixed. "": returns the graph unchanged. */
+/* Returns the graph with a reason why its sizes are fixed, or the unchanged graph if `reason` is
+ * "". */
 status_t graph_with_reason(context_t *ctx, const graph_t *graph, const char *reason,
                            graph_t **out_graph);
 
@@ -262,7 +263,8 @@ const char *type_dim_name(const graph_type_t *type, int dim);
 int graph_first_input(const graph_t *graph);
 
 /* Checks that the graph is valid for these inputs: dtypes, ranks and fixed sizes match the
- * parameters, and equal names have equal sizes. in[i] NULL: not a tensor, not checked.
+ * parameters, and equal names have equal sizes. in[i] is NULL if input i is not a tensor, which is
+ * not checked.
  * INVALID_ARGUMENT names the input. */
 status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
                             const tensor_info_t *const *in);

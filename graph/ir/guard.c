@@ -57,8 +57,8 @@ static status_t refuse(context_t *ctx, const graph_t *graph, int input, const te
     return status;
 }
 
-/* A mismatch with the types. If dim is -1, `input` has a wrong dtype or rank. Else dimension `dim`
- * of `input` has another size than the equally named dimension of input `other`. */
+/* A mismatch between inputs and types. If dim is -1, `input` has a wrong dtype or rank. Else
+ * dimension `dim` of `input` has another size than the equally named dimension of input `other`. */
 typedef struct misfit {
     int input, dim, other;
     int64_t size; /* in `other` */
@@ -110,7 +110,7 @@ static status_t refuse_misfit(context_t *ctx, const graph_t *graph, const tensor
 
 /* ---- guards ---- */
 
-/* The infos or the types of the inputs; one of them is NULL. */
+/* The infos or the types of the inputs; the other of the two is NULL. */
 typedef struct inputs {
     const graph_t *graph;
     const tensor_info_t *const *in;
@@ -150,7 +150,7 @@ typedef struct naming {
     int n_told;
 } naming_t;
 
-/* Appends the size of a name, as in "H is 12, W is 7"; each name once. */
+/* Appends the size of a name to a text such as "H is 12, W is 7". Each name is appended once. */
 static bool name_size(void *user, int number, const char *name)
 {
     naming_t *naming = user;

@@ -10,7 +10,7 @@ int graph_n_post(const opdef_t *op, const void *attrs)
     return post_operands(attrs_post(&op->attrs, attrs));
 }
 
-/* The info of an operand; false if its type is not known well enough. Numbers take part in type
+/* Finds the info of an operand. False if its type is incomplete. Numbers take part in type
  * promotion as in PyTorch. */
 static bool info_of_type(const graph_type_t *type, tensor_info_t *out_info)
 {
@@ -29,7 +29,8 @@ static bool info_of_type(const graph_type_t *type, tensor_info_t *out_info)
     return true;
 }
 
-/* True if a required operand is `none`: an error only if the node runs, which may never happen. */
+/* True if a required operand is `none`. This is an error only if the node runs, which may never
+ * happen. */
 static bool lacks(const opdef_t *op, int index, const graph_type_t *type)
 {
     return type->kind == TYPE_NONE && index < op->n_operands && !op->operands[index].is_optional &&

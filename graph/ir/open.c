@@ -85,8 +85,9 @@ void graph_sizes(const graph_t *graph, int64_t *out_sizes)
 
 /* ---- generic sizes ---- */
 
-/* Small steps suit batches and lengths. Large steps suit images, whose sizes are divided by powers
- * of two. The last attempts decrease sizes, for sizes that a table limits. */
+/* Changes all sizes by a step that depends on the attempt. Small steps suit batches and lengths.
+ * Large steps suit images, whose sizes are divided by powers of two. The last attempts decrease
+ * sizes, because some sizes have an upper limit, such as the length of a table. */
 static bool move_sizes(int attempt, int n, int64_t *sizes)
 {
     static const int64_t steps[] = {2, 32, 64, 128, 4, 16, 8, 1}, down[] = {2, 1, 3, 32};
@@ -119,7 +120,7 @@ static bool size_of_moved(void *user, int name, const char *text, int64_t *out_s
     return at >= 0;
 }
 
-/* Sets names that guards fix to a number, or make equal to an expression of other names. */
+/* Sets the sizes of names for which guards require a number, or an expression of other names. */
 static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
 {
     const names_t names = names_of(graph);

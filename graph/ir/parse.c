@@ -352,7 +352,8 @@ static status_t parse_other(parser_t *parser, statement_t *statement)
 
 /* ---- if and loop ---- */
 
-/* Adds types and path, which follow the blocks, to a node that was added before its blocks. */
+/* Adds types and path to a node that was added before its blocks. In the text they follow the
+ * blocks. */
 static status_t end_blocks(parser_t *parser, statement_t *statement)
 {
     graph_node_t *node = statement->added;

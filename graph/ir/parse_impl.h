@@ -1,7 +1,7 @@
 /* Parser of graph text: a cursor, stacks of parsed items, and messages with line and column.
  *
- * A recursive descent parser for untrusted input. GRAPH_MAX_DEPTH and GRAPH_MAX_NESTING limit
- * recursion. Each function moves the cursor past what it parsed. */
+ * This is a recursive descent parser for untrusted input: GRAPH_MAX_DEPTH and GRAPH_MAX_NESTING
+ * limit the recursion. Each function moves the cursor past the text that it parsed. */
 #ifndef TESSERA_GRAPH_IR_PARSE_IMPL_H
 #define TESSERA_GRAPH_IR_PARSE_IMPL_H
 
@@ -56,7 +56,7 @@ status_t parse_put_bytes(parser_t *parser, const char *bytes, size_t n);
 status_t parse_fail(parser_t *parser, const char *at, const char *format, ...) TESSERA_PRINTF(3, 4);
 /* Fails with "expected <what>, found ...". */
 status_t parse_expected(parser_t *parser, const char *at, const char *what);
-/* Another function has failed with `status`: prefixes its message with the position. */
+/* Call it after another function has failed with `status`. Puts the position before the message. */
 status_t parse_place(parser_t *parser, const char *at, status_t status);
 
 /* ---- literals and types ---- */

@@ -238,7 +238,7 @@ static status_t push_blob(parser_t *parser)
 
 static status_t push_level(parser_t *parser, int depth);
 
-/* Replaces the items on the stack from `base` on by one container of them. */
+/* Replaces the items on the stack from `base` on by one container that holds them. */
 static status_t push_container(parser_t *parser, const char *begin, int base)
 {
     datum_t *datum = NULL;

@@ -20,7 +20,7 @@ static bool name_is_no_dimension(void *user, int number, const char *name)
     return name[0] == '#' && (strlen(name) > 3 || strtol(name + 1, NULL, 10) >= TENSOR_MAX_RANK);
 }
 
-/* Parses an expression in the graph's space. */
+/* Parses an expression in the graph's symbol space. */
 static status_t read_expr(parser_t *parser, sized_attr_t *sized)
 {
     context_t *ctx = parser->ctx;
@@ -39,7 +39,7 @@ static status_t read_expr(parser_t *parser, sized_attr_t *sized)
     return STATUS_OK;
 }
 
-/* Parses "sizes[0]" or "end". */
+/* Parses the attribute integer to which a `where` clause refers: "sizes[0]" or "end". */
 static status_t read_place(parser_t *parser, const opdef_t *op, sized_attr_t *out_sized)
 {
     const char *begin = parser->at;

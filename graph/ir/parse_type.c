@@ -86,7 +86,8 @@ static status_t cut_format(parser_t *parser, char *out_text)
         memcpy(out_text, "?", 2);
         return STATUS_OK;
     }
-    /* A tag is a word. If it begins with "<rank>:", sizes in parentheses follow the word. */
+    /* A tag is a word, such as aBcd16b. A word that begins with a rank, such as 4:, is followed by
+     * sizes in parentheses. */
     char closing = is_braced ? '}' : '\0';
     bool is_regrouped = false;
     for (;; parser->at++) {

@@ -6,7 +6,7 @@
 #include "graph/ir/size_impl.h"
 #include "module/map_impl.h"
 
-/* A tensor that is in the pool already keeps its number. */
+/* State of printing. A tensor that is already in the pool keeps its number. */
 typedef struct printer {
     context_t *ctx;
     const graph_t *graph;
@@ -93,7 +93,7 @@ static void print_values(printer_t *printer, int n, int post_at, const value_t *
     }
 }
 
-/* Value names, as printed before "=". */
+/* Prints the names of values before "=". */
 static void print_names(printer_t *printer, int n, const value_t *values)
 {
     for (int i = 0; i < n; i++)
@@ -140,7 +140,7 @@ static void print_attributes(printer_t *printer, const graph_node_t *node)
     }
 }
 
-/* Prints "%y = conv2d(%x, %w, %b; %r) post=[...]": all before blocks and types. */
+/* Prints a node up to its blocks or types: "%y = conv2d(%x, %w, %b; %r) post=[...]". */
 static void print_head(printer_t *printer, const graph_node_t *node)
 {
     text_t *text = printer->text;
@@ -225,7 +225,7 @@ static void print_params(printer_t *printer, const graph_block_t *body)
     text_append(text, ")");
 }
 
-/* Prints one guard per line, followed by the node it comes from. */
+/* Prints one guard per line, followed by the node that added it. */
 static void print_guards(const graph_t *graph, text_t *text)
 {
     const int n = sym_n_guards(graph->space);

@@ -1,7 +1,7 @@
 /* Infers types again, also in loops.
  *
- * Assumes at first that carried values keep the types that they have before the loop. Drops an
- * assumption that an iteration disproves and starts again, until all assumptions hold. */
+ * Assumes at first that carried values keep the types that they have before the loop. If an
+ * iteration disproves an assumption, drops it and starts again, until all assumptions hold. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -39,7 +39,7 @@ static void fall_back(rewrite_t *rewrite, const graph_node_t *node)
     }
 }
 
-/* True if the type of an input is not known well enough to infer the outputs. */
+/* True if the type of an input is incomplete, so that outputs cannot be inferred. */
 static bool reads_unknown(const rewrite_t *rewrite, int n, const value_t *inputs)
 {
     for (int i = 0; i < n; i++)

@@ -32,7 +32,8 @@ void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value)
     rewrite->map[old] = new_value;
 }
 
-/* A new value that replaces this one gets its name. Values without a name get new numbers. */
+/* The name for a new value that replaces this one. NULL if this one has no name, so that the new
+ * one gets a number. */
 const char *rewrite_name(const graph_t *graph, value_t value)
 {
     const char *name = value >= 0 ? graph_value_name(graph, value) : NULL;
@@ -59,7 +60,8 @@ static graph_node_t place(const rewrite_t *rewrite, const graph_node_t *node, te
     return placed;
 }
 
-/* keep_types: uses the types of stands_for instead of inferring them. */
+/* Adds a node to the new graph. keep_types: uses the types of stands_for instead of inferring
+ * types. */
 static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
                      const value_t *stands_for, bool keep_types)
 {
@@ -265,7 +267,8 @@ static status_t run_walk(walk_t *walk, graph_t **out_graph)
         status = graph_builder_create(ctx, graph_name(rewrite->from), &rewrite->to);
     if (status == STATUS_OK && rewrite->from->fixed != NULL)
         status = graph_builder_set_fixed(rewrite->to, rewrite->from->fixed);
-    /* If names are dropped, the guards have been checked for the remaining sizes. */
+    /* If names are dropped, guards are not needed: they have been checked for the remaining
+     * sizes. */
     if (status == STATUS_OK && rewrite->from->space != NULL && !rewrite->drops_names)
         graph_set_space(graph_builder_graph(rewrite->to), rewrite->from->space);
     if (status == STATUS_OK) status = fill(rewrite, out_graph);

@@ -31,18 +31,18 @@ typedef status_t (*rewrite_node_t)(rewrite_t *rewrite, const graph_node_t *node,
 status_t rewrite_graph(context_t *ctx, const graph_t *from, rewrite_node_t node, void *user,
                        graph_t **out_graph);
 
-/* The same, with a function that may replace block results. */
+/* rewrite_graph with a second function, which may replace the results of blocks. */
 typedef status_t (*rewrite_end_t)(rewrite_t *rewrite, const graph_block_t *block, value_t *results);
 status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_t node,
                               rewrite_end_t at_end, void *user, graph_t **out_graph);
 
-/* The same, with other parameters. infos: one for each input, used for tensors (NULL: unchanged).
- * drops_names removes the names of their sizes. Types of new nodes are inferred. */
+/* rewrite_graph with other parameter types. infos: one for each input, used for tensors (NULL:
+ * unchanged). drops_names removes the names of their sizes. Types of new nodes are inferred. */
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
                              const tensor_info_t *infos, bool drops_names, void *user,
                              graph_t **out_graph);
 
-/* The same, with these types for all parameters. */
+/* rewrite_graph with these types for all parameters. */
 status_t rewrite_graph_params(context_t *ctx, const graph_t *from, rewrite_node_t node,
                               const graph_type_t *types, void *user, graph_t **out_graph);
 
@@ -59,8 +59,8 @@ status_t rewrite_copy_with(rewrite_t *rewrite, const graph_node_t *node, const v
 status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block);
 
 /* Adds the nodes of another graph at the current position, using the same callback. params: new
- * values for its parameters. user: the callback's rewrite->user during this. out_results: new
- * values of its results. at: path prefix. */
+ * values for its parameters. user: rewrite->user while the callback is called for these nodes.
+ * out_results: new values of the graph's results. at: prefix for paths. */
 status_t rewrite_inline(rewrite_t *rewrite, const graph_t *callee, const char *at, void *user,
                         const value_t *params, value_t *out_results);
 
@@ -89,14 +89,15 @@ const post_ops_t *rewrite_post(const graph_node_t *node);
 /* The producer of an old value, if it is this operator and the value has one use; else NULL. */
 const graph_node_t *rewrite_single_use(const graph_t *graph, value_t value, const char *op_name);
 
-/* True if only operators read the value. To an operator, `none` is an omitted operand. */
+/* True if only operators read the value. (If such a value is none, it is an omitted operand.) */
 bool rewrite_feeds_operators(const graph_t *graph, value_t value);
 
 /* True if the node is this operator or builtin; node may be NULL. */
 bool rewrite_is_op(const graph_node_t *node, const char *op_name);
 bool rewrite_is_builtin(const graph_node_t *node, const char *name);
 
-/* 1, 2 or 3: number of dimensions of a convolution, or of a transposed one; 0: another node. */
+/* The number of spatial dimensions (1 to 3) of a convolution, or of a transposed one; 0 for other
+ * nodes. */
 int rewrite_conv(const graph_node_t *node);
 int rewrite_conv_transpose(const graph_node_t *node);
 

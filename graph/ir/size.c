@@ -43,7 +43,7 @@ static int64_t size_of_name(const size_names_t *names, const char *name)
     return -1;
 }
 
-/* The sources of the sizes in a node's expressions. */
+/* Sources of the sizes that a node's expressions use. */
 typedef struct sizes {
     const size_names_t *names;
     const tensor_info_t *first; /* operand 0; NULL: unknown */

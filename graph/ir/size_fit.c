@@ -48,7 +48,7 @@ static bool same_variable(const size_variable_t *a, const size_variable_t *b)
     return strcmp(a->name, b->name) == 0;
 }
 
-/* Compares without the factors. */
+/* Compares terms without their factors. */
 static bool same_term(const size_term_t *a, const size_term_t *b)
 {
     if (a->n != b->n) return false;
@@ -79,7 +79,7 @@ static bool add_term(size_expr_t *expr, const size_term_t *term)
     return true;
 }
 
-/* Term t; if t is the number of terms, the offset as a term. */
+/* Returns term t or, if t is the number of terms, the offset as a term. */
 static size_term_t term_at(const size_expr_t *expr, int t)
 {
     return t < expr->n_terms ? expr->terms[t] : (size_term_t){.factor = expr->offset};
@@ -207,7 +207,8 @@ static bool find_offsets(int n_samples, const int64_t *product, const int64_t *v
     return true;
 }
 
-/* Lists matching quotients; of many possible offsets, only the ends and some in between. */
+/* Lists matching quotients. If many offsets match, lists only the smallest, the largest and some in
+ * between. */
 static int find_quotients(int n_samples, const int64_t *product, const int64_t *values,
                           quotient_t *out_quotients)
 {
@@ -274,7 +275,7 @@ typedef struct size_stairs {
 
 #define SIZE_STAIRS 6
 
-/* Expresses the values as such stairs; false if that is impossible. k selects slope 0, -1 or 1, and
+/* Fits size_stairs to the values; false if that is impossible. k selects slope 0, -1 or 1, and
  * rising or falling steps. Examples: 2*((H+1)/2), padding of H to a multiple of 4, H modulo 4. */
 static bool find_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
                         size_stairs_t *out_stairs)
@@ -326,7 +327,7 @@ static bool fit_stairs(int n_samples, const int64_t *sizes, const int64_t *value
 
 /* ---- expressions ---- */
 
-/* A search over products of variables and pool entries. */
+/* A search among products of variables and pool entries. */
 typedef struct seeking {
     const size_samples_t *samples; /* samples of the variables and pool entries */
     const size_pool_t *pool;

@@ -3,8 +3,9 @@
  *   H       8  9 10 11 12 13        a variable
  *   values  0  3  2  1  0  3        4*((H+3)/4)-H: padding of H to a multiple of 4
  *
- * The expression has the right value in each example. Several quotients may do so and differ at
- * other sizes, so a quotient is accepted only if it is unique, or if the caller verifies it. */
+ * The expression has the right value in each example. Several quotients may be right in all
+ * examples and differ at other sizes. So a quotient is accepted only if it is the only one, or if
+ * the caller verifies it. */
 #ifndef TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
 #define TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
 
@@ -41,7 +42,7 @@ typedef struct size_expr {
 /* Returns the size of a variable; false if it is unknown. */
 typedef bool (*size_of_t)(void *user, const size_variable_t *variable, int64_t *out_size);
 
-/* Evaluates the expression; false if a size is unknown or on overflow. */
+/* Evaluates the expression. False if a size is unknown, and on overflow. */
 bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value);
 
 /* a += factor * b, and a *= b, for expressions without divisors. On overflow or too many terms
@@ -49,7 +50,7 @@ bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int6
 bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b);
 bool size_multiply(size_expr_t *a, const size_expr_t *b);
 
-/* Converts the expression to a handle of the space; adds missing names. */
+/* Converts the expression to a handle of the symbol space; adds missing names to the space. */
 status_t size_symbol(context_t *ctx, const size_expr_t *expr, sym_space_t *space,
                      int64_t *out_value);
 
@@ -64,7 +65,8 @@ typedef struct size_samples {
 
 /* ---- products ---- */
 
-/* True if this is the wanted product of n variables; product[s] is its value in sample s. */
+/* Callback: true if this product of n variables is the wanted one; product[s] is its value in
+ * sample s. */
 typedef bool (*size_fits_t)(void *user, int n, const int64_t *product);
 
 /* Tries products of one, two, then three variables until one fits. Returns its number of variables
@@ -85,7 +87,8 @@ typedef struct size_pool {
     } items[SIZE_MAX_POOL];
 } size_pool_t;
 
-/* Adds these values as an entry, unless they equal a variable or another entry. */
+/* Adds an intermediate size with these values, unless they equal those of a variable or another
+ * entry. */
 void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64_t *values);
 
 /* ---- expressions ---- */

@@ -1,11 +1,11 @@
-/* Attribute integers that are computed from the sizes of a graph's inputs.
+/* Sized integers: integers in attributes that are computed from the sizes of a graph's inputs.
  *
  *   graph f(%self : module, %x : f32[N=1,3,H=8]) {
  *     %y = reshape(%x) sizes=[1,24] where sizes[0]=N, sizes[1]=3*#2
  *
- * The attribute's own number is its value at the sizes in the types. Expressions are those of
- * tensor/sym.h, in the graph's space; tensor/sym_parse.c has the grammar. Names are sizes of
- * inputs; #2 is size 2 of operand 0. Divisions round down:
+ * The attribute itself has the value for the sizes in the types. Expressions are those of
+ * tensor/sym.h, in the graph's symbol space; tensor/sym_parse.c has the grammar. Names are sizes of
+ * inputs; #2 is the size of operand 0 in dimension 2. Divisions round down:
  *
  *   2*N*((H+6)/8)    4*((#1+3)/4)-#1    (N*H*W+1)/3    max(H-2,1)    floor(f32(H)*f32(1.3)) */
 #ifndef TESSERA_GRAPH_IR_SIZE_IMPL_H
@@ -14,23 +14,23 @@
 #include "graph/ir/graph.h"
 #include "tensor/sym.h"
 
-/* An attribute integer: number `index` in field `field` of the operator's attribute table. */
+/* A sized integer: number `index` in field `field` of the operator's attribute table. */
 struct sized_attr {
     int field, index;
-    int64_t value; /* a handle of the space, or a constant */
+    int64_t value; /* a handle of the symbol space, or a constant */
     sym_space_t *space;
 };
 
 /* The inputs that define the named sizes. */
 typedef struct size_names {
     const graph_t *graph;
-    const tensor_info_t *const *in; /* with the length that graph_check_inputs takes */
+    const tensor_info_t *const *in; /* an array as for graph_check_inputs */
 } size_names_t;
 
 /* Pointer to one integer in a copy of a node's attributes; NULL if it does not exist. */
 int64_t *size_place(const opdef_t *op, void *attrs, int field, int index);
 
-/* Receives the sized integers that depend on dimensions not known yet, and their space. */
+/* Receives the sized integers that depend on dimensions not known yet, and their symbol space. */
 typedef struct size_left {
     sym_space_t *space;
     sized_attr_t *sized;
@@ -50,7 +50,7 @@ bool size_equal(const graph_node_t *a, const graph_node_t *b);
 /* True if one of the node's sized integers depends on a named size. */
 bool size_has_names(const graph_node_t *node);
 
-/* Copies sized integers into the graph's arena. The graph takes over the space of the first one;
+/* Copies sized integers into the graph's arena. The graph uses the symbol space of the first one;
  * expressions of other spaces are built again in that space. INVALID_ARGUMENT if the attribute has
  * no such integer. */
 status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void *attrs, int n,
@@ -73,8 +73,8 @@ bool graph_is_open(const graph_t *graph);
 /* The known size of each name, in the order in which the names first occur. */
 void graph_sizes(const graph_t *graph, int64_t *out_sizes);
 
-/* The graph at other sizes. Parameters get these infos (ignored for lists); types are inferred
- * again, and sized integers are computed again. keeps_names false removes names and sized
+/* Returns the graph for other sizes. Parameters get these infos (ignored for lists). Types are
+ * inferred, and sized integers computed, again. keeps_names false removes names and sized
  * integers. */
 status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                       bool keeps_names, graph_t **out_graph);
@@ -86,8 +86,9 @@ status_t graph_close(context_t *ctx, const graph_t *graph, graph_t **out_graph);
  * the types). Returns the number of names. If infos is NULL, only counts. */
 int graph_substitute(const graph_t *graph, const int64_t *sizes, tensor_info_t *infos);
 
-/* Chooses other sizes for the names. They satisfy the guards if possible, and names that had equal
- * small sizes get different ones. `attempt` counts from 0; false if there are no more choices. */
+/* Chooses other sizes for the names. The new sizes satisfy the guards if possible, and names that
+ * had equal small sizes get different ones. `attempt` counts from 0; false if there are no more
+ * choices. */
 bool graph_generic_sizes(context_t *ctx, const graph_t *graph, int attempt, int64_t *sizes);
 
 #endif

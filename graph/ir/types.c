@@ -16,7 +16,8 @@ const graph_type_t *type_plain(type_kind_t kind)
     return kind < TYPE_LIST ? &plain_types[kind] : &plain_types[TYPE_UNKNOWN];
 }
 
-/* Sizes, items and whether a value may be none may change between iterations. */
+/* Only the kind stays: sizes, items and whether a value may be none may change between
+ * iterations. */
 const graph_type_t *type_carried(int index, const graph_type_t *carried)
 {
     if (index == 0) return type_plain(TYPE_INT);
@@ -34,7 +35,7 @@ bool type_is_static(const graph_type_t *type)
 
 /* ---- creating ---- */
 
-/* Number of parts of a type; counts no further than `most` + 1. */
+/* Number of parts of a type, or `most` + 1 if it has more than `most`. */
 static int count_parts(const graph_type_t *type, int most)
 {
     int n = 1;

@@ -1,5 +1,6 @@
-/* Compares traces of one method at several sizes. Each number that differs between the traces is a
- * hole; finds for each hole an expression of sizes that has the right value in every trace. */
+/* Compares traces of one method at several sizes. A number that differs between the traces is
+ * called a hole. For each hole, finds an expression of sizes that has the right value in every
+ * trace. */
 #include <math.h>
 #include <stdalign.h>
 #include <string.h>
@@ -118,7 +119,7 @@ typedef struct seeking {
     variable_t variables[MAX_VARIABLES];
     int64_t integers[TRACE_MAX_GRAPHS]; /* values of the hole, one in each graph */
     double floats[TRACE_MAX_GRAPHS];
-    const size_pool_t *pool; /* expressions for sizes of intermediate values; or NULL */
+    const size_pool_t *pool; /* intermediate sizes with their expressions, or NULL */
     hole_t *hole;
 } seeking_t;
 
@@ -140,7 +141,8 @@ static void add_variables(seeking_t *seeking, value_t value, bool is_input)
     }
 }
 
-/* The product must give exactly the double that the later computation will give. */
+/* Tries this product for a float. The comparison is exact, with the same arithmetic as in a later
+ * run. */
 static bool explain_float(const seeking_t *seeking, const int64_t *product, hole_t *hole)
 {
     for (int inverse = 0; inverse < 2; inverse++) {
@@ -171,7 +173,7 @@ static void add_size(const seeking_t *seeking, int variable, hole_t *hole)
     hole->dims[hole->n_sizes++] = seeking->variables[variable].dim;
 }
 
-/* The expression's variables are indices in `seeking`; makes them indices in the hole. */
+/* Converts the expression's variables from indices in `seeking` to indices in the hole. */
 static void take_sizes(const seeking_t *seeking, hole_t *hole)
 {
     hole->n_sizes = 0;
@@ -245,7 +247,8 @@ static void fill_pool(seeking_t *seeking, size_pool_t *pool)
     }
 }
 
-/* Fits a number to sizes of inputs, else to sizes of earlier values, the latest first. */
+/* Finds an expression of input sizes for a number, else of sizes of earlier values, the latest
+ * value first. */
 static void explain_number(seeking_t *seeking, const graph_node_t *node, hole_t *hole)
 {
     hole->is_float = datum_kind(node->datum) == DATUM_FLOAT;
@@ -507,7 +510,7 @@ static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_
     return STATUS_OK;
 }
 
-/* The variable by which an expression refers to a size: a name for a named size of an input. */
+/* The variable that an expression uses for a size: a name if it is a named size of an input. */
 static size_variable_t variable_of(const filling_t *filling, const hole_t *hole, int index)
 {
     size_variable_t variable = {.name = NULL, .dim = hole->dims[index]};

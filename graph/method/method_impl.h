@@ -1,11 +1,12 @@
-/* Methods that run as programs: functions that freezing and its file use. */
+/* Plan methods: functions that freezing, saving and loading use. */
 #ifndef TESSERA_GRAPH_METHOD_METHOD_IMPL_H
 #define TESSERA_GRAPH_METHOD_METHOD_IMPL_H
 
 #include "graph/program/program_impl.h"
 #include "module/signature.h"
 
-/* Like plan_set_method, for a method whose plans also skip the given passes; skip may be NULL. */
+/* plan_set_method with a NULL-terminated list of passes that the method's plans skip; skip may be
+ * NULL. */
 status_t plan_set_method_without(context_t *ctx, module_t *module, const char *method,
                                  graph_t *graph, int capacity, const char *const *skip);
 
@@ -16,19 +17,20 @@ status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, gr
 
 /* The layouts chosen in a method's plans for the context's number of threads, one line per set of
  * inputs ("f32[1,3,224,224];0 0 03 - d "). plan_set_layouts sets layouts for later plans; if a line
- * does not fit, the layout pass searches instead. Both do nothing for other methods. */
+ * does not suit the graph, the layout pass searches instead. Both functions do nothing if the
+ * method is not a plan method. */
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text);
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines);
 
 /* Measures kernels for the operators of a plan method, for inputs like these, and chooses layouts
- * by measured instead of estimated times. If runs with the new layouts are faster, they are kept as
- * a line of plan_layouts, with the times as lines "#name;nanoseconds", which choices for other
- * sizes use too. If inputs is NULL, runs are not compared and the new layouts are kept. Takes
- * `seconds`, plus one plan and about ten runs. UNSUPPORTED for other methods. */
+ * by measured instead of estimated times. If runs with the new layouts are faster, the layouts are
+ * kept as a line of plan_layouts. The times are kept as lines "#name;nanoseconds", and used for
+ * other sizes, too. If inputs is NULL, runs are not compared and the new layouts are kept. Takes
+ * `seconds`, plus the time to build a plan and about ten runs. UNSUPPORTED for other methods. */
 #define PLAN_NOT_COMPARED 0.0
 typedef struct plan_tuned {
-    int n_measured; /* operators measured; equal ones count once */
-    double ratio;   /* time of a run with the new layouts / before; 1: equal layouts */
+    int n_measured; /* number of measured operators; equal ones count once */
+    double ratio;   /* time of a run with the new layouts / with the old; 1 if they are equal */
     bool is_kept;
 } plan_tuned_t;
 status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,

@@ -25,8 +25,8 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
 
 /* ---- running ---- */
 
-/* True if an input shares bytes with a tensor of the module. Takes the module's lock, because
- * another thread's run may replace an attribute. */
+/* True if an input shares bytes with a tensor of the module. Holds the module's lock, because a run
+ * in another thread may replace an attribute. */
 static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
 {
     bool is_own = false;
@@ -37,8 +37,8 @@ static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
     return is_own;
 }
 
-/* Interprets the graph without passes. Passes and programs assume that inputs do not overlap the
- * module's tensors; if they do and the run writes, results would be wrong. */
+/* Interprets the graph without passes. Used if the run writes and an input overlaps a tensor of the
+ * module, because passes and programs assume that there is no such overlap. */
 static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, int n_in,
                               datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -73,8 +73,8 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     return status;
 }
 
-/* Only a plan can write to the caller's tensors. This function does not run programs with control
- * flow. */
+/* Writes results to the caller's tensors, which only a plan can do. Does not run programs with
+ * control flow. */
 static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_out, tensor_t **out)

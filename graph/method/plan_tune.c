@@ -16,7 +16,7 @@
 #include "tensor/form_impl.h"
 #include "tensor/interrupt_impl.h"
 
-#define MEASURING_SHARE 0.7 /* share of the seconds; comparing gets the rest */
+#define MEASURING_SHARE 0.7 /* share of the given seconds; the rest is for comparing runs */
 #define LEAST_PAIRS 5       /* pairs of runs, with old and new layouts alternately */
 #define MOST_PAIRS 200
 #define LARGEST_RATIO 0.99 /* largest ratio (new time / old time) that counts as faster */
@@ -26,7 +26,7 @@ typedef struct tuner {
     module_t *module;
     programs_t *programs;
     programs_entry_t *entry;       /* contains only the inputs */
-    const tensor_t *const *inputs; /* NULL: values are not known */
+    const tensor_t *const *inputs; /* NULL if no values are known */
     text_t untuned, tuned, timings;
     plan_tuned_t result;
 } tuner_t;
@@ -56,8 +56,8 @@ static int compare_numbers(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Run times vary by a few per cent. With 95 % confidence, the median is below the ratio number
- * `above` in ascending order. This ratio must be at most LARGEST_RATIO. */
+/* Run times vary by a few per cent. In ascending order, ratio number `above` is an upper bound of
+ * the median with 95 % confidence. It must be at most LARGEST_RATIO. */
 bool plan_tune_is_faster(int n, double *ratios, double *out_median)
 {
     const int above = n / 2 + (int)sqrt((double)n);
@@ -84,7 +84,7 @@ static status_t compare_runs(tuner_t *t, const program_t *untuned, const program
     return STATUS_OK;
 }
 
-/* Drops packed weights that only the comparison needed, so that they are not saved. */
+/* Frees packed weights that only the comparison needed, so that they are not saved. */
 static status_t drop_forms(void *user, const graph_node_t *node)
 {
     (void)user;

@@ -77,7 +77,7 @@ status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_
     return status;
 }
 
-/* Drops a reference; call it under the lock. */
+/* Drops a reference to an entry. The caller holds the lock. */
 static void let_go(const programs_t *programs, programs_entry_t *entry)
 {
     if (--entry->n_references > 0) return;
@@ -114,7 +114,7 @@ void programs_release(programs_t *programs)
     }
 }
 
-/* ---- the list; under the lock ---- */
+/* ---- the list of entries; the caller holds the lock ---- */
 
 static void list(programs_t *programs, programs_entry_t *entry)
 {
@@ -162,9 +162,9 @@ static programs_entry_t *find(programs_t *programs, int n_threads, int n_in,
     return entry;
 }
 
-/* Removes the least recently used program beyond the first n_kept from the list and returns it;
- * NULL if there is none. Skips programs that are being compiled. Packed weights that no other
- * program reads are freed with the program, after its last run. */
+/* Removes the least recently used program from the list, but not one of the first n_kept, and
+ * returns it; NULL if there is none. Skips programs that are being compiled. Packed weights that no
+ * other program reads are freed with the program, after its last run. */
 static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
 {
     programs_entry_t *last = NULL;
@@ -180,11 +180,11 @@ static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
     return last;
 }
 
-/* The most recently used programs, which stay whatever their size. */
+/* Number of most recently used programs that are kept whatever their size. */
 #define LEAST_KEPT 2
 
-/* Counts the most recently used programs that fit the context's byte limit, their bytes, and the
- * bytes of all others. A packed weight counts for the first of the programs that read it. */
+/* Counts the most recently used programs that fit in the context's byte limit, their bytes, and the
+ * bytes of all other programs. A packed weight counts for the first program that reads it. */
 static status_t count_within_bytes(context_t *ctx, const programs_t *programs, int *out_n,
                                    size_t *out_bytes, size_t *out_beyond)
 {
@@ -222,7 +222,7 @@ static void trim_arenas(const programs_t *programs)
 }
 
 /* After freeing this many bytes, asks the C library to return free pages to the system. Packed
- * weights are large, but smaller blocks between them keep the heap from shrinking by itself. */
+ * weights are large, but smaller allocations between them prevent the heap from shrinking. */
 #define FREED_BYTES ((size_t)32 << 20)
 
 static status_t evict(context_t *ctx, programs_t *programs)
@@ -282,7 +282,7 @@ static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
     return STATUS_OK;
 }
 
-/* Compiles an entry. Call it under the lock; the lock is released while compiling. */
+/* Compiles an entry. The caller holds the lock, which is released while compiling. */
 static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
                            programs_entry_t *entry)
 {
@@ -324,8 +324,8 @@ static void wait_for(programs_t *programs, programs_entry_t *entry)
         pthread_cond_wait(&programs->changed, &programs->lock);
 }
 
-/* Returns an entry, with an additional reference. If another thread fails to compile it, each
- * waiting thread compiles it again and thus gets its own error message. */
+/* Returns an entry with an additional reference. If another thread fails to compile the entry, each
+ * waiting thread compiles it again, so that each reports the error. */
 static status_t get_entry(context_t *ctx, programs_t *programs, module_t *self, int n_in,
                           const tensor_info_t *const *in, programs_entry_t **out_entry)
 {

@@ -15,7 +15,8 @@ static void drop_kernels(char *layout)
     *to = '\0';
 }
 
-/* The entry's layout contains kernel names only if measured times chose the kernels. */
+/* Compiles the program. entry->layout has kernel names only if the kernels were chosen by measured
+ * times. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
                           const char *known, const char *timings, programs_entry_t *entry,
                           text_t *chosen)

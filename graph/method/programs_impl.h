@@ -1,4 +1,5 @@
-/* The programs of a method: one for each set of input dtypes and sizes and each number of threads.
+/* The programs (compiled graphs) of a method: one for each set of input dtypes and sizes and each
+ * number of threads.
  *
  * The lock is held during lookups, but not while compiling. While one thread compiles for new
  * sizes, others run existing programs; only threads that need the same sizes wait. */
@@ -13,12 +14,12 @@
 typedef enum programs_state {
     PROGRAMS_COMPILING,
     PROGRAMS_READY,
-    PROGRAMS_FAILED /* no longer in the list; each waiting thread tries again itself */
+    PROGRAMS_FAILED /* no longer in the list; each waiting thread tries to compile it */
 } programs_state_t;
 
 typedef struct programs_entry {
     struct programs_entry *next;
-    int n_references; /* from the list, the compiling thread and waiting threads; under the lock */
+    int n_references; /* held by list, compiling and waiting threads; the lock protects it */
     programs_state_t state;
     int n_threads, n_inputs;
     int forks; /* threads_forks when compiling started; a forked child has no compiling thread */
@@ -40,7 +41,7 @@ typedef struct programs_anchor {
 typedef struct programs {
     allocator_t allocator;
     graph_t *graph;
-    graph_t *computed; /* the graph that is compiled: `graph`, or for this processor a wider one */
+    graph_t *computed; /* the graph that is compiled: `graph`, or one widened for this processor */
     int capacity;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signals that an entry has left state COMPILING */
@@ -53,7 +54,7 @@ typedef struct programs {
     int layouts_threads;
     const char **skip;     /* passes to skip, NULL-terminated, followed by their names; or NULL */
     struct programs *next; /* programs of the next graph, which accepts other inputs; owned */
-    _Atomic(struct programs *) used; /* in the first programs: those used last; NULL: the first */
+    _Atomic(struct programs *) used; /* for the first graph: the programs used last, or NULL */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
@@ -81,16 +82,17 @@ status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int 
 /* The program used last, retained; NULL if there is none. */
 program_t *programs_last(programs_t *programs);
 
-/* The maximum number of programs. Setting it drops the least recently used ones beyond it. */
+/* The maximum number of programs. If it is lowered, the least recently used programs are
+ * dropped. */
 int programs_capacity(programs_t *programs);
 void programs_set_capacity(programs_t *programs, int capacity);
 
 /* Drops all programs except those being compiled; they are compiled again when needed. */
 void programs_forget(programs_t *programs);
 
-/* Compiles the program of an entry. Writes only `program`, `layout` and `own_bytes`. known: layout
- * to use, or NULL. timings: measured times for choosing layouts, or NULL. Appends the layout with
- * kernel names to `chosen`. */
+/* Compiles the program of an entry. Writes only `program`, `layout` and `own_bytes`. known: a
+ * layout to use, or NULL. timings: measured times with which layouts are chosen, or NULL. Appends
+ * the used layout, with kernel names, to `chosen`. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
                           const char *known, const char *timings, programs_entry_t *entry,
                           text_t *chosen);
@@ -111,8 +113,8 @@ status_t programs_known_lines(context_t *ctx, const programs_t *programs,
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout);
 
-/* Adds a search result as an anchor; drops the oldest ones beyond a limit. Call it under the
- * lock. */
+/* Adds the result of a search as an anchor; drops the oldest anchors beyond a limit. The caller
+ * holds the lock. */
 status_t programs_add_anchor(context_t *ctx, programs_t *programs, const programs_entry_t *entry,
                              const char *layout);
 void programs_end_anchors(programs_t *programs);
@@ -124,7 +126,7 @@ status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *
 /* Adds lines. They replace lines that have the same keys. */
 status_t programs_add_layouts(context_t *ctx, programs_t *programs, const char *lines);
 
-/* Lets later programs skip these passes; the caller has compiled none yet. skip may be NULL. */
+/* Makes all programs skip these passes. Call it before any is compiled. skip may be NULL. */
 status_t programs_leave_out(context_t *ctx, programs_t *programs, const char *const *skip);
 
 /* Allocate zeroed memory from the allocator of `programs`, for any context. */

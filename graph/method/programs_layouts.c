@@ -60,9 +60,10 @@ static double difference(const programs_entry_t *entry, const programs_anchor_t 
     return most;
 }
 
-/* The layout of the most similar anchor; NULL if all differ too much. Then a search evaluates every
- * operator in every format, which takes most of the time for a new size. Plans with the same layout
- * also share packed weights. If there are measured times, each size gets its own search. */
+/* The layout of the most similar anchor. NULL if all differ too much; then a search is needed,
+ * which evaluates every operator in every format and takes most of the time for a new size. Plans
+ * with the same layout also share packed weights. If there are measured times, each size gets its
+ * own search. */
 static const char *near_layout(const programs_t *programs, const programs_entry_t *entry)
 {
     const char *nearest = NULL;

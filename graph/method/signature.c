@@ -77,8 +77,8 @@ static status_t resize(context_t *ctx, const graph_t *graph, graph_t **out_graph
     return status;
 }
 
-/* Marks those sizes of result `index` as open that change with the input sizes. If no other sizes
- * are accepted, or the result's type is unknown at these, marks all sizes. */
+/* Marks the sizes of result `index` that change with the input sizes as open. If no other input
+ * sizes are accepted, or the result's type is unknown for these, marks all of its sizes. */
 static status_t open_sizes(context_t *ctx, const graph_t *graph, int index, module_value_t *value)
 {
     if (value->rank <= 0 || !graph_is_open(graph)) return STATUS_OK;

@@ -41,8 +41,8 @@ static status_t find_sized(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Turns results of `size` and `shape` into constants, and values that depend only on these and on
- * other constants. Then more sizes are known, so this repeats until nothing changes. */
+/* Replaces results of `size` and `shape` by constants, and values that depend on constants only.
+ * Then more sizes are known, so this is repeated until nothing changes. */
 static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **graph)
 {
     static const char *const find[] = {"sizes", NULL};
@@ -125,7 +125,8 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
     return status;
 }
 
-/* The method's first graph that accepts the inputs, else its first graph, which reports why. */
+/* The method's first graph that accepts the inputs. If there is none, its first graph, which
+ * reports the reason. */
 static graph_t *graph_among(const module_t *module, const char *method, int n_in,
                             const tensor_t *const *inputs)
 {

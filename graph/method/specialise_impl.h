@@ -11,7 +11,7 @@ typedef struct shapes {
     const tensor_info_t *infos;
 } shapes_t;
 
-/* Inputs and outputs of the passes, most of them of the layout pass; each may be NULL. */
+/* Options and results of the passes, mostly of the layout pass. Each may be NULL. */
 typedef struct layout_talk {
     const char *known;  /* a layout chosen earlier, to be used again */
     text_t *chosen;     /* receives the chosen layout */

@@ -13,7 +13,8 @@
 
 #define VALUE_UNMADE (-2) /* value of an attribute that no operator has read yet */
 
-/* A tensor that the trace has seen. It is held to the end, so that its address stays unique. */
+/* A tensor that the trace has seen. It is retained to the end of the trace, so that its address
+ * stays unique. */
 typedef struct known {
     tensor_t *tensor;
     value_t value;
@@ -50,7 +51,7 @@ static known_t *find(const tracer_t *tracer, const map_t *map, const void *key)
     return place > 0 ? &tracer->known[place - 1] : NULL;
 }
 
-/* Records that the tensor is the value. Takes ownership of the path. */
+/* Records that the tensor is this value of the graph. Takes ownership of the path. */
 static status_t learn_take(tracer_t *tracer, tensor_t *tensor, value_t value, char *path)
 {
     known_t *old = find(tracer, &tracer->by_tensor, tensor);
@@ -144,7 +145,7 @@ static status_t value_of(tracer_t *tracer, const tensor_t *tensor, value_t *out_
 
 /* ---- the observer ---- */
 
-/* Records that the target of an in-place call now is the call's result. */
+/* Records that the target of an in-place call now is the value of the call's result. */
 static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t value)
 {
     if (event->target->info.dtype != event->out[0]->info.dtype)
@@ -157,7 +158,8 @@ static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t 
     return STATUS_OK;
 }
 
-/* Updates addresses and versions: a write may have moved bytes that a snapshot shared. */
+/* Updates addresses and versions after a write, which may have moved bytes that a snapshot
+ * shared. */
 static status_t note_written(context_t *ctx, void *user, tensor_t *target)
 {
     (void)ctx;
@@ -357,7 +359,7 @@ static status_t check_method(context_t *ctx, const char *caller, const module_t 
 }
 
 /* Traces a method on tensors or, if `in` is NULL, from infos alone. Then finds the sizes that may
- * vary, and makes the graph the method. */
+ * vary, and replaces the method by the graph. */
 static status_t trace(context_t *ctx, const char *caller, module_t *module, const char *method,
                       int n_in, const tensor_t *const *in, const tensor_info_t *const *infos)
 {

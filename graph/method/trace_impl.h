@@ -47,13 +47,14 @@ typedef struct holes {
     int n, capacity;
 } holes_t;
 
-/* True if both graphs have the same nodes, apart from numbers and integer attributes. *out_node is
+/* True if both graphs have the same nodes, except for numbers and integer attributes. *out_node is
  * the first node that differs. */
 bool holes_match(context_t *ctx, const graph_t *a, const graph_t *b, const graph_node_t **out_node);
 
 /* Finds the integers and numbers that differ between graphs that match the first one, and an
- * expression of sizes for each. is_at_many false: takes the first expression that fits. True: takes
- * an expression only if it is unique, and also considers sizes of intermediate values. */
+ * expression of sizes for each. If is_at_many is false, takes the first expression that fits.
+ * Otherwise, takes an expression only if no other one fits, and also considers sizes of
+ * intermediate values. */
 status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs, bool is_at_many);
 
 /* The first hole without an expression, or NULL. */
@@ -64,7 +65,8 @@ const hole_t *holes_open(const holes_t *holes);
 bool holes_agree(const holes_t *holes, const graph_t *base, const graph_t *graph,
                  const graph_node_t **out_node);
 
-/* Makes the graph with expressions in its holes. types: of its parameters, with named sizes. */
+/* Makes the graph with expressions in place of the holes. types: types of the parameters, with
+ * named sizes. */
 status_t holes_fill(holes_t *holes, const graph_t *base, const graph_type_t *types,
                     graph_t **out_graph);
 

@@ -2,8 +2,9 @@
  *
  * The method runs again on tensors without data, at other input sizes: first with one dimension
  * changed, then with all those that may vary. Each number that differs between these runs must be
- * an expression of the sizes. At further sizes the graph must predict the run, and reject sizes at
- * which the run fails. A method that reads sizes may branch on them, so it runs at many sizes. */
+ * an expression of the sizes. At further sizes, the graph must equal the trace, and it must reject
+ * sizes at which the run fails. A method that reads sizes may branch on them, so it runs at many
+ * sizes. */
 #include "graph/method/trace_impl.h"
 
 #include <inttypes.h>
@@ -39,7 +40,7 @@ typedef struct proof {
     tensor_info_t *infos; /* for the next run */
     const graph_t *graph;
     int8_t *name_of; /* [input * TENSOR_MAX_RANK + dim]: index in names, NOT_NAMED */
-    int64_t *steps;  /* step by which the dimension changed alone; 0: it cannot */
+    int64_t *steps;  /* step by which the dimension changed alone; 0 if it cannot change alone */
     int n_names;
     name_t names[MAX_NAMES];
     bool has_looked;
@@ -360,8 +361,9 @@ static status_t make_few(proof_t *proof, bool *out_fits, made_t *made)
     return STATUS_OK;
 }
 
-/* Changes one name at a time: to all small sizes, and to sizes around some larger ones. Quotients
- * with similar divisors differ only at few sizes, but the expression must be unique. */
+/* Changes one named size at a time: to all small sizes, and to sizes around some larger ones. Many
+ * sizes are needed to exclude other expressions, because quotients with similar divisors differ
+ * only at few sizes. */
 static status_t make_many(proof_t *proof, bool *out_fits, made_t *made)
 {
     enum { N_SMALL = 40 };

@@ -74,7 +74,7 @@ void arenas_release(arenas_t *arenas)
 }
 
 /* If no idle block is large enough, frees one and allocates a quarter more than needed, so that
- * growing sizes rarely need another allocation. Unused pages occupy no memory. */
+ * slowly growing sizes need few allocations. Pages that are never used take no memory. */
 char *arenas_lease(arenas_t *arenas, size_t bytes)
 {
     pthread_mutex_lock(&arenas->lock);

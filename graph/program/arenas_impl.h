@@ -1,7 +1,7 @@
 /* Memory that the runs of several plans share. A run leases one block for intermediate results and
  * scratch, and returns it at its end. So plans for 32 sizes need only the memory of the largest
- * one, and a new plan gets pages that are already in memory. There are as many blocks as runs at
- * the same time. */
+ * one, and a new plan uses pages that are already in memory. There are as many blocks as there were
+ * runs at the same time. */
 #ifndef TESSERA_GRAPH_PROGRAM_ARENAS_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_ARENAS_IMPL_H
 
@@ -17,7 +17,7 @@ void arenas_release(arenas_t *arenas);
 char *arenas_lease(arenas_t *arenas, size_t bytes);
 void arenas_return(arenas_t *arenas, char *block);
 
-/* Frees idle blocks of more than twice `most`, the bytes that the largest plan needs. */
+/* Frees idle blocks that are larger than twice `most`, the bytes that the largest plan needs. */
 void arenas_trim(arenas_t *arenas, size_t most);
 
 /* The bytes of idle blocks. */

@@ -236,7 +236,7 @@ size_t plan_own_bytes(const plan_t *plan)
     return bytes;
 }
 
-/* True if the source is a packed or converted form, not the constant's own bytes. */
+/* True if the source is a converted copy (packed or reordered) of a constant, not its own bytes. */
 static bool is_form(const plan_source_t *source)
 {
     return source->kind == SOURCE_TENSOR &&
@@ -293,8 +293,8 @@ static status_t find_parameters(plan_run_t *run)
     return STATUS_OK;
 }
 
-/* A view shares the parameter's storage and the packed forms cached there. If the parameter's
- * format is not the planned one, the view is one of a converted copy. */
+/* A view shares the parameter's storage, which also caches packed copies of it. If the parameter
+ * does not have the planned format, the result is a view of a converted copy. */
 status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *tensor = (tensor_t *)(uintptr_t)run->frame->parameters[source->parameter];
@@ -325,7 +325,8 @@ static status_t convert_parameter(plan_run_t *run, const plan_source_t *source,
     return pack_weight(run->ctx, source->kernel, tensor, want, out_tensor);
 }
 
-/* *out_tensor is NULL if the converted elements are in the source's arena buffer. */
+/* Provides the parameter that a step reads. *out_tensor is NULL if the converted elements are in
+ * the source's arena buffer. */
 static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *tensor = NULL;
@@ -337,14 +338,15 @@ static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, te
 
 /* ---- steps that write in place or set attributes ---- */
 
-/* Prepares a buffer for writing: snapshots get their own bytes, and a new version makes cached
- * forms obsolete. The bytes may move, so updates the addresses of the storage's buffers. */
+/* Prepares a buffer for writing: snapshots get their own bytes, and a new version invalidates
+ * cached packed copies. The bytes may move, so updates the addresses of all buffers of the
+ * storage. */
 static status_t open_root(plan_run_t *run, int root)
 {
     plan_frame_t *frame = run->frame;
     tensor_t *written = frame->bound[root];
     void *bytes = NULL;
-    if (written == NULL) return STATUS_OK; /* in the arena, so without snapshots or forms */
+    if (written == NULL) return STATUS_OK; /* in the arena: no snapshots or packed copies */
     TRY(tensor_writable(run->ctx, written, &bytes));
     if (frame->pointers[root] == bytes) return STATUS_OK;
     for (int r = 0; r < run->plan->n_roots; r++)
@@ -383,7 +385,8 @@ static status_t run_kernel_in_place(plan_run_t *run, const step_t *step, void **
     return status;
 }
 
-/* If the layouts are equal, copies the bytes, which does not count as a reorder. */
+/* Runs a conversion. If the layouts are equal, copies the bytes, which does not count as a
+ * reorder. */
 static status_t run_conversion(plan_run_t *run, const step_t *step, const void *in, void *out)
 {
     bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
@@ -646,7 +649,8 @@ static status_t run_steps(plan_run_t *run)
     return STATUS_OK;
 }
 
-/* With calls, makes arguments and results before the first step: nothing may fail after a call. */
+/* If the plan calls methods, creates arguments and results before the first step, because nothing
+ * may fail after a call. */
 static status_t run_frame(plan_run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
 {
     const bool has_calls = run->plan->n_arguments > 0;

@@ -1,10 +1,10 @@
-/* Plans: a graph without control flow, prepared to run on one set of input infos.
+/* A plan is a graph without control flow, prepared to run on one set of input dtypes and sizes.
  *
  * Building a plan selects a kernel for every node, packs weights, and assigns offsets in one arena
- * to all intermediate results. Running sets pointers, allocates the outputs, and looks up the
- * packed forms of weights that are not constants. Plans are immutable and reference-counted. Each
- * run leases a frame (arena, scratch, memory objects), so threads may run a plan at the same time,
- * each with its own context. */
+ * to all intermediate results. A run sets pointers, allocates the outputs, and looks up the packed
+ * copies of weights that are not constants. Plans are immutable and reference-counted. Each run
+ * leases a frame (arena, scratch, memory objects), so threads may run a plan at the same time, each
+ * with its own context. */
 #ifndef TESSERA_GRAPH_PROGRAM_PLAN_H
 #define TESSERA_GRAPH_PROGRAM_PLAN_H
 
@@ -15,9 +15,9 @@ TESSERA_BEGIN
 typedef struct plan plan_t;
 
 /* Builds a plan for a graph that contains only operators and constants. If no layout pass has run,
- * kernels are selected under policy auto. Parameters of type module are bound to self. Each run
- * reads the parameters that getattr nodes name, unless they were frozen. UNSUPPORTED names the
- * first node with control flow (if, loop, call). */
+ * kernels are selected under policy auto. Parameters of type module are bound to self. The
+ * parameters that getattr nodes name are read in each run, unless they were frozen to constants.
+ * UNSUPPORTED names the first node with control flow (if, loop, call). */
 status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)
     TESSERA_API(plan_create);
 plan_t *plan_retain(plan_t *plan) TESSERA_API(plan_retain);
@@ -38,9 +38,9 @@ typedef struct plan_step {
     const value_t *inputs;
     size_t arena_offset; /* offset of output 0 */
     int overwrites;      /* input whose memory output 0 reuses, or -1 */
-    int n_slices;        /* slices of the batch, run one after another; 1: no slices */
+    int n_slices;        /* slices of the batch, which run one after another; 1: none */
     int n_workers;       /* threads that each run other slices; 1: all threads share each step */
-    int n_joined;        /* inputs that other steps wrote into output 0: not copied */
+    int n_joined;        /* number of inputs that other steps wrote into output 0 already */
 } plan_step_t;
 int plan_n_steps(const plan_t *plan) TESSERA_API(plan_n_steps);
 const plan_step_t *plan_step(const plan_t *plan, int index) TESSERA_API(plan_step);
@@ -58,17 +58,17 @@ size_t plan_weight_bytes(const plan_t *plan) TESSERA_API(plan_weight_bytes);
  * interpreted. */
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity) TESSERA_API(plan_set_method);
-/* The maximum number of plans of a method; 0 for other methods. Setting it (0: PLAN_CAPACITY) drops
- * surplus plans immediately, the least recently used ones. */
+/* The maximum number of plans of a method; 0 for other methods. plan_set_capacity (0:
+ * PLAN_CAPACITY) drops surplus plans immediately, the least recently used first. */
 int plan_capacity(const module_t *module, const char *method) TESSERA_API(plan_capacity);
 void plan_set_capacity(module_t *module, const char *method, int capacity)
     TESSERA_API(plan_set_capacity);
 /* Builds the plan for the shapes of the graph's parameters before the first run, if all shapes are
  * known. Does nothing for other methods. */
 status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA_API(plan_warm);
-/* Builds the plan for inputs of these dtypes and sizes; no operator runs. Parts of the graph with
- * sizes that depend on values are planned at the first run. Does nothing for other methods, or if
- * an info is NULL (an input that is not a tensor).
+/* Builds the plan for inputs of these dtypes and sizes; no operator runs. Parts of the graph whose
+ * sizes depend on values are planned at the first run. Does nothing for other methods, or if an
+ * info is NULL (an input that is not a tensor).
  *
  * INVALID_ARGUMENT  the method does not accept such inputs */
 status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int n_in,

@@ -11,7 +11,7 @@
 #include "tensor/info_impl.h"
 #include "tensor/interrupt_impl.h"
 
-/* Where the elements of a graph value are, while building. */
+/* While building: the place of a graph value's elements. */
 typedef struct slot {
     plan_source_t source; /* SOURCE_NONE: absent, or not a tensor */
     bool is_module;
@@ -148,8 +148,8 @@ static bool reads_view(const graph_node_t *node, const tensor_info_t *const *inf
     return false;
 }
 
-/* Selects a kernel: with the formats in the graph's types if a layout pass has set them, else as
- * for an eager call. */
+/* Selects a kernel: for the formats in the graph's types if a layout pass has set them, else as in
+ * an eager call. */
 static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -177,8 +177,8 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
                               POLICY_AUTO, out_prepared);
 }
 
-/* The tensor that a value shows of a constant: all of it, or a view. Packed forms are cached with
- * the graph's tensor, where later plans find them. */
+/* The tensor of a value that is a constant or a view of one. It shares the storage of the graph's
+ * tensor, where packed copies are cached for later plans. */
 static status_t constant_view(build_t *b, const plan_source_t *source, tensor_t **out_tensor)
 {
     tensor_t *whole = b->plan->roots[source->root].tensor;
@@ -200,9 +200,9 @@ static status_t convert_constant(build_t *b, const tensor_t *tensor, const tenso
     return STATUS_OK;
 }
 
-/* Converts a constant once, while building: for a weight into the packed form that `kernel` reads,
- * for another operand (kernel NULL) into the given format. If the result shares the graph's bytes,
- * which may be written, the plan's snapshot of them is used instead. */
+/* Converts a constant once, while building: a weight to the packed format that `kernel` reads,
+ * another operand (kernel NULL) to the given format. If the result shares the graph's bytes, which
+ * may be written, the plan's snapshot of them is used instead. */
 static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_info_t *want,
                                 const kernel_t *kernel)
 {
@@ -460,7 +460,7 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
 }
 
 /* Builds an in-place operator such as add_(%a, %b), whose result overwrites operand 0. If the
- * kernel can overwrite its input, it writes there directly. Otherwise it writes to the arena, and a
+ * kernel can overwrite this operand, it does so directly. Otherwise it writes to the arena, and a
  * second step copies the result. */
 static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t *prepared)
 {
@@ -579,7 +579,8 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The attribute becomes a tensor over the value's buffer, which must then be outside the arena. */
+/* Builds a setattr: the attribute becomes a tensor that uses the value's buffer, which therefore
+ * must be outside of the arena. */
 static status_t build_setattr(build_t *b, const graph_node_t *node)
 {
     const plan_source_t *value = &b->slots[node->inputs[1]].source;
@@ -750,7 +751,7 @@ static status_t build_all(build_t *b)
     return STATUS_OK;
 }
 
-/* The caller has set the shares, calls and masters of `build`. */
+/* Creates the plan. The caller has set shares, calls and masters of `build`. */
 static status_t create(context_t *ctx, const graph_t *graph, module_t *self, build_t *build,
                        plan_t **out_plan)
 {

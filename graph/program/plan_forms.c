@@ -1,9 +1,10 @@
-/* Temporary forms of parameters. If a plan writes a weight, converted forms of the weight are out
- * of date at the next run. A form that only one step reads then needs memory during that step only.
+/* Temporary converted copies ("forms") of parameters. If a plan writes a weight, converted copies
+ * of it are out of date at the next run, so caching them is useless. A form that only one step
+ * reads is stored in the arena during that step.
  *
  * Example: the gradient of a convolution's input reads the weight as BAcd16a16b; forward and update
- * use ABcd16b16a. Forms for steps that run by slices of a batch are not temporary, since each slice
- * would convert the weight again. */
+ * use ABcd16b16a. Forms for steps that run in slices of a batch are not temporary, because each
+ * slice would convert the weight again. */
 #include <string.h>
 
 #include "graph/program/plan_impl.h"

@@ -14,7 +14,7 @@
 /* A plan_root_t is a buffer: a range of bytes that contains values. A view is in the same buffer as
  * the tensor it shows. */
 typedef enum root_kind {
-    ROOT_INPUT,    /* passed to each run, as input `index`. With is_shared it may be state */
+    ROOT_INPUT,    /* input `index` of each run; with is_shared, possibly state (program_impl.h) */
     ROOT_CONSTANT, /* snapshot of a constant */
     ROOT_ARENA,    /* at `offset` in the frame's arena */
     ROOT_OUTPUT    /* a tensor that each run allocates */
@@ -23,7 +23,7 @@ typedef enum root_kind {
 typedef struct plan_root {
     root_kind_t kind;
     int index;          /* ROOT_INPUT */
-    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's tensor, retained; it caches packed forms */
+    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's tensor, retained; caches packed copies */
     tensor_t *snapshot; /* ROOT_CONSTANT: what runs read, since the graph's tensor may be written */
     tensor_info_t info; /* info of the complete buffer; ROOT_OUTPUT allocates it */
     size_t bytes, offset;
@@ -35,11 +35,11 @@ typedef struct plan_root {
     int n_copies;  /* for a block: number of copies; else 0 */
     size_t copy_bytes; /* for a buffer in a block: distance between two workers' copies; else 0 */
     bool is_shared;    /* ROOT_INPUT: uses the bytes of the passed tensor itself, not of a converted
-                          form, since they are written during the run, or stored in an attribute */
+                          copy, because they are written during the run or stored in an attribute */
     bool is_written;   /* ROOT_INPUT: some step writes it */
 } plan_root_t;
 
-/* Where a step finds an input. */
+/* Kinds of places from which a step reads an input. */
 typedef enum source_kind {
     SOURCE_NONE,
     SOURCE_ROOT,
@@ -56,10 +56,10 @@ typedef struct plan_parameter {
 
 typedef struct plan_source {
     source_kind_t kind;
-    int root; /* SOURCE_PARAMETER: buffer for a converted form that only one step reads, or -1 */
+    int root; /* SOURCE_PARAMETER: buffer for a converted copy that only one step reads, or -1 */
     size_t offset;
     size_t stride;      /* SOURCE_ROOT: distance between slices of the batch */
-    tensor_t *tensor;   /* SOURCE_TENSOR: what the step reads, packed while building; retained */
+    tensor_t *tensor;   /* SOURCE_TENSOR: read by the step, packed while building; retained */
     tensor_t *given;    /* SOURCE_TENSOR: the graph's constant, for observers; retained */
     int parameter;      /* SOURCE_PARAMETER: index in the plan's parameters */
     datum_t *datum;     /* SOURCE_DATUM: owned by the graph */
@@ -73,7 +73,7 @@ typedef struct plan_source {
 } plan_source_t;
 
 typedef struct step {
-    plan_step_t view;     /* what explain shows */
+    plan_step_t view;     /* shown by explain */
     prepared_t *prepared; /* NULL: converts source 0 into the output */
     int n_sources, n_outputs;
     plan_source_t *sources;
@@ -146,14 +146,15 @@ void plan_share_arenas(plan_t *plan, arenas_t *arenas);
 /* The bytes of a run's arena and scratch. */
 size_t plan_run_bytes(const plan_t *plan);
 
-/* Estimates the bytes that releasing the plan frees: steps, primitives and frames, without graph,
- * arena and weights. */
+/* Estimates the bytes of steps, primitives and frames, which are freed with the plan. Graph, arena
+ * and weights are not included. */
 size_t plan_own_bytes(const plan_t *plan);
 
-/* Counts bytes of packed constants that steps read, unless they are in `seen`; adds them to it. */
+/* Counts the bytes of packed constants that steps read and that are not in `seen`; adds these to
+ * `seen`. */
 status_t plan_form_bytes(context_t *ctx, const plan_t *plan, hash_table_t *seen, size_t *out_bytes);
 
-/* The last release will also free forms of constants that no other plan reads. */
+/* Makes the last release also free packed copies of constants that no other plan reads. */
 void plan_retire(plan_t *plan);
 
 /* How a value's bytes are shared while a region runs. */
@@ -170,7 +171,8 @@ typedef enum plan_share {
 status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
                             const plan_share_t *shares, plan_t **out_plan);
 
-/* A parameter that methods called by the plan write, and the form that they write. */
+/* A parameter (a weight in training) that methods called by the plan write, and the format in which
+ * they write it. */
 typedef struct plan_master {
     const char *path;
     tensor_info_t info;
@@ -179,14 +181,15 @@ typedef struct plan_master {
 /* Like plan_create_region, for a graph that also calls methods of self without results, such as the
  * update of a training step: call(%self, "conv1.weight", %gradient) method="update". Arguments are
  * tensors in the plan's memory: valid during the run, and not to be written. Arguments and results
- * are created before the first step, so after a call only another call can fail. A converted form
- * of a master's parameter that only one step reads is made in the arena; a cached form would be out
+ * are created before the first step, so after a call only another call can fail. If only one step
+ * reads a converted copy of such a parameter, it is made in the arena; a cached copy would be out
  * of date at the next run. */
 status_t plan_create_calling(context_t *ctx, const graph_t *graph, module_t *self,
                              const plan_share_t *shares, int n_masters,
                              const plan_master_t *masters, plan_t **out_plan);
 
-/* Adds arena buffers for these forms. Call it after building all steps and before plan_place. */
+/* Adds arena buffers for converted copies of masters that only one step reads. Call it after
+ * building all steps and before plan_place. */
 status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
                                 const plan_master_t *masters, int *roots_capacity);
 
@@ -203,11 +206,11 @@ bool plan_overlaps_itself(const tensor_info_t *info);
 /* Releases the tensors of a source. */
 void plan_source_clear(const plan_source_t *source);
 
-/* Like plan_run, but scopes do not own the results, the caller does; out [n_results]. */
+/* Like plan_run, but the caller owns the results, not a scope. out [n_results]. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
-/* Like plan_execute, but writes result i directly to wanted[i] if possible; out[i] is then
- * wanted[i], or another tensor over its bytes. NULL in wanted: no such request. INVALID_ARGUMENT,
+/* Like plan_execute, but writes result i directly to wanted[i] if possible; In this case, out[i] is
+ * wanted[i], or another tensor with its bytes. NULL in wanted means no request. INVALID_ARGUMENT,
  * before the run, if number, dtypes or sizes differ from those of the results. */
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                            int n_wanted, tensor_t *const *wanted, tensor_t **out);
@@ -219,7 +222,8 @@ status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity);
 /* Keeps buffers that a loop accesses by slices alive during the loop. Call it after plan_join. */
 void plan_keep_sliced(plan_t *plan);
 
-/* Lets producers write parts of joins (concat) directly, if possible. Call it before plan_place. */
+/* Makes steps write parts of joins (concat) directly to the join's result, if possible. Call it
+ * before plan_place. */
 status_t plan_join(context_t *ctx, plan_t *plan, int *roots_capacity);
 
 /* Rounds up to pages, so that threads rarely write to the same page. */

@@ -57,7 +57,7 @@ static void move_root(plan_t *plan, int from, int to, size_t offset, size_t stri
     old->bytes = 0;
 }
 
-/* Step `at` overwrites the entire buffer: lets it and all later steps use a new buffer instead. */
+/* Makes step `at`, which overwrites the entire buffer, and all later steps use a new buffer. */
 static status_t split_root(const joins_t *joins, int root, int at)
 {
     plan_t *plan = joins->plan;
@@ -91,7 +91,8 @@ static bool may_lie_apart(const plan_t *plan, const step_t *step, int root)
            step->view.overwrites != step->prepared->sum_operand;
 }
 
-/* Lets no step after `s` write to the buffer; *out_done is false if that is impossible. */
+/* Makes steps after `s` that write to the buffer use a new one. *out_done is false if that is
+ * impossible. */
 static status_t end_writes(const joins_t *joins, int s, int root, bool *out_done)
 {
     const plan_t *plan = joins->plan;

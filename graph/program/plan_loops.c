@@ -85,7 +85,7 @@ static void run_slices(worker_t *worker)
     }
 }
 
-/* In a worker, oneDNN's primitives run on one thread too. */
+/* Runs workers first to last - 1. In a worker, oneDNN's primitives run on one thread, too. */
 static void run_some(void *user, int64_t first, int64_t last)
 {
     worker_t *workers = user;

@@ -168,8 +168,9 @@ static void put_last_first(const plan_t *plan, int n, int *sorted, size_t arena_
 
 enum { MOST_TRIES = 32, MOST_ROOTS = 1000 };
 
-/* Tries each order, then changed orders that place the buffers at the arena's end first, until the
- * lower bound is reached. rooms: three arrays [n_roots]; rooms[0] returns the best order. */
+/* Tries each order, then changed orders that begin with the buffers at the arena's end, until the
+ * arena is as small as least_bytes. rooms: three arrays [n_roots]; rooms[0] returns the best
+ * order. */
 static size_t place_best(plan_t *plan, int block, int *const *rooms, int *out_n)
 {
     int *best = rooms[0], *sorted = rooms[1], *placed = rooms[2];
@@ -267,8 +268,8 @@ static void part_twins(plan_t *plan)
     for (int r = 0; r < plan->n_roots; r++) plan->roots[r].twin = 0;
 }
 
-/* Threads that extend a buffer wait for each other at each row, so twins are used only if they save
- * an eighth of the memory. */
+/* Places all buffers, with and without twins. Threads that extend a buffer wait for each other at
+ * each row, so twins are used only if they save an eighth of the memory. */
 static size_t place_all(plan_t *plan, int *const *rooms, int *out_n)
 {
     const size_t apart = place_blocks(plan, rooms, out_n);

@@ -1,4 +1,4 @@
-/* Slices of a batch. If a step's output for the entire batch exceeds the last-level cache, the next
+/* Slices of a batch. If a step's output for all of the batch exceeds the last-level cache, the next
  * step must read it from memory. If steps treat each batch element separately, as convolutions do,
  * they can run one after another for a few elements, then for the next few:
  *
@@ -10,7 +10,7 @@
  * all weights.
  *
  * A value that is used only inside the loop needs memory for one slice, or for one slice of each
- * worker. For other values the whole batch is stored, each slice at its offset. A step in a loop
+ * worker. For other values, all of the batch is stored, each slice at its offset. A step in a loop
  * gets an operator prepared for the smaller batch; its packed weights stay the same.
  *
  * Estimated times decide which steps form a loop, how many slices it has, and its kind: the time to
@@ -34,10 +34,10 @@ typedef struct slicing {
     context_t *ctx;
     plan_t *plan;
     int n_threads;
-    bool is_large; /* some step reads and writes more than a quarter of the last-level cache */
+    bool is_large; /* a step reads and writes more bytes than a quarter of the last-level cache */
     plan_slice_costs_t *estimates;
     int64_t *batches;     /* [n_steps] batch size; 0: cannot run by slices */
-    int *most_slices;     /* [n_steps] most slices for workers; 0: workers cannot run it */
+    int *most_slices;     /* [n_steps] maximum slices for workers; 0: workers cannot run it */
     prepared_t **smaller; /* [n_steps] operator for one slice of the chosen loop */
     double *costs;        /* [n_steps + 1] best cost of all earlier steps */
     plan_loop_t *chosen;  /* [n_steps + 1] the loop that ends before the step */
@@ -45,7 +45,7 @@ typedef struct slicing {
     plan_loop_t *loops; /* [n_steps] */
 } slicing_t;
 
-/* ---- which steps can be sliced ---- */
+/* ---- steps that can be sliced ---- */
 
 /* True if each batch element is contiguous and the elements are in order. */
 static bool lies_by_batch(const tensor_info_t *info)
@@ -73,9 +73,9 @@ static bool is_whole(const plan_t *plan, int root, size_t offset, const tensor_i
            lies_by_batch(info);
 }
 
-/* Each slice reads an operand without a batch dimension entirely. So no step of the loop may write
- * to it, which is certain only for inputs and constants. Example: %2 = slice(%1) end=1 is in the
- * buffer of %1, which in a loop may contain another slice. */
+/* Each slice reads all of an operand without a batch dimension. So no step of the loop may write to
+ * the operand, which is certain only for inputs and constants. Example: %2 = slice(%1) end=1 is in
+ * the buffer of %1, which in a loop may contain another slice. */
 static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
 {
     const plan_source_t *source = &step->sources[index];
@@ -134,7 +134,8 @@ static int find_overwritten(const step_t *step)
     return -1;
 }
 
-/* True if the slice's operator has the step's kernel and formats, and may replace its operator. */
+/* True if the operator for a slice has the step's kernel and formats, so that it may replace the
+ * step's operator. */
 static bool can_replace(const step_t *step, const prepared_t *smaller)
 {
     const prepared_t *whole = step->prepared;

@@ -6,8 +6,9 @@
 #include "tensor/context_impl.h"
 #include "tensor/onednn/cost.h"
 
-/* Measured: nanoseconds per step and slice; share by which smaller slices slow computing down;
- * share of the shorter of computing and memory time that the longer does not hide. */
+/* Measured. STEP_NS: nanoseconds per step and slice. SLICE_LOSS: share by which smaller slices slow
+ * computing down. APART: computing and memory access overlap; this share of the shorter of both
+ * times does not. */
 #define STEP_NS 3000.0
 #define SLICE_LOSS 0.04
 #define APART 0.3
@@ -29,14 +30,14 @@ typedef struct work {
     double computed; /* nanoseconds for the entire batch */
     size_t batch_bytes, weight_bytes;
     int first_use, last_use;
-    double outside_share; /* share of accesses that reach memory, for buffers used elsewhere too */
+    double outside_share; /* for buffers also used elsewhere: share of accesses that reach memory */
 } work_t;
 
 /* The memory that a loop needs. */
 typedef struct room {
     int first, end;
     double outside;      /* bytes of buffers that are also alive before or after the loop */
-    double inside;       /* most bytes of the other buffers, for the entire batch */
+    double inside;       /* largest sum of the other buffers' bytes, for all of the batch */
     double *inside_step; /* [n_steps] */
     int *first_alive;    /* [n_steps + 1] index in `alive` of a step's first buffer */
     int *alive;          /* the arena's buffers alive at each step */
@@ -119,8 +120,8 @@ static double grown_bytes(const plan_t *plan, int s)
     return root->kind == ROOT_ARENA && root->last_step == s ? (double)root->bytes : 0.0;
 }
 
-/* The most bytes alive at the same time. Parts of joins (plan_joins.c) count as part of the result.
- * alive: [n_steps] zeros; is_part: [n_roots] zeros. */
+/* The largest number of bytes that are alive at the same time. Parts of joins (plan_joins.c) count
+ * as part of the result. alive: [n_steps] zeros; is_part: [n_roots] zeros. */
 static double find_peak(const plan_t *plan, double *alive, bool *is_part)
 {
     double peak = 0.0;
@@ -307,7 +308,7 @@ double plan_slice_costs_loop(const plan_slice_costs_t *costs, const plan_loop_t 
     for (int s = 0; s < loop->n_steps; s++) {
         const double computed = computed_ns(costs, loop, &works[s]);
         const double moved = moved_ns(costs, loop, &works[s], inside_share);
-        /* The longer time hides part of the shorter one. */
+        /* The shorter time mostly overlaps with the longer one. */
         ns += moved > computed ? moved + APART * computed : computed + APART * moved;
     }
     return ns;

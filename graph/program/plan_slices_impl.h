@@ -20,7 +20,8 @@ static inline int plan_slices_of_each(const plan_loop_t *loop)
     return (loop->n_slices + loop->n_workers - 1) / loop->n_workers;
 }
 
-/* Estimates steps with batches[s] > 0; query no others. Destroy *out_costs even on failure. */
+/* Estimates the steps s with batches[s] > 0; do not query other steps. Destroy *out_costs even on
+ * failure. */
 typedef struct plan_slice_costs plan_slice_costs_t;
 status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
                                  const int64_t *batches, plan_slice_costs_t **out_costs);
@@ -31,8 +32,9 @@ double plan_slice_costs_loop(const plan_slice_costs_t *costs, const plan_loop_t 
 
 /* Checks the size of the arena. A loop may need more memory than its steps without a loop, since
  * buffers that it accesses by slices live as long as the loop; it must not need more than the plan
- * without loops. To check loops that end before step `end`, call end_before, then add for each
- * earlier step, from the last. have_room checks the loop that starts at the step added last. */
+ * without loops. To check loops that end before step `end`, call ..._end_before, then ..._add for
+ * each earlier step, from the last on. ..._have_room checks the loop that starts at the step added
+ * last. */
 void plan_slice_costs_end_before(plan_slice_costs_t *costs, int end);
 void plan_slice_costs_add(plan_slice_costs_t *costs, int first);
 bool plan_slice_costs_have_room(const plan_slice_costs_t *costs, int n_slices, int n_workers);

@@ -15,8 +15,8 @@ status_t plan_tensor_at(plan_run_t *run, const tensor_info_t *info, void *bytes,
     return status;
 }
 
-/* Makes the tensor that observers see for an input. For a weight it is the graph's; for an input
- * that the step overwrites it is a copy, if an observer reads elements. */
+/* Makes the tensor that observers see for an input. For a weight, it is the graph's tensor. If the
+ * step overwrites the input and an observer reads elements, it is a copy. */
 static status_t show_input(plan_run_t *run, const step_t *step, int index, void *bytes,
                            tensor_t **out)
 {

@@ -1,9 +1,9 @@
 /* Programs: a graph compiled for one set of sizes.
  *
  * A program consists of regions and control. A region is a maximal sequence of operators in one
- * block, and runs as a plan. A graph without control flow and state is a single region, so its
- * program is just a plan. The other nodes are control (if, loop, calls, lists) and run one by one.
- * Tensors pass between regions, branches and iterations in the formats of the layout pass.
+ * block. It runs as a plan (plan.h). A graph without control flow and state is a single region, so
+ * its program is just a plan. The other nodes are control (if, loop, calls, lists) and run one by
+ * one. Tensors pass between regions, branches and iterations in the formats of the layout pass.
  *
  *   loop (50, true, %h) do (%i, %h) {     control
  *     %a = linear(%h, %w, %b)             region: one plan for both operators; live-in %h,
@@ -35,9 +35,9 @@
 #include "graph/program/plan.h"
 #include "tensor/hash_impl.h"
 
-/* Nodes first to first + n_nodes - 1 of a block. The plan contains the constants and parameters
- * that these nodes read. A constant or getattr in this range runs before the plan if it produces an
- * input (state, or a constant that is written), or if other nodes read it too. */
+/* A region: nodes first to first + n_nodes - 1 of a block. The plan contains the constants and
+ * parameters that these nodes read. A constant or getattr in this range runs before the plan if it
+ * produces an input (state, or a constant that is written), or if other nodes read it too. */
 typedef struct region {
     const graph_block_t *block;
     int first, n_nodes;
@@ -48,7 +48,7 @@ typedef struct region {
     plan_t *plan;
 } region_t;
 
-/* Regions first to first + n - 1. */
+/* The regions of one block: regions first to first + n - 1. */
 typedef struct row {
     int first, n;
 } row_t;

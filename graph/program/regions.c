@@ -35,7 +35,7 @@ typedef struct finding {
     int n_setters, setter_capacity;
 } finding_t;
 
-/* ---- which nodes can be part of a region ---- */
+/* ---- nodes that can be part of a region ---- */
 
 static status_t note_setters(void *user, const graph_node_t *node)
 {
@@ -98,7 +98,8 @@ static bool is_parameter(const finding_t *f, const graph_node_t *node)
            attribute_tensor(&member) != NULL && !is_set(f, &member);
 }
 
-/* True for values that a plan contains or looks up itself, so they are not inputs of the region. */
+/* True for values that are not inputs of a region, because its plan contains them or looks them
+ * up. */
 static bool is_constant(const finding_t *f, const graph_node_t *node)
 {
     if (node == NULL) return false;
@@ -384,7 +385,7 @@ static status_t note_joined(finding_t *f, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* For a node outside of regions: lets constant weights cache packed forms for later runs. */
+/* For a node outside of regions: makes its constant weights cache packed copies for later runs. */
 static void keep_packed(const finding_t *f, const graph_node_t *node)
 {
     for (int i = 0; node->kind == NODE_OP && i < node->n_inputs; i++) {
@@ -423,7 +424,8 @@ static status_t look_at_block(finding_t *f, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* Lists the nodes inside a region that run before it. Plans contain what only plans read. */
+/* Lists the nodes inside a region that run before it. Constants and parameters that only plans read
+ * are part of these plans. */
 static status_t find_before(finding_t *f, region_t *region)
 {
     int capacity = 0;
