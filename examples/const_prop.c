@@ -1,4 +1,5 @@
-/* Shows what constant propagation does and what it depends on.
+/* Shows what constant propagation (computing constant parts of a graph once) does, and what it
+ * needs.
  *
  *   1  foo(x): a chain of numbers becomes one constant
  *   2  conv, batch norm, relu: without constant propagation, each inference computes the folded
@@ -50,7 +51,8 @@ static void show_numbers(context_t *ctx)
 
 /* ---- conv, batch norm, relu ---- */
 
-/* Batch norm as in torch's functional form: batch statistics in training, else running ones. */
+/* Batch norm as in torch.nn.functional: with the batch's statistics in training, otherwise with the
+ * running ones. */
 static const char norm_text[] =
     "graph forward(%self : module, %x : f32[1,32,6,6]) {\n"
     "  %weight = getattr(%self) name=\"weight\" : f32[32]\n"
@@ -103,11 +105,11 @@ static void freeze_all_params(context_t *ctx, module_t *net)
     for (int i = 0; i < 4; i++) check(ctx, freeze_params(ctx, net, "forward", params[i]));
 }
 
-/* Passes to skip. bound_errors is always skipped, so that winograd plays no part. */
+/* Passes to skip. Without bound_errors no convolution uses winograd, so results are comparable. */
 static const char *const propagation_off[] = {"constant_propagation", "bound_errors", NULL};
 static const char *const propagation_on[] = {"bound_errors", NULL};
 
-/* Returns a copy of the module whose method runs the graph that the pass pipeline makes. */
+/* Returns a copy of the module whose method runs the graph after the passes. */
 static module_t *optimized(context_t *ctx, const module_t *net, const char *const *skip)
 {
     module_t *copy = NULL;
@@ -127,7 +129,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Returns the fastest of 100 inferences in microseconds; the result belongs to the scope. */
+/* Returns the time of the fastest of 100 inferences in microseconds. The scope owns *out. */
 static double measure(context_t *ctx, module_t *net, const tensor_t *x, tensor_t **out)
 {
     double best = 0;

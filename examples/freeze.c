@@ -1,5 +1,5 @@
-/* Shows what freezing keeps and what it removes, on the examples of torch.jit.freeze's
- * documentation. */
+/* Shows what freezing keeps and what it removes. The modules are those of the documentation of
+ * torch.jit.freeze. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Follows a parameter from an attribute to a blocked constant.
+/* Follows the weights of two convolutions as they become blocked constants.
  *
- * The network is conv, batch norm, relu, twice. After each step the program prints the graph and
- * the number of weight reorders in each inference:
+ * The network is conv, batch norm, relu, twice. After each step the program prints the graph, and
+ * how many weights an inference reorders to another format:
  *
  *   1  traced         conv2d reads the result of getattr: one kernel reorders it each time, the
  *                     other reads it without a reorder
@@ -32,7 +32,7 @@ static status_t forward(context_t *ctx, module_t *self, int n_in, const tensor_t
         tensor_t *convolved = NULL, *normed = NULL;
         (void)module_run_child(ctx, self, layers[i][0], i == 0 ? in[0] : x, &convolved);
         (void)module_run_child(ctx, self, layers[i][1], convolved, &normed);
-        (void)op_relu(ctx, normed, &x); /* returns the first failure of the calls above */
+        (void)op_relu(ctx, normed, &x); /* context_status returns the first failure */
     }
     out[0] = x;
     *n_out = 1;
@@ -72,7 +72,7 @@ static void print_graph(context_t *ctx, const char *title, const graph_t *graph)
     text_clear(&text);
 }
 
-/* Counts weight reorders of the second inference; the result belongs to the scope. */
+/* Returns how many weights the second inference reorders. The scope owns *out. */
 static unsigned count_reorders(context_t *ctx, plan_t *plan, module_t *net, const tensor_t *x,
                                tensor_t **out)
 {
@@ -87,8 +87,8 @@ static unsigned count_reorders(context_t *ctx, plan_t *plan, module_t *net, cons
     return (unsigned)counters_weight_reorders(&counters);
 }
 
-/* Plans and runs the graph, and compares the result with that of the traced graph. Releases the
- * graph. */
+/* Makes a plan of the graph, runs it, and compares the result with `expected`. Returns the number
+ * of weight reorders. Releases the graph. */
 static unsigned show_take(context_t *ctx, const char *title, graph_t *graph, module_t *net,
                           const tensor_t *x, const tensor_t *expected)
 {
@@ -121,7 +121,8 @@ static void tell_story(context_t *ctx, module_t *net, const tensor_t *x)
 {
     static const char *const params[] = {"weight", "bias", "running_mean", "running_var"};
     static const char *const unfolded[] = {"fold_reorders", NULL};
-    /* Without bound_errors no convolution uses winograd, whose choice depends on the machine. */
+    /* Without bound_errors no convolution uses winograd. The choice of winograd depends on the
+     * machine. */
     static const char *const direct[] = {"bound_errors", NULL};
     tensor_t *y = NULL;
     graph_t *graph = NULL;

@@ -1,7 +1,8 @@
-/* Defines a custom operator, root mean square normalisation, with only the installed header.
+/* Defines a custom operator, root mean square normalisation. The installed header is all that it
+ * needs.
  *
- *   1  calls it on a dense and on an mkldnn tensor: dispatch inserts the conversion
- *   2  compares its result with its specification
+ *   1  calls it on a dense and on an mkldnn tensor, which dispatch converts
+ *   2  compares its result with its specification, a simple version of the operator
  *   3  traces and freezes it together with built-in operators */
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* Computes one element in double precision. */
+/* The specification: computes one element in double. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const unit_rms_attrs_t *attrs = call->attrs;

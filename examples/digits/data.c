@@ -4,7 +4,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Makes a dataset of the n selected images and labels. */
+/* Makes a dataset of n selected images and their labels. */
 static void select_items(context_t *ctx, const tensor_t *images, const tensor_t *labels, int64_t n,
                          const int64_t *items, dataset_t **out_dataset)
 {
@@ -45,7 +45,8 @@ status_t digits_load(context_t *ctx, const char *folder, dataset_t **out_train,
     return STATUS_OK;
 }
 
-/* Pixels go up to 16, but the loader divides bytes by 255; dividing by `shade` gives 0 to 1. */
+/* The loader divides bytes by 255, but pixels are from 0 to 16. Dividing by `shade` makes them 0 to
+ * 1. */
 static const float shade = 16.0F / 255.0F;
 
 status_t digits_test_batch(context_t *ctx, dataset_t *test, tensor_t **out_x, int64_t *out_digits)

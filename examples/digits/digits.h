@@ -1,4 +1,4 @@
-/* Handwritten digits: a convolutional network with batch norm, and its training. */
+/* Recognises handwritten digits: a convolutional network with batch norm, and its training. */
 #ifndef EXAMPLES_DIGITS_H
 #define EXAMPLES_DIGITS_H
 
@@ -6,14 +6,14 @@
 #include <tessera.h>
 
 #define DIGITS_N 1797
-#define DIGITS_TEST_N 359 /* every fifth image is held out */
+#define DIGITS_TEST_N 359 /* every fifth image is kept for the test */
 
 /* Loads images.npy and labels.npy from the folder: images of 8 x 8 pixels from 0 to 16, and their
- * digits from 0 to 9. The held-out images are only in *out_test. */
+ * digits. Every fifth image is not for training and only in *out_test. */
 status_t digits_load(context_t *ctx, const char *folder, dataset_t **out_train,
                      dataset_t **out_test);
 
-/* Returns all held-out images as one batch x f32 [359][1][8][8], and their digits. */
+/* Returns all test images as one batch x f32 [359][1][8][8], and their digits. */
 status_t digits_test_batch(context_t *ctx, dataset_t *test, tensor_t **out_x, int64_t *out_digits);
 
 /* Makes the network with random weights: three 3 x 3 convolutions with batch norm and relu, the

@@ -1,5 +1,5 @@
-/* Trains a network on handwritten digits with blocked weights, freezes, saves and loads it. All
- * three networks must predict the same digits.
+/* Trains a network on handwritten digits with blocked weights, freezes it, saves it, and loads it.
+ * The trained, the frozen and the loaded network must predict the same digits.
  *
  *     digits examples/digits [EPOCHS [FILE.tessera]]
  *
@@ -32,7 +32,7 @@ static void print_epoch(void *user, int64_t epoch, double loss)
     printf("epoch %2lld  loss %.4f\n", (long long)epoch + 1, loss);
 }
 
-/* Weights are blocked before the first step and stay blocked. */
+/* Trains a new network. Its weights are blocked from the first step to the last. */
 static bool train(context_t *ctx, dataset_t *data, int64_t n_epochs, module_t **out_network)
 {
     counters_t counters;
@@ -58,7 +58,7 @@ static void print_accuracy(const int64_t *read, const int64_t *digits)
            100.0 * n_right / DIGITS_TEST_N);
 }
 
-/* Returns true if the network predicts the wanted digits; otherwise reports it. */
+/* Returns true if the network predicts the wanted digits, and prints an error otherwise. */
 static bool reads_alike(context_t *ctx, const char *name, module_t *network, const tensor_t *x,
                         const int64_t *wanted)
 {

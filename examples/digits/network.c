@@ -1,7 +1,7 @@
 #include "digits.h"
 
-/* Appends conv, batch norm, relu; stride 2 halves height and width. If creating a layer failed, the
- * layer is NULL and layer_append_take returns that failure. */
+/* Appends conv, batch norm, relu. A stride of 2 halves height and width. If a layer cannot be made,
+ * it is NULL, and layer_append_take returns the failure. */
 static status_t add_block(context_t *ctx, module_t *network, int64_t n_in, int64_t n_out,
                           int64_t stride)
 {

@@ -6,8 +6,8 @@
 #define RATE 0.05
 #define PI 3.14159265358979323846
 
-/* Pixels go up to 16, but the loader divides bytes by 255; dividing by `shade` gives 0 to 1. Images
- * are shifted at random by up to one pixel. */
+/* The loader divides bytes by 255, but pixels are from 0 to 16. Dividing by `shade` makes them 0 to
+ * 1. The loader also shifts images at random by up to one pixel. */
 static const float shade = 16.0F / 255.0F;
 static const loader_options_t loading = {.batch = BATCH,
                                          .seed = 1,

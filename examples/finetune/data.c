@@ -1,4 +1,4 @@
-/* Loads the sentences and builds the network, before training. */
+/* Before training: reads the sentences, runs the frozen layers on them, and makes the network. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,8 @@ static status_t tokenize(const char *folder, const char *path, sentences_t *sent
 
 /* ---- output of the frozen layers ---- */
 
-/* Makes ids and mask of all sentences, padded to the longest. */
+/* Makes the ids and the mask of all sentences. Short ones are padded to the length of the
+ * longest. */
 static status_t make_inputs(context_t *ctx, const sentences_t *sentences, tensor_t **out_ids,
                             tensor_t **out_mask)
 {
@@ -88,7 +89,8 @@ static status_t make_inputs(context_t *ctx, const sentences_t *sentences, tensor
     return tensor_from(ctx, DTYPE_BOOL, SHAPE(FINETUNE_N, length), mask, out_mask);
 }
 
-/* Runs the front on BATCH sentences from `first` on; writes row-major elements. Call in a scope. */
+/* Runs the frozen layers on BATCH sentences, from number `first` on, and writes the row-major
+ * elements of their output. Call it in a scope. */
 static status_t run_front(context_t *ctx, module_t *front, const tensor_t *ids,
                           const tensor_t *mask, int64_t first, float *elements, size_t n_bytes)
 {

@@ -1,10 +1,10 @@
-/* Teaches MiniLM the topics of sentences: trains its last two layers and a new head, saves them,
- * and loads them into a fresh network, which must predict the same.
+/* Teaches MiniLM the topics of sentences: trains its last two layers and a new linear layer, saves
+ * their weights, and loads them into a new network, which must predict the same.
  *
  *     finetune build/models/minilm examples/finetune [EPOCHS [FILE.safetensors]]
  *
- * The first folder is that of the example minilm; the second has sentences.txt. The exit code is 1
- * if the loaded network predicts differently. */
+ * The first folder is the one that the example minilm uses; the second has sentences.txt. The exit
+ * code is 1 if the loaded network predicts differently. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static bool say(context_t *ctx, module_t *network, const finetune_data_t *data, 
     return true;
 }
 
-/* Weights are blocked before the first step and stay blocked. */
+/* Trains the network. Its weights are blocked from the first step to the last. */
 static bool train(context_t *ctx, module_t *network, const finetune_data_t *data, int64_t n_epochs,
                   int64_t *out_topics)
 {

@@ -1,4 +1,4 @@
-/* Trains the network and predicts topics of the held-out sentences. */
+/* Trains the network, and predicts topics of the test sentences. */
 #include "finetune.h"
 
 #define BATCH 32

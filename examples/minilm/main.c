@@ -1,4 +1,4 @@
-/* Prints how similar sentences are: a matrix of the cosines between their MiniLM-L6 vectors.
+/* Prints how similar sentences are: the cosines between their MiniLM-L6 vectors, as a matrix.
  *
  *     minilm build/models/minilm "A man is eating." "Someone has lunch." "The sky is blue."
  *

@@ -1,4 +1,4 @@
-/* MiniLM-L6: maps sentences to vectors; similar sentences get similar vectors. */
+/* MiniLM-L6 maps sentences to vectors, which are similar if the sentences have similar meanings. */
 #ifndef EXAMPLES_MINILM_H
 #define EXAMPLES_MINILM_H
 
@@ -7,36 +7,36 @@
 #include <tessera.h>
 
 #define MINILM_WIDTH 384   /* length of a vector */
-#define MINILM_MAX_IDS 256 /* per sentence */
+#define MINILM_MAX_IDS 256 /* maximum number of ids of a sentence */
 #define MINILM_LAYERS 6
 
 /* Makes the module with the weights of model.safetensors. forward takes ids s64 [N][T] and a mask
- * bool [N][T], false after the end of a shorter sentence; it returns vectors [N][384] of length
- * 1. */
+ * bool [N][T], which is false after the end of a shorter sentence. It returns vectors [N][384] of
+ * length 1. */
 status_t minilm_load(context_t *ctx, const char *path, module_t **out_model);
 
 /* Splits the model into two modules that share its weights: front maps ids and mask through the
- * first n_front layers to x f32 [N][T][384]; back maps x and mask through the others to vectors. A
- * program that trains only the last layers runs the front once per sentence. The model may be
- * released. */
+ * first n_front layers to x f32 [N][T][384]; back maps x and mask through the others to vectors. So
+ * a program that trains only the last layers runs front once for each sentence. The caller may
+ * release the model afterwards. */
 status_t minilm_split(context_t *ctx, module_t *model, int n_front, module_t **out_front,
                       module_t **out_back);
 
-/* Maps sentences to ids with the vocabulary in vocab.txt, one word or word piece per line, like
- * BERT's lower-case tokenizer. Text is split at blanks and punctuation, lower-cased and stripped of
- * accents; each word is then split into the longest pieces in the vocabulary.
+/* Maps sentences to ids, like BERT's lower-case tokenizer. vocab.txt has a word, or a piece of one,
+ * on each line; the line number is its id. Text is split at blanks and punctuation, lower-cased and
+ * stripped of accents; each word is then split into the longest pieces in the vocabulary.
  *
  * Accents are removed from letters U+00C0 to U+017F (Latin-1 Supplement, Latin Extended-A), and
  * combining accents U+0300 to U+036F are removed. Unlike Python's tokenizer, this one leaves other
  * scripts unchanged: capitals of Greek or Cyrillic, and accents on other letters. */
 typedef struct tokenizer tokenizer_t;
 
-/* Returns NULL, with a message in *out_error, on failure. The caller destroys the tokenizer. */
+/* The caller destroys the tokenizer. On failure returns NULL, with a message in *out_error. */
 tokenizer_t *tokenizer_create(const char *path, const char **out_error);
 void tokenizer_destroy(tokenizer_t *tokenizer);
 
-/* Writes [CLS] ids.. [SEP], truncated to `capacity`, which is at least 2. Returns the number of
- * ids. */
+/* Writes the id of [CLS], those of the sentence, and that of [SEP], at most `capacity` ids, which
+ * is at least 2. Returns the number of ids. */
 int tokenizer_run(const tokenizer_t *tokenizer, const char *sentence, int capacity,
                   int64_t *out_ids);
 

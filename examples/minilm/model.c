@@ -1,4 +1,5 @@
-/* The network: BERT with 6 layers of 12 heads, then the mean over all words, scaled to length 1. */
+/* The network is BERT with 6 layers of 12 heads. Then it averages the vectors of all words, and
+ * scales the mean to length 1. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #define WIDTH MINILM_WIDTH
 #define WORDS 30522
 #define POSITIONS 512
-#define KINDS 2 /* sentence types: 0 is the first of a pair */
+#define KINDS 2 /* type of sentence: 0, or 1 for the second of a pair */
 #define HEADS 12
 #define INNER 1536 /* width between the two linear layers after attention */
 #define EPSILON 1e-12
@@ -20,7 +21,7 @@
 
 /* ---- forward methods: each runs in a scope, which releases its temporaries ---- */
 
-/* attention.self: splits [N][T][384] into heads, attends, and joins them. in: x, mask
+/* attention.self: splits x [N][T][384] into heads, attends, and joins them. The mask is
  * [N][1][1][T]. */
 static status_t attend(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                        int *n_out, tensor_t **out)
@@ -42,7 +43,7 @@ static status_t attend(context_t *ctx, module_t *self, int n_in, const tensor_t 
     return op_reshape(ctx, joined, SHAPE(sizes[0], sizes[1], WIDTH), out);
 }
 
-/* Computes LayerNorm(dense(x) + y), for attention.output and output. */
+/* Computes LayerNorm(dense(x) + y), as attention.output and output do. */
 static status_t add_and_norm(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                              int *n_out, tensor_t **out)
 {
@@ -89,7 +90,7 @@ static status_t embed(context_t *ctx, module_t *self, const tensor_t *ids, tenso
     return module_run_child(ctx, self, "embeddings.LayerNorm", all, out);
 }
 
-/* Computes the mean over the words that the mask [N][T] selects, scaled to length 1. */
+/* Computes the mean of the words that the mask [N][T] selects, and scales it to length 1. */
 static status_t pool(context_t *ctx, const tensor_t *x, const tensor_t *mask, tensor_t **out)
 {
     static const int64_t words = 1, numbers = 1;
@@ -235,7 +236,8 @@ static status_t build(context_t *ctx, module_t *model)
     return module_set_forward(ctx, model, "forward", forward_model);
 }
 
-/* Checks that the file has every parameter. It has more: a training head and position numbers. */
+/* Checks that the file has every parameter. It also has others: of a layer for training, and
+ * position numbers. */
 static bool has_all(const safetensors_t *file, const datum_t *state)
 {
     for (int i = 0; i < datum_length(state); i++) {

@@ -31,7 +31,7 @@ static int compare(const void *a, const void *b)
     return (one->length > other->length) - (one->length < other->length);
 }
 
-/* Returns -1 if there is none. */
+/* Returns the id of a text; -1: it is not in the vocabulary. */
 static int64_t find(const tokenizer_t *tokenizer, const char *text, size_t length)
 {
     const piece_t key = {text, length, 0};
@@ -39,7 +39,7 @@ static int64_t find(const tokenizer_t *tokenizer, const char *text, size_t lengt
     return found != NULL ? found->id : -1;
 }
 
-/* Returns the content of the file with a zero byte appended, or NULL. */
+/* Returns the content of the file with a zero byte at its end, or NULL. */
 static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -104,7 +104,8 @@ void tokenizer_destroy(tokenizer_t *tokenizer)
 
 /* ---- characters ---- */
 
-/* Returns the character at *text and advances *text: 0 at the end, U+FFFD for invalid bytes. */
+/* Returns the character at *text and moves *text after it. Returns 0 at the end, and U+FFFD for
+ * bytes that are no UTF-8. */
 static uint32_t next_character(const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;
@@ -141,7 +142,7 @@ static int put_character(uint32_t character, char *out)
     return n + 1;
 }
 
-/* U+00C0 to U+017F in lower case and without accents. */
+/* The characters U+00C0 to U+017F in lower case and without accents. */
 static const uint16_t letters[] = {
     'a',  'a',   'a',   'a',   'a',   'a',   0xe6,  'c',   'e',   'e',  'e',   'e',   'i',   'i',
     'i',  'i',   0xf0,  'n',   'o',   'o',   'o',   'o',   'o',   0xd7, 0xf8,  'u',   'u',   'u',
@@ -158,7 +159,8 @@ static const uint16_t letters[] = {
     'u',  'u',   'u',   'u',   'u',   'u',   'u',   'u',   'u',   'u',  'u',   'u',   'w',   'w',
     'y',  'y',   'y',   'z',   'z',   'z',   'z',   'z',   'z',   0x17f};
 
-/* Returns the lower-case character without accent; 0: remove it. */
+/* Returns the character in lower case and without accent; 0: the character is an accent to
+ * remove. */
 static uint32_t simplify(uint32_t character)
 {
     if (character >= 'A' && character <= 'Z') return character - 'A' + 'a';
@@ -222,8 +224,8 @@ static void put(output_t *out, int64_t id)
     if (out->n < out->capacity) out->ids[out->n++] = id;
 }
 
-/* Returns the id of the longest piece that starts at `first`, and its length; -1 if there is
- * none. */
+/* Returns the id of the longest piece that starts at `first`, and its length. Returns -1 if no
+ * piece does. */
 static int64_t longest(const tokenizer_t *tokenizer, const word_t *word, size_t first,
                        size_t *out_length)
 {

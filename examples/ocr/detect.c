@@ -1,21 +1,21 @@
-/* The network returns a map: the probability of each pixel to be inside a line of text. It omits
- * the rim of a line, so that lines do not touch. Connected pixels form a line; its box is enlarged
- * by the rim. */
+/* The network returns a map: for each pixel, the probability that it is inside a line of text. The
+ * map leaves out the rim of each line, so that lines do not touch. Connected pixels are a line; its
+ * box is enlarged by the rim. */
 #include <stdlib.h>
 
 #include "ocr.h"
 
-#define INSIDE 0.3F  /* threshold of a pixel */
-#define SURE 0.5F    /* threshold of a box's average */
-#define RIM 1.6F     /* rim width is this times area / circumference */
-#define SHORTEST 736 /* minimum shorter side of the network's input */
-#define STEP 32      /* the network halves the picture five times */
+#define INSIDE 0.3F  /* least probability of a pixel */
+#define SURE 0.5F    /* least average of a box */
+#define RIM 1.6F     /* width of a rim: RIM * area / circumference */
+#define SHORTEST 736 /* least shorter side of the network's input */
+#define STEP 32      /* sides are multiples: the network halves them five times */
 #define MIN_SIDE 3
 
 typedef struct map {
     int width, height;
     float *inside;
-    int *stack; /* pixels still to visit */
+    int *stack; /* pixels to visit */
 } map_t;
 
 status_t detect_load(context_t *ctx, const char *path, module_t **out_model)
@@ -37,8 +37,8 @@ static int round_side(int side, float factor)
     return STEP * (steps > 1 ? steps : 1);
 }
 
-/* Takes a pixel of a line; returns false if it is outside or was taken before. Taken pixels change
- * sign. */
+/* Returns true for a pixel that belongs to a line and was not taken yet. Makes it negative, which
+ * means taken. */
 static bool take(map_t *map, int x, int y)
 {
     if (x < 0 || y < 0 || x >= map->width || y >= map->height) return false;
@@ -48,7 +48,7 @@ static bool take(map_t *map, int x, int y)
     return is_inside;
 }
 
-/* Returns the box of all pixels connected to this one. */
+/* Returns the box around all pixels that are connected to this one. */
 static box_t follow(map_t *map, int x, int y)
 {
     box_t box = {x, y, x + 1, y + 1};
@@ -68,7 +68,7 @@ static box_t follow(map_t *map, int x, int y)
     return box;
 }
 
-/* Averages the probabilities of a box; taken pixels have a negative sign. */
+/* Returns the average probability in a box. Taken pixels are negative. */
 static float average(const map_t *map, const box_t *box)
 {
     float sum = 0;
@@ -97,8 +97,8 @@ static box_t with_rim(const map_t *map, const box_t *box, const picture_t *pictu
                    enlarge((float)box->bottom + rim, map->height, picture->height)};
 }
 
-/* Order of reading: two boxes are in one row if the middle of one is within the height of the
- * other. */
+/* Returns true if a person reads a before b. Boxes are in one row if the middle of a is within the
+ * height of b. */
 static bool is_before(const box_t *a, const box_t *b)
 {
     const int middle = (a->top + a->bottom) / 2;

@@ -31,13 +31,14 @@ void picture_clear(picture_t *picture)
     *picture = (picture_t){0};
 }
 
-/* A sampling position between two pixels; `rest` is the weight of the second. */
+/* A position between two pixels. `rest` is the weight of the second one. */
 typedef struct between {
     int first, second;
     float rest;
 } between_t;
 
-/* Pixel centres are aligned: the centre of pixel i of n is at (i + 0.5) / n. */
+/* Finds the position of pixel i of n in the range from begin to end. The centre of pixel i is at (i
+ * + 0.5) / n of the range. */
 static between_t find(int i, int n, int begin, int end)
 {
     const float at = ((float)i + 0.5F) * (float)(end - begin) / (float)n - 0.5F;

@@ -1,18 +1,19 @@
 /* The network maps a line [1][3][48][W] to [1][T][K]: for T positions from left to right, the
- * probabilities of K characters: none, those in the metadata, and a blank. Equal characters at
- * adjacent positions count once, unless a none separates them (CTC). */
+ * probabilities of K characters. Character 0 is "none", the last is a blank, and the metadata list
+ * the others. Equal characters at adjacent positions are one, unless "none" is between them
+ * (CTC). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ocr.h"
 
 #define HEIGHT 48
-#define NARROWEST 320 /* narrowest training line */
-#define STEP 32       /* width granularity; fewer widths need fewer plans */
+#define NARROWEST 320 /* width of the narrowest lines in training */
+#define STEP 32       /* widths are multiples, because each width needs a plan */
 
 struct reader {
     module_t *model;
-    char *bytes;             /* the list of characters; each line end is replaced by a zero */
+    char *bytes;             /* the list; zeros replace its line ends */
     const char **characters; /* point into bytes */
     int64_t n;               /* without none and blank */
 };
@@ -50,7 +51,7 @@ static bool split(reader_t *reader, const char *list)
     return true;
 }
 
-/* Checks that each position has a score for every character. */
+/* Checks that each position has a score for every character of the list. */
 static bool fits(context_t *ctx, const reader_t *reader)
 {
     module_value_t scores;
@@ -114,7 +115,7 @@ static void decode(const reader_t *reader, int64_t n_places, const float *scores
     *out_score = n > 0 ? sum / n : 0;
 }
 
-/* Scales the line to HEIGHT and keeps its proportions; grey fills the rest of the input's width. */
+/* Scales the line to HEIGHT and keeps its proportions. The rest of the input's width is grey. */
 static status_t make_input(context_t *ctx, const picture_t *picture, const box_t *line,
                            tensor_t **out_tensor)
 {

@@ -1,4 +1,4 @@
-/* The network takes samples [1][T], its state and the sample rate; it returns a probability [1][1]
+/* The network takes samples [1][T], its state and the sample rate. It returns a probability [1][1]
  * and its next state. */
 #include <string.h>
 
@@ -60,7 +60,7 @@ status_t detector_step(detector_t *detector, const float *samples, float *out_pr
     tensor_release(input);
     if (status != STATUS_OK) return status;
     tensor_release(detector->state);
-    detector->state = out[1]; /* state for the next step */
+    detector->state = out[1]; /* for the next step */
     status = tensor_read(ctx, out[0], out_probability, sizeof *out_probability);
     tensor_release(out[0]);
     return status;

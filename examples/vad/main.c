@@ -1,5 +1,5 @@
-/* Finds speech in a WAV file: prints begin and end of each segment in seconds, and the real-time
- * factor.
+/* Finds speech in a WAV file. Prints begin and end of each segment in seconds, then the
+ * real-time factor: the time that the program ran, divided by the length of the sound.
  *
  *     vad build/models/silero_vad/silero_vad.onnx speech.wav
  *
@@ -29,7 +29,7 @@ static void print_segment(const segment_t *segment, int rate)
     printf("%.3f %.3f\n", (double)segment->begin / rate, (double)segment->end / rate);
 }
 
-/* Processes the file chunk by chunk; the last chunk is filled with silence. */
+/* Processes the file in chunks. Silence fills the last chunk. */
 static bool listen(wav_t *wav, detector_t *detector)
 {
     segments_t segments = segments_begin(wav->rate, detector->n_chunk);
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
         perror(argv[2]);
         return EXIT_FAILURE;
     }
-    /* The network is too small to gain from more than one thread. */
+    /* The network is so small that more threads do not help. */
     const context_options_t options = {.n_threads = 1};
     const bool done = context_create(&options, &ctx) == STATUS_OK && run(ctx, argv[1], file);
     context_destroy(ctx);

@@ -1,5 +1,5 @@
-/* A probability between the two thresholds changes nothing: speech stays speech, silence stays
- * silence. */
+/* A chunk whose probability is between the two thresholds is what the chunk before it was: speech
+ * or silence. */
 #include "vad.h"
 
 #define SPEECH 0.5F

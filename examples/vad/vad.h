@@ -1,5 +1,5 @@
-/* Voice activity detection in a WAV file with silero-vad, a network that takes a chunk of about 32
- * ms at a time and keeps a state between chunks. */
+/* Detects speech in a WAV file with silero-vad, a network that takes chunks of about 32 ms and
+ * keeps a state between them. */
 #ifndef EXAMPLES_VAD_H
 #define EXAMPLES_VAD_H
 
@@ -34,15 +34,15 @@ typedef struct detector {
     context_t *ctx;
     module_t *model;
     tensor_t *state, *rate;        /* [2][1][128], and a scalar */
-    int n_chunk;                   /* samples per step */
-    int n_before;                  /* samples of the previous chunk that a step repeats */
-    float seen[DETECTOR_MAX_SEEN]; /* both, in order of time */
+    int n_chunk;                   /* samples of a chunk */
+    int n_before;                  /* samples before the chunk that a step gets again */
+    float seen[DETECTOR_MAX_SEEN]; /* these and the chunk, in order of time */
 } detector_t;
 
 /* Loads silero_vad.onnx for chunks of this sample rate. */
 status_t detector_load(context_t *ctx, const char *path, int rate, module_t **out_model);
 
-/* Starts after silence. Retains the module; detector_end releases the detector's resources. */
+/* Starts as after silence. Retains the module. detector_end releases what the detector has. */
 status_t detector_begin(context_t *ctx, module_t *model, int rate, detector_t *out_detector);
 void detector_end(detector_t *detector);
 
@@ -51,11 +51,11 @@ status_t detector_step(detector_t *detector, const float *samples, float *out_pr
 
 /* ---- segments.c: begin and end of speech from probabilities ---- */
 
-/* In samples. Speech begins at a probability of 0.5 and ends when it stays below 0.35 for 0.1 s.
- * Speech shorter than 0.25 s is ignored. 0.03 s are added at both ends. */
+/* Times are in samples. Speech begins at a probability of 0.5 and ends when it stays below 0.35 for
+ * 0.1 s. Speech shorter than 0.25 s is ignored. 0.03 s are added at both ends. */
 typedef struct segments {
     int rate, n_chunk;
-    int64_t at;    /* first sample of the next chunk */
+    int64_t at;    /* start of the next chunk */
     int64_t begin; /* start of the current speech; -1: none */
     int64_t quiet; /* start of a quiet period in that speech; -1: none */
 } segments_t;

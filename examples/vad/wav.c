@@ -29,7 +29,7 @@ static bool read_bytes(wav_t *wav, size_t n, unsigned char *out)
     return fread(out, 1, n, wav->file) == n || fail(wav, "it ends before its samples");
 }
 
-/* Skips the rest of a chunk after n_read bytes. */
+/* Skips the rest of a chunk of which n_read bytes were read. */
 static bool skip(wav_t *wav, uint32_t size, uint32_t n_read)
 {
     const uint64_t end = (uint64_t)size + size % 2;
