@@ -4,9 +4,9 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* First finds the attributes that must stay, using this graph and all graph methods of the root and
- * its descendants. Each other attribute becomes one constant, added to the body so that all getattr
- * nodes can be replaced by it. */
+/* First finds the attributes that must stay attributes, by looking at this graph and all graph
+ * methods of the root and its descendants. Each other attribute becomes one constant in the body,
+ * which replaces all getattr nodes of this attribute. */
 
 /* A constant that was added. */
 typedef struct frozen {
@@ -50,7 +50,7 @@ static bool is_frozen(const freezing_t *freezing, const graph_node_t *node,
 
 /* ---- constants ---- */
 
-/* Names a constant after the path that one getattr, or a chain of them, reads:
+/* Names a constant after the path that a getattr, or a chain of getattrs, reads:
  * "layer1.conv1.weight". */
 static void name_constant(const freezing_t *freezing, const graph_node_t *node, text_t *name)
 {
@@ -90,7 +90,8 @@ static status_t make_constant(rewrite_t *rewrite, const graph_node_t *node,
     return status;
 }
 
-/* An absent parameter that only operators read becomes an omitted operand. */
+/* Maps a getattr to its constant. An absent parameter that only operators read becomes an omitted
+ * operand. */
 static status_t map_constant(rewrite_t *rewrite, const graph_node_t *node,
                              const attribute_t *attribute)
 {

@@ -23,15 +23,15 @@
  * 1x1 convolutions, and lstms of many sequences. Round 1 allows transforms of size 2 and 3-byte
  * weights, rounds 2 and 3 transforms of sizes 4 and 6, and round 4 Strassen's algorithm, which
  * saves the least time. In each round, layers with the smallest errors come first. The layout pass,
- * which knows all sizes, decides whether an allowed algorithm is used. A 3-byte weight stays 3-byte
- * and counts if the pass runs again: every kernel then reads the same numbers.
+ * which knows all sizes, decides whether an allowed algorithm is used. If the pass runs again, a
+ * weight that has 3 bytes already keeps them, and its error counts.
  *
  * In a bf16 convolution, rounding the inputs loses up to 2^-8, and rounding the outputs as much. If
- * the options have no bound, a transform may lose as much again in each bf16 convolution, and this
- * does not count.
+ * the options have no bound, a transform may lose as much again in each bf16 convolution without
+ * counting as an error.
  *
- * Trained weights are transformed in each call. This is worth it for results of 13x13 and more:
- * ResNet-50 is faster at sizes 56, 28 and 14, and slower at 7. */
+ * A weight that is trained must be transformed in each call. This pays for results of 13x13 and
+ * more: in ResNet-50, convolutions are faster at sizes 56, 28 and 14, and slower at 7. */
 
 #define LEAST_TRAINED 13                 /* rows and columns of the result */
 #define LEAST_CHANNELS 16                /* channels of the source; fewer are padded to this */
@@ -204,7 +204,7 @@ static bool is_recurrent(const graph_t *graph, const graph_node_t *node,
 
 /* ---- measuring errors ---- */
 
-/* free: errors up to this bound count as 0. */
+/* Measures the error of each transform size for a convolution. Errors up to `free` count as 0. */
 static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const float *weight,
                              double free, site_t *site)
 {
@@ -421,7 +421,7 @@ static const site_t *find_site(const search_t *search, const graph_node_t *node)
     return NULL;
 }
 
-/* The algorithm to allow for the node; -1: no change. */
+/* The algorithm to allow for the node, a value of its attribute; -1: no change. */
 static int algorithm_for(const search_t *search, const graph_node_t *node)
 {
     const bool is_conv = rewrite_is_op(node, "conv2d");

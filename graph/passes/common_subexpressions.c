@@ -6,12 +6,12 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/hash_impl.h"
 
-/* Compares each node with earlier nodes of the same block or one around it. Before that, the node's
- * inputs are replaced by earlier equal values. Graphs with writes are left alone. A value into
- * which a post-op accumulates must not get more uses, so it is not merged. If two equal values are
- * both returned, both stay: the caller may write to one of them. */
+/* Compares each node with earlier nodes of the same block or a block around it, after replacing the
+ * node's inputs by earlier equal values. Does not change graphs with writes. A value into which a
+ * post-op accumulates is not merged, because it must not get more uses. If two equal values are
+ * both returned, both stay, because the caller may write to one of them. */
 
-/* An earlier node of this block or of one around it. */
+/* An earlier node of this block or of a block around it. */
 typedef struct seen {
     uint64_t hash;
     const struct search *search;

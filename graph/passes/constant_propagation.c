@@ -11,10 +11,10 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Visits nodes in order and looks up in the new graph which inputs are constant, so results can
- * make later nodes constant. Nodes that write, whose values are written, or that fail to run stay.
- * An if whose condition is known becomes its branch. A loop that never runs becomes its initial
- * values; a loop that runs once becomes its body. The interpreter runs loops that read only
+/* Visits nodes in order and runs those whose inputs are constants in the new graph, so results can
+ * make later nodes constant. Nodes stay if they write, if their values are written, or if they fail
+ * to run. An if whose condition is known becomes its branch. A loop that never runs becomes its
+ * initial values; a loop that runs once becomes its body. The interpreter runs loops that read only
  * constants, within limits. */
 
 #define MAX_BYTES ((size_t)64 << 20)
@@ -38,7 +38,7 @@ static bool is_written(const propagation_t *propagation, const graph_node_t *nod
     return written;
 }
 
-/* True for a builtin without inputs too: an empty list is known. */
+/* Also true for a builtin without inputs, such as an empty list. */
 static bool has_constant_inputs(const rewrite_t *rewrite, const graph_node_t *node)
 {
     int n_constants = node->kind == NODE_BUILTIN;
@@ -62,8 +62,8 @@ static size_t bytes_of(const datum_t *datum)
     return bytes;
 }
 
-/* Most bytes that a node's results may have: MAX_BYTES, or the bytes of its operands if they have
- * more, since dead_code frees those. */
+/* Limit of the bytes of a node's results: MAX_BYTES, or the bytes of its operands if these are
+ * more, because pass dead_code frees them. */
 static size_t limit_of(const rewrite_t *rewrite, const graph_node_t *node)
 {
     size_t bytes = 0;
@@ -184,7 +184,7 @@ static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datu
     return status;
 }
 
-/* After a failed run the node stays, without an error: its branch may never run. */
+/* Keeps a node whose run failed. This is not an error, because the node's branch may never run. */
 static status_t leave(rewrite_t *rewrite, const graph_node_t *node, status_t status)
 {
     if (interrupt_is_final(status)) return status;
@@ -233,7 +233,7 @@ static bool find_truth(const rewrite_t *rewrite, value_t condition, bool *out_tr
 
 /* ---- loops ---- */
 
-/* Most iterations that a loop can run; -1 if unknown. */
+/* Maximum number of iterations of a loop; -1 if unknown. */
 static int64_t most_trips(const rewrite_t *rewrite, const graph_node_t *loop)
 {
     const datum_t *count = known_datum(rewrite, loop->inputs[0]);
@@ -369,8 +369,8 @@ static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t
     return place;
 }
 
-/* Replaces index and unpack of a list or dict that the graph makes and never changes. Pass
- * lower_tuples does this for tuples. */
+/* Replaces an index or unpack of a list or dict that the graph makes and never changes by the
+ * items. Pass lower_tuples does this for tuples. */
 static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
 {
     bool is_index = rewrite_is_builtin(node, "index"),

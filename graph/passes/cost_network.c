@@ -1,13 +1,14 @@
-/* Bounds the cost by eliminating variables, then improves the choice one variable at a time.
+/* Solves a cost network (cost_network_impl.h): bounds the cost by eliminating variables, then
+ * improves the choice one variable at a time.
  *
  * All costs are in tables over a few variables. Eliminating a variable adds up the tables that
  * contain it and takes the minimum over its values, which leaves a table over its neighbours. After
  * the last variable the minimum is the least total cost, and walking back gives the choice. The
- * next variable is the one that leaves the smallest table; a heap finds it. If a sum would have
- * more than TABLE_MAX elements, the tables are added in several groups, and the minimum of each
- * group is taken alone. The sum of these minima is at most the cost of any choice: a lower bound.
- * Before that, each group's minimum for a value is replaced by the groups' mean, which raises the
- * bound. */
+ * next variable is the one whose elimination leaves the smallest table; a heap finds it. If a sum
+ * of tables would have more than TABLE_MAX elements, the tables are divided into groups, and the
+ * minimum of each group's sum is taken separately. The sum of these minima is at most the cost of
+ * any choice: a lower bound. Before that, each group's minimum for a value is replaced by the
+ * groups' mean, which raises the bound. */
 #include <math.h>
 #include <string.h>
 
@@ -27,10 +28,10 @@ static int form_of(const network_end_t *end, const int *chosen)
     return end->forms[end->variable == NETWORK_GIVEN ? 0 : chosen[end->variable]];
 }
 
-/* A fan's forms are marked in a bit set if there are at most this many, as there usually are. */
+/* If a fan has at most this many forms, the usual case, a bit set marks those already counted. */
 #define BIT_FORMS 64
 
-/* Cost of n readers from `first` on. A form that several of these readers need costs once. */
+/* Cost of n readers from `first` on. A form that several of these readers need is counted once. */
 static double readers_cost(const network_fan_t *fan, int first, int n, const int *chosen)
 {
     const int made = form_of(&fan->maker, chosen);
@@ -422,8 +423,8 @@ static double least_at(const group_t *group, int n_values, int combination)
     return least;
 }
 
-/* Adds a table of these minima over the remaining variables. If there is none, adds the minimum to
- * the bound; if there is one, adds the minima to that variable's own table. */
+/* Adds a table of these minima over the remaining variables. If no variable remains, adds the
+ * minimum to the bound; if one remains, adds the minima to its own table. */
 static status_t take_least(solver_t *solver, const group_t *group, int n_values)
 {
     cost_table_t left = {.n = group->scope.n - 1};
@@ -643,7 +644,7 @@ static double cost_near(improver_t *improver, int variable)
     return cost;
 }
 
-/* A new value must cost less by this amount, so that ties do not change the choice. */
+/* A new value must reduce the cost by this amount, so that ties do not change the choice. */
 #define LEAST_GAIN 1.0
 
 static bool improve_one(improver_t *improver, int variable)
@@ -684,7 +685,8 @@ static void try_choice(improver_t *improver, int *best, double *best_cost)
     memcpy(best, improver->chosen, (size_t)improver->network->n_variables * sizeof *best);
 }
 
-/* The given starts come first: of equally good choices, the most uniform one is kept. */
+/* Tries the given starts first, because the first of equally good choices is kept, and starts are
+ * the most uniform ones. */
 static status_t solve(improver_t *improver, int n_starts, const int *const *starts, int *out_chosen,
                       network_certificate_t *certificate)
 {

@@ -1,8 +1,9 @@
-/* Cost function networks: the optimisation problem of the layout pass, without its context.
+/* Cost function networks: the optimisation problem of the layout pass, independent of graphs.
  *
- * Each variable takes one of its values, at a cost. Some variables (makers) produce data, in a form
- * that depends on their value; others (readers) need it, in a form that depends on theirs. A maker
- * and its readers are a fan. Each form that they need but do not make costs one conversion:
+ * Each variable takes one of its values, at a cost. A variable can produce data (as maker) or need
+ * data (as reader). The form of the data, for example its memory format, depends on the variable's
+ * value. A maker and its readers are a fan. Each form that readers need and that the maker does not
+ * produce costs one conversion:
  *
  *   cost = sum(variables v) own[v][value of v]
  *        + sum(fans) sum(forms f that a reader needs) costs[form made][f]

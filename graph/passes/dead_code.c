@@ -3,7 +3,8 @@
 #include "tensor/context_impl.h"
 
 /* Visits the nodes of each block backwards. A node is needed if it has effects or if one of its
- * outputs is needed; its inputs, and the results of its blocks, are then needed too. */
+ * outputs is needed. The inputs of a needed node, and the results of its blocks, are needed,
+ * too. */
 
 typedef struct needs {
     bool *values;

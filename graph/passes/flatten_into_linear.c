@@ -5,8 +5,8 @@
 #include "tensor/context_impl.h"
 
 /* linear(flatten(x, 1)) becomes linear(x) flatten=true, so that x may keep its layout. A reshape to
- * [N][rest] counts as a flatten. If x may be written, the flatten stays: it may be a copy of the
- * elements before the write, but linear(x) would read them after the write. */
+ * [N][rest] counts as a flatten. If x may be written, the flatten stays: it may copy the elements
+ * before the write, but linear(x) would read them after the write. */
 
 static bool is_tensor_of_rank(const graph_t *graph, value_t value, int from, int to)
 {

@@ -11,7 +11,8 @@
 
 #define NAME_MAX_BYTES 256
 
-/* An anchor and the nodes folded into it, in order. The new anchor replaces all of them. */
+/* An anchor (fold_impl.h) and the nodes folded into it, in order. A new anchor replaces all of
+ * them. */
 typedef struct fold {
     fold_anchor_t anchor;
     value_t end;     /* the value that the new anchor produces */
@@ -92,7 +93,7 @@ static bool find_kind(const graph_node_t *node, fold_anchor_t *anchor)
     return anchor->channel_from_end > 0;
 }
 
-/* Why nothing can be folded into a conv, a transposed conv or a linear; NULL if it is possible. */
+/* Describes the anchor. Returns the reason why nothing can be folded into it, or NULL. */
 static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
 {
     const graph_t *graph = folding->graph;
@@ -121,7 +122,7 @@ static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
 
 /* ---- finding folds ---- */
 
-/* Folding must change neither dtype nor shape: returns the reason why it would, or NULL. */
+/* Folding must not change dtype or shape. Returns a message if it would, else NULL. */
 static const char *compare_types(const folding_t *folding, value_t before, value_t after)
 {
     const graph_type_t *a = graph_value_type(folding->graph, before);
@@ -134,7 +135,8 @@ static const char *compare_types(const folding_t *folding, value_t before, value
     return NULL;
 }
 
-/* Refuses to fold a write to another block's value: a loop repeats the write, folding does not. */
+/* Refuses to fold a node that writes to a value of another block, because a loop would repeat the
+ * write. */
 static const char *check_writes(const folding_t *folding, const graph_node_t *node, int operand)
 {
     value_t value = node->inputs[operand];

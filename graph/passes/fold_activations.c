@@ -2,8 +2,9 @@
 
 #include "graph/passes/pattern_impl.h"
 
-/* Models of older opsets write an activation as x times a gate computed from x. dead_code removes
- * the nodes that are no longer used. */
+/* Models of older opsets compute an activation as x times a factor (gate) that is computed from x.
+ * This pass replaces such products by the activation. dead_code removes the nodes that are no
+ * longer used. */
 
 static bool has_attr(const graph_node_t *node, const char *name, double number)
 {

@@ -5,9 +5,10 @@
 #include "tensor/context_impl.h"
 
 /* Matches softmax(scale * query key + mask) value as PyTorch's exporters write it. The scale may be
- * applied to the query, the key or their product; the mask is optional. For a query that sees no
- * key the formula is NaN; exporters replace NaN by zeros, and scaled_dot_product_attention always
- * returns zeros. Nothing else may read the scores, since they are no longer computed. */
+ * applied to the query, the key or their product; the mask is optional. For a query that attends to
+ * no key, the formula is NaN. Exporters replace NaN by zeros, and scaled_dot_product_attention
+ * always returns zeros. Nothing else may read the scores, because the operator does not return
+ * them. */
 
 #define SCORES "mul(?product, scores:matmul(mul(?at_query, query), mul(?at_key, key)))"
 #define MASKED "weights:softmax(add(mask, " SCORES "))"
@@ -35,7 +36,8 @@ static bool swaps_last(const graph_node_t *node)
     return true;
 }
 
-/* True if the last two sizes are equal: a reshape between the two then keeps these dimensions. */
+/* True if the last two sizes are equal, so that a reshape between both shapes keeps these
+ * dimensions. */
 static bool keeps_last(const tensor_info_t *a, const tensor_info_t *b)
 {
     return a != NULL && b != NULL && a->rank >= 2 && b->rank >= 2 &&

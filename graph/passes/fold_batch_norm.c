@@ -56,7 +56,8 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
     return STATUS_OK;
 }
 
-/* The operand or, for a linear of rank other than 2, its first element: all are equal then. */
+/* The operand. For a linear whose result's rank is not 2, its first element, because all are
+ * equal. */
 static status_t write_operand(rewrite_t *rewrite, const graph_node_t *node, int i,
                               const fold_anchor_t *anchor, value_t *out_value)
 {

@@ -3,8 +3,8 @@
  *   factor[k] * (bias[k] - mean[k] + sum(c,r,s) x * weight[k][c][r][s]) + shift[k]
  *
  * An anchor is a conv, a transposed conv or a linear whose weight is computed from constants. A
- * pass defines which nodes are affine, when they may be folded, and their operands. fold_graph adds
- * fold_weight and fold_bias before the anchor; it also folds chains of affine nodes. Constant
+ * pass defines which nodes are affine, the conditions for folding, and the operands. fold_graph
+ * adds fold_weight and fold_bias before the anchor; it also folds chains of affine nodes. Constant
  * propagation then computes the new weight and bias. */
 #ifndef TESSERA_GRAPH_PASSES_FOLD_IMPL_H
 #define TESSERA_GRAPH_PASSES_FOLD_IMPL_H
@@ -50,7 +50,7 @@ typedef struct fold_rule {
 status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rule,
                     graph_t **out_graph);
 
-/* The constant that produces a value, perhaps through layout conversions; NULL for other values. */
+/* The constant that a value is, directly or after layout conversions; NULL for other values. */
 const datum_t *fold_constant(const graph_t *graph, value_t value);
 
 /* The elements of a number or tensor, in row-major order, as doubles. The caller frees *out_values
@@ -60,7 +60,8 @@ status_t fold_read(context_t *ctx, const datum_t *datum, double **out_values, in
 /* The new value of a constant. A constant that follows the anchor is moved before it. */
 status_t fold_bring(rewrite_t *rewrite, value_t value, value_t *out_value);
 
-/* Replaces a new value by an operator's result on it. attrs: "end=1", or "". */
+/* Applies an operator to a new value and replaces the value by the result. attrs: "end=1", or
+ * "". */
 status_t fold_apply(rewrite_t *rewrite, const char *op, const char *attrs, value_t *value);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "graph/passes/pattern_impl.h"
 
-/* Matches layer norm and rms norm as models of opsets without these operators write them. Weight
+/* Matches layer norm and rms norm as written in models of opsets that lack these operators. Weight
  * and bias are optional and have the shape of the normalised dimensions. Nothing else may read the
  * inner values. */
 
@@ -24,7 +24,7 @@ typedef struct folding {
     pattern_t patterns[N_RULES];
 } folding_t;
 
-/* How many last dimensions of x a mean with keepdim reduces; 0 for other means. */
+/* Number of dimensions, the last ones of x, that a mean with keepdim reduces; 0 for other means. */
 static int count_dims(const graph_node_t *node, const tensor_info_t *x)
 {
     const ints_t *dims = rewrite_attr(node, "dims", ATTR_INTS);

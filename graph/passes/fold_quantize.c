@@ -11,8 +11,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Computes operators between dequantize (D) and quantize (Q) on the integers. s are scales, z zeros
- * and w weights:
+/* Replaces operators between dequantize (D) and quantize (Q) by operators on integers. s are
+ * scales, z zero points and w weights:
  *
  *   Q(D(x, s, z), s, z)                       x
  *   Q(move(D(x, s, z)), s, z)                 move(x): reshape, permute, max_pool, concat, ..
@@ -26,7 +26,7 @@
  *     or without a relu; conv(..)
  *
  * dead_code removes unused nodes. A weight has one scale, or one for each output; other values have
- * one scale. Weights must be s8 without zeros: oneDNN's kernels accept no others. */
+ * one scale. Weights must be s8 without zero points, because oneDNN's kernels accept no others. */
 
 typedef struct folding {
     const graph_t *graph;
@@ -37,7 +37,8 @@ typedef struct folding {
                            known */
 } folding_t;
 
-/* Operands of a dequantize, or those of a quantize and its result. zero may be VALUE_NONE. */
+/* A tensor of integers with scale and zero: operands of a dequantize, or the result of a quantize
+ * with its operands. zero may be VALUE_NONE. */
 typedef struct quantized {
     value_t integers, scale, zero;
     dtype_t dtype;
@@ -94,7 +95,7 @@ static bool same_number(const graph_t *graph, value_t a, value_t b)
     return same_constants(graph, a, b);
 }
 
-/* True for a constant of which all elements are 0. */
+/* True for a constant whose elements are all 0. */
 static bool is_nothing(const graph_t *graph, value_t value)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);
@@ -154,7 +155,8 @@ static bool find_dequantize(const folding_t *folding, value_t value, quantized_t
     return rewrite_is_op(node, "dequantize") && read_pair(folding, node, node->inputs[0], out);
 }
 
-/* Finds the dequantize of a value, if it has a single scale, as activations do. */
+/* Finds the dequantize that produces a value. False if it does not have a single scale, as
+ * activations have. */
 static bool find_whole(const folding_t *folding, value_t value, quantized_t *out)
 {
     return find_dequantize(folding, value, out) && out->dim < 0;
@@ -507,8 +509,9 @@ static status_t emit_numbers(folding_t *folding, const product_t *product)
 
 /* ---- operators before a quantize ---- */
 
-/* The node that a quantize reads, directly or through a relu, and that nothing else reads. With a
- * negative scale, a relu on the integers would clip the wrong numbers. */
+/* The node whose result only a quantize reads, directly or through a relu. The relu is accepted
+ * only if the scale is positive: with a negative scale, a relu on integers would clip the wrong
+ * numbers. */
 static const graph_node_t *find_read(const folding_t *folding, const graph_node_t *quantize,
                                      const quantized_t *result, bool *out_has_relu)
 {
@@ -522,7 +525,7 @@ static const graph_node_t *find_read(const folding_t *folding, const graph_node_
     return graph_n_uses(graph, value) == 1 ? graph_producer(graph, value) : NULL;
 }
 
-/* The product that a quantize reads, directly or through a relu, and that nothing else reads. */
+/* The product whose result only a quantize reads, directly or through a relu. */
 static bool find_source(const folding_t *folding, const graph_node_t *quantize,
                         const quantized_t *result, product_t *out, bool *out_has_relu)
 {

@@ -1,4 +1,5 @@
-/* For pass `fold_quantize`: constants that an integer convolution applies to its sums. */
+/* For pass fold_quantize: computes the constants that an integer convolution applies to its
+ * sums. */
 #ifndef TESSERA_GRAPH_PASSES_FOLD_QUANTIZE_IMPL_H
 #define TESSERA_GRAPH_PASSES_FOLD_QUANTIZE_IMPL_H
 
@@ -17,8 +18,8 @@ typedef struct fold_conv {
     bool has_addend, has_relu;
 } fold_conv_t;
 
-/* Constants of the sums: bias and multiplier of each channel, factor for the addend, and the
- * integer that represents 0 in x. */
+/* Constants applied to the sums: bias and multiplier of each channel, and the factor of the addend.
+ * Also the integer that represents 0 in x. */
 typedef struct fold_sums {
     float *bias, *multiplier;
     double addend_scale;
@@ -28,11 +29,11 @@ typedef struct fold_sums {
 /* Number of output channels; 0 if the weight is not a constant. */
 int64_t fold_conv_channels(const fold_conv_t *conv);
 
-/* Computes these constants. bias and multiplier have one element for each channel, or are NULL.
- * False if a number is not constant or does not fit f32. */
+/* Computes fold_sums_t. Its bias and multiplier have one element for each channel, or are NULL (not
+ * wanted). False if a number is not constant or does not fit f32. */
 bool fold_conv_sums(const fold_conv_t *conv, fold_sums_t *out_sums);
 
-/* True if larger numbers have larger integers; false if the scale is unknown or not above 0.
+/* True if larger numbers have larger integers: the scale is known and above 0.
  * objects: from attribute_objects, to read scales that are attributes; NULL: only constants are
  * known. */
 bool fold_may_order(const graph_t *graph, module_t *const *objects, value_t scale);

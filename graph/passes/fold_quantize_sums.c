@@ -69,7 +69,7 @@ static bool read_numbers(const fold_conv_t *conv, numbers_t *n)
                          read_number(graph, conv->addend.zero, 0.0, &n->addend_zero) &&
                          read_number(graph, conv->result.scale, 1.0, &n->scale) &&
                          read_number(graph, conv->result.zero, 0.0, &n->zero);
-    /* a relu would clip other numbers if the scale is negative or the zero is not 0 */
+    /* with a negative scale or a zero point other than 0, a relu would clip other numbers */
     const bool may_relu = !conv->has_relu || (n->scale > 0.0 && n->zero == 0.0);
     return is_read && may_relu && n->scale != 0.0 && n->x_scale != 0.0;
 }

@@ -1,5 +1,5 @@
-/* Replaces a reorder of a constant by a constant in the reorder's format. The packed form is cached
- * with the constant's storage, so that plans for other sizes share it. */
+/* Replaces a reorder of a constant by a constant in the reorder's format. The result is cached with
+ * the constant's storage, so that plans for other sizes share it. */
 #include "dispatch/pack_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"

@@ -6,14 +6,14 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* An in-place operator becomes out of place if nothing else can observe its write. The conditions:
- * an operator in the same block allocated the written bytes. Each value made since then that shares
- * the bytes is either the same tensor (a result of in-place operators), which the new result
- * replaces, or is not read later. None of these values was stored in a container or attribute, or
- * passed to a call. Values made earlier cannot share the bytes of a new tensor.
+/* Replaces an in-place operator by the same operator out of place if nothing else can observe its
+ * write. This is so if all conditions hold: An operator in the same block allocated the written
+ * bytes. Each later value that shares the bytes is not read after the write, unless it is the same
+ * tensor (a result of in-place operators), which the new result replaces. None of these values was
+ * stored in a container or attribute, or passed to a call.
  *
- * If types are unknown, one error is no longer detected: a result that does not fit into operand
- * 0. */
+ * If types are unknown, one error is no longer detected: a result whose dtype or sizes differ from
+ * operand 0. */
 
 /* Nodes are counted in execution order. A node with blocks makes its outputs after them. */
 typedef struct times {

@@ -8,8 +8,8 @@
 #include "ops/conv/expand_depthwise_impl.h"
 #include "tensor/context_impl.h"
 
-/* Fuses a 1x1 convolution and the depthwise convolution that alone reads it, if that is faster by
- * this machine's estimates:
+/* Fuses a 1x1 convolution with the depthwise convolution that is its only reader, if this is
+ * estimated to be faster on this machine:
  *
  *   %e = conv2d(%x, %v, %a) post=["clamp(0,6)"]                              f32[1,96,112,112]
  *   %y = conv2d(%e, %w, %b) padding=[1,1] groups=96 post=["clamp(0,6)"]

@@ -6,7 +6,8 @@
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
-/* An activation that alone reads the result of batch_norm_training becomes its attribute:
+/* If an activation is the only reader of a result of batch_norm_training, it becomes an attribute
+ * of that operator:
  *
  *   %n, %m, %v = batch_norm_training(%x, %w, %b)
  *   %y = relu(%n)
@@ -58,7 +59,7 @@ static status_t fuse(rewrite_t *rewrite, const graph_node_t *node, bool *out_don
     alignas(16) char attrs[ATTRS_MAX];
     if (node->kind != NODE_OP || node->n_outputs < 1) return STATUS_OK;
     if (rewrite_is_mapped(rewrite, node->outputs[0])) {
-        *out_done = true; /* it is part of its batch norm now */
+        *out_done = true; /* the batch norm computes it now */
         return STATUS_OK;
     }
     reader = fusing->readers[node->outputs[0]];

@@ -9,8 +9,8 @@
 #include "ops/conv/conv_impl.h"
 #include "tensor/context_impl.h"
 
-/* Computes a batch norm inside a convolution, if the convolution comes next and alone reads the
- * norm's result. Formats must have been chosen, and our own kernel must support the pair:
+/* Computes a batch norm inside a convolution, if the convolution is the next node and the only
+ * reader of the norm's result. Formats must have been chosen, and our own kernel must support both:
  *
  *   %n = batch_norm(%x, %s, %t, %m, %v) post=["relu"] : f32[1,128,28,28]@aBcd16b
  *   %y = conv2d(%n, %w, %b) : f32[1,32,28,28]@aBcd16b
@@ -18,7 +18,7 @@
  * becomes
  *
  *   %y = batch_norm_conv2d(%x, %w, %b, %s, %t, %m, %v) activation="relu" : f32[1,32,28,28]@aBcd16b
- */
+ * */
 
 typedef struct fusing {
     context_t *ctx;

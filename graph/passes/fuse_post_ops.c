@@ -87,7 +87,8 @@ static bool is_written(const fusing_t *fusing, int n, const value_t *values)
     return written;
 }
 
-/* The chain that ends in this value, or a new one if an anchor produces the value; else -1. */
+/* Index of the chain that ends in this value, or of a new chain if an anchor produces the value;
+ * else -1. */
 static status_t chain_at(fusing_t *fusing, const graph_block_t *block, value_t value,
                          int *out_chain)
 {
@@ -138,7 +139,8 @@ static void append(post_ops_t *post, const post_op_t *op)
     }
 }
 
-/* Adds the node to the chain. If that is not supported, reports why and returns false. */
+/* Adds the node to the chain. If the anchor does not support this, reports the reason and returns
+ * false. */
 static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const link_t *link)
 {
     chain_t *chain = &fusing->chains[place];
@@ -204,7 +206,8 @@ static status_t read_number(const fusing_t *fusing, value_t value, double *out_n
     return STATUS_OK;
 }
 
-/* Describes a function as post-ops. Some are composed, exactly, of functions that oneDNN has. */
+/* Describes a function as post-ops. Some functions are composed of functions that oneDNN has, with
+ * equal results. */
 static const char *describe_function(post_op_t op, link_t *out_link)
 {
     onednn_post_op_t unused;
@@ -364,8 +367,8 @@ static const char *describe_tensor(const fusing_t *fusing, const chain_t *chain,
     return NULL;
 }
 
-/* Replaces an addition by a sum into the operand's bytes, if possible; at most once per
- * operator. */
+/* Replaces an addition by a "sum" post-op, which accumulates into the operand's bytes, if possible;
+ * at most once per operator. */
 static void accumulate(const fusing_t *fusing, const graph_block_t *block, int index,
                        const chain_t *chain, link_t *link)
 {
@@ -425,8 +428,8 @@ static status_t find_chains(fusing_t *fusing, const graph_block_t *block)
     return STATUS_OK;
 }
 
-/* Fusing moves an anchor to the end of its chain. If the anchor would then read a tensor into which
- * another chain has accumulated, the other chain must add instead. */
+/* Fusing moves an anchor to the end of its chain. If the anchor would read there a tensor into
+ * which another chain has accumulated, the other chain must use an addition instead. */
 static void check_sum(fusing_t *fusing, int place)
 {
     chain_t *chain = &fusing->chains[place];

@@ -6,7 +6,7 @@
 
 /* gather(x, 2), where the index is a constant of one element, becomes slice(x) start=2 end=3,
  * followed by a squeeze if the index is a scalar. A slice is a view, so nothing is copied.
- * Exporters use gather to split the product that computes query, key and value together. */
+ * Exporters use such gathers on the product that computes query, key and value together. */
 
 static const tensor_t *index_of(const graph_t *graph, value_t value)
 {
@@ -16,7 +16,8 @@ static const tensor_t *index_of(const graph_t *graph, value_t value)
     return tensor_numel(tensor) == 1 && tensor_rank(tensor) <= 1 ? tensor : NULL;
 }
 
-/* The info of x. NULL if x or the result is written: a view would share the write. */
+/* The info of x. NULL if x or the result is written, because a write to a view would change
+ * both. */
 static const tensor_info_t *source_of(const alias_t *alias, const graph_node_t *node)
 {
     if (!rewrite_is_op(node, "gather") || node->is_in_place || node->inputs[0] < 0 ||

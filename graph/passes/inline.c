@@ -9,9 +9,9 @@
 
 /* Replaces calls by the nodes of the called graphs, and tracks which values are modules. A method
  * made for certain argument types is inlined only if the arguments certainly have these types,
- * since no node would check them. Members of known modules are read relative to self, by the first
- * path that leads to them: a module with two paths then has one. Values that may be one of several
- * modules stay. */
+ * because no node would check them. Members of known modules are read relative to self, by the
+ * first path that leads to them, even if a module has two paths. Values that may be one of several
+ * modules do not change. */
 
 #define MAX_FRAMES 64
 #define MAX_NODES (1 << 18)
@@ -241,8 +241,8 @@ static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
     return STATUS_OK;
 }
 
-/* Sets the values of the callee's parameters, and which of them are modules. If a dotted name calls
- * the method, its self is the module that owns it. */
+/* Sets the values of the callee's parameters, and which of them are modules. If the call uses a
+ * dotted name, the method's self is the module that owns the method. */
 static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *owner, frame_t *frame,
                      value_t *params)
 {
@@ -266,7 +266,7 @@ static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *own
     return STATUS_OK;
 }
 
-/* Maps the call's results. If one is a known module, the caller knows it too. */
+/* Maps the call's results. If a result is a known module, it is one in the caller, too. */
 static void map_results(rewrite_t *rewrite, const graph_node_t *node, const frame_t *frame,
                         const value_t *results)
 {

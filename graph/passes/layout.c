@@ -1,10 +1,11 @@
 /* Layout: chooses formats for all operators at once, and makes every conversion a node.
  *
  * After the pass, every value of known type has a format, and every change of format is a node:
- * to_mkldnn (moves no bytes), reorder or to_dense. Weights get reorders too: fold_reorders replaces
- * the reorder of a constant by a packed constant; that of an attribute runs each time, or once if
- * module_mkldnn marked the attribute. Nodes of unknown types or that write in place, and inputs and
- * results of blocks, use dense tensors. Written tensors that were blocked stay blocked. */
+ * to_mkldnn (moves no bytes), reorder or to_dense. Weights get reorders, too. Pass fold_reorders
+ * replaces the reorder of a constant by a packed constant. The reorder of an attribute runs each
+ * time, or only once if module_mkldnn was called for the attribute. Nodes of unknown types or that
+ * write in place, and inputs and results of blocks, use dense tensors. If a tensor that is written
+ * was blocked, it stays blocked. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -12,7 +13,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/trace.h"
 
-/* A form of an old value in the new graph. */
+/* A value of the new graph that is an old value in one of its formats (a form). */
 typedef struct form {
     value_t old, value;
     int next; /* next form of the same old value, or -1 */
@@ -70,7 +71,7 @@ value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *h
     return converted;
 }
 
-/* The old value's form in this format, if it has been made; else VALUE_NONE. */
+/* The old value in this format, if it exists in the new graph; else VALUE_NONE. */
 static value_t find_form(const emission_t *emission, value_t old, const tensor_info_t *want)
 {
     for (int i = emission->first_forms[old]; i >= 0; i = emission->forms[i].next)
@@ -78,7 +79,7 @@ static value_t find_form(const emission_t *emission, value_t old, const tensor_i
     return VALUE_NONE;
 }
 
-/* Returns the form of `old` in the format of `want`; adds a conversion if it has not been made. */
+/* Returns `old` in the format of `want`. Adds a conversion if this form does not exist. */
 static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want, value_t *out)
 {
     emission_t *emission = rewrite->user;
@@ -105,8 +106,8 @@ static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want
     return STATUS_OK;
 }
 
-/* Returns a dense form of a value. A value written in place is not converted: either the write
- * would change only a copy, or a copy would not show it. */
+/* Returns a value in a dense form. A value written in place is not converted, because the write
+ * would change only one of the two copies. */
 static status_t fetch_dense(rewrite_t *rewrite, value_t old, value_t *out)
 {
     const emission_t *emission = rewrite->user;
@@ -131,7 +132,8 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
     /* the interpreter packs attributes too, and only once */
     bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT ||
                                        (maker->kind == NODE_GETATTR && !emission->has_blocks));
-    /* formats that only one version of oneDNN can read are made by the plan, of a plain constant */
+    /* the plan, not this pass, converts constants to formats that only one version of oneDNN can
+     * read */
     return is_stored && have != NULL && want->format.kind != FORMAT_OPAQUE &&
            shape_equal(have->rank, have->sizes, want->rank, want->sizes);
 }
@@ -154,7 +156,7 @@ static status_t note_reorder(const emission_t *emission, const layout_site_t *si
     return status;
 }
 
-/* The new value for an input of a site, in the format of the site's way. */
+/* The new value for an input of a site, in the format of the site's chosen way (layout_impl.h). */
 static status_t fetch_for(rewrite_t *rewrite, const layout_site_t *site, int input, value_t *out)
 {
     TRY(note_reorder(rewrite->user, site, input));
@@ -219,7 +221,7 @@ static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_
     return STATUS_OK;
 }
 
-/* Uses the earlier choice in the options if it still fits the graph; else searches. */
+/* Uses the earlier choice in the options if it is valid for the graph; else searches. */
 static status_t search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        layout_search_t *out_search)
 {

@@ -14,11 +14,11 @@
 /* Maximum number of ways per site. */
 #define LAYOUT_MAX_WAYS 24
 
-/* The request that a way results from. `in` is the main input's format as an index in
- * candidates_list; `second` is that of the output (for a weight gradient: of the second input). -1:
- * none; a dense way has neither. `in` below -1 means dense views, see layout_search.c. `kernel` is
- * an index of the operator's kernels; -1: the kernel with the least estimate, which suffices as
- * long as times are estimates. With measured times, the other kernels are ways of their own. */
+/* The request for which a way was prepared. `in` is the requested format of the main input, an
+ * index in candidates_list; `second` is that of the output (for a weight gradient: of the second
+ * input). -1: none; a dense way has neither. `in` below -1 means dense views, see layout_search.c.
+ * `kernel` is an index of the operator's kernels; -1: the kernel with the least estimate, which is
+ * enough if times are estimates. With measured times, each other kernel is a separate way. */
 typedef struct layout_asked {
     int8_t in, second, kernel;
 } layout_asked_t;
@@ -71,7 +71,7 @@ status_t layout_measure(const layout_search_t *search, layout_tuning_t *tuning);
 status_t layout_take_timings(layout_search_t *search, const char *lines);
 bool layout_has_timings(const char *lines);
 
-/* Drops all but the cheapest of a site's ways with equal formats. */
+/* Drops ways that have the same formats as a cheaper way of their site. */
 void layout_drop_worse(layout_search_t *search);
 
 /* Second half of layout_search: builds the problem, solves it and sets each site's chosen way. */

@@ -1,11 +1,11 @@
 /* Replaces estimated costs of ways by times measured on this machine.
  *
- * Equal sites have equal names for their ways, and only one of them is measured. Sites with the
- * largest estimates come first, until the deadline. The ways of a site run alternately, so that the
- * machine's state affects all of them; the shortest time of each counts. Activations are in caches
- * as the previous run left them. Each run reads the weights from another part of a large block, as
- * in a network whose weights are in no cache. Estimates of sites that were not measured are scaled
- * by the measured sites' average ratio of time to estimate. */
+ * Only one of several equal sites is measured; the names of its ways are those of the others. Sites
+ * with the largest estimates are measured first, until the deadline. The ways of a site run
+ * alternately, so that the machine's state affects all of them; the shortest time of each counts.
+ * Activations are in caches as the previous run left them. Each run reads the weights from another
+ * part of a large block, as in a network whose weights are in no cache. Estimates of sites that
+ * were not measured are scaled by the measured sites' average ratio of time to estimate. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,11 +19,11 @@
 #include "tensor/threads_impl.h"
 
 #define POOL_BYTES ((size_t)32 << 20) /* size of the block from which weights are read */
-#define WORTH_MEASURING 4.0           /* limit, as a multiple of the least estimate */
-#define WORTH_REPEATING 1.6           /* limit, as a multiple of the shortest time so far */
+#define WORTH_MEASURING 4.0           /* measures ways up to this multiple of the least estimate */
+#define WORTH_REPEATING 1.6           /* repeats ways up to this multiple of the shortest time */
 #define MOST_ROUNDS 9
 #define LEAST_ROUNDS 3
-#define MOST_NS_EACH 6e7 /* most time for a site, after LEAST_ROUNDS */
+#define MOST_NS_EACH 6e7 /* maximum time for a site, after LEAST_ROUNDS */
 
 /* ---- names ---- */
 
@@ -86,8 +86,8 @@ static void fill(dtype_t dtype, size_t bytes, void *to)
         for (size_t i = 0; i < bytes / sizeof *numbers; i++) numbers[i] = 0.5f;
 }
 
-/* False for views, which compute nothing, for joins, which the plan decides, and for strided
- * inputs, which are views of other tensors. */
+/* False for views, which compute nothing; for joins, whose cost depends on the plan; and for
+ * strided inputs, which are views of other tensors. */
 static bool can_measure(const layout_site_t *site, int way)
 {
     const prepared_t *prepared = site->ways[way];
@@ -297,7 +297,8 @@ static status_t take_site(context_t *ctx, layout_site_t *site, const char *lines
         *out_measured += ns;
         *out_estimated += site->ways[w]->cost_ns;
     }
-    /* scales the other ways by the largest ratio of this site, so that they do not seem better */
+    /* scales estimates of ways that were not measured by the site's largest ratio, so that they do
+     * not seem better */
     for (int w = 0; w < site->n_ways && ratio > 0.0; w++)
         if (!is_measured[w]) site->costs[w] *= ratio;
     site->is_measured = ratio > 0.0;

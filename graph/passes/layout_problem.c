@@ -2,8 +2,9 @@
  *
  * Each site with several ways is a variable; its ways are the values. Each value of the graph is a
  * fan: its maker, and the sites that read it, each in the format of its chosen way. A weight that
- * is updated is one more fan: its maker is the gradient, whose format it has, and uses in other
- * formats need copies. A dense result of the graph has a reader with a single form. */
+ * is updated is a fan, too. Its maker is the operator of its gradient, because the weight has the
+ * gradient's format; uses in other formats need copies. A dense result of the graph is a reader
+ * with a single form. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"

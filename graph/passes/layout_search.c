@@ -1,8 +1,8 @@
 /* Finds the sites for the layout choice, and their ways.
  *
- * Asks every operator in which formats it runs without reference code, and for an estimate in each.
- * layout_problem.c then chooses a way for every site, so that the sum of all ways and reorders is
- * minimal. */
+ * For each operator, finds the formats for which there is a kernel other than reference code, and
+ * the estimated time of each. layout_problem.c then chooses a way for every site, so that the sum
+ * of all ways and reorders is minimal. */
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
@@ -66,8 +66,9 @@ static bool gives_weight_gradient(const graph_node_t *node)
 }
 
 static const layout_asked_t asked_dense = {-1, -1, -1};
-/* Ways with dense inputs in the strides that their producers make, so views are read without a
- * copy. Level 1 reads a view, level 2 a view of a view, level 3 deeper ones. Level 0: no views. */
+/* Levels of ways that read dense inputs with the strides that their producers make, so that views
+ * are read without a copy. Level 1 reads a view, level 2 a view of a view, level 3 deeper ones.
+ * Level 0: no views. */
 #define MAX_LEVEL 3
 
 static layout_asked_t ask_views(int level)
@@ -330,8 +331,8 @@ static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *
 }
 
 /* Records which values blocks yield. The output of an if may come from either branch. The outputs
- * and parameters of a loop come from its body; the initial values are ignored, since the loop reads
- * them once. */
+ * and parameters of a loop come from its body; the initial values are ignored, because the loop
+ * reads them only once. */
 static status_t note_borders(void *user, const graph_node_t *node)
 {
     layout_search_t *search = user;

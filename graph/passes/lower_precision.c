@@ -6,10 +6,10 @@
 #include "tensor/context_impl.h"
 #include "tensor/text_impl.h"
 
-/* Computes f32 convolutions, linears and matmuls in the narrow dtype, with sums in f32. Operators
- * after these become narrow if all their inputs are. Readers of another dtype get casts;
- * common_subexpressions merges equal casts, and constant_propagation runs casts of weights. Biases,
- * softmax, losses and all operators not listed here stay f32. */
+/* Computes f32 convolutions, linears and matmuls in the narrow dtype of the options (bf16), with
+ * sums in f32. Operators after these become narrow, too, if all their inputs are narrow. Readers of
+ * another dtype get casts; common_subexpressions merges equal casts, and constant_propagation runs
+ * casts of weights. Biases, softmax, losses and all operators not listed here stay f32. */
 
 /* ---- kinds of operators ---- */
 
@@ -106,8 +106,8 @@ operand_role_t precision_role(const graph_node_t *node, int index)
                                                          : ROLE_ACTIVATION;
 }
 
-/* True for a product that adds up narrow operands in f32. The weight must be constant: another
- * weight would be cast in each run. */
+/* True for a product that adds up narrow operands in f32. The weight must be constant, because any
+ * other weight would be cast in each run. */
 static bool is_product(const graph_t *graph, const graph_node_t *node)
 {
     if (rewrite_conv(node) == 0 && rewrite_conv_transpose(node) == 0 &&
@@ -183,7 +183,8 @@ static value_t narrow(rewrite_t *rewrite, value_t old, const char *path)
 
 /* ---- nodes ---- */
 
-/* True for numbers, and post-op operands that broadcast to the result: both may have any dtype. */
+/* True for numbers, and for post-op operands that broadcast to the result. Both may have any
+ * dtype. */
 static bool is_small(const graph_t *graph, value_t value, const graph_node_t *node)
 {
     const tensor_info_t *info = info_of(graph_value_type(graph, value));

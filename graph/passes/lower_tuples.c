@@ -2,8 +2,8 @@
 
 #include "graph/passes/pass_impl.h"
 
-/* Tuples are immutable, so an item of a tuple that this graph makes is the value put into it.
- * Tuples that come from branches, loops and calls stay. */
+/* Replaces items of tuples that this graph makes by the values of which the tuple was made; tuples
+ * are immutable. Tuples that come from branches, loops and calls stay. */
 
 static const graph_node_t *find_tuple(const graph_t *graph, const graph_node_t *node)
 {
@@ -23,7 +23,7 @@ static int find_place(const graph_t *graph, const graph_node_t *node, const grap
     return at >= 0 && at < n ? (int)at : -1;
 }
 
-/* If an item is none, only operators can read it: to them it is an omitted operand. */
+/* If an item is none, only operators may read it, for which it is an omitted operand. */
 static bool can_lower(const graph_t *graph, const graph_node_t *node, int *out_place)
 {
     const graph_node_t *tuple = find_tuple(graph, node);

@@ -7,14 +7,15 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Merges operators of constant weight that read the same value in the same block, and differ only
- * in weight and number of outputs. One operator with concatenated weights, followed by a split,
- * replaces them where the first of them was. Nodes that compute the other weights move before it,
- * which is possible since they depend on constants only. */
+/* Merges operators with constant weights that read the same value in the same block, and differ
+ * only in weight and number of outputs. In place of the first of them, one operator with
+ * concatenated weights, followed by a split, replaces all of them. Nodes that compute the other
+ * weights move before it, which is possible because they depend on constants only. */
 
 #define MAX_MEMBERS TENSOR_MAX_RANK /* parts of one split */
 
-/* When merging is worth it, measured with AVX-512, one thread and 2 MB of L2; time after / before:
+/* Time after merging / before, measured with AVX-512, one thread and 2 MB of L2. It shows when
+ * merging pays:
  *
  *   linear, one row       0.84 to 0.99: one call, and contiguous parts
  *   linear, 4 to 512 rows 1.01 to 1.24: parts are copied, while x was in cache anyway
@@ -22,8 +23,8 @@
  *   conv, x below 4 MB    0.93 to 1.06; GoogLeNet, batch 1: 1.01 */
 #define LARGE_BYTES ((size_t)4 << 20)
 
-/* Parts begin at a multiple of this number of channels. It is a multiple of all block sizes, so the
- * part of each image is contiguous. */
+/* Parts begin at a multiple of this number of channels. It is a multiple of all block sizes, so
+ * that a part of each image is contiguous. */
 #define BLOCK 16
 
 typedef struct group {
@@ -41,8 +42,8 @@ typedef struct merging {
     group_t *groups;
     int n_groups, capacity;
     int *group_of; /* [n_values]: group of the member that produces it; -1: none */
-    bool *is_made; /* [n_values]: it exists in the new graph */
-    bool *moved;   /* [n_values]: its node was copied before its turn */
+    bool *is_made; /* [n_values]: exists in the new graph already */
+    bool *moved;   /* [n_values]: its node was copied to an earlier position */
 } merging_t;
 
 static void leave(const merging_t *merging, const graph_node_t *node, const char *reason)

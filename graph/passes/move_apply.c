@@ -1,4 +1,4 @@
-/* Applies one move of a reorder. */
+/* Applies one move of a reorder. A form of a value is the value in one layout and format. */
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/move_impl.h"
 #include "tensor/context_impl.h"
@@ -48,7 +48,8 @@ static void outputs_clear(context_t *ctx, outputs_t *outputs)
     context_put(ctx, outputs->names);
 }
 
-/* Lists the node's outputs. The moved one's converted form replaces it, or is appended. */
+/* Lists the node's outputs. The converted form of the moved output replaces the output, or is
+ * appended. */
 static status_t outputs_begin(rewrite_t *rewrite, const graph_node_t *node, outputs_t *out)
 {
     const apply_t *apply = rewrite->user;

@@ -1,4 +1,5 @@
-/* Moves reorders: move_reorders finds one move, and move_apply makes the graph after the move. */
+/* Moves reorders: move_reorders finds one move, and move_apply makes the graph after the move. A
+ * form of a value is the value in one layout and format. */
 #ifndef TESSERA_GRAPH_PASSES_MOVE_IMPL_H
 #define TESSERA_GRAPH_PASSES_MOVE_IMPL_H
 
@@ -7,7 +8,7 @@
 typedef enum move_kind {
     MOVE_NONE,
     MOVE_REPLACE, /* replaces the conversion by `source`, which has the same form */
-    MOVE_CONVERT, /* converts `source` instead of the converted form of it */
+    MOVE_CONVERT, /* converts `source` directly instead of its converted form */
     MOVE_HOIST,   /* converts before the node `at`, for all later uses in the block of `at` */
     MOVE_SINK,    /* converts a result of the if `at` inside its branches */
     MOVE_CARRY,   /* makes the loop `at` carry the converted value */

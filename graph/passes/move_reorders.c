@@ -1,15 +1,15 @@
 /* Moves reorders to places where they run least often: partial redundancy elimination for the nodes
  * to_mkldnn, to_dense and reorder.
  *
- * Finds and applies one move after another until there is none. No path may get an additional
- * conversion:
- *  - a conversion that was done before, or that undoes another, is removed;
- *  - a conversion in an if or loop moves before that node, if every path after the node has it too,
+ * A form of a value is the value in one layout and format. Finds and applies one move after another
+ * until there is none. No path may get an additional conversion:  - a conversion that repeats or
+ * undoes an earlier one is removed;
+ * - a conversion in an if or loop moves before that node, if every path after the node has it too,
  *    if both branches have it, or if every iteration converts the same value from outside;
- *  - a conversion of an if's result moves into the branches, if one of them has that form already;
- *  - a conversion of a carried value moves before the loop, if an iteration ends with that form.
- * Moves out of a loop, and of carried values, need a loop that runs at least once. For another
- * loop, an if around it checks whether it runs. Values written in place are not moved. */
+ * - a conversion of an if's result moves into the branches, if one of them has that form already;
+ * - a conversion of a carried value moves before the loop, if an iteration ends with that form.
+ * Moves out of a loop, and of carried values, need a loop that runs at least once. If this is not
+ * certain, an if around the loop checks it. Values written in place are not moved. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -143,7 +143,7 @@ static bool tells_truth(const graph_t *graph, value_t condition, value_t value)
             tells_truth(graph, node->inputs[1], value));
 }
 
-/* True if the loop certainly runs: its operands show it, or an if around it checks it. */
+/* True if the loop certainly runs at least once: its operands or an if around it guarantee this. */
 static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
 {
     const graph_t *graph = survey->graph;
@@ -160,7 +160,7 @@ static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
     return has_trip && may_begin;
 }
 
-/* True if nothing can change the value, so that a check before the loop is still right inside. */
+/* True if nothing can change the value, so that a check before the loop is also valid inside. */
 static bool is_lasting(const survey_t *survey, value_t value)
 {
     return value >= 0 && graph_constant(survey->graph, value) == NULL &&
@@ -379,7 +379,7 @@ static bool find_sink(const survey_t *survey, int place, int index, move_t *move
 }
 
 /* True if the unconverted carried value is no longer needed. If it is read after the loop, it is
- * converted back there once, so each iteration must have done that conversion. */
+ * converted back there once. So each iteration must have done this conversion before. */
 static bool replaces_carried(const survey_t *survey, const graph_node_t *loop,
                              const graph_node_t *conversion, int index)
 {

@@ -17,7 +17,8 @@ static const pass_t passes[] = {
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
-/* Limit on the rounds of a group; never reached, since each round makes a permanent change. */
+/* Limit on the rounds of a group. It is never reached, because each round makes a permanent
+ * change. */
 #define MAX_ROUNDS 32
 
 /* clang-format off */
@@ -50,7 +51,8 @@ static const char *const pipeline_plan[] = {
     NULL,
 };
 
-/* Freezing. A known value can make others known, such as the callee of a call, so a group repeats.
+/* Freezing. A known value can make other values known, such as the callee of a call, so a group of
+ * passes repeats.
  *
  *   calls inlined ──► getattr becomes constant ──► integers ──► constants computed ──┐
  *   ▲                                                                                │
@@ -326,7 +328,7 @@ status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *
 }
 
 /* Runs the passes on the graph at generic sizes, then changes the result to the graph's own sizes.
- * NULL if a node rejects the sizes, with the reason. */
+ * If a node rejects the generic sizes, *out_graph is NULL and `reason` tells why. */
 static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
                             const char *const *names, const pass_options_t *options, text_t *reason,
                             graph_t **out_graph)
@@ -347,7 +349,8 @@ static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t 
     return status;
 }
 
-/* reason: why the graph is valid only for the sizes in its types, or "". */
+/* Runs the passes on a graph that becomes valid only for the sizes in its types. reason: the cause,
+ * or "". */
 static status_t run_closed(context_t *ctx, const graph_t *graph, const char *const *names,
                            const pass_options_t *options, const char *reason, graph_t **out_graph)
 {
@@ -361,8 +364,8 @@ static status_t run_closed(context_t *ctx, const graph_t *graph, const char *con
 }
 
 /* Passes must decide for all sizes, but [1,8] and [N,8] are equal if N is 1. So passes get the
- * graph at generic sizes, of which none is equal to another by accident. If nodes reject these, the
- * graph becomes valid only for its own sizes. */
+ * graph at generic sizes, which are equal only if they must be. If nodes reject these, the graph
+ * becomes valid only for its own sizes. */
 static status_t run_open(context_t *ctx, const graph_t *graph, const char *const *names,
                          const pass_options_t *options, graph_t **out_graph)
 {

@@ -1,4 +1,5 @@
-/* Passes. A pass reads a graph and builds another; a driver runs passes, verifies, times and dumps.
+/* A pass reads a graph and builds another. A driver (pass_run) runs passes, and verifies, times and
+ * dumps their results.
  *
  * Each pass is a file in passes/ and a line in passes.def. Passes do not print or verify. */
 #ifndef TESSERA_GRAPH_PASSES_PASS_H
@@ -8,15 +9,15 @@
 
 TESSERA_BEGIN
 
-/* A weight that a run reads, and the result of the graph that updates the weight between runs.
- * After an update, the weight has that result's format. */
+/* A weight that a run reads, and the result of the graph (its gradient) with which it is updated
+ * between runs. After an update, the weight has the format of this result. */
 typedef struct pass_stepped {
     const char *path; /* path of the attribute */
     int result;
 } pass_stepped_t;
 
-/* Quality of the chosen formats, in estimated nanoseconds per run. Any other choice among the same
- * formats and kernels costs at least `lower_bound`; this is proven. */
+/* Quality of the chosen formats, in estimated nanoseconds per run. It is proven that every choice
+ * among the same formats and kernels costs at least `lower_bound`. */
 typedef struct layout_certificate {
     double cost;         /* cost of the choice; 0: an earlier choice was reused */
     double best_uniform; /* cost of the best choice with one format wherever possible */

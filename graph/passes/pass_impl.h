@@ -5,13 +5,13 @@
 #include "graph/ir/rewrite_impl.h"
 #include "graph/passes/pass.h"
 
-/* Reports why a pass left a candidate alone, as a line of the pass trace:
+/* Reports the reason why a pass did not change a candidate, as a line of the pass trace:
  * "tessera,pass,<pass>,,,,<node's path or operator>: <reason>". */
 void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason);
 
-/* The open graph at sizes that are not 1 and not equal by accident. NULL if nodes reject all such
- * sizes; `reason`, which may be NULL, then names the node. infos has one element for each
- * parameter. */
+/* The open graph at sizes that are not 1, and equal only if they must be. *out_graph is NULL if
+ * nodes reject all such sizes; then `reason` (which may be NULL) names the node. infos has one
+ * element for each parameter. */
 status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
                            text_t *reason, graph_t **out_graph);
 

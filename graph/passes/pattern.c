@@ -108,7 +108,8 @@ bool pattern_number(const graph_t *graph, value_t value, double *out_number)
     return is_some;
 }
 
-/* The operator that produces a value; NULL if it writes, or if another node writes the value. */
+/* The operator that produces a value; NULL if the operator writes, or if another node writes the
+ * value. */
 static const graph_node_t *operator_at(const match_t *match, value_t value)
 {
     const alias_t *alias = match->alias;

@@ -61,24 +61,25 @@ double match_number(const match_t *match, const char *name);
 /* The operator that produces the value that matched a name. */
 const graph_node_t *match_node(const match_t *match, const char *name);
 
-/* True if no node outside of the match reads inner values; replacing `whole` then frees them. */
+/* True if no node outside of the match reads values inside of it. If `whole` is replaced, these
+ * values are then unused. */
 bool match_is_closed(const match_t *match, value_t whole);
 
 /* Adds an operator with new values as inputs. attrs: text ("end=1", or ""). path may be NULL. */
 status_t pattern_add(rewrite_t *rewrite, const char *op, const char *attrs, int n_inputs,
                      const value_t *inputs, const char *path, value_t *out_value);
 
-/* Replaces a node with one output by an operator, as pattern_add adds it. */
+/* Replaces a node that has one output by a new operator. Arguments are as for pattern_add. */
 status_t pattern_replace(rewrite_t *rewrite, const graph_node_t *node, const char *op,
                          const char *attrs, int n_inputs, const value_t *inputs);
 
-/* The info of a tensor of known type and sizes, else NULL. */
+/* The info of a tensor whose dtype and sizes are known; NULL for other values. */
 const tensor_info_t *pattern_info(const graph_t *graph, value_t value);
 
 /* True for tensors of known, equal dtype and shape. */
 bool pattern_same(const graph_t *graph, value_t a, value_t b);
 
-/* Reads the number that a value is; false for other values. */
+/* Reads a value that is a known number. False for other values. */
 bool pattern_number(const graph_t *graph, value_t value, double *out_number);
 
 #endif

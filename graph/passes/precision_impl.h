@@ -16,7 +16,7 @@ bool precision_is_kept(const graph_node_t *node, const char *const *patterns);
 /* The role of an input; operands of post-ops are activations. */
 operand_role_t precision_role(const graph_node_t *node, int index);
 
-/* Adds a cast of a new value. */
+/* Adds a cast of a value of the new graph. */
 value_t precision_cast(rewrite_t *rewrite, value_t value, dtype_t dtype, const char *path);
 
 #endif

@@ -8,7 +8,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Products read their inputs as 8-bit integers. D is dequantize and Q quantize:
+/* Makes products read their inputs as 8-bit integers. D is dequantize and Q is quantize:
  *
  *   conv(x, w, b)      conv(D(Q(x)), D(w as s8), b)
  *
@@ -121,7 +121,7 @@ static value_t add_with(rewrite_t *rewrite, const char *name, dtype_t dtype, int
     return graph_add_op(rewrite->to, node.op, attrs, n, inputs, path);
 }
 
-/* Adds D(Q(value)), once for each value: all readers are in one block. */
+/* Adds D(Q(value)). Once for each value is enough, because all readers are in one block. */
 static value_t through_integers(rewrite_t *rewrite, value_t old, const char *path)
 {
     quantizing_t *quantizing = rewrite->user;
@@ -166,8 +166,8 @@ static double bound_of(const graph_node_t *node)
     return least != NULL && most != NULL && *least == 0.0 ? *most : 0.0;
 }
 
-/* True if the largest integer represents the bound or less. Then a relu has the same result as the
- * relu6 or clamp, and a product can include a relu. */
+/* True if the largest integer stands for the bound or a smaller number. Then a relu has the same
+ * result as the relu6 or clamp, and a product can include a relu. */
 static bool is_bounded(const quantizing_t *quantizing, const graph_t *graph,
                        const graph_node_t *node)
 {

@@ -6,7 +6,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* First finds the products: f32, with a constant weight, and possible on integers in fold_quantize.
+/* First finds the f32 products with a constant weight that fold_quantize can compute on integers.
  * Then visits the nodes from last to first and marks the values that products read as integers. If
  * a result is read as integers:
  *

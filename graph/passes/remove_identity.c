@@ -1,9 +1,8 @@
 #include "graph/analysis/alias_impl.h"
 #include "graph/passes/pass_impl.h"
 
-/* Replaces an operator with TRAIT_IDENTITY by its first operand. The operator stays if the
- * operand's bytes are written in place and something else reads them too, unless it is in place
- * itself. */
+/* Replaces an operator with TRAIT_IDENTITY by its first operand. If the operand's bytes are written
+ * in place and have another reader, the operator stays, unless it works in place itself. */
 
 static bool is_removable(const alias_t *alias, const graph_node_t *node)
 {

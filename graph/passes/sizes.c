@@ -7,8 +7,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Replaces `shape` and `size` of values with known sizes by constants. Leaves open graphs alone,
- * since their types show only one set of sizes. */
+/* Replaces `shape` and `size` of values with known sizes by constants. Does not change open graphs,
+ * because their types show only one of many sets of sizes. */
 
 static status_t find_size(rewrite_t *rewrite, const graph_node_t *node, datum_t **out_datum)
 {

@@ -10,8 +10,8 @@
  *   x f32[197,16,768] > reshape [197,192,64] > permute [192,197,64] > reshape [16,12,197,64]
  *   x f32[197,16,768] > reshape [197,16,12,64] > permute [16,12,197,64]
  *
- * The upper form merges batch and heads, which needs a copy if x is part of wider rows. The lower
- * form is a view. */
+ * The upper graph merges batch and heads, which needs a copy if x is part of wider rows. The lower
+ * graph is a view. */
 
 typedef struct chain {
     value_t x;

@@ -8,8 +8,8 @@
 #include "tensor/tensor_impl.h"
 
 /* Undoes lower_precision on processors without instructions for the narrow dtype: operators read
- * f32, casts between the two dtypes are removed, and constants are cast once, here. Values written
- * in place, and inputs of nodes that are not operators, stay narrow. */
+ * f32, casts between the two dtypes are removed, and this pass casts constants. Values written in
+ * place, and inputs of nodes that are not operators, stay narrow. */
 
 static bool has_dtype(const graph_type_t *type, dtype_t dtype)
 {

@@ -51,7 +51,8 @@ static void clear_block(run_t *run, const graph_block_t *block)
 static status_t run_block(run_t *run, const graph_block_t *block, slot_t *results);
 
 /* A value that has views and is written must be dense, under every policy. An operator's
- * output is converted. A tensor that others may hold, of an attribute or a call, is refused. */
+ * output is converted. A tensor that comes from an attribute or a call is refused, because others
+ * may hold it. */
 static status_t keep_views(run_t *run, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -100,7 +101,8 @@ static status_t trip_count(run_t *run, const datum_t *datum, int64_t *out_count)
     }
 }
 
-/* state: the condition, then the carried values. An iteration reads them and replaces them. */
+/* Runs one iteration. `state` has the condition, then the carried values; the iteration replaces
+ * them. */
 static status_t run_iteration(run_t *run, const graph_block_t *block, int64_t iteration,
                               slot_t *state)
 {

@@ -1,4 +1,4 @@
-/* Parts of the interpreter that constant propagation uses too. */
+/* Parts of the interpreter that other files, such as constant propagation, use, too. */
 #ifndef TESSERA_GRAPH_PROGRAM_RUN_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_RUN_IMPL_H
 
@@ -18,14 +18,14 @@ status_t run_builtin(context_t *ctx, const char *name, int n_in, datum_t *const 
 status_t run_program(context_t *ctx, const program_t *program, module_t *self, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out);
 
-/* Limits: total iterations of all loops, and bytes of any one tensor. */
+/* Limits of a run: total iterations of all loops, and bytes of a tensor. */
 typedef struct run_limits {
     int64_t trips;
     size_t bytes;
 } run_limits_t;
 
-/* Runs one node of a graph, with its blocks. known[value] are the values that it reads from the
- * graph around it, borrowed; none of them may be a module. UNSUPPORTED if a limit is exceeded. If
+/* Runs one node of a graph, with its blocks. known[value] is the datum of each value that it reads
+ * from the graph around it, borrowed. None may be a module. UNSUPPORTED if a limit is exceeded. If
  * attributes depend on sizes of the graph's inputs, `infos` has these; if infos is NULL, such a
  * node fails. out has one element for each output. */
 status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *node,

@@ -31,7 +31,7 @@ typedef struct run {
     const alias_t *alias;        /* to find constants that are written: each run copies these */
     const tensor_info_t **infos; /* infos of the inputs */
     bool is_limited;
-    run_limits_t limits; /* what is left of the limits */
+    run_limits_t limits; /* the rest of the limits */
 } run_t;
 
 void run_clear_slot(slot_t *slot);
@@ -57,7 +57,7 @@ status_t run_make_dense(context_t *ctx, datum_t **datum);
 
 /* ---- nodes ---- */
 
-/* Makes in[] borrow the node's operands as datums, from operand `first` on. */
+/* Sets in[] to the node's operands as datums, borrowed, from operand `first` on. */
 status_t run_gather(run_t *run, const graph_node_t *node, int first);
 
 void run_set_outputs(run_t *run, const graph_node_t *node);
@@ -79,7 +79,7 @@ status_t run_region(run_t *run, const region_t *region);
 /* Checks the inputs and binds them to the parameters. */
 status_t run_bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const *in);
 
-/* Copies the dense copies that replaced mkldnn inputs back into the caller's tensors. */
+/* Copies the elements of dense copies that replaced mkldnn inputs back to the caller's tensors. */
 status_t run_give_back(run_t *run, datum_t *const *in);
 
 #endif

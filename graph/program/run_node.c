@@ -131,7 +131,8 @@ static status_t run_setattr(run_t *run, const graph_node_t *node)
     return attribute_set(run->ctx, module, node->name, run->in[0]);
 }
 
-/* Most nested calls of methods: endless recursion would overflow the thread's stack. */
+/* Maximum of nested calls of methods. Without it, endless recursion would overflow the thread's
+ * stack. */
 enum { MAX_CALLS = 128 };
 static const context_slot_t calls_slot = {sizeof(int), NULL, NULL};
 

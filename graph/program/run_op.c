@@ -8,7 +8,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Releases our own tensor, after taking it out of any open scope. */
+/* Releases a tensor that this file created, after removing it from any open scope. */
 static void drop(context_t *ctx, tensor_t *tensor)
 {
     scope_take(ctx, tensor);

@@ -16,7 +16,8 @@ static bool gather_live_in(run_t *run, const region_t *region)
     return !plan_splits(region->plan, run->live_in);
 }
 
-/* False on failure; the nodes then run one by one, and the failing one reports its error. */
+/* Runs nodes that must run before the plan. False on failure: then all nodes run one by one, and
+ * the failing one reports its error. */
 static bool run_before(run_t *run, const region_t *region)
 {
     status_t status = STATUS_OK;
