@@ -26,8 +26,8 @@
 #define MAX_CPU_CACHE (INT64_C(1) << 40)
 #define MAX_LIMIT_SECONDS 1e9
 
-/* Default limit on loop iterations in a call. No sensible model reaches it, and an endless loop
- * reaches it within a second. */
+/* Default limit on loop iterations in a call: higher than real models need, and reached by an
+ * endless loop within a second. */
 #define DEFAULT_ITERATIONS (1 << 20)
 
 typedef struct slot_value {
@@ -46,7 +46,7 @@ struct context {
     bool flush_denormals;
     int64_t cache_entries;
     int64_t plan_bytes;
-    int64_t cpu_cache; /* in bytes; -1: the machine's */
+    int64_t cpu_cache; /* bytes of the last-level cache; -1: ask the machine */
     unsigned trace_categories;
     unsigned trace_told;
     trace_sink_t trace_sink;
@@ -66,7 +66,7 @@ struct context {
     int n_workers, worker_capacity;
     bool is_limited; /* the allocator was made by allocator_limit for this context */
     interrupts_t own;
-    interrupts_t *interrupts; /* &own; in a worker, those of the context it works for */
+    interrupts_t *interrupts; /* &own; in a worker, those of the context for which it works */
 };
 
 enum {
@@ -167,10 +167,11 @@ static bool parse_seconds(const char *text, double *out_value)
     return true;
 }
 
-/* The memory limit, read before there is a context that could print a warning. */
+/* The memory limit. It is read before the context exists, so a warning about an invalid value is
+ * printed later. */
 typedef struct memory_limit {
     int64_t bytes; /* 0: no limit */
-    bool is_wrong; /* the variable's value is invalid */
+    bool is_wrong; /* the environment variable has an invalid value */
 } memory_limit_t;
 
 static memory_limit_t read_memory_limit(const context_options_t *options)
@@ -193,8 +194,8 @@ static void read_limits(context_t *ctx, const context_options_t *options, const 
                            "tessera,warning,TESSERA_LIMIT_ITERATIONS is not a positive number");
 }
 
-/* Applies environment variables where the options leave a default. An invalid value causes a
- * warning and is ignored. */
+/* Reads environment variables for the options that the caller left at their defaults. An invalid
+ * value causes a warning and is ignored. */
 static void read_environment(context_t *ctx, const context_options_t *options)
 {
     const char *text[VARIABLE_COUNT];
@@ -280,7 +281,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     return onednn_stream_create(ctx, &ctx->stream);
 }
 
-/* Failure of this thread's last context_create, which has no context to store it in. */
+/* Failure of this thread's last context_create. There is no context in which it could be stored. */
 static _Thread_local failure_t creation;
 
 static status_t fail_creation(status_t status, const char *message)
@@ -331,7 +332,8 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     return STATUS_OK;
 }
 
-/* Makes a context for a worker thread. It does not flush denormals: ctx does so on all threads. */
+/* Makes a context for a worker thread. The worker itself does not set flushing of denormals,
+ * because ctx does so on all threads. */
 static status_t make_worker(context_t *ctx, context_t **out_worker)
 {
     context_t *worker = NULL;
@@ -368,8 +370,8 @@ status_t context_blame(context_t *ctx, const context_t *worker, status_t status)
     FAIL(ctx, status, "%s", worker->last.message);
 }
 
-/* Ends the slots, the last one first. A fini may still use its own slot, and may make new slots,
- * which are ended, too. */
+/* Ends the slots (context_slot), the last one first. A slot's fini may still use its own slot, and
+ * may make new slots, which are ended, too. */
 static void end_slots(context_t *ctx)
 {
     while (ctx->n_slots > 0) {
@@ -502,7 +504,8 @@ int *context_depth(context_t *ctx)
     return &ctx->depth;
 }
 
-/* A slot is listed after its init. So slots that init made are listed earlier and end later. */
+/* Adds a slot to the list after calling its init. So slots that this init made are earlier in the
+ * list, and end later. */
 status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;

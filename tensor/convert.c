@@ -17,8 +17,8 @@ typedef struct loop {
     int64_t size, src, dst;
 } loop_t;
 
-/* Lists dimensions of size > 1 by falling destination stride. Merges dimensions that are contiguous
- * in source and destination. */
+/* Makes a loop for each dimension of size > 1, in the order of falling destination stride. Merges
+ * dimensions that are contiguous in both source and destination. */
 static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides, size_t src_size,
                       const int64_t *dst_strides, size_t dst_size, loop_t *out_loops)
 {
@@ -44,7 +44,7 @@ static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides
     return merged;
 }
 
-/* With a constant size, memcpy compiles to a few moves instead of a call. */
+/* Copies n runs. With a constant size, the compiler replaces memcpy by a few move instructions. */
 #define RUNS(size)                                                                                 \
     for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, (size))
 
@@ -70,13 +70,13 @@ void convert_runs(int64_t n, size_t bytes, const char *from, int64_t from_step, 
     }
 }
 
-/* A strided copy: outer loops, and two inner loops that are divided into tiles. `along` is the loop
- * with the smallest destination stride; `across` is the one of the others with the smallest source
- * stride, if that is smaller than the source stride of `along`. A transposed tile of 64 x 64
- * elements fits into the L1 cache. */
+/* A copy between strides: outer loops, and two inner loops that are divided into tiles. `along` is
+ * the loop with the smallest destination stride. `across` is the loop with the smallest source
+ * stride, if that is smaller than the source stride of `along`, as in a transposition. A tile of 64
+ * x 64 elements fits into the L1 cache. */
 typedef struct strided {
     dtype_t src_dtype, dst_dtype;
-    size_t run; /* bytes that are contiguous in source and destination, copied by one memcpy; 0 if
+    size_t run; /* bytes that are contiguous in source and destination, copied with one memcpy; 0 if
                    elements are cast */
     int n;
     loop_t loops[TENSOR_MAX_RANK + 1], along, across;
@@ -112,7 +112,8 @@ static int64_t count_tiles(int64_t n, int64_t tile)
     return (n + tile - 1) / tile;
 }
 
-/* Tile size of one of the two inner loops, given the other; at most `most`. */
+/* Chooses the tile size of one of the two inner loops, at most `most`. `other` is the other inner
+ * loop. */
 static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
 {
     int64_t tile = other->size < TILE ? TILE * TILE / other->size : TILE;
@@ -121,8 +122,8 @@ static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
     return loop->size < tile ? loop->size : tile;
 }
 
-/* Plans the loops and tiles; returns the number of pieces. A piece is a tile in one iteration of
- * the outer loops. */
+/* Chooses the inner loops and the tiles. Returns the number of pieces; a piece is one tile in one
+ * iteration of the outer loops. */
 static int64_t plan_strided(strided_t *s, size_t src_size, size_t dst_size)
 {
     const loop_t one = {1, (int64_t)src_size, (int64_t)dst_size};
@@ -193,8 +194,8 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
     for (int64_t piece = 0; piece < n_pieces; piece++) move_piece(&s, piece, src, dst);
 }
 
-/* Visits all padded elements: for each padded dimension, all elements whose index in it is in the
- * padding. Sets them to zero, or returns whether all are zero. */
+/* Visits all elements in the padding: for each padded dimension, the elements whose index in this
+ * dimension is beyond its size. Sets them to zero, or returns true if all are zero. */
 static bool visit_padding(const tensor_info_t *info, char *bytes, bool is_to_zero)
 {
     static const char zero[sizeof(double)];
@@ -253,8 +254,8 @@ tensor_info_t convert_inner_info(const tensor_info_t *info)
     return inner;
 }
 
-/* Converts in two steps: native loops gather a source with gaps or shared elements, such as
- * f32[2,3,4]{4,0,1}, and oneDNN continues from the plain copy. */
+/* Converts a source with gaps or repeated elements, such as f32[2,3,4]{4,0,1}, in two steps: native
+ * loops make a row-major copy, which oneDNN converts. */
 static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                  const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -267,7 +268,8 @@ static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, 
     return status;
 }
 
-/* Converts a regrouped source to plain bytes, which do not depend on the grouping of dimensions. */
+/* Converts a regrouped source (format_regroup) by way of row-major bytes, which are the same for
+ * both ways to group the dimensions. */
 static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                   const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -309,7 +311,8 @@ static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, cons
                     dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
 }
 
-/* Writes the offset of each index of each dimension. An element's offset is the sum of those. */
+/* For each dimension, lists the offset that each index contributes. An element's offset is the sum
+ * of the offsets of its indices. */
 static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
 {
     int64_t index[TENSOR_MAX_RANK] = {0};
@@ -322,7 +325,7 @@ static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
     }
 }
 
-/* Offset of the first element of a row, which extends along the last dimension. */
+/* Offset of the first element of a row. Rows are along the last dimension. */
 static int64_t row_offset(const tensor_info_t *info, const int64_t *offsets, int64_t row)
 {
     int64_t at = 0;
@@ -340,14 +343,14 @@ static bool has_offsets(const tensor_info_t *info)
     return info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED;
 }
 
-/* True if convert_by_offsets supports the conversion: source or destination is plain. */
+/* True if convert_by_offsets supports the conversion: source or destination is row-major. */
 static bool may_go_by_offsets(const tensor_info_t *src_info, const tensor_info_t *dst_info)
 {
     return has_offsets(src_info) && has_offsets(dst_info) &&
            (info_is_contiguous(src_info) || info_is_contiguous(dst_info));
 }
 
-/* Copies element by element, for tags that oneDNN cannot reorder, such as bf16 to ABcd2b4a2b. */
+/* Copies element by element, for formats that oneDNN cannot reorder, such as bf16 to ABcd2b4a2b. */
 static status_t convert_by_offsets(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                    const tensor_info_t *dst_info, void *dst)
 {
@@ -418,8 +421,8 @@ static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, c
     return STATUS_OK;
 }
 
-/* Tries oneDNN first, then native loops: strided copies, or element by element if source or
- * destination is plain. Otherwise converts to plain bytes first. */
+/* Tries oneDNN first. Then tries native loops: with strides, or element by element if source or
+ * destination is row-major. If none of these works, converts to row-major bytes first. */
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -472,9 +475,9 @@ static bool has_sizes_of(const tensor_info_t *info, const tensor_info_t *want)
     return shape_equal(info->rank, info->sizes, want->rank, want->sizes);
 }
 
-/* Describes the tensor's bytes with the sizes of `want`, for example a weight with separate groups
- * or with dimensions that are no longer flattened. False if the bytes are not in row-major order,
- * so that they must be converted first. */
+/* Describes the tensor's bytes with the sizes of `want`, for example a weight [K][C/G].. as
+ * [G][K/G][C/G].., or [K][C H W] as [K][C][H][W]. Returns false if the bytes are not in row-major
+ * order, so that they must be converted first. */
 static bool with_sizes_of(const tensor_info_t *info, const tensor_info_t *want, tensor_info_t *out)
 {
     *out = *info;
@@ -525,11 +528,11 @@ status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
                         const tensor_info_t *dst_info, onednn_primitive_t **out_primitive)
 {
     onednn_primitive_t *primitive = NULL;
-    tensor_info_t info; /* with the sizes of dst_info, such as a weight with separate groups */
+    tensor_info_t info; /* src_info with the sizes of dst_info */
     *out_primitive = NULL;
     if (!with_sizes_of(src_info, dst_info, &info) || !begins_with_onednn(&info, dst_info))
         return STATUS_OK;
-    threads_guard_t guard = threads_enter(ctx); /* oneDNN fixes the number of threads here */
+    threads_guard_t guard = threads_enter(ctx); /* oneDNN chooses the number of threads here */
     status_t status = onednn_reorder(ctx, &info, dst_info, &primitive);
     threads_leave(ctx, guard);
     if (status == STATUS_UNSUPPORTED) return STATUS_OK;
@@ -640,7 +643,7 @@ status_t convert_own(context_t *ctx, const tensor_t *tensor, tensor_t **converte
 {
     tensor_t *shared = *converted, *own = NULL;
     if (shared == tensor) return STATUS_OK;
-    /* a kept form has another reference, from the storage that keeps it */
+    /* a form has another reference, from the storage that keeps it */
     bool is_new = shared->storage != tensor->storage && atomic_load(&shared->n_references) == 1;
     if (is_new) return STATUS_OK;
     status_t status = tensor_snapshot(ctx, shared, &shared->info, shared->offset, &own);
@@ -660,7 +663,8 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
     return STATUS_OK;
 }
 
-/* Info of a dense tensor's mkldnn snapshot: plain if elements share an address, as it is a copy. */
+/* Info of a dense tensor's mkldnn snapshot. It is row-major if elements share an address, because
+ * the snapshot is then a copy. */
 static tensor_info_t snapshot_info(const tensor_info_t *info)
 {
     format_t format = has_overlap(info)

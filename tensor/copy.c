@@ -9,7 +9,8 @@
 
 /* ---- moving elements between dense tensors ---- */
 
-/* Copies and casts elements. This is counted as a copy only if elements change their position. */
+/* Copies and casts elements. Counts this as a copy only if the order of elements in memory
+ * changes. */
 static void move(context_t *ctx, const tensor_info_t *src_info, const void *src,
                  const tensor_info_t *dst_info, void *dst)
 {
@@ -140,7 +141,8 @@ status_t tensor_channels_last(context_t *ctx, const tensor_t *tensor, tensor_t *
 
 /* ---- cast ---- */
 
-/* Casts a dense tensor. If it has no gaps, the result has the same strides, as in PyTorch. */
+/* Casts a dense tensor. If the tensor has no gaps, the result has the same strides, as in
+ * PyTorch. */
 static status_t cast_dense(context_t *ctx, const tensor_t *tensor, dtype_t dtype,
                            tensor_t **out_tensor)
 {
@@ -152,7 +154,7 @@ static status_t cast_dense(context_t *ctx, const tensor_t *tensor, dtype_t dtype
     return copy_as(ctx, tensor, &wanted, out_tensor);
 }
 
-/* Casts a blocked tensor as one long row, padding included; padded elements stay zero. */
+/* Casts a blocked tensor as one long row, padding included; the padding stays zero. */
 static status_t cast_elements(context_t *ctx, const tensor_t *tensor, dtype_t dtype,
                               tensor_t **out_tensor)
 {
@@ -189,7 +191,7 @@ static status_t cast_elements(context_t *ctx, const tensor_t *tensor, dtype_t dt
     return STATUS_OK;
 }
 
-/* True if each element has an offset of its own, unlike in a trimmed matrix. */
+/* True if each element has its own bytes, unlike in a trimmed matrix (trim_impl.h). */
 static bool has_places(const tensor_info_t *info)
 {
     return info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED;
@@ -238,8 +240,8 @@ status_t tensor_check_writable(context_t *ctx, const char *op, const tensor_t *t
     return STATUS_OK;
 }
 
-/* Prepares a source that one conversion or one loop can copy into dst: it is in another storage,
- * and either dense or, if dst is mkldnn, of the same dtype as dst. */
+/* Makes a source that one conversion or one loop can copy into dst: it must be in another storage
+ * than dst, and either dense or, if dst is mkldnn, of the same dtype as dst. */
 static status_t prepare_source(context_t *ctx, const tensor_t *dst, const tensor_t *src,
                                tensor_t **out_source)
 {

@@ -12,7 +12,7 @@ typedef struct entry {
     datum_t *item;
 } entry_t;
 
-/* Dicts with more entries use a hash table; smaller ones compare all keys. */
+/* A dict with more entries finds keys with a hash table; a smaller one compares all keys. */
 #define LINEAR_MAX 16
 
 struct datum {
@@ -29,7 +29,8 @@ struct datum {
             entry_t *entries;
             int n;
             int capacity;
-            hash_table_t by_key; /* index + 1 of the entry; empty up to LINEAR_MAX entries */
+            hash_table_t by_key; /* items are the index of an entry, plus 1; empty up to LINEAR_MAX
+                                    entries */
         } list;
     };
 };
@@ -136,7 +137,7 @@ static uint64_t hash_of(const char *key)
     return hash_bytes(key, strlen(key), 0);
 }
 
-/* A key that a look-up in by_key compares with those of entries. */
+/* A key to find in by_key. */
 typedef struct wanted {
     const datum_t *dict;
     const char *key;
@@ -148,7 +149,8 @@ static bool has_key(const void *item, const void *key)
     return strcmp(wanted->dict->list.entries[(uintptr_t)item - 1].key, wanted->key) == 0;
 }
 
-/* If the dict has more than LINEAR_MAX entries, adds missing keys to the hash table. */
+/* If the dict has more than LINEAR_MAX entries, adds the keys that are not yet in the hash
+ * table. */
 static status_t index_keys(context_t *ctx, datum_t *dict)
 {
     if (dict->kind != DATUM_DICT || dict->list.n <= LINEAR_MAX) return STATUS_OK;
@@ -345,7 +347,8 @@ static bool reaches(const datum_t *from, const datum_t *target)
     return false;
 }
 
-/* Rejects cycles, because a container inside itself could be neither released nor printed. */
+/* Fails if the item would contain itself: such a container could be neither released nor
+ * printed. */
 static status_t check_change(context_t *ctx, const char *op, datum_kind_t kind,
                              const datum_t *container, const datum_t *item)
 {

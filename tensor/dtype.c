@@ -8,9 +8,9 @@
 
 typedef enum category { CATEGORY_NONE, CATEGORY_BOOL, SIGNED, UNSIGNED, FLOATING } category_t;
 
-/* standing: in type promotion, the type of higher standing is the result. Two different types of
- * equal standing promote to the next larger type: bf16 and f16 to f32, s8 and u8 to s16. Types of
- * standing 0 promote only with floating types. */
+/* standing: type promotion of two dtypes results in the one with the higher standing. If two
+ * different dtypes have equal standing, the result is a larger dtype: f32 for bf16 and f16, s16 for
+ * s8 and u8. A dtype of standing 0 promotes only with floating-point dtypes. */
 static const struct {
     const char *name;
     uint8_t size, standing;
@@ -116,13 +116,14 @@ static inline float of_bits(uint32_t bits)
     return x;
 }
 
-/* condition ? yes : no without a branch, so that loops vectorise. */
+/* Returns condition ? yes : no. It has no branch, so the compiler can vectorise loops with it. */
 static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     return no ^ ((yes ^ no) & (0u - condition));
 }
 
-/* Denormals are converted as integers, so flushing f32 denormals does not change them. */
+/* Converts f16 denormals with integer arithmetic, so that the result is correct even if the CPU
+ * flushes denormals. */
 static inline float f32_of_f16(f16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, magnitude = x & 0x7fffu;
@@ -133,8 +134,8 @@ static inline float f32_of_f16(f16_t x)
     return of_bits(sign | choose(magnitude < 0x7c00, finite, special));
 }
 
-/* Rounds to nearest even: adds half a unit in the last place (minus 1 if the last bit is even),
- * then truncates. */
+/* Rounds to nearest even: adds 0x7fff, or 0x8000 if the last remaining bit is odd, then
+ * truncates. */
 static inline bf16_t bf16_of_f32(float x)
 {
     uint32_t bits = bits_of(x);
@@ -143,8 +144,8 @@ static inline bf16_t bf16_of_f32(float x)
     return (bf16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
 
-/* For numbers below 2^-14, adding 1/2 makes the hardware round to a multiple of the smallest f16,
- * which is the last place of the sum. */
+/* For numbers below 2^-14 (f16 denormals), adds 1/2: the last place of this sum is the smallest
+ * f16, so the hardware rounds to a multiple of it. */
 static inline f16_t f16_of_f32(float x)
 {
     uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
@@ -156,13 +157,13 @@ static inline f16_t f16_of_f32(float x)
     return (f16_t)((bits >> 16 & 0x8000) | choose(magnitude < 0x477ff000, finite, special));
 }
 
-/* As on x86 and in PyTorch, NaN and values out of range become the smallest number. */
+/* As on x86 and in PyTorch, NaN and values out of range become INT64_MIN. */
 static inline s64_t s64_of_f64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (s64_t)x : INT64_MIN;
 }
 
-/* Values outside of 2^63 to 2^64 are converted to s64, whose bits are kept. */
+/* Values below 2^63, or not below 2^64, are converted to s64; the result has the same bits. */
 static inline u64_t u64_of_f64(double x)
 {
     if (x >= 0x1p63 && x < 0x1p64) return (u64_t)x;
@@ -170,7 +171,7 @@ static inline u64_t u64_of_f64(double x)
 }
 
 /* Converts to f32 by rounding to odd: truncates, and sets the last bit if bits were lost. If the
- * result is then rounded to a narrower type, that is as if x were rounded once. */
+ * result is then rounded to a narrower type, it is the same as if x had been rounded only once. */
 static inline float f32_before_rounding(double x)
 {
     const float nearest = (float)x;
@@ -180,7 +181,8 @@ static inline float f32_before_rounding(double x)
     return of_bits((bits_of(nearest) - (is_larger ? 1u : 0u)) | 1u);
 }
 
-/* Rounds an integer to an odd f64. Below 2^64 the last place of an f64 is at most 2^11. */
+/* Converts an integer to f64 by rounding to odd. Below 2^64, the last place of an f64 is at most
+ * 2^11. */
 static inline double f64_before_rounding(uint64_t magnitude)
 {
     const uint64_t rest = magnitude & 0x7ff;
@@ -250,7 +252,8 @@ typedef union scalar {
     b8_t b8;
 } scalar_t;
 
-/* memcpy, because elements may be unaligned, or have another type in the caller. */
+/* These use memcpy, because an element may be unaligned, or have another type in the caller's
+ * code. */
 #define LOAD(type) (memcpy(&scalar.type, element, sizeof scalar.type), scalar.type)
 #define STORE(type, expr) (scalar.type = (expr), (void)memcpy(element, &scalar, sizeof scalar.type))
 
@@ -338,9 +341,9 @@ void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
 
 /* ---- many values ---- */
 
-/* Casts from or to f32, and between two floating types of which one is narrow, convert through f32,
- * which does not round twice. Each such cast has a loop that vectorises if source and destination
- * are contiguous. Other casts convert element by element. */
+/* Casts from or to f32, and casts between two floating-point types of which one is bf16 or f16,
+ * convert by way of f32, which does not round twice. Each such cast has a loop that the compiler
+ * vectorises if source and destination are contiguous. Other casts convert element by element. */
 typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_t ds);
 
 /* clang-format off */
@@ -357,7 +360,7 @@ typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_
     }
 #define CAST(from, to) CAST_BY(from, to, f32_of_##from)
 
-/* Casts between integers do not convert through f32. */
+/* Casts between integers, without f32. */
 #define WHOLE_LOOP(from, to, ss, ds)                                                               \
     for (int64_t i = 0; i < n; i++) ((to##_t *)dst)[i * (ds)] = (to##_t)((const from##_t *)src)[i * (ss)]
 

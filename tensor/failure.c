@@ -26,7 +26,8 @@ void context_clear_error(context_t *ctx)
     failure_clear(&scope_failures(ctx)->first);
 }
 
-/* A scope keeps its first failure; code outside scopes keeps its last. */
+/* Records the last failure: a scope keeps its first failure, code outside all scopes keeps the last
+ * one. */
 static void note_failure(context_t *ctx)
 {
     failures_t *failures = scope_failures(ctx);
@@ -35,8 +36,8 @@ static void note_failure(context_t *ctx)
         failure_copy(&failures->first, context_last_failure(ctx));
 }
 
-/* Formats a message in a second buffer, because it may quote the previous message. Escapes control
- * characters, which names in files may contain. */
+/* Formats the message of a failure. Uses a second buffer, because an argument may be the previous
+ * message. Escapes control characters, which names in files may contain. */
 TESSERA_PRINTF(3, 0)
 static void tell(context_t *ctx, status_t status, const char *format, va_list arguments)
 {
@@ -71,7 +72,8 @@ status_t context_decline(context_t *ctx, status_t status, const char *format, ..
     return status;
 }
 
-/* Attempts record no failure, so inside one a NULL input passes on the last failure. */
+/* Inside an attempt (scope_attempt) no failure is recorded, so a NULL input returns the last
+ * failure instead of the recorded one. */
 status_t context_null(context_t *ctx, const char *op, const char *argument)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -95,7 +97,7 @@ static void rename_failure(failure_t *failure, const char *op)
              (int)sizeof failure->message - 66, rest);
 }
 
-/* CANCELLED and LIMIT keep their message, because it already names the outermost call. */
+/* Messages of CANCELLED and LIMIT are not changed, because they already name the outermost call. */
 status_t context_rename(context_t *ctx, status_t status, const char *op)
 {
     if (status == STATUS_OK || ctx == NULL) return status;

@@ -24,7 +24,7 @@ struct file_mapping {
     allocator_t allocator;
     void *bytes;
     size_t n_bytes;
-    bool is_block; /* the bytes belong to the allocator */
+    bool is_block; /* the bytes are allocated memory, not a mapping */
     int file;      /* descriptor of an unmapped file, else -1 */
 };
 
@@ -83,7 +83,7 @@ status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping
 
 /* ---- unmapped files ---- */
 
-#define READ_BYTES ((size_t)4 << 20) /* read between two checks for a cancel */
+#define READ_BYTES ((size_t)4 << 20) /* number of bytes read between two checks for a cancel */
 
 status_t file_open_unmapped(context_t *ctx, const char *path, file_mapping_t **out_file)
 {
@@ -158,8 +158,8 @@ static void let_go(void *user, void *data)
     file_release(user);
 }
 
-/* Drops the pages that are completely inside the range; the system reloads them on access. Pages at
- * the ends stay, because they may contain neighbouring data. */
+/* Releases the memory pages that are completely inside the range; the system reloads them when they
+ * are read. Pages that are only partly inside stay, because they may contain other data. */
 static void unload(void *data, size_t bytes)
 {
 #if defined(MADV_DONTNEED)
@@ -222,7 +222,7 @@ status_t file_block_create(context_t *ctx, size_t n_bytes, file_mapping_t **out_
 }
 
 /* Bytes are copied in small pieces, so that the checksum reads them from the cache. Pages are
- * dropped in larger pieces. */
+ * released in larger pieces. */
 #define COPY_BYTES ((size_t)128 << 10)
 #define UNLOAD_BYTES ((size_t)4 << 20)
 

@@ -1,9 +1,10 @@
 #define _GNU_SOURCE /* for O_TMPFILE */
 
 /* Writes an unnamed temporary file, syncs it, links it to a temporary name in the same directory,
- * and renames it to the final name. A killed process leaves no temporary file, except between the
- * last two steps. On file systems without unnamed files the temporary has its name from the start.
- * The next writer of the same file removes temporaries that no process is writing. */
+ * and renames it to the final name. A process that is killed leaves no temporary file, except
+ * between the last two steps. On file systems that do not support unnamed files, the temporary file
+ * has its name from the beginning. The next writer of the same file removes temporary files that no
+ * process is writing. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,14 +22,15 @@
 #include "tensor/interrupt_impl.h"
 
 #define WRITE_BUFFER 65536
-#define PIECE_BYTES ((size_t)4 << 20) /* written between two checks for a cancel */
+#define PIECE_BYTES ((size_t)4 << 20) /* number of bytes written between two checks for a cancel   \
+                                       */
 
 struct file_writer {
     context_t *ctx;
     char *path;
     char *temporary;
     int file;
-    bool has_name;   /* the temporary has a name */
+    bool has_name;   /* the temporary file has a name */
     status_t status; /* first failure; nothing is written after it */
     size_t offset;
     size_t n_buffered;
@@ -60,8 +62,8 @@ static const char *kind_of_file(mode_t mode)
                             : "a symbolic link to nothing";
 }
 
-/* Resolves symbolic links and returns the file's path and mode (0: no such file). Rejects anything
- * but a regular file, because rename would replace it. */
+/* Resolves symbolic links and returns the file's path and mode (0: no such file). Fails for
+ * anything but a regular file, because rename would replace, for example, a device. */
 static status_t find_target(context_t *ctx, const char *path, char *out_target, mode_t *out_mode)
 {
     struct stat about;
@@ -98,7 +100,7 @@ static void copy_folder(const char *path, char *out_folder)
     out_folder[length > 0 ? length : 1] = '\0';
 }
 
-/* Matches temporaries such as "model.tessera.1234-5.tmp" for "model.tessera". */
+/* True for names of temporary files such as "model.tessera.1234-5.tmp" for "model.tessera". */
 static bool is_temporary_of(const char *entry, const char *name)
 {
     const size_t length = strlen(name);
@@ -110,8 +112,8 @@ static bool is_temporary_of(const char *entry, const char *name)
            entry[length + 1 + (size_t)end] == '\0';
 }
 
-/* Removes a temporary that no process is writing. Writers hold a lock that ends with their
- * process. */
+/* Removes a temporary file if no process is writing it. A writer holds a lock on it, which ends
+ * with the process. */
 static void remove_if_stale(int folder, const char *entry)
 {
     const int file = openat(folder, entry, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -120,7 +122,8 @@ static void remove_if_stale(int folder, const char *entry)
     close(file);
 }
 
-/* Removes stale temporaries; ignores errors, because leftovers do no harm. */
+/* Removes temporary files that no process is writing. Ignores errors, because a file that is left
+ * does no harm. */
 static void remove_stale(const char *target)
 {
     char folder[PATH_MAX];
@@ -166,8 +169,8 @@ static bool open_unnamed(file_writer_t *writer, mode_t mode)
     return true;
 }
 
-/* Opens a named temporary and locks it. Retries if, before the lock, another writer removed the
- * file as stale (st_nlink is 0). */
+/* Opens a named temporary file and locks it. Retries if another writer removed the file before it
+ * was locked (st_nlink is 0). */
 static bool open_named(file_writer_t *writer, mode_t mode)
 {
     struct stat about = {.st_nlink = 0};
@@ -201,7 +204,7 @@ static status_t open_temporary(context_t *ctx, const char *path, file_writer_t *
     return STATUS_OK;
 }
 
-/* Links an unnamed temporary to its temporary name. */
+/* Links an unnamed temporary file to a temporary name. */
 static bool link_temporary(file_writer_t *writer)
 {
     char self[SELF_MAX];

@@ -40,8 +40,9 @@ static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as, form_
     return STATUS_OK;
 }
 
-/* True if the storage's plain bytes can be restored from a form: the form's tensor `info` is the
- * complete storage, in row-major order, and a tag describes the form. */
+/* True if the storage's plain bytes can be restored from the form: the tensor of which it is a form
+ * (with `info` and `offset`) is the complete storage, in row-major order, and a tag describes the
+ * form's format. */
 static bool can_be_master(const storage_t *storage, const tensor_info_t *info, int64_t offset,
                           const tensor_t *form)
 {
@@ -53,8 +54,8 @@ static bool can_be_master(const storage_t *storage, const tensor_info_t *info, i
 
 /* ---- making and refreshing ---- */
 
-/* A clean form from which one reorder makes `want`. NULL if there is none, or if the plain bytes
- * are clean and thus used instead. */
+/* Finds a clean form from which one reorder makes `want`. Returns NULL if there is none, or if the
+ * plain bytes are clean, which are then used instead. */
 static const form_t *find_clean(const tensor_t *tensor, const tensor_info_t *want)
 {
     bool is_far = want->format.kind != FORMAT_TAG && want->format.kind != FORMAT_STRIDED;
@@ -69,7 +70,8 @@ static const form_t *find_clean(const tensor_t *tensor, const tensor_info_t *wan
     return NULL;
 }
 
-/* Finds the clean form or the plain bytes from which to make a form. The storage must be locked. */
+/* Finds the elements from which to make a form: a clean form, or the plain bytes. The storage must
+ * be locked. */
 static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                               reorder_cause_t cause, const tensor_info_t **out_info,
                               const void **out_bytes)
@@ -87,7 +89,7 @@ static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tens
     return STATUS_OK;
 }
 
-/* Frees the plain bytes if possible, because they are rarely read once a form exists. */
+/* Sheds the plain bytes if possible, because they are rarely read once a form exists. */
 static void shed_plain(const tensor_t *tensor, const form_t *form)
 {
     if (can_be_master(tensor->storage, &form->from, form->offset, form->tensor))
@@ -116,15 +118,16 @@ static bool is_alone(const tensor_t *form)
     return atomic_load(&form->n_references) == 1 && storage_is_alone(form->storage);
 }
 
-/* Replaces the form's tensor. The caller must release the old one after unlocking. */
+/* Replaces the form's tensor. The caller must release the old tensor after it has unlocked the
+ * storage. */
 static void replace_take(form_t *form, tensor_t *tensor, tensor_t **out_old)
 {
     *out_old = form->tensor;
     form->tensor = tensor;
 }
 
-/* Updates a dirty form in place, or in a new tensor if others use the old one. Plain bytes that had
- * to be restored for this stay, because they are needed after the next write. */
+/* Updates a dirty form in place, or in a new tensor if somebody else uses the old one. Plain bytes
+ * that had to be restored for this are not shed again, because the next update will need them. */
 static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, convert_pack_t pack,
                         reorder_cause_t cause, tensor_t **out_old)
 {
@@ -233,9 +236,10 @@ static void release_forms(form_t *form)
     }
 }
 
-/* Takes the forms from the storage under the lock, and releases them after unlocking, because a
- * form may have forms itself. The plain bytes are also tested under the lock: a write to a form by
- * another thread may have made them dirty, and then only the form has the elements. */
+/* Removes the forms from the storage while it is locked, and releases them after unlocking, because
+ * a form may have forms itself. Without is_end, keeps them if the plain bytes are not clean: then
+ * only a form has the elements. This is tested under the lock, because another thread may write to
+ * a form. */
 static void detach(storage_t *storage, bool is_end)
 {
     form_t *form = NULL;
@@ -297,7 +301,7 @@ void form_mark_dirty(storage_t *storage)
     storage_unlock(storage);
 }
 
-/* Copies the form's bytes if others use them too. */
+/* Copies the form's bytes if somebody else uses them too. */
 static status_t separate(context_t *ctx, form_t *form, tensor_t **out_old)
 {
     if (is_alone(form->tensor)) return STATUS_OK;
@@ -311,9 +315,9 @@ static status_t separate(context_t *ctx, form_t *form, tensor_t **out_old)
     return STATUS_OK;
 }
 
-/* If the plain bytes can be restored from the form, the form becomes the only clean one (the
- * master). Otherwise all forms become dirty until form_written has updated the plain bytes. The
- * storage must be locked. */
+/* Prepares a write to a form. If the plain bytes can be restored from the form, it becomes the
+ * "master": the only clean form. Otherwise all forms become dirty until form_written has updated
+ * the plain bytes. The storage must be locked. */
 static status_t begin_write(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                             reorder_cause_t cause, void **out_bytes, bool *out_is_master,
                             tensor_t **old)
@@ -375,8 +379,8 @@ status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *wan
     return is_ready ? STATUS_OK : form_writable(ctx, tensor, want, cause, &bytes);
 }
 
-/* Copies a form's elements to the plain bytes. If these are row-major, they are the same with the
- * form's sizes, so no intermediate copy is needed. */
+/* Copies a form's elements to the plain bytes. If the form has other sizes, but the plain bytes are
+ * row-major, they can be described with the form's sizes, so no intermediate copy is needed. */
 static status_t write_back(context_t *ctx, tensor_t *tensor, const tensor_t *form,
                            reorder_cause_t cause)
 {
@@ -454,7 +458,7 @@ static void copy_rows(const places_t *places, size_t size, const char *from, cha
     } while (last > 0 && shape_next(last, places->sizes, index));
 }
 
-/* Restores plain bytes without a context, in a native loop on the calling thread. */
+/* Restores plain bytes without a context, in a simple loop on the calling thread. */
 static status_t write_rows(const form_t *form, const tensor_info_t *info, void *bytes)
 {
     int64_t n_places = 0;

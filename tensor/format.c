@@ -7,7 +7,7 @@
 #include "tensor/hash_impl.h"
 #include "tensor/shape.h"
 
-/* Result for NULL and for invalid ranks. */
+/* The result of functions for NULL and for invalid ranks. */
 static const format_t unchosen = {.kind = FORMAT_ANY};
 
 static inline bool is_rank(int rank)
@@ -17,13 +17,14 @@ static inline bool is_rank(int rank)
 
 /* ---- text ---- */
 
-/* Parser state; `at` is the next character. */
+/* State of the parser; `at` points to the next character. */
 typedef struct reader {
     context_t *ctx;
     const char *text, *at;
 } reader_t;
 
-/* Reads a number without sign and leading zeros; false if there is none or it is too large. */
+/* Reads a number without sign or leading zeros. Returns false if there is none, or if it is above
+ * `largest`. */
 static bool read_number(reader_t *reader, int64_t largest, int64_t *out_number)
 {
     const char *at = reader->at;
@@ -61,7 +62,8 @@ static status_t read_strides(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
-/* Reads "aBcd", each dimension once. out_split: bits of the dimensions with capital letters. */
+/* Reads an order of dimensions such as "aBcd". out_split: bits of the dimensions with capital
+ * letters. */
 static status_t read_order(reader_t *reader, format_t *format, unsigned *out_split)
 {
     unsigned seen = 0, split = 0;
@@ -86,7 +88,7 @@ static status_t read_order(reader_t *reader, format_t *format, unsigned *out_spl
     return STATUS_OK;
 }
 
-/* Reads "16b16a2b". out_blocked: bits of the dimensions with a block. */
+/* Reads blocks such as "16b16a2b". out_blocked: bits of the dimensions that have a block. */
 static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_blocked)
 {
     int64_t elements = 1;
@@ -111,7 +113,7 @@ static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_bl
     return STATUS_OK;
 }
 
-/* Reads "(8,8,8,3,3)" after a tag. */
+/* Reads sizes such as "(8,8,8,3,3)" after a tag. */
 static status_t read_inner(reader_t *reader, format_t *format)
 {
     for (int d = 0; d < format->inner_rank; d++) {
@@ -165,7 +167,8 @@ static status_t read_words(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
-/* Reads "4:aBcde8b(8,8,8,3,3)": the tensor's rank, then the tag and sizes of the stored form. */
+/* Reads "4:aBcde8b(8,8,8,3,3)": the tensor's rank, then the tag, and the sizes to which the tag
+ * applies. */
 static status_t read_regrouped(reader_t *reader, format_t *format)
 {
     int64_t rank = 0;
@@ -309,7 +312,7 @@ format_t format_inner(const format_t *format)
     return tag;
 }
 
-/* Set in the word of an owner; a version of oneDNN in the same word never has this bit. */
+/* A bit that is set if the word is a hash of an owner's name, and not a version of oneDNN. */
 #define OWNER_BIT (INT64_C(1) << 62)
 enum { WORD_ELEMENTS, WORD_OWNER, WORD_VERSION, WORD_NUMBERS };
 
@@ -335,8 +338,9 @@ const int64_t *format_numbers(const format_t *format)
     return is_owned ? &format->words[WORD_NUMBERS] : NULL;
 }
 
-/* Orders dimensions by falling stride. The stride of a dimension of size 1 is meaningless; it is
- * placed before the next higher dimension, so that the order is plain if possible. */
+/* Orders dimensions by falling stride. The stride of a dimension of size 1 has no meaning; such a
+ * dimension is inserted before the next higher dimension, so that the result is row-major if
+ * possible. */
 static format_t sort_by_stride(int rank, const int64_t *sizes, const int64_t *strides)
 {
     format_t format = {.kind = FORMAT_TAG, .rank = (uint8_t)rank};
@@ -388,7 +392,7 @@ bool format_is_blocked(const format_t *format)
                               format->kind == FORMAT_REGROUPED);
 }
 
-/* Product of each dimension's blocks; 1 without blocks. */
+/* For each dimension, the product of its block sizes; 1 without blocks. */
 static void whole_blocks(const format_t *format, int64_t *out_blocks)
 {
     for (int d = 0; d < format->rank; d++) out_blocks[d] = 1;
@@ -407,7 +411,7 @@ bool format_is_padded(const format_t *format, const int64_t *sizes)
     return false;
 }
 
-/* True if the format says where each element is. */
+/* True if the format determines the offset of each element. */
 static bool is_explicit(const format_t *format)
 {
     return format != NULL && (format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);

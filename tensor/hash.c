@@ -51,7 +51,7 @@ static status_t grow(context_t *ctx, hash_table_t *table)
     return STATUS_OK;
 }
 
-/* At most half of the slots are used, so every search ends at a free slot. */
+/* Adds an item. At most half of the slots are used, so every search ends at a free slot. */
 status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item)
 {
     INVARIANT(item != NULL);
@@ -61,7 +61,8 @@ status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item
     return STATUS_OK;
 }
 
-/* Fills a freed slot with items from later slots, unless their home slot is after the freed one. */
+/* After a removal, moves later items into the free slot, so that searches still find them. An item
+ * stays if its home slot (where its search begins) is after the free slot. */
 static void close_gap(hash_table_t *table, size_t gap)
 {
     for (size_t at = next_slot(table, gap); table->slots[at].item != NULL;

@@ -15,7 +15,7 @@ const char *layout_name(layout_t layout)
     return "unknown";
 }
 
-/* Result for NULL. */
+/* The result of functions for NULL. */
 static const tensor_info_t absent = {.dtype = DTYPE_NONE};
 
 tensor_info_t info_dense(dtype_t dtype, int rank, const int64_t *sizes)

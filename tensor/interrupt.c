@@ -38,7 +38,8 @@ status_t interrupt_end(context_t *ctx, status_t status)
     return status;
 }
 
-/* Reports the cancel. Outside any call it also ends the cancel, because no outermost call will. */
+/* Fails with CANCELLED. Outside all calls it also removes the cancel, which otherwise the end of
+ * the outermost call does. */
 static status_t stop(context_t *ctx, const interrupts_t *interrupts, const char *at)
 {
     if (interrupts->call != NULL)

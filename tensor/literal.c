@@ -92,7 +92,8 @@ literal_t literal_integer(const char **cursor, int64_t *out_value)
     return LITERAL_OK;
 }
 
-/* strtod expects the locale's decimal point, but the text always has ".". */
+/* Converts a number with strtod, which expects the decimal point of the locale, whereas the text
+ * always has ".". */
 static double convert_number(const char *number, size_t length)
 {
     char buffer[2 * LITERAL_MAX];
@@ -177,8 +178,8 @@ static bool scan_code_unit(const char **cursor, uint32_t *out_unit)
     return true;
 }
 
-/* Decodes the code point after \u to UTF-8. Returns its length; 0 if it is invalid or zero, which
- * would end the string. */
+/* Decodes the code point after \u to UTF-8. Returns the number of bytes; 0 if the code point is
+ * invalid, or is zero, which would end the string. */
 static int scan_unicode(const char **cursor, char *out)
 {
     uint32_t code, low;

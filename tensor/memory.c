@@ -12,13 +12,13 @@
 
 #define BLOCK_ALIGNMENT 64
 
-/* For blocks of this size and more, huge pages are requested: packed weights, arenas, large
- * results. The first access to their pages takes a fifth of the time (64 MB: 11 ms instead of 52),
- * and reads are faster. */
+/* Blocks of this size or more (packed weights, plans' memory, large results) are allocated with
+ * huge pages. The first access to all pages of a block then takes a fifth of the time (64 MB: 11 ms
+ * instead of 52), and reads are faster. */
 #define LARGE_BLOCK ((size_t)2 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Only a hint; the system may ignore it. */
+/* Requests huge pages. This is only a hint; the system may ignore it. */
 static void ask_for_huge_pages(void *start, size_t bytes)
 {
 #if defined(MADV_HUGEPAGE)
@@ -28,7 +28,8 @@ static void ask_for_huge_pages(void *start, size_t bytes)
 #endif
 }
 
-/* Aligned to a huge page, because bytes before the first boundary would be in small pages. */
+/* Allocates a large block, aligned to a huge page, because bytes before the first page boundary
+ * would be in small pages. */
 static void *get_large(size_t bytes)
 {
     void *start = NULL;
@@ -37,8 +38,9 @@ static void *get_large(size_t bytes)
     return start;
 }
 
-/* Calls malloc and aligns the block itself; malloc's address is stored before the block. glibc's
- * aligned_alloc bypasses the thread's cache of free blocks and is five times slower. */
+/* The default allocator. Calls malloc, aligns the block, and stores malloc's address before the
+ * block. It does not use glibc's aligned_alloc, which bypasses the thread's cache of free blocks
+ * and is five times slower. */
 static void *get_default(void *user, size_t bytes)
 {
     (void)user;
@@ -84,14 +86,15 @@ void allocator_put(const allocator_t *allocator, void *block)
 
 /* ---- a limit ---- */
 
-/* n_bytes: bytes of the limiter and of all blocks, including their headers. n_holders: the context
- * and all blocks, which may outlive the context. */
+/* An allocator with a limit. n_bytes: bytes of this struct and of all blocks, including their
+ * headers. n_holders: number of users of this struct, which are the context and all blocks (a block
+ * may outlive the context). */
 typedef struct limiter {
     allocator_t from;
     size_t limit;
     atomic_size_t n_bytes;
     atomic_size_t n_holders;
-    atomic_bool has_refused; /* set by a refusal, cleared by the message that reports it */
+    atomic_bool has_refused; /* set when an allocation fails, cleared when a message reports it */
 } limiter_t;
 
 static void drop_limiter(limiter_t *limiter)

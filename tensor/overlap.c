@@ -1,5 +1,6 @@
-/* Tests whether two tensors share bytes. Compares address ranges first; if they overlap and a
- * tensor is strided, compares elements: the even and odd columns of a matrix share none. */
+/* Tests whether two tensors share bytes. Compares address ranges first. If these overlap and a
+ * tensor is strided, also tests whether single elements overlap: the even and the odd columns of a
+ * matrix do not. */
 #include "tensor/tensor_impl.h"
 
 /* The numbers x * step, for integers x from 0 to last. */
@@ -9,9 +10,9 @@ typedef struct term {
     int64_t divisor; /* greatest common divisor of this step and all preceding ones */
 } term_t;
 
-/* A set of numbers: all sums with one number of each term. Terms are in order of increasing step.
- * Such a set are the distances of a tensor's elements from its first: f32[2,3] with strides [10,2]
- * has the terms x * 2 for x up to 2, and x * 10 for x up to 1. */
+/* A set of numbers: all sums that add one number of each term. Terms are in order of increasing
+ * step. A sum_t describes the distances of a tensor's elements from its first element: f32[2,3]
+ * with strides [10,2] has the terms x * 2 for x up to 2, and x * 10 for x up to 1. */
 typedef struct sum {
     int n;
     term_t terms[2 * TENSOR_MAX_RANK + 2];
@@ -30,7 +31,8 @@ static void add_term(sum_t *sum, int64_t step, int64_t last)
     sum->terms[at] = (term_t){.step = step, .last = last};
 }
 
-/* Merges terms whose sums have no gaps: 2 * x, x <= 4, and 10 * x, x <= 2, are 2 * x, x <= 14. */
+/* Merges terms whose sums have no gaps: 2 * x for x up to 4 and 10 * x for x up to 2 become 2 * x
+ * for x up to 14. */
 static void join_terms(sum_t *sum)
 {
     int n = 0;
@@ -119,8 +121,9 @@ static bool has_common_element(const tensor_info_t *a, const tensor_info_t *b, i
     return reaches(&sum, sum.n, distance / unit + find_last(b, unit));
 }
 
-/* Addresses of the first elements, for comparison. Within one storage the offsets suffice, even if
- * its bytes are shed. False if an address is unknown, or a tensor is empty. */
+/* Finds the addresses of the first elements, for comparison. In the same storage, offsets are used
+ * instead, because its bytes may be shed (storage_impl.h). Returns false if an address is unknown,
+ * or a tensor is empty. */
 static bool find_begins(const tensor_t *a, const tensor_t *b, uintptr_t *out_a, uintptr_t *out_b)
 {
     *out_a = *out_b = 0;

@@ -1,9 +1,9 @@
-/* A caller publishes a loop in a slot. The range of indices is divided into parts, one for each
- * member, and a part into chunks. Each member has a cursor: a word with the number of the loop and
- * how many of the member's chunks are taken. A thread takes a chunk with a compare-and-exchange on
- * this word. It fails if the number is that of a later loop, so a late worker does no harm. The
- * loop ends when all chunks are done. Nobody can take a chunk of it afterwards, so the caller may
- * free the loop's data. */
+/* A caller publishes a loop in a slot. The loop's range of indices is divided into parts, one for
+ * each member (the caller and the workers that help), and each part into chunks. Each member has a
+ * cursor: a word with the number of the loop and the number of the member's chunks that were taken.
+ * A thread takes a chunk with a compare-and-exchange on this word, which fails if the word has the
+ * number of a later loop; so a late worker does no harm. The loop ends when all chunks are done.
+ * Then nobody can take a chunk of it, so the caller may free the loop's data. */
 #define _DEFAULT_SOURCE
 
 #include "tensor/pool_impl.h"
@@ -27,19 +27,19 @@
 #endif
 #ifdef __SSE__
 #include <xmmintrin.h>
-#define MXCSR_CONTROL 0xffc0u /* all but the flags that operations raise */
+#define MXCSR_CONTROL 0xffc0u /* all bits except the flags that operations set */
 #endif
 
 enum {
     LINE = 64,
-    MAX_CALLERS = 32, /* at the same time; further callers run their loops alone */
+    MAX_CALLERS = 32, /* callers at the same time; further ones run their loops alone */
     MAX_MEMBERS = 256,
-    CHUNKS = 4 /* chunks of a member's part, if it has that many indices */
+    CHUNKS = 4 /* chunks of a part, if it has that many indices */
 };
 
-/* Time that an idle worker spins before it sleeps. SPIN_NS is longer than the gap between two steps
- * of a plan, and about as long as it takes to wake a worker. SPIN_SHORT_NS is used after
- * MAX_IN_VAIN spins in a row that found no loop. */
+/* Time that an idle worker spins before it sleeps. SPIN_NS is longer than the gap between two
+ * operators of a plan, and about as long as it takes to wake a worker. SPIN_SHORT_NS is used after
+ * the worker has spun MAX_IN_VAIN times in a row without finding a loop. */
 #define SPIN_NS 50000u
 #define SPIN_SHORT_NS 5000u
 #define MAX_IN_VAIN 8
@@ -49,7 +49,7 @@ enum {
 #define WAIT_NS 20000u
 #define MAX_WAIT_NS 300000u
 
-/* A thread counts as a caller until this long after its last loop began. */
+/* A thread counts as a caller for this time after its last loop began. */
 #define BETWEEN_NS 200000u
 
 /* The bits of a cursor, from high to low: loop number; flag, set if a thread runs as this member;
@@ -60,7 +60,8 @@ enum {
 #define CURSOR_LOOP_SHIFT 9
 #define CURSOR_COUNT 0xfu
 
-/* A flag in n_left, the number of chunks not done: the caller sleeps until the number is 0. */
+/* A flag in n_left (the number of chunks that are not done): the caller sleeps until the number is
+ * 0. */
 #define LEFT_SLEEPS 0x80000000u
 
 typedef struct cursor {
@@ -87,11 +88,12 @@ typedef struct worker {
 
 static slot_t slots[MAX_CALLERS];
 static worker_t workers[MAX_MEMBERS];
-static atomic_int n_slots;      /* slots that have been used */
-static atomic_int n_workers;    /* workers that were started */
-static atomic_int n_wanted;     /* most workers ever requested; failed starts are not repeated */
-static atomic_int n_awake;      /* workers that are awake */
-static atomic_int n_alive;      /* workers that have not ended, for stop */
+static atomic_int n_slots;   /* slots that have been used */
+static atomic_int n_workers; /* workers that were started */
+static atomic_int
+    n_wanted;              /* largest number of workers requested; failed starts are not repeated */
+static atomic_int n_awake; /* workers that are awake */
+static atomic_int n_alive; /* workers that have not ended, for stop */
 static atomic_int n_processors; /* 0: not known yet */
 static atomic_bool is_resting, is_stopped;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while workers are started */
@@ -195,7 +197,7 @@ static int count_chunks(int64_t n, int n_members, int member)
     return size < CHUNKS ? (int)size : CHUNKS;
 }
 
-/* Takes the next chunk of the part of member `of`; -1: none is left. */
+/* Takes the next chunk from the part of member `of`. Returns its number; -1 if none is left. */
 static int take_chunk(const view_t *view, int of, int *out_count)
 {
     atomic_uint_least64_t *cursor = &view->slot->cursors[of].word;
@@ -211,7 +213,8 @@ static int take_chunk(const view_t *view, int of, int *out_count)
     return -1;
 }
 
-/* Runs chunks until all are taken, the member's own first. Returns how many it ran. */
+/* Runs chunks until all are taken, beginning with those of the member's own part. Returns how many
+ * it ran. */
 static unsigned run_chunks(const view_t *view, int member)
 {
     unsigned n_done = 0;
@@ -233,7 +236,8 @@ static unsigned run_chunks(const view_t *view, int member)
 
 /* ---- workers ---- */
 
-/* Makes the worker a member of the loop; 0: other threads run as all members. */
+/* Makes the worker a member of the loop. Returns the member's number; 0 if other threads already
+ * are all members. */
 static int join(const view_t *view, int number)
 {
     for (int i = 0; i + 1 < view->n_members; i++) {
@@ -249,7 +253,8 @@ static int join(const view_t *view, int number)
     return 0;
 }
 
-/* The fields read here may belong to a later loop than `loop`. Then join or take_chunk fails. */
+/* Runs chunks of a loop. If the fields that are read here belong to a later loop than `loop`, join
+ * or take_chunk fails. */
 static void help(slot_t *slot, uint64_t loop, int number)
 {
     const view_t view = {slot,
@@ -287,7 +292,8 @@ static bool is_crowded(int n)
                         atomic_load_explicit(&n_processors, memory_order_relaxed);
 }
 
-/* Helps with loops that the worker has not seen. False if there are none, or no free processor. */
+/* Runs chunks of loops that the worker has not seen yet. Returns false if there are none, or no
+ * free processor. */
 static bool help_any(uint64_t *seen, int number)
 {
     const int n = atomic_load_explicit(&n_slots, memory_order_acquire);
@@ -303,7 +309,7 @@ static bool help_any(uint64_t *seen, int number)
     return is_useful;
 }
 
-/* Sleeps until a caller wakes the worker, unless a new loop appeared meanwhile. */
+/* Lets the worker sleep until a caller wakes it, unless a new loop was published meanwhile. */
 static void sleep_worker(worker_t *worker, const uint64_t *seen)
 {
     unsigned is_asleep = 1;
@@ -359,7 +365,7 @@ static void wake_worker(worker_t *worker)
     wake(&worker->is_asleep);
 }
 
-/* Ends the workers when the process ends or the library is unloaded. Waits half a second at most
+/* Ends the workers when the process ends or the library is unloaded. Waits at most half a second
  * for workers that run a body. */
 static void stop(void)
 {
@@ -378,7 +384,8 @@ static void stop(void)
     atomic_store(&n_workers, 0);
 }
 
-/* Workers block all signals, which the host program's threads must handle. */
+/* Starts workers until there are n. Workers block all signals, because threads of the host program
+ * must handle them. */
 static void make_workers(int n)
 {
     static bool is_registered = false;
@@ -419,7 +426,8 @@ static slot_t *take_slot(void)
     return NULL;
 }
 
-/* Stores the loop number last, so that a worker that reads it reads all fields of the loop. */
+/* Stores a loop in the slot. The loop's number is stored last, so a worker that reads the number
+ * also reads all other fields of this loop. */
 static void publish(const view_t *view)
 {
     slot_t *slot = view->slot;

@@ -1,5 +1,5 @@
-/* Prints in two passes over the shown elements: the first finds the notation and width, the second
- * writes. */
+/* Prints in two passes over the elements that are shown: the first finds notation and width, the
+ * second writes them. */
 #include "tensor/print.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ typedef struct printer {
     const tensor_info_t *info; /* dense */
     const char *bytes;
     bool is_cut;
-    bool is_scientific, is_whole; /* floating types only */
-    double smallest, largest;     /* magnitudes; finite and nonzero only */
+    bool is_scientific, is_whole; /* for floating-point types only */
+    double smallest, largest;     /* smallest and largest magnitude of finite nonzero elements */
     int width;
 } printer_t;
 
@@ -71,7 +71,8 @@ static void write_number(const printer_t *printer, int64_t at, char *out_number)
 
 /* ---- first pass ---- */
 
-/* n_shown: number of elements of a dimension that are shown; shown: index of the i-th of them. */
+/* n_shown returns the number of elements that are shown along a dimension; `shown` returns the
+ * index of the i-th of them. */
 static int64_t n_shown(const printer_t *printer, int dim)
 {
     int64_t n = printer->info->sizes[dim];
@@ -209,7 +210,7 @@ static void put_elements(printer_t *printer, int indent)
     text_append(printer->text, "%s", number);
 }
 
-/* Appends type and sizes, on a new line if the last one is full. */
+/* Appends type and sizes, on a new line if the last line is full. */
 static void put_info(text_t *text, const tensor_info_t *info, int indent)
 {
     char said[INFO_TEXT_MAX];

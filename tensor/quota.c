@@ -1,7 +1,8 @@
-/* CPU quota of the process: the smallest quota of its control group and all parents of this group,
- * in processors, rounded up. Version 2 stores it in cpu.max, "150000 100000" or "max 100000";
- * version 1 in cpu.cfs_quota_us (-1: none) and cpu.cfs_period_us. In a container the group's path
- * may be relative to the host and not exist; then its files are at the mount point. */
+/* The CPU quota of the process: the smallest quota of its control group and all parents of this
+ * group, in processors, rounded up. Control groups of version 2 store a quota in the file cpu.max,
+ * as "150000 100000" or "max 100000"; those of version 1 in cpu.cfs_quota_us (-1: none) and
+ * cpu.cfs_period_us. In a container, the group's path may be one of the host that does not exist
+ * here; then the files are at the mount point. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,8 @@ static bool lists_cpu(const char *controllers, size_t n)
     return false;
 }
 
-/* Parses "0::/user.slice" (version 2) and "1:cpu,cpuacct:/user.slice" (version 1). */
+/* Finds the quota of a group from its line in /proc/self/cgroup: "0::/user.slice" (version 2) or
+ * "1:cpu,cpuacct:/user.slice" (version 1). */
 static int quota_of_line(const char *root, char *line)
 {
     char mount[MAX_PATH];

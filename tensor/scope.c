@@ -8,8 +8,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* A tensor that a scope lists: the scope owns a reference, or the tensor is an input lent to a
- * forward. n_retained: the user's tensor_retain calls since the tensor was listed, minus
+/* A tensor that a scope lists. The scope owns a reference, unless is_lent: then the tensor is an
+ * input of a forward. n_retained: the user's tensor_retain calls since the tensor was listed, minus
  * tensor_release calls. */
 typedef struct entry {
     tensor_t *tensor;
@@ -24,14 +24,15 @@ struct scope {
     entry_t *entries;
     int n_entries;
     int capacity;
-    bool is_of_call;     /* the scope of a forward, which starts without earlier failures */
-    bool has_null_input; /* an input is NULL, so earlier failures may be passed on */
+    bool is_of_call;     /* the scope of a forward, in which earlier failures do not count */
+    bool has_null_input; /* an input of the forward is NULL, so earlier failures count */
     failures_t failures;
     failure_t before; /* the context's last failure when the scope began */
 };
 
 /* All open scopes of the process; those of one thread are in order, the innermost first.
- * tensor_retain and tensor_release get no context, so they find their scopes here. */
+ * tensor_retain and tensor_release have no context argument, so they find the scopes of a tensor
+ * here. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scope *open_scopes;
 
@@ -55,7 +56,7 @@ static void unlist_open(const struct scope *scope)
 
 /* ---- entries ---- */
 
-/* The latest entry of a tensor; lent entries only if with_lent. */
+/* Finds the latest entry of a tensor; considers lent entries only if with_lent. */
 static entry_t *find_entry(const struct scope *scope, const tensor_t *tensor, bool with_lent)
 {
     for (int i = scope->n_entries - 1; i >= 0; i--) {
@@ -120,8 +121,9 @@ bool scope_give(context_t *ctx, tensor_t *tensor)
     return true;
 }
 
-/* Finds the last entry of a tensor in the innermost of this thread's scopes that has one.
- * WANT_REFERENCE: only entries that the user has retained or whose reference the scope owns. */
+/* Finds the last entry of a tensor in the innermost of this thread's scopes that lists the tensor.
+ * WANT_REFERENCE: considers only entries that the user has retained, or whose reference the scope
+ * owns. */
 typedef enum wanted { WANT_ANY, WANT_REFERENCE } wanted_t;
 static entry_t *find_here(const tensor_t *tensor, wanted_t wanted, struct scope **out_scope)
 {

@@ -29,8 +29,8 @@ bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel)
     return true;
 }
 
-/* Sizes of 0 count as 1, so that the strides cannot overflow either. A symbolic size may get a
- * guard that it is not negative; it is left out of the number of bytes. */
+/* Sizes of 0 count as 1, so that strides cannot overflow either. For a symbolic size (sym.h), adds
+ * a guard that it is not negative, and leaves it out of the number of bytes. */
 status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
 {
     if (op == NULL) return context_null(ctx, "shape_check", "op");

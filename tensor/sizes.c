@@ -73,7 +73,8 @@ bool sizes_expand(context_t *ctx, int64_t from, int64_t to)
     return sym_equal(ctx, from, is_one ? 1 : to);
 }
 
-/* Broadcasts one size. If a guard makes a symbol equal to a number, the result is the number. */
+/* Broadcasts one size. If a guard states that a symbolic size is equal to a number, the result is
+ * the number. */
 static bool broadcast_size(context_t *ctx, int64_t a, int64_t b, int64_t *out_size)
 {
     *out_size = a == 1 ? b : a;

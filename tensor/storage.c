@@ -7,14 +7,14 @@
 #include "tensor/form_impl.h"
 #include "tensor/references_impl.h"
 
-/* Owned bytes up to this size share a memory block with their storage and handle. Larger ones have
- * their own block, so that they can be freed before the handle. */
+/* Up to this size, a tensor's bytes are in one memory block with its storage and its struct
+ * (handle). Larger bytes have their own block, so that they can be freed before the handle. */
 #define SHARED_BLOCK_MAX ((size_t)128 << 10)
 
 struct buffer {
     atomic_int n_references;
-    atomic_bool is_left; /* the storage in this buffer's block now uses another buffer, but still
-                            holds its reference to this one */
+    atomic_bool is_left; /* the storage in this buffer's memory block now uses another buffer, but
+                            still holds a reference to this one */
     bool is_read_only;
     bool is_borrowed;
     allocator_t allocator;
@@ -29,16 +29,17 @@ struct storage {
     atomic_int n_references;
     atomic_bool is_packable;
     atomic_bool may_shed;
-    atomic_bool is_exposed; /* external code has a pointer to the bytes */
-    int n_returns;          /* number of writes that restored shed bytes since the last write of
-                               a form */
+    atomic_bool is_exposed; /* the user has a pointer to the bytes */
+    int n_returns;          /* number of writes since the last write to a form that had to restore
+                               shed bytes */
     atomic_uint_fast64_t version;
     allocator_t allocator;
     size_t bytes;
-    _Atomic(buffer_t *) buffer; /* plain bytes; NULL: dirty or shed, only forms have the elements */
-    _Atomic(buffer_t *) dirty;  /* memory of dirty plain bytes; NULL: clean or shed */
-    buffer_t *home; /* the buffer in whose block this storage is; the storage holds a reference to
-                       it. NULL: the storage has its own block */
+    _Atomic(buffer_t *)
+        buffer; /* plain bytes; NULL: they are dirty or shed, so only forms have the elements */
+    _Atomic(buffer_t *) dirty; /* memory of dirty plain bytes; NULL: clean or shed */
+    buffer_t *home; /* the buffer in whose memory block this storage is, and to which it holds a
+                       reference. NULL: the storage has its own block */
     pthread_mutex_t lock;
     _Atomic(form_t *) forms;
     atomic_int *looks; /* placeholders only, else NULL */
@@ -58,7 +59,7 @@ static void init_buffer(const allocator_t *allocator, buffer_t *buffer, void *da
     atomic_init(&buffer->is_left, false);
 }
 
-/* Initialises the buffer of a new tensor and adds its bytes to the counter. */
+/* Initialises the buffer of a new tensor, and adds its bytes to the counter tensor_bytes. */
 static void init_new_buffer(context_t *ctx, buffer_t *buffer, void *data, size_t bytes)
 {
     init_buffer(context_allocator(ctx), buffer, data, bytes);
@@ -255,7 +256,8 @@ void storage_release(storage_t *storage)
 
 /* ---- shedding and restoring plain bytes ---- */
 
-/* Makes a storage stop using a buffer. A storage in the buffer's block keeps its reference. */
+/* Called when a storage no longer uses a buffer. Releases the storage's reference, unless the
+ * storage is in the buffer's memory block. */
 static void leave_buffer(const storage_t *storage, buffer_t *buffer)
 {
     if (buffer == storage->home)
@@ -285,7 +287,7 @@ void storage_give_way(storage_t *storage)
 {
     buffer_t *buffer = atomic_load(&storage->buffer), *dirty = atomic_load(&storage->dirty);
     if (buffer != NULL) {
-        if (is_own(buffer)) /* before `buffer` is cleared, so storage_place finds one */
+        if (is_own(buffer)) /* before `buffer` is cleared, so that storage_place always finds one */
             atomic_store(&storage->dirty, buffer);
         else
             leave_buffer(storage, buffer);
@@ -299,7 +301,8 @@ void storage_give_way(storage_t *storage)
     atomic_fetch_add(&storage->version, 1);
 }
 
-/* The storage must be locked. Without a context nothing is reported or counted. */
+/* Makes the plain bytes clean. The storage must be locked. If ctx is NULL, nothing is reported or
+ * counted. */
 static status_t restore(context_t *ctx, storage_t *storage, reorder_cause_t cause)
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;
@@ -342,7 +345,7 @@ status_t storage_restore(context_t *ctx, storage_t *storage, reorder_cause_t cau
     return status;
 }
 
-/* Takes the lock, because another thread may be shedding the bytes. */
+/* Locks the storage, because another thread may be shedding the bytes. */
 void storage_expose(storage_t *storage)
 {
     if (atomic_load(&storage->is_exposed)) return;
@@ -408,7 +411,8 @@ size_t storage_bytes(const storage_t *storage)
     return storage->bytes;
 }
 
-/* Restores the plain bytes before a write; counts restores of shed bytes for storage_shed. */
+/* Restores the plain bytes before a write. Counts how often it restores shed bytes, because
+ * storage_shed then no longer sheds them. */
 static status_t restore_to_write(context_t *ctx, storage_t *storage)
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;

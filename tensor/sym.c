@@ -1,13 +1,13 @@
-/* Public functions of symbolic integers. Only work on handles takes the lock of their space. */
+/* Public functions of symbolic integers. They lock the space only if an argument is a handle. */
 #include "tensor/sym.h"
 
 #include <string.h>
 
 #include "tensor/sym_impl.h"
 
-/* Without a current space, reals are stored in two spaces of the context, `plain` and the older
- * `before`. When `plain` is full it replaces `before`, so a real exists until at least PLAIN_NODES
- * more nodes were made. */
+/* The context's state. Without a current space, floating-point numbers ("reals") are stored in two
+ * spaces of the context, `plain` and the older `before`. When `plain` is full, it replaces
+ * `before`. So a real is valid until at least PLAIN_NODES more nodes were made. */
 #define PLAIN_NODES 1024
 
 typedef struct sym_state {
@@ -47,7 +47,7 @@ sym_space_t *sym_space_enter(context_t *ctx, sym_space_t *space)
     return before;
 }
 
-/* Locks and returns the space; NULL if there is none, or it has failed. */
+/* Locks and returns the current space; NULL if there is none, or if it has failed. */
 static sym_space_t *begin(context_t *ctx)
 {
     sym_state_t *state = state_of(ctx);
@@ -89,7 +89,7 @@ status_t sym_status(context_t *ctx)
     return status != STATUS_OK ? context_fail(ctx, status, "%s", message) : STATUS_OK;
 }
 
-/* Replaces control characters by blanks. */
+/* Stores the origin of later guards. Replaces control characters by blanks. */
 void sym_set_origin(sym_space_t *space, const char *text)
 {
     size_t n = 0;
@@ -107,7 +107,7 @@ void sym_origin(context_t *ctx, const char *text)
     (void)end(space, 0);
 }
 
-/* Replaces a handle by its simplest form; false if it is not an integer of the space. */
+/* Replaces a handle by its simplest form. Returns false if it is not an integer of the space. */
 static bool read_integer(sym_space_t *space, int64_t *a)
 {
     if (!sym_is(*a)) return true;
@@ -176,7 +176,8 @@ int64_t sym_multiply(context_t *ctx, int64_t a, int64_t b)
     return space != NULL ? end(space, sym_multiplied(space, a, b)) : SYM_NONE;
 }
 
-/* Prepares the operands of a division, and decides that the divisor is not 0. */
+/* Prepares the operands of a division, and decides whether the divisor is 0. Returns NULL if it
+ * is. */
 static sym_space_t *begin_division(context_t *ctx, int64_t *a, int64_t *b)
 {
     sym_space_t *space = begin_integers(ctx, a, b);
@@ -202,7 +203,7 @@ int64_t sym_modulo(context_t *ctx, int64_t a, int64_t b)
     return end(space, sym_sum(space, a, -1, product));
 }
 
-/* (a+b-1)/b if b is positive, else -(-a/b). */
+/* Rounds a / b up: (a+b-1)/b if b is positive, else -(-a/b). */
 static int64_t divide_up(sym_space_t *space, int64_t a, int64_t b)
 {
     if (sym_know(space, b).min >= 1) {
@@ -286,7 +287,7 @@ int64_t sym_select(context_t *ctx, int64_t condition, int64_t a, int64_t b)
 
 /* ---- reals ---- */
 
-/* Locks the space for reals: the current space, or `plain`. */
+/* Locks and returns the space in which reals are stored: the current space, or `plain`. */
 static sym_space_t *begin_reals(context_t *ctx)
 {
     sym_state_t *state = state_of(ctx);
@@ -303,8 +304,8 @@ static sym_space_t *begin_reals(context_t *ctx)
     return state->plain;
 }
 
-/* Returns the real in this space. If it is a constant from before the space was entered, makes it
- * again in this space. */
+/* Returns the handle of the real in this space. If it is a constant from before the space was
+ * entered, creates it again in this space. */
 static int64_t read_real(context_t *ctx, sym_space_t *space, int64_t a)
 {
     const sym_state_t *state = state_of(ctx);
@@ -373,14 +374,15 @@ double sym_real_hint(context_t *ctx, int64_t real)
 
 /* ---- decisions ---- */
 
-/* Decides a comparison with a number above all symbolic integers; -1: neither a nor b is one. */
+/* Decides a comparison with a number that is larger than any symbolic integer. Returns -1 if
+ * neither a nor b is such a number. */
 static int compare_huge(sym_relation_t relation, int64_t a, int64_t b)
 {
     if (!sym_is_huge(a) && !sym_is_huge(b)) return -1;
     return relation == SYM_NOT_NEGATIVE && sym_is_huge(a);
 }
 
-/* Decides that a - b + constant is 0, or not negative. */
+/* Decides whether a - b + constant is 0 (or is not negative, depending on the relation). */
 static bool decide(context_t *ctx, sym_relation_t relation, int64_t a, int64_t b, int64_t constant)
 {
     sym_space_t *space;

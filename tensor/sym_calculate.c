@@ -1,4 +1,5 @@
-/* Evaluates expressions at given sizes, without a lock, because nodes never change. */
+/* Evaluates expressions for given values of the names. Takes no lock, because the definitions of
+ * nodes never change. */
 #include <math.h>
 
 #include "tensor/sym_impl.h"
@@ -15,7 +16,8 @@ static bool get_integer(sym_get_t get, void *user, int64_t operand, int64_t *out
     return true;
 }
 
-/* Multiplies from the left. A factor of 0 makes the product 0 even if the others overflow. */
+/* Multiplies the factors from left to right. If one is 0, the product is 0 even if the others
+ * overflow. */
 static bool evaluate_product(const sym_node_t *node, sym_get_t get, void *user, int64_t *out_value)
 {
     int64_t product = 1;
@@ -96,7 +98,7 @@ static bool evaluate_real(const sym_node_t *node, sym_get_t get, void *user, sym
                                         b.real);
         return true;
     }
-    /* the `integer` of a real's value is SYM_NONE */
+    /* if the operand is a real, `integer` is SYM_NONE */
     if (node->part == SYM_F32)
         out->real = a.integer != SYM_NONE ? (double)(float)a.integer : (double)(float)a.real;
     else

@@ -11,7 +11,7 @@
 
 #include "tensor/sym_impl.h"
 
-/* True if a is never chosen over b: in a minimum, a >= b. */
+/* True if b can always replace a: in a minimum, if a >= b. */
 static bool is_dominated(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b)
 {
     sym_poly_t above, other;
@@ -22,8 +22,8 @@ static bool is_dominated(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t
            sym_poly_know(space, &above).min >= 0;
 }
 
-/* Inserts an operand of a minimum or maximum in order, unless another operand makes it useless;
- * drops operands that it makes useless. */
+/* Inserts an operand of a minimum or maximum in order, unless is_dominated is true for it and
+ * another operand; removes operands that it dominates. */
 static bool put(sym_space_t *space, sym_kind_t kind, int64_t value, int *n, int64_t *operands)
 {
     int kept = 0, at = 0;
@@ -76,7 +76,8 @@ static void divide_factors(sym_poly_t *a, bool is_equality)
     a->constant = sym_floor(a->constant, common);
 }
 
-/* One side of a comparison: the terms of this sign, and the constant if it has this sign. */
+/* Makes one side of a comparison from the terms of this sign, and the constant if it has this
+ * sign. */
 static int64_t side(sym_space_t *space, const sym_poly_t *a, int64_t sign)
 {
     sym_poly_t part = {.denominator = 1};

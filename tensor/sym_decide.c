@@ -1,4 +1,5 @@
-/* Decisions. If neither answer can be proven, the hints decide, and a guard records it.
+/* Decisions. If neither answer can be proven, the decision is made for the hints, and its condition
+ * becomes a guard.
  *
  * A guard requires as little as possible, in the simplest form:
  *
@@ -31,7 +32,7 @@ static const sym_node_t *find_extreme(sym_space_t *space, const sym_poly_t *poly
     return NULL;
 }
 
-/* Number of terms that are left if an operand replaces the minimum or maximum. */
+/* Number of terms of the sum that remain if the operand replaces the minimum or maximum. */
 static int count_left(sym_space_t *space, const sym_poly_t *poly, const sym_node_t *extreme,
                       int64_t operand)
 {
@@ -46,8 +47,9 @@ static int count_left(sym_space_t *space, const sym_poly_t *poly, const sym_node
     return sum.n + (sum.constant != 0);
 }
 
-/* Decides which operand the minimum or maximum equals. If several operands are equal at the hints,
- * chooses the one that leaves fewest terms: T == min(32,T) with T = 32 becomes T <= 32. */
+/* Decides which operand the minimum or maximum equals. If several operands are equal for the hints,
+ * chooses the one with which the fewest terms remain: T == min(32,T) with hint 32 for T becomes T
+ * <= 32. */
 static void choose_operand(sym_space_t *space, const sym_poly_t *poly, const sym_node_t *extreme)
 {
     const bool is_least = extreme->kind == SYM_MINIMUM;
@@ -85,7 +87,7 @@ static int64_t resolve_extremes(sym_space_t *space, int64_t a)
 
 /* ---- factors ---- */
 
-/* An atom that is a factor of all terms of a sum without constant; 0 if there is none. */
+/* Finds an atom that is a factor of all terms of a sum without constant; 0 if there is none. */
 static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
 {
     const int64_t *atoms = NULL;
@@ -112,7 +114,7 @@ static int64_t divide_by_atom(sym_space_t *space, const sym_poly_t *poly, int64_
     return sym_store(space, &quotient);
 }
 
-/* For decisions whether a is 0: divides a by atoms that are factors of all terms, after deciding
+/* Used to decide whether a is 0: divides a by atoms that are factors of all terms, after deciding
  * that these atoms are not 0. */
 static int64_t drop_atoms(sym_space_t *space, int64_t a)
 {
@@ -129,7 +131,8 @@ static int64_t drop_atoms(sym_space_t *space, int64_t a)
     return a;
 }
 
-/* Divides by the common divisor of all coefficients; rounds the constant as the relation allows. */
+/* Divides by the common divisor of all coefficients. Rounds the constant if that does not change
+ * the relation. */
 static int64_t drop_factor(sym_space_t *space, sym_relation_t relation, int64_t a)
 {
     sym_poly_t poly, form;
@@ -162,8 +165,9 @@ static bool decide_by_hint(sym_space_t *space, sym_relation_t relation, int64_t 
 
 /* ---- proofs ---- */
 
-/* Replaces a quotient n/d in the sum, so that the sum becomes a lower bound of d times itself:
- * d*(n/d) is between n-d+1 and n. False if no term is a quotient by a number. */
+/* Multiplies the sum by d and replaces a term d*(n/d) by n or n-d+1, between which it is, such that
+ * the result is a lower bound of the multiplied sum. Returns false if no term is a quotient by a
+ * number d. */
 static bool relax(sym_space_t *space, sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {
@@ -183,8 +187,8 @@ static bool relax(sym_space_t *space, sym_poly_t *poly)
     return false;
 }
 
-/* True if a >= 0 can be proven: from its range, from bounds of quotients, or after division by an
- * atom that is not negative. */
+/* True if a >= 0 can be proven: from the range of a, from bounds of quotients in it, or after
+ * dividing it by an atom that is not negative. */
 static bool is_not_negative(sym_space_t *space, int64_t a, int depth)
 {
     sym_poly_t poly;
@@ -211,7 +215,8 @@ int64_t sym_multiplied(sym_space_t *space, int64_t a, int64_t b)
     return product;
 }
 
-/* True if a is a number, or a proof exists; *out_holds then says whether the relation holds. */
+/* True if a is a number, or if the relation can be proven or disproven; then *out_holds is set to
+ * whether it holds. */
 static bool is_settled(sym_space_t *space, sym_relation_t relation, int64_t a, bool *out_holds)
 {
     if (!sym_is(a)) {

@@ -142,7 +142,7 @@ static bool has_fact(const sym_node_t *node)
     return node->fact.min > SYM_LOWEST || node->fact.max < SYM_HIGHEST || node->fact.modulus != 1;
 }
 
-/* The node that stores facts about the polynomial's form. */
+/* Returns the node that stores facts about the polynomial's form (sym_form). */
 static sym_node_t *fact_node(sym_space_t *space, const sym_poly_t *poly, int64_t *out_factor)
 {
     const int64_t form = sym_form(space, poly, true, out_factor);
@@ -151,8 +151,8 @@ static sym_node_t *fact_node(sym_space_t *space, const sym_poly_t *poly, int64_t
     return node;
 }
 
-/* Records the fact poly >= 0, and what follows for each term: it is at least -(constant + maximum
- * of the sum of the other terms). */
+/* Records the fact poly >= 0, and what follows from it for each term: the term is at least
+ * -(constant + maximum of the sum of the other terms). */
 static void learn_range(sym_space_t *space, const sym_poly_t *poly, int depth)
 {
     int64_t factor;
@@ -208,7 +208,7 @@ static void learn_not_zero(sym_space_t *space, const sym_poly_t *poly)
     space->stamp++;
 }
 
-/* Inverse of a modulo `modulus`; 0 if there is none. */
+/* Returns the inverse of a modulo `modulus`; 0 if there is none. */
 static int64_t inverse(int64_t a, int64_t modulus)
 {
     int64_t r = modulus, next_r = (a % modulus + modulus) % modulus, t = 0, next_t = 1;
@@ -222,7 +222,7 @@ static int64_t inverse(int64_t a, int64_t modulus)
     return r == 1 ? (t + modulus) % modulus : 0;
 }
 
-/* Learns a % modulus == remainder for the form of a. */
+/* Records what a % modulus == remainder means for the form of a. */
 static bool learn_modulus(sym_space_t *space, const sym_poly_t *a, int64_t modulus,
                           int64_t remainder)
 {
@@ -240,7 +240,7 @@ static bool learn_modulus(sym_space_t *space, const sym_poly_t *a, int64_t modul
     return true;
 }
 
-/* Learns m % d == r from k*(m/d) + rest == 0, if d*rest + k*m is the number k*r. */
+/* Uses an equation k*(m/d) + rest == 0: if d*rest + k*m is a number k*r, records m % d == r. */
 static bool learn_remainder(sym_space_t *space, const sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {
@@ -260,8 +260,9 @@ static bool learn_remainder(sym_space_t *space, const sym_poly_t *poly)
     return false;
 }
 
-/* How well a term suits to be replaced by the rest of the equation; 0: not at all. A name with
- * coefficient 1 or -1 is best, then a name alone on its side (H == N+2*W), then the last name. */
+/* Rates a term of an equation as the one that the rest of the equation replaces; 0: impossible. A
+ * name with coefficient 1 or -1 is best, then a name that is alone on its side (H == N+2*W), then
+ * the last name. */
 static int worth(sym_space_t *space, const sym_poly_t *poly, int at)
 {
     const sym_term_t term = poly->terms[at];
@@ -277,7 +278,7 @@ static int worth(sym_space_t *space, const sym_poly_t *poly, int at)
     return 2 + node->name + (is_whole ? 1 << 20 : 0) + (n_beside == 0 ? 1 << 19 : 0);
 }
 
-/* Learns poly == 0 by replacing one atom with the rest of the polynomial. */
+/* Uses poly == 0 to replace one atom by the rest of the polynomial from now on. */
 static void learn_replacement(sym_space_t *space, const sym_poly_t *poly)
 {
     int best = 0;
@@ -296,7 +297,7 @@ static void learn_replacement(sym_space_t *space, const sym_poly_t *poly)
     sym_poly_t least = rest, most = rest;
     const int64_t replacement = sym_store(space, &rest);
     if (replacement == SYM_NONE) return;
-    /* known bounds of the atom are now bounds of the expression that replaces it */
+    /* known bounds of the atom are also bounds of the expression that replaces it */
     if (least.denominator == 1 && known.min > INT64_MIN / 2) {
         least.constant -= known.min;
         learn_not_negative(space, &least);
@@ -309,7 +310,7 @@ static void learn_replacement(sym_space_t *space, const sym_poly_t *poly)
     space->stamp++;
 }
 
-/* Learns poly == 0. */
+/* Records the fact poly == 0. */
 static void learn_zero(sym_space_t *space, const sym_poly_t *poly)
 {
     sym_poly_t contrary = *poly;

@@ -10,9 +10,9 @@
  *              | "half_down" | "f32" | "f64"
  *
  * A name is a letter or "_", then letters, digits, "_" and ".". Blanks are allowed between symbols.
- * f32(1.5) is a floating constant, f32(H) converts a size; arithmetic on two floating numbers gives
- * one. floor, ceil, trunc (towards zero), round (halves to even), half_up and half_down convert to
- * an integer. select(c,a,b) is a if c is not 0, else b. */
+ * f32(1.5) is a floating-point constant, f32(H) converts a size; arithmetic on two floating-point
+ * numbers results in one. floor, ceil, trunc (towards zero), round (halves to even), half_up and
+ * half_down convert to an integer. select(c,a,b) is a if c is not 0, else b. */
 #include <string.h>
 
 #include "tensor/literal_impl.h"
@@ -55,7 +55,7 @@ static bool is_real(const reader_t *reader, int64_t a)
     return a != SYM_NONE && sym_is(a) && !sym_is_integer(reader->space, a);
 }
 
-/* Reads a word, or "#2"; false if there is none. */
+/* Reads a word, or a text such as "#2". Returns false if there is none. */
 static bool read_word(reader_t *reader, char *out_word)
 {
     size_t n = 0;
@@ -87,7 +87,7 @@ static int64_t read_real(reader_t *reader, sym_real_t type)
     return sym_made_real(reader->space, type, a);
 }
 
-/* Reads operands and the closing bracket; -1 on failure. */
+/* Reads operands and the closing bracket. Returns the number of operands; -1 on failure. */
 static int read_operands(reader_t *reader, int64_t *out_operands)
 {
     int n = 0;

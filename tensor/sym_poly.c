@@ -25,7 +25,7 @@ int sym_atoms(const sym_space_t *space, const int64_t *product, const int64_t **
     return node->kind == SYM_PRODUCT ? node->n : 1;
 }
 
-/* Products with more atoms come first. */
+/* Compares two products for sorting. Products with more atoms come first. */
 static int compare_products(const sym_space_t *space, int64_t a, int64_t b)
 {
     const int64_t *atoms_a, *atoms_b;
@@ -111,7 +111,8 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* *value *= factor. False if the negation or a sum of two such values could overflow. */
+/* Multiplies *value by factor. Returns false if the result is so large that its negation, or the
+ * sum of two such values, could overflow. */
 static bool scale(int64_t *value, int64_t factor)
 {
     const sym_wide_t wide = (sym_wide_t)*value * factor;
@@ -195,7 +196,7 @@ static void reduce(sym_poly_t *poly)
     poly->denominator /= common;
 }
 
-/* Loads the numerator of a quotient by 2. */
+/* If the product is a quotient by 2, loads its numerator; otherwise returns false. */
 static bool load_half(sym_space_t *space, int64_t product, sym_poly_t *out_numerator)
 {
     const sym_node_t *node = sym_find(space, product);
@@ -203,7 +204,7 @@ static bool load_half(sym_space_t *space, int64_t product, sym_poly_t *out_numer
            sym_load(space, node->operands[0], out_numerator);
 }
 
-/* For a term x/2 the index of a term (x+1)/2, and the reverse; -1 if there is none. */
+/* For a term x/2, returns the index of a term (x+1)/2, and the reverse; -1 if there is none. */
 static int find_half(sym_space_t *space, const sym_poly_t *poly, int at,
                      const sym_poly_t *numerator)
 {
@@ -217,7 +218,7 @@ static int find_half(sym_space_t *space, const sym_poly_t *poly, int at,
     return -1;
 }
 
-/* Adds count * (x - x/2 - (x+1)/2), whose value is 0. */
+/* Adds count * (x - x/2 - (x+1)/2), which is always 0. */
 static bool add_halves(sym_space_t *space, sym_poly_t *poly, int64_t count, sym_poly_t *x,
                        int64_t half, int64_t other)
 {

@@ -1,5 +1,5 @@
-/* Compiles all guards into one program that computes them from the sizes of names, each common
- * subexpression once.
+/* Compiles all guards into one program that computes them from the values of names. An expression
+ * that several guards contain is computed once.
  *
  *   r0 = H; r1 = r0/8; r2 = r0-8*r1; guard 0: r2 == 0; r3 = W; r4 = r3-100; guard 1: r4 >= 0
  *
@@ -11,7 +11,7 @@
 #define MAX_REGISTERS 1024
 
 struct sym_program {
-    int n_asked;              /* number of the space's guards when the program was made */
+    int n_asked;              /* number of guards of the space when the program was made */
     int n_guards;             /* guards that fit into the registers */
     int n_nodes;              /* node i writes register i */
     const sym_node_t **nodes; /* operands come before their users */
@@ -20,7 +20,7 @@ struct sym_program {
     int16_t *registers;       /* [node number] its register; -1: none */
 };
 
-/* Adds the node after its operands; false if registers run out. */
+/* Adds a node after its operands. Returns false if there are no registers left. */
 static bool add_node(const sym_space_t *space, sym_program_t *program, int64_t handle)
 {
     const sym_node_t *node = sym_find(space, handle);
@@ -46,7 +46,7 @@ static sym_program_t *make_program(sym_space_t *space)
         program->values = sym_get(space, (n_guards + 1) * sizeof *program->values);
         program->registers = sym_get(space, (n_nodes + 1) * sizeof *program->registers);
     }
-    /* if memory runs out, guards are evaluated one by one instead */
+    /* without memory for the program, guards are evaluated one by one */
     if (program == NULL || program->nodes == NULL || program->ends == NULL ||
         program->values == NULL || program->registers == NULL) {
         space->status = status;
@@ -63,7 +63,8 @@ static sym_program_t *make_program(sym_space_t *space)
     return program;
 }
 
-/* The program for the guards so far, made on demand; NULL: no memory. */
+/* Returns the program for the guards that exist now, and makes it if necessary; NULL without
+ * memory. */
 static const sym_program_t *program_of(const sym_space_t *space)
 {
     sym_space_t *own = (sym_space_t *)(uintptr_t)space;

@@ -60,7 +60,7 @@ static void pull_out(sym_poly_t *a, int64_t divisor, sym_poly_t *quotient)
     a->n = n;
 }
 
-/* (4*x+3)/8 becomes x/2. */
+/* Cancels a common divisor of the coefficients and the divisor: (4*x+3)/8 becomes x/2. */
 static void cancel(sym_poly_t *a, int64_t *divisor)
 {
     int64_t common = *divisor;
@@ -71,7 +71,8 @@ static void cancel(sym_poly_t *a, int64_t *divisor)
     *divisor /= common;
 }
 
-/* (m/k+r)/divisor becomes (m+k*r)/(k*divisor); false if there is no such term, or on overflow. */
+/* Joins nested quotients: (m/k+r)/divisor becomes (m+k*r)/(k*divisor). Returns false if there is no
+ * term m/k, or on overflow. */
 static bool flatten(sym_space_t *space, sym_poly_t *a, int64_t *divisor)
 {
     for (int i = 0; i < a->n; i++) {
@@ -121,7 +122,7 @@ static int64_t divide_by_number(sym_space_t *space, sym_poly_t *a, int64_t divis
 
 /* ---- symbolic divisors ---- */
 
-/* The largest product of atoms that divides all terms of a and b; 1 if there is none. */
+/* Finds the largest product of atoms that divides all terms of a and b; 1 if there is none. */
 static int64_t common_product(sym_space_t *space, const sym_poly_t *a, const sym_poly_t *b)
 {
     const int64_t *atoms;

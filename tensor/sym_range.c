@@ -1,8 +1,8 @@
 /* Known facts about expressions: ranges (interval arithmetic with infinite ends), and divisibility.
  *
- * For each node a set {min, max, modulus, remainder} is derived from the sets of its operands, and
- * intersected with the facts from guards about the node itself. After a guard that adds information
- * it is derived again. */
+ * For each node, a set {min, max, modulus, remainder} of possible values is derived from the sets
+ * of its operands, and intersected with facts that guards state about the node itself. After each
+ * guard that adds information, the set is derived again. */
 #include "tensor/sym_impl.h"
 
 #define MAX_MODULUS (INT64_C(1) << 40)
@@ -36,7 +36,8 @@ static sym_known_t number(int64_t value)
 
 /* ---- divisibility ---- */
 
-/* Sets modulus and remainder in normal form. A modulus that is too large is replaced by 1. */
+/* Sets modulus and remainder in normal form (0 <= remainder < modulus). A modulus that is too large
+ * is replaced by 1. */
 static void set_modulus(sym_known_t *known, sym_wide_t modulus, sym_wide_t remainder)
 {
     if (modulus < 0) modulus = -modulus;
@@ -49,7 +50,7 @@ static void set_modulus(sym_known_t *known, sym_wide_t modulus, sym_wide_t remai
     known->remainder = (int64_t)remainder;
 }
 
-/* Sets modulus and remainder for integers that are in one of the two sets. */
+/* Sets modulus and remainder for the union of two sets. */
 static void join_modulus(sym_known_t *known, const sym_known_t *other)
 {
     const int64_t both = gcd(gcd(known->modulus, other->modulus),
@@ -57,8 +58,8 @@ static void join_modulus(sym_known_t *known, const sym_known_t *other)
     set_modulus(known, both, known->remainder);
 }
 
-/* Sets modulus and remainder for integers that are in both sets (Chinese remainder theorem). Tries
- * members of the set with the larger modulus. */
+/* Sets modulus and remainder for the intersection of two sets (Chinese remainder theorem). Tries
+ * members of the set with the larger modulus, until one is in the other set. */
 static void meet_modulus(sym_known_t *known, const sym_known_t *other)
 {
     const sym_known_t *large = known, *small = other;
@@ -105,7 +106,7 @@ void sym_known_meet(sym_known_t *known, const sym_known_t *other)
 
 /* ---- sums and products ---- */
 
-/* Product of an end and a factor; 0 times infinity is 0. */
+/* Multiplies an end of a range by a factor; 0 times infinity is 0. */
 static int64_t times(int64_t end, int64_t factor)
 {
     if (end == 0 || factor == 0) return 0;
@@ -147,7 +148,7 @@ static sym_known_t add(sym_known_t a, sym_known_t b)
     return known;
 }
 
-/* The set of x / divisor for all x in a that are multiples of the divisor. */
+/* Returns the set of x / divisor for all x in a that are multiples of the divisor. */
 static sym_known_t divide_exactly(sym_known_t a, int64_t divisor)
 {
     sym_known_t known = {a.min, a.max, 1, 0};
@@ -198,7 +199,7 @@ static bool open_quotients(sym_space_t *space, sym_poly_t *poly, sym_known_t *ou
     return has_opened;
 }
 
-/* Intersects with facts about sums: a fact about x*H - y*W also bounds x*H - y*W + c. */
+/* Intersects with facts about sums: bounds of x*H - y*W also are bounds of x*H - y*W + c. */
 static void meet_form(sym_space_t *space, const sym_poly_t *poly, sym_known_t *known)
 {
     int64_t factor;
@@ -297,7 +298,7 @@ static sym_known_t derive(sym_space_t *space, const sym_node_t *node)
     }
 }
 
-/* Moves an end of the range inwards if a guard excludes its value. */
+/* If a guard excludes the value at an end of the range, makes the range smaller. */
 static void exclude(const sym_space_t *space, int64_t form, sym_known_t *known)
 {
     const int64_t step = known->modulus > 1 ? known->modulus : 1;

@@ -1,6 +1,7 @@
-/* Floating numbers in size calculations. Operations on constants are computed at once; each
- * operation rounds to its type. If H is small enough for the floating calculation to be exact, its
- * rounding becomes an integer expression: floor(f32(H)*2.0) is 2*H, floor(f32(H)/3.0) is H/3. */
+/* Floating-point numbers ("reals") in size calculations. Operations on constants are computed at
+ * once; each operation rounds to its type. If H is small enough for the floating-point calculation
+ * to be exact, rounding it to an integer becomes an integer expression: floor(f32(H)*2.0) is 2*H,
+ * floor(f32(H)/3.0) is H/3. */
 #include <math.h>
 #include <string.h>
 
@@ -103,8 +104,8 @@ static void range_of_arithmetic(const sym_space_t *space, sym_node_t *node)
     node->real_max = is_nan ? INFINITY : high;
 }
 
-/* Each operation, rounded, is monotonic in its operands, so the ends of the result's range are
- * among the results for the ends of the operands' ranges. */
+/* Computes the range of a real. Each operation, with its rounding, is monotonic in its operands, so
+ * the ends of the result's range are among the results for the ends of the operands' ranges. */
 void sym_real_range(sym_space_t *space, sym_node_t *node)
 {
     if (node->known_stamp == space->stamp) return;
@@ -141,13 +142,14 @@ void sym_real_range(sym_space_t *space, sym_node_t *node)
 
 /* ---- rounding to integer expressions ---- */
 
-/* A real whose exact value is integer * factor / divisor. is_exact: no operation has rounded. */
+/* A real that, before any rounding, is integer * factor / divisor. is_exact: no operation has
+ * rounded it. */
 typedef struct ratio {
     int64_t integer, factor, divisor, bound; /* valid for integers up to bound */
     bool is_exact;
 } ratio_t;
 
-/* The largest n such that the type holds all integers up to n. */
+/* The largest n such that the type can represent all integers up to n. */
 static int64_t largest_exact(int type)
 {
     return type == SYM_F32 ? 1 << 24 : INT64_C(1) << 53;
@@ -195,7 +197,8 @@ static bool read_ratio(const sym_space_t *space, const sym_node_t *node, ratio_t
     return out->divisor <= 65536 && out->factor <= 65536 && out->bound > 0;
 }
 
-/* Rounds a ratio: ceil(x) as -floor(-x), to nearest as floor(x + 1/2). */
+/* Makes the integer expression of a rounded ratio: ceil(x) is -floor(-x), rounding to nearest is
+ * floor(x + 1/2). */
 static int64_t round_ratio(sym_space_t *space, sym_rounding_t rounding, const ratio_t *ratio)
 {
     sym_poly_t poly;
@@ -215,7 +218,8 @@ static int64_t round_ratio(sym_space_t *space, sym_rounding_t rounding, const ra
     return sign < 0 ? sym_sum(space, 0, -1, quotient) : quotient;
 }
 
-/* True if integer <= bound is known, or `guards` is set, the hint agrees and a guard is added. */
+/* True if ratio->integer <= ratio->bound is proven; or if `guards` is set and it is true for the
+ * hints, in which case it becomes a guard. */
 static bool is_bounded(sym_space_t *space, const ratio_t *ratio, bool guards)
 {
     const sym_known_t known = sym_know(space, ratio->integer);

@@ -1,4 +1,4 @@
-/* A space of symbolic integers: memory, handles, unique nodes, names. */
+/* A space of symbolic integers: memory, handles, nodes (one for each expression), names. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,8 +125,8 @@ static sym_node_t *node_at(const sym_space_t *space, uint64_t number)
     return nodes + (number - (((UINT64_C(1) << k) - 1) * SYM_FIRST_CHUNK));
 }
 
-/* Handles are not divisible by 2, 3, 5, 7 or 11. So code that by mistake tests whether a handle is
- * divisible usually finds that it is not. */
+/* Makes the handle of a node. Handles are not divisible by 2, 3, 5, 7 or 11, so code that tests by
+ * mistake whether a handle is divisible usually finds that it is not. */
 static int64_t make_handle(const sym_space_t *space, uint64_t number)
 {
     uint64_t check = hash_mix(space->salt, number) & CHECK_MASK;
@@ -231,7 +231,7 @@ static bool measure(sym_space_t *space, sym_node_t *node)
     return true;
 }
 
-/* Value of an operand at the hints. */
+/* Sets the value of an operand for the hints; returns false if it has none. */
 static bool hint_of(void *user, int64_t operand, sym_value_t *out_value)
 {
     const sym_node_t *node = sym_is(operand) ? sym_find(user, operand) : NULL;
@@ -321,7 +321,7 @@ sym_node_t *sym_new_name(sym_space_t *space, const char *text, int64_t hint, int
 
 /* ---- order ---- */
 
-/* Sorts "#1" after "H". */
+/* Compares names for sorting: names such as "#1" come after names such as "H". */
 static int compare_names(const char *a, const char *b)
 {
     if ((*a == '#') != (*b == '#')) return *a == '#' ? 1 : -1;

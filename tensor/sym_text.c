@@ -9,7 +9,7 @@
 #include "tensor/sym_impl.h"
 #include "tensor/text.h"
 
-/* Writes to the text `grows` or, if that is NULL, to the buffer `text`, cut to capacity. */
+/* Writes to `grows` or, if that is NULL, to the buffer `text`, cut to `capacity`. */
 typedef struct writer {
     const sym_space_t *space;
     text_t *grows;
@@ -17,7 +17,8 @@ typedef struct writer {
     size_t capacity, length;
 } writer_t;
 
-/* Binding strength: an operand that binds less strongly than its context requires gets brackets. */
+/* Precedence: an expression is put in brackets if its precedence is lower than its context
+ * requires. */
 typedef enum level { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_FACTOR } level_t;
 
 static void write(writer_t *writer, const char *format, ...) TESSERA_PRINTF(2, 3);
@@ -51,7 +52,7 @@ typedef struct view {
     sym_poly_t poly;
     sym_poly_t a;
     int64_t factor, divisor; /* factor 0: no remainder */
-    int64_t joined;          /* quotient printed with the constant in its numerator; 0: none */
+    int64_t joined; /* quotient that is printed with the constant in its numerator; 0: none */
 } view_t;
 
 static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)
@@ -60,7 +61,8 @@ static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)
     (void)sym_load((sym_space_t *)(uintptr_t)space, a, out);
 }
 
-/* Subtracts factor * a from poly; false unless each term of factor * a is a term of poly. */
+/* Subtracts factor * a from poly, if each term of factor * a is a term of poly; otherwise returns
+ * false. */
 static bool take(sym_poly_t *poly, int64_t factor, const sym_poly_t *a)
 {
     sym_poly_t rest = *poly;
@@ -78,8 +80,8 @@ static bool take(sym_poly_t *poly, int64_t factor, const sym_poly_t *a)
     return true;
 }
 
-/* Finds k*a - k*d*(a/d), which is k*(a % d), and 2*k*((a+1)/2) - k*a, which is k*(a % 2). k must be
- * positive unless may_be_minus. */
+/* Finds terms that can be printed with %: k*a - k*d*(a/d) is k*(a % d), and 2*k*((a+1)/2) - k*a is
+ * k*(a % 2). k must be positive unless may_be_minus. */
 static void find_remainder(const sym_space_t *space, bool may_be_minus, view_t *view)
 {
     for (int i = 0; i < view->poly.n && view->poly.denominator == 1; i++) {
@@ -143,7 +145,7 @@ static void write_product(writer_t *writer, int64_t factor, int64_t product)
     }
 }
 
-/* Writes "H%8", "3*((H+1)%4)". */
+/* Writes a remainder such as "H%8" or "3*((H+1)%4)". */
 static void write_remainder(writer_t *writer, const view_t *view, int64_t factor)
 {
     if (factor != 1) write(writer, "%" PRId64 "*(", factor);
@@ -156,7 +158,7 @@ static int64_t magnitude(int64_t a)
     return a < 0 ? -a : a;
 }
 
-/* Writes positive terms first: "H-W+1", "3-H". */
+/* Writes the terms of a sum, positive ones first: "H-W+1", "3-H". */
 static void write_terms(writer_t *writer, const view_t *view)
 {
     const size_t begin = writer->length;
@@ -236,7 +238,7 @@ static void write_pair(writer_t *writer, const sym_node_t *node, const char *ope
     if (has_brackets) write(writer, ")");
 }
 
-/* Writes the fewest digits that read back as the same number. */
+/* Writes the fewest digits from which the same number can be read. */
 static void write_number(writer_t *writer, bool is_f32, double number)
 {
     char digits[40] = "";

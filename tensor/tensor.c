@@ -140,7 +140,7 @@ void tensor_drop(tensor_t *tensor)
 {
     if (tensor == NULL || !references_drop(&tensor->n_references)) return;
     allocator_t allocator = tensor->allocator;
-    bool is_in_block = tensor->is_in_block; /* then it is freed with its storage */
+    bool is_in_block = tensor->is_in_block; /* then the tensor is freed with its storage */
     storage_release(tensor->storage);
     if (!is_in_block) allocator_put(&allocator, tensor);
 }
@@ -182,7 +182,7 @@ tensor_info_t info_strided(dtype_t dtype, int rank, const int64_t *sizes, const 
     return info;
 }
 
-/* Makes a contiguous, uninitialised tensor that is not yet in a scope. */
+/* Makes a contiguous, uninitialised tensor. Does not enter it in a scope. */
 static status_t make_dense(context_t *ctx, const char *op, dtype_t dtype, int rank,
                            const int64_t *sizes, tensor_t **out_tensor, void **out_bytes)
 {
@@ -251,7 +251,8 @@ static void draw_uniform(context_t *ctx, dtype_t dtype, int n, double *out)
     for (int i = 0; i < n; i++) out[i] = ldexp((double)(context_random(ctx) >> (64 - bits)), -bits);
 }
 
-/* Box-Muller: two normals from two uniforms; the first uniform is never 0. */
+/* Makes two normally distributed numbers from two uniform ones (Box-Muller). The first uniform
+ * number is never 0. */
 static void draw_normal(context_t *ctx, dtype_t dtype, int n, double *out)
 {
     (void)dtype;
@@ -306,7 +307,7 @@ status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
     return make_random(ctx, "tensor_randn", dtype, rank, sizes, draw_normal, out_tensor);
 }
 
-/* Elements of integral types are computed as integers, because doubles are not exact above 2^53. */
+/* Computes elements of integral types as integers, because doubles are not exact above 2^53. */
 status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
                        tensor_t **out_tensor)
 {
@@ -386,7 +387,7 @@ static status_t check_borrowed(context_t *ctx, const tensor_info_t *info, const 
     return STATUS_OK;
 }
 
-/* The deleter is set last, so that after a failure the caller still owns the memory. */
+/* Sets the deleter last, so that after a failure the caller still owns the memory. */
 status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                        const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
                        void *user, tensor_t **out_tensor)
@@ -433,7 +434,8 @@ int tensor_rank(const tensor_t *tensor)
     return tensor != NULL ? tensor->info.rank : 0;
 }
 
-/* Counts an access to a placeholder's sizes, by which the program may decide what to do. */
+/* If the tensor is a placeholder (tensor_hollow), counts an access to its sizes: the program may
+ * make a decision that depends on them. */
 static void note_look(const tensor_t *tensor)
 {
     atomic_int *looks = tensor != NULL ? storage_looks(tensor->storage) : NULL;
@@ -509,7 +511,7 @@ status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     return tensor_writable(ctx, tensor, out_data);
 }
 
-/* Checks for exactly one element, which is at offset 0 in every format. */
+/* Checks that the tensor has exactly one element, which is at offset 0 in every format. */
 static status_t need_one(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     if (tensor == NULL) return context_null(ctx, op, "tensor");

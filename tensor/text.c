@@ -42,7 +42,8 @@ static void append_bytes(text_t *text, const char *bytes, size_t n)
     text->bytes[text->length] = '\0';
 }
 
-/* Formats into a local buffer first: most pieces are short. A failure leaves the text unchanged. */
+/* Formats into a local buffer first, because most pieces are short. A failure leaves the text
+ * unchanged. */
 void text_append(text_t *text, const char *format, ...)
 {
     char piece[256];
@@ -65,9 +66,9 @@ void text_append(text_t *text, const char *format, ...)
     }
 }
 
-/* Number of bytes of the character at `at`; 0 if it must not be shown. Control characters (U+0000
- * to U+001F, U+007F to U+009F) and invalid UTF-8 (overlong, surrogates, above U+10FFFF) must
- * not. */
+/* Number of bytes of the character at `at`; 0 if it must be escaped. This is so for control
+ * characters (U+0000 to U+001F, U+007F to U+009F, except newline and tab) and for invalid UTF-8
+ * (overlong, surrogates, above U+10FFFF). */
 static int shown_bytes(const unsigned char *at)
 {
     if (*at < 0x80) return (*at >= 0x20 && *at != 0x7f) || *at == '\n' || *at == '\t' ? 1 : 0;
@@ -133,8 +134,9 @@ void text_append_quoted(text_t *text, const char *string)
     append_bytes(text, "\"", 1);
 }
 
-/* Integers below ten million are printed in full, "100.0" instead of "1e+02"; other numbers with
- * the fewest digits that read back as the same number. The locale's decimal point becomes ".". */
+/* Appends integers below ten million without exponent ("100.0" instead of "1e+02"), and other
+ * numbers with the fewest digits from which the same number can be read. Replaces the locale's
+ * decimal point by ".". */
 void text_append_float(text_t *text, double value)
 {
     if (text == NULL) return;

@@ -17,7 +17,7 @@
 #endif
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static hwloc_topology_t topology; /* NULL: it cannot be read. Never freed */
+static hwloc_topology_t topology; /* never freed; NULL if it cannot be read */
 static size_t cache_bytes = 0;
 
 /* ---- cores ---- */
@@ -31,7 +31,7 @@ static int count_cores(hwloc_const_bitmap_t mask)
     return count;
 }
 
-/* Sums the caches of the level that is farthest from the cores. */
+/* Adds up the sizes of the last-level caches (the caches farthest from the cores). */
 static size_t sum_caches(hwloc_const_bitmap_t mask)
 {
     static const hwloc_obj_type_t levels[] = {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE,
@@ -45,7 +45,7 @@ static size_t sum_caches(hwloc_const_bitmap_t mask)
     return bytes;
 }
 
-/* The affinity of the process; NULL if memory is short. */
+/* The CPU affinity of the process; NULL without memory. */
 static hwloc_bitmap_t allowed_mask(void)
 {
     hwloc_bitmap_t mask = hwloc_bitmap_alloc();
@@ -54,7 +54,7 @@ static hwloc_bitmap_t allowed_mask(void)
     return mask;
 }
 
-/* Runs once per process, because it takes milliseconds. */
+/* Reads the machine's topology: once per process, because it takes milliseconds. */
 static void read_topology(void)
 {
     if (hwloc_topology_init(&topology) != 0) {
@@ -119,9 +119,10 @@ size_t threads_cache_bytes(void)
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static atomic_int n_forks;
 
-/* libgomp keeps the threads that ran a thread's last region (its team) for the next region. A
- * forked child inherits the list of these threads but not the threads, so its first region would
- * wait forever. If the team has ended before the fork, parent and child start new threads. */
+/* Called before a fork. libgomp keeps the threads of a parallel region (a team) for the calling
+ * thread's next region. A forked child inherits the list of these threads but not the threads, so
+ * its first region would wait forever. If the team has ended before the fork, parent and child
+ * start new threads. */
 static void end_team(void)
 {
     (void)omp_pause_resource_all(omp_pause_soft);
@@ -152,9 +153,9 @@ int threads_forks(void)
 
 /* ---- denormals ---- */
 
-/* Only in an OpenMP region can each thread of the team set its own floating-point mode. Later
- * regions with as many threads run on the same team, so the mode lasts. Calls of two contexts may
- * nest in one thread; mode_before is the mode before the outer call. */
+/* A thread can only set its own floating-point mode, so all threads of an OpenMP team set it in a
+ * parallel region. Later regions with as many threads run on the same team, so the mode stays set.
+ * Calls of two contexts may nest in one thread; mode_before is the mode before the outer call. */
 #ifdef __SSE__
 static _Thread_local int flush_depth;
 static _Thread_local unsigned mode_before;
@@ -231,9 +232,9 @@ void threads_unlimit(context_t *ctx, threads_limit_t limit)
 /* ---- loops ---- */
 
 /* After a oneDNN primitive, OpenMP's threads spin for a while on cores that the pool's workers
- * would need. Loops run on OpenMP's threads as long as these spin. If the user makes them spin only
- * shortly, at most LOOPS_AFTER loops do, so that a plan that alternates between primitives and
- * loops does not change threads each time. */
+ * would need. So loops run on OpenMP's threads as long as these spin. If the user makes OpenMP's
+ * threads spin only for a short time, at most LOOPS_AFTER loops after a primitive run on them. So a
+ * plan that alternates between primitives and loops does not change threads each time. */
 #define SHORT_SPIN_COUNT 20000
 #define SHORT_SPIN_NS 30000u
 #define LONG_SPIN_NS 5000000u

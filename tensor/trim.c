@@ -9,8 +9,8 @@
 #define VERSION 1
 static const char owner[] = "trim";
 
-/* Indices of the format's numbers: rank, order of dimensions (one digit each), block, and all sizes
- * except the number of rows. */
+/* Indices of the numbers in the format (format_numbers): rank, order of dimensions (one digit
+ * each), block, and all sizes except the number of rows. */
 enum { RANK, ORDER, BLOCK_DIM, BLOCK_SIZE, SIZES, N_NUMBERS = SIZES + TRIM_MAX_RANK - 1 };
 
 /* ---- the format ---- */
@@ -20,7 +20,7 @@ static bool is_matrix(const tensor_info_t *info)
     return info->dtype == DTYPE_F32 && info->rank == 2 && info->sizes[0] > 0 && info->sizes[1] > 0;
 }
 
-/* Info of one row in the format `tag`: first size 1, other sizes from `sizes`. */
+/* Info of one row in the format `tag`: the first size is 1, the others are those of `sizes`. */
 static tensor_info_t row_of(int rank, const int64_t *sizes, const format_t *tag)
 {
     int64_t row[TENSOR_MAX_RANK] = {1};
@@ -61,7 +61,7 @@ bool trim_plain(const tensor_info_t *matrix, tensor_info_t *out_info)
     return trim_ordered(matrix, 2, matrix->sizes, &plain, out_info);
 }
 
-/* Decodes the order from a format's numbers; false if they are invalid. */
+/* Decodes the order of the columns from a format's numbers. Returns false if they are invalid. */
 static bool read_order(const int64_t *numbers, int64_t *out_sizes, format_t *out_tag)
 {
     int64_t digits = numbers[ORDER];
@@ -114,8 +114,8 @@ int64_t trim_groups(const tensor_info_t *info)
 
 /* ---- elements ---- */
 
-/* Rounds to the upper 24 bits. A carry increases the exponent, from the largest number to
- * infinity. */
+/* Rounds to the upper 24 bits, to nearest even. A carry increases the exponent, so the largest
+ * numbers become infinite. */
 static uint32_t round_bits(float value)
 {
     uint32_t bits;
@@ -137,7 +137,7 @@ float trim_round(float value)
     return widen(round_bits(value));
 }
 
-/* Lists the column stored at each position; -1: padding. */
+/* Lists, for each position in a row, the column that is stored there; -1: padding. */
 static status_t list_columns(context_t *ctx, const tensor_info_t *info, int64_t **out_columns)
 {
     tensor_info_t row;

@@ -18,7 +18,7 @@ static status_t give_view(context_t *ctx, const tensor_t *base, int rank, const 
     return tensor_give(ctx, view, out_view);
 }
 
-/* The view's first byte in the storage, and the end of its last; false on overflow. */
+/* Finds the range of bytes in the storage that a view uses. Returns false on overflow. */
 static bool find_reach(const tensor_t *base, int rank, const int64_t *sizes, const int64_t *strides,
                        int64_t offset, int64_t *out_first, int64_t *out_end)
 {
@@ -60,8 +60,8 @@ status_t tensor_as_strided(context_t *ctx, const tensor_t *base, int rank, const
     return give_view(ctx, base, rank, sizes, strides, offset, out_view);
 }
 
-/* Does the same as PyTorch's computeStride: merges dimensions of the base that are contiguous in
- * memory. Each merged dimension must be a product of new dimensions. */
+/* Works like PyTorch's computeStride: merges dimensions of the base that are contiguous in memory.
+ * The size of each merged dimension must be a product of sizes of the view. */
 bool view_strides(const tensor_info_t *base, int rank, const int64_t *sizes, int64_t *out_strides)
 {
     int64_t numel;
@@ -160,7 +160,8 @@ status_t tensor_permute(context_t *ctx, const tensor_t *base, int rank, const in
     return give_view(ctx, base, rank, sizes, strides, 0, out_view);
 }
 
-/* An empty view begins where the base begins, so that it never points past the storage. */
+/* If the view is empty, it begins where the base begins, so that it never points past the
+ * storage. */
 status_t tensor_narrow(context_t *ctx, const tensor_t *base, int64_t dim, int64_t start,
                        int64_t length, tensor_t **out_view)
 {
