@@ -29,8 +29,7 @@ struct datum {
             entry_t *entries;
             int n;
             int capacity;
-            hash_table_t by_key; /* items are the index of an entry, plus 1; empty up to LINEAR_MAX
-                                    entries */
+            hash_table_t by_key; /* items: index + 1 of an entry; empty up to LINEAR_MAX entries */
         } list;
     };
 };

@@ -22,8 +22,7 @@
 #include "tensor/interrupt_impl.h"
 
 #define WRITE_BUFFER 65536
-#define PIECE_BYTES ((size_t)4 << 20) /* number of bytes written between two checks for a cancel   \
-                                       */
+#define PIECE_BYTES ((size_t)4 << 20) /* written between two checks for a cancel */
 
 struct file_writer {
     context_t *ctx;

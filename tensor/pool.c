@@ -88,12 +88,11 @@ typedef struct worker {
 
 static slot_t slots[MAX_CALLERS];
 static worker_t workers[MAX_MEMBERS];
-static atomic_int n_slots;   /* slots that have been used */
-static atomic_int n_workers; /* workers that were started */
-static atomic_int
-    n_wanted;              /* largest number of workers requested; failed starts are not repeated */
-static atomic_int n_awake; /* workers that are awake */
-static atomic_int n_alive; /* workers that have not ended, for stop */
+static atomic_int n_slots;      /* slots that have been used */
+static atomic_int n_workers;    /* workers that were started */
+static atomic_int n_wanted;     /* most workers requested so far; failed starts are not repeated */
+static atomic_int n_awake;      /* workers that are awake */
+static atomic_int n_alive;      /* workers that have not ended, for stop */
 static atomic_int n_processors; /* 0: not known yet */
 static atomic_bool is_resting, is_stopped;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while workers are started */

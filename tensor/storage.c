@@ -35,9 +35,8 @@ struct storage {
     atomic_uint_fast64_t version;
     allocator_t allocator;
     size_t bytes;
-    _Atomic(buffer_t *)
-        buffer; /* plain bytes; NULL: they are dirty or shed, so only forms have the elements */
-    _Atomic(buffer_t *) dirty; /* memory of dirty plain bytes; NULL: clean or shed */
+    _Atomic(buffer_t *) buffer; /* plain bytes; NULL: dirty or shed, so only forms have elements */
+    _Atomic(buffer_t *) dirty;  /* memory of dirty plain bytes; NULL: clean or shed */
     buffer_t *home; /* the buffer in whose memory block this storage is, and to which it holds a
                        reference. NULL: the storage has its own block */
     pthread_mutex_t lock;

@@ -1,5 +1,5 @@
-/* Arguments of primitives: those that a problem has, those that a primitive takes, and their
- * numbers in oneDNN. */
+/* Arguments of primitives: which of them a problem has, which of them a primitive takes, and
+ * oneDNN's numbers for them. */
 #include "tensor/onednn/onednn_impl.h"
 
 int onednn_n_operands(const onednn_problem_t *p, int first)
@@ -86,7 +86,8 @@ int onednn_argument_number(int argument)
     return numbers[argument];
 }
 
-/* True if a primitive takes an argument for which the problem has no info. */
+/* True if a primitive takes this argument although the problem has no info for it, such as a
+ * workspace. */
 static bool is_implied(const onednn_primitive_t *primitive, int argument)
 {
     const onednn_problem_t *p = primitive->problem;

@@ -1,4 +1,5 @@
-/* Blocks as wide as a vector are usually best; smaller blocks are for few channels. */
+/* Blocks of as many channels as a vector holds are usually best; smaller blocks are for few
+ * channels. */
 #include "tensor/onednn/candidates.h"
 
 #include "tensor/onednn/onednn.h"

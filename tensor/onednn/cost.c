@@ -1,27 +1,28 @@
-/* Estimates based on the implementation's name and the instruction set. */
+/* Estimates run times from the implementation's name and the instruction set. */
 #include "tensor/onednn/cost.h"
 
 #include <string.h>
 
 #include "tensor/onednn/onednn.h"
 
-#define CALL_NS 1000.0    /* overhead of a call of oneDNN, and of most native kernels */
+#define CALL_NS 1000.0    /* overhead of a call of oneDNN and of most native kernels */
 #define OWN_CALL_NS 300.0 /* overhead of the native kernels listed in call_ns */
-#define APART 0.3         /* fraction of the time of reads that computation does not overlap */
+#define APART 0.3         /* fraction of the reading time that does not overlap with computing */
 
 static bool has(const char *text, const char *part)
 {
     return strstr(text, part) != NULL;
 }
 
-/* Fraction of peak speed that an implementation reaches, measured on the zoo's layers. Kernels for
- * an instruction set older than the machine's have fewer registers for blocking. */
+/* Fraction of peak speed that an implementation reaches, measured on layers of the zoo's networks.
+ * Kernels for an older instruction set than the machine's are slower, because they can use fewer
+ * registers. */
 static double efficiency(const char *implementation)
 {
     const unsigned isa = onednn_isa();
     double share = 0.9;
     if (onednn_is_reference(implementation)) return 0.001;
-    if (has(implementation, "wino")) share = 1.7; /* relative to direct convolution */
+    if (has(implementation, "wino")) share = 1.7; /* compared with direct convolution */
     if (has(implementation, "brgemm"))
         share = 0.75; /* for linear layers of 197 rows; "brgconv" does not match */
     else if (has(implementation, "gemm"))
@@ -55,19 +56,19 @@ double cost_run(const context_t *ctx, const char *implementation, double flops, 
     const cost_limits_t limits = cost_limits();
     const double share = efficiency(implementation);
     double compute = flops / (limits.flops * context_threads(ctx) * share);
-    if (has(implementation, "bf16")) compute /= 2.0; /* instructions multiply pairs */
+    if (has(implementation, "bf16")) compute /= 2.0; /* multiplies pairs of numbers */
     double moved = bytes / limits.cached;
     if (flops == 0.0) moved /= share;
     return call_ns(implementation) + (compute > moved ? compute : moved);
 }
 
-/* Fraction of memory bandwidth at which oneDNN's matrix products of few rows read their weights.
- * perf/linear measured 0.55 to 1 of the speed of native kernels. */
+/* Fraction of memory bandwidth with which oneDNN's matrix products of few rows read their weights.
+ * perf/linear measured that they have 0.55 to 1 of the speed of native kernels. */
 #define GEMM_READS 0.9
 
-/* Computation and reads overlap, except for the fraction APART. If reads take longer, as for a
- * linear layer of one row, all implementations take the same time, so a conversion for a faster
- * implementation gains nothing. */
+/* Computing and reading overlap, except for the fraction APART. If reading takes longer than
+ * computing, as in a linear layer of one row, all implementations take the same time, so a
+ * conversion for a faster implementation gains nothing. */
 double cost_layer(const context_t *ctx, const char *implementation, double flops, double bytes,
                   double weight_bytes)
 {

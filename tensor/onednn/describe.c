@@ -1,4 +1,5 @@
-/* Makes oneDNN's primitive descriptor for a problem: forward, one case per kind of primitive. */
+/* Makes oneDNN's primitive descriptor for a forward problem, with one case for each kind of
+ * primitive. */
 #include "tensor/onednn/onednn_impl.h"
 
 static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
@@ -42,7 +43,7 @@ static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_RNN_LBR_GRU] = dnnl_lbr_gru,
 };
 
-/* If from_dst is set, returns the algorithm whose backward uses dst. */
+/* Returns oneDNN's algorithm; if from_dst is set, the variant whose backward pass reads dst. */
 static dnnl_alg_kind_t algorithm_of(const onednn_problem_t *p)
 {
     static const dnnl_alg_kind_t by_result[ONEDNN_ALGORITHM_COUNT] = {
@@ -108,8 +109,9 @@ static dnnl_prop_kind_t prop_of(const onednn_problem_t *p)
 }
 
 /* Describes the problem twice, the second time with the formats that oneDNN chose the first time.
- * oneDNN 2.6 caches primitives by the requested formats. For a single channel it treats abcd and
- * acdb as equal, although the primitives have different weight formats. */
+ * This is because oneDNN 2.6 has a cache that finds primitives by the requested formats. For a
+ * single channel it treats abcd and acdb as equal, although the primitives have different weight
+ * formats. */
 static dnnl_status_t describe_deconvolution(const onednn_problem_t *p,
                                             const onednn_descriptors_t *d,
                                             const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)

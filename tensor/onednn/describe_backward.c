@@ -1,4 +1,5 @@
-/* Makes oneDNN's primitive descriptor for a problem: backward, one case per kind of primitive. */
+/* Makes oneDNN's primitive descriptor for a backward problem, with one case for each kind of
+ * primitive. */
 #include "tensor/onednn/onednn_impl.h"
 
 static dnnl_status_t describe_convolution(const onednn_problem_t *p, const onednn_descriptors_t *d,
@@ -81,8 +82,9 @@ static dnnl_status_t describe_product(const onednn_problem_t *p, const onednn_de
         d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, d->forward, d->attr);
 }
 
-/* True if the kind of primitive has this gradient. Kinds with a weight have separate primitives for
- * the gradients of data and weight; norms compute all gradients at once. */
+/* True if oneDNN computes the gradient that p->propagation requests. Kinds with a weight have
+ * separate primitives for the gradients of source and weight; norms compute all gradients at
+ * once. */
 static bool has_gradients(const onednn_problem_t *p)
 {
     switch (p->kind) {

@@ -1,4 +1,4 @@
-/* Makes oneDNN's primitive descriptor for a problem: recurrent layers, forward and backward. */
+/* Makes oneDNN's primitive descriptor for a recurrent layer, forward or backward. */
 #include "tensor/onednn/onednn_impl.h"
 
 enum {

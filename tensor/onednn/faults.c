@@ -1,5 +1,5 @@
-/* Known faults: problems that an implementation accepts but computes wrongly. All were seen with
- * oneDNN 2.6.3 only. */
+/* Known faults of oneDNN: problems that an implementation accepts but for which its results are
+ * wrong. All of them were found in oneDNN 2.6.3 only. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
@@ -35,14 +35,14 @@ static bool is_sse41(const char *implementation)
     return strstr(implementation, "sse41") != NULL;
 }
 
-/* ":gemm" excludes "brgemm". */
+/* The colon in ":gemm" excludes "brgemm". */
 static bool is_gemm(const char *implementation)
 {
     return strstr(implementation, ":gemm") != NULL;
 }
 
-/* True if dimension 0 is between others in memory, as in bcad, so that neither rows nor columns of
- * the matrix are contiguous. Dimensions of size 1 are ignored. */
+/* True if dimension 0 is neither the slowest nor the fastest in memory, as in bcad, so that neither
+ * rows nor columns of the matrix are contiguous. Ignores dimensions of size 1. */
 static bool has_rows_inside(const tensor_info_t *info)
 {
     int n = 0, at = -1;

@@ -1,4 +1,5 @@
-/* Runs primitives. A frame keeps the memory objects of a primitive from one run to the next. */
+/* Runs primitives. A frame holds oneDNN's memory objects for a primitive, from one run to the
+ * next. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
@@ -6,9 +7,10 @@
 #include "tensor/onednn/onednn_impl.h"
 #include "tensor/threads_impl.h"
 
-/* True if the primitive that oneDNN made or found in its cache has this description. The cache
- * confuses descriptions that differ only in strides of dimensions of size 1, although
- * implementation and weight format differ: f32[2,1,9,11] row-major and channels last. */
+/* True if `kernel`, which oneDNN made or found in its own cache, has the primitive's description.
+ * The cache confuses descriptions that differ only in strides of dimensions of size 1, as
+ * f32[2,1,9,11] in row-major and in channels last, although implementation and weight format
+ * differ. */
 static bool is_as_described(const onednn_primitive_t *primitive, dnnl_primitive_t kernel)
 {
     const_dnnl_primitive_desc_t made = NULL;
@@ -58,7 +60,7 @@ static status_t build(context_t *ctx, onednn_primitive_t *primitive)
     return STATUS_OK;
 }
 
-/* True if the descriptor has padded elements, or if that is unknown. */
+/* True if the format has padding, or if that is unknown. */
 static bool has_padding(const_dnnl_memory_desc_t md)
 {
     tensor_info_t info;
@@ -87,9 +89,10 @@ status_t onednn_frame_add(context_t *ctx, onednn_frame_t *frame, int number,
     return status;
 }
 
-/* Makes an argument's memory object, without a pointer to elements. Scales that this version of
- * oneDNN does not take have no memory object. Their handle is the frame itself, and onednn_fold_run
- * passes the frame as their pointer, so that bind does nothing. */
+/* Makes an argument's memory object, without a pointer to elements. A scale that this version of
+ * oneDNN does not take as an argument has no memory object. Its handle is the frame itself, and
+ * onednn_fold_run passes the frame as its pointer, so that `bind` finds no change and does
+ * nothing. */
 static status_t add_argument(context_t *ctx, onednn_frame_t *frame, int i, int number)
 {
     const onednn_primitive_t *primitive = frame->primitive;
@@ -109,8 +112,8 @@ static status_t add_argument(context_t *ctx, onednn_frame_t *frame, int i, int n
     return add_memory(ctx, frame, number, md, DNNL_MEMORY_NONE, &frame->memories[i]);
 }
 
-/* True for versions of oneDNN that count the shift as an input of a norm's gradient, although the
- * gradient does not depend on it. They get a memory object without data. */
+/* True if this version of oneDNN counts the shift as an input of a norm's gradient, although the
+ * gradient does not depend on it. It then gets a memory object without data. */
 static bool counts_shift(const onednn_primitive_t *primitive)
 {
     const onednn_problem_t *p = primitive->problem;
@@ -161,8 +164,9 @@ void onednn_frame_destroy(onednn_frame_t *frame)
     allocator_put(&allocator, frame);
 }
 
-/* Sets an argument's pointer, unless it is the same as in the previous run, as mostly in plans. The
- * pointer of a padded argument is always set, because oneDNN 2.6 then zeroes the padding. */
+/* Sets an argument's pointer, unless it is the same as in the previous run, which is usual in
+ * plans. The pointer of an argument with padding is always set, because oneDNN 2.6 writes zeros to
+ * the padding when the pointer is set. */
 static status_t bind(context_t *ctx, onednn_frame_t *frame, int index, void *handle)
 {
     if (handle != NULL && frame->handles[index] == handle) return STATUS_OK;
@@ -188,7 +192,8 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
     return STATUS_OK;
 }
 
-/* Takes an idle frame or NULL. Taking `idle` needs no lock, which suffices for a single thread. */
+/* Takes an idle frame; returns NULL if there is none. The first one, `idle`, is taken without a
+ * lock; if a single thread runs the primitive, no other frame is needed. */
 static onednn_frame_t *take_idle(onednn_primitive_t *primitive)
 {
     onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);

@@ -1,12 +1,12 @@
 /* Detects problems that overflow oneDNN's integers. oneDNN stores sizes, strides, paddings and
- * offsets inside a window in 32 bits without checking. */
+ * offsets inside a window in 32 bits, without checking whether they fit. */
 #include <stdint.h>
 
 #include "tensor/onednn/onednn_impl.h"
 #include "tensor/shape.h"
 
-/* UNROLLED_OUTPUTS: most adjacent outputs that kernels compute in one unrolled step. BLOCK: most
- * channels in a block. */
+/* UNROLLED_OUTPUTS: largest number of adjacent outputs that a kernel computes in one unrolled step.
+ * BLOCK: largest number of channels in a block. */
 #define UNROLLED_OUTPUTS 32
 #define BLOCK 16
 
@@ -20,7 +20,7 @@ static bool fits(int64_t number)
     return number >= -INT32_MAX && number <= INT32_MAX;
 }
 
-/* *value *= factor and *value += term; false on 64-bit overflow. */
+/* Compute *value *= factor and *value += term. Return false on 64-bit overflow. */
 static bool multiply(int64_t *value, int64_t factor)
 {
     return shape_multiply(*value, factor, value);
@@ -33,8 +33,8 @@ static bool add(int64_t *value, int64_t term)
 
 /* ---- sizes ---- */
 
-/* True if the number of elements, padding included, fits into 32 bits. If oneDNN is to choose the
- * format, padding is checked after the choice. */
+/* True if the number of elements, padding included, fits into 32 bits. If oneDNN will choose the
+ * format, padding is checked after this choice. */
 static bool elements_fit(const tensor_info_t *info)
 {
     int64_t elements = 0;
@@ -63,7 +63,8 @@ typedef struct window {
     int64_t kernel[ONEDNN_MAX_SPATIAL];
 } window_t;
 
-/* The windows of a problem. Gradients, if given, have the shapes of the forward operands. */
+/* Returns the windows of a problem. If the problem has gradients, uses their infos; they have the
+ * shapes of the forward operands. */
 static window_t window_of(const onednn_problem_t *p)
 {
     const tensor_info_t *src = p->diff_src != NULL ? p->diff_src : p->src;
@@ -79,8 +80,8 @@ static window_t window_of(const onednn_problem_t *p)
 }
 
 /* Counts the elements along dimension i that a kernel addresses from one pointer: a window, the
- * steps to the next windows, and the padding. 0 for adjacent windows of one element. False on
- * overflow. */
+ * steps to the next windows, and the padding. The number is 0 for adjacent windows of one element.
+ * Returns false on overflow. */
 static bool count_reach(const onednn_problem_t *p, const window_t *window, int i, bool is_innermost,
                         int64_t *out_reach)
 {
@@ -100,9 +101,9 @@ static bool count_reach(const onednn_problem_t *p, const window_t *window, int i
     return true;
 }
 
-/* Kernels encode offsets inside a window as 32-bit immediates, in bytes. The largest offset is the
- * number of elements that count_reach returns, times the sizes of all inner dimensions and the
- * channels (in channels last). */
+/* Kernels encode offsets inside a window in their instructions, as 32-bit numbers of bytes. The
+ * largest offset is the number of elements that count_reach returns, multiplied by the sizes of all
+ * inner dimensions and by the channels (in channels last). */
 static const char *windows_obstacle(const onednn_problem_t *p)
 {
     const window_t window = window_of(p);

@@ -1,5 +1,5 @@
-/* The engine, conversion between formats and memory descriptors, and primitives. frame.c runs
- * them. */
+/* oneDNN's engine, conversion between formats and memory descriptors, and creation of primitives.
+ * frame.c runs them. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/onednn/onednn.h"
 
@@ -19,9 +19,9 @@ static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static dnnl_engine_t engine;
 static int engine_users;
 
-/* Limits oneDNN's cache of built primitives. By default it keeps 1,024 for the process, which are
- * 65 MB that no plan or context needs. Does not change a capacity from
- * ONEDNN_PRIMITIVE_CACHE_CAPACITY. */
+/* Limits oneDNN's own cache of primitives. By default it keeps 1,024 of them for the process, which
+ * take up to 65 MB, although plans and contexts hold the primitives that they need. Does not change
+ * a capacity that ONEDNN_PRIMITIVE_CACHE_CAPACITY has set. */
 static void bound_primitive_cache(void)
 {
     enum { DEFAULT = 1024, OURS = 64 };
@@ -109,9 +109,9 @@ const char *onednn_version_text(void)
     return version_text;
 }
 
-/* Names of instruction sets, smallest first. Each set's bits include those of the smaller ones; an
- * unnamed set gets the largest name whose bits it includes. oneDNN has no names for Arm: bit 0 is
- * ASIMD, and one more bit is set for each 128 bits of the SVE vector length. */
+/* Names of instruction sets, smallest first. Each set's bits include those of the smaller ones; a
+ * set without a name gets the largest name whose bits it includes. oneDNN has no names for Arm: bit
+ * 0 is ASIMD, and one more bit is set for each 128 bits of the SVE vector length. */
 static const struct {
     unsigned bits;
     const char *name;
@@ -200,8 +200,8 @@ static dnnl_format_tag_t find_tag(const format_t *format)
     return dnnl_format_tag_undef;
 }
 
-/* Makes a blocked descriptor from its tag. If oneDNN lacks the tag, uses the tag with the same
- * blocks and the dimensions in alphabetical order, and permutes the axes. */
+/* Makes the descriptor of a blocked format. If oneDNN lacks its tag, uses the tag with the same
+ * blocks and the dimensions in alphabetical order, and permutes the axes of the descriptor. */
 static dnnl_status_t create_blocked(const tensor_info_t *info, dnnl_data_type_t data_type,
                                     dnnl_memory_desc_t *out_md)
 {
@@ -254,8 +254,8 @@ static dtype_t dtype_of(dnnl_data_type_t data_type)
     return DTYPE_NONE;
 }
 
-/* Orders dimensions by falling stride. Among equal strides, dimensions of outer size 1 come last,
- * in ascending order or, with is_last_first, in descending order. */
+/* Orders dimensions by falling stride. Of dimensions with equal strides, those whose outer size is
+ * 1 come last, in ascending order; if is_last_first, in descending order. */
 static void order_of_strides(int rank, const int64_t *outer, const int64_t *strides,
                              bool is_last_first, uint8_t *out_order)
 {
@@ -274,8 +274,8 @@ static void order_of_strides(int rank, const int64_t *outer, const int64_t *stri
     }
 }
 
-/* True if the descriptor made from the info equals md. It does not if md has extra padding or gaps;
- * such formats are opaque. */
+/* True if a descriptor made from the info equals md. If md has additional padding or gaps, it does
+ * not; the format is then opaque. */
 static bool is_made_again(const tensor_info_t *info, const_dnnl_memory_desc_t md)
 {
     dnnl_memory_desc_t again = NULL;
@@ -331,8 +331,8 @@ static bool find_info(const_dnnl_memory_desc_t md, bool is_eager, tensor_info_t 
     order_of_strides(rank, outer, strides, false, info.format.order);
     *out_info = info;
     if (is_made_again(&info, md)) return true;
-    /* with sizes of 1 in reverse order the format may have a tag: hwioG16g. Only int8 weights need
-     * this, as floating weights of this kind have native kernels */
+    /* with dimensions of size 1 in reverse order, the format may have a tag, such as hwioG16g. Only
+     * int8 weights need this, because native kernels read floating-point weights of this kind */
     if (info.dtype != DTYPE_S8 && !is_eager) return false;
     order_of_strides(rank, outer, strides, true, info.format.order);
     if (!is_made_again(&info, md)) return false;
@@ -361,7 +361,8 @@ bool onednn_is_reference(const char *implementation)
     return false;
 }
 
-/* A primitive and its problem in one memory block, followed by the infos the problem points to. */
+/* A primitive and its problem in one memory block, followed by the infos to which the problem
+ * points. */
 typedef struct remembered {
     onednn_primitive_t primitive;
     onednn_problem_t problem;
@@ -419,7 +420,7 @@ static const tensor_info_t *remember_infos(remembered_t *block, int *n, int n_in
     return to;
 }
 
-/* Copies constant scales and zeros after the infos. */
+/* Copies constant scales and zeros to the memory after the infos. */
 static void remember_constants(onednn_problem_t *p, char *to)
 {
     onednn_quantization_t *each[] = {&p->src_quantization, &p->weight_quantization,
@@ -455,8 +456,8 @@ static void remember(remembered_t *block, const onednn_problem_t *problem)
     block->primitive.forward = onednn_retain(problem->forward);
 }
 
-/* Checks a problem that oneDNN accepted. Returns the implementation's fault, or a limit that the
- * chosen formats exceed; else NULL. */
+/* Checks a problem that oneDNN accepted. Returns a text about a known fault of the implementation,
+ * or about a limit that the chosen formats exceed; NULL if all is well. */
 static const char *find_obstacle(context_t *ctx, const onednn_primitive_t *primitive)
 {
     tensor_info_t chosen[3];
@@ -487,7 +488,7 @@ const char *onednn_refusal(context_t *ctx)
     return context_stream(ctx)->refusal;
 }
 
-/* Makes a primitive from a description, and takes ownership of the description even on failure. */
+/* Makes a primitive from a description. Takes ownership of the description, also on failure. */
 static status_t make_primitive(context_t *ctx, const onednn_problem_t *problem,
                                dnnl_primitive_desc_t description,
                                onednn_primitive_t **out_primitive)

@@ -1,5 +1,5 @@
-/* Formats that no tag describes. oneDNN exposes the contents of one kind, and only in 2.6: weights
- * of its winograd convolutions. */
+/* Formats that no tag describes. oneDNN makes only one kind of these readable, and only in version
+ * 2.6: weights of its Winograd convolutions. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
@@ -36,7 +36,7 @@ bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words)
     return true;
 }
 
-/* True if `padded` covers `size` and is a multiple of the block, and the number of blocks a
+/* True if `padded` is at least `size` and a multiple of the block, and if the number of blocks is a
  * multiple of block_2. */
 static bool is_blocked(int64_t padded, int64_t size, int64_t block, int64_t block_2)
 {
@@ -44,9 +44,9 @@ static bool is_blocked(int64_t padded, int64_t size, int64_t block, int64_t bloc
            block_2 > 0 && padded / block % block_2 == 0;
 }
 
-/* Validates the words for a tensor: oneDNN divides by them and computes addresses from them without
- * checks. Its transforms are F(2x2, 3x3), and F(4x4, 3x3) in the one format with blocks of input
- * blocks. */
+/* Checks the words of a format, because oneDNN divides by them and computes addresses from them
+ * without checks. oneDNN's Winograd transforms are F(2x2, 3x3), and, in one of the formats, F(4x4,
+ * 3x3). */
 static bool are_of(const int64_t *words, const tensor_info_t *info)
 {
     int first = info->rank - 4;

@@ -1,5 +1,5 @@
-/* Scales and zeros of problems: the operand they belong to, how many they are, and whether they are
- * constant. scales.c passes scales to oneDNN. */
+/* Scales and zeros of problems: to which operand they belong, how many there are, and whether they
+ * are constant. scales.c passes scales to oneDNN. */
 #include "tensor/onednn/onednn_impl.h"
 
 int64_t onednn_output_channels(const onednn_problem_t *p)
@@ -32,8 +32,8 @@ bool onednn_quantity(const onednn_problem_t *p, int argument, tensor_info_t *out
     return true;
 }
 
-/* True if the kind supports the quantization: operators with a weight, and reorders. Only the
- * weight may have a scale per channel. */
+/* True if this kind of problem supports the quantization: operators with a weight do, and reorders.
+ * Only the weight may have one scale for each channel. */
 static bool is_known(const onednn_problem_t *p)
 {
     bool has_weight = p->kind == ONEDNN_CONVOLUTION || p->kind == ONEDNN_DECONVOLUTION ||
@@ -60,7 +60,8 @@ dnnl_status_t onednn_set_quantization(context_t *ctx, const onednn_problem_t *p,
     return status;
 }
 
-/* Dequantizes the previous dst to add it, so its scale and zero must be constants. */
+/* Appends the addition of the old elements of dst, which are dequantized first; so their scale and
+ * zero must be constants. */
 dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_t *op,
                                 dnnl_post_ops_t post)
 {
@@ -73,7 +74,7 @@ dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_
                                     q->has_zero ? q->zero[0] : 0, dnnl_data_type_undef);
 }
 
-/* Adds memory objects for constant scales and zeros, whose pointers runs do not set. */
+/* Adds memory objects for constant scales and zeros. Runs do not set their pointers. */
 status_t onednn_frame_add_constants(context_t *ctx, onednn_frame_t *frame)
 {
     for (int a = ONEDNN_ARGUMENT_SRC_SCALE; a <= ONEDNN_ARGUMENT_DST_ZERO; a++) {

@@ -1,12 +1,12 @@
-/* A context's cache of described reorders, with as many entries as that of prepared operators.
- * Evicts the least recently used. */
+/* A context's cache of primitives that reorder, with as many entries as the cache of prepared
+ * operators. Evicts the least recently used one. */
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"
 #include "tensor/onednn/onednn.h"
 
 typedef struct reorder {
     tensor_info_t src, dst;
-    int n_threads; /* the description depends on it */
+    int n_threads; /* the primitive depends on it */
     uint64_t hash;
     onednn_primitive_t *primitive;
     struct reorder *older, *newer;

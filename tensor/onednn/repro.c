@@ -1,11 +1,11 @@
-/* Prints problems as command lines of benchdnn, oneDNN's test and benchmark program. Prefers
- * options that both versions accept; DNNL_VERSION_MAJOR selects the others. */
+/* Prints problems as command lines of benchdnn, oneDNN's test and benchmark program. Uses options
+ * that versions 2 and 3 accept, if possible; DNNL_VERSION_MAJOR selects the others. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
 
-/* benchdnn's name of an algorithm, and how many of alpha and beta it accepts; a parameter that it
- * does not accept must be 0. */
+/* benchdnn's name of an algorithm, and the number of parameters (alpha, beta) that it accepts; a
+ * parameter that it does not accept must be 0. */
 static const struct algorithm {
     const char *name;
     int n_parameters;
@@ -62,7 +62,7 @@ static const char *const drivers[] = {
 
 /* ---- options ---- */
 
-/* Prints a format that no tag describes as "any", because oneDNN chose it. */
+/* Returns the text of a format; "any" if no tag describes it, because then oneDNN chose it. */
 static const char *tag_of(const tensor_info_t *info, char *out_text)
 {
     format_t format = info->format;
@@ -77,7 +77,7 @@ static void append_tag(text_t *text, const char *option, const tensor_info_t *in
     text_append(text, " --%s=%s", option, tag_of(info, tag));
 }
 
-/* Appends all dtypes, or a single one if all are equal. */
+/* Appends the dtypes of all infos, or a single one if all are equal. */
 static void append_dtypes(text_t *text, const char *option, const char *separator, int n,
                           const tensor_info_t *const *infos)
 {
@@ -95,7 +95,8 @@ static void append_sizes(text_t *text, const char *before, const tensor_info_t *
         text_append(text, "%s%lld", d == 0 ? before : "x", (long long)info->sizes[d]);
 }
 
-/* benchdnn's name for the set of dimensions in which a post-op's operand is not broadcast. */
+/* Returns benchdnn's name for the set of dimensions in which a post-op's operand is not
+ * broadcast. */
 static const char *policy_of(const tensor_info_t *operand, const tensor_info_t *dst)
 {
     unsigned mask = 0;
@@ -114,7 +115,8 @@ static double scale_of(const onednn_quantization_t *q)
     return q->has_scale && q->scale != NULL ? (double)q->scale[0] : 1.0;
 }
 
-/* Version 2 has one scale, for sums. Only the first of several scales per channel is printed. */
+/* Appends scales. Version 2 has one scale, which multiplies sums. If there is a scale for each
+ * channel, only the first is printed. */
 static void append_scales(text_t *text, const onednn_problem_t *p)
 {
     const onednn_quantization_t *src = &p->src_quantization, *weight = &p->weight_quantization,
@@ -192,7 +194,8 @@ static void append_post_ops(text_t *text, const onednn_problem_t *p)
         text_append(text, "+linear:%g:0", 1.0 / scale_of(&p->dst_quantization));
 }
 
-/* Some of benchdnn's drivers know only from the direction whether there is a bias. */
+/* Appends the direction (forward or backward). For some of benchdnn's drivers, only the direction
+ * says whether there is a bias. */
 static void append_direction(text_t *text, const onednn_problem_t *p)
 {
     const char *direction = p->bias != NULL ? "FWD_B" : "FWD_I";
@@ -214,8 +217,8 @@ static const char *letters_of(const tensor_info_t *info)
     return info->rank >= 5 ? "dhw" : info->rank == 4 ? "hw" : "w";
 }
 
-/* Appends "_ih224oh112kh7sh2dh0ph3" for each spatial dimension; without a window only sizes;
- * "ih224" without an output. */
+/* Appends a text such as "_ih224oh112kh7sh2dh0ph3" for each spatial dimension. Without a window it
+ * has only the sizes, without an output only "ih224". */
 static void append_spatial(text_t *text, const onednn_problem_t *p, const int64_t *kernel,
                            bool has_output)
 {
@@ -371,7 +374,8 @@ static void append_resampling(text_t *text, const onednn_problem_t *p)
     append_spatial(text, p, NULL, true);
 }
 
-/* Appends a recurrent layer without formats. dic is the hidden size, or the projection's size. */
+/* Appends a recurrent layer, without formats. benchdnn's dic is the hidden size, or the size of the
+ * projection. */
 static void append_recurrent(text_t *text, const onednn_problem_t *p)
 {
     static const char *const directions[] = {[ONEDNN_LEFT_TO_RIGHT] = "left2right",
@@ -396,7 +400,8 @@ static void append_recurrent(text_t *text, const onednn_problem_t *p)
                 (long long)(is_projected ? p->weight[3].sizes[3] : layer->sizes[4]));
 }
 
-/* benchdnn describes a gradient by the dtype, sizes and format of the tensor it belongs to. */
+/* Replaces gradients by the tensors to which they belong, because benchdnn describes a gradient by
+ * the dtype, sizes and format of this tensor. */
 static onednn_problem_t without_gradients(const onednn_problem_t *problem)
 {
     onednn_problem_t p = *problem;
@@ -431,7 +436,7 @@ void onednn_repro_problem(const onednn_problem_t *problem, text_t *text)
 
 /* ---- primitives ---- */
 
-/* The primitive's info for an argument; FORMAT_ANY if no tag describes it. */
+/* Returns the primitive's info for an argument; with FORMAT_ANY if no tag describes its format. */
 static tensor_info_t settle(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                             const tensor_info_t *given)
 {

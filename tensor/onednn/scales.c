@@ -1,6 +1,7 @@
-/* Passes scales to oneDNN. 3.x takes the scales of src, weight and dst as arguments, and divides by
- * the dst scale after the post-ops. 2.6 takes one scale, src * weight / dst, which is constant or
- * an argument of each run. It applies the scale to the sum, bias included, before the post-ops. */
+/* Passes scales to oneDNN. Version 3 takes the scales of src, weight and dst as arguments, and
+ * divides by the dst scale after the post-ops. Version 2.6 takes one scale, src * weight / dst,
+ * which is constant or an argument of each run; it multiplies the sum, bias included, by this scale
+ * before the post-ops. */
 #include "tensor/onednn/onednn_impl.h"
 
 #if DNNL_VERSION_MAJOR == 2
@@ -27,8 +28,8 @@ static float scale_of(const onednn_quantization_t *q, const float *given, int64_
     return q->has_scale ? scale[q->is_per_channel ? channel : 0] : 1.0f;
 }
 
-/* Scale of a sum of integer products: src scale times weight scale. given: the scales of src,
- * weight and dst that are arguments of the run. */
+/* The scale of a sum of integer products: src scale times weight scale. `given` has the scales of
+ * src, weight and dst that are arguments of the run. */
 static float product_scale(const onednn_problem_t *p, const float *const given[3], int64_t channel)
 {
     return scale_of(&p->src_quantization, given[0], channel) *
@@ -81,7 +82,7 @@ static bool divides_bias(const onednn_problem_t *p)
     return p->bias != NULL && (p->src_quantization.has_scale || p->weight_quantization.has_scale);
 }
 
-/* The frame owns the memory of the folded bias. Each run changes only the contents. */
+/* Makes the memory objects once; each run then only changes the values to which they point. */
 status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t **out_fold)
 {
     const onednn_primitive_t *primitive = frame->primitive;
@@ -135,8 +136,8 @@ void *const *onednn_fold_run(onednn_fold_t *fold, onednn_frame_t *frame, void *c
 
 #else
 
-/* oneDNN's mask of the dimensions with separate scales. The weight of a grouped convolution has a
- * dimension for groups. */
+/* Returns oneDNN's mask of the dimensions that have separate scales. The weight of a grouped
+ * convolution has an additional dimension for groups. */
 static int weight_mask(const onednn_problem_t *p)
 {
     if (!p->weight_quantization.is_per_channel) return 0;

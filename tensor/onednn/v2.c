@@ -1,4 +1,4 @@
-/* Implements version 3's calls with oneDNN 2.6: see api.h. */
+/* Implements calls of version 3 of oneDNN's API with oneDNN 2.6: see api.h. */
 #include "tensor/onednn/api.h"
 
 #if DNNL_VERSION_MAJOR == 2
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Use the library's functions, whose names api.h redefines. */
+/* In this file, these names mean oneDNN's own functions; api.h redefines them. */
 #undef dnnl_post_ops_append_eltwise
 #undef dnnl_memory_desc_permute_axes
 
@@ -90,7 +90,8 @@ dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t att
     return dnnl_primitive_attr_set_zero_points(attr, arg, 1, mask, &at_run);
 }
 
-/* Last step of all calls below, which first fill an operation descriptor. */
+/* The functions below fill an operation descriptor, and then call this function to create a
+ * primitive descriptor from it. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, const void *op_desc,
                             dnnl_status_t status)
@@ -138,8 +139,9 @@ dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(
                                                                padding_l, padding_r));
 }
 
-/* In 2.6 eltwise, norms and lrn have one descriptor for input and output, so another output
- * descriptor is rejected. Version 3 would run a reference implementation. */
+/* False if input and output have different descriptors. In 2.6, eltwise, norms and lrn have one
+ * descriptor for both, so such calls are rejected. Version 3 would run a reference
+ * implementation. */
 static bool same_descriptor(const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst)
 {
     return dst->format_kind == dnnl_format_kind_any || dnnl_memory_desc_equal(src, dst);

@@ -1,11 +1,13 @@
-/* Implements version 3's calls for backward primitives with oneDNN 2.6: see api.h. */
+/* Implements calls of version 3 of oneDNN's API for backward primitives with oneDNN 2.6: see
+ * api.h. */
 #include "tensor/onednn/api.h"
 
 #if DNNL_VERSION_MAJOR == 2
 
 #include <stdbool.h>
 
-/* Last step of all calls below, which first fill an operation descriptor. */
+/* The functions below fill an operation descriptor, and then call this function to create a
+ * primitive descriptor from it. */
 static dnnl_status_t create_backward(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                      const_dnnl_primitive_desc_t forward,
                                      const_dnnl_primitive_attr_t attr, const void *op_desc,
@@ -15,7 +17,8 @@ static dnnl_status_t create_backward(dnnl_primitive_desc_t *pd, dnnl_engine_t en
     return dnnl_primitive_desc_create(pd, op_desc, attr, engine, forward);
 }
 
-/* In 2.6 eltwise, norms and lrn have a single descriptor for both gradients. */
+/* False if the two gradients have different descriptors. In 2.6, eltwise, norms and lrn have a
+ * single descriptor for both. */
 static bool same_descriptor(const_dnnl_memory_desc_t diff_dst, const_dnnl_memory_desc_t diff_src)
 {
     return diff_src->format_kind == dnnl_format_kind_any ||

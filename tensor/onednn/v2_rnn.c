@@ -1,11 +1,12 @@
-/* Implements version 3's calls for recurrent layers with oneDNN 2.6: see api.h. */
+/* Implements calls of version 3 of oneDNN's API for recurrent layers with oneDNN 2.6: see api.h. */
 #include "tensor/onednn/api.h"
 
 #if DNNL_VERSION_MAJOR == 2
 
 #include <stddef.h>
 
-/* Last step of all calls below, which first fill an operation descriptor. */
+/* The functions below fill an operation descriptor, and then call this function to create a
+ * primitive descriptor from it. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr,
                             const void *op_desc, dnnl_status_t status)
