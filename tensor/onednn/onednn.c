@@ -254,8 +254,8 @@ static dtype_t dtype_of(dnnl_data_type_t data_type)
     return DTYPE_NONE;
 }
 
-/* Orders dimensions by falling stride. Of dimensions with equal strides, those whose outer size is
- * 1 come last, in ascending order; if is_last_first, in descending order. */
+/* Orders dimensions by falling stride. If strides are equal, dimensions whose outer size is 1 come
+ * last, in ascending order; if is_last_first, in descending order. */
 static void order_of_strides(int rank, const int64_t *outer, const int64_t *strides,
                              bool is_last_first, uint8_t *out_order)
 {
