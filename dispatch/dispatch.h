@@ -193,8 +193,7 @@ status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
 void dispatch_remove_observer(context_t *ctx, observer_t *observer)
     TESSERA_API(dispatch_remove_observer);
 
-/* Tell the observers that the module at `path` begins or ends. Nothing happens if path is NULL.
- * */
+/* Tell the observers that the module at `path` begins or ends. They do nothing if path is NULL. */
 void dispatch_enter_module(context_t *ctx, const char *path) TESSERA_API(dispatch_enter_module);
 void dispatch_leave_module(context_t *ctx, const char *path) TESSERA_API(dispatch_leave_module);
 

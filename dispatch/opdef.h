@@ -55,7 +55,7 @@ typedef enum op_trait {
     TRAIT_GRADS_WEIGHT = 1 << 7,   /* computes the gradient of a layer's weight, from the layer's
                                       input and the gradient of the layer's output */
     TRAIT_BATCHED = 1 << 9, /* if input 0 and the results have the same size in dimension 0, that is
-                               a batch: element n of the results depends only on element n of the
+                               a batch: item n of the results depends only on item n of the
                                activations */
     TRAIT_MEASURES = 1 << 5 /* output sizes depend on elements of inputs, as in nonzero. `infer`
                                gets these elements when the operator runs; if they are unknown, it
@@ -100,9 +100,9 @@ double spec_post(const spec_call_t *call, const post_ops_t *post, int first_oper
                  const int64_t *index) TESSERA_API(spec_post);
 
 typedef enum kernel_flag {
-    /* The kernel computes the post-ops (attribute `post`), or declines. If it declines, or has no
-     * such flag, post-ops are "peeled": `prepare` gets the call without them, and dispatch applies
-     * them to the kernel's result. */
+    /* The kernel computes the post-ops (attribute `post`), or declines. If it declines, or does not
+     * have this flag, post-ops are "peeled": `prepare` gets the call without them, and dispatch
+     * applies them to the kernel's result. */
     KERNEL_FUSES_POST_OPS = 1 << 0,
     /* The results share the bytes of input 0 from its first element; `run` is NULL. */
     KERNEL_IS_VIEW = 1 << 1,

@@ -273,8 +273,8 @@ status_t module_put_take(context_t *ctx, module_t *module, const member_t *membe
     return status;
 }
 
-/* A member whose name is only read. The field is not const; memcpy stores a const pointer in it
- * without a cast. */
+/* A member whose name is only read. The field `name` is not const; memcpy stores a const pointer in
+ * it without a cast. */
 static member_t member_of(member_kind_t kind, const char *name)
 {
     member_t member = {.kind = kind};

@@ -62,8 +62,8 @@ static status_t project(context_t *ctx, const module_t *self, const tensor_t *x,
     return op_linear(ctx, x, weight, part, out);
 }
 
-/* Computes the projections of query, key and value. If all three are the same tensor
- * (self-attention), one product computes them. */
+/* Computes the projections of query, key and value. With a single source (self-attention), one
+ * product computes all three. */
 static status_t project_all(context_t *ctx, const module_t *self, int n_sources,
                             const tensor_t *const *in, int64_t embed_dim, tensor_t **out)
 {

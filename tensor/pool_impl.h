@@ -27,8 +27,8 @@ void pool_rest(void);
 /* The number of workers; for tests. */
 int pool_workers(void);
 
-/* Sets how many processors the pool may use, callers included; 0: those of the process. For tests.
- */
+/* Sets how many processors the pool may use, including callers; 0: those of the process. For
+ * tests. */
 void pool_set_processors(int n);
 
 /* Called around fork. The child has no workers; its first loop starts new ones. */

@@ -22,8 +22,8 @@ int threads_available(void);
 int threads_processors(void);
 
 /* The CPU quota of the process's control groups (version 1 or 2), in processors, rounded up; 0: no
- * quota. `root` is put before the paths /proc and /sys: "" except in tests.
- * */
+ * quota. `root` is put before the paths /proc and /sys; it is "" except in
+ * tests. */
 int threads_quota(const char *root);
 
 /* Total bytes of the last-level caches of the allowed cores, from hwloc; 0: unknown. */

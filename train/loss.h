@@ -27,7 +27,7 @@ cross_entropy_options_t cross_entropy_options(void) TESSERA_API(cross_entropy_op
  *   loss[n] = - weight[t] log softmax(x[n])[t]          t = target[n]
  *   mean    = sum(n) loss[n] / sum(n) weight[target[n]]
  *
- * x        [N][C], [N][C][...] or [C]    floating
+ * x        [N][C], [N][C][...] or [C]    floating-point
  * target   [N], [N][...] or []           integers in [0, C), or ignore_index. loss_cross_entropy
  *                                        also takes probabilities of x's sizes; the mean is then
  *                                        over rows.

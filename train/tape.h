@@ -37,7 +37,7 @@ void tape_destroy(tape_t *tape) TESSERA_API(tape_destroy);
 
 /* Request the gradient of a tensor, or of all floating-point parameters of a module, until the tape
  * is destroyed. A second call for the same tensor does nothing. INVALID_ARGUMENT if the tensor is
- * not floating-point, was computed from a watched tensor, or the tape has already recorded a
+ * not floating-point or was computed from a watched tensor, or if the tape has already recorded a
  * call. */
 status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor) TESSERA_API(tape_watch);
 status_t tape_watch_module(context_t *ctx, tape_t *tape, module_t *module)

@@ -333,7 +333,7 @@ static status_t take_results(trainer_t *trainer, const train_program_t *program,
 /* ---- planned mode if the plan contains the updates ---- */
 
 /* The plan can contain the updates if no option needs all gradients together (max_norm, parallel,
- * update_apart), and if each parameter is f32 and contiguous. */
+ * update_apart), and if each parameter is f32 and has no gaps in memory. */
 static void find_may_update(trainer_t *trainer)
 {
     const train_options_t *options = &trainer->options;

@@ -26,8 +26,8 @@
  * further steps. A large weight gradient of a fully connected layer is computed in slices; each
  * slice updates its part of the weight before the next slice is computed. With AVX-512, slices do
  * not change any bit of the result; on other machines, the order of sums at the edges of tiles may
- * differ. With update_apart, max_norm or parallel, or if a parameter is not f32 or not contiguous,
- * the plan returns all gradients, and all parameters are updated after it.
+ * differ. With update_apart, max_norm or parallel, or if a parameter is not f32 or has gaps in
+ * memory, the plan returns all gradients, and all parameters are updated after it.
  *
  * With a memory_limit, as few activations as necessary are released after the forward pass and
  * recomputed during the backward pass, with the same operators, so the results have the same bits.

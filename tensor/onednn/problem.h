@@ -101,8 +101,7 @@ typedef enum onednn_post_kind {
 typedef struct onednn_post_op {
     onednn_post_kind_t kind;
     onednn_algorithm_t algorithm;
-    float alpha, beta; /* sum: adds alpha times the old dst; alpha 0: uses the scale and zero of dst
-                        */
+    float alpha, beta; /* sum: alpha times the old dst; alpha 0: the scale and zero of dst */
     const tensor_info_t *operand; /* ONEDNN_POST_BINARY only */
 } onednn_post_op_t;
 
