@@ -18,15 +18,16 @@ namespace nb = nanobind;
 
 // ---- contexts ----
 
-// Settings of a context: number of threads, and limits of bytes, seconds and iterations; 0: the
-// library's default.
+// Settings of a context: the number of threads, and the limits of bytes, seconds and iterations. 0
+// stands for the library's default.
 using Settings = std::tuple<int, int64_t, double, int64_t>;
 
 // Returns the calling thread's context with these settings. It is created at the first call and
 // destroyed when the thread ends.
 context_t *context_of_thread(const Settings &settings);
 
-// Sum over the calling thread's contexts; reset to zero.
+// counters_of_thread returns the sum of the counters of the calling thread's contexts.
+// reset_counters_of_thread sets those counters to zero.
 counters_t counters_of_thread();
 void reset_counters_of_thread();
 
@@ -80,25 +81,30 @@ using ModuleOwner = std::unique_ptr<module_t, Releases<module_t, module_release>
 
 // ---- arrays ----
 
-// The library whose arrays a call returns: that of its first input array.
+// The library that an array belongs to. A call returns PyTorch tensors if any of its inputs is one,
+// and numpy arrays otherwise.
 enum class Framework { numpy, torch };
 Framework framework_of(nb::handle array);
 
-// Makes a tensor over an array's memory and keeps the array alive as long as the tensor. The array
-// has __dlpack__ or the buffer protocol and is on the CPU; strides are arbitrary. Else TypeError.
+// Makes a tensor that uses an array's memory, and keeps the array alive as long as the tensor. The
+// array must have __dlpack__ or the buffer protocol, be on the CPU, and have a dtype that Tessera
+// supports; otherwise TypeError is raised. Any strides are allowed; an array with a negative stride
+// is copied.
 Tensor tensor_of_array(context_t *ctx, nb::handle array);
 
-// Makes an array over a tensor's memory, which must not be shared. An mkldnn tensor is reordered
-// first.
+// Makes an array that uses a tensor's memory. If the tensor has a blocked layout, or its memory is
+// shared with another tensor or has another owner, the array uses a copy.
 nb::object array_of_tensor(context_t *ctx, Tensor tensor, Framework framework);
 
-// Converts between Python objects and data of the graph: arrays, lists, tuples, and None.
+// datum_of_object makes an input of a graph from an array, None, or a list or tuple of these.
+// object_of_datum makes a Python object from a result of a graph.
 Datum datum_of_object(context_t *ctx, nb::handle object);
 nb::object object_of_datum(context_t *ctx, Datum datum, Framework framework);
 
 // ---- models ----
 
-// An input or output. Sizes are numbers, names of open sizes, or None.
+// An input or output of a model. In `shape`, a size is a number, the name of an open size, or None
+// if the size is open and has no name. If the rank is unknown, `shape` is None.
 struct Value {
     std::string name, dtype;
     nb::object shape;
@@ -109,7 +115,8 @@ struct Shape {
     std::vector<int64_t> sizes;
 };
 
-// An initializer of an ONNX model, already in memory.
+// A tensor that replaces an initializer of an ONNX model, so that it need not be in the model's
+// bytes.
 struct Given {
     std::string initializer;
     Tensor tensor;
@@ -123,15 +130,21 @@ struct Source {
     std::vector<std::string> guards;
 };
 
-// A frozen model. If its file has open sizes but its graph holds only for some, it is imported
-// again for other sizes. A few of these modules are kept.
+// A frozen model. If an ONNX model has open sizes, but the module imported from it accepts only
+// some sizes, the model is imported again for other sizes. The modules that were used last are
+// kept.
 class Model
 {
   public:
-    // Imports an ONNX file or bytes, with initializers and guards as in Source. shapes: shapes of
-    // inputs with open sizes. dtype: "", "f32" or "bf16". is_closed: never imported at other sizes,
-    // so the bytes are not kept. again: called with the shapes of inputs that the model rejects;
-    // returns bytes, initializers and guards of the same model for these shapes.
+    // Imports an ONNX model from a file or from bytes, with initializers and guards as in Source.
+    //
+    //     shapes     the shapes of inputs with open sizes
+    //     dtype      "bf16": f32 products are computed in bf16; "f32" or "": the dtypes of the file
+    //                are used
+    //     is_closed  the model is never imported at other sizes, so its bytes are not kept
+    //     again      None, or a function that is called with the shapes of inputs that the model
+    //                rejects. It returns bytes, initializers and guards of the same model for these
+    //                shapes.
     static std::unique_ptr<Model> of_onnx(const std::string &path, nb::object bytes,
                                           const nb::dict &shapes, const Settings &settings,
                                           const std::string &dtype, const nb::dict &initializers,
@@ -147,8 +160,9 @@ class Model
     void save(const std::string &path);
     // Ends the running calls in all threads.
     void cancel() { running_.cancel(); }
-    // profile returns a tessera.report.Profile of a run on these inputs; explain, a table of the
-    // plan's steps. Without inputs they use zeros of the sizes that the model was made at.
+    // profile runs the model on these inputs and returns a tessera.report.Profile. explain returns
+    // a table of the plan's steps for these inputs. If no inputs are passed, both use zeros of the
+    // sizes that the model was made for.
     nb::object profile(nb::args inputs, int iterations);
     nb::object explain(nb::args inputs);
 
@@ -159,25 +173,26 @@ class Model
     };
 
     context_t *context() const { return context_of_thread(settings_); }
-    // Returns the bytes of a source; none if the model is a file.
+    // Returns the address and number of a source's bytes, or NULL and 0 if it has none, since the
+    // model is a file.
     std::pair<const char *, size_t> bytes(const Source &source) const;
     Source source_of(nb::object bytes, const nb::dict &initializers, const nb::list &guards) const;
     status_t import(context_t *ctx, const Source &source, const std::vector<Shape> &shapes,
                     int64_t open_size, ModuleOwner &module) const;
-    // Does the same with the result of again_ for these shapes.
+    // Calls again_ with these shapes, and imports the model that it returns.
     status_t export_and_import(context_t *ctx, const std::vector<Shape> &shapes,
                                ModuleOwner &module) const;
     // Reads inputs and outputs from the file, without importing the graph.
     ModuleOwner describe(context_t *ctx) const;
     module_t *first() const { return variants_.front().module.get(); }
-    // Returns the module that was imported at the sizes of these inputs, or NULL.
+    // Returns a module, other than the first, that was imported for the sizes of these inputs or
+    // accepts them. Returns NULL if there is none.
     ModuleOwner find(context_t *ctx, const std::vector<Datum> &inputs);
     // Imports a module for the sizes of these inputs, which the first module rejects.
     ModuleOwner import_for(context_t *ctx, const std::vector<Datum> &inputs);
     // Returns true if a module accepts the dtypes and sizes of the inputs.
     static bool takes(context_t *ctx, const module_t *module, const std::vector<Datum> &inputs);
-    // Runs the first module, or if that rejects the sizes, another one, which is returned in
-    // `other`.
+    // Runs a module that accepts the inputs. If that is not the first module, `other` receives it.
     void run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
                            std::vector<Datum> &outputs, ModuleOwner &other);
     std::vector<nb::object> run_on(std::vector<Datum> &inputs, Framework framework);
@@ -189,8 +204,9 @@ class Model
                  std::vector<Datum> &outputs) const;
 
     Settings settings_;
-    dtype_t dtype_ = DTYPE_NONE; // dtype of products; DTYPE_NONE: unchanged
-    // Source of an ONNX model that may be imported again; without path and bytes otherwise.
+    dtype_t dtype_ = DTYPE_NONE; // dtype of f32 products; DTYPE_NONE: f32
+    // The source of an ONNX model that may be imported again. Other models have neither a path nor
+    // bytes.
     std::string path_;
     Source source_;
     nb::object again_ = nb::none();
