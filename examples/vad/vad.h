@@ -19,10 +19,11 @@ typedef struct wav {
 
 #define WAV_ENDLESS UINT32_MAX /* written by programs that do not know the length */
 
-/* Reads up to the first sample. On failure returns false, with a message in error. */
+/* Reads the headers before the first sample. On failure returns false, with a message in error. */
 bool wav_open(FILE *file, wav_t *out_wav);
 
-/* Reads n samples of -1..1, fewer only at the end. Returns false if the file is truncated. */
+/* Reads n samples as numbers from -1 to 1; fewer only at the end of the file. Returns false if the
+ * file is truncated. */
 bool wav_read(wav_t *wav, int n, float *out_samples, int *out_n);
 
 /* ---- detector.c: the network ---- */
@@ -35,14 +36,15 @@ typedef struct detector {
     module_t *model;
     tensor_t *state, *rate;        /* [2][1][128], and a scalar */
     int n_chunk;                   /* samples of a chunk */
-    int n_before;                  /* samples before the chunk that a step gets again */
-    float seen[DETECTOR_MAX_SEEN]; /* these and the chunk, in order of time */
+    int n_before;                  /* a step also gets this many samples before the chunk */
+    float seen[DETECTOR_MAX_SEEN]; /* n_before samples, then the chunk */
 } detector_t;
 
 /* Loads silero_vad.onnx for chunks of this sample rate. */
 status_t detector_load(context_t *ctx, const char *path, int rate, module_t **out_model);
 
-/* Starts as after silence. Retains the module. detector_end releases what the detector has. */
+/* Initializes a detector, with a state as after silence. Retains the module. detector_end releases
+ * the module and the tensors. */
 status_t detector_begin(context_t *ctx, module_t *model, int rate, detector_t *out_detector);
 void detector_end(detector_t *detector);
 

@@ -223,7 +223,8 @@ static void large_layers_run_by_it_where_it_is_faster(void **state)
 
 #define LSTM "%1, %2, %3 = lstm(%x, %wi, %wh, %bi, %bh, none, none, none, none)"
 
-/* Sequences without a partner, and both directions, whose results remain for the next step. */
+/* Odd and even numbers of sequences, and both directions. A second run must return the same
+ * bytes. */
 static void lstm_gives_the_values_by_it(void **state)
 {
     static const struct {
@@ -303,7 +304,7 @@ static void the_bound_and_numerics_decide_about_lstm(void **state)
     assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.rounding_error = error * 0.99}),
                      0);
     sizes.t = 1;
-    assert_true(error_of(ctx, net, &sizes) < error); /* more steps increase it */
+    assert_true(error_of(ctx, net, &sizes) < error); /* more time steps increase the error */
     float *weight = NULL;
     CHECK_OK(ctx, tensor_writable(ctx, module_parameter(net, "wh"), (void **)&weight));
     weight[512 * 128 - 1] = NAN;
@@ -311,7 +312,7 @@ static void the_bound_and_numerics_decide_about_lstm(void **state)
     module_release(net);
 }
 
-/* Weights as layers initialise them. */
+/* Weights are as small as those of a new layer. A loaded file must run like the saved module. */
 static void lstm_runs_by_it_from_a_file(void **state)
 {
     static const char *const names[] = {"wi", "wh", "bi", "bh"};

@@ -21,8 +21,9 @@
 #define MAX_NUMBER 1e3 /* if attributes are larger, results are not checked */
 #define N_LOOKS 24     /* elements to check per result */
 
-/* Bugs make errors of many bounds. Smaller errors are not reported, because exponents such as lrn's
- * beta=32 multiply the rounding of intermediate results; the conformance suite tests them. */
+/* Errors above this many times the bound are reported. Smaller ones are not, because exponents such
+ * as lrn's beta=32 multiply the rounding of intermediate results; the conformance suite tests
+ * them. */
 #define MAX_ERROR 32.0
 
 typedef struct call {

@@ -210,8 +210,8 @@ static void other_lines_are_skipped(void **state)
     }
 }
 
-/* A line that is incomplete or mixed with another one is counted as malformed, and not
- * otherwise. */
+/* A line that is incomplete or mixed with another one must be counted as malformed, and as nothing
+ * else. */
 static void garbled_lines_are_told_apart(void **state)
 {
     (void)state;
