@@ -1,5 +1,5 @@
-/* Makes the hidden symbols of an archive visible, so that a shared library of its objects shows
- * internal functions to the tests. The compiler marks them hidden for the library that users get.
+/* Makes the hidden symbols of an archive visible, so that tests can call internal functions in a
+ * shared library made of its objects. In the library for users these stay hidden.
  * usage: show_hidden ARCHIVE    (of 64-bit ELF objects; it is changed in place) */
 #include <ar.h>
 #include <elf.h>
@@ -22,7 +22,8 @@ static void show_symbols(Elf64_Sym *symbols, size_t n)
     }
 }
 
-/* Members begin at even addresses, which is all that x86 and Arm need to read them in place. */
+/* Reads the object in place. Members of an archive begin at even addresses, so fields may be
+ * misaligned, which x86 and Arm allow. */
 static void show_object(char *object)
 {
     const Elf64_Ehdr *header = (const void *)object;

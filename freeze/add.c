@@ -1,5 +1,5 @@
 /* freeze_add: adds graphs of the same model, frozen for other sizes. Equal constants are stored
- * once, so a further graph needs little more memory than its text. */
+ * once, so another graph needs little more memory than its text. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -21,7 +21,7 @@ typedef struct adding {
     context_t *ctx;
     known_t *known;
     int n_known, capacity;
-    const char *path; /* a node that reads or calls its module: "getattr"; NULL: none */
+    const char *path; /* such as "getattr": a node that uses its module; NULL: none */
 } adding_t;
 
 /* ---- equal constants ---- */

@@ -1,4 +1,4 @@
-/* Checks the bytes of constants in the mapping, or copies and checks them in one pass. */
+/* Checks the bytes of constants in the mapped file, or copies and checks them in one pass. */
 #include "freeze/file_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/file_block_impl.h"
@@ -18,7 +18,7 @@ static uint64_t sum_copied(const loading_t *l, int blob)
     return file_block_copy(l->block, l->places[blob], l->mapping, at->offset, at->bytes, true);
 }
 
-/* Finds the last blob with a wrong checksum, or -1. Each blob is checked by one thread. */
+/* Finds the last blob with a wrong checksum, or -1. Threads check different blobs. */
 static void find_damaged(const loading_t *l, sum_t *sum, int *out_damaged)
 {
     int damaged = -1;
@@ -31,8 +31,8 @@ static void find_damaged(const loading_t *l, sum_t *sum, int *out_damaged)
     *out_damaged = damaged;
 }
 
-/* Assigns offsets in the order of the file, which is the order of use. Blobs do not overlap in the
- * file, so the block is no larger than the file. */
+/* Assigns offsets in the block of copies, in the order of the file, which is the order of use.
+ * Blobs do not overlap in the file, so the block is no larger than the file. */
 static status_t make_places(loading_t *l)
 {
     uint64_t at = 0;

@@ -7,16 +7,17 @@
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Number of bins for negative numbers; as many are for the others. */
+/* Half of the bins are for negative numbers, half for positive ones. */
 #define HALF 4096
 /* Number of bins of magnitudes for CALIBRATION_ENTROPY. */
 #define MAGNITUDES 2048
 
-/* Covers -reach to reach. The first magnitude becomes reach; larger numbers double it. */
+/* The bins cover -reach to reach. At first, reach is the largest magnitude of an example; larger
+ * numbers double it. */
 typedef struct histogram {
     double reach, least, most;
     int64_t n;                /* elements */
-    int64_t counts[2 * HALF]; /* without zeros, which each scale represents exactly */
+    int64_t counts[2 * HALF]; /* zeros are not counted: every scale represents them exactly */
 } histogram_t;
 
 typedef struct calibrating {
@@ -29,7 +30,8 @@ typedef struct calibrating {
 
 /* ---- collection ---- */
 
-/* Makes bins twice as wide: bins -2 and -1 become bin -1, bins 0 and 1 become bin 0. */
+/* Makes bins twice as wide. Bins -2 and -1 become bin -1, bins 0 and 1 become bin 0, if bin 0 is
+ * the first one for positive numbers. */
 static void widen(histogram_t *h)
 {
     int64_t counts[2 * HALF] = {0};
@@ -94,7 +96,8 @@ static status_t see(void *user, int example, value_t value, const datum_t *datum
 
 /* ---- bounds ---- */
 
-/* Chooses bounds so that no more than (100 - percentile) % are above, and as many below. */
+/* Chooses bounds so that at most (100 - percentile) % of the numbers are above the range, and at
+ * most as many below it. */
 static void cut_percentile(const histogram_t *h, double percentile, pass_range_t *range)
 {
     const double outside = (1.0 - percentile / 100.0) * (double)h->n, width = h->reach / HALF;
@@ -106,8 +109,9 @@ static void cut_percentile(const histogram_t *h, double percentile, pass_range_t
     range->low = fmax(h->least, width * (first - HALF));
 }
 
-/* The Kullback-Leibler divergence, in which `levels` levels of equal width represent the magnitudes
- * in the first `n` bins, and the largest level represents larger magnitudes too. */
+/* The Kullback-Leibler divergence between the magnitudes and their approximation by `levels` levels
+ * of equal width. The levels cover the first `n` bins; the `above` larger magnitudes get the
+ * largest level. */
 static double divergence(const double *bins, double above, int n, int levels)
 {
     double total = above, loss = 0.0;
@@ -130,7 +134,8 @@ static double divergence(const double *bins, double above, int n, int levels)
     return loss + log((total - above) / total);
 }
 
-/* Cuts off at most 1 %: a range in which one bin has all numbers would seem lossless. */
+/* Cuts off at most 1 % of the numbers. Without this limit, a range in which all numbers are in one
+ * bin would seem to lose nothing. */
 static void cut_entropy(const histogram_t *h, pass_range_t *range)
 {
     double bins[MAGNITUDES] = {0.0}, all = 0.0, above = 0.0, least = INFINITY;

@@ -82,7 +82,8 @@ static void print_why(explaining_t *explaining, const attribute_t *attribute, co
     }
 }
 
-/* An attribute without a reason is only read; it is not a constant because the pass was skipped. */
+/* An attribute that nothing holds is only read. It is no constant because the options skip the
+ * pass. */
 static void explain_attribute(explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;
@@ -95,7 +96,8 @@ static void explain_attribute(explaining_t *explaining, const attribute_t *attri
     text_append(explaining->text, "\n");
 }
 
-/* True for attributes that every frozen module has, unless a method changes this one. */
+/* True for members that need no explanation: methods, children, and attributes that every frozen
+ * module has, unless a method changes them. */
 static bool speaks_for_itself(const explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;
@@ -118,7 +120,7 @@ static void explain_all(explaining_t *explaining)
     }
 }
 
-/* Reads the paths of the mark; a list from a file may contain other values. */
+/* Reads the preserved paths from the mark. Skips other values, which a damaged file may contain. */
 static status_t read_wishes(explaining_t *explaining, const datum_t *mark)
 {
     int n = 0;

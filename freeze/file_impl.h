@@ -6,11 +6,11 @@
  *
  * The text contains graphs without layouts. The first graph describes the module tree, with its
  * attributes, as one constant; the graphs of methods follow. A method may have several graphs, for
- * different sizes. "$n" in the text is constant n, which has one or more blobs (bytes in some
- * form). The first blob is the constant's main blob, from which all other forms can be computed;
- * the others are forms that some machine uses. A machine is an oneDNN version, an ISA and a number
- * of threads. Its hints are lines "method;infos;choice" of the layout pass. Loading neither reads
- * nor checks blobs that only other machines use. */
+ * different sizes. "$n" in the text stands for constant n. A constant has one or more blobs: its
+ * bytes in some form. The first blob is the constant's main blob, from which all other forms can be
+ * computed. The other blobs are forms that some machine uses. A machine is an oneDNN version, an
+ * ISA and a number of threads. Its hints are lines "method;infos;choice" of the layout pass.
+ * Loading neither reads nor checks a blob that only other machines use. */
 #ifndef TESSERA_FREEZE_FILE_IMPL_H
 #define TESSERA_FREEZE_FILE_IMPL_H
 
@@ -46,9 +46,9 @@ typedef struct file_machine {
     file_section_t hints;
 } file_machine_t;
 
-/* Layout of a blob's bytes. Only the kernel or the oneDNN that made opaque bytes (winograd) can
- * read them, so an opaque blob is never the main blob. The exception is a trimmed one
- * (tensor/trim_impl.h), which every machine can read. */
+/* Layout of a blob's bytes. Opaque bytes, such as winograd weights, can be read only by the kernel
+ * or the oneDNN version that made them, so an opaque blob is never the main blob. Trimmed blobs
+ * (tensor/trim_impl.h) are an exception: every machine can read them. */
 #define FILE_DENSE 0u
 #define FILE_TAG 1u
 #define FILE_OPAQUE 2u
@@ -62,7 +62,7 @@ typedef struct file_blob {
     char format[FORMAT_TEXT_MAX]; /* format of the tensor of these `sizes`; "" if dense */
     uint32_t rank, constant_rank;
     int64_t sizes[TENSOR_MAX_RANK];
-    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the constant's, with equal row-major elements */
+    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the same elements in row-major order */
 } file_blob_t;
 
 /* ---- writing ---- */
@@ -70,7 +70,7 @@ typedef struct file_blob {
 typedef struct image_blob {
     file_blob_t entry;
     const void *bytes;
-    tensor_t *holder; /* tensor that owns the bytes; NULL: something else does */
+    tensor_t *holder; /* tensor that owns the bytes, or NULL */
 } image_blob_t;
 
 typedef struct image_machine {
@@ -90,7 +90,8 @@ typedef struct image {
 
 void image_clear(image_t *image);
 
-/* Sets the hints of this process's machine, which may be new. UNSUPPORTED for too many machines. */
+/* Sets the hints of this process's machine; adds the machine if the image lacks it. UNSUPPORTED if
+ * it has too many machines. */
 status_t image_add_machine(image_t *image, const module_t *frozen, int *out_machine);
 
 /* Adds all forms that the constant has in this process. Existing blobs of these forms are marked as
@@ -117,14 +118,14 @@ typedef struct loading {
     uint64_t *places;      /* offset in the block of each blob that is used */
     int machine;           /* index of this process's machine; -1: not in the file */
     datum_t *pool;         /* the constants */
-    map_t tensors; /* the one tensor of each constant that is a parameter or buffer; tied parameters
-                      share it */
+    map_t tensors; /* the tensor of each constant that is a parameter or buffer; all its names share
+                      it */
     module_t *module;
 } loading_t;
 
 #define FILE_CORRUPT(loading, ...) FAIL((loading)->ctx, STATUS_CORRUPT, "freeze_load: " __VA_ARGS__)
 
-/* Maps the file and checks everything except the text. */
+/* Maps the file, and checks everything except the text and the bytes of constants. */
 status_t file_open(loading_t *loading);
 
 /* Checks, and copies if the options say so, the bytes of all blobs that this process uses. */

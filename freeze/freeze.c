@@ -1,8 +1,8 @@
 /* Freezes a clone of the module: runs the pass pipelines on the methods, then removes what the
  * methods no longer need.
  *
- * An attribute may become a constant if no method that stays can change it. A write in a branch
- * that is never taken does not count. So methods are inlined and unused methods removed first, and
+ * An attribute can become a constant if no method that stays can change it. Writes in branches that
+ * are never taken do not count. So methods are inlined and unused methods are removed first, and
  * freezing is repeated as long as a method loses a call or a write. */
 #include "freeze/freeze.h"
 
@@ -223,7 +223,7 @@ static status_t list_methods(context_t *ctx, module_t *root, const freeze_option
     return freeze_drop_methods(ctx, root, methods);
 }
 
-/* Numbers of nodes by which a method may change something. */
+/* Numbers of nodes by which a method may change attributes. */
 typedef struct effects {
     int n_calls, n_writes;
 } effects_t;

@@ -1,5 +1,5 @@
 /* Freezing turns attributes into constants, then folds, fuses and packs them. A frozen module keeps
- * its weights packed, and its file has them packed, so that loading only maps the file.
+ * its weights packed, and its file contains packed weights, so that loading only maps the file.
  *
  * freeze works on a copy, so later changes to the original have no effect. The module must be in
  * evaluation mode. The methods to keep must be graph methods, made by graph_trace or graph_define,
@@ -12,21 +12,22 @@
 
 TESSERA_BEGIN
 
-/* A product (convolution, linear, matmul) that may be computed in another dtype, and its error. */
+/* A product (convolution, linear or matmul) that can be computed in another dtype, and its
+ * error. */
 typedef struct freeze_layer {
     const char *path; /* "" for an operator without one */
     const char *op;
-    /* The largest max |a-b| / max |b| of all examples. b is the result in f32; a is the result if
-     * only this layer's operands are rounded (in bf16, its result too). */
+    /* max |a-b| / max |b|, for the example for which this is largest. b is the result in f32; a is
+     * the result if only this layer's operands are rounded (for bf16, its result too). */
     double error;
     bool is_kept; /* stays f32, because the error exceeds max_error */
 } freeze_layer_t;
 
 /* How the examples determine the range of a value. Numbers outside become the range's bounds. */
 typedef enum calibration {
-    CALIBRATION_PERCENTILE, /* few numbers are above the range and few below */
+    CALIBRATION_PERCENTILE, /* few numbers are above the range, and few below */
     CALIBRATION_ENTROPY,    /* the distribution of magnitudes loses the least information */
-    CALIBRATION_MINMAX      /* no number is outside */
+    CALIBRATION_MINMAX      /* no number is outside of the range */
 } calibration_t;
 
 typedef struct freeze_options {
@@ -47,23 +48,25 @@ typedef struct freeze_options {
      * does not skip them. */
     const char *const *skip;
     /* Dtype in which f32 convolutions, linears and matmuls compute. DTYPE_NONE: f32.
-     * bf16: operators after them too. Weights are stored in bf16, sums are f32, and inputs and
-     * results of methods keep their dtype.
+     * bf16: operators after products use bf16 too. Weights are stored in bf16, sums are f32, and
+     * inputs and results of methods keep their dtype.
      * s8: products of `forward` with a constant weight read 8-bit integers, with scales from the
      * examples; weights have one scale for each output; sums are s32. */
     dtype_t dtype;
     /* NULL-terminated paths of operators that stay f32 for any dtype; `*` matches any text; NULL:
      * none. */
     const char *const *keep_f32;
-    int n_examples; /* inputs of `forward`, typical ones: for measuring errors and for s8 */
+    int n_examples; /* typical inputs of `forward`, for measuring errors and for s8 */
     const tensor_t *const *const *examples; /* [n_examples], each NULL-terminated */
     calibration_t calibration;              /* for s8 */
-    double percentile; /* % of elements up to the upper bound, and from the lower one; 0: 99.99 */
-    double max_error;  /* layers with larger errors stay f32; 0 without has_max_error: no limit */
+    /* This percentage of elements is not above the range, and as many are not below it; 0: 99.99.
+     */
+    double percentile;
+    double max_error; /* layers with larger errors stay f32; 0 without has_max_error: no limit */
     /* Called for each measured layer, in execution order; NULL: not called. */
     void (*report)(void *user, const freeze_layer_t *layer);
     void *report_user;
-    int plans;         /* most plans of each method, one for each set of inputs; 0: PLAN_CAPACITY */
+    int plans; /* limit for plans of a method, one for each set of inputs; 0: PLAN_CAPACITY */
     const char *after; /* name of the pass after which to dump the graph, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
@@ -76,8 +79,8 @@ typedef struct freeze_options {
  *
  * INVALID_ARGUMENT  the module is in training mode or has no graph method; unknown names or
  *                   paths; a method that returns the module; a dtype other than f32, bf16 and
- *                   s8; bf16 or s8 with keep_numerics, or if no product of `forward` reads a
- *                   tensor of known sizes; examples that `forward` does not accept, or on which
+ *                   s8; bf16 or s8 with keep_numerics, or if `forward` has products but none reads
+ *                   a tensor of known sizes; examples that `forward` does not accept, or on which
  *                   a value that needs a range is not finite; s8 or max_error without examples;
  *                   s8 with no_optimize
  * UNSUPPORTED       examples, if the method keeps attributes or calls */

@@ -16,7 +16,8 @@ bool freeze_is_border(const module_t *root, const module_t *owner, const char *n
 
 /* ---- contents of a frozen module ---- */
 
-/* A method to keep; it becomes a plan if is_frozen, else it stays. The module owns the name. */
+/* A method to keep. If is_frozen, it becomes a plan; else it does not change. The module owns the
+ * name. */
 typedef struct freeze_method {
     module_t *owner;
     const char *name;
@@ -28,7 +29,8 @@ typedef struct freeze_methods {
     int n, capacity;
 } freeze_methods_t;
 
-/* Adds a method of `owner` (of a child, if the name is dotted), unless it is listed. */
+/* Adds a method of `owner`, or of a module below it if the name is a dotted path, unless the list
+ * has it. */
 status_t freeze_add_method(context_t *ctx, freeze_methods_t *methods, module_t *owner,
                            const char *name, bool is_frozen);
 
@@ -41,8 +43,8 @@ status_t freeze_add_callees(context_t *ctx, freeze_methods_t *methods, module_t 
 /* Removes all methods in the tree that are not listed. */
 status_t freeze_drop_methods(context_t *ctx, module_t *root, const freeze_methods_t *methods);
 
-/* Removes attributes that no listed frozen method reads or sets, unless another reason requires
- * them, and modules that are then empty. */
+/* Removes attributes that no listed frozen method reads or sets, unless they must stay for another
+ * reason (graph/analysis/keep_impl.h), and modules that are then empty. */
 status_t freeze_drop_members(context_t *ctx, module_t *root, const freeze_methods_t *methods,
                              const char *const *preserved);
 
@@ -67,7 +69,7 @@ typedef struct freeze_walk {
     void *user;
     /* Receives each parameter, and each result of a node of the body, when it is available. */
     status_t (*value)(void *user, int example, value_t value, const datum_t *datum);
-    /* Receives each node after it has run, and the values available then, [graph_n_values]. */
+    /* Receives each node after it has run, and the values that exist then, [graph_n_values]. */
     status_t (*node)(void *user, const graph_node_t *node, datum_t *const *known);
 } freeze_walk_t;
 
@@ -89,8 +91,9 @@ typedef struct freeze_narrow {
     graph_t *graph; /* owns the names of the ranges */
 } freeze_narrow_t;
 
-/* Calibrates and measures, depending on the dtype, and returns the pass options for `forward`. The
- * caller always clears narrow. With s8, `forward` is replaced by the calibrated graph. */
+/* Calibrates and measures as the dtype requires, and sets the pass options for `forward`. For s8,
+ * replaces `forward` by the calibrated graph. The caller calls freeze_narrow_clear, also on
+ * failure. */
 status_t freeze_narrow(context_t *ctx, module_t *root, const freeze_options_t *options,
                        const pass_options_t *passes, freeze_narrow_t *narrow);
 void freeze_narrow_clear(context_t *ctx, freeze_narrow_t *narrow);
@@ -101,7 +104,7 @@ void freeze_narrow_clear(context_t *ctx, freeze_narrow_t *narrow);
 status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const char **out_name,
                       module_t **out_owner);
 
-/* True if the options set rounding_error, or max_error. */
+/* True if the options set rounding_error (first function) or max_error (second). */
 static inline bool freeze_bounds_rounding(const freeze_options_t *options)
 {
     return options->has_rounding_error || options->rounding_error > 0.0;

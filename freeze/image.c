@@ -11,7 +11,7 @@
 #include "tensor/onednn/onednn.h"
 #include "tensor/trim_impl.h"
 
-/* Most forms that are stored for a constant; other forms are packed again after loading. */
+/* Limit for the stored forms of a constant; further forms are packed again after loading. */
 #define MAX_FORMS 32
 
 void image_clear(image_t *image)
@@ -114,7 +114,8 @@ static void insert(image_t *image, const image_blob_t *blob)
     image->n_blobs++;
 }
 
-/* Adds the contiguous bytes of a form, or marks an equal form's blob as used by the machine. */
+/* Adds the contiguous bytes of a form. If the image has a blob of this form, only marks it as used
+ * by the machine. */
 static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_info_t *constant,
                          int number, int machine)
 {
@@ -152,9 +153,9 @@ static int compare_forms(const void *a, const void *b)
                   info_text(&(*(tensor_t *const *)b)->info, text_b));
 }
 
-/* Finds a form that can replace the constant as its main blob, or -1. A form with a tag contains
- * all plain elements; one with the constant's own sizes is preferred. For a trimmed constant, any
- * trimmed form contains all elements. */
+/* Finds a form that can replace the constant as its main blob, or -1. A form with a format tag
+ * contains all plain elements; a form with the constant's own sizes is preferred. For a trimmed
+ * constant, any trimmed form contains all elements. */
 static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constant)
 {
     int found = -1;
@@ -171,7 +172,7 @@ static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constan
 }
 
 /* True for a form of our own kernels that is much larger than the plain elements, such as winograd
- * weights. It is made again after loading, since reading it would take as long. */
+ * weights. It is not stored but made again after loading, since reading it would take as long. */
 static bool is_remade(const tensor_info_t *form, const tensor_info_t *constant)
 {
     return format_numbers(&form->format) != NULL &&

@@ -1,5 +1,5 @@
-/* Loading: blobs become tensors in the mapping or in a copy, the text becomes a module, and plans
- * are made with the choices in the file. */
+/* Loading: makes tensors from blobs, in the mapped file or in a copy, a module from the text, and
+ * plans with the choices in the file. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
@@ -12,7 +12,7 @@
 
 /* ---- constants ---- */
 
-/* The info of a constant that is packed as a tensor of other sizes. */
+/* The info of a constant whose packed form has other sizes. */
 static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
 {
     int rank = (int)blob->constant_rank;
@@ -86,7 +86,7 @@ static status_t set_tensor(loading_t *l, module_t *owner, char kind, const char 
     return status;
 }
 
-/* The module exists under an earlier path: adds it as a child of this module too. */
+/* Adds a module that exists under an earlier path as a child of this module too. */
 static status_t add_shared(loading_t *l, module_t *owner, const char *name, const datum_t *path)
 {
     module_t *child = datum_kind(path) == DATUM_STRING
@@ -207,7 +207,7 @@ static status_t load_text(loading_t *l, const char *text)
     FILE_CORRUPT(l, "%s: a graph belongs to no method", l->path);
 }
 
-/* Reports an error of the text's parsers as CORRUPT. */
+/* Changes INVALID_ARGUMENT, from the parsers of the text, to CORRUPT. */
 static status_t blame_file(loading_t *l, status_t status)
 {
     if (status != STATUS_INVALID_ARGUMENT) return status;
@@ -217,7 +217,7 @@ static status_t blame_file(loading_t *l, status_t status)
 
 /* ---- plans ---- */
 
-/* Sets the hint lines of this method, without its path, as the layouts of its plans. */
+/* Gives a method's plans the layouts in its lines of the hints. */
 static status_t give_layouts(loading_t *l, const char *hints, module_t *module, const char *path,
                              const char *name)
 {

@@ -1,7 +1,7 @@
 /* Measures on the examples how a narrower dtype changes each product. The network runs node by node
  * in f32, and each product once more with rounded operands (and a rounded result, for float
- * dtypes). So each error comes from one layer only, and is the same on every processor. The error
- * of winograd transforms is added. */
+ * dtypes). So each error is caused by one layer only, and is the same on every processor. For bf16,
+ * adds the error of winograd transforms. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Decisions before dtypes become narrower: ranges of values, and layers that stay f32. */
+/* Decides, before dtypes become narrower, the ranges of values and the layers that stay f32. */
 #include "freeze/freeze_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
@@ -17,7 +17,7 @@ static status_t calibrate(context_t *ctx, module_t *root, const freeze_options_t
     return STATUS_OK;
 }
 
-/* For bf16: makes the graph of the f32 network as it would run. */
+/* For bf16: makes the graph that would run in f32. */
 static status_t optimize_wide(context_t *ctx, module_t *root, freeze_narrow_t *narrow)
 {
     pass_options_t wide = narrow->passes;
@@ -68,7 +68,8 @@ static status_t note_product(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Fails if no product has a known dtype: the passes would change nothing, without a message. */
+/* Fails if no product reads a tensor of known sizes, because the passes would then change nothing
+ * without telling so. Accepts graphs without products. */
 static status_t check_products(context_t *ctx, const graph_t *graph, dtype_t dtype)
 {
     products_t products = {.graph = graph};

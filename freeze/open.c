@@ -1,4 +1,4 @@
-/* Opens a .tessera file and checks all of it before use. Can make an image of it, for writing. */
+/* Opens a .tessera file and checks it before use. Can make an image of it, for writing. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
@@ -22,7 +22,7 @@ static bool is_whole(const loading_t *l, const file_section_t *section)
     return file_checksum(bytes_at(l, section), section->bytes, 0) == section->checksum;
 }
 
-/* True if the section is an array of at most `most` items of this size. Sets their number. */
+/* True if the section is an array of at most `most` items of `item` bytes. Sets their number. */
 static bool is_array(const loading_t *l, const file_section_t *section, size_t item, uint64_t most,
                      int *out_n)
 {

@@ -39,7 +39,7 @@ static status_t inline_method(context_t *ctx, module_t *module, const char *meth
 
 /* ---- parameters ---- */
 
-/* Names of operands, for operators that folding makes from a batch norm. */
+/* Names of operands of the operators that replace a folded batch norm. */
 static const struct alias_name {
     const char *operand, *param;
 } folded_names[] = {
@@ -61,7 +61,8 @@ static bool is_called(const operand_t *operand, const char *param)
     return false;
 }
 
-/* Paths of attributes that these operators read as operand `param`, even through conversions. */
+/* Paths of attributes that convolutions and batch norms read as operand `param`, perhaps through
+ * conversions. */
 typedef struct wanted {
     context_t *ctx;
     const graph_t *graph;
@@ -93,8 +94,8 @@ static status_t note_reader(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Inlines calls in the module's own methods, to find out what these write. Removes methods that no
- * remaining call can reach. */
+/* Inlines calls in the module's own methods, so that these contain all their writes. Removes
+ * methods that no remaining call can reach. */
 static status_t inline_methods(context_t *ctx, module_t *module, freeze_methods_t *methods)
 {
     for (int i = 0; i < module_n_members(module); i++) {
@@ -131,7 +132,7 @@ static status_t freeze_in(context_t *ctx, module_t *module, const char *method, 
     return status;
 }
 
-/* The constants are from a snapshot of the module, which shares bytes with it until a write. */
+/* Takes the constants from a copy of the module, which shares bytes with it until a write. */
 status_t freeze_params(context_t *ctx, module_t *module, const char *method, const char *param)
 {
     TRY(check_method(ctx, module, method, "freeze_params"));

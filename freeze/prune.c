@@ -1,4 +1,4 @@
-/* Selects what stays in a frozen module: the methods needed, and the members that they read. */
+/* Selects the members that stay in a frozen module: the methods needed, and what they read. */
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
@@ -11,7 +11,7 @@
 
 /* ---- methods ---- */
 
-/* The module's own copy of the name; it is valid as long as the member exists. */
+/* The module's own copy of a method's name; it is valid as long as the method exists. */
 static const char *own_name(const module_t *module, const char *name)
 {
     for (int i = 0; i < module_n_members(module); i++) {

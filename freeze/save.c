@@ -1,4 +1,4 @@
-/* Saves graphs and attributes as text without layouts, constants in the formats of plans. */
+/* Saves graphs and attributes as text without layouts, and constants in the formats of plans. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +44,8 @@ static status_t mark_values(const visit_t *visit, int n, const value_t *values)
     return STATUS_OK;
 }
 
-/* Marks all operands of a node, except operators' weights: these have packed forms. */
+/* Marks all operands of a node as read plain, except operators' weights, which have packed
+ * forms. */
 static status_t mark_node(void *user, const graph_node_t *node)
 {
     const visit_t *visit = user;
@@ -63,7 +64,7 @@ static status_t mark_node(void *user, const graph_node_t *node)
 
 /* ---- methods ---- */
 
-/* Removes the type of a constant, which would contain a format. */
+/* Removes the type of a constant, because it may contain a format. */
 static status_t drop_type(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     static const graph_type_t unknown = {.kind = TYPE_UNKNOWN};
@@ -204,7 +205,7 @@ static status_t add_shared(const listing_t *listing, const map_t *paths, const t
     return STATUS_OK;
 }
 
-/* Runs after all modules are listed: loading then finds every module that is named here. */
+/* Call this after all modules are listed. Loading then knows every module that is named here. */
 static status_t add_all_shared(const listing_t *listing)
 {
     context_t *ctx = listing->saving->ctx;

@@ -17,7 +17,7 @@ static status_t check(context_t *ctx, const char *caller, const module_t *frozen
     return n_in > 0 && inputs == NULL ? context_null(ctx, caller, "inputs") : STATUS_OK;
 }
 
-/* inputs may be NULL. */
+/* inputs: NULL if only their infos are known. */
 static status_t tune(context_t *ctx, module_t *frozen, int n_in, const tensor_info_t *const *infos,
                      const tensor_t *const *inputs, double seconds, freeze_tuned_t *out_tuned)
 {

@@ -14,7 +14,7 @@ typedef struct walking {
     const freeze_walk_t *walk;
     int example;
     datum_t **known;                                /* [graph_n_values] */
-    int *n_left;                                    /* [graph_n_values] remaining uses */
+    int *n_left;                                    /* [graph_n_values]: remaining uses */
     const tensor_info_t *infos[METHOD_MAX_OUTPUTS]; /* infos of the example's inputs */
 } walking_t;
 
